@@ -39,13 +39,13 @@ fuzz *args:
 
 # rewrite schemas/ from the record types and the scenario's models
 schemas:
-    {{python}} -m kubeledger.wire.schema schemas
-    {{python}} -m kubeledger.scenario.schema schemas
+    {{python}} -m kubeledger.testing.schemas schemas
+    {{python}} -m kubeledger.simulate.scenario.schema schemas
 
 # rewrite docs/sql.md from the views' column comments, docs/parity.md from the version profile
 docs:
-    {{python}} -m kubeledger.profile.parity > docs/parity.md
-    {{python}} -m kubeledger.query.docs > docs/sql.md
+    {{python}} -m kubeledger.kubelet.profile.parity > docs/parity.md
+    {{python}} -m kubeledger.analyze.sql.docs > docs/sql.md
 
 # run docs/analysis.ipynb and store what its cells give
 notebook:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import zstandard
 
-from kubeledger.importers.api import ImportReport, import_sources
+from kubeledger.ingest.api import ImportReport, import_sources
 from kubeledger.ledger.ledger import Ledger
 
 __all__ = ["RECORDINGS", "extract", "import_recording"]

@@ -14,13 +14,13 @@ import pytest
 import kubeledger
 import kubeledger.api
 from kubeledger.api import Imported
-from kubeledger.errors import BadInputError, BadQuestionError
-from kubeledger.importers.api import ImportReport, NodeReport
-from kubeledger.importers.bundle import Finding as LogFinding
+from kubeledger.ingest.api import ImportReport, NodeReport
+from kubeledger.ingest.bundle import Finding as LogFinding
 from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.standalone import read_recording
-from kubeledger.units import NS_PER_S, format_ts
+from kubeledger.model.errors import BadInputError, BadQuestionError
+from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify import Finding
 from tests.ledger.making import NODE, batch, deleted, draft
 

@@ -16,18 +16,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeledger.eviction.records import (
+from kubeledger.analyze.sql.api import connect
+from kubeledger.model.bodies.eviction import (
     NodeConditionsChanged,
     PodSpared,
     PodUsageObserved,
     ReclaimAttempted,
 )
-from kubeledger.images.records import EvictionSignalObserved
-from kubeledger.lifecycle.records import ContainerStarted, PodEvicted, PodListed
-from kubeledger.machine import Record
-from kubeledger.node.records import KubeletStarted
-from kubeledger.query.api import connect
-from kubeledger.units import NS_PER_S, format_ts
+from kubeledger.model.bodies.images import EvictionSignalObserved
+from kubeledger.model.bodies.lifecycle import ContainerStarted, PodEvicted, PodListed
+from kubeledger.model.bodies.node import KubeletStarted
+from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify import Finding, Variant, run
 from kubeledger.verify.rules.evictions.rule import EvictionVerifier
 from tests.recordings import import_recording

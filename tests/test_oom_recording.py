@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeledger.importers.api import import_sources
+from kubeledger.analyze.histories.history import histories_of_ledger
+from kubeledger.ingest.api import import_sources
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.machine import Record
-from kubeledger.oom.records import OutOfMemory, ProcessKilled
-from kubeledger.replay.histories import histories_of_ledger
+from kubeledger.model.bodies.oom import OutOfMemory, ProcessKilled
+from kubeledger.model.record import Record
 from tests.recordings import extract
 from tests.verify.histories import changed, findings, recorded
 

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 import zstandard
 
-from kubeledger.importers.api import import_sources
+from kubeledger.analyze.sql.api import Queryable, connect
+from kubeledger.ingest.api import import_sources
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.machine import Record
-from kubeledger.node.document import canonical_json
-from kubeledger.query.api import Queryable, connect
+from kubeledger.model.record import Record
+from kubeledger.model.units import parse_ts
 from kubeledger.replay import state_at
-from kubeledger.units import parse_ts
+from kubeledger.replay.node.document import canonical_json
 from tests.recordings import RECORDINGS, extract, import_recording
 
 NODES = ("node-a", "node-b")

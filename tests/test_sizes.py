@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kubeledger.units import sizes_text
+from kubeledger.model.units import sizes_text
 
 KI, MI, GI = 1 << 10, 1 << 20, 1 << 30
 

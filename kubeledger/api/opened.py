@@ -9,19 +9,19 @@ from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kubeledger.api.clock import parse_time
 from kubeledger.api.results import Imported, NodeOutlook, Outlooks, Reasons, Verification
-from kubeledger.clock import parse_time
-from kubeledger.errors import BadInputError, BadQuestionError
 from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.machine import Record
+from kubeledger.model.errors import BadInputError, BadQuestionError
+from kubeledger.model.record import Record
 
 if TYPE_CHECKING:
+    from kubeledger.analyze.histories.history import History
+    from kubeledger.analyze.sql.api import Queryable
+    from kubeledger.analyze.sql.rows import Rows
     from kubeledger.ledger.writer import LedgerWriter
-    from kubeledger.node.state import NodeState
-    from kubeledger.query.api import Queryable
-    from kubeledger.query.rows import Rows
-    from kubeledger.replay.histories import History
+    from kubeledger.replay.node.state import NodeState
 
 __all__ = ["OpenLedger", "open_ledger"]
 
@@ -131,8 +131,8 @@ class OpenLedger:
             BadInputError: nothing usable, or a file that cannot be read.
             KubeledgerError: as the ledger's.
         """
-        from kubeledger.headlines import happened, incidents
-        from kubeledger.importers.api import ImportOptions, import_and_snapshot
+        from kubeledger.analyze.headlines import happened, incidents
+        from kubeledger.ingest.api import ImportOptions, import_and_snapshot
 
         options = ImportOptions(node=node, kubelet_version=kubelet_version, year=year)
         report = import_and_snapshot(self.path, [str(source) for source in sources], options)
@@ -205,9 +205,9 @@ class OpenLedger:
         """
         import msgspec
 
-        from kubeledger.explain import explain, explain_node, find_target
-        from kubeledger.explain.why import no_such_target
-        from kubeledger.headlines import counts_on
+        from kubeledger.analyze.headlines import counts_on
+        from kubeledger.analyze.why import explain, explain_node, find_target
+        from kubeledger.analyze.why.why import no_such_target
 
         histories = self._histories(node)
         asked = find_target(target, histories)
@@ -236,7 +236,7 @@ class OpenLedger:
         Raises:
             BadQuestionError: nothing is changed, no such setting, value, version or node.
         """
-        from kubeledger.whatif import Outlook, outlook, variants_of
+        from kubeledger.analyze.whatif import Outlook, outlook, variants_of
 
         versions = () if kubelet_version is None else (kubelet_version,)
         found = []
@@ -297,7 +297,7 @@ class OpenLedger:
             BadQuestionError: no single reading query, one that DuckDB refuses, or no ledger.
         """
         if self._queryable is None:
-            from kubeledger.query.api import connect
+            from kubeledger.analyze.sql.api import connect
 
             self._queryable = connect(self.path)
         return self._queryable.sql(query, params)
@@ -308,8 +308,8 @@ class OpenLedger:
         Raises:
             BadQuestionError: no such query or time, or a parameter that is missing or not known.
         """
-        from kubeledger.query.library import find_query
-        from kubeledger.units import format_ts
+        from kubeledger.analyze.sql.library import find_query
+        from kubeledger.model.units import format_ts
 
         shipped = find_query(name)
         values = shipped.bind({key: str(value) for key, value in params.items()})
@@ -333,7 +333,7 @@ class OpenLedger:
         return (at - _EPOCH) // timedelta(microseconds=1) * 1000
 
     def _histories(self, node: str | None) -> list[History]:
-        from kubeledger.replay.histories import histories_of_ledger
+        from kubeledger.analyze.histories.history import histories_of_ledger
 
         return histories_of_ledger(self.ledger, node)
 

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kubeledger.query.html import html_table
-from kubeledger.units import format_ts
+from kubeledger.analyze.sql.html import html_table
+from kubeledger.model.units import format_ts
 from kubeledger.verify.finding import Contradiction, Outcome
 from kubeledger.verify.tally import VERDICTS, Tally
 
 if TYPE_CHECKING:
-    from kubeledger.explain import Answer, Piece, StoryStep
-    from kubeledger.importers.api import ImportReport
-    from kubeledger.whatif import Change, Outlook
+    from kubeledger.analyze.whatif import Change, Outlook
+    from kubeledger.analyze.why import Answer, Piece, StoryStep
+    from kubeledger.ingest.api import ImportReport
 
 __all__ = ["Imported", "NodeOutlook", "Outlooks", "Reasons", "Verification"]
 

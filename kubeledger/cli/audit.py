@@ -64,7 +64,7 @@ def audit(
     that nothing up to then was rewritten; of a *.ledger.jsonl file, too. Exits with 1 when
     anything does not fit, or records are known to be lost.
     """
-    from kubeledger.audit import audit_sources
+    from kubeledger.analyze.audit import audit_sources
     from kubeledger.cli.audit_output import print_json, print_text
     from kubeledger.cli.progress import progress
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import click
 import msgspec
 
-from kubeledger.audit import Contents, SourcesAudit
+from kubeledger.analyze.audit import Contents, SourcesAudit
 from kubeledger.cli.output import counted, printable
 from kubeledger.ledger.audit_report import Finding, NodeAudit
 from kubeledger.ledger.base import Base
-from kubeledger.units import format_ts
+from kubeledger.model.units import format_ts
 
 __all__ = ["print_json", "print_text"]
 

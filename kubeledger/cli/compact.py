@@ -12,7 +12,7 @@ import click
 from kubeledger.cli.options import ledger_option, parse_time, reports_errors, time_option
 
 if TYPE_CHECKING:
-    from kubeledger.clock import Span
+    from kubeledger.api.clock import Span
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.ledger.manifest import SegmentInfo
     from kubeledger.ledger.retention import Policy
@@ -56,9 +56,9 @@ def compact(
     whole segments from a node's beginning, never its last one. The state behind them is kept, a
     record tells what was dropped when and why, and `audit` proves the chain from there on.
     """
-    from kubeledger.errors import BadQuestionError
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.ledger.writer import WriterOptions
+    from kubeledger.model.errors import BadQuestionError
 
     now_ns = time.time_ns()
     opened = Ledger.open(ledger, WriterOptions(level=level))
@@ -92,7 +92,7 @@ def _policy(
         times.append(_span_ago(keep))
         words.append(f"keep {keep.strip()}")
     if before is not None:
-        from kubeledger.units import format_ts
+        from kubeledger.model.units import format_ts
 
         times.append(parse_time(before, span))
         words.append(f"before {format_ts(times[-1])}")
@@ -105,7 +105,7 @@ def _policy(
 
 
 def _span_ago(text: str) -> int:
-    from kubeledger.errors import BadQuestionError
+    from kubeledger.model.errors import BadQuestionError
 
     word = text.strip()
     try:
@@ -122,8 +122,8 @@ def _size(text: str) -> int:
     Raises:
         BadQuestionError: it is none.
     """
-    from kubeledger.errors import BadQuestionError
-    from kubeledger.units import parse_size
+    from kubeledger.model.errors import BadQuestionError
+    from kubeledger.model.units import parse_size
 
     try:
         return parse_size(text)
@@ -142,7 +142,7 @@ def _seal(opened: Ledger) -> None:
 
 
 def _drop(opened: Ledger, policy: Policy, now_ns: int, *, dry_run: bool) -> None:
-    from kubeledger.history.history import forget_dropped
+    from kubeledger.ledger.history.history import forget_dropped
     from kubeledger.replay.dropping import drop_by_policy, plan_drops
 
     if dry_run:
@@ -176,7 +176,7 @@ def _words(found: Dropped, done: str, opened: Ledger, policy: Policy) -> str:
 
 def _why_nothing(segments: Sequence[SegmentInfo], policy: Policy) -> str:
     """Why a policy lets no segment go."""
-    from kubeledger.units import format_ts
+    from kubeledger.model.units import format_ts
 
     whole = [segment for segment in segments if segment.last_seq >= segment.first_seq]
     if len(whole) < 2:

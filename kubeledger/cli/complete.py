@@ -110,7 +110,7 @@ def complete_objects(ctx: click.Context, incomplete: str) -> Iterable[str]:
 @_completion
 def complete_queries(ctx: click.Context, incomplete: str) -> Iterable[str]:
     """Shipped queries."""
-    from kubeledger.query.library import load_library
+    from kubeledger.analyze.sql.library import load_library
 
     return load_library()
 
@@ -126,7 +126,7 @@ def complete_fleet_queries(ctx: click.Context, incomplete: str) -> Iterable[str]
 @_completion
 def complete_kinds(ctx: click.Context, incomplete: str) -> Iterable[str]:
     """Kinds of records, whole or their last part."""
-    from kubeledger.wire.catalogue import BODY_TYPES
+    from kubeledger.model.wire.catalogue import BODY_TYPES
 
     return [each for kind in BODY_TYPES for each in (kind, kind.rpartition(".")[2])]
 

@@ -46,12 +46,12 @@ def completeness(
     *.ledger.jsonl file, or a node's files, which are imported for the while; without one the
     report is on the ledger. `-o jsonl` has a line a node.
     """
+    from kubeledger.analyze.completeness import Span
+    from kubeledger.analyze.completeness import completeness as report_on
+    from kubeledger.analyze.histories.history import span_of_histories
     from kubeledger.cli.progress import progress
     from kubeledger.cli.verify import histories_for
-    from kubeledger.completeness import Span
-    from kubeledger.completeness import completeness as report_on
-    from kubeledger.node.snapshot_time import time_in_name
-    from kubeledger.replay.histories import span_of_histories
+    from kubeledger.replay.node.snapshot_time import time_in_name
 
     with progress("reading and verifying"), histories_for(sources, ledger, node) as histories:
         recorded = partial(span_of_histories, histories)

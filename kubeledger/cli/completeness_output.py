@@ -9,17 +9,17 @@ from typing import Any, TextIO
 
 import click
 
+from kubeledger.analyze.completeness import Completeness
+from kubeledger.analyze.completeness.beats import Gap
+from kubeledger.analyze.completeness.counters import WorkerCount
+from kubeledger.analyze.completeness.fates import EventReport
+from kubeledger.analyze.completeness.gaps import GapReport, Hole, LostLines
+from kubeledger.analyze.completeness.missing import MissingReport
+from kubeledger.analyze.completeness.sources import LostSpan, SourcesReport
+from kubeledger.analyze.completeness.verbosity import VerbosityReport
 from kubeledger.cli.output import counted, printable, write_rows
 from kubeledger.cli.screen import screen_width
-from kubeledger.completeness import Completeness
-from kubeledger.completeness.beats import Gap
-from kubeledger.completeness.counters import WorkerCount
-from kubeledger.completeness.fates import EventReport
-from kubeledger.completeness.gaps import GapReport, Hole, LostLines
-from kubeledger.completeness.missing import MissingReport
-from kubeledger.completeness.sources import LostSpan, SourcesReport
-from kubeledger.completeness.verbosity import VerbosityReport
-from kubeledger.units import NS_PER_S, format_ts
+from kubeledger.model.units import NS_PER_S, format_ts
 
 __all__ = ["say", "span_words", "write_head", "write_report"]
 

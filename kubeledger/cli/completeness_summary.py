@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator
 
 import click
 
+from kubeledger.analyze.completeness import Completeness
+from kubeledger.analyze.completeness.fates import EventReport
+from kubeledger.analyze.completeness.gaps import GapReport
+from kubeledger.analyze.completeness.missing import MissingReport
+from kubeledger.analyze.completeness.sources import SourcesReport
+from kubeledger.analyze.completeness.verbosity import VerbosityReport
 from kubeledger.cli.completeness_output import say, span_words, write_head
 from kubeledger.cli.output import counted
-from kubeledger.completeness import Completeness
-from kubeledger.completeness.fates import EventReport
-from kubeledger.completeness.gaps import GapReport
-from kubeledger.completeness.missing import MissingReport
-from kubeledger.completeness.sources import SourcesReport
-from kubeledger.completeness.verbosity import VerbosityReport
 
 __all__ = ["write_summary"]
 

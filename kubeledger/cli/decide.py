@@ -40,7 +40,7 @@ def decide(subsystem: str, file: str, keep_going: bool) -> None:
     Schemas of the lines are schemas/cases.SUBSYSTEM.json, examples
     recordings/cases/SUBSYSTEM.jsonl; docs/cases.md explains both.
     """
-    from kubeledger.cases.registry import decider_of
+    from kubeledger.kubelet.cases.registry import decider_of
 
     _stream(decider_of(subsystem), file, keep_going=keep_going)
 
@@ -57,7 +57,7 @@ def judge(subsystem: str, file: str, keep_going: bool) -> None:
     decide gives, "admissible" what the real kubelet could have done as well. Exits with 1 when
     a claim is impossible. Schemas and examples are those of decide: they hold outcomes, too.
     """
-    from kubeledger.cases.registry import judge_of
+    from kubeledger.kubelet.cases.registry import judge_of
 
     verdicts: set[str] = set()
     _stream(judge_of(subsystem, verdicts.add), file, keep_going=keep_going)
@@ -85,7 +85,7 @@ def _answer_all(
     answer: Callable[[bytes], bytes], file: BinaryIO, name: str, *, keep_going: bool
 ) -> bool:
     """Whether a line was bad; see :func:`_stream`."""
-    from kubeledger.errors import BadInputError
+    from kubeledger.model.errors import BadInputError
 
     out = sys.stdout.buffer
     bad = False

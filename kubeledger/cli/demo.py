@@ -14,7 +14,7 @@ import click
 from kubeledger.cli.options import reports_errors
 
 if TYPE_CHECKING:
-    from kubeledger.query.api import Queryable
+    from kubeledger.analyze.sql.api import Queryable
 
 __all__ = ["demo"]
 
@@ -86,8 +86,8 @@ def _ledger_directory(keep: Path | None) -> Iterator[Path]:
     Raises:
         BadQuestionError: there is one already.
     """
-    from kubeledger.errors import BadQuestionError
-    from kubeledger.importers.histories import is_ledger
+    from kubeledger.analyze.histories.sources import is_ledger
+    from kubeledger.model.errors import BadQuestionError
 
     if keep is not None:
         if is_ledger(keep):
@@ -103,7 +103,7 @@ def _ledger_directory(keep: Path | None) -> Iterator[Path]:
 
 def _recording() -> Path:
     """The bundled recording: inside an installed package, or beside it in a checkout."""
-    from kubeledger.errors import BadInputError
+    from kubeledger.model.errors import BadInputError
 
     package = Path(__file__).parent.parent
     for directory in (package / "_recordings", package.parent / "recordings"):
@@ -164,10 +164,10 @@ def _verify(ledger: Path) -> None:
 
 
 def _why(ledger: Path) -> None:
+    from kubeledger.analyze.histories.history import histories_of_ledger
+    from kubeledger.analyze.why import explain, parse_target
     from kubeledger.cli.why_output import screen_size, short_text
-    from kubeledger.explain import explain, parse_target
     from kubeledger.ledger.ledger import Ledger
-    from kubeledger.replay.histories import histories_of_ledger
 
     _title("5. Why?")
     (history,) = histories_of_ledger(Ledger.open(ledger))
@@ -179,7 +179,7 @@ def _why(ledger: Path) -> None:
 
 
 def _questions(ledger: Path) -> None:
-    from kubeledger.query.api import connect
+    from kubeledger.analyze.sql.api import connect
 
     _title("6. Answers in SQL")
     with connect(ledger) as queryable:

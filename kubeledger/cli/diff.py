@@ -15,9 +15,9 @@ from kubeledger.cli.options import node_option, output_option, parse_time, repor
 if TYPE_CHECKING:
     import msgspec
 
-    from kubeledger.diff import Difference
-    from kubeledger.node.state import NodeState
-    from kubeledger.replay.histories import History
+    from kubeledger.analyze.diff import Difference
+    from kubeledger.analyze.histories.history import History
+    from kubeledger.replay.node.state import NodeState
 
 __all__ = ["diff"]
 
@@ -44,7 +44,7 @@ def diff(a: str, b: str, node: str | None, exact: bool, output: str) -> None:
     """
     from kubeledger.cli.losses import warn_of_losses_in
     from kubeledger.cli.progress import progress, watched
-    from kubeledger.errors import BadQuestionError
+    from kubeledger.model.errors import BadQuestionError
 
     (source_a, at_a), (source_b, at_b) = _split(a), _split(b)
     if (at_a is None) != (at_b is None):
@@ -69,7 +69,7 @@ def diff(a: str, b: str, node: str | None, exact: bool, output: str) -> None:
 
 def _split(side: str) -> tuple[str, str | None]:
     """A source and an instant; a path that is there may hold an ``@``."""
-    from kubeledger.errors import BadQuestionError
+    from kubeledger.model.errors import BadQuestionError
 
     if Path(side).exists() or "@" not in side:
         return side, None
@@ -86,8 +86,8 @@ def _history(source: str, node: str | None) -> Iterator[History]:
     Raises:
         BadQuestionError: it holds several, or none of ``node``.
     """
-    from kubeledger.errors import BadQuestionError
-    from kubeledger.importers.histories import open_histories
+    from kubeledger.analyze.histories.sources import open_histories
+    from kubeledger.model.errors import BadQuestionError
 
     with open_histories([source], node=node) as histories:
         if len(histories) != 1:
@@ -102,9 +102,9 @@ def _history(source: str, node: str | None) -> Iterator[History]:
 def _state(history: History, at: str) -> NodeState:
     from itertools import takewhile
 
-    from kubeledger.errors import BadQuestionError, RecordsDroppedError
+    from kubeledger.model.errors import BadQuestionError, RecordsDroppedError
+    from kubeledger.model.units import format_ts, whole_number
     from kubeledger.replay import fold
-    from kubeledger.units import format_ts, whole_number
 
     state = history.begin()
     seq = whole_number(at)
@@ -131,7 +131,7 @@ def _state(history: History, at: str) -> NodeState:
 
 
 def _decisions(a: History, b: History, exact: bool, output: str) -> bool:
-    from kubeledger.diff import Difference, diff_decisions
+    from kubeledger.analyze.diff import Difference, diff_decisions
 
     found = diff_decisions(a, b, exact=exact)
     if output != "table":
@@ -151,7 +151,7 @@ def _decisions(a: History, b: History, exact: bool, output: str) -> bool:
 
 def _words(difference: Difference) -> Iterator[str]:
     from kubeledger.cli.output import printable
-    from kubeledger.units import format_ts
+    from kubeledger.model.units import format_ts
 
     what = {"only_in_a": "only in A", "only_in_b": "only in B", "differs": "differs"}
     number = f" (number {difference.occurrence})" if difference.occurrence > 1 else ""
@@ -169,8 +169,8 @@ def _words(difference: Difference) -> Iterator[str]:
 
 
 def _states(a: NodeState, b: NodeState, output: str) -> bool:
+    from kubeledger.analyze.diff import StateDifference, diff_states
     from kubeledger.cli.output import printable
-    from kubeledger.diff import StateDifference, diff_states
 
     found = diff_states(a, b)
     if output != "table":

@@ -19,11 +19,11 @@ from kubeledger.cli.options import (
     time_option,
 )
 from kubeledger.cli.output import counted, printable
-from kubeledger.errors import BadQuestionError
+from kubeledger.model.errors import BadQuestionError
 
 if TYPE_CHECKING:
+    from kubeledger.analyze.sql.listing import Filter
     from kubeledger.ledger.ledger import Ledger
-    from kubeledger.query.listing import Filter
 
 __all__ = ["export"]
 
@@ -105,8 +105,8 @@ def export(
     With --redact the records are for other eyes: they verify as before, but whose they are only
     the owner of the key can tell. Resources, numbers and times stay.
     """
+    from kubeledger.analyze.sql.listing import Filter
     from kubeledger.ledger.ledger import Ledger
-    from kubeledger.query.listing import Filter
 
     if not redact and context.get_parameter_source("redact_key") is ParameterSource.COMMANDLINE:
         raise BadQuestionError(
@@ -136,12 +136,12 @@ def _write_records(
     ledger: Ledger, wanted: Filter, out: Path, format_: str, key: bytes | None
 ) -> None:
     """Write them line by line; without a key as they are."""
+    from kubeledger.analyze.sql.excerpt import lines_of_excerpt, records_of_excerpt
+    from kubeledger.analyze.sql.listing import list_records
+    from kubeledger.analyze.sql.redaction import redacted
     from kubeledger.cli.files import is_standard, write_lines_to
     from kubeledger.cli.losses import warn_of_losses
     from kubeledger.cli.progress import progress
-    from kubeledger.query.excerpt import lines_of_excerpt, records_of_excerpt
-    from kubeledger.query.listing import list_records
-    from kubeledger.query.redaction import redacted
 
     is_recording = format_ == "jsonl"
     lines = lines_of_excerpt(ledger, wanted)
@@ -151,8 +151,8 @@ def _write_records(
         read = records_of_excerpt if is_recording else list_records
         lines = redacted(lambda: read(ledger, wanted), key)
     if not is_recording:
-        from kubeledger.query.cloudevents import event_lines
-        from kubeledger.wire.codec import decode_line
+        from kubeledger.analyze.sql.cloudevents import event_lines
+        from kubeledger.model.wire.codec import decode_line
 
         lines = event_lines(
             list_records(ledger, wanted) if key is None else map(decode_line, lines)
@@ -169,8 +169,8 @@ def _write_records(
 
 def _warn_of_none(ledger: Ledger, wanted: Filter, kept: str = "") -> None:
     """Say that no record passes a filter; ``kept`` is what was written all the same."""
+    from kubeledger.analyze.sql.listing import Filter, list_records
     from kubeledger.cli.ls import no_record_words
-    from kubeledger.query.listing import Filter, list_records
 
     if wanted != Filter(node=wanted.node) and next(list_records(ledger, wanted), None) is None:
         words = f"{no_record_words(ledger, wanted)}{kept}"
@@ -181,10 +181,10 @@ def _write_trace(ledger: Ledger, wanted: Filter, out: Path) -> None:
     """Write what the timeline shows of the nodes."""
     import sys
 
+    from kubeledger.analyze.histories.history import histories_of_ledger
+    from kubeledger.analyze.sql.api import connect
     from kubeledger.cli.files import is_standard, new_output, output_errors
     from kubeledger.cli.progress import progress
-    from kubeledger.query.api import connect
-    from kubeledger.replay.histories import histories_of_ledger
     from kubeledger.timeline import NodeView, Scope, build_drawing, write_trace
 
     if is_standard(out) and sys.stdout.isatty():
@@ -223,6 +223,6 @@ def _key(secret: str | None) -> bytes:
     """The key that the user's secret gives, or one that nobody will ever know."""
     import secrets
 
-    from kubeledger.query.pseudonyms import key_of_passphrase
+    from kubeledger.analyze.sql.pseudonyms import key_of_passphrase
 
     return key_of_passphrase(secret) if secret else secrets.token_bytes(32)

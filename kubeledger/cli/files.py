@@ -13,10 +13,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, BinaryIO
 
-from kubeledger.errors import BadInputError, LedgerUnavailableError, OutputError
-from kubeledger.importers.sources import permission_advice
+from kubeledger.ingest.sources import permission_advice
 from kubeledger.ledger.names import TEMPORARY_SUFFIX
 from kubeledger.ledger.regular import read_regular
+from kubeledger.model.errors import BadInputError, LedgerUnavailableError, OutputError
 
 __all__ = [
     "STANDARD_INPUT",

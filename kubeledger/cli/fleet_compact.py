@@ -34,11 +34,11 @@ def compact(lake: str, older_than: str, output: str) -> None:
     """
     from kubeledger.cli.output import write_rows
     from kubeledger.cli.progress import progress
-    from kubeledger.errors import BadQuestionError
     from kubeledger.fleet.compaction import compact as compact_files
     from kubeledger.fleet.lake import Lake
     from kubeledger.fleet.scratch import scratch_directory
-    from kubeledger.units import parse_go_duration
+    from kubeledger.model.errors import BadQuestionError
+    from kubeledger.model.units import parse_go_duration
 
     try:
         age_ns = parse_go_duration(older_than)

@@ -82,7 +82,6 @@ def import_(
     """
     from kubeledger.cli.fleet_summary import Tally, print_summary
     from kubeledger.cli.output import write_rows
-    from kubeledger.errors import BadQuestionError
     from kubeledger.fleet.engines.engine import engine_of
     from kubeledger.fleet.lake import Lake
     from kubeledger.fleet.rules import rules_version
@@ -91,8 +90,9 @@ def import_(
     from kubeledger.fleet.store import absolute_url
     from kubeledger.fleet.task import node_task
     from kubeledger.fleet.types import NodeSpec
-    from kubeledger.importers.options import ImportOptions
-    from kubeledger.units import NS_PER_S
+    from kubeledger.ingest.options import ImportOptions
+    from kubeledger.model.errors import BadQuestionError
+    from kubeledger.model.units import NS_PER_S
 
     _split_key(known)
     ImportOptions(node=known["name"], kubelet_version=known["kubelet_version"], year=known["year"])
@@ -136,7 +136,7 @@ def _split_key(known: dict[str, Any]) -> None:
     Raises:
         BadQuestionError: and ``--cluster`` another one.
     """
-    from kubeledger.errors import BadQuestionError
+    from kubeledger.model.errors import BadQuestionError
 
     cluster, separator, name = (known["name"] or "").partition("/")
     if not separator:

@@ -12,8 +12,8 @@ from kubeledger.cli.options import reports_errors
 from kubeledger.cli.sql import Asked, answer, asking_options
 
 if TYPE_CHECKING:
-    from kubeledger.clock import Span
-    from kubeledger.query.tables import Tables
+    from kubeledger.analyze.sql.tables import Tables
+    from kubeledger.api.clock import Span
 
 __all__ = ["fleet_sql"]
 
@@ -30,8 +30,8 @@ def fleet_sql(lake: str | None, asked: Asked) -> None:
     QUERY is one SELECT over the views of `kubeledger sql`, each over all nodes, and `nodes` and
     `failures`; `-` reads it from standard input. Without QUERY it is an interactive shell.
     """
-    from kubeledger.errors import BadQuestionError
     from kubeledger.fleet.query import LakeTables, fleet_queries
+    from kubeledger.model.errors import BadQuestionError
 
     def opened() -> tuple[Tables, Span]:
         if lake is None:

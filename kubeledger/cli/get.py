@@ -62,8 +62,8 @@ def get(
     from kubeledger.cli.get_rows import TABLES, matches, not_known
     from kubeledger.cli.losses import warn_of_losses
     from kubeledger.cli.output import printable
-    from kubeledger.errors import BadQuestionError
     from kubeledger.ledger.ledger import Ledger
+    from kubeledger.model.errors import BadQuestionError
     from kubeledger.replay import state_at
 
     word, slash, name = resource.partition("/")

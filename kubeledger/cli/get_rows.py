@@ -10,10 +10,10 @@ import msgspec
 
 from kubeledger.cli.output import counted, write_rows
 from kubeledger.cli.screen import paged, screen_width
-from kubeledger.lifecycle.state import ContainerState, PodState
-from kubeledger.node.document import document
-from kubeledger.node.state import NodeState
-from kubeledger.units import NS_PER_S
+from kubeledger.kubelet.lifecycle.state import ContainerState, PodState
+from kubeledger.model.units import NS_PER_S
+from kubeledger.replay.node.document import document
+from kubeledger.replay.node.state import NodeState
 
 __all__ = ["TABLES", "Table", "human_duration", "matches", "not_known", "pod_status"]
 

@@ -16,10 +16,10 @@ from kubeledger.cli.options import DEFAULT_LEDGER, ledger_option, output_option,
 from kubeledger.cli.output import counted
 
 if TYPE_CHECKING:
-    from kubeledger.importers.api import ImportReport, NodeReport
-    from kubeledger.importers.options import ImportOptions
-    from kubeledger.importers.pipeline import Progress
-    from kubeledger.ledger.records import SourceAccount
+    from kubeledger.ingest.api import ImportReport, NodeReport
+    from kubeledger.ingest.options import ImportOptions
+    from kubeledger.ingest.pipeline import Progress
+    from kubeledger.model.bodies.ledger import SourceAccount
 
 __all__ = ["import_", "import_into"]
 
@@ -63,7 +63,7 @@ def import_(
     kubelet's configuration; .gz, .zst and tar of them. `-` is standard input. Importing the
     same sources again adds nothing; an import that was killed is completed.
     """
-    from kubeledger.importers.options import ImportOptions
+    from kubeledger.ingest.options import ImportOptions
 
     options = ImportOptions(node=node, kubelet_version=kubelet_version, year=year, format=format_)
     import_into(ledger, sources, options, brief=quiet, all_files=files, output=output)
@@ -83,8 +83,8 @@ def import_into(
     Raises:
         KubeledgerError: as ``import_sources``; a ledger that was made for nothing is removed.
     """
-    from kubeledger.errors import BadQuestionError
-    from kubeledger.importers.api import import_and_snapshot
+    from kubeledger.ingest.api import import_and_snapshot
+    from kubeledger.model.errors import BadQuestionError
 
     if any(not str(source) for source in sources):
         raise BadQuestionError("a source has no name", advice="`.` is the present directory")
@@ -178,8 +178,8 @@ def tell_what_happened(directory: Path, nodes: list[str], *, advise: bool = True
         nodes: whose history.
         advise: name the commands.
     """
-    from kubeledger.headlines import happened, incidents
-    from kubeledger.query.api import connect
+    from kubeledger.analyze.headlines import happened, incidents
+    from kubeledger.analyze.sql.api import connect
 
     with connect(directory) as queryable:
         for node in nodes:

@@ -25,11 +25,11 @@ def index(ledger: Path, rebuild: bool) -> None:
     does not hold, and may be removed at any time.
     """
     from kubeledger.cli.progress import progress
-    from kubeledger.errors import LedgerUnavailableError
-    from kubeledger.history.history import History
-    from kubeledger.history.index import HISTORY
+    from kubeledger.ledger.history.history import History
+    from kubeledger.ledger.history.index import HISTORY
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.ledger.storage import storage_errors
+    from kubeledger.model.errors import LedgerUnavailableError
 
     opened = Ledger.open(ledger)
     with progress("writing Parquet"), TemporaryDirectory(prefix="kubeledger-") as scratch:

@@ -10,9 +10,9 @@ import click
 from kubeledger.cli.output import printable
 
 if TYPE_CHECKING:
+    from kubeledger.analyze.histories.history import History
     from kubeledger.ledger.ledger import Ledger
-    from kubeledger.ledger.records import RecordsLost
-    from kubeledger.replay.histories import History
+    from kubeledger.model.bodies.ledger import RecordsLost
 
 __all__ = ["warn_of_losses", "warn_of_losses_in"]
 
@@ -22,7 +22,7 @@ def warn_of_losses(ledger: Ledger, node: str | None = None) -> None:
 
     A ledger that cannot be read is not this function's matter.
     """
-    from kubeledger.errors import KubeledgerError
+    from kubeledger.model.errors import KubeledgerError
 
     try:
         for name in ledger.nodes():

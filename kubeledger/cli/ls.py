@@ -21,11 +21,11 @@ from kubeledger.cli.options import (
     time_option,
 )
 from kubeledger.cli.output import printable
-from kubeledger.units import NS_PER_S, format_ts
+from kubeledger.model.units import NS_PER_S, format_ts
 
 if TYPE_CHECKING:
+    from kubeledger.analyze.sql.listing import Filter
     from kubeledger.ledger.ledger import Ledger
-    from kubeledger.query.listing import Filter
 
 __all__ = ["ls", "no_record_words"]
 
@@ -73,12 +73,12 @@ def ls(
 
     A table has what fits the screen, with the last part of each kind; `-o wide` has it all.
     """
+    from kubeledger.analyze.sql.listing import Filter, body_of, list_records
+    from kubeledger.analyze.sql.summaries import subject_of, summary_of
     from kubeledger.cli.losses import warn_of_losses
     from kubeledger.cli.output import write_rows
     from kubeledger.cli.screen import paged, screen_width
     from kubeledger.ledger.ledger import Ledger
-    from kubeledger.query.listing import Filter, body_of, list_records
-    from kubeledger.query.summaries import subject_of, summary_of
 
     opened = Ledger.open(ledger)
     span = partial(opened.span, node)
@@ -139,7 +139,7 @@ def _narrow(
 
 def no_record_words(ledger: Ledger, wanted: Filter) -> str:
     """What to say where no record passes the filter."""
-    from kubeledger.query.names import similar_pods
+    from kubeledger.analyze.sql.names import similar_pods
 
     if not ledger.nodes():
         return "the ledger has no records; `kubeledger import` adds some"

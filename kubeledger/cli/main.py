@@ -202,7 +202,7 @@ def _drop_output() -> None:
 
 def _leave(codes: list[int]) -> None:
     """End at once where a query goes on that hears no interrupt: nobody waits for it."""
-    api = sys.modules.get("kubeledger.query.api")
+    api = sys.modules.get("kubeledger.analyze.sql.api")
     if api is not None and api.left_behind():
         sys.stdout.flush()
         sys.stderr.flush()

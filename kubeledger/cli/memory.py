@@ -8,8 +8,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from kubeledger.errors import BadQuestionError
-from kubeledger.units import parse_size
+from kubeledger.model.errors import BadQuestionError
+from kubeledger.model.units import parse_size
 
 __all__ = ["bounded", "size_of_memory"]
 

@@ -23,10 +23,10 @@ from typing import Any, TypeVar
 
 import click
 
+from kubeledger.api.clock import TIME_HELP, parse_time
 from kubeledger.cli.complete import complete_nodes
 from kubeledger.cli.output import printable
-from kubeledger.clock import TIME_HELP, parse_time
-from kubeledger.errors import KubeledgerError, OutputError
+from kubeledger.model.errors import KubeledgerError, OutputError
 
 __all__ = [
     "BUG_EXIT_CODE",

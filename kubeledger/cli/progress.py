@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from kubeledger.cli.output import printable
 
 if TYPE_CHECKING:
-    from kubeledger.replay.histories import History
+    from kubeledger.analyze.histories.history import History
 
 __all__ = ["Progress", "progress", "watched"]
 

@@ -12,8 +12,8 @@ import click
 from kubeledger.cli.options import ledger_option, node_option, output_option, reports_errors
 
 if TYPE_CHECKING:
-    from kubeledger.machine import Evidence, Record
-    from kubeledger.query.listing import Shown
+    from kubeledger.analyze.sql.listing import Shown
+    from kubeledger.model.record import Evidence, Record
 
 __all__ = ["show"]
 
@@ -26,8 +26,8 @@ __all__ = ["show"]
 @reports_errors
 def show(seq: int, ledger: Path, node: str | None, output: str) -> None:
     """Show one record with its evidence, causes and effects."""
+    from kubeledger.analyze.sql.listing import show_record
     from kubeledger.ledger.ledger import Ledger
-    from kubeledger.query.listing import show_record
 
     shown = show_record(Ledger.open(ledger), seq, node)
     if output == "table":
@@ -39,8 +39,8 @@ def show(seq: int, ledger: Path, node: str | None, output: str) -> None:
 
 def _document(shown: Shown) -> dict[str, Any]:
     """Everything about the record; times as RFC 3339 and as integers."""
-    from kubeledger.query.listing import body_of
-    from kubeledger.units import format_ts
+    from kubeledger.analyze.sql.listing import body_of
+    from kubeledger.model.units import format_ts
 
     record = shown.record
     return {
@@ -68,9 +68,9 @@ def _document(shown: Shown) -> dict[str, Any]:
 
 
 def _brief(record: Record) -> dict[str, Any]:
-    from kubeledger.query.listing import body_of
-    from kubeledger.query.summaries import subject_of, summary_of
-    from kubeledger.units import format_ts
+    from kubeledger.analyze.sql.listing import body_of
+    from kubeledger.analyze.sql.summaries import subject_of, summary_of
+    from kubeledger.model.units import format_ts
 
     body = body_of(record)
     return {
@@ -83,8 +83,8 @@ def _brief(record: Record) -> dict[str, Any]:
 
 
 def _text(shown: Shown) -> Iterator[str]:
+    from kubeledger.analyze.sql.listing import body_of
     from kubeledger.cli.output import printable
-    from kubeledger.query.listing import body_of
 
     record = shown.record
     head = _brief(record)

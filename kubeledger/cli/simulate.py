@@ -16,9 +16,9 @@ from kubeledger.cli.options import ledger_option, output_option, reports_errors
 from kubeledger.cli.output import counted
 
 if TYPE_CHECKING:
-    from kubeledger.machine import Record
-    from kubeledger.scenario.load import Loaded
-    from kubeledger.simulate.plan import Plan
+    from kubeledger.model.record import Record
+    from kubeledger.simulate.engine.plan import Plan
+    from kubeledger.simulate.scenario.load import Loaded
 
 __all__ = ["simulate"]
 
@@ -77,8 +77,8 @@ def simulate(
     continued: what the ledger holds already is compared and not written again.
     """
     from kubeledger.cli.files import STANDARD_OUTPUT, is_standard
-    from kubeledger.errors import BadQuestionError
-    from kubeledger.scenario.plan import to_plan
+    from kubeledger.model.errors import BadQuestionError
+    from kubeledger.simulate.scenario.plan import to_plan
 
     if is_standard(out) and output != "table":
         raise BadQuestionError(f"records and totals cannot both go to {STANDARD_OUTPUT}")
@@ -109,8 +109,8 @@ def simulate(
 
 
 def _duration(text: str | None) -> int | None:
-    from kubeledger.errors import BadQuestionError
-    from kubeledger.units import parse_go_duration
+    from kubeledger.model.errors import BadQuestionError
+    from kubeledger.model.units import parse_go_duration
 
     if text is None:
         return None
@@ -125,11 +125,11 @@ def _duration(text: str | None) -> int | None:
 
 def _loaded(scenario: Path | None, openb: tuple[Path, Path] | None, node: str | None) -> Loaded:
     from kubeledger.cli.files import STANDARD_INPUT, is_standard, read_input
-    from kubeledger.errors import BadQuestionError
-    from kubeledger.scenario.document import BYTES_MAX
-    from kubeledger.scenario.load import load_scenario
-    from kubeledger.scenario.openb import load_openb
-    from kubeledger.scenario.problems import ScenarioError
+    from kubeledger.model.errors import BadQuestionError
+    from kubeledger.simulate.scenario.document import BYTES_MAX
+    from kubeledger.simulate.scenario.load import load_scenario
+    from kubeledger.simulate.scenario.openb import load_openb
+    from kubeledger.simulate.scenario.problems import ScenarioError
 
     if (scenario is None) == (openb is None):
         raise BadQuestionError("what is to be simulated?", advice="give a SCENARIO, or --openb")
@@ -147,7 +147,7 @@ def _loaded(scenario: Path | None, openb: tuple[Path, Path] | None, node: str | 
 
 def _show(error: Exception) -> None:
     from kubeledger.cli.output import printable
-    from kubeledger.scenario.problems import ScenarioError
+    from kubeledger.simulate.scenario.problems import ScenarioError
 
     assert isinstance(error, ScenarioError)
     for problem in error.problems:
@@ -159,7 +159,7 @@ def _show(error: Exception) -> None:
 
 
 def _print_contents(plan: Plan, output: str) -> None:
-    from kubeledger.units import format_go_duration
+    from kubeledger.model.units import format_go_duration
 
     if output == "json":
         import msgspec
@@ -190,7 +190,7 @@ def _run(plan: Plan, directory: Path | None, out: Path | None) -> tuple[Counter[
     from kubeledger.cli.files import write_lines_to
     from kubeledger.cli.simulate_ledger import into_ledger
     from kubeledger.ledger.standalone import encode_recording
-    from kubeledger.simulate.sim import Sim
+    from kubeledger.simulate.engine.sim import Sim
 
     counts: Counter[str] = Counter()
     added = [0]

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from kubeledger.errors import BadQuestionError
 from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.writer import LedgerWriter
-from kubeledger.machine import Record
+from kubeledger.model.errors import BadQuestionError
+from kubeledger.model.record import Record
+from kubeledger.model.wire.codec import GENESIS, encode_line
 from kubeledger.replay import refresh_snapshots
-from kubeledger.wire.codec import GENESIS, encode_line
 
 __all__ = ["into_ledger"]
 

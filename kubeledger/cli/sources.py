@@ -25,8 +25,8 @@ def ledger_for(sources: Sequence[str], ledger: Path) -> Iterator[Path]:
         KubeledgerError: as of an import or of the ledger.
     """
     from kubeledger import open as open_ledger
-    from kubeledger.importers.api import import_sources
-    from kubeledger.importers.histories import is_ledger, open_histories
+    from kubeledger.analyze.histories.sources import is_ledger, open_histories
+    from kubeledger.ingest.api import import_sources
     from kubeledger.ledger.ledger import Ledger
 
     if not sources or (len(sources) == 1 and sources[0] and is_ledger(Path(sources[0]))):
@@ -44,6 +44,6 @@ def ledger_for(sources: Sequence[str], ledger: Path) -> Iterator[Path]:
 
 
 def _holds_records(path: Path) -> bool:
-    from kubeledger.importers.histories import is_ledger, is_recording
+    from kubeledger.analyze.histories.sources import is_ledger, is_recording
 
     return is_ledger(path) or is_recording(path)

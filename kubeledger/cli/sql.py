@@ -18,13 +18,13 @@ from kubeledger.cli.options import (
     reports_errors,
     timeout_option,
 )
-from kubeledger.errors import BadQuestionError
+from kubeledger.model.errors import BadQuestionError
 
 if TYPE_CHECKING:
-    from kubeledger.clock import Span
-    from kubeledger.query.api import Queryable
-    from kubeledger.query.library import ShippedQuery
-    from kubeledger.query.tables import Tables
+    from kubeledger.analyze.sql.api import Queryable
+    from kubeledger.analyze.sql.library import ShippedQuery
+    from kubeledger.analyze.sql.tables import Tables
+    from kubeledger.api.clock import Span
 
 __all__ = ["Asked", "answer", "asking_options", "bound", "named", "sql"]
 
@@ -96,10 +96,10 @@ def sql(ledger: Path, asked: Asked) -> None:
     QUERY is one SELECT over the views (`SHOW TABLES` lists them); `-` reads it from standard
     input. Without QUERY it is an interactive shell.
     """
+    from kubeledger.analyze.sql.ledger_tables import LedgerTables
+    from kubeledger.analyze.sql.library import load_library
     from kubeledger.cli.losses import warn_of_losses
     from kubeledger.ledger.ledger import Ledger
-    from kubeledger.query.ledger_tables import LedgerTables
-    from kubeledger.query.library import load_library
 
     def opened() -> tuple[Tables, Span]:
         found = Ledger.open(ledger)
@@ -123,9 +123,9 @@ def answer(
     Raises:
         KubeledgerError: the question is none, or there is no answer.
     """
+    from kubeledger.analyze.sql.api import Queryable
+    from kubeledger.analyze.sql.library import find_query
     from kubeledger.cli.memory import bounded, size_of_memory
-    from kubeledger.query.api import Queryable
-    from kubeledger.query.library import find_query
 
     if sum([asked.query is not None, asked.run_ is not None, asked.list_]) > 1:
         raise BadQuestionError("give one of QUERY, --run and --list")
@@ -155,7 +155,7 @@ def answer(
 
 def _query_on_stdin() -> str:
     from kubeledger.cli.files import STANDARD_INPUT, read_input
-    from kubeledger.errors import BadInputError
+    from kubeledger.model.errors import BadInputError
 
     try:
         return read_input("-", _QUERY_BYTES_MAX).decode()
@@ -174,7 +174,7 @@ def bound(shipped: ShippedQuery, given: dict[str, str], span: Span) -> dict[str,
     Raises:
         BadQuestionError: a parameter is missing, unknown, or no time where it must be one.
     """
-    from kubeledger.units import format_ts
+    from kubeledger.model.units import format_ts
 
     values = shipped.bind(given)
     for parameter in shipped.parameters:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import click
 
+from kubeledger.analyze.sql.library import ShippedQuery
+from kubeledger.analyze.sql.views import View
+from kubeledger.api.clock import Span
 from kubeledger.cli.output import printable, write_rows
 from kubeledger.cli.screen import screen_width
-from kubeledger.clock import Span
-from kubeledger.errors import BadQuestionError, KubeledgerError
-from kubeledger.query.library import ShippedQuery
-from kubeledger.query.views import View
+from kubeledger.model.errors import BadQuestionError, KubeledgerError
 
 __all__ = ["Shell"]
 
@@ -111,8 +111,8 @@ class Shell:
                 raise BadQuestionError(f"unknown command {command}", advice="`.help` lists them")
 
     def _run(self, words: list[str]) -> None:
+        from kubeledger.analyze.sql.library import find_query
         from kubeledger.cli.sql import bound, named
-        from kubeledger.query.library import find_query
 
         if not words:
             raise BadQuestionError("which query?", advice="`.queries` lists them")

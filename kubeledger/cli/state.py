@@ -49,8 +49,8 @@ def state(
     from kubeledger.cli.screen import paged, screen_width
     from kubeledger.cli.state_tables import write_tables
     from kubeledger.ledger.ledger import Ledger
-    from kubeledger.node.document import canonical_json
     from kubeledger.replay import state_at
+    from kubeledger.replay.node.document import canonical_json
 
     parts = _parts(only)
     opened = Ledger.open(ledger)
@@ -71,8 +71,8 @@ def state(
 
 def _parts(only: str | None) -> list[str]:
     """Names given with ``--only``, each known; all when it is not given."""
-    from kubeledger.errors import BadQuestionError
-    from kubeledger.node.document import PARTS
+    from kubeledger.model.errors import BadQuestionError
+    from kubeledger.replay.node.document import PARTS
 
     if only is None:
         return list(PARTS)

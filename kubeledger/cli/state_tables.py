@@ -9,13 +9,13 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, TextIO
 
 from kubeledger.cli.output import counted, printable, write_rows
-from kubeledger.cpumanager.state import HeldCpus
-from kubeledger.devicemanager.state import HeldDevices
-from kubeledger.lifecycle.state import ContainerState, PodState
-from kubeledger.memorymanager.state import HeldMemory
-from kubeledger.node.document import PARTS
-from kubeledger.node.state import NodeState
-from kubeledger.units import NS_PER_S, format_ts
+from kubeledger.kubelet.cpumanager.state import HeldCpus
+from kubeledger.kubelet.devicemanager.state import HeldDevices
+from kubeledger.kubelet.lifecycle.state import ContainerState, PodState
+from kubeledger.kubelet.memorymanager.state import HeldMemory
+from kubeledger.model.units import NS_PER_S, format_ts
+from kubeledger.replay.node.document import PARTS
+from kubeledger.replay.node.state import NodeState
 
 __all__ = ["write_tables"]
 

@@ -12,23 +12,23 @@ from types import TracebackType
 
 import msgspec
 
+from kubeledger.analyze.histories.history import History, histories_of_ledger
+from kubeledger.analyze.sql.library import find_query, load_library
+from kubeledger.analyze.whatif.configs import ConfigFile, config_of, variants_for
+from kubeledger.analyze.why import explain, explain_node, find_target
+from kubeledger.analyze.why.why import no_such_target
 from kubeledger.cli.output import cell_text
 from kubeledger.cli.sql import bound
 from kubeledger.cli.ui_snapshots import Snapshots
-from kubeledger.errors import BadQuestionError
-from kubeledger.explain import explain, explain_node, find_target
-from kubeledger.explain.why import no_such_target
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.node.document import document
-from kubeledger.query.library import find_query, load_library
+from kubeledger.model.errors import BadQuestionError
 from kubeledger.replay import state_at
-from kubeledger.replay.histories import History, histories_of_ledger
+from kubeledger.replay.node.document import document
 from kubeledger.timeline import NodeView
 from kubeledger.timeline.blocks import records_between
 from kubeledger.timeline.overlay import Overlay
 from kubeledger.timeline.page import page_text
 from kubeledger.timeline.server import Answer, Asked, Reply, json_reply
-from kubeledger.whatif.configs import ConfigFile, config_of, variants_for
 
 __all__ = ["ROWS_MAX", "Answers"]
 

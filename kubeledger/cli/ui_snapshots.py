@@ -9,10 +9,10 @@ from hashlib import sha256
 from pathlib import Path
 from threading import Lock, Thread
 
+from kubeledger.analyze.histories.history import histories_of_ledger
+from kubeledger.analyze.sql.api import connect
+from kubeledger.analyze.sql.segments import fingerprint
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.query.api import connect
-from kubeledger.query.segments import fingerprint
-from kubeledger.replay.histories import histories_of_ledger
 from kubeledger.timeline import NodeView, build_drawing
 from kubeledger.timeline.page import payload_of
 from kubeledger.timeline.server import json_reply

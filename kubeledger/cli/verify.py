@@ -13,7 +13,7 @@ import click
 from kubeledger.cli.options import ledger_option, node_option, output_option, reports_errors
 
 if TYPE_CHECKING:
-    from kubeledger.replay.histories import History
+    from kubeledger.analyze.histories.history import History
 
 __all__ = ["histories_for", "verify"]
 
@@ -103,12 +103,12 @@ def histories_for(
         BadQuestionError: the ledger holds none, or there is none of ``node``.
         KubeledgerError: as ``open_histories``.
     """
+    from kubeledger.analyze.histories.history import histories_of_ledger
+    from kubeledger.analyze.histories.sources import open_histories
     from kubeledger.cli.losses import warn_of_losses, warn_of_losses_in
     from kubeledger.cli.progress import progress, watched
-    from kubeledger.errors import BadInputError, BadQuestionError
-    from kubeledger.importers.histories import open_histories
     from kubeledger.ledger.ledger import Ledger
-    from kubeledger.replay.histories import histories_of_ledger
+    from kubeledger.model.errors import BadInputError, BadQuestionError
 
     if not sources:
         opened = Ledger.open(ledger)

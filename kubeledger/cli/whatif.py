@@ -12,7 +12,7 @@ from kubeledger.cli.options import ledger_option, node_option, output_option, re
 from kubeledger.cli.whatif_options import read_configs, variant_options
 
 if TYPE_CHECKING:
-    from kubeledger.whatif import Change, Outlook
+    from kubeledger.analyze.whatif import Change, Outlook
 
 __all__ = ["whatif"]
 
@@ -45,9 +45,9 @@ def whatif(
 
     `-o jsonl` and `-o csv` have a line for each change; counts stand in the other forms.
     """
+    from kubeledger.analyze.whatif import Outlook, outlook
+    from kubeledger.analyze.whatif.configs import variants_for
     from kubeledger.cli.verify import histories_for
-    from kubeledger.whatif import Outlook, outlook
-    from kubeledger.whatif.configs import variants_for
 
     documents = read_configs(configs)
     with histories_for(sources, ledger, node) as histories:
@@ -84,8 +84,8 @@ def _print_json(found: list[tuple[str, Outlook, list[Change]]]) -> None:
 def _print_lines(found: list[tuple[str, Outlook, list[Change]]], output: str) -> None:
     import msgspec
 
+    from kubeledger.analyze.whatif import Change
     from kubeledger.cli.output import write_objects
-    from kubeledger.whatif import Change
 
     lines = (
         {"node": node, "variant": result.variant, **msgspec.to_builtins(change)}

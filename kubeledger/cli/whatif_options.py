@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from kubeledger.whatif.configs import ConfigFile
+    from kubeledger.analyze.whatif.configs import ConfigFile
 
 __all__ = ["read_configs", "variant_options"]
 
@@ -55,10 +55,10 @@ def read_configs(names: Sequence[str]) -> list[ConfigFile]:
         BadInputError: one cannot be read, or is none.
         BadQuestionError: standard input is named twice.
     """
+    from kubeledger.analyze.whatif.configs import config_of
     from kubeledger.cli.files import STANDARD_INPUT, is_standard, read_input
-    from kubeledger.errors import BadQuestionError
-    from kubeledger.importers.sources import DOCUMENT_MAX
-    from kubeledger.whatif.configs import config_of
+    from kubeledger.ingest.sources import DOCUMENT_MAX
+    from kubeledger.model.errors import BadQuestionError
 
     if sum(map(is_standard, names)) > 1:
         raise BadQuestionError(f"{STANDARD_INPUT} can be read once, and is named twice")

@@ -7,11 +7,11 @@ import textwrap
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
+from kubeledger.analyze.whatif import Change, Outlook
 from kubeledger.cli.output import counted, printable
 from kubeledger.cli.table import cut
 from kubeledger.cli.why_output import screen_size
-from kubeledger.units import format_ts
-from kubeledger.whatif import Change, Outlook
+from kubeledger.model.units import format_ts
 
 __all__ = ["Found", "text_of"]
 

@@ -51,15 +51,15 @@ def why(
     """
     import msgspec
 
+    from kubeledger.analyze.headlines import counts_on
+    from kubeledger.analyze.histories.history import span_of_histories
+    from kubeledger.analyze.sql.api import connect
+    from kubeledger.analyze.why import explain, explain_node, find_target
+    from kubeledger.analyze.why.why import no_such_target
     from kubeledger.cli.screen import paged
     from kubeledger.cli.sources import ledger_for
     from kubeledger.cli.verify import histories_for
     from kubeledger.cli.why_output import full_text, screen_size, short_text
-    from kubeledger.explain import explain, explain_node, find_target
-    from kubeledger.explain.why import no_such_target
-    from kubeledger.headlines import counts_on
-    from kubeledger.query.api import connect
-    from kubeledger.replay.histories import span_of_histories
 
     with ExitStack() as stack:
         is_of_node = target.partition("/")[0] == "node"

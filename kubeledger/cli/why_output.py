@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping
 
 import click
 
+from kubeledger.analyze.sql.shorten import cut
+from kubeledger.analyze.why import Answer, Explanation, Piece, StoryStep
+from kubeledger.analyze.why.story import most_telling
+from kubeledger.analyze.why.words import time
 from kubeledger.cli.output import counted, printable
 from kubeledger.cli.table import verdict_text
-from kubeledger.explain import Answer, Explanation, Piece, StoryStep
-from kubeledger.explain.story import most_telling
-from kubeledger.explain.words import time
-from kubeledger.query.shorten import cut
-from kubeledger.units import format_ts
+from kubeledger.model.units import format_ts
 from kubeledger.verify import Finding
 
 __all__ = ["full_text", "screen_size", "short_text"]

@@ -6,7 +6,6 @@ from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from typing import TypeVar
 
-from kubeledger.errors import BadQuestionError
 from kubeledger.fleet.engines.engine import Again, Engine
 from kubeledger.fleet.failing import failure_of, refuse_other_rules
 from kubeledger.fleet.generation import fetch_ledger
@@ -14,6 +13,7 @@ from kubeledger.fleet.lake import Lake, MovedOnError
 from kubeledger.fleet.run import failure_of_loss, whether_again
 from kubeledger.fleet.scratch import scratch_directory
 from kubeledger.fleet.types import Failure, NodeSpec
+from kubeledger.model.errors import BadQuestionError
 
 __all__ = ["ask_nodes", "on_ledger"]
 

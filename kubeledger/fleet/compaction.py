@@ -18,8 +18,8 @@ from kubeledger.fleet.lake import Lake, lake_file
 from kubeledger.fleet.layout import COMPACT, compact_path
 from kubeledger.fleet.tables import NULLABLE
 from kubeledger.fleet.types import Compacted, Head, LakeFile
-from kubeledger.history.lines import quoted
-from kubeledger.history.parts import engine
+from kubeledger.ledger.history.lines import quoted
+from kubeledger.ledger.history.parts import engine
 
 __all__ = ["JSON_COLUMNS", "ReadFile", "compact", "files_to_read", "register_files"]
 

@@ -9,25 +9,25 @@ from itertools import groupby
 from pathlib import Path
 from typing import Protocol
 
-from kubeledger.errors import BadInputError
+from kubeledger.analyze.histories.sources import is_ledger, is_recording
 from kubeledger.fleet.layout import LAKE
 from kubeledger.fleet.sealed import copy_node, is_sealed_ledger, unseal_ledger
-from kubeledger.importers.bundle import find_bundles
-from kubeledger.importers.collect import Collected, collect
-from kubeledger.importers.coverage import known_lengths
-from kubeledger.importers.documents import read_document
-from kubeledger.importers.histories import is_ledger, is_recording
-from kubeledger.importers.ingest import history_of, ingest
-from kubeledger.importers.items import NodeObject
-from kubeledger.importers.node_split import split_by_node
-from kubeledger.importers.options import ImportOptions
-from kubeledger.importers.pieces import options_of_kept, plan_of_kept
-from kubeledger.importers.plan import Plan, make_plan
+from kubeledger.ingest.bundle import find_bundles
+from kubeledger.ingest.collect import Collected, collect
+from kubeledger.ingest.coverage import known_lengths
+from kubeledger.ingest.documents import read_document
+from kubeledger.ingest.ingest import history_of, ingest
+from kubeledger.ingest.items import NodeObject
+from kubeledger.ingest.node_split import split_by_node
+from kubeledger.ingest.options import ImportOptions
+from kubeledger.ingest.pieces import options_of_kept, plan_of_kept
+from kubeledger.ingest.plan import Plan, make_plan
 from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.kept import KeptSources
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.standalone import read_recording
-from kubeledger.node.records import NodeObserved
+from kubeledger.model.bodies.node import NodeObserved
+from kubeledger.model.errors import BadInputError
 
 __all__ = [
     "BundleContent",

@@ -10,11 +10,11 @@ from typing import ClassVar, Literal
 
 import duckdb
 
-from kubeledger.errors import KubeledgerError, LedgerUnavailableError
 from kubeledger.fleet.lake import MovedOnError
 from kubeledger.fleet.rules import rules_version
 from kubeledger.fleet.store import StorageError
 from kubeledger.fleet.types import Failure, NodeSpec
+from kubeledger.model.errors import KubeledgerError, LedgerUnavailableError
 
 __all__ = ["OtherRulesError", "failure_of", "refuse_other_rules"]
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import duckdb
 import msgspec
 
-from kubeledger.errors import DamagedLedgerError
+from kubeledger.analyze.histories.history import histories_of_ledger
 from kubeledger.fleet.contents import chain_of_node
 from kubeledger.fleet.identity import pool_of
 from kubeledger.fleet.lake import Lake, MovedOnError, lake_file
@@ -31,9 +31,9 @@ from kubeledger.fleet.store import StorageError, digest_of_file
 from kubeledger.fleet.tables import WRITER, NodeTables, read_summary
 from kubeledger.fleet.types import Head, LakeFile, NodeSummary, SourceSeen
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.records import ImportCompleted
-from kubeledger.node.records import KubeletStarted, NodeObserved
-from kubeledger.replay.histories import histories_of_ledger
+from kubeledger.model.bodies.ledger import ImportCompleted
+from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
+from kubeledger.model.errors import DamagedLedgerError
 from kubeledger.verify import Outcome
 from kubeledger.verify.tally import VERDICTS, Tally
 

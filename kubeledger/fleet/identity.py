@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from kubeledger.errors import BadInputError
 from kubeledger.fleet.contents import Content
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.layout import DONE
 from kubeledger.fleet.types import Head, NodeSpec, SourceSeen
 from kubeledger.ledger.names import node_name
+from kubeledger.model.errors import BadInputError
 
 __all__ = ["Identity", "identity_of", "pool_of"]
 

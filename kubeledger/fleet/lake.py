@@ -13,7 +13,6 @@ from pathlib import Path
 
 import msgspec
 
-from kubeledger.errors import BadQuestionError, DamagedLedgerError, KubeledgerError
 from kubeledger.fleet.layout import (
     CLAIMS,
     COMPACT,
@@ -45,6 +44,7 @@ from kubeledger.fleet.store import (
     digest_of_file,
 )
 from kubeledger.fleet.types import Compacted, Failure, Head, LakeFile
+from kubeledger.model.errors import BadQuestionError, DamagedLedgerError, KubeledgerError
 
 __all__ = ["Lake", "MovedOnError", "Swept", "lake_file"]
 

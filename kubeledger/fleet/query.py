@@ -15,17 +15,17 @@ from tempfile import TemporaryDirectory
 import duckdb
 import msgspec
 
-from kubeledger.errors import BadQuestionError, DamagedLedgerError
+from kubeledger.analyze.sql.api import DEFAULT_TIMEOUT_S, Queryable
+from kubeledger.analyze.sql.library import ShippedQuery, load_library
+from kubeledger.analyze.sql.tables import ROWS, VERIFIED, VERIFIED_COLUMNS, create_table
+from kubeledger.analyze.sql.views import Needs, View, load_views
 from kubeledger.fleet.compaction import JSON_COLUMNS, ReadFile, files_to_read, register_files
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.layout import COMPACT, DONE, FAILURES
 from kubeledger.fleet.store import StorageError, digest_of_file
 from kubeledger.fleet.types import Head, LakeFile
-from kubeledger.history.lines import ROW_COLUMNS, create_lines, quoted, rows_sql
-from kubeledger.query.api import DEFAULT_TIMEOUT_S, Queryable
-from kubeledger.query.library import ShippedQuery, load_library
-from kubeledger.query.tables import ROWS, VERIFIED, VERIFIED_COLUMNS, create_table
-from kubeledger.query.views import Needs, View, load_views
+from kubeledger.ledger.history.lines import ROW_COLUMNS, create_lines, quoted, rows_sql
+from kubeledger.model.errors import BadQuestionError, DamagedLedgerError
 
 __all__ = ["LakeTables", "connect_lake", "fleet_queries"]
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import msgspec
 
-from kubeledger.errors import BadInputError, BadQuestionError, DamagedLedgerError
 from kubeledger.fleet.contents import content_of, options_of
 from kubeledger.fleet.generation import commit_generation, fetch_ledger
 from kubeledger.fleet.lake import Lake
@@ -32,6 +31,7 @@ from kubeledger.fleet.sources import fetch, refuse_changed
 from kubeledger.fleet.store import Store, digest_of_file
 from kubeledger.fleet.types import Failure, Head, LakeFile, NodeSpec, SourceSeen
 from kubeledger.ledger.names import node_name
+from kubeledger.model.errors import BadInputError, BadQuestionError, DamagedLedgerError
 
 __all__ = ["lost_nodes", "mend_small_files", "repaired"]
 

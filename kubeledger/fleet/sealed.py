@@ -13,13 +13,13 @@ from typing import BinaryIO
 
 import zstandard
 
-from kubeledger.errors import DamagedLedgerError
-from kubeledger.history.history import LOCK
-from kubeledger.history.index import HISTORY
+from kubeledger.ledger.history.history import LOCK
+from kubeledger.ledger.history.index import HISTORY
 from kubeledger.ledger.kept import KEPT
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.manifest import Manifest, save_manifest
 from kubeledger.ledger.names import MANIFEST, NODES, SNAPSHOTS, TEMPORARY_SUFFIX, node_directory
+from kubeledger.model.errors import DamagedLedgerError
 
 __all__ = ["copy_node", "is_sealed_ledger", "seal_ledger", "unseal_ledger"]
 

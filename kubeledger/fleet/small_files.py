@@ -6,9 +6,9 @@ from typing import TypeVar
 
 import msgspec
 
-from kubeledger.errors import DamagedLedgerError
 from kubeledger.fleet.layout import LAYOUT
 from kubeledger.fleet.types import Compacted, Head
+from kubeledger.model.errors import DamagedLedgerError
 
 __all__ = ["CompactIndex", "Index", "LakeFormat", "Marked", "decoded", "encoded"]
 

@@ -14,8 +14,8 @@ from errno import EACCES, EEXIST, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, EPERM, E
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
-from kubeledger.errors import BadQuestionError, KubeledgerError
 from kubeledger.ledger.storage import sync_directory
+from kubeledger.model.errors import BadQuestionError, KubeledgerError
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta

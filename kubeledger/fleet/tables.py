@@ -15,14 +15,14 @@ import duckdb
 import msgspec
 import zstandard
 
-from kubeledger.errors import DamagedLedgerError
+from kubeledger.analyze.sql.tables import VERIFIED_COLUMNS
 from kubeledger.fleet.rules import digest_of_code
 from kubeledger.fleet.types import NodeSummary
-from kubeledger.history.lines import ROW_COLUMNS, create_lines, quoted, rows_sql
-from kubeledger.history.parts import engine, pieces_of
-from kubeledger.history.upcasting import upcast_lines
+from kubeledger.ledger.history.lines import ROW_COLUMNS, create_lines, quoted, rows_sql
+from kubeledger.ledger.history.parts import engine, pieces_of
+from kubeledger.ledger.history.upcasting import upcast_lines
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.query.tables import VERIFIED_COLUMNS
+from kubeledger.model.errors import DamagedLedgerError
 from kubeledger.verify import Finding, Outcome
 from kubeledger.verify.tally import Tally
 

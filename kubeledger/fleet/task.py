@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from kubeledger.errors import BadQuestionError, KubeledgerError
 from kubeledger.fleet.contents import (
     BundleContent,
     Content,
@@ -34,8 +33,9 @@ from kubeledger.fleet.repair import repaired
 from kubeledger.fleet.scratch import scratch_directory
 from kubeledger.fleet.sources import Fetched, fetch, refuse_changed
 from kubeledger.fleet.types import Head, NodeResult, NodeSpec, NodeSummary
-from kubeledger.importers.options import ImportOptions
+from kubeledger.ingest.options import ImportOptions
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.model.errors import BadQuestionError, KubeledgerError
 
 __all__ = ["node_task"]
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import msgspec
 
+from kubeledger.analyze.histories.history import History, histories_of_ledger
+from kubeledger.analyze.whatif import Change, Outlook, becomes, outlook, parse_variants
+from kubeledger.analyze.whatif.configs import ConfigFile, variants_for
+from kubeledger.analyze.whatif.variants import parse_setting
 from kubeledger.fleet.ask import on_ledger
 from kubeledger.fleet.types import Failure, NodeSpec
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.replay.histories import History, histories_of_ledger
 from kubeledger.verify import Variant
 from kubeledger.verify.finding import Fields
-from kubeledger.whatif import Change, Outlook, becomes, outlook, parse_variants
-from kubeledger.whatif.configs import ConfigFile, variants_for
-from kubeledger.whatif.variants import parse_setting
 
 __all__ = [
     "HARMS",
@@ -73,7 +73,7 @@ class NodeVariant(msgspec.Struct, kw_only=True):
 
     Attributes:
         harms: by ``HARMS``.
-        decisions, same, changed, untrusted, unknown: as of :class:`kubeledger.whatif.Outlook`.
+        decisions, same, changed, untrusted, unknown: as of :class:`kubeledger.analyze.whatif.Outlook`.
         missing: inputs that are not known -> decisions that lack them.
     """
 

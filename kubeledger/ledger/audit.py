@@ -10,7 +10,6 @@ from contextlib import suppress
 from pathlib import Path
 from zlib import crc32
 
-from kubeledger.errors import DamagedLedgerError
 from kubeledger.ledger.audit_report import (
     AuditReport,
     Finding,
@@ -37,7 +36,8 @@ from kubeledger.ledger.segments import (
 )
 from kubeledger.ledger.snapshots import SnapshotStore
 from kubeledger.ledger.storage import storage_errors
-from kubeledger.wire.codec import is_whole_but_for_its_end
+from kubeledger.model.errors import DamagedLedgerError
+from kubeledger.model.wire.codec import is_whole_but_for_its_end
 
 __all__ = ["audit"]
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import msgspec
 import zstandard
 
-from kubeledger.errors import BadInputError
 from kubeledger.ledger.audit_report import (
     AuditReport,
     Finding,
@@ -20,7 +19,8 @@ from kubeledger.ledger.audit_report import (
 from kubeledger.ledger.chain_walk import ChainWalk
 from kubeledger.ledger.segments import Lines, lines_of
 from kubeledger.ledger.standalone import blocks_of_recording
-from kubeledger.wire.codec import GENESIS, BadLineError, check_crc
+from kubeledger.model.errors import BadInputError
+from kubeledger.model.wire.codec import GENESIS, BadLineError, check_crc
 
 __all__ = ["audit_recording"]
 

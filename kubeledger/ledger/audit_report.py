@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from kubeledger.ledger.base import Base
-from kubeledger.ledger.records import RecordsLost
+from kubeledger.model.bodies.ledger import RecordsLost
 
 __all__ = ["AuditReport", "Finding", "NodeAudit", "Tail", "ToldLoss", "finding_of_loss"]
 

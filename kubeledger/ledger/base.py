@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from kubeledger.errors import DamagedLedgerError, RecordsDroppedError
-from kubeledger.ledger.records import RecordsDropped
 from kubeledger.ledger.regular import NotRegularError, read_regular
 from kubeledger.ledger.sealed_json import save_sealed, unsealed
 from kubeledger.ledger.segments import Segment, blocks_of, lines_of
-from kubeledger.units import format_ts
-from kubeledger.wire.codec import GENESIS, BadLineError, check_crc, decode_line, kind_of
+from kubeledger.model.bodies.ledger import RecordsDropped
+from kubeledger.model.errors import DamagedLedgerError, RecordsDroppedError
+from kubeledger.model.units import format_ts
+from kubeledger.model.wire.codec import GENESIS, BadLineError, check_crc, decode_line, kind_of
 
 __all__ = [
     "BASE",

@@ -15,14 +15,14 @@ from pathlib import Path
 import msgspec
 import zstandard
 
-from kubeledger.errors import DamagedLedgerError
 from kubeledger.ledger.base import Base
 from kubeledger.ledger.compression import decompress
-from kubeledger.ledger.records import Source
 from kubeledger.ledger.regular import open_regular
-from kubeledger.machine import Record
-from kubeledger.units import whole_number
-from kubeledger.wire.codec import BadLineError, check_crc, decode_line
+from kubeledger.model.bodies.ledger import Source
+from kubeledger.model.errors import DamagedLedgerError
+from kubeledger.model.record import Record
+from kubeledger.model.units import whole_number
+from kubeledger.model.wire.codec import BadLineError, check_crc, decode_line
 
 __all__ = [
     "BASES",

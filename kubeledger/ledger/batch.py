@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kubeledger.errors import BadInputError
 from kubeledger.ledger.segments import LINE_BYTES_MAX
-from kubeledger.machine import Body, Evidence, Record
-from kubeledger.wire.codec import BadLineError, encode_parts
+from kubeledger.model.errors import BadInputError
+from kubeledger.model.record import Body, Evidence, Record
+from kubeledger.model.wire.codec import BadLineError, encode_parts
 
 __all__ = ["Batch", "Draft", "encode_batch"]
 

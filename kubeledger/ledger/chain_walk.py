@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from kubeledger.ledger.audit_report import ToldLoss
 from kubeledger.ledger.base import Base
-from kubeledger.ledger.records import ImportCompleted, RecordsDropped, RecordsLost
-from kubeledger.machine import Record
-from kubeledger.wire.codec import (
+from kubeledger.model.bodies.ledger import ImportCompleted, RecordsDropped, RecordsLost
+from kubeledger.model.record import Record
+from kubeledger.model.wire.codec import (
     BadLineError,
     chain_of,
     check_crc,
@@ -17,7 +17,7 @@ from kubeledger.wire.codec import (
     decode_line,
     next_digest,
 )
-from kubeledger.wire.soundness import flaw_of_values
+from kubeledger.model.wire.soundness import flaw_of_values
 
 __all__ = ["ChainWalk", "Fault"]
 

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import msgspec
 
-from kubeledger.errors import DamagedLedgerError
 from kubeledger.ledger.base import BASE, Base, Begin, load_base, save_base, told_bases
 from kubeledger.ledger.base_content import content_path, content_seqs
 from kubeledger.ledger.index import without_dropped
 from kubeledger.ledger.manifest import NodeInfo
 from kubeledger.ledger.reader import NodeReader
-from kubeledger.ledger.records import RecordsDropped
 from kubeledger.ledger.segments import Segment, list_segments
 from kubeledger.ledger.snapshots import SnapshotStore
 from kubeledger.ledger.storage import make_directory, remove, write_atomically
+from kubeledger.model.bodies.ledger import RecordsDropped
+from kubeledger.model.errors import DamagedLedgerError
 
 __all__ = ["finish_drop", "prepare_drop", "settle"]
 

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from kubeledger.ledger.base import Begin
 from kubeledger.ledger.manifest import Loss, NodeInfo, Run, SegmentInfo
-from kubeledger.ledger.records import (
+from kubeledger.ledger.superseded import merged_spans
+from kubeledger.model.bodies.ledger import (
     ImportCompleted,
     ImportStarted,
     RecordsLost,
     RecordsSuperseded,
 )
-from kubeledger.ledger.superseded import merged_spans
-from kubeledger.machine import Body
+from kubeledger.model.record import Body
 
 __all__ = ["IMPORT_KINDS", "INDEXED_KINDS", "begin_segment", "note_records", "without_dropped"]
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import msgspec
 
-from kubeledger.errors import BadQuestionError
 from kubeledger.ledger.base import Begin
 from kubeledger.ledger.lock import writer_lock
 from kubeledger.ledger.manifest import Manifest, NodeInfo, load_manifest, save_manifest
@@ -29,8 +28,9 @@ from kubeledger.ledger.snapshots import SnapshotStore
 from kubeledger.ledger.storage import make_directory, storage_errors
 from kubeledger.ledger.superseded import is_superseded
 from kubeledger.ledger.writer import LedgerWriter, WriterOptions
-from kubeledger.machine import Record
-from kubeledger.wire.codec import BadLineError, decode_envelope
+from kubeledger.model.errors import BadQuestionError
+from kubeledger.model.record import Record
+from kubeledger.model.wire.codec import BadLineError, decode_envelope
 
 __all__ = ["Ledger"]
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from kubeledger.errors import LedgerBusyError
 from kubeledger.ledger.regular import read_regular
 from kubeledger.ledger.storage import new_file, storage_errors
+from kubeledger.model.errors import LedgerBusyError
 
 __all__ = ["writer_lock"]
 

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import msgspec
 
-from kubeledger.errors import BadQuestionError, DamagedLedgerError
 from kubeledger.ledger.names import MANIFEST, NODES
 from kubeledger.ledger.plausible import is_plausible
-from kubeledger.ledger.records import RecordsLost
 from kubeledger.ledger.regular import read_regular
 from kubeledger.ledger.sealed_json import save_sealed, unsealed
-from kubeledger.wire.codec import GENESIS
+from kubeledger.model.bodies.ledger import RecordsLost
+from kubeledger.model.errors import BadQuestionError, DamagedLedgerError
+from kubeledger.model.wire.codec import GENESIS
 
 __all__ = [
     "FORMAT_VERSION",

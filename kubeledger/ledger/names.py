@@ -6,7 +6,7 @@ import hashlib
 import re
 from urllib.parse import unquote
 
-from kubeledger.errors import BadInputError
+from kubeledger.model.errors import BadInputError
 
 __all__ = [
     "MANIFEST",

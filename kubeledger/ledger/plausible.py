@@ -10,8 +10,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from kubeledger.wire.codec import DIGEST_BYTES
-from kubeledger.wire.instants import is_storable
+from kubeledger.model.wire.codec import DIGEST_BYTES
+from kubeledger.model.wire.instants import is_storable
 
 if TYPE_CHECKING:
     from kubeledger.ledger.manifest import Loss, NodeInfo

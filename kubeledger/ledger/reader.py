@@ -14,11 +14,11 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from kubeledger.errors import DamagedLedgerError
 from kubeledger.ledger.base import Begin
 from kubeledger.ledger.segments import Lines, Segment, blocks_of, lines_of, locate
-from kubeledger.machine import Record
-from kubeledger.wire.codec import (
+from kubeledger.model.errors import DamagedLedgerError
+from kubeledger.model.record import Record
+from kubeledger.model.wire.codec import (
     BadLineError,
     chain_of,
     check_crc,

@@ -11,7 +11,6 @@ from contextlib import ExitStack, contextmanager
 from itertools import groupby, islice
 from pathlib import Path
 
-from kubeledger.errors import DamagedLedgerError, LedgerUnavailableError
 from kubeledger.ledger.base import Begin, begin_of
 from kubeledger.ledger.base_content import BaseContent, load_content
 from kubeledger.ledger.index import INDEXED_KINDS, begin_segment, note_records, without_dropped
@@ -21,8 +20,9 @@ from kubeledger.ledger.reader import NodeReader, RawLine, Verify, damaged
 from kubeledger.ledger.runs import replay_runs, replays_in_seq_order
 from kubeledger.ledger.segments import Segment, SegmentGoneError, hold, list_segments
 from kubeledger.ledger.superseded import Span
-from kubeledger.machine import Body, Record
-from kubeledger.wire.codec import BadLineError, chain_of, decode_envelope, decode_line
+from kubeledger.model.errors import DamagedLedgerError, LedgerUnavailableError
+from kubeledger.model.record import Body, Record
+from kubeledger.model.wire.codec import BadLineError, chain_of, decode_envelope, decode_line
 
 __all__ = ["DroppedMeanwhileError", "Reading", "reading"]
 

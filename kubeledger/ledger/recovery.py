@@ -15,7 +15,6 @@ from pathlib import Path
 
 import msgspec
 
-from kubeledger.errors import DamagedLedgerError
 from kubeledger.ledger.base import begin_of
 from kubeledger.ledger.dropping import settle
 from kubeledger.ledger.index import INDEXED_KINDS, begin_segment, note_records, without_dropped
@@ -25,8 +24,9 @@ from kubeledger.ledger.sealing import file_crc, finish_seals
 from kubeledger.ledger.segments import Segment, blocks_of, lines_of, list_segments
 from kubeledger.ledger.snapshots import SnapshotStore
 from kubeledger.ledger.storage import WRITE_OWN, remove
-from kubeledger.machine import Body
-from kubeledger.wire.codec import (
+from kubeledger.model.errors import DamagedLedgerError
+from kubeledger.model.record import Body
+from kubeledger.model.wire.codec import (
     BadLineError,
     check_crc,
     check_line,

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import msgspec
 
-from kubeledger.errors import BadQuestionError
 from kubeledger.ledger.manifest import NodeInfo, SegmentInfo
 from kubeledger.ledger.reading import Reading
-from kubeledger.machine import Record
+from kubeledger.model.errors import BadQuestionError
+from kubeledger.model.record import Record
 
 __all__ = ["Choice", "Policy", "choose"]
 

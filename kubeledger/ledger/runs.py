@@ -16,7 +16,7 @@ from itertools import islice, pairwise
 
 from kubeledger.ledger.manifest import Run
 from kubeledger.ledger.superseded import Span, is_superseded
-from kubeledger.machine import Record
+from kubeledger.model.record import Record
 
 __all__ = ["keyed_replay", "replay_runs", "replays_in_seq_order"]
 

@@ -8,11 +8,11 @@ from zlib import crc32
 
 import zstandard
 
-from kubeledger.errors import DamagedLedgerError
 from kubeledger.ledger.compression import compress, decompress
 from kubeledger.ledger.names import SEALED_SUFFIX, SEGMENT_SUFFIX, TEMPORARY_SUFFIX
 from kubeledger.ledger.regular import open_regular
 from kubeledger.ledger.storage import new_file, remove, sync_directory
+from kubeledger.model.errors import DamagedLedgerError
 
 __all__ = ["file_crc", "finish_seals", "seal"]
 

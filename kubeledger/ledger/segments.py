@@ -16,10 +16,10 @@ from typing import BinaryIO, NamedTuple
 
 import zstandard
 
-from kubeledger.errors import DamagedLedgerError
 from kubeledger.ledger.compression import decompress, seek_table
 from kubeledger.ledger.names import SEALED_SUFFIX, segment_file, segment_first_seq
 from kubeledger.ledger.regular import NotRegularError, open_regular
+from kubeledger.model.errors import DamagedLedgerError
 
 __all__ = [
     "LINE_BYTES_MAX",

@@ -9,13 +9,13 @@ from typing import BinaryIO, cast
 
 import zstandard
 
-from kubeledger.errors import BadInputError
 from kubeledger.ledger.compression import decompress
 from kubeledger.ledger.names import TEMPORARY_SUFFIX
 from kubeledger.ledger.segments import lines_of
 from kubeledger.ledger.storage import storage_errors
-from kubeledger.machine import Record
-from kubeledger.wire.codec import (
+from kubeledger.model.errors import BadInputError
+from kubeledger.model.record import Record
+from kubeledger.model.wire.codec import (
     GENESIS,
     BadLineError,
     chain_of,
@@ -24,7 +24,7 @@ from kubeledger.wire.codec import (
     decode_line,
     encode_line,
 )
-from kubeledger.wire.soundness import flaw_of_values
+from kubeledger.model.wire.soundness import flaw_of_values
 
 __all__ = [
     "blocks_of_recording",

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from kubeledger.errors import LedgerUnavailableError
 from kubeledger.ledger.names import TEMPORARY_SUFFIX
 from kubeledger.ledger.regular import NotRegularError
+from kubeledger.model.errors import LedgerUnavailableError
 
 __all__ = [
     "WRITE_OWN",

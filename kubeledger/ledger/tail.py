@@ -6,7 +6,6 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from kubeledger.errors import DamagedLedgerError, LedgerUnavailableError
 from kubeledger.ledger.batch import Batch
 from kubeledger.ledger.index import begin_segment, note_records
 from kubeledger.ledger.manifest import NodeInfo
@@ -18,6 +17,7 @@ from kubeledger.ledger.storage import (
     sync_directory,
     write_all,
 )
+from kubeledger.model.errors import DamagedLedgerError, LedgerUnavailableError
 
 __all__ = ["Tail"]
 

@@ -16,12 +16,12 @@ from kubeledger.ledger.index import INDEXED_KINDS, without_dropped
 from kubeledger.ledger.losses import drafts_of_losses
 from kubeledger.ledger.manifest import Manifest, NodeInfo, SegmentInfo, save_manifest
 from kubeledger.ledger.names import NODES, SEGMENTS, node_directory, segment_file
-from kubeledger.ledger.records import RecordsDropped
 from kubeledger.ledger.recovery import CountedAnew, RecoveryReport
 from kubeledger.ledger.sealing import seal
 from kubeledger.ledger.segments import list_segments
 from kubeledger.ledger.storage import storage_errors
 from kubeledger.ledger.tail import Tail
+from kubeledger.model.bodies.ledger import RecordsDropped
 
 __all__ = ["LedgerWriter", "WriterOptions"]
 

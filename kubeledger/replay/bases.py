@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kubeledger.errors import DamagedLedgerError
 from kubeledger.ledger.base_content import BaseContent, content_path
 from kubeledger.ledger.reading import Reading
-from kubeledger.node.state import NodeState
+from kubeledger.model.errors import DamagedLedgerError
 from kubeledger.replay.encoding import STATE_VERSION, decode_state
+from kubeledger.replay.node.state import NodeState
 
 __all__ = ["decoded_base", "state_of_base"]
 

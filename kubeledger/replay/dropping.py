@@ -6,29 +6,29 @@ from collections import Counter
 
 import msgspec
 
-from kubeledger.kube.keys import pod_key
+from kubeledger.kubelet.kube.keys import pod_key
 from kubeledger.ledger.base import Base
 from kubeledger.ledger.base_content import BaseContent, DroppedImport, encode_content
 from kubeledger.ledger.kept import KeptSources
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.reading import Reading
-from kubeledger.ledger.records import (
+from kubeledger.ledger.retention import Choice, Policy, choose
+from kubeledger.ledger.runs import replay_runs
+from kubeledger.ledger.superseded import is_superseded
+from kubeledger.model.bodies.ledger import (
     EarlierDrop,
     ImportCompleted,
     ImportStarted,
     RecordsDropped,
 )
-from kubeledger.ledger.retention import Choice, Policy, choose
-from kubeledger.ledger.runs import replay_runs
-from kubeledger.ledger.superseded import is_superseded
-from kubeledger.lifecycle.records import PodListed
-from kubeledger.machine import Record
-from kubeledger.node.records import KubeletStarted, NodeObserved, SettingsObserved
-from kubeledger.node.reducer import evolve
-from kubeledger.node.state import NodeState
+from kubeledger.model.bodies.lifecycle import PodListed
+from kubeledger.model.bodies.node import KubeletStarted, NodeObserved, SettingsObserved
+from kubeledger.model.record import Record
+from kubeledger.model.wire.codec import chain_of, decode_line, kind_of
 from kubeledger.replay.bases import state_of_base
 from kubeledger.replay.encoding import STATE_VERSION, encode_state
-from kubeledger.wire.codec import chain_of, decode_line, kind_of
+from kubeledger.replay.node.reducer import evolve
+from kubeledger.replay.node.state import NodeState
 
 __all__ = ["Dropped", "drop_by_policy", "plan_drops"]
 

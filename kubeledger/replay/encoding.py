@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kubeledger.node.state import STATE_SCHEMA, NodeState
+from kubeledger.replay.node.state import STATE_SCHEMA, NodeState
 
 __all__ = ["STATE_VERSION", "decode_state", "encode_state"]
 

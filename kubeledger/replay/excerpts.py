@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from kubeledger.machine import Record
+from kubeledger.model.record import Record
 
 __all__ = ["renumbered"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kubeledger.machine import Record
-from kubeledger.node.reducer import evolve
-from kubeledger.node.state import NodeState
+from kubeledger.model.record import Record
+from kubeledger.replay.node.reducer import evolve
+from kubeledger.replay.node.state import NodeState
 
 __all__ = ["fold"]
 

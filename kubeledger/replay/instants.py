@@ -7,20 +7,20 @@ from contextlib import suppress
 
 import msgspec
 
-from kubeledger.errors import BadQuestionError
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.manifest import NodeInfo, Run
 from kubeledger.ledger.reading import DroppedMeanwhileError, Reading
 from kubeledger.ledger.runs import replay_runs
 from kubeledger.ledger.snapshots import SnapshotStore
 from kubeledger.ledger.superseded import is_superseded
-from kubeledger.machine import Record
-from kubeledger.node.reducer import evolve
-from kubeledger.node.state import NodeState
+from kubeledger.model.errors import BadQuestionError
+from kubeledger.model.record import Record
+from kubeledger.model.units import format_ts
 from kubeledger.replay.bases import state_of_base
 from kubeledger.replay.encoding import STATE_VERSION, decode_state
 from kubeledger.replay.fold import fold
-from kubeledger.units import format_ts
+from kubeledger.replay.node.reducer import evolve
+from kubeledger.replay.node.state import NodeState
 
 __all__ = ["choose_node", "nearest_snapshot", "records_behind", "state_at"]
 

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.runs import replays_in_seq_order
 from kubeledger.ledger.snapshots import Snapshot
-from kubeledger.machine import Record
-from kubeledger.node.reducer import evolve
-from kubeledger.node.state import NodeState
+from kubeledger.model.record import Record
 from kubeledger.replay.bases import state_of_base
 from kubeledger.replay.encoding import STATE_VERSION, encode_state
 from kubeledger.replay.instants import nearest_snapshot
+from kubeledger.replay.node.reducer import evolve
+from kubeledger.replay.node.state import NodeState
 
 __all__ = ["SNAPSHOT_EVERY", "SnapshottingFolder", "refresh_snapshots"]
 

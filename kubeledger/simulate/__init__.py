@@ -1,1 +1,1 @@
-"""A whole node on a virtual clock, its kubelet deciding as the real one."""
+"""A whole node on a virtual clock: scenarios as people write them, and the engine that plays them."""

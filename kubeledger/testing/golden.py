@@ -8,14 +8,14 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.errors import BadInputError
+from kubeledger.analyze.histories.history import histories_of_recording
 from kubeledger.ledger.standalone import read_recording, write_recording
-from kubeledger.machine import Decision, Record
+from kubeledger.model.errors import BadInputError
+from kubeledger.model.record import Decision, Record
+from kubeledger.model.units import format_ts
+from kubeledger.model.wire.catalogue import BODY_TYPES
 from kubeledger.replay.excerpts import renumbered
-from kubeledger.replay.histories import histories_of_recording
-from kubeledger.units import format_ts
 from kubeledger.verify import Finding
-from kubeledger.wire.catalogue import BODY_TYPES
 
 __all__ = [
     "Group",

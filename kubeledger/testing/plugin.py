@@ -88,7 +88,7 @@ class RecordingFile(pytest.File):
 
     def collect(self) -> Iterable[pytest.Item]:
         """One test a node and kind of decision, and one for decisions that are missing."""
-        from kubeledger.errors import KubeledgerError
+        from kubeledger.model.errors import KubeledgerError
         from kubeledger.testing.golden import groups_of, rewrite, unproved
 
         try:
@@ -128,7 +128,7 @@ class GoldenItem(pytest.Item):
         self, excinfo: pytest.ExceptionInfo[BaseException]
     ) -> str:
         """The difference, or the error, itself."""
-        from kubeledger.errors import KubeledgerError
+        from kubeledger.model.errors import KubeledgerError
 
         if isinstance(excinfo.value, GoldenDifferenceError | KubeledgerError):
             return str(excinfo.value)

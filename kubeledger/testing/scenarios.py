@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kubeledger.profile.resolve import resolve
-from kubeledger.scenario.document import Document
-from kubeledger.scenario.load import load_data
-from kubeledger.scenario.plan import to_plan
-from kubeledger.simulate.draws import Draws
-from kubeledger.simulate.plan import Plan
+from kubeledger.kubelet.profile.resolve import resolve
+from kubeledger.simulate.engine.draws import Draws
+from kubeledger.simulate.engine.plan import Plan
+from kubeledger.simulate.scenario.document import Document
+from kubeledger.simulate.scenario.load import load_data
+from kubeledger.simulate.scenario.plan import to_plan
 from kubeledger.testing.random_pods import random_pods
 
 __all__ = ["VERSIONS", "Chance", "plan_of", "random_plan", "random_scenario"]

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 
 from kubeledger.ledger.standalone import write_recording
-from kubeledger.machine import Body, Evidence, Record
-from kubeledger.node.records import KubeletStarted, Setting, SettingsObserved
-from kubeledger.node.state import NodeState
+from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserved
+from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.replay.fold import fold
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify import RECORDED, Finding, Variant, verify
 
 __all__ = ["CONFIG_PATH", "Scene"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from kubeledger.simulate.plan import Plan
+from kubeledger.simulate.engine.plan import Plan
 from kubeledger.testing.scenarios import random_plan
 
 __all__ = ["plans", "seeds"]

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.query.api import Queryable
-from kubeledger.replay.histories import History
+from kubeledger.analyze.histories.history import History
+from kubeledger.analyze.sql.api import Queryable
 
 __all__ = ["NodeView", "Scope", "ViewRow"]
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.query.summaries import subject_of, summary_of
+from kubeledger.analyze.sql.summaries import subject_of, summary_of
+from kubeledger.model.units import format_ts
 from kubeledger.timeline.ask import NodeView, ViewRow
-from kubeledger.units import format_ts
 
 __all__ = ["BLOCK_RECORDS", "Block", "blocks", "records_between"]
 

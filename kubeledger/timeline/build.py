@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kubeledger.headlines import headlines, incidents
+from kubeledger.analyze.headlines import headlines, incidents
 from kubeledger.timeline.ask import NodeView, Scope
 from kubeledger.timeline.drawing import Drawing, Row, Section
 from kubeledger.timeline.rows_node import decisions_row, node_section

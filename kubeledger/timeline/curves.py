@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 
-from kubeledger.kube.quantity import value_of
+from kubeledger.kubelet.kube.quantity import value_of
 from kubeledger.timeline.ask import NodeView, ViewRow
 from kubeledger.timeline.drawing import Curve, Limit, Row
 

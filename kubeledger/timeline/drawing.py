@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from kubeledger.headlines import Headline
+from kubeledger.analyze.headlines import Headline
 
 __all__ = ["Arrow", "Curve", "Drawing", "Item", "Limit", "Row", "Section"]
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
-from kubeledger.errors import BadQuestionError
+from kubeledger.analyze.histories.history import histories_of_ledger
+from kubeledger.analyze.sql.api import connect
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.query.api import connect
-from kubeledger.replay.histories import histories_of_ledger
+from kubeledger.model.errors import BadQuestionError
 from kubeledger.timeline.ask import NodeView, Scope
 from kubeledger.timeline.blocks import blocks
 from kubeledger.timeline.build import build_drawing

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import msgspec
 
+from kubeledger.model.units import parse_api_ts
 from kubeledger.timeline.ask import NodeView, ViewRow
 from kubeledger.timeline.drawing import Item
-from kubeledger.units import parse_api_ts
 
 __all__ = ["Lives", "add_lives"]
 

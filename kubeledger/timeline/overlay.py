@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.replay.histories import History
+from kubeledger.analyze.histories.history import History
+from kubeledger.analyze.whatif import Change, Outlook, becomes, outlook
 from kubeledger.timeline.ask import NodeView
 from kubeledger.verify import Finding, Variant
 from kubeledger.verify.finding import Fields
-from kubeledger.whatif import Change, Outlook, becomes, outlook
 
 __all__ = ["CHANGES_MAX", "Overlay"]
 

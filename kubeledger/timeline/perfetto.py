@@ -12,7 +12,7 @@ from typing import IO, Any
 
 import msgspec
 
-from kubeledger.errors import BadQuestionError
+from kubeledger.model.errors import BadQuestionError
 from kubeledger.timeline.ask import NodeView
 from kubeledger.timeline.counters import Counter, counters
 from kubeledger.timeline.drawing import Drawing, Item, Row

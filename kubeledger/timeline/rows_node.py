@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kubeledger.completeness import log_gaps
+from kubeledger.analyze.completeness import log_gaps
 from kubeledger.timeline.ask import NodeView, ViewRow
 from kubeledger.timeline.curves import curve_rows
 from kubeledger.timeline.drawing import Row, Section

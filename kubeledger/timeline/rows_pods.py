@@ -9,7 +9,7 @@ from itertools import groupby
 
 import msgspec
 
-from kubeledger.headlines import shortened
+from kubeledger.analyze.headlines import shortened
 from kubeledger.timeline.ask import NodeView, ViewRow
 from kubeledger.timeline.drawing import Arrow, Row, Section
 from kubeledger.timeline.lives import add_lives

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from kubeledger.headlines import bytes_text
-from kubeledger.kube.cpuset import cpus_of
+from kubeledger.analyze.headlines import bytes_text
+from kubeledger.kubelet.kube.cpuset import cpus_of
 from kubeledger.timeline.ask import NodeView, ViewRow
 from kubeledger.timeline.drawing import Row, Section
 

@@ -19,7 +19,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
-from kubeledger.errors import BadQuestionError, KubeledgerError
+from kubeledger.model.errors import BadQuestionError, KubeledgerError
 
 __all__ = ["HOST", "Answer", "Asked", "Reply", "Server", "json_reply"]
 

@@ -43,7 +43,7 @@ from typing import ClassVar, Generic, TypeVar
 
 import msgspec
 
-from kubeledger.machine import Evidence, Record
+from kubeledger.model.record import Evidence, Record
 from kubeledger.verify.finding import Fields, Verdict
 from kubeledger.verify.verifier import Verifier
 

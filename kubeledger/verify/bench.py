@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kubeledger.errors import BadQuestionError
-from kubeledger.lifecycle.records import PodListed
-from kubeledger.machine import Body, Evidence, Record
-from kubeledger.node.records import SettingsObserved
-from kubeledger.profile.gates import with_gates
-from kubeledger.profile.resolve import KubeletProfile, resolve
+from kubeledger.kubelet.profile.gates import with_gates
+from kubeledger.kubelet.profile.resolve import KubeletProfile, resolve
+from kubeledger.model.bodies.lifecycle import PodListed
+from kubeledger.model.bodies.node import SettingsObserved
+from kubeledger.model.errors import BadQuestionError
+from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.verify.cached_results import CachedResults
 from kubeledger.verify.capacities import Capacities
 from kubeledger.verify.docket import Docket

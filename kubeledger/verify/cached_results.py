@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kubeledger.prober.records import ProbeResult, ProbeType
+from kubeledger.model.bodies.prober import ProbeResult, ProbeType
 
 __all__ = ["CachedResult", "CachedResults"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from kubeledger.images.records import EvictionSignalObserved
-from kubeledger.machine import Body, Record
-from kubeledger.node.records import KubeletStarted, NodeObserved
+from kubeledger.model.bodies.images import EvictionSignalObserved
+from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
+from kubeledger.model.record import Body, Record
 from kubeledger.verify.finding import Contradiction, Side
 
 __all__ = ["Capacities"]

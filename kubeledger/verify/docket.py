@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from kubeledger.machine import Record
+from kubeledger.model.record import Record
 from kubeledger.verify.finding import Contradiction, Finding, Outcome
 
 __all__ = ["Docket"]

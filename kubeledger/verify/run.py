@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import chain
 
-from kubeledger.machine import Body, Record
-from kubeledger.node.reducer import evolve
-from kubeledger.node.state import NodeState
+from kubeledger.model.record import Body, Record
+from kubeledger.replay.node.reducer import evolve
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.finding import Outcome
 from kubeledger.verify.registry import VERIFIERS

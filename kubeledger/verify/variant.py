@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from kubeledger.lifecycle.records import PodListed
-from kubeledger.machine import Record
-from kubeledger.prober.records import ProbeType
+from kubeledger.model.bodies.lifecycle import PodListed
+from kubeledger.model.bodies.prober import ProbeType
+from kubeledger.model.record import Record
 
 __all__ = ["RECORDED", "PodFieldChange", "ProbeChange", "ResourceChange", "Variant"]
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from kubeledger.machine import Body, Decision, Record
-from kubeledger.node.state import NodeState
+from kubeledger.model.record import Body, Decision, Record
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.bench import Bench
 
 __all__ = ["Foresee", "See", "Verifier"]

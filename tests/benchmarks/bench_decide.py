@@ -15,7 +15,7 @@ from pathlib import Path
 
 import zstandard
 
-from kubeledger.cases.registry import decider_of
+from kubeledger.kubelet.cases.registry import decider_of
 
 CASES = Path(__file__).parents[1] / "data" / "conformance"
 GOALS = {

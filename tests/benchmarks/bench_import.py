@@ -13,14 +13,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from kubeledger.importers.account import Account
-from kubeledger.importers.api import import_sources
-from kubeledger.importers.context import BundleContext
-from kubeledger.importers.klog import KlogReader
-from kubeledger.importers.klog_time import Clock
-from kubeledger.importers.registry import assembler_types
-from kubeledger.importers.router import Router
-from kubeledger.importers.sources import SourceFile
+from kubeledger.ingest.account import Account
+from kubeledger.ingest.api import import_sources
+from kubeledger.ingest.context import BundleContext
+from kubeledger.ingest.klog import KlogReader
+from kubeledger.ingest.klog_time import Clock
+from kubeledger.ingest.registry import assembler_types
+from kubeledger.ingest.router import Router
+from kubeledger.ingest.sources import SourceFile
 from kubeledger.ledger.ledger import Ledger
 
 MESSAGES = (

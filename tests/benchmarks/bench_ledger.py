@@ -19,13 +19,13 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.devicemanager.records import DevicesAllocated
-from kubeledger.images.records import ImageDeleted
 from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.machine import Body, Evidence, Record
-from kubeledger.prober.records import ProbeExecuted
-from kubeledger.wire.codec import decode_line
+from kubeledger.model.bodies.devicemanager import DevicesAllocated
+from kubeledger.model.bodies.images import ImageDeleted
+from kubeledger.model.bodies.prober import ProbeExecuted
+from kubeledger.model.record import Body, Evidence, Record
+from kubeledger.model.wire.codec import decode_line
 
 BATCH = 1000
 REPEATS = 3

@@ -16,13 +16,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from kubeledger.importers.api import import_sources
-from kubeledger.importers.options import ImportOptions
+from kubeledger.ingest.api import import_sources
+from kubeledger.ingest.options import ImportOptions
 from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.machine import Record
+from kubeledger.model.record import Record
+from kubeledger.model.wire.codec import decode_line
 from kubeledger.replay import fold, refresh_snapshots, state_at
-from kubeledger.wire.codec import decode_line
 
 RECORDING = Path(__file__).parents[2] / "recordings" / "node-a.tar.zst"
 REPEATS = 5

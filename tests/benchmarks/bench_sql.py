@@ -20,12 +20,12 @@ from pathlib import Path
 import duckdb
 import msgspec
 
-from kubeledger.history.history import History
-from kubeledger.importers.api import import_sources
+from kubeledger.analyze.sql.api import connect
+from kubeledger.ingest.api import import_sources
 from kubeledger.ledger.batch import Draft
+from kubeledger.ledger.history.history import History
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.machine import Body
-from kubeledger.query.api import connect
+from kubeledger.model.record import Body
 from kubeledger.replay import refresh_snapshots, state_at
 
 RECORDING = Path(__file__).parents[2] / "recordings" / "node-a.tar.zst"

@@ -23,11 +23,11 @@ from typing import Any
 
 import msgspec
 
+from kubeledger.analyze.histories.history import histories_of_ledger
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.lifecycle.records import PodListed
-from kubeledger.machine import Record
-from kubeledger.prober.records import ProbeExecuted, ProbeResult, ProbeTransitioned
-from kubeledger.replay.histories import histories_of_ledger
+from kubeledger.model.bodies.lifecycle import PodListed
+from kubeledger.model.bodies.prober import ProbeExecuted, ProbeResult, ProbeTransitioned
+from kubeledger.model.record import Record
 from kubeledger.testing.scene import Scene
 from kubeledger.verify import Contradiction, verify
 from tests.verify.histories import reader, recorded

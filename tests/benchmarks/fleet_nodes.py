@@ -22,9 +22,9 @@ from typing import Any
 import msgspec
 
 from kubeledger.ledger.standalone import encode_recording, write_lines
-from kubeledger.scenario.load import load_scenario
-from kubeledger.scenario.plan import to_plan
-from kubeledger.simulate.sim import Sim
+from kubeledger.simulate.engine.sim import Sim
+from kubeledger.simulate.scenario.load import load_scenario
+from kubeledger.simulate.scenario.plan import to_plan
 
 __all__ = ["is_broken", "scenario", "write_fleet", "write_node"]
 

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kubeledger.cli.main import cli
+from tests.analyze.sql.fixture_ledger import whole_story, write_ledger
 from tests.cli.nodes import Nodes
-from tests.query.fixture_ledger import whole_story, write_ledger
 
 Run = Callable[..., Result]
 

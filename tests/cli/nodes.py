@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from kubeledger.cli.main import cli
 from kubeledger.ledger.standalone import write_recording
-from kubeledger.machine import Record
+from kubeledger.model.record import Record
 from tests.recordings import RECORDINGS, import_recording
 from tests.verify.histories import recorded
 

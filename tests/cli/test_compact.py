@@ -9,9 +9,9 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from kubeledger.cli.main import cli
-from kubeledger.errors import LedgerUnavailableError
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.model.errors import LedgerUnavailableError
 from kubeledger.testing.faults import Fault, FaultyDisk, PowerCut
 from tests.ledger.making import append, batch, ledger_of, segment_paths, seqs
 

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from kubeledger.cli.complete import _PARTS
 from kubeledger.cli.main import cli
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.node.document import PARTS
 from kubeledger.replay import refresh_snapshots
+from kubeledger.replay.node.document import PARTS
 
 
 @pytest.fixture(scope="module")

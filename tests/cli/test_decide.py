@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from kubeledger.cases.registry import SUBSYSTEMS
 from kubeledger.cli.main import cli
+from kubeledger.kubelet.cases.registry import SUBSYSTEMS
 
 CASE = {
     "id": "a",

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 from freezegun import freeze_time
 
-from kubeledger.lifecycle.records import PodAdmitted, PodRejected
-from kubeledger.machine import Evidence
+from kubeledger.model.bodies.lifecycle import PodAdmitted, PodRejected
+from kubeledger.model.record import Evidence
 from kubeledger.testing.scene import Scene
 from tests.cli.nodes import WORLDS, Nodes, answer, lied, output_in, run, seq_of
 

@@ -12,13 +12,13 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
+from kubeledger.analyze.histories.history import histories_of_ledger, histories_of_recording
+from kubeledger.analyze.sql.cloudevents import event_lines
+from kubeledger.analyze.sql.listing import body_of
 from kubeledger.cli.main import cli
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.standalone import read_recording
-from kubeledger.machine import Evidence, Record
-from kubeledger.query.cloudevents import event_lines
-from kubeledger.query.listing import body_of
-from kubeledger.replay.histories import histories_of_ledger, histories_of_recording
+from kubeledger.model.record import Evidence, Record
 from tests.cli.conftest import Run
 from tests.ledger.making import append, batch, import_of, ledger_of
 

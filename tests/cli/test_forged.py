@@ -12,13 +12,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kubeledger.cli.main import cli
-from kubeledger.history.index import HISTORY, Index, load_index, save_index
-from kubeledger.history.parts import file_crc
 from kubeledger.ledger.batch import Draft
+from kubeledger.ledger.history.index import HISTORY, Index, load_index, save_index
+from kubeledger.ledger.history.parts import file_crc
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.replay import refresh_snapshots
 from kubeledger.replay.encoding import STATE_VERSION
-from tests.query.fixture_ledger import whole_story
+from tests.analyze.sql.fixture_ledger import whole_story
 
 
 def run(*arguments: str | Path) -> Result:

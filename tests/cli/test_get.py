@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from kubeledger.cli.get_rows import human_duration, pod_status
-from kubeledger.lifecycle.state import ContainerState, PodState
+from kubeledger.kubelet.lifecycle.state import ContainerState, PodState
 from tests.cli.conftest import Run
 
 PODS = """\

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from kubeledger.cli.main import cli
 from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
-from tests.query.fixture_ledger import RECORDS, whole_story
+from tests.analyze.sql.fixture_ledger import RECORDS, whole_story
 
 
 def test_index_writes_parquet_and_sql_reads_it(tmp_path: Path) -> None:

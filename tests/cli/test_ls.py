@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from tests.analyze.sql.fixture_ledger import RECORDS
 from tests.cli.conftest import Run
-from tests.query.fixture_ledger import RECORDS
 
 
 def seqs(ask: Run, *args: str) -> list[int]:

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from kubeledger.cli.main import COMMANDS, cli, run
 from kubeledger.cli.options import reports_errors
-from tests.query.fixture_ledger import whole_story, write_ledger
+from tests.analyze.sql.fixture_ledger import whole_story, write_ledger
 
 ROOT = Path(__file__).parents[2]
 
@@ -192,7 +192,7 @@ def test_no_command_at_all(
 def test_a_query_that_hears_nothing_is_not_waited_for() -> None:
     """The command ends with its message, and with nothing else."""
     code = (
-        "import sys, kubeledger.query.api as api\n"
+        "import sys, kubeledger.analyze.sql.api as api\n"
         "from kubeledger.cli import main\n"
         "api.left_behind = lambda: True\n"
         "class Loud:\n"

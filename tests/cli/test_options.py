@@ -16,7 +16,7 @@ from kubeledger.cli.options import (
     parse_time,
     reports_errors,
 )
-from kubeledger.errors import BadInputError, BadQuestionError, DamagedLedgerError
+from kubeledger.model.errors import BadInputError, BadQuestionError, DamagedLedgerError
 
 NOW_NS = 1_763_694_000 * 10**9
 MINUTE_NS = 60 * 10**9

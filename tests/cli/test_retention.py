@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from kubeledger.analyze.histories.history import histories_of_ledger
+from kubeledger.analyze.sql.api import connect
 from kubeledger.cli.main import cli
-from kubeledger.importers.api import import_sources
+from kubeledger.ingest.api import import_sources
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.retention import Policy
 from kubeledger.ledger.writer import WriterOptions
-from kubeledger.query.api import connect
+from kubeledger.model.units import format_ts
 from kubeledger.replay.dropping import drop_by_policy
-from kubeledger.replay.histories import histories_of_ledger
-from kubeledger.units import format_ts
 from kubeledger.verify import Finding
 from tests.ledger.making import NODE, append, batch, ledger_of
 

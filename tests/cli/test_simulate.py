@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 from kubeledger.cli.main import cli
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.standalone import read_recording
-from kubeledger.machine import Record
-from kubeledger.simulate.sim import Sim
+from kubeledger.model.record import Record
+from kubeledger.simulate.engine.sim import Sim
 
 SCENARIOS = Path(__file__).parents[2] / "recordings" / "scenarios"
 FIRST = SCENARIOS / "first.yaml"

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from kubeledger.analyze.sql.library import load_library
+from kubeledger.analyze.sql.views import load_views
 from kubeledger.cli.main import cli
 from kubeledger.cli.sql_shell import Shell
-from kubeledger.errors import BadQuestionError
-from kubeledger.query.library import load_library
-from kubeledger.query.views import load_views
+from kubeledger.model.errors import BadQuestionError
 from tests.cli.conftest import Run
 
 QUERY = "SELECT seq, admitted, reason FROM admissions ORDER BY seq"

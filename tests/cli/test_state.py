@@ -10,30 +10,30 @@ import pytest
 from click.testing import CliRunner, Result
 from freezegun import freeze_time
 
-from kubeledger.cgroups.records import CgroupUpdated
 from kubeledger.cli.state import state
-from kubeledger.devicemanager.records import DevicesAllocated, DevicesReported
-from kubeledger.images.records import (
+from kubeledger.ledger.batch import Draft
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.model.bodies.cgroups import CgroupUpdated
+from kubeledger.model.bodies.devicemanager import DevicesAllocated, DevicesReported
+from kubeledger.model.bodies.images import (
     EvictionSignalObserved,
     GarbageCollected,
     ImageFsObserved,
     ImagesDetected,
     ListedImage,
 )
-from kubeledger.ledger.batch import Draft
-from kubeledger.ledger.ledger import Ledger
-from kubeledger.lifecycle.records import (
+from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerStarted,
     PodAdmitted,
     PodRejected,
 )
-from kubeledger.machine import Body
-from kubeledger.node.document import PARTS
-from kubeledger.node.records import KubeletStarted, NodeObserved, Setting, SettingsObserved
-from kubeledger.preemption.records import InsufficientResource, PodPreempted
-from kubeledger.prober.records import ProbeExecuted
-from kubeledger.topologymanager.records import AffinityDecided, Hint
+from kubeledger.model.bodies.node import KubeletStarted, NodeObserved, Setting, SettingsObserved
+from kubeledger.model.bodies.preemption import InsufficientResource, PodPreempted
+from kubeledger.model.bodies.prober import ProbeExecuted
+from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint
+from kubeledger.model.record import Body
+from kubeledger.replay.node.document import PARTS
 
 START_NS = 1_763_694_000 * 10**9  # 2025-11-21T03:00:00Z
 POD: dict[str, Any] = {"namespace": "default", "pod": "web", "pod_uid": "uid-web"}

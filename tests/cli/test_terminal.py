@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from kubeledger.cli.main import cli
-from tests.importers.node_files import log_text, pod
+from tests.ingest.node_files import log_text, pod
 
 EVIL = "web\x1b[2J\x1b]0;owned\x07\u202egnp\u2066.exe\x9b31m\r\b<script>alert(1)</script>"
 UNSAFE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")

@@ -13,8 +13,8 @@ import pytest
 
 from kubeledger.api import open_ledger
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.lifecycle.records import PodAdmitted, PodRejected
-from kubeledger.node.records import SettingsObserved
+from kubeledger.model.bodies.lifecycle import PodAdmitted, PodRejected
+from kubeledger.model.bodies.node import SettingsObserved
 from kubeledger.testing.scene import Scene
 from kubeledger.verify import Finding
 from tests.cli.nodes import WORLDS, Nodes, answer, lied, output_in, run, seq_of

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from freezegun import freeze_time
 
-from kubeledger.lifecycle.records import PodAdmitted
+from kubeledger.model.bodies.lifecycle import PodAdmitted
 from kubeledger.testing.scene import Scene
 from tests.cli.nodes import WORLDS, Nodes, answer, output_in, run
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.errors import BadQuestionError
 from kubeledger.fleet.task import node_task
 from kubeledger.fleet.types import NodeResult, NodeSpec
+from kubeledger.model.errors import BadQuestionError
 
 
 class Order(msgspec.Struct, frozen=True):

@@ -14,10 +14,10 @@ from kubeledger.fleet.compaction import compact, files_to_read
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.layout import COMPACT
 from kubeledger.fleet.query import connect_lake
-from kubeledger.history.lines import quoted
+from kubeledger.ledger.history.lines import quoted
+from tests.analyze.sql.fixture_ledger import manager_story, whole_story, write_ledger
 from tests.fleet.lakes import put_node
 from tests.fleet.places import DyingStore, Killed
-from tests.query.fixture_ledger import manager_story, whole_story, write_ledger
 
 QUESTIONS = (
     "SELECT * FROM records ORDER BY ALL",

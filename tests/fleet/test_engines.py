@@ -20,7 +20,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeledger.errors import BadQuestionError
 from kubeledger.fleet.engines.engine import (
     Again,
     Ended,
@@ -31,6 +30,7 @@ from kubeledger.fleet.engines.engine import (
     Session,
     engine_of,
 )
+from kubeledger.model.errors import BadQuestionError
 from tests.fleet.tasks import Order, obey
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,6 @@ import pytest
 from msgspec import structs
 
 import kubeledger
-from kubeledger.errors import BadQuestionError
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.rules import rules_version
 from kubeledger.fleet.run import plan_import
@@ -16,6 +15,7 @@ from kubeledger.fleet.sealed import seal_ledger
 from kubeledger.fleet.sources import stamp_of
 from kubeledger.fleet.types import NodeResult, NodeSpec
 from kubeledger.ledger.standalone import write_recording
+from kubeledger.model.errors import BadQuestionError
 from tests.fleet.places import MACHINE, head_of, log_lines, task, write_bundle
 from tests.fleet.test_task import imported
 

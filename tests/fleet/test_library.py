@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from kubeledger.errors import BadQuestionError
+from kubeledger.analyze.sql.api import Queryable, connect
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.query import connect_lake, fleet_queries
-from kubeledger.images.records import ImageDeleted, ImagesDetected, ListedImage
-from kubeledger.ledger.records import LinesNotUnderstood
-from kubeledger.lifecycle.records import ReasonReported
-from kubeledger.node.records import KubeletExited, KubeletStarted, Setting, SettingsObserved
-from kubeledger.preemption.records import PodPreempted
-from kubeledger.query.api import Queryable, connect
+from kubeledger.model.bodies.images import ImageDeleted, ImagesDetected, ListedImage
+from kubeledger.model.bodies.ledger import LinesNotUnderstood
+from kubeledger.model.bodies.lifecycle import ReasonReported
+from kubeledger.model.bodies.node import KubeletExited, KubeletStarted, Setting, SettingsObserved
+from kubeledger.model.bodies.preemption import PodPreempted
+from kubeledger.model.errors import BadQuestionError
+from tests.analyze.sql.fixture_ledger import Story, whole_story, write_ledger
 from tests.fleet.lakes import put_node
-from tests.query.fixture_ledger import Story, whole_story, write_ledger
 from tests.recordings import import_recording
 
 LIBRARY = fleet_queries()

@@ -11,18 +11,18 @@ import duckdb
 import pytest
 from click.testing import CliRunner, Result
 
+from kubeledger.analyze.sql.api import Queryable, connect
+from kubeledger.analyze.sql.views import Needs, load_views
 from kubeledger.cli.main import cli
-from kubeledger.errors import BadQuestionError, DamagedLedgerError, LedgerUnavailableError
 from kubeledger.fleet.compaction import compact, files_to_read
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.query import LakeTables, connect_lake
 from kubeledger.fleet.store import StorageError, Store
 from kubeledger.fleet.types import Failure, Head
-from kubeledger.query.api import Queryable, connect
-from kubeledger.query.views import Needs, load_views
+from kubeledger.model.errors import BadQuestionError, DamagedLedgerError, LedgerUnavailableError
+from tests.analyze.sql.fixture_ledger import manager_story, whole_story, write_ledger
 from tests.fleet.lakes import put_node
 from tests.fleet.places import Place
-from tests.query.fixture_ledger import manager_story, whole_story, write_ledger
 from tests.recordings import import_recording
 
 EVERYTHING = "SELECT 1 FROM evidence, verdicts LIMIT 0"

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from selenium.webdriver.common.keys import Keys
 
+from kubeledger.analyze.sql.api import connect
 from kubeledger.cli.main import cli
 from kubeledger.fleet.report import FleetFacts, collect, fleet_page
 from kubeledger.fleet.report.outstanding import EXCESS_MIN, POOL_MIN, outstanding
-from kubeledger.query.api import connect
 from tests.fleet.fleets import made_up_fleet, node_facts
 from tests.timeline.browser import Browser
 from tests.timeline.test_hostile import EVIL, TURNED

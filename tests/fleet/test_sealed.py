@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kubeledger.errors import DamagedLedgerError
 from kubeledger.fleet.sealed import seal_ledger, unseal_ledger
+from kubeledger.model.errors import DamagedLedgerError
 from tests.fleet.places import log_lines, write_bundle
 from tests.fleet.test_task import facts, imported
 

@@ -13,23 +13,23 @@ from random import Random
 
 import zstandard
 
-from kubeledger.explain import explain, parse_target
-from kubeledger.importers.api import import_sources, plan_sources
-from kubeledger.importers.collect import collect
-from kubeledger.importers.coverage import Coverage
-from kubeledger.importers.options import ImportOptions
-from kubeledger.importers.pipeline import Pipeline
-from kubeledger.importers.plan import Plan
+from kubeledger.analyze.histories.history import history_of_reader
+from kubeledger.analyze.why import explain, parse_target
+from kubeledger.ingest.api import import_sources, plan_sources
+from kubeledger.ingest.collect import collect
+from kubeledger.ingest.coverage import Coverage
+from kubeledger.ingest.options import ImportOptions
+from kubeledger.ingest.pipeline import Pipeline
+from kubeledger.ingest.plan import Plan
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.records import RecordsSuperseded
-from kubeledger.machine import Record
-from kubeledger.replay.histories import history_of_reader
-from kubeledger.wire.codec import decode_line, encode_line
+from kubeledger.model.bodies.ledger import RecordsSuperseded
+from kubeledger.model.record import Record
+from kubeledger.model.wire.codec import decode_line, encode_line
 from tests.fuzz import seeds
 from tests.fuzz.mutators import mutate_json, mutate_text
 from tests.fuzz.target import Target, account_holds, contents, holds, scratch
-from tests.importers.node_files import log_text, pod
+from tests.ingest.node_files import log_text, pod
 
 __all__ = ["TARGETS", "stored_ledger"]
 

@@ -14,20 +14,17 @@ from zlib import crc32
 
 import zstandard
 
-from kubeledger.errors import BadInputError, KubeledgerError
-from kubeledger.explain import explain, parse_target
-from kubeledger.history.history import History as ParquetHistory
+from kubeledger.analyze.histories.history import histories_of_recording
+from kubeledger.analyze.why import explain, parse_target
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.audit_recording import audit_recording
 from kubeledger.ledger.compression import compress
+from kubeledger.ledger.history.history import History as ParquetHistory
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.standalone import read_recording
-from kubeledger.machine import Record
-from kubeledger.node.document import PARTS, canonical_json
-from kubeledger.replay import state_at
-from kubeledger.replay.histories import histories_of_recording
-from kubeledger.replay.snapshotting import refresh_snapshots
-from kubeledger.wire.codec import (
+from kubeledger.model.errors import BadInputError, KubeledgerError
+from kubeledger.model.record import Record
+from kubeledger.model.wire.codec import (
     GENESIS,
     BadLineError,
     chained,
@@ -36,6 +33,9 @@ from kubeledger.wire.codec import (
     decode_line,
     encode_line,
 )
+from kubeledger.replay import state_at
+from kubeledger.replay.node.document import PARTS, canonical_json
+from kubeledger.replay.snapshotting import refresh_snapshots
 from tests.fuzz import seeds
 from tests.fuzz.importing import stored_ledger
 from tests.fuzz.mutators import mutate_alike, mutate_json, mutate_text, mutate_value

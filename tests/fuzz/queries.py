@@ -10,13 +10,13 @@ from functools import cache
 from pathlib import Path
 from random import Random
 
-from kubeledger.importers.api import import_sources
-from kubeledger.importers.options import ImportOptions
+from kubeledger.analyze.sql.api import Queryable, connect
+from kubeledger.ingest.api import import_sources
+from kubeledger.ingest.options import ImportOptions
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.query.api import Queryable, connect
 from tests.fuzz.mutators import mutate_text
 from tests.fuzz.target import Target, holds
-from tests.importers.node_files import log_text
+from tests.ingest.node_files import log_text
 
 __all__ = ["TARGETS"]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from kubeledger.errors import KubeledgerError
-from kubeledger.importers.account import Account
+from kubeledger.ingest.account import Account
+from kubeledger.model.errors import KubeledgerError
 from tests.fuzz.mutators import Mutator
 
 __all__ = ["InvariantError", "Target", "account_holds", "contents", "holds", "scratch"]

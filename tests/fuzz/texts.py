@@ -12,20 +12,19 @@ from random import Random
 
 import yaml
 
-from kubeledger.cases.registry import SUBSYSTEMS, decider_of, judge_of
+from kubeledger.analyze.whatif.variants import parse_setting, parse_variants
+from kubeledger.analyze.why import parse_target
 from kubeledger.cli.options import parse_time
 from kubeledger.cli.output import FORMATS, printable, write_rows
 from kubeledger.cli.table import cut
-from kubeledger.errors import BadInputError
-from kubeledger.explain import parse_target
-from kubeledger.importers.klog_values import split_structured, text_values
-from kubeledger.importers.options import ImportOptions
-from kubeledger.kube._int64 import DIGITS_MAX, stripped
-from kubeledger.kube.quantity import Quantity, QuantityError
-from kubeledger.kube.quantity import parse as parse_quantity
-from kubeledger.scenario import load_scenario
-from kubeledger.scenario.openb import load_openb
-from kubeledger.units import (
+from kubeledger.ingest.klog_values import split_structured, text_values
+from kubeledger.ingest.options import ImportOptions
+from kubeledger.kubelet.cases.registry import SUBSYSTEMS, decider_of, judge_of
+from kubeledger.kubelet.kube._int64 import DIGITS_MAX, stripped
+from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
+from kubeledger.kubelet.kube.quantity import parse as parse_quantity
+from kubeledger.model.errors import BadInputError
+from kubeledger.model.units import (
     format_go_duration,
     format_ts,
     parse_api_ts,
@@ -33,7 +32,8 @@ from kubeledger.units import (
     parse_go_time,
     parse_ts,
 )
-from kubeledger.whatif.variants import parse_setting, parse_variants
+from kubeledger.simulate.scenario import load_scenario
+from kubeledger.simulate.scenario.openb import load_openb
 from tests.fuzz import seeds
 from tests.fuzz.mutators import ODD_TEXTS, mutate_alike, mutate_json, mutate_text, mutate_value
 from tests.fuzz.target import Target, holds, scratch

@@ -6,12 +6,12 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from kubeledger.images.records import ImageDeleted
 from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.records import ImportCompleted, ImportStarted
 from kubeledger.ledger.writer import WriterOptions
-from kubeledger.machine import Body, Evidence
+from kubeledger.model.bodies.images import ImageDeleted
+from kubeledger.model.bodies.ledger import ImportCompleted, ImportStarted
+from kubeledger.model.record import Body, Evidence
 
 __all__ = [
     "NODE",

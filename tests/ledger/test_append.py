@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from kubeledger.errors import (
+from kubeledger.ledger.audit import audit
+from kubeledger.ledger.batch import Draft
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.writer import WriterOptions
+from kubeledger.model.errors import (
     BadInputError,
     BadQuestionError,
     DamagedLedgerError,
     LedgerUnavailableError,
 )
-from kubeledger.ledger.audit import audit
-from kubeledger.ledger.batch import Draft
-from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.writer import WriterOptions
-from kubeledger.machine import Record
+from kubeledger.model.record import Record
 from tests.ledger.making import NODE, append, batch, deleted, draft, ledger_of, segment_paths, seqs
 
 

@@ -11,7 +11,7 @@ from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.manifest import Manifest, save_manifest
 from kubeledger.ledger.names import MANIFEST
-from kubeledger.ledger.records import ImportStarted
+from kubeledger.model.bodies.ledger import ImportStarted
 from tests.ledger.making import NODE, append, batch, ledger_of
 
 BEGIN = Draft(0, ImportStarted(digest="d", kubeledger_version="1", sources=(), year=None))

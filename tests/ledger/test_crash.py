@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from kubeledger.errors import LedgerBusyError
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.names import MANIFEST
 from kubeledger.ledger.recovery import RecoveryReport
 from kubeledger.ledger.writer import WriterOptions
+from kubeledger.model.errors import LedgerBusyError
 from tests.ledger.making import NODE, append, batch, ledger_of, segment_paths, seqs, sizes
 
 WRITER = """

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from kubeledger.errors import DamagedLedgerError
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.names import MANIFEST
 from kubeledger.ledger.reader import Verify
 from kubeledger.ledger.snapshots import Snapshot
-from kubeledger.machine import Record
-from kubeledger.wire.codec import GENESIS, chained, payload_of
+from kubeledger.model.errors import DamagedLedgerError
+from kubeledger.model.record import Record
+from kubeledger.model.wire.codec import GENESIS, chained, payload_of
 from tests.ledger.making import NODE, append, batch, deleted, ledger_of, segment_paths, seqs
 
 VERIFY: tuple[Verify, ...] = ("chain", "crc")

@@ -9,23 +9,23 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kubeledger.errors import (
+from kubeledger.ledger.audit import audit
+from kubeledger.ledger.audit_report import AuditReport
+from kubeledger.ledger.base import BASE, Base, load_base, save_base
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.names import MANIFEST
+from kubeledger.ledger.retention import Policy
+from kubeledger.model.bodies.ledger import RecordsDropped
+from kubeledger.model.errors import (
     BadQuestionError,
     DamagedLedgerError,
     KubeledgerError,
     LedgerUnavailableError,
     RecordsDroppedError,
 )
-from kubeledger.ledger.audit import audit
-from kubeledger.ledger.audit_report import AuditReport
-from kubeledger.ledger.base import BASE, Base, load_base, save_base
-from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.names import MANIFEST
-from kubeledger.ledger.records import RecordsDropped
-from kubeledger.ledger.retention import Policy
-from kubeledger.node.document import canonical_json
 from kubeledger.replay import refresh_snapshots, state_at
 from kubeledger.replay.dropping import drop_by_policy, plan_drops
+from kubeledger.replay.node.document import canonical_json
 from kubeledger.testing.faults import LOSSES, Fault, FaultyDisk, Loss, PowerCut
 from tests.ledger.making import (
     NODE,

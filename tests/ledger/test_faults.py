@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from kubeledger.errors import KubeledgerError, LedgerUnavailableError
 from kubeledger.ledger import manifest
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.storage import storage_errors, write_atomically
 from kubeledger.ledger.writer import WriterOptions
+from kubeledger.model.errors import KubeledgerError, LedgerUnavailableError
 from tests.ledger.making import NODE, append, batch, ledger_of, segment_paths, seqs, sizes
 
 CALLS = ["write", "fsync", "open", "replace", "unlink", "mkdir", "ftruncate", "fstat"]

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from kubeledger.errors import KubeledgerError
-from kubeledger.history.history import History
-from kubeledger.importers.api import import_sources
-from kubeledger.importers.options import ImportOptions
+from kubeledger.ingest.api import import_sources
+from kubeledger.ingest.options import ImportOptions
+from kubeledger.ledger.history.history import History
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.regular import open_regular, read_regular
+from kubeledger.model.errors import KubeledgerError
 from kubeledger.replay.snapshotting import refresh_snapshots
-from tests.importers.node_files import log_text
+from tests.ingest.node_files import log_text
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeledger.errors import LedgerUnavailableError
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.audit_report import ToldLoss
 from kubeledger.ledger.batch import Draft
@@ -18,10 +17,11 @@ from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.manifest import Loss as KnownLoss
 from kubeledger.ledger.manifest import save_manifest
 from kubeledger.ledger.names import MANIFEST
-from kubeledger.ledger.records import RecordsLost
 from kubeledger.ledger.recovery import CountedAnew
 from kubeledger.ledger.snapshots import Snapshot
 from kubeledger.ledger.writer import LedgerWriter
+from kubeledger.model.bodies.ledger import RecordsLost
+from kubeledger.model.errors import LedgerUnavailableError
 from kubeledger.testing.faults import LOSSES, Fault, FaultyDisk, Loss, PowerCut
 from tests.ledger.making import (
     NODE,

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeledger.errors import BadInputError
 from kubeledger.ledger.names import (
     MANIFEST,
     node_directory,
@@ -14,6 +13,7 @@ from kubeledger.ledger.names import (
     segment_file,
     segment_first_seq,
 )
+from kubeledger.model.errors import BadInputError
 from tests.ledger.making import append, batch, ledger_of, seqs
 
 HOSTILE = ["..", ".", "../../etc", "/etc/passwd", "a/b", "a\\b", "C:", "a\0b", "A", "%2e", "ü" * 99,

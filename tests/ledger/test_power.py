@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from kubeledger.errors import LedgerUnavailableError
-from kubeledger.importers.api import import_sources
+from kubeledger.ingest.api import import_sources
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.index import IMPORT_KINDS
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.recovery import RecoveryReport
 from kubeledger.ledger.snapshots import Snapshot
 from kubeledger.ledger.writer import WriterOptions
+from kubeledger.model.errors import LedgerUnavailableError
 from kubeledger.testing.faults import LOSSES, Fault, FaultyDisk, Loss, PowerCut
 from tests.ledger.making import NODE, batch, draft, ledger_of, sizes
 

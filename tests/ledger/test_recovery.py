@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from kubeledger.errors import DamagedLedgerError
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.names import MANIFEST
-from kubeledger.ledger.records import RecordsLost
 from kubeledger.ledger.recovery import CountedAnew, RecoveryReport
 from kubeledger.ledger.sealing import seal
 from kubeledger.ledger.writer import WriterOptions
+from kubeledger.model.bodies.ledger import RecordsLost
+from kubeledger.model.errors import DamagedLedgerError
 from tests.ledger.making import (
     NODE,
     append,

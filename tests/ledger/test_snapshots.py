@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from kubeledger.errors import LedgerUnavailableError
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.snapshots import Snapshot, SnapshotStore
+from kubeledger.model.errors import LedgerUnavailableError
 from tests.ledger.making import NODE, append, batch, import_of, ledger_of
 
 

@@ -7,11 +7,11 @@ import msgspec
 import pytest
 import zstandard
 
-from kubeledger.errors import BadInputError, LedgerUnavailableError
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.standalone import read_recording, write_recording
-from kubeledger.machine import Record
-from kubeledger.wire.codec import GENESIS, chained, encode_line, kind_of
+from kubeledger.model.errors import BadInputError, LedgerUnavailableError
+from kubeledger.model.record import Record
+from kubeledger.model.wire.codec import GENESIS, chained, encode_line, kind_of
 from tests.ledger.making import NODE, append, batch, deleted, ledger_of, lines
 
 

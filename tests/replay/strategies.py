@@ -8,8 +8,8 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import msgspec
 from hypothesis import strategies as st
 
-from kubeledger.machine import Body, Evidence, Record
-from kubeledger.wire.catalogue import BODY_TYPES
+from kubeledger.model.record import Body, Evidence, Record
+from kubeledger.model.wire.catalogue import BODY_TYPES
 
 __all__ = ["bodies", "histories", "record"]
 

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubeledger.machine import Record
-from kubeledger.node.document import PARTS, canonical_json
-from kubeledger.node.state import NodeState
+from kubeledger.model.record import Record
+from kubeledger.model.wire.codec import GENESIS, decode_line, encode_line
 from kubeledger.replay.encoding import decode_state, encode_state
 from kubeledger.replay.fold import fold
-from kubeledger.wire.codec import GENESIS, decode_line, encode_line
+from kubeledger.replay.node.document import PARTS, canonical_json
+from kubeledger.replay.node.state import NodeState
 from tests.replay.strategies import histories, record
 
 ROOT = Path(__file__).parents[2]
@@ -84,10 +84,10 @@ def test_each_part_can_be_had_alone(part: str) -> None:
 
 _PROGRAM = """
 import sys
-from kubeledger.node.document import canonical_json
+from kubeledger.replay.node.document import canonical_json
 from kubeledger.replay.encoding import encode_state
 from kubeledger.replay.fold import fold
-from kubeledger.wire.codec import decode_line
+from kubeledger.model.wire.codec import decode_line
 
 state = fold(decode_line(line) for line in open(sys.argv[1], "rb"))
 sys.stdout.buffer.write(canonical_json(state) + encode_state(state))

@@ -13,7 +13,7 @@ from kubeledger.ledger.ledger import Ledger
 from kubeledger.replay import refresh_snapshots
 from kubeledger.replay.encoding import STATE_VERSION
 from kubeledger.replay.proof import prove_snapshots
-from tests.query.fixture_ledger import whole_story
+from tests.analyze.sql.fixture_ledger import whole_story
 
 
 @pytest.fixture

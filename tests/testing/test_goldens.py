@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kubeledger.replay.histories import histories_of_recording
+from kubeledger.analyze.histories.history import histories_of_recording
 from kubeledger.testing.golden import differences, rewrite, verify_file
 from kubeledger.verify import Finding
 from tests.recordings import RECORDINGS

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kubeledger.ledger.standalone import read_recording
-from kubeledger.lifecycle.records import ContainerStarted, PodConfigChanged, PodListed
-from kubeledger.prober.records import ProbeExecuted, ProbeResult, ProbeTransitioned
+from kubeledger.model.bodies.lifecycle import ContainerStarted, PodConfigChanged, PodListed
+from kubeledger.model.bodies.prober import ProbeExecuted, ProbeResult, ProbeTransitioned
 from kubeledger.testing.scene import Scene
 
 pytest_plugins = ["pytester"]
@@ -139,7 +139,7 @@ def test_the_scene_fixture(pytester: pytest.Pytester) -> None:
     """A scene in a user's own test."""
     pytester.makepyfile(
         """
-        from kubeledger.lifecycle.records import PodConfigChanged
+        from kubeledger.model.bodies.lifecycle import PodConfigChanged
 
         def test_scene(kubeledger_scene):
             scene = kubeledger_scene("1.36.2")

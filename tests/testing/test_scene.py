@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeledger.cgroups.records import CgroupUpdated, QOSCgroupsUpdated
-from kubeledger.images.records import EvictionSignalObserved
-from kubeledger.lifecycle.records import PodAdmitted, PodConfigChanged, PodListed
-from kubeledger.node.records import NodeObserved, SettingsObserved
+from kubeledger.model.bodies.cgroups import CgroupUpdated, QOSCgroupsUpdated
+from kubeledger.model.bodies.images import EvictionSignalObserved
+from kubeledger.model.bodies.lifecycle import PodAdmitted, PodConfigChanged, PodListed
+from kubeledger.model.bodies.node import NodeObserved, SettingsObserved
 from kubeledger.testing.scene import Scene
 from kubeledger.verify import Verdict
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from kubeledger.analyze.sql.api import connect
 from kubeledger.cli.timeline import write_timeline
-from kubeledger.query.api import connect
 from tests.recordings import import_recording
 from tests.timeline.browser import CHROMIUM, DRIVER, Browser, open_browser
 

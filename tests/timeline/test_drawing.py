@@ -9,15 +9,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeledger.images.records import (
+from kubeledger.analyze.histories.history import histories_of_ledger
+from kubeledger.analyze.sql.api import connect
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.model.bodies.images import (
     EvictionSignalObserved,
     ImageDeleted,
     ImagesDetected,
     ListedImage,
 )
-from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.records import FindingReported, ImportCompleted
-from kubeledger.lifecycle.records import (
+from kubeledger.model.bodies.ledger import FindingReported, ImportCompleted
+from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerStarted,
     PodAdmitted,
@@ -26,22 +28,20 @@ from kubeledger.lifecycle.records import (
     PodTerminated,
     ReasonReported,
 )
-from kubeledger.node.records import (
+from kubeledger.model.bodies.node import (
     ClockStepped,
     KubeletStarted,
     LogThinned,
     Setting,
     SettingsObserved,
 )
-from kubeledger.oom.records import ProcessKilled
-from kubeledger.prober.records import ProbeTicksFolded
-from kubeledger.query.api import connect
-from kubeledger.replay.histories import histories_of_ledger
+from kubeledger.model.bodies.oom import ProcessKilled
+from kubeledger.model.bodies.prober import ProbeTicksFolded
+from kubeledger.model.units import NS_PER_S
 from kubeledger.timeline import Drawing, NodeView, Scope, build_drawing
 from kubeledger.timeline.drawing import Item, Row, Section
 from kubeledger.timeline.payload import node_payload
-from kubeledger.units import NS_PER_S
-from tests.query.fixture_ledger import START_NS, Story, write_ledger
+from tests.analyze.sql.fixture_ledger import START_NS, Story, write_ledger
 
 
 def drawn(directory: Path, story: Story, scope: Scope | None = None) -> Drawing:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from selenium.webdriver.common.by import By
 
-from kubeledger.headlines import Headline
+from kubeledger.analyze.headlines import Headline
 from kubeledger.timeline.blocks import Block
 from kubeledger.timeline.drawing import Drawing, Row, Section
 from kubeledger.timeline.page import write_page

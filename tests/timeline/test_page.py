@@ -9,7 +9,7 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from kubeledger.query.api import connect
+from kubeledger.analyze.sql.api import connect
 from tests.timeline.browser import Browser
 
 pytestmark = pytest.mark.xdist_group("browser")

@@ -12,10 +12,10 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
+from kubeledger.analyze.histories.history import histories_of_ledger
+from kubeledger.analyze.sql.api import connect
 from kubeledger.cli.main import cli
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.query.api import connect
-from kubeledger.replay.histories import histories_of_ledger
 from kubeledger.timeline import NodeView, build_drawing
 
 RECORDED = ("node-a", "node-e-evictions")

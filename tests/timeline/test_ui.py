@@ -19,16 +19,16 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from kubeledger.analyze.sql.api import connect
 from kubeledger.cli.ui_answers import ROWS_MAX, Answers
 from kubeledger.cli.ui_snapshots import Snapshot
-from kubeledger.importers.api import import_sources
+from kubeledger.ingest.api import import_sources
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.lifecycle.records import PodAdmitted
-from kubeledger.node.records import KubeletStarted
-from kubeledger.query.api import connect
+from kubeledger.model.bodies.lifecycle import PodAdmitted
+from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.timeline.page import payload_of
 from kubeledger.timeline.server import HOST, Answer, Reply, Server, json_reply
-from tests.query.fixture_ledger import Story, write_ledger
+from tests.analyze.sql.fixture_ledger import Story, write_ledger
 from tests.recordings import extract
 from tests.timeline.browser import Browser
 from tests.timeline.test_hostile import EVIL, hostile_drawings

@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from kubeledger.lifecycle.records import (
+from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerStarted,
     PodAdmitted,
@@ -16,9 +16,9 @@ from kubeledger.lifecycle.records import (
     PodListed,
     PodRejected,
 )
-from kubeledger.machine import Body, Record
-from kubeledger.node.records import KubeletStarted, NodeObserved, Setting, SettingsObserved
-from kubeledger.preemption.records import InsufficientResource, PodPreempted
+from kubeledger.model.bodies.node import KubeletStarted, NodeObserved, Setting, SettingsObserved
+from kubeledger.model.bodies.preemption import InsufficientResource, PodPreempted
+from kubeledger.model.record import Body, Record
 from kubeledger.verify import Contradiction, Finding, Outcome, Variant, run
 from kubeledger.verify.rules.admission.rule import AdmissionVerifier
 from tests.verify.histories import outcomes, scene

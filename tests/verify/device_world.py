@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import msgspec
 
-from kubeledger.devicemanager.records import (
+from kubeledger.model.bodies.devicemanager import (
     AllocationFailed,
     AllocationRequested,
     CheckpointEntry,
@@ -18,15 +18,15 @@ from kubeledger.devicemanager.records import (
     DevicesReported,
     PluginRegistered,
 )
-from kubeledger.lifecycle.records import (
+from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     PodConfigChanged,
     PodListed,
     PodTerminated,
 )
-from kubeledger.machine import Body, Record
-from kubeledger.node.records import KubeletStarted, NodeObserved, Setting, SettingsObserved
-from kubeledger.topologymanager.records import AffinityDecided, Hint, HintsGenerated
+from kubeledger.model.bodies.node import KubeletStarted, NodeObserved, Setting, SettingsObserved
+from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint, HintsGenerated
+from kubeledger.model.record import Body, Record
 from kubeledger.verify import RECORDED, Contradiction, Finding, Outcome, Variant
 from kubeledger.verify.rules.devices.rule import DeviceRule
 from tests.verify.histories import outcomes, scene

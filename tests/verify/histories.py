@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.machine import Body, Evidence, Record
-from kubeledger.replay.histories import histories_of_ledger
+from kubeledger.analyze.histories.history import histories_of_ledger
+from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.verify import RECORDED, Contradiction, Finding, Outcome, Reader, Variant, verify
 from tests.recordings import import_recording
 

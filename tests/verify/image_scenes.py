@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeledger.images.records import (
+from kubeledger.model.bodies.images import (
     EvictionSignalObserved,
     GarbageCollected,
     GarbageCollectionStarted,
@@ -17,8 +17,8 @@ from kubeledger.images.records import (
     ImagesDetected,
     ListedImage,
 )
-from kubeledger.machine import Body, Record
-from kubeledger.node.records import KubeletStarted, Setting, SettingsObserved
+from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserved
+from kubeledger.model.record import Body, Record
 from kubeledger.verify import run
 from kubeledger.verify.rules.evictions.rule import EvictionVerifier
 from kubeledger.verify.rules.images.verifier import ImagesVerifier

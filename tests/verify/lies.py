@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from kubeledger.importers.histories import open_histories
+from kubeledger.analyze.histories.sources import open_histories
 from kubeledger.verify import Finding, Outcome
 from tests.recordings import extract
 

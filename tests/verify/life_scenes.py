@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeledger.lifecycle.records import (
+from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerKilled,
     ContainerRestarted,
@@ -18,15 +18,15 @@ from kubeledger.lifecycle.records import (
     ReasonReported,
     RestartBackedOff,
 )
-from kubeledger.machine import Body, Record
-from kubeledger.node.records import KubeletStarted, Setting, SettingsObserved
-from kubeledger.prober.records import (
+from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserved
+from kubeledger.model.bodies.prober import (
     ProbeExecuted,
     ProbeResult,
     ProbeTransitioned,
     ProbeType,
     TickResult,
 )
+from kubeledger.model.record import Body, Record
 from kubeledger.verify import Contradiction, Finding, Variant, run
 from kubeledger.verify.rules.kills import KillVerifier
 from kubeledger.verify.rules.probes import ProbeVerifier

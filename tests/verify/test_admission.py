@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubeledger.lifecycle.records import PodAdmitted, PodConfigChanged, PodListed, PodRejected
-from kubeledger.machine import Record
-from kubeledger.node.records import NodeObserved
-from kubeledger.preemption.records import InsufficientResource, PodPreempted, PreemptionFailed
+from kubeledger.model.bodies.lifecycle import PodAdmitted, PodConfigChanged, PodListed, PodRejected
+from kubeledger.model.bodies.node import NodeObserved
+from kubeledger.model.bodies.preemption import InsufficientResource, PodPreempted, PreemptionFailed
+from kubeledger.model.record import Record
 from kubeledger.verify import Contradiction, Finding, Variant
 from kubeledger.verify.rules.admission.judging import VICTIMS
 from tests.verify.admission_world import alone

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kubeledger.devicemanager.records import DevicesReported
-from kubeledger.node.records import NodeObserved
+from kubeledger.model.bodies.devicemanager import DevicesReported
+from kubeledger.model.bodies.node import NodeObserved
 from kubeledger.verify import Finding, Variant
 from tests.verify.admission_world import (
     Step,

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from kubeledger.devicemanager.records import AllocationFailed
-from kubeledger.images.records import EvictionSignalObserved
-from kubeledger.node.records import NodeObserved
-from kubeledger.preemption.records import PreemptionFailed
-from kubeledger.topologymanager.records import AffinityDecided, Hint
+from kubeledger.model.bodies.devicemanager import AllocationFailed
+from kubeledger.model.bodies.images import EvictionSignalObserved
+from kubeledger.model.bodies.node import NodeObserved
+from kubeledger.model.bodies.preemption import PreemptionFailed
+from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint
 from kubeledger.verify import Contradiction, Finding, Outcome
 from tests.verify.admission_world import (
     add,

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeledger.machine import Evidence
-from kubeledger.node.records import SettingsObserved
-from kubeledger.topologymanager.records import Hint
+from kubeledger.model.bodies.node import SettingsObserved
+from kubeledger.model.bodies.topologymanager import Hint
+from kubeledger.model.record import Evidence
 from kubeledger.verify import Contradiction, Variant
 from tests.verify.device_world import Node, device_outcomes, hint
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeledger.cpumanager.records import (
+from kubeledger.model.bodies.cpumanager import (
     CpuAllocationFailed,
     CpuManagerStarted,
     CpuManagerStateRead,
@@ -17,15 +17,14 @@ from kubeledger.cpumanager.records import (
     CpusReleased,
     CpuStateRefused,
 )
-from kubeledger.lifecycle.records import (
+from kubeledger.model.bodies.lifecycle import (
     ContainerStarted,
     PodAdmitted,
     PodConfigChanged,
     PodListed,
     PodTerminated,
 )
-from kubeledger.machine import Body, Record
-from kubeledger.memorymanager.records import (
+from kubeledger.model.bodies.memorymanager import (
     MemoryAllocated,
     MemoryAllocationFailed,
     MemoryBlock,
@@ -36,7 +35,8 @@ from kubeledger.memorymanager.records import (
     MemoryTable,
     NUMANodeMemory,
 )
-from kubeledger.node.records import KubeletStarted, Setting, SettingsObserved
+from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserved
+from kubeledger.model.record import Body, Record
 from kubeledger.verify import Contradiction, run
 from kubeledger.verify.rules.cpus import CpuRule
 from kubeledger.verify.rules.memory import MemoryRule

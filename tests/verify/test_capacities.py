@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kubeledger.images.records import EvictionSignalObserved
-from kubeledger.machine import Body
-from kubeledger.node.records import KubeletStarted, NodeObserved
+from kubeledger.model.bodies.images import EvictionSignalObserved
+from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
+from kubeledger.model.record import Body
 from kubeledger.verify import Contradiction
 from tests.verify.histories import outcomes, scene
 

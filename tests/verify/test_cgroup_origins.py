@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeledger.cgroups.records import CgroupUpdated, QOSCgroupsUpdated
-from kubeledger.lifecycle.records import ContainerStarted, PodListed, PodRejected
-from kubeledger.machine import Body
-from kubeledger.node.records import KubeletStarted, SettingsObserved
-from kubeledger.units import NS_PER_S, format_ts
+from kubeledger.model.bodies.cgroups import CgroupUpdated, QOSCgroupsUpdated
+from kubeledger.model.bodies.lifecycle import ContainerStarted, PodListed, PodRejected
+from kubeledger.model.bodies.node import KubeletStarted, SettingsObserved
+from kubeledger.model.record import Body
+from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify import run
 from kubeledger.verify.rules.cgroups.rule import CgroupVerifier
 from tests.verify.histories import findings, scene

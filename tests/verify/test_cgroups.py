@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeledger.cgroups.records import CgroupUpdated, QOSCgroupsUpdated, QOSReserveComputed
-from kubeledger.lifecycle.records import PodListed
-from kubeledger.machine import Record
-from kubeledger.node.records import SettingsObserved
-from kubeledger.units import NS_PER_S
+from kubeledger.model.bodies.cgroups import CgroupUpdated, QOSCgroupsUpdated, QOSReserveComputed
+from kubeledger.model.bodies.lifecycle import PodListed
+from kubeledger.model.bodies.node import SettingsObserved
+from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S
 from kubeledger.verify import Contradiction, Finding, Variant, run
 from kubeledger.verify.rules.cgroups.drift import drifts
 from kubeledger.verify.rules.cgroups.rule import CgroupVerifier

@@ -7,15 +7,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeledger.cgroups.records import (
+from kubeledger.kubelet.kube.quantity import Quantity
+from kubeledger.model.bodies.cgroups import (
     CgroupRemoved,
     CgroupUpdated,
     QOSCgroupsUpdated,
     QOSReserveComputed,
 )
-from kubeledger.images.records import EvictionSignalObserved
-from kubeledger.kube.quantity import Quantity
-from kubeledger.lifecycle.records import (
+from kubeledger.model.bodies.images import EvictionSignalObserved
+from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerKilled,
     ContainerStarted,
@@ -25,8 +25,8 @@ from kubeledger.lifecycle.records import (
     PodTerminated,
     ReasonReported,
 )
-from kubeledger.machine import Body, Evidence
-from kubeledger.node.records import KubeletStarted, NodeObserved, Setting, SettingsObserved
+from kubeledger.model.bodies.node import KubeletStarted, NodeObserved, Setting, SettingsObserved
+from kubeledger.model.record import Body, Evidence
 from kubeledger.verify import Contradiction, Finding, run
 from kubeledger.verify.rules.cgroups.node import MISSING_PIDS
 from kubeledger.verify.rules.cgroups.rule import CgroupVerifier

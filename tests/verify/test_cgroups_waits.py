@@ -6,13 +6,13 @@ from functools import cache
 
 import pytest
 
-from kubeledger.lifecycle.records import ContainerDied, PodListed
-from kubeledger.machine import Record
-from kubeledger.preemption.records import PodPreempted
-from kubeledger.simulate.plan import ContainerScript, ExitStep
-from kubeledger.units import NS_PER_S
+from kubeledger.model.bodies.lifecycle import ContainerDied, PodListed
+from kubeledger.model.bodies.preemption import PodPreempted
+from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S
+from kubeledger.simulate.engine.plan import ContainerScript, ExitStep
 from kubeledger.verify import Finding
-from tests.simulate import scenes
+from tests.simulate.engine import scenes
 
 _SECOND_BEAT_S = 62
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kubeledger.images.records import EvictionSignalObserved
-from kubeledger.ledger.records import RecordsLost
-from kubeledger.lifecycle.records import ContainerStarted, PodEvicted
-from kubeledger.machine import Body, Evidence
-from kubeledger.node.records import KubeletStarted, LogThinned
-from kubeledger.units import NS_PER_S
+from kubeledger.model.bodies.images import EvictionSignalObserved
+from kubeledger.model.bodies.ledger import RecordsLost
+from kubeledger.model.bodies.lifecycle import ContainerStarted, PodEvicted
+from kubeledger.model.bodies.node import KubeletStarted, LogThinned
+from kubeledger.model.record import Body, Evidence
+from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.coverage import Coverage
 from tests.verify.histories import scene
 

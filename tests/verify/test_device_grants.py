@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kubeledger.devicemanager.records import DevicesReported, EndpointStopped
-from kubeledger.lifecycle.records import ContainerStarted
+from kubeledger.model.bodies.devicemanager import DevicesReported, EndpointStopped
+from kubeledger.model.bodies.lifecycle import ContainerStarted
 from kubeledger.verify import Variant
 from tests.verify.device_world import GPU, Node, hint
 

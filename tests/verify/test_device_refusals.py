@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubeledger.lifecycle.records import PodRejected
+from kubeledger.model.bodies.lifecycle import PodRejected
 from tests.verify.device_world import GPU, Node
 
 UNREGISTERED = f"cannot allocate unregistered device {GPU}"

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from kubeledger.devicemanager.records import (
+from kubeledger.model.bodies.devicemanager import (
     AllocationFailed,
     AllocationRequested,
     DevicesAllocated,
     DevicesReported,
 )
-from kubeledger.machine import Record
-from kubeledger.topologymanager.records import AffinityDecided, Hint
+from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint
+from kubeledger.model.record import Record
 from kubeledger.verify import Contradiction, Finding
 from kubeledger.verify.rules.devices.rule import DeviceRule
 from tests.verify.device_world import device_outcomes

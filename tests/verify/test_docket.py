@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeledger.lifecycle.records import PodAdmitted
-from kubeledger.machine import Record
+from kubeledger.model.bodies.lifecycle import PodAdmitted
+from kubeledger.model.record import Record
 from kubeledger.verify import Contradiction, Finding, Outcome
 from kubeledger.verify.docket import Docket
 from tests.verify.histories import scene

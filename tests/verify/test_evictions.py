@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeledger.eviction.records import (
+from kubeledger.model.bodies.eviction import (
     NodeConditionsChanged,
     PodSpared,
     PodUsage,
@@ -16,16 +16,16 @@ from kubeledger.eviction.records import (
     RankedPod,
     ReclaimAttempted,
 )
-from kubeledger.images.records import EvictionSignalObserved
-from kubeledger.lifecycle.records import (
+from kubeledger.model.bodies.images import EvictionSignalObserved
+from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerStarted,
     PodEvicted,
     PodListed,
 )
-from kubeledger.machine import Body, Record
-from kubeledger.node.records import KubeletStarted, LogThinned, SettingsObserved
-from kubeledger.units import NS_PER_S
+from kubeledger.model.bodies.node import KubeletStarted, LogThinned, SettingsObserved
+from kubeledger.model.record import Body, Record
+from kubeledger.model.units import NS_PER_S
 from kubeledger.verify import Finding, Variant
 from tests.verify.histories import findings, scene
 from tests.verify.image_scenes import alone, kubelet, settings

@@ -14,10 +14,10 @@ from random import Random
 import msgspec
 import pytest
 
-from kubeledger.lifecycle.records import ContainerStarted, PodAdmitted, PodConfigChanged
-from kubeledger.machine import Body
-from kubeledger.node.records import KubeletStarted
-from kubeledger.simulate.sim import Sim
+from kubeledger.model.bodies.lifecycle import ContainerStarted, PodAdmitted, PodConfigChanged
+from kubeledger.model.bodies.node import KubeletStarted
+from kubeledger.model.record import Body
+from kubeledger.simulate.engine.sim import Sim
 from kubeledger.testing.scenarios import random_plan
 from kubeledger.verify.bench import Bench
 from tests.verify.histories import scene

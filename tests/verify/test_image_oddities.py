@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubeledger.images.records import (
+from kubeledger.model.bodies.images import (
     GarbageCollected,
     GarbageCollectionStarted,
     ImageDeleted,
@@ -15,7 +15,7 @@ from kubeledger.images.records import (
     ImagesDetected,
     ListedImage,
 )
-from kubeledger.machine import Body
+from kubeledger.model.record import Body
 from tests.verify import image_scenes
 from tests.verify.histories import findings
 from tests.verify.image_scenes import alone, history, kubelet

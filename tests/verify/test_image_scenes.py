@@ -5,13 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kubeledger.images.records import (
+from kubeledger.model.bodies.images import (
     GarbageCollected,
     GarbageCollectionStarted,
     ImageFsObserved,
 )
-from kubeledger.machine import Body, Record
-from kubeledger.node.records import ClockStepped
+from kubeledger.model.bodies.node import ClockStepped
+from kubeledger.model.record import Body, Record
 from kubeledger.verify import Finding, Verdict
 from tests.verify.histories import findings
 from tests.verify.image_scenes import (

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeledger.lifecycle.records import PodListed
-from kubeledger.machine import Body
-from kubeledger.node.records import KubeletStarted
+from kubeledger.model.bodies.lifecycle import PodListed
+from kubeledger.model.bodies.node import KubeletStarted
+from kubeledger.model.record import Body
 from tests.verify.histories import findings
 from tests.verify.image_scenes import (
     alone,

@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeledger.images.records import (
+from kubeledger.model.bodies.images import (
     GarbageCollected,
     GarbageCollectionStarted,
     ImageDeleted,
     ImagesDetected,
 )
-from kubeledger.machine import Record
-from kubeledger.node.records import SettingsObserved
+from kubeledger.model.bodies.node import SettingsObserved
+from kubeledger.model.record import Record
 from kubeledger.verify import Contradiction, Finding, Variant
 from tests.verify.histories import changed, findings, outcomes, recorded
 from tests.verify.image_scenes import alone

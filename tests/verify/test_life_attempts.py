@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kubeledger.lifecycle.records import ContainerStarted
-from kubeledger.node.records import KubeletStarted
+from kubeledger.model.bodies.lifecycle import ContainerStarted
+from kubeledger.model.bodies.node import KubeletStarted
 from tests.verify.life_scenes import (
     WHO,
     Step,

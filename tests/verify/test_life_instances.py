@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kubeledger.machine import Body
-from kubeledger.node.records import KubeletStarted
+from kubeledger.model.bodies.node import KubeletStarted
+from kubeledger.model.record import Body
 from tests.verify.life_scenes import (
     added,
     alone,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kubeledger.machine import Body
-from kubeledger.prober.records import ProbeCountersRead, ProbeType
+from kubeledger.model.bodies.prober import ProbeCountersRead, ProbeType
+from kubeledger.model.record import Body
 from tests.verify.life_scenes import (
     added,
     alone,

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeledger.lifecycle.records import ContainerDied, PodEvicted, PodListed
-from kubeledger.machine import Body
-from kubeledger.node.records import ClockStepped
-from kubeledger.preemption.records import PodPreempted
-from kubeledger.prober.records import ProbeCountersRead, TickResult
+from kubeledger.model.bodies.lifecycle import ContainerDied, PodEvicted, PodListed
+from kubeledger.model.bodies.node import ClockStepped
+from kubeledger.model.bodies.preemption import PodPreempted
+from kubeledger.model.bodies.prober import ProbeCountersRead, TickResult
+from kubeledger.model.record import Body
 from tests.verify.histories import findings, scene
 from tests.verify.life_scenes import (
     WHO,

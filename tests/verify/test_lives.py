@@ -9,15 +9,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeledger.lifecycle.records import (
+from kubeledger.model.bodies.lifecycle import (
     ContainerKilled,
     ContainerRestarted,
     PodListed,
     RestartBackedOff,
 )
-from kubeledger.machine import Record
-from kubeledger.node.records import KubeletStarted
-from kubeledger.prober.records import ProbeExecuted, ProbeTransitioned
+from kubeledger.model.bodies.node import KubeletStarted
+from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTransitioned
+from kubeledger.model.record import Record
 from kubeledger.verify import Contradiction, Finding, Variant
 from tests.verify.histories import changed, outcomes, recorded
 from tests.verify.life_scenes import alone

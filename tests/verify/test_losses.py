@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kubeledger.ledger.records import FindingReported, ImportCompleted, RecordsLost
-from kubeledger.lifecycle.disputes import LINES_DISAGREE, stamp_dispute
-from kubeledger.machine import Body, Record
-from kubeledger.node.records import KubeletStarted, LogThinned
-from kubeledger.units import NS_PER_S
+from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, stamp_dispute
+from kubeledger.model.bodies.ledger import FindingReported, ImportCompleted, RecordsLost
+from kubeledger.model.bodies.node import KubeletStarted, LogThinned
+from kubeledger.model.record import Body, Record
+from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.finding import Contradiction, Finding, Outcome
 from tests.verify.histories import outcomes, recorded, scene

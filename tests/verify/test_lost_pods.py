@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from kubeledger.importers.histories import open_histories
-from kubeledger.lifecycle.records import PodConfigChanged, PodListed
-from kubeledger.machine import Body
-from kubeledger.node.records import KubeletStarted
-from kubeledger.units import NS_PER_S
+from kubeledger.analyze.histories.sources import open_histories
+from kubeledger.model.bodies.lifecycle import PodConfigChanged, PodListed
+from kubeledger.model.bodies.node import KubeletStarted
+from kubeledger.model.record import Body
+from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.untold_pods import UntoldPods
 from kubeledger.verify.finding import Finding
 from tests.recordings import extract

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeledger.lifecycle.records import PodTerminating
+from kubeledger.model.bodies.lifecycle import PodTerminating
 from tests.verify.life_scenes import Step, added, alone, judged, killed, listed, started, verdicts
 
 __all__ = ["alone"]

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeledger.kube.pod import Pod
-from kubeledger.lifecycle.records import PodListed
+from kubeledger.kubelet.kube.pod import Pod
+from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.verify.evidence.pods import PodRegister
 
 

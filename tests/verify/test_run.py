@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from kubeledger.machine import Decision
-from kubeledger.node.records import KubeletStarted
+from kubeledger.model.bodies.node import KubeletStarted
+from kubeledger.model.record import Decision
+from kubeledger.model.wire.catalogue import BODY_TYPES
 from kubeledger.verify import Contradiction, Finding, verify
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.docket import Docket
 from kubeledger.verify.registry import VERIFIERS
-from kubeledger.wire.catalogue import BODY_TYPES
 from tests.verify.histories import findings, outcomes, reader, recorded, scene
 
 

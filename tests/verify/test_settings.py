@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kubeledger.machine import Body, Evidence, Record
-from kubeledger.node.records import KubeletStarted, Setting, SettingsObserved
-from kubeledger.node.snapshot_time import time_in_name
+from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserved
+from kubeledger.model.record import Body, Evidence, Record
+from kubeledger.replay.node.snapshot_time import time_in_name
 from kubeledger.verify import Contradiction, Finding, Variant, Verdict
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.settings import UNKNOWN, Settings

@@ -7,17 +7,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeledger.images.records import EvictionSignalObserved
-from kubeledger.lifecycle.records import (
+from kubeledger.model.bodies.images import EvictionSignalObserved
+from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     PodConfigChanged,
     PodListed,
     PodRejected,
     ReasonReported,
 )
-from kubeledger.machine import Body, Evidence, Record
-from kubeledger.preemption.records import PodPreempted
-from kubeledger.prober.records import ProbeExecuted
+from kubeledger.model.bodies.preemption import PodPreempted
+from kubeledger.model.bodies.prober import ProbeExecuted
+from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.verify import Contradiction, verify
 from kubeledger.verify.rules.told_twice import ToldTwice
 from tests.verify.histories import reader, scene

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
-from kubeledger.errors import BadQuestionError, KubeledgerError
 from kubeledger.fleet.scratch import scratch_directory
+from kubeledger.model.errors import BadQuestionError, KubeledgerError
 
 __all__ = [
     "ATTEMPTS",

@@ -20,7 +20,6 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
 
-from kubeledger.errors import KubeledgerError
 from kubeledger.fleet.engines.engine import (
     Engine,
     EngineError,
@@ -30,6 +29,7 @@ from kubeledger.fleet.engines.engine import (
     bug_of,
     overdue,
 )
+from kubeledger.model.errors import KubeledgerError
 
 if TYPE_CHECKING:
     from multiprocessing.context import SpawnProcess

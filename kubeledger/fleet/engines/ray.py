@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from kubeledger.errors import BadQuestionError, KubeledgerError
 from kubeledger.fleet.engines.engine import (
     Engine,
     EngineError,
@@ -27,6 +26,7 @@ from kubeledger.fleet.engines.engine import (
     overdue,
 )
 from kubeledger.fleet.engines.local import processors
+from kubeledger.model.errors import BadQuestionError, KubeledgerError
 
 __all__ = ["RayEngine"]
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from kubeledger.analyze.sql.api import Queryable
 from kubeledger.fleet.query import connect_lake
 from kubeledger.fleet.report.columns import COLUMNS, PROBLEMS, Column
 from kubeledger.fleet.report.outstanding import Outstanding, outstanding
-from kubeledger.query.api import Queryable
 
 __all__ = ["FleetFacts", "NodeFacts", "collect", "worst_first"]
 

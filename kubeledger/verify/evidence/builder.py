@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from kubeledger.units import NS_PER_S
+from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.endings import READ_NS, inherited, ran_out
 from kubeledger.verify.evidence.podlife import PodHistory, PodLife
 from kubeledger.verify.evidence.processes import Process

@@ -24,24 +24,24 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.cgroups.records import QOSCgroupsUpdated
-from kubeledger.images.records import EvictionSignalObserved
-from kubeledger.ledger.records import (
+from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, dispute_of, stamps_of
+from kubeledger.model.bodies.cgroups import QOSCgroupsUpdated
+from kubeledger.model.bodies.images import EvictionSignalObserved
+from kubeledger.model.bodies.ledger import (
     FindingReported,
     ImportCompleted,
     RecordsDropped,
     RecordsLost,
 )
-from kubeledger.lifecycle.disputes import LINES_DISAGREE, dispute_of, stamps_of
-from kubeledger.lifecycle.records import (
+from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerStarted,
     PodConfigChanged,
     PodEvicted,
 )
-from kubeledger.machine import Body, Record
-from kubeledger.node.records import KubeletStarted, LogThinned
-from kubeledger.units import NS_PER_S
+from kubeledger.model.bodies.node import KubeletStarted, LogThinned
+from kubeledger.model.record import Body, Record
+from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.lost_records import LostRecords
 from kubeledger.verify.evidence.untold_pods import UntoldPods
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.units import NS_PER_S
+from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.podlife import PodLife
 from kubeledger.verify.evidence.processes import Processes
 from kubeledger.verify.evidence.restarting import Restarting

@@ -10,8 +10,8 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.kube.keys import name_key
-from kubeledger.units import NS_PER_S
+from kubeledger.kubelet.kube.keys import name_key
+from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.builder import LifeBuilder
 from kubeledger.verify.evidence.coverage import Coverage
 from kubeledger.verify.evidence.podlife import ContainerRun, PodHistory

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
-from kubeledger.lifecycle.records import PodListed
-from kubeledger.machine import Record
+from kubeledger.model.bodies.lifecycle import PodListed
+from kubeledger.model.record import Record
 
 __all__ = ["ListedInstances"]
 

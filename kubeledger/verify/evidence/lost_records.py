@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kubeledger.ledger.records import ImportCompleted, RecordsLost
-from kubeledger.machine import Body, Record
+from kubeledger.model.bodies.ledger import ImportCompleted, RecordsLost
+from kubeledger.model.record import Body, Record
 
 __all__ = ["LostRecords"]
 

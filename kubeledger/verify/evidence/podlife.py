@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kubeledger.machine import Record
+from kubeledger.model.record import Record
 from kubeledger.verify.evidence.signs import Sign
 
 __all__ = ["ContainerRun", "PodHistory", "PodLife"]

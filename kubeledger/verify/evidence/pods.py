@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from kubeledger.kube.keys import pod_key
-from kubeledger.lifecycle.records import PodListed
+from kubeledger.kubelet.kube.keys import pod_key
+from kubeledger.model.bodies.lifecycle import PodListed
 
 __all__ = ["ListedPod", "PodRegister"]
 

@@ -15,10 +15,10 @@ from typing import Any, Final
 
 import msgspec
 
-from kubeledger.machine import Body, Record
-from kubeledger.node.records import KubeletStarted, Setting, SettingsObserved
-from kubeledger.node.snapshot_time import time_in_name
-from kubeledger.units import NS_PER_S
+from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserved
+from kubeledger.model.record import Body, Record
+from kubeledger.model.units import NS_PER_S
+from kubeledger.replay.node.snapshot_time import time_in_name
 from kubeledger.verify.evidence.coverage import Coverage
 
 __all__ = ["Process", "Processes"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kubeledger.kube.restartpolicy import ALWAYS, NEVER, ON_FAILURE, policy_restarts
+from kubeledger.kubelet.kube.restartpolicy import ALWAYS, NEVER, ON_FAILURE, policy_restarts
 from kubeledger.verify.evidence.pods import ListedPod
 
 __all__ = ["Restarting"]

@@ -7,7 +7,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from kubeledger.lifecycle.records import (
+from kubeledger.kubelet.lifecycle.state import TERMINAL_PHASES
+from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerKilled,
     ContainerStarted,
@@ -20,10 +21,9 @@ from kubeledger.lifecycle.records import (
     PodTerminating,
     ReasonReported,
 )
-from kubeledger.lifecycle.state import TERMINAL_PHASES
-from kubeledger.machine import Body, Record
-from kubeledger.preemption.records import PodPreempted
-from kubeledger.topologymanager.records import AffinityDecided, HintsGenerated
+from kubeledger.model.bodies.preemption import PodPreempted
+from kubeledger.model.bodies.topologymanager import AffinityDecided, HintsGenerated
+from kubeledger.model.record import Body, Record
 
 __all__ = ["POD_ENDS", "SIGNS", "Shown", "Sign", "What", "sign_of"]
 

@@ -7,8 +7,8 @@ from contextlib import suppress
 
 import msgspec
 
-from kubeledger.errors import BadQuestionError
-from kubeledger.profile.resolve import resolve
+from kubeledger.kubelet.profile.resolve import resolve
+from kubeledger.model.errors import BadQuestionError
 from kubeledger.verify.evidence.coverage import Coverage
 from kubeledger.verify.evidence.pods import PodRegister
 from kubeledger.verify.evidence.processes import Process, Processes

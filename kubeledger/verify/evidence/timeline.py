@@ -20,8 +20,8 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.lifecycle.records import PodListed
-from kubeledger.machine import Body, Record
+from kubeledger.model.bodies.lifecycle import PodListed
+from kubeledger.model.record import Body, Record
 from kubeledger.verify.evidence.coverage import Coverage, Loss
 from kubeledger.verify.evidence.gather import Gathered, gather
 from kubeledger.verify.evidence.podlife import PodHistory, PodLife

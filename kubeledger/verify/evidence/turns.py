@@ -12,16 +12,16 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import Final
 
-from kubeledger.lifecycle.records import (
+from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerStarted,
     PodAdmitted,
     PodConfigChanged,
     PodRejected,
 )
-from kubeledger.machine import Body, Record
-from kubeledger.preemption.records import PodPreempted
-from kubeledger.units import NS_PER_S
+from kubeledger.model.bodies.preemption import PodPreempted
+from kubeledger.model.record import Body, Record
+from kubeledger.model.units import NS_PER_S
 
 __all__ = ["SETTLING_NS", "Turns"]
 

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from kubeledger.lifecycle.records import PodConfigChanged, PodListed
-from kubeledger.lifecycle.state import TERMINAL_PHASES
-from kubeledger.machine import Body, Record
-from kubeledger.node.records import KubeletStarted
-from kubeledger.units import NS_PER_S
+from kubeledger.kubelet.lifecycle.state import TERMINAL_PHASES
+from kubeledger.model.bodies.lifecycle import PodConfigChanged, PodListed
+from kubeledger.model.bodies.node import KubeletStarted
+from kubeledger.model.record import Body, Record
+from kubeledger.model.units import NS_PER_S
 
 __all__ = ["UntoldPod", "UntoldPods"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kubeledger.lifecycle.state import PodState
-from kubeledger.machine import Record
-from kubeledger.node.state import NodeState
-from kubeledger.units import NS_PER_S
+from kubeledger.kubelet.lifecycle.state import PodState
+from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.evidence.pods import PodRegister
 from kubeledger.verify.evidence.restarting import Restarting

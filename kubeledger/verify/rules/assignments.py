@@ -14,14 +14,14 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from kubeledger.errors import BadInputError
-from kubeledger.kube.pod import Container, Pod
-from kubeledger.lifecycle.presence import key_of
-from kubeledger.machine import Body, Record
-from kubeledger.node.records import KubeletStarted
-from kubeledger.node.state import NodeState
-from kubeledger.profile.resourcemanagers import ResourceManagerFacts
-from kubeledger.units import NS_PER_S
+from kubeledger.kubelet.kube.pod import Container, Pod
+from kubeledger.kubelet.lifecycle.presence import key_of
+from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
+from kubeledger.model.bodies.node import KubeletStarted
+from kubeledger.model.errors import BadInputError
+from kubeledger.model.record import Body, Record
+from kubeledger.model.units import NS_PER_S
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, recorded, same
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.evidence.pods import ListedPod

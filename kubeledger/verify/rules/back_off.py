@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from kubeledger.kuberuntime.backoff import (
+from kubeledger.kubelet.kuberuntime.backoff import (
     EXPIRES_AFTER_NS,
     BackOffPolicy,
     back_off_policy,
     next_back_off,
     series,
 )
-from kubeledger.units import NS_PER_S, format_ts
+from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.belief import Belief, Ruling, World
 from kubeledger.verify.bench import Bench
 

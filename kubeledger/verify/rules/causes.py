@@ -6,9 +6,9 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from kubeledger.lifecycle.records import ContainerDied, ContainerKilled
-from kubeledger.machine import Body, Record
-from kubeledger.preemption.records import PodPreempted
+from kubeledger.model.bodies.lifecycle import ContainerDied, ContainerKilled
+from kubeledger.model.bodies.preemption import PodPreempted
+from kubeledger.model.record import Body, Record
 from kubeledger.verify.belief import Judgement, same
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.finding import Fields

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.kube.restartpolicy import ALWAYS, RestartRule
-from kubeledger.prober.records import ProbeType
+from kubeledger.kubelet.kube.restartpolicy import ALWAYS, RestartRule
+from kubeledger.model.bodies.prober import ProbeType
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.evidence.pods import ListedPod
 

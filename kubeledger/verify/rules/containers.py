@@ -11,12 +11,12 @@ from typing import Final, Protocol
 
 import msgspec
 
-from kubeledger.kube.keys import pod_key
-from kubeledger.lifecycle.presence import key_of
-from kubeledger.lifecycle.records import ContainerDied
-from kubeledger.machine import Record
-from kubeledger.node.state import NodeState
-from kubeledger.units import NS_PER_S
+from kubeledger.kubelet.kube.keys import pod_key
+from kubeledger.kubelet.lifecycle.presence import key_of
+from kubeledger.model.bodies.lifecycle import ContainerDied
+from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.rules.back_off import BackOff
 
 __all__ = ["Container", "Instance", "OfContainer", "OfPod", "key_for",

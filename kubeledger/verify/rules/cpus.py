@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import ClassVar, Final
 
-from kubeledger.cpumanager.decider import (
+from kubeledger.kubelet.cpumanager.decider import (
     Cpus,
     assignable,
     exclusive_cpus,
@@ -21,7 +21,9 @@ from kubeledger.cpumanager.decider import (
     reusable,
     state_error,
 )
-from kubeledger.cpumanager.records import (
+from kubeledger.kubelet.cpumanager.topology import take_aligned
+from kubeledger.kubelet.kube.cpuset import cpu_set_text, cpus_of
+from kubeledger.model.bodies.cpumanager import (
     CpuAllocationFailed,
     CpuManagerStarted,
     CpuManagerStateRead,
@@ -29,12 +31,10 @@ from kubeledger.cpumanager.records import (
     CpusReleased,
     CpuStateRefused,
 )
-from kubeledger.cpumanager.topology import take_aligned
-from kubeledger.errors import BadInputError
-from kubeledger.kube.cpuset import cpu_set_text, cpus_of
-from kubeledger.machine import Body, Decision, Record
-from kubeledger.node.state import NodeState
-from kubeledger.units import NS_PER_S, parse_go_duration
+from kubeledger.model.errors import BadInputError
+from kubeledger.model.record import Body, Decision, Record
+from kubeledger.model.units import NS_PER_S, parse_go_duration
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, same
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.rules.activity import is_active, lived

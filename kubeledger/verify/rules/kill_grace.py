@@ -6,18 +6,18 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from kubeledger.eviction.decisions import eviction_override_s
-from kubeledger.kuberuntime.kills import app_kill, sidecar_kill
-from kubeledger.lifecycle.graceperiod import (
+from kubeledger.kubelet.eviction.decisions import eviction_override_s
+from kubeledger.kubelet.kuberuntime.kills import app_kill, sidecar_kill
+from kubeledger.kubelet.lifecycle.graceperiod import (
     MINIMUM_GRACE_S,
     container_grace_s,
     overridden_grace_s,
 )
-from kubeledger.lifecycle.records import ContainerKilled
-from kubeledger.prober.records import PROBE_OF_KILL
-from kubeledger.prober.results import FAILURE, SUCCESS, Result
-from kubeledger.profile.lifecycle import LifecycleFacts
-from kubeledger.profile.resolve import KubeletProfile
+from kubeledger.kubelet.prober.results import FAILURE, SUCCESS, Result
+from kubeledger.kubelet.profile.lifecycle import LifecycleFacts
+from kubeledger.kubelet.profile.resolve import KubeletProfile
+from kubeledger.model.bodies.lifecycle import ContainerKilled
+from kubeledger.model.bodies.prober import PROBE_OF_KILL
 from kubeledger.verify.belief import Judgement, Ruling, judge
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.rules.container_specs import PodSpec

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from kubeledger.lifecycle.records import ContainerKilled
-from kubeledger.machine import Record
-from kubeledger.node.state import NodeState
-from kubeledger.prober.records import PROBE_OF_KILL
-from kubeledger.units import format_ts
+from kubeledger.model.bodies.lifecycle import ContainerKilled
+from kubeledger.model.bodies.prober import PROBE_OF_KILL
+from kubeledger.model.record import Record
+from kubeledger.model.units import format_ts
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, lacks, open_to, same
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.evidence.podlife import PodHistory

@@ -7,17 +7,17 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from kubeledger.lifecycle.records import (
+from kubeledger.model.bodies.lifecycle import (
     ContainerKilled,
     PodConfigChanged,
     PodEvicted,
     PodTerminating,
 )
-from kubeledger.machine import Body, Record
-from kubeledger.node.state import NodeState
-from kubeledger.preemption.records import PodPreempted
-from kubeledger.prober.records import PROBE_OF_KILL, ProbeTransitioned, ProbeType
-from kubeledger.units import NS_PER_S, format_ts
+from kubeledger.model.bodies.preemption import PodPreempted
+from kubeledger.model.bodies.prober import PROBE_OF_KILL, ProbeTransitioned, ProbeType
+from kubeledger.model.record import Body, Record
+from kubeledger.model.units import NS_PER_S, format_ts
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import (
     WORST_FIRST,
     Judgement,

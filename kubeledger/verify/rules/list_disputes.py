@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from kubeledger.kube.pod import Pod
+from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.evidence.pods import ListedPod, PodRegister
 from kubeledger.verify.rules.container_specs import versions_of

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, ClassVar, Final
 
-from kubeledger.errors import BadInputError
-from kubeledger.kube.pod import SIDECAR
-from kubeledger.kube.quantity import Quantity, QuantityError
-from kubeledger.machine import Body, Decision, Record
-from kubeledger.memorymanager.decider import gets_memory, requested_memory, sizes_after_reuse
-from kubeledger.memorymanager.records import (
+from kubeledger.kubelet.kube.pod import SIDECAR
+from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
+from kubeledger.kubelet.memorymanager.decider import (
+    gets_memory,
+    requested_memory,
+    sizes_after_reuse,
+)
+from kubeledger.model.bodies.memorymanager import (
     MemoryAllocated,
     MemoryAllocationFailed,
     MemoryBlock,
@@ -25,8 +27,10 @@ from kubeledger.memorymanager.records import (
     MemoryStateRefused,
     NUMANodeMemory,
 )
-from kubeledger.node.records import KubeletStarted
-from kubeledger.node.state import NodeState
+from kubeledger.model.bodies.node import KubeletStarted
+from kubeledger.model.errors import BadInputError
+from kubeledger.model.record import Body, Decision, Record
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, same
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.rules.activity import came_back, is_active, lived

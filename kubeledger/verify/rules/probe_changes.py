@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import deque
 from typing import Final, NamedTuple
 
-from kubeledger.machine import Record
-from kubeledger.node.state import NodeState
-from kubeledger.prober.records import (
+from kubeledger.kubelet.prober.results import FAILURE
+from kubeledger.model.bodies.prober import (
     ProbeExecuted,
     ProbeTransitioned,
     ProbeType,
 )
-from kubeledger.prober.results import FAILURE
-from kubeledger.units import NS_PER_S, format_ts
+from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S, format_ts
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Belief, Judgement, RuleVerifier, judge, same
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.cached_results import CachedResult, CachedResults

@@ -11,10 +11,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from kubeledger.machine import Record
-from kubeledger.prober.records import ProbeCountersRead
-from kubeledger.prober.results import SUCCESS, Result
-from kubeledger.units import NS_PER_S, format_ts
+from kubeledger.kubelet.prober.results import SUCCESS, Result
+from kubeledger.model.bodies.prober import ProbeCountersRead
+from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.rules.containers import subject_of
 from kubeledger.verify.rules.probe_machine import State

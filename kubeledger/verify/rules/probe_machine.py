@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from kubeledger.prober import objects
-from kubeledger.prober.records import ProbeResult, ProbeType, TickResult
-from kubeledger.prober.results import FAILURE, INITIAL, SUCCESS, UNKNOWN, Result, Results
-from kubeledger.prober.worker import do_probe, new_worker
-from kubeledger.profile.prober import ProberFacts
-from kubeledger.units import NS_PER_S, format_ts
+from kubeledger.kubelet.prober import objects
+from kubeledger.kubelet.prober.results import FAILURE, INITIAL, SUCCESS, UNKNOWN, Result, Results
+from kubeledger.kubelet.prober.worker import do_probe, new_worker
+from kubeledger.kubelet.profile.prober import ProberFacts
+from kubeledger.model.bodies.prober import ProbeResult, ProbeType, TickResult
+from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.evidence.pods import ListedPod
 
 __all__ = [

@@ -11,12 +11,12 @@ import re
 from collections import Counter, deque
 from typing import Final
 
-from kubeledger.kube.keys import pod_key
-from kubeledger.lifecycle.records import PodListed, ReasonReported
-from kubeledger.machine import Record
-from kubeledger.prober.records import ProbeExecuted, ProbeTransitioned
-from kubeledger.prober.results import SUCCESS
-from kubeledger.units import NS_PER_S, format_ts
+from kubeledger.kubelet.kube.keys import pod_key
+from kubeledger.kubelet.prober.results import SUCCESS
+from kubeledger.model.bodies.lifecycle import PodListed, ReasonReported
+from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTransitioned
+from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.rules.containers import subject_of
 from kubeledger.verify.rules.probe_judging import STORES

@@ -10,11 +10,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from kubeledger.machine import Record
-from kubeledger.prober.records import ProbeType
-from kubeledger.prober.results import FAILURE, Result
-from kubeledger.profile.prober import ProberFacts
-from kubeledger.units import format_ts
+from kubeledger.kubelet.prober.results import FAILURE, Result
+from kubeledger.kubelet.profile.prober import ProberFacts
+from kubeledger.model.bodies.prober import ProbeType
+from kubeledger.model.record import Record
+from kubeledger.model.units import format_ts
 from kubeledger.verify.belief import Belief, World
 from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.rules.probe_machine import Machine, ProbeSpec, Span, State, machine_of

@@ -8,21 +8,26 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.kube.keys import pod_key
-from kubeledger.lifecycle.records import ContainerDied, ContainerKilled, ContainerStarted, PodListed
-from kubeledger.machine import Record
-from kubeledger.node.state import NodeState
-from kubeledger.prober.attempts import COUNTS_AS
-from kubeledger.prober.records import (
+from kubeledger.kubelet.kube.keys import pod_key
+from kubeledger.kubelet.prober.attempts import COUNTS_AS
+from kubeledger.kubelet.prober.results import INITIAL, SUCCESS
+from kubeledger.kubelet.prober.worker import RESTART_GRACE_NS
+from kubeledger.model.bodies.lifecycle import (
+    ContainerDied,
+    ContainerKilled,
+    ContainerStarted,
+    PodListed,
+)
+from kubeledger.model.bodies.prober import (
     ProbeCountersRead,
     ProbeExecuted,
     ProbeTicksFolded,
     ProbeTransitioned,
     ProbeType,
 )
-from kubeledger.prober.results import INITIAL, SUCCESS
-from kubeledger.prober.worker import RESTART_GRACE_NS
-from kubeledger.units import NS_PER_S, format_ts, parse_ts, whole_number
+from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S, format_ts, parse_ts, whole_number
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.rules.containers import key_for
 from kubeledger.verify.rules.probe_machine import ABSENT, Span, probe_of

@@ -12,9 +12,11 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.ledger.records import FindingReported
-from kubeledger.lifecycle.disputes import LINES_DISAGREE, dispute_of
-from kubeledger.lifecycle.records import (
+from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, dispute_of
+from kubeledger.kubelet.prober.attempts import COUNTS_AS
+from kubeledger.kubelet.prober.results import FAILURE
+from kubeledger.model.bodies.ledger import FindingReported
+from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerKilled,
     ContainerStarted,
@@ -23,19 +25,17 @@ from kubeledger.lifecycle.records import (
     PodTerminated,
     ReasonReported,
 )
-from kubeledger.machine import Body, Record
-from kubeledger.node.records import ClockStepped, KubeletStarted
-from kubeledger.node.state import NodeState
-from kubeledger.preemption.records import PodPreempted
-from kubeledger.prober.attempts import COUNTS_AS
-from kubeledger.prober.records import (
+from kubeledger.model.bodies.node import ClockStepped, KubeletStarted
+from kubeledger.model.bodies.preemption import PodPreempted
+from kubeledger.model.bodies.prober import (
     PROBE_OF_KILL,
     ProbeCountersRead,
     ProbeExecuted,
     ProbeTicksFolded,
     ProbeTransitioned,
 )
-from kubeledger.prober.results import FAILURE
+from kubeledger.model.record import Body, Record
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.rules.containers import key_for
 from kubeledger.verify.rules.probe_changes import TOLD_WITHIN_NS, ChangeJudge

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kubeledger.kube.restartpolicy import (
+from kubeledger.kubelet.kube.restartpolicy import (
     ALWAYS,
     NEVER,
     ON_FAILURE,
@@ -12,10 +12,10 @@ from kubeledger.kube.restartpolicy import (
     matching_restart_rule,
     policy_restarts,
 )
-from kubeledger.lifecycle.exits import how_it_ended
-from kubeledger.lifecycle.records import ContainerRestarted
-from kubeledger.profile.kuberuntime import KuberuntimeFacts
-from kubeledger.units import format_ts
+from kubeledger.kubelet.lifecycle.exits import how_it_ended
+from kubeledger.kubelet.profile.kuberuntime import KuberuntimeFacts
+from kubeledger.model.bodies.lifecycle import ContainerRestarted
+from kubeledger.model.units import format_ts
 from kubeledger.verify.belief import Judgement, Ruling, judge
 from kubeledger.verify.rules.container_specs import PodSpec
 from kubeledger.verify.rules.containers import Instance

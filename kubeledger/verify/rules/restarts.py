@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from kubeledger.kuberuntime.backoff import BackOffPolicy, series
-from kubeledger.lifecycle.records import (
+from kubeledger.kubelet.kuberuntime.backoff import BackOffPolicy, series
+from kubeledger.model.bodies.lifecycle import (
     ContainerRestarted,
     RestartBackedOff,
 )
-from kubeledger.machine import Body, Record
-from kubeledger.node.state import NodeState
-from kubeledger.units import NS_PER_S, format_ts
+from kubeledger.model.record import Body, Record
+from kubeledger.model.units import NS_PER_S, format_ts
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, all_of, judge, open_to, same
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.back_off import policy_of

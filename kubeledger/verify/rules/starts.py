@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from kubeledger.kuberuntime.backoff import BackOffPolicy
-from kubeledger.lifecycle.records import (
+from kubeledger.kubelet.kuberuntime.backoff import BackOffPolicy
+from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerKilled,
     ContainerStarted,
@@ -15,11 +15,11 @@ from kubeledger.lifecycle.records import (
     PodTerminated,
     ReasonReported,
 )
-from kubeledger.machine import Body, Record
-from kubeledger.node.records import ClockStepped, KubeletStarted
-from kubeledger.node.state import NodeState
-from kubeledger.prober.records import ProbeTransitioned
-from kubeledger.units import NS_PER_S
+from kubeledger.model.bodies.node import ClockStepped, KubeletStarted
+from kubeledger.model.bodies.prober import ProbeTransitioned
+from kubeledger.model.record import Body, Record
+from kubeledger.model.units import NS_PER_S
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import RuleVerifier
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.evidence.processes import Process

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from kubeledger.machine import Record
-from kubeledger.units import NS_PER_S
+from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.evidence.podlife import PodHistory
 from kubeledger.verify.evidence.signs import Sign

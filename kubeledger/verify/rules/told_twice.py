@@ -24,9 +24,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from kubeledger.images.records import EvictionSignalObserved
-from kubeledger.kube.keys import name_key, pod_key
-from kubeledger.lifecycle.records import (
+from kubeledger.kubelet.kube.keys import name_key, pod_key
+from kubeledger.model.bodies.images import EvictionSignalObserved
+from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerKilled,
     PodConfigChanged,
@@ -34,12 +34,12 @@ from kubeledger.lifecycle.records import (
     PodRejected,
     ReasonReported,
 )
-from kubeledger.machine import Body, Evidence, Record
-from kubeledger.node.records import KubeletStarted
-from kubeledger.node.state import NodeState
-from kubeledger.preemption.records import PodPreempted
-from kubeledger.prober.records import ProbeExecuted
-from kubeledger.units import NS_PER_S
+from kubeledger.model.bodies.node import KubeletStarted
+from kubeledger.model.bodies.preemption import PodPreempted
+from kubeledger.model.bodies.prober import ProbeExecuted
+from kubeledger.model.record import Body, Evidence, Record
+from kubeledger.model.units import NS_PER_S
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.evidence.podlife import PodLife
 from kubeledger.verify.rules.containers import subject_of

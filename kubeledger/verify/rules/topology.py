@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any, Final, NamedTuple, get_args
 
-from kubeledger.machine import Record
-from kubeledger.node.state import NodeState
-from kubeledger.topologymanager.bitmask import BITS_MAX, bits_of, mask_of
-from kubeledger.topologymanager.decider import decide
-from kubeledger.topologymanager.hint import Hints, TopologyHint
-from kubeledger.topologymanager.options import PREFER_CLOSEST
-from kubeledger.topologymanager.policies import Policy, PolicyName
-from kubeledger.topologymanager.records import AffinityDecided, Hint, HintsGenerated
+from kubeledger.kubelet.topologymanager.bitmask import BITS_MAX, bits_of, mask_of
+from kubeledger.kubelet.topologymanager.decider import decide
+from kubeledger.kubelet.topologymanager.hint import Hints, TopologyHint
+from kubeledger.kubelet.topologymanager.options import PREFER_CLOSEST
+from kubeledger.kubelet.topologymanager.policies import Policy, PolicyName
+from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint, HintsGenerated
+from kubeledger.model.record import Record
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, open_to, recorded, same
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.devices.desk import Affinity, Desk

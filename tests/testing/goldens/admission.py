@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubeledger.images.records import EvictionSignalObserved
-from kubeledger.lifecycle.records import PodAdmitted, PodListed, PodRejected
+from kubeledger.model.bodies.images import EvictionSignalObserved
+from kubeledger.model.bodies.lifecycle import PodAdmitted, PodListed, PodRejected
 from tests.testing.goldens.registry import Lie, Made, golden
 from tests.testing.goldens.world import CRITICAL, GIB, MIB, World, container, requests
 

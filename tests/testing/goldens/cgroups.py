@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.cgroups.records import CgroupRemoved, CgroupUpdated, QOSCgroupsUpdated
-from kubeledger.kube.podqos import QOSClass
+from kubeledger.kubelet.kube.podqos import QOSClass
+from kubeledger.model.bodies.cgroups import CgroupRemoved, CgroupUpdated, QOSCgroupsUpdated
 from tests.testing.goldens.registry import Lie, Made, golden
 from tests.testing.goldens.world import GIB, MIB, World, container, requests
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubeledger.devicemanager.records import (
+from kubeledger.model.bodies.devicemanager import (
     AllocationFailed,
     AllocationRequested,
     CheckpointEntry,
@@ -15,7 +15,7 @@ from kubeledger.devicemanager.records import (
     EndpointStopped,
     PluginRegistered,
 )
-from kubeledger.topologymanager.records import AffinityDecided, Hint, HintsGenerated
+from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint, HintsGenerated
 from tests.testing.goldens.registry import Lie, Made, golden
 from tests.testing.goldens.world import World, container
 

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from kubeledger.cgroups.records import CgroupUpdated
-from kubeledger.devicemanager.records import DevicesAllocated
-from kubeledger.images.records import EvictionSignalObserved, GarbageCollected, ImageDeleted
-from kubeledger.lifecycle.records import (
+from kubeledger.model.bodies.cgroups import CgroupUpdated
+from kubeledger.model.bodies.devicemanager import DevicesAllocated
+from kubeledger.model.bodies.images import EvictionSignalObserved, GarbageCollected, ImageDeleted
+from kubeledger.model.bodies.lifecycle import (
     ContainerKilled,
     ContainerStarted,
     PodConfigChanged,
     PodListed,
     RestartBackedOff,
 )
-from kubeledger.machine import Body, Record
-from kubeledger.node.records import NodeObserved
-from kubeledger.preemption.records import PodPreempted
-from kubeledger.prober.records import ProbeTransitioned
+from kubeledger.model.bodies.node import NodeObserved
+from kubeledger.model.bodies.preemption import PodPreempted
+from kubeledger.model.bodies.prober import ProbeTransitioned
+from kubeledger.model.record import Body, Record
+from kubeledger.model.units import parse_ts
 from kubeledger.replay.excerpts import renumbered
-from kubeledger.units import parse_ts
 from tests.testing.goldens.registry import Lie, Made, golden
 from tests.verify.histories import recorded
 

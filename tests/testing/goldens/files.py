@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable
 
 from kubeledger.ledger.standalone import encode_recording
-from kubeledger.machine import Record
-from kubeledger.node.records import KubeletStarted
+from kubeledger.model.bodies.node import KubeletStarted
+from kubeledger.model.record import Record
 from tests.testing.goldens import (
     admission,
     cgroups,

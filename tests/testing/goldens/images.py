@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from kubeledger.images.records import (
+from kubeledger.kubelet.images.texts import space_removal_error
+from kubeledger.model.bodies.images import (
     EvictionSignalObserved,
     GarbageCollected,
     GarbageCollectionStarted,
@@ -13,7 +14,6 @@ from kubeledger.images.records import (
     ImagesDetected,
     ListedImage,
 )
-from kubeledger.images.texts import space_removal_error
 from tests.testing.goldens.registry import Lie, Made, golden
 from tests.testing.goldens.world import World
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kubeledger.lifecycle.records import PodAdmitted, PodRejected
-from kubeledger.preemption.records import InsufficientResource, PodPreempted, PreemptionFailed
+from kubeledger.model.bodies.lifecycle import PodAdmitted, PodRejected
+from kubeledger.model.bodies.preemption import InsufficientResource, PodPreempted, PreemptionFailed
 from tests.testing.goldens.admission import asking
 from tests.testing.goldens.registry import Lie, Made, golden
 from tests.testing.goldens.world import CRITICAL, World, container, requests

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubeledger.lifecycle.records import ContainerKilled, ContainerRestarted, PodConfigChanged
-from kubeledger.prober.records import (
+from kubeledger.model.bodies.lifecycle import ContainerKilled, ContainerRestarted, PodConfigChanged
+from kubeledger.model.bodies.prober import (
     ProbeExecuted,
     ProbeResult,
     ProbeTransitioned,

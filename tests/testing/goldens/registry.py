@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.machine import Record
+from kubeledger.model.record import Record
 from kubeledger.testing.scene import Scene
 from tests.verify.histories import changed
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubeledger.lifecycle.records import RestartBackedOff
+from kubeledger.model.bodies.lifecycle import RestartBackedOff
 from tests.testing.goldens.prober import ProbeWorld
 from tests.testing.goldens.registry import Lie, Made, golden
 from tests.testing.goldens.world import container

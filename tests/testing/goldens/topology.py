@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubeledger.lifecycle.records import PodRejected
+from kubeledger.model.bodies.lifecycle import PodRejected
 from tests.testing.goldens.devices import DeviceWorld, gpus, hint
 from tests.testing.goldens.registry import Lie, Made, golden
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.lifecycle.records import (
+from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerStarted,
     PodAdmitted,
@@ -14,8 +14,8 @@ from kubeledger.lifecycle.records import (
     PodListed,
     PodTerminated,
 )
-from kubeledger.machine import Body
-from kubeledger.node.records import KubeletStarted, NodeObserved, Setting, SettingsObserved
+from kubeledger.model.bodies.node import KubeletStarted, NodeObserved, Setting, SettingsObserved
+from kubeledger.model.record import Body
 from kubeledger.testing.scene import Scene
 
 __all__ = ["CRITICAL", "GIB", "MIB", "World", "container", "requests"]

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from random import Random
 
-from kubeledger.units import format_ts
+from kubeledger.model.units import format_ts
 from kubeledger.verify import Contradiction, Outcome
 from tests.verify.properties.bundles import BUNDLES
 from tests.verify.properties.losses import LOSSES

@@ -15,8 +15,8 @@ from random import Random
 
 import yaml
 
-from kubeledger.importers.histories import open_histories
-from kubeledger.machine import Record
+from kubeledger.analyze.histories.sources import open_histories
+from kubeledger.model.record import Record
 from tests.recordings import extract
 from tests.verify.properties.verbosity import LOGGED_AT
 

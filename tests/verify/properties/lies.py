@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from kubeledger.machine import Decision, Record
+from kubeledger.model.record import Decision, Record
 from tests.verify.properties.retold import numbered
 
 __all__ = ["UNDETERMINED", "Lie", "lies_about", "lying", "untold"]

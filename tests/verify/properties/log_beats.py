@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from kubeledger.importers.assemble_beats import BeatAssembler
-from kubeledger.importers.context import BundleContext
-from kubeledger.importers.facts import Fact
-from kubeledger.importers.items import LogLine
-from kubeledger.machine import Record
-from kubeledger.node.records import KubeletStarted
-from kubeledger.units import NS_PER_S
+from kubeledger.ingest.assemble_beats import BeatAssembler
+from kubeledger.ingest.context import BundleContext
+from kubeledger.ingest.facts import Fact
+from kubeledger.ingest.items import LogLine
+from kubeledger.model.bodies.node import KubeletStarted
+from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S
 from tests.verify.properties.truths import source_of
 
 __all__ = ["thinned"]

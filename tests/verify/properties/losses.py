@@ -11,9 +11,9 @@ from random import Random
 
 import msgspec
 
-from kubeledger.lifecycle.records import ContainerRestarted
-from kubeledger.machine import Record
-from kubeledger.node.records import KubeletStarted, SettingsObserved
+from kubeledger.model.bodies.lifecycle import ContainerRestarted
+from kubeledger.model.bodies.node import KubeletStarted, SettingsObserved
+from kubeledger.model.record import Record
 from tests.verify.properties.log_beats import thinned
 from tests.verify.properties.retold import numbered, retold
 from tests.verify.properties.truths import Source, Truth, source_of

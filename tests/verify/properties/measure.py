@@ -9,7 +9,7 @@ from random import Random
 
 import msgspec
 
-from kubeledger.machine import Record
+from kubeledger.model.record import Record
 from kubeledger.verify import Contradiction, Finding, Outcome
 from tests.verify.histories import outcomes
 from tests.verify.properties.bundles import BUNDLES, degraded_bundle

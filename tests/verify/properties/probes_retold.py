@@ -14,22 +14,22 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.importers.probe_worker import (
+from kubeledger.ingest.probe_worker import (
     INITIAL,
     Change,
     ProbeWorker,
     probe_spec,
     worker_result,
 )
-from kubeledger.lifecycle.records import (
+from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerKilled,
     ContainerStarted,
     PodListed,
 )
-from kubeledger.machine import Record
-from kubeledger.node.records import KubeletStarted
-from kubeledger.prober.records import ProbeExecuted, ProbeTransitioned
+from kubeledger.model.bodies.node import KubeletStarted
+from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTransitioned
+from kubeledger.model.record import Record
 
 __all__ = ["probes_retold"]
 

@@ -13,14 +13,14 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.images.records import GarbageCollected, GarbageCollectionStarted, ImageDeleted
-from kubeledger.lifecycle.records import (
+from kubeledger.model.bodies.images import GarbageCollected, GarbageCollectionStarted, ImageDeleted
+from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerRestarted,
     ContainerStarted,
     PodListed,
 )
-from kubeledger.machine import Body, Record
+from kubeledger.model.record import Body, Record
 from tests.verify.properties.probes_retold import probes_retold
 
 __all__ = ["numbered", "retold"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kubeledger.lifecycle.records import ContainerRestarted
-from kubeledger.machine import Record
-from kubeledger.node.records import LogThinned
-from kubeledger.prober.records import ProbeTransitioned
+from kubeledger.model.bodies.lifecycle import ContainerRestarted
+from kubeledger.model.bodies.node import LogThinned
+from kubeledger.model.bodies.prober import ProbeTransitioned
+from kubeledger.model.record import Record
 from tests.verify.properties.measure import Case, judged, kind_of
 from tests.verify.properties.retold import numbered, retold
 from tests.verify.properties.truths import named

@@ -12,11 +12,11 @@ from typing import Literal
 
 import msgspec
 
-from kubeledger.machine import Record
-from kubeledger.replay.histories import histories_of_recording
-from kubeledger.scenario.load import load_scenario
-from kubeledger.scenario.plan import to_plan
-from kubeledger.simulate.sim import Sim
+from kubeledger.analyze.histories.history import histories_of_recording
+from kubeledger.model.record import Record
+from kubeledger.simulate.engine.sim import Sim
+from kubeledger.simulate.scenario.load import load_scenario
+from kubeledger.simulate.scenario.plan import to_plan
 from kubeledger.testing.scenarios import random_plan
 from tests.recordings import RECORDINGS
 from tests.verify.histories import recorded

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kubeledger.kube.keys import name_key, pod_key
-from kubeledger.lifecycle.records import PodConfigChanged
-from kubeledger.machine import Record
-from kubeledger.preemption.records import PodPreempted
+from kubeledger.kubelet.kube.keys import name_key, pod_key
+from kubeledger.model.bodies.lifecycle import PodConfigChanged
+from kubeledger.model.bodies.preemption import PodPreempted
+from kubeledger.model.record import Record
 from kubeledger.verify.evidence.podlife import PodLife
 from kubeledger.verify.evidence.timeline import Timeline
 

@@ -13,18 +13,18 @@ from typing import Any, Final
 
 import msgspec
 
-from kubeledger.cgroups.node_config import (
+from kubeledger.kubelet.cgroups.node_config import (
     EvictionThresholdError,
     ReservationSettings,
     node_allocatable,
     node_reservation,
 )
-from kubeledger.devicemanager.state import DeviceManagerState
-from kubeledger.kube.cpuset import cpus_of
-from kubeledger.kube.quantity import Quantity, QuantityError
-from kubeledger.node.state import NodeState
-from kubeledger.profile.resolve import KubeletProfile
-from kubeledger.units import whole_number
+from kubeledger.kubelet.devicemanager.state import DeviceManagerState
+from kubeledger.kubelet.kube.cpuset import cpus_of
+from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
+from kubeledger.kubelet.profile.resolve import KubeletProfile
+from kubeledger.model.units import whole_number
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.rules.admission.machine import by_signs
 from kubeledger.verify.rules.admission.nodes import Nodes
 from kubeledger.verify.settings import UNKNOWN, Settings

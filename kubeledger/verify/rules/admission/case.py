@@ -15,16 +15,16 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.kube.pod import Node, Pod
-from kubeledger.lifecycle import decider as lifecycle
-from kubeledger.lifecycle.decider import PodAdmitResult
-from kubeledger.lifecycle.nodeinfo import NodeInfo
-from kubeledger.lifecycle.predicates import PredicateFailureReason, general_filter
-from kubeledger.lifecycle.resourcefit import InsufficientResourceError
-from kubeledger.preemption import decider as preemption
-from kubeledger.preemption.records import InsufficientResource
-from kubeledger.preemption.requirements import Requirements
-from kubeledger.profile.admission import AdmissionFacts
+from kubeledger.kubelet.kube.pod import Node, Pod
+from kubeledger.kubelet.lifecycle import decider as lifecycle
+from kubeledger.kubelet.lifecycle.decider import PodAdmitResult
+from kubeledger.kubelet.lifecycle.nodeinfo import NodeInfo
+from kubeledger.kubelet.lifecycle.predicates import PredicateFailureReason, general_filter
+from kubeledger.kubelet.lifecycle.resourcefit import InsufficientResourceError
+from kubeledger.kubelet.preemption import decider as preemption
+from kubeledger.kubelet.preemption.requirements import Requirements
+from kubeledger.kubelet.profile.admission import AdmissionFacts
+from kubeledger.model.bodies.preemption import InsufficientResource
 from kubeledger.verify.rules.admission.adds import PodAdd
 from kubeledger.verify.rules.admission.podspecs import requests_of
 

@@ -6,16 +6,16 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.kube.pod import Node, NodeSpec, NodeStatus, ObjectMeta, Pod
-from kubeledger.kube.podqos import pod_qos
-from kubeledger.kube.quantity import Quantity, QuantityError
-from kubeledger.lifecycle.records import PodTerminating
-from kubeledger.machine import Record
-from kubeledger.node.records import KubeletStarted, NodeObserved
-from kubeledger.node.state import NodeState
-from kubeledger.preemption.decider import may_preempt
-from kubeledger.profile.admission import AdmissionFacts
-from kubeledger.units import NS_PER_S
+from kubeledger.kubelet.kube.pod import Node, NodeSpec, NodeStatus, ObjectMeta, Pod
+from kubeledger.kubelet.kube.podqos import pod_qos
+from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
+from kubeledger.kubelet.preemption.decider import may_preempt
+from kubeledger.kubelet.profile.admission import AdmissionFacts
+from kubeledger.model.bodies.lifecycle import PodTerminating
+from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
+from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.rules.admission.adds import PodAdd
 from kubeledger.verify.rules.admission.allocatable import (

@@ -12,10 +12,10 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.errors import BadInputError
-from kubeledger.kube.critical import is_critical_pod
-from kubeledger.preemption.explain import amount, amounts, listing
-from kubeledger.preemption.records import PreemptionFailed
+from kubeledger.kubelet.kube.critical import is_critical_pod
+from kubeledger.kubelet.preemption.explain import amount, amounts, listing
+from kubeledger.model.bodies.preemption import PreemptionFailed
+from kubeledger.model.errors import BadInputError
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, same
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.admission.case import (

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kubeledger.cgroups.conversions import shares_of_milli_cpu
-from kubeledger.kube.quantity import Quantity, QuantityError
-from kubeledger.node.records import Setting
-from kubeledger.node.state import NodeState
+from kubeledger.kubelet.cgroups.conversions import shares_of_milli_cpu
+from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
+from kubeledger.model.bodies.node import Setting
+from kubeledger.replay.node.state import NodeState
 
 __all__ = ["by_signs"]
 

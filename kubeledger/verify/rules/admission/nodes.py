@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from kubeledger.kube.pod import Pod, Taint
-from kubeledger.lifecycle.taints import tolerates_no_execute
-from kubeledger.machine import Record
-from kubeledger.node.records import NodeObserved
+from kubeledger.kubelet.kube.pod import Pod, Taint
+from kubeledger.kubelet.lifecycle.taints import tolerates_no_execute
+from kubeledger.model.bodies.node import NodeObserved
+from kubeledger.model.record import Record
 from kubeledger.verify.evidence.timeline import Timeline
 from kubeledger.verify.settings import UNKNOWN, Settings
 

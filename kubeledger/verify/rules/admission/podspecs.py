@@ -7,10 +7,10 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.kube.critical import CONFIG_SOURCE
-from kubeledger.kube.names import is_extended_resource
-from kubeledger.kube.pod import Container, Pod
-from kubeledger.kube.quantity import Quantity, QuantityError
+from kubeledger.kubelet.kube.critical import CONFIG_SOURCE
+from kubeledger.kubelet.kube.names import is_extended_resource
+from kubeledger.kubelet.kube.pod import Container, Pod
+from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
 from kubeledger.verify.evidence.podlife import PodLife
 from kubeledger.verify.evidence.pods import ListedPod, PodRegister
 

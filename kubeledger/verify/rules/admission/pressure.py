@@ -6,13 +6,13 @@ from typing import Final, Literal
 
 import msgspec
 
-from kubeledger.eviction.records import NodeConditionsChanged
-from kubeledger.eviction.signals import ALLOCATABLE_MEMORY
-from kubeledger.eviction.thresholds import is_short, threshold_quantity
-from kubeledger.images.records import EvictionSignalObserved
-from kubeledger.machine import Record
-from kubeledger.node.state import NodeState
-from kubeledger.units import NS_PER_S
+from kubeledger.kubelet.eviction.signals import ALLOCATABLE_MEMORY
+from kubeledger.kubelet.eviction.thresholds import is_short, threshold_quantity
+from kubeledger.model.bodies.eviction import NodeConditionsChanged
+from kubeledger.model.bodies.images import EvictionSignalObserved
+from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.rules.evictions.config import Config, configured, transition_period_ns
 from kubeledger.verify.settings import UNKNOWN

@@ -12,12 +12,12 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.kube.critical import is_critical_pod
-from kubeledger.kube.names import is_extended_resource
-from kubeledger.lifecycle.nodeinfo import NodeInfo
-from kubeledger.lifecycle.records import PodRejected
-from kubeledger.lifecycle.resourcefit import pod_request
-from kubeledger.lifecycle.shutdown import NOT_ADMITTED
+from kubeledger.kubelet.kube.critical import is_critical_pod
+from kubeledger.kubelet.kube.names import is_extended_resource
+from kubeledger.kubelet.lifecycle.nodeinfo import NodeInfo
+from kubeledger.kubelet.lifecycle.resourcefit import pod_request
+from kubeledger.kubelet.lifecycle.shutdown import NOT_ADMITTED
+from kubeledger.model.bodies.lifecycle import PodRejected
 from kubeledger.verify.belief import Judgement, Ruling, lacks, open_to, same
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.admission.case import AdmissionCase, AdmissionOutcome, capacities

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from kubeledger.devicemanager.records import AllocationFailed
-from kubeledger.eviction.records import NodeConditionsChanged
-from kubeledger.images.records import EvictionSignalObserved
-from kubeledger.lifecycle.presence import known
-from kubeledger.lifecycle.records import (
+from kubeledger.kubelet.lifecycle.presence import known
+from kubeledger.model.bodies.devicemanager import AllocationFailed
+from kubeledger.model.bodies.eviction import NodeConditionsChanged
+from kubeledger.model.bodies.images import EvictionSignalObserved
+from kubeledger.model.bodies.lifecycle import (
     PodAdmitted,
     PodConfigChanged,
     PodListed,
@@ -17,12 +17,12 @@ from kubeledger.lifecycle.records import (
     PodTerminating,
     ReasonReported,
 )
-from kubeledger.machine import Body, Record
-from kubeledger.node.records import KubeletStarted, NodeObserved
-from kubeledger.node.state import NodeState
-from kubeledger.preemption.records import PodPreempted, PreemptionFailed
-from kubeledger.topologymanager.records import AffinityDecided
-from kubeledger.units import NS_PER_S
+from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
+from kubeledger.model.bodies.preemption import PodPreempted, PreemptionFailed
+from kubeledger.model.bodies.topologymanager import AffinityDecided
+from kubeledger.model.record import Body, Record
+from kubeledger.model.units import NS_PER_S
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, same
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.finding import Fields

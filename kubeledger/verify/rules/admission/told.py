@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from kubeledger.devicemanager.records import AllocationFailed
-from kubeledger.kube.keys import pod_key
-from kubeledger.lifecycle.records import PodListed, PodRejected
-from kubeledger.machine import Record
-from kubeledger.topologymanager.records import AffinityDecided
-from kubeledger.units import NS_PER_S
+from kubeledger.kubelet.kube.keys import pod_key
+from kubeledger.model.bodies.devicemanager import AllocationFailed
+from kubeledger.model.bodies.lifecycle import PodListed, PodRejected
+from kubeledger.model.bodies.topologymanager import AffinityDecided
+from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.evidence.timeline import Timeline
 from kubeledger.verify.rules.admission.adds import PodAdd

@@ -12,10 +12,10 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.preemption.candidates import Candidates
-from kubeledger.preemption.decider import admissible
-from kubeledger.preemption.explain import Choice, amounts, choices, listing
-from kubeledger.preemption.records import PodPreempted
+from kubeledger.kubelet.preemption.candidates import Candidates
+from kubeledger.kubelet.preemption.decider import admissible
+from kubeledger.kubelet.preemption.explain import Choice, amounts, choices, listing
+from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.verify.belief import Judgement, Ruling, judge
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.admission.case import AdmissionCase, AdmissionOutcome, CountedPod

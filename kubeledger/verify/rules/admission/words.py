@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from kubeledger.lifecycle.resourcefit import pod_request
-from kubeledger.preemption.explain import amount, amounts, listing, plains, priority_of
+from kubeledger.kubelet.lifecycle.resourcefit import pod_request
+from kubeledger.kubelet.preemption.explain import amount, amounts, listing, plains, priority_of
 from kubeledger.verify.rules.admission.case import UNCOUNTED, AdmissionCase, AdmissionOutcome
 
 __all__ = [

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.cgroups.records import CgroupUpdated
+from kubeledger.model.bodies.cgroups import CgroupUpdated
 from kubeledger.verify.finding import Fields, Finding, Outcome
 
 __all__ = ["Drift", "drift_of", "drifts"]

@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from kubeledger.cgroups.records import CgroupUpdated
-from kubeledger.machine import Evidence, Record
+from kubeledger.model.bodies.cgroups import CgroupUpdated
+from kubeledger.model.record import Evidence, Record
 from kubeledger.verify.belief import Ruling
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.cgroups.values import Values, keys_of, nested, value_of

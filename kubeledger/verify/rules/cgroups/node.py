@@ -8,17 +8,17 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.cgroups.container_config import huge_page_unit_size
-from kubeledger.cgroups.decider import decide_node
-from kubeledger.cgroups.node_config import kubepods_resources, resource_config_for_node
-from kubeledger.cgroups.pod_config import ResourceConfig
-from kubeledger.cgroups.qos_config import QOS_HUGE_PAGE_LIMIT
-from kubeledger.cgroups.records import CgroupUpdated
-from kubeledger.images.records import EvictionSignalObserved
-from kubeledger.kube.quantity import Quantity, QuantityError
-from kubeledger.machine import Record
-from kubeledger.node.records import NodeObserved
-from kubeledger.node.state import NodeState
+from kubeledger.kubelet.cgroups.container_config import huge_page_unit_size
+from kubeledger.kubelet.cgroups.decider import decide_node
+from kubeledger.kubelet.cgroups.node_config import kubepods_resources, resource_config_for_node
+from kubeledger.kubelet.cgroups.pod_config import ResourceConfig
+from kubeledger.kubelet.cgroups.qos_config import QOS_HUGE_PAGE_LIMIT
+from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
+from kubeledger.model.bodies.cgroups import CgroupUpdated
+from kubeledger.model.bodies.images import EvictionSignalObserved
+from kubeledger.model.bodies.node import NodeObserved
+from kubeledger.model.record import Record
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.rules.cgroups.files import Option
 from kubeledger.verify.rules.cgroups.settings import Rules

@@ -7,20 +7,20 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from kubeledger.cgroups.container_config import (
+from kubeledger.kubelet.cgroups.container_config import (
     container_config,
     container_huge_page_limits,
     huge_page_unit_size,
 )
-from kubeledger.cgroups.conversions import MIN_SHARES, SHARES_PER_CPU
-from kubeledger.cgroups.decider import decide_pod, decide_pod_unified
-from kubeledger.cgroups.exclusive import exclusive_containers
-from kubeledger.cgroups.explain_pod import PodExplainer
-from kubeledger.cgroups.paths import parse_cgroup_path
-from kubeledger.cgroups.records import CgroupUpdated
-from kubeledger.cgroups.unified import UnifiedSettings
-from kubeledger.kube.pod import Container, Pod
-from kubeledger.kube.requests import ResourceList
+from kubeledger.kubelet.cgroups.conversions import MIN_SHARES, SHARES_PER_CPU
+from kubeledger.kubelet.cgroups.decider import decide_pod, decide_pod_unified
+from kubeledger.kubelet.cgroups.exclusive import exclusive_containers
+from kubeledger.kubelet.cgroups.explain_pod import PodExplainer
+from kubeledger.kubelet.cgroups.paths import parse_cgroup_path
+from kubeledger.kubelet.cgroups.unified import UnifiedSettings
+from kubeledger.kubelet.kube.pod import Container, Pod
+from kubeledger.kubelet.kube.requests import ResourceList
+from kubeledger.model.bodies.cgroups import CgroupUpdated
 from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.rules.cgroups.files import Option
 from kubeledger.verify.rules.cgroups.settings import Rules

@@ -9,14 +9,14 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from kubeledger.cgroups.names import CgroupNameError
-from kubeledger.cgroups.paths import parse_cgroup_path
-from kubeledger.cgroups.records import CgroupUpdated
-from kubeledger.errors import BadInputError
-from kubeledger.kube.pod import Container, Pod, ResourceRequirements
-from kubeledger.kube.quantity import QuantityError
-from kubeledger.machine import Record
-from kubeledger.node.state import NodeState
+from kubeledger.kubelet.cgroups.names import CgroupNameError
+from kubeledger.kubelet.cgroups.paths import parse_cgroup_path
+from kubeledger.kubelet.kube.pod import Container, Pod, ResourceRequirements
+from kubeledger.kubelet.kube.quantity import QuantityError
+from kubeledger.model.bodies.cgroups import CgroupUpdated
+from kubeledger.model.errors import BadInputError
+from kubeledger.model.record import Record
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, judge, lacks
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.evidence.pods import ListedPod

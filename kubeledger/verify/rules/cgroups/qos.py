@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from kubeledger.cgroups.conversions import (
+from kubeledger.kubelet.cgroups.conversions import (
     MILLI_PER_CPU,
     MIN_SHARES,
     SHARES_PER_CPU,
     shares_of_milli_cpu,
 )
-from kubeledger.cgroups.paths import parse_cgroup_path
-from kubeledger.cgroups.qos_config import (
+from kubeledger.kubelet.cgroups.paths import parse_cgroup_path
+from kubeledger.kubelet.cgroups.qos_config import (
     QOS_HUGE_PAGE_LIMIT,
     QOSConfig,
     QOSRequests,
     qos_config,
     qos_unified,
 )
-from kubeledger.cgroups.records import CgroupUpdated
-from kubeledger.cgroups.state import CgroupState
-from kubeledger.units import NS_PER_S, format_ts
+from kubeledger.kubelet.cgroups.state import CgroupState
+from kubeledger.model.bodies.cgroups import CgroupUpdated
+from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.belief import Judgement, judge, lacks, same
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.rules.cgroups.files import NO_VALUES, Compared, Option, compare

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kubeledger.cgroups.paths import CgroupPath, parse_cgroup_path
-from kubeledger.cgroups.records import CgroupRemoved
-from kubeledger.machine import Record
-from kubeledger.node.state import NodeState
-from kubeledger.units import NS_PER_S, format_ts
+from kubeledger.kubelet.cgroups.paths import CgroupPath, parse_cgroup_path
+from kubeledger.model.bodies.cgroups import CgroupRemoved
+from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S, format_ts
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, lacks, same
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.evidence.podlife import PodHistory

@@ -12,18 +12,18 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from kubeledger.cgroups.records import (
+from kubeledger.kubelet.cgroups.state import CgroupState
+from kubeledger.model.bodies.cgroups import (
     CgroupRemoved,
     CgroupUpdated,
     QOSCgroupsUpdated,
     QOSReserveComputed,
 )
-from kubeledger.cgroups.state import CgroupState
-from kubeledger.images.records import EvictionSignalObserved
-from kubeledger.lifecycle.records import PodListed
-from kubeledger.machine import Body, Decision, Evidence, Record
-from kubeledger.node.records import NodeObserved
-from kubeledger.node.state import NodeState
+from kubeledger.model.bodies.images import EvictionSignalObserved
+from kubeledger.model.bodies.lifecycle import PodListed
+from kubeledger.model.bodies.node import NodeObserved
+from kubeledger.model.record import Body, Decision, Evidence, Record
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, judge, lacks, same
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.evidence.processes import Process

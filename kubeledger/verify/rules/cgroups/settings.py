@@ -8,14 +8,14 @@ from typing import Any, Final
 
 import msgspec
 
-from kubeledger.cgroups.node_config import ReservationSettings
-from kubeledger.cgroups.unified import TIERED_RESERVATION
-from kubeledger.errors import BadQuestionError
-from kubeledger.kube.pod import Pod
-from kubeledger.kube.quantity import Quantity, QuantityError
-from kubeledger.profile.gates import with_gates
-from kubeledger.profile.resolve import KubeletProfile, resolve
-from kubeledger.units import parse_go_duration, whole_number
+from kubeledger.kubelet.cgroups.node_config import ReservationSettings
+from kubeledger.kubelet.cgroups.unified import TIERED_RESERVATION
+from kubeledger.kubelet.kube.pod import Pod
+from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
+from kubeledger.kubelet.profile.gates import with_gates
+from kubeledger.kubelet.profile.resolve import KubeletProfile, resolve
+from kubeledger.model.errors import BadQuestionError
+from kubeledger.model.units import parse_go_duration, whole_number
 from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.evidence.processes import Process
 from kubeledger.verify.settings import Settings

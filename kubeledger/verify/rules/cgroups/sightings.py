@@ -15,12 +15,12 @@ from typing import Any, Final
 
 import msgspec
 
-from kubeledger.cgroups.records import CgroupRemoved, CgroupUpdated
-from kubeledger.kube.keys import pod_key
-from kubeledger.lifecycle.records import PodListed
-from kubeledger.lifecycle.state import TERMINAL_PHASES
-from kubeledger.machine import Record
-from kubeledger.units import NS_PER_S, parse_ts
+from kubeledger.kubelet.kube.keys import pod_key
+from kubeledger.kubelet.lifecycle.state import TERMINAL_PHASES
+from kubeledger.model.bodies.cgroups import CgroupRemoved, CgroupUpdated
+from kubeledger.model.bodies.lifecycle import PodListed
+from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S, parse_ts
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.evidence.processes import Process
 

@@ -8,11 +8,11 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.cgroups.qos_config import qos_requests
-from kubeledger.errors import BadInputError
-from kubeledger.kube.amounts import check_asked
-from kubeledger.kube.pod import Pod, lists_of_pods
-from kubeledger.kube.quantity import QuantityError
+from kubeledger.kubelet.cgroups.qos_config import qos_requests
+from kubeledger.kubelet.kube.amounts import check_asked
+from kubeledger.kubelet.kube.pod import Pod, lists_of_pods
+from kubeledger.kubelet.kube.quantity import QuantityError
+from kubeledger.model.errors import BadInputError
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.rules.cgroups.settings import Rules

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from kubeledger.cgroups.conversions import (
+from kubeledger.kubelet.cgroups.conversions import (
     QUOTA_PERIOD_US,
     weight_of_shares,
     weight_of_shares_curved,
 )
-from kubeledger.cgroups.records import CgroupUpdated
-from kubeledger.cgroups.state import CgroupState
+from kubeledger.kubelet.cgroups.state import CgroupState
+from kubeledger.model.bodies.cgroups import CgroupUpdated
 from kubeledger.verify.finding import Fields
 
 __all__ = ["NO_LIMIT_V1", "Values", "is_unified", "kernel_values", "keys_of", "nested", "value_of"]

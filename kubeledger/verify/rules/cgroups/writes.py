@@ -16,9 +16,9 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.cgroups.records import QOSCgroupsUpdated, QOSReserveComputed
-from kubeledger.machine import Record
-from kubeledger.units import NS_PER_S
+from kubeledger.model.bodies.cgroups import QOSCgroupsUpdated, QOSReserveComputed
+from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.evidence.podlife import PodLife
 from kubeledger.verify.evidence.processes import Process

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import NamedTuple
 
-from kubeledger.lifecycle.presence import key_of
-from kubeledger.machine import Record
-from kubeledger.node.state import NodeState
-from kubeledger.profile.devices import DeviceFacts
-from kubeledger.topologymanager.bitmask import BITS_MAX
+from kubeledger.kubelet.lifecycle.presence import key_of
+from kubeledger.kubelet.profile.devices import DeviceFacts
+from kubeledger.kubelet.topologymanager.bitmask import BITS_MAX
+from kubeledger.model.record import Record
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, same
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.evidence.pods import ListedPod

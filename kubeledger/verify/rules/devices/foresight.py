@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from kubeledger.devicemanager.records import (
+from kubeledger.kubelet.topologymanager.bitmask import BITS_MAX
+from kubeledger.model.bodies.devicemanager import (
     AllocationRequested,
     CheckpointRead,
     DevicesAllocated,
@@ -19,12 +20,11 @@ from kubeledger.devicemanager.records import (
     DevicesReported,
     EndpointStopped,
 )
-from kubeledger.lifecycle.records import PodConfigChanged, PodRejected
-from kubeledger.machine import Body, Record
-from kubeledger.node.records import KubeletStarted, NodeObserved
-from kubeledger.topologymanager.bitmask import BITS_MAX
-from kubeledger.topologymanager.records import AffinityDecided, HintsGenerated
-from kubeledger.units import whole_number
+from kubeledger.model.bodies.lifecycle import PodConfigChanged, PodRejected
+from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
+from kubeledger.model.bodies.topologymanager import AffinityDecided, HintsGenerated
+from kubeledger.model.record import Body, Record
+from kubeledger.model.units import whole_number
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.rules.activity import lived
 from kubeledger.verify.rules.devices.lists import DeviceLists, When

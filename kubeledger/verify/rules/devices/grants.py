@@ -10,9 +10,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from kubeledger.devicemanager.records import DevicesAllocated
-from kubeledger.machine import Record
-from kubeledger.node.state import NodeState
+from kubeledger.model.bodies.devicemanager import DevicesAllocated
+from kubeledger.model.record import Record
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, lacks, same
 from kubeledger.verify.rules.devices.desk import Desk, SetUp
 from kubeledger.verify.rules.devices.foresight import Entry, Holder, all_ids, when_of

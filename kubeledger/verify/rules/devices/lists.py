@@ -14,8 +14,8 @@ from typing import Literal
 
 import msgspec
 
-from kubeledger.devicemanager.records import DevicesReported
-from kubeledger.units import NS_PER_S
+from kubeledger.model.bodies.devicemanager import DevicesReported
+from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.bench import Bench
 
 __all__ = ["DeviceLists", "Listed", "When"]

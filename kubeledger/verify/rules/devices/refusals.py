@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from kubeledger.devicemanager.records import NO_HINTS, AllocationFailed
-from kubeledger.machine import Record
-from kubeledger.node.state import NodeState
+from kubeledger.model.bodies.devicemanager import NO_HINTS, AllocationFailed
+from kubeledger.model.record import Record
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, same
 from kubeledger.verify.rules.devices.desk import Desk
 from kubeledger.verify.rules.devices.foresight import Holder

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import ClassVar, Final
 
-from kubeledger.devicemanager.records import (
+from kubeledger.model.bodies.devicemanager import (
     AllocationFailed,
     AllocationRequested,
     CheckpointEntry,
@@ -19,12 +19,12 @@ from kubeledger.devicemanager.records import (
     DevicesReleased,
     DevicesReported,
 )
-from kubeledger.lifecycle.records import PodAdmitted, PodConfigChanged, PodRejected
-from kubeledger.machine import Body, Decision, Record
-from kubeledger.node.records import KubeletStarted
-from kubeledger.node.state import NodeState
-from kubeledger.topologymanager.records import AffinityDecided, HintsGenerated
-from kubeledger.units import NS_PER_S
+from kubeledger.model.bodies.lifecycle import PodAdmitted, PodConfigChanged, PodRejected
+from kubeledger.model.bodies.node import KubeletStarted
+from kubeledger.model.bodies.topologymanager import AffinityDecided, HintsGenerated
+from kubeledger.model.record import Body, Decision, Record
+from kubeledger.model.units import NS_PER_S
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, recorded, same
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.rules.activity import is_active, lived, relied_on

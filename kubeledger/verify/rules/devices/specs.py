@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from kubeledger.kube.pod import SIDECAR, Container, Pod
-from kubeledger.kube.quantity import Quantity
+from kubeledger.kubelet.kube.pod import SIDECAR, Container, Pod
+from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.verify.evidence.pods import ListedPod
 
 __all__ = ["Asker", "PodAsks", "asks_of"]

@@ -13,11 +13,11 @@ from typing import Literal
 
 import msgspec
 
-from kubeledger.devicemanager.allocate import Refusal, Request, plans, take
-from kubeledger.devicemanager.manager import HEALTHY, Device, ManagerImpl
-from kubeledger.devicemanager.refute import misfit
-from kubeledger.profile.devices import DeviceFacts
-from kubeledger.topologymanager.bitmask import bits_of
+from kubeledger.kubelet.devicemanager.allocate import Refusal, Request, plans, take
+from kubeledger.kubelet.devicemanager.manager import HEALTHY, Device, ManagerImpl
+from kubeledger.kubelet.devicemanager.refute import misfit
+from kubeledger.kubelet.profile.devices import DeviceFacts
+from kubeledger.kubelet.topologymanager.bitmask import bits_of
 from kubeledger.verify.belief import WORST_FIRST, Judgement, Ruling, judge
 from kubeledger.verify.rules.devices.foresight import Holder
 from kubeledger.verify.rules.devices.holdings import InUse

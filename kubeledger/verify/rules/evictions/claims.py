@@ -7,13 +7,13 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from kubeledger.eviction.explain import observed_text
-from kubeledger.eviction.observations import SignalObservation
-from kubeledger.eviction.records import ReclaimAttempted
-from kubeledger.eviction.signals import ALLOCATABLE_MEMORY, RESOURCE_OF
-from kubeledger.eviction.thresholds import Threshold, is_short, threshold_quantity
-from kubeledger.lifecycle.records import PodEvicted
-from kubeledger.units import NS_PER_S, format_go_duration, format_ts
+from kubeledger.kubelet.eviction.explain import observed_text
+from kubeledger.kubelet.eviction.observations import SignalObservation
+from kubeledger.kubelet.eviction.signals import ALLOCATABLE_MEMORY, RESOURCE_OF
+from kubeledger.kubelet.eviction.thresholds import Threshold, is_short, threshold_quantity
+from kubeledger.model.bodies.eviction import ReclaimAttempted
+from kubeledger.model.bodies.lifecycle import PodEvicted
+from kubeledger.model.units import NS_PER_S, format_go_duration, format_ts
 from kubeledger.verify.belief import WORST_FIRST, Belief, Judgement, Ruling, judge, same
 from kubeledger.verify.rules.evictions.rounds import Rounds
 from kubeledger.verify.rules.evictions.thresholds import Met, Reading

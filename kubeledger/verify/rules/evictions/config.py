@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from kubeledger.eviction.signals import DiskLayout
-from kubeledger.eviction.thresholds import (
+from kubeledger.kubelet.eviction.signals import DiskLayout
+from kubeledger.kubelet.eviction.thresholds import (
     Threshold,
     ThresholdConfigError,
     ThresholdSettings,
     parse_threshold_config,
     with_container_fs,
 )
-from kubeledger.profile.resolve import KubeletProfile
-from kubeledger.units import parse_go_duration
+from kubeledger.kubelet.profile.resolve import KubeletProfile
+from kubeledger.model.units import parse_go_duration
 from kubeledger.verify.settings import UNKNOWN, Settings
 
 __all__ = ["Config", "configured", "transition_period_ns"]

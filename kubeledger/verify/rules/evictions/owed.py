@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from kubeledger.eviction.ranking import Candidate, rank_key
-from kubeledger.eviction.records import NodeConditionsChanged, ReclaimAttempted
-from kubeledger.eviction.signals import RESOURCE_OF
-from kubeledger.eviction.thresholds import Threshold, threshold_quantity
-from kubeledger.images.records import EvictionSignalObserved
-from kubeledger.kube.critical import is_critical_pod
-from kubeledger.lifecycle.records import PodEvicted
-from kubeledger.machine import Record
-from kubeledger.units import NS_PER_S, format_ts
+from kubeledger.kubelet.eviction.ranking import Candidate, rank_key
+from kubeledger.kubelet.eviction.signals import RESOURCE_OF
+from kubeledger.kubelet.eviction.thresholds import Threshold, threshold_quantity
+from kubeledger.kubelet.kube.critical import is_critical_pod
+from kubeledger.model.bodies.eviction import NodeConditionsChanged, ReclaimAttempted
+from kubeledger.model.bodies.images import EvictionSignalObserved
+from kubeledger.model.bodies.lifecycle import PodEvicted
+from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.evidence.coverage import SILENCE_NS
 from kubeledger.verify.rules.evictions.claims import threshold_says

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from kubeledger.eviction.reclaim import reclaim_functions
-from kubeledger.eviction.signals import DiskLayout
-from kubeledger.eviction.thresholds import Threshold
-from kubeledger.images.records import EvictionSignalObserved
-from kubeledger.machine import Record
-from kubeledger.units import NS_PER_S, format_ts
+from kubeledger.kubelet.eviction.reclaim import reclaim_functions
+from kubeledger.kubelet.eviction.signals import DiskLayout
+from kubeledger.kubelet.eviction.thresholds import Threshold
+from kubeledger.model.bodies.images import EvictionSignalObserved
+from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.evidence.coverage import EVICTING_NS, SILENCE_NS
 from kubeledger.verify.rules.evictions.config import configured, transition_period_ns

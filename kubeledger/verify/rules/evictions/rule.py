@@ -6,23 +6,23 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from kubeledger.eviction.records import (
+from kubeledger.kubelet.eviction.signals import RESOURCE_OF
+from kubeledger.kubelet.eviction.thresholds import Threshold, is_short
+from kubeledger.kubelet.kube.critical import is_critical_pod
+from kubeledger.kubelet.kube.pod import Pod
+from kubeledger.kubelet.profile.resolve import KubeletProfile
+from kubeledger.model.bodies.eviction import (
     NodeConditionsChanged,
     PodSpared,
     PodUsageObserved,
     RankedPod,
     ReclaimAttempted,
 )
-from kubeledger.eviction.signals import RESOURCE_OF
-from kubeledger.eviction.thresholds import Threshold, is_short
-from kubeledger.images.records import EvictionSignalObserved
-from kubeledger.kube.critical import is_critical_pod
-from kubeledger.kube.pod import Pod
-from kubeledger.lifecycle.records import PodEvicted
-from kubeledger.machine import Body, Record
-from kubeledger.node.records import ClockStepped, KubeletStarted
-from kubeledger.node.state import NodeState
-from kubeledger.profile.resolve import KubeletProfile
+from kubeledger.model.bodies.images import EvictionSignalObserved
+from kubeledger.model.bodies.lifecycle import PodEvicted
+from kubeledger.model.bodies.node import ClockStepped, KubeletStarted
+from kubeledger.model.record import Body, Record
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, all_of, open_to, same
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.rules.evictions.claims import Claim, best_of, judge_met, threshold_says

@@ -6,13 +6,12 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from kubeledger.errors import KubeledgerError
-from kubeledger.eviction.decisions import eviction_override_s, grace_period_s
-from kubeledger.eviction.local_storage import LocalStorageExcess, excesses
-from kubeledger.eviction.messages import pressure_message
-from kubeledger.eviction.observations import SignalObservation
-from kubeledger.eviction.signals import RESOURCE_OF, format_of
-from kubeledger.eviction.summary import (
+from kubeledger.kubelet.eviction.decisions import eviction_override_s, grace_period_s
+from kubeledger.kubelet.eviction.local_storage import LocalStorageExcess, excesses
+from kubeledger.kubelet.eviction.messages import pressure_message
+from kubeledger.kubelet.eviction.observations import SignalObservation
+from kubeledger.kubelet.eviction.signals import RESOURCE_OF, format_of
+from kubeledger.kubelet.eviction.summary import (
     ContainerStats,
     FsStats,
     MemoryStats,
@@ -20,13 +19,14 @@ from kubeledger.eviction.summary import (
     PodStats,
     VolumeStats,
 )
-from kubeledger.eviction.thresholds import Threshold
-from kubeledger.kube.pod import Pod
-from kubeledger.kube.quantity import Quantity, QuantityError, value_of
-from kubeledger.lifecycle.graceperiod import overridden_grace_s
-from kubeledger.lifecycle.records import PodEvicted
-from kubeledger.profile.resolve import KubeletProfile
-from kubeledger.units import format_ts
+from kubeledger.kubelet.eviction.thresholds import Threshold
+from kubeledger.kubelet.kube.pod import Pod
+from kubeledger.kubelet.kube.quantity import Quantity, QuantityError, value_of
+from kubeledger.kubelet.lifecycle.graceperiod import overridden_grace_s
+from kubeledger.kubelet.profile.resolve import KubeletProfile
+from kubeledger.model.bodies.lifecycle import PodEvicted
+from kubeledger.model.errors import KubeledgerError
+from kubeledger.model.units import format_ts
 from kubeledger.verify.belief import Judgement, Ruling, judge, open_to, same
 from kubeledger.verify.rules.evictions.thresholds import Reading
 from kubeledger.verify.settings import Settings

@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from kubeledger.eviction.signals import CONDITION_OF
-from kubeledger.eviction.thresholds import Threshold, is_short
-from kubeledger.units import NS_PER_S, format_ts
+from kubeledger.kubelet.eviction.signals import CONDITION_OF
+from kubeledger.kubelet.eviction.thresholds import Threshold, is_short
+from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.belief import Belief, World
 
 __all__ = ["CLOCK_NS", "Conditions", "Met", "Reading", "Round", "Thresholds", "may_act"]

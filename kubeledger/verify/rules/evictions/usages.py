@@ -13,12 +13,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from kubeledger.errors import KubeledgerError
-from kubeledger.eviction.local_storage import LocalStorageExcess, excesses
-from kubeledger.eviction.ranking import candidates
-from kubeledger.eviction.records import PodSpared, PodUsage, PodUsageObserved, RankedPod
-from kubeledger.eviction.signals import RESOURCE_OF, DiskLayout
-from kubeledger.eviction.summary import (
+from kubeledger.kubelet.eviction.local_storage import LocalStorageExcess, excesses
+from kubeledger.kubelet.eviction.ranking import candidates
+from kubeledger.kubelet.eviction.signals import RESOURCE_OF, DiskLayout
+from kubeledger.kubelet.eviction.summary import (
     ContainerStats,
     FsStats,
     MemoryStats,
@@ -27,11 +25,13 @@ from kubeledger.eviction.summary import (
     ProcessStats,
     VolumeStats,
 )
-from kubeledger.kube.pod import Pod
-from kubeledger.kube.quantity import QuantityError, value_of
-from kubeledger.lifecycle.records import PodEvicted
-from kubeledger.machine import Record
-from kubeledger.units import NS_PER_S
+from kubeledger.kubelet.kube.pod import Pod
+from kubeledger.kubelet.kube.quantity import QuantityError, value_of
+from kubeledger.model.bodies.eviction import PodSpared, PodUsage, PodUsageObserved, RankedPod
+from kubeledger.model.bodies.lifecycle import PodEvicted
+from kubeledger.model.errors import KubeledgerError
+from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.rules.evictions.ranking import Bounds, Place
 

@@ -12,14 +12,14 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.images.eviction_order import images_in_eviction_order
-from kubeledger.images.free import FAILED, LEFT_OVER, free_old_images, free_space
-from kubeledger.images.gotime import ZERO_TIME_NS, elapsed
-from kubeledger.images.manager import ImageRecord, Observed, Pass, RealImageGCManager
-from kubeledger.images.policy import ImageGCPolicy
-from kubeledger.images.records import ImageDeleted
-from kubeledger.machine import Record
-from kubeledger.units import NS_PER_S, format_go_duration, format_ts
+from kubeledger.kubelet.images.eviction_order import images_in_eviction_order
+from kubeledger.kubelet.images.free import FAILED, LEFT_OVER, free_old_images, free_space
+from kubeledger.kubelet.images.gotime import ZERO_TIME_NS, elapsed
+from kubeledger.kubelet.images.manager import ImageRecord, Observed, Pass, RealImageGCManager
+from kubeledger.kubelet.images.policy import ImageGCPolicy
+from kubeledger.model.bodies.images import ImageDeleted
+from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S, format_go_duration, format_ts
 from kubeledger.verify.rules.images.passes import LISTING_NS, DetectPass, KnownImage
 from kubeledger.verify.rules.images.runs import EVERYTHING, Run, body_of, short
 

@@ -11,16 +11,16 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from kubeledger.images.manager import ImageFsStats
-from kubeledger.images.policy import ImageGCPolicy
-from kubeledger.images.records import (
+from kubeledger.kubelet.images.manager import ImageFsStats
+from kubeledger.kubelet.images.policy import ImageGCPolicy
+from kubeledger.kubelet.images.usage import DiskUsage, bytes_to_free, read_usage
+from kubeledger.model.bodies.images import (
     EvictionSignalObserved,
     GarbageCollectionStarted,
     ImageFsObserved,
 )
-from kubeledger.images.usage import DiskUsage, bytes_to_free, read_usage
-from kubeledger.machine import Record
-from kubeledger.units import NS_PER_S
+from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S
 
 __all__ = ["Disk", "Sample", "sample_of"]
 

@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.images.records import GarbageCollected, ImageDeleted
-from kubeledger.images.texts import INVALID_CAPACITY, shortfall, space_removal_error
-from kubeledger.images.usage import DiskUsage
+from kubeledger.kubelet.images.texts import INVALID_CAPACITY, shortfall, space_removal_error
+from kubeledger.kubelet.images.usage import DiskUsage
+from kubeledger.model.bodies.images import GarbageCollected, ImageDeleted
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, same
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.images.courses import Course

@@ -10,10 +10,10 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.images.gotime import ZERO_TIME_NS
-from kubeledger.images.records import ImagesDetected, ListedImage
-from kubeledger.machine import Record
-from kubeledger.units import NS_PER_S
+from kubeledger.kubelet.images.gotime import ZERO_TIME_NS
+from kubeledger.model.bodies.images import ImagesDetected, ListedImage
+from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S
 
 __all__ = ["LISTING_NS", "DetectPass", "KnownImage", "Passes"]
 

@@ -6,10 +6,10 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.images.loop import loop_disabled
-from kubeledger.images.policy import ImageGCPolicy, effective_max_age_ns
-from kubeledger.profile.images import ImageFacts
-from kubeledger.units import parse_go_duration
+from kubeledger.kubelet.images.loop import loop_disabled
+from kubeledger.kubelet.images.policy import ImageGCPolicy, effective_max_age_ns
+from kubeledger.kubelet.profile.images import ImageFacts
+from kubeledger.model.units import parse_go_duration
 from kubeledger.verify.settings import UNKNOWN, Settings
 
 __all__ = ["HIGH", "LOW", "POLICY_SETTINGS", "Policy", "read_policy"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from kubeledger.images.records import ImageDeleted
-from kubeledger.machine import Record
-from kubeledger.units import format_go_duration, format_ts
+from kubeledger.model.bodies.images import ImageDeleted
+from kubeledger.model.record import Record
+from kubeledger.model.units import format_go_duration, format_ts
 from kubeledger.verify.belief import Judgement, Ruling, judge
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.images.courses import Course, Step, tells_other_size

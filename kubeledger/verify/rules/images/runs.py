@@ -6,12 +6,12 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.images.loop import GC_PERIOD_S
-from kubeledger.images.records import GarbageCollected, GarbageCollectionStarted, ImageDeleted
-from kubeledger.images.usage import DiskUsage, bytes_to_free
-from kubeledger.machine import Record
-from kubeledger.profile.images import ImageFacts
-from kubeledger.units import NS_PER_S
+from kubeledger.kubelet.images.loop import GC_PERIOD_S
+from kubeledger.kubelet.images.usage import DiskUsage, bytes_to_free
+from kubeledger.kubelet.profile.images import ImageFacts
+from kubeledger.model.bodies.images import GarbageCollected, GarbageCollectionStarted, ImageDeleted
+from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.belief import Judgement
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.images.disk import Disk

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from kubeledger.images.loop import GC_PERIOD_S
-from kubeledger.images.records import GarbageCollectionStarted
-from kubeledger.machine import Record
-from kubeledger.units import NS_PER_S
+from kubeledger.kubelet.images.loop import GC_PERIOD_S
+from kubeledger.model.bodies.images import GarbageCollectionStarted
+from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.belief import Judgement, lacks, open_to, same
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.rules.images.disk import Disk, Sample

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, get_args
 
-from kubeledger.eviction.reclaim import ReclaimFunction, reclaim_functions
-from kubeledger.eviction.signals import DiskLayout
-from kubeledger.eviction.thresholds import is_short
-from kubeledger.images.state import SignalState
-from kubeledger.profile.resolve import KubeletProfile
-from kubeledger.units import NS_PER_S
+from kubeledger.kubelet.eviction.reclaim import ReclaimFunction, reclaim_functions
+from kubeledger.kubelet.eviction.signals import DiskLayout
+from kubeledger.kubelet.eviction.thresholds import is_short
+from kubeledger.kubelet.images.state import SignalState
+from kubeledger.kubelet.profile.resolve import KubeletProfile
+from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.belief import Judgement, Ruling, judge, same
 from kubeledger.verify.rules.evictions.claims import threshold_says
 from kubeledger.verify.rules.evictions.config import configured

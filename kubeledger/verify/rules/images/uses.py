@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import msgspec
 
-from kubeledger.images.gotime import ZERO_TIME_NS
-from kubeledger.lifecycle.records import PodListed
-from kubeledger.machine import Record
-from kubeledger.units import NS_PER_S, parse_ts
+from kubeledger.kubelet.images.gotime import ZERO_TIME_NS
+from kubeledger.model.bodies.lifecycle import PodListed
+from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S, parse_ts
 from kubeledger.verify.rules.images.passes import LISTING_NS, DetectPass, KnownImage
 from kubeledger.verify.rules.images.runs import Run, body_of
 

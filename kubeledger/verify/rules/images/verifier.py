@@ -7,7 +7,8 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.images.records import (
+from kubeledger.kubelet.profile.images import ImageFacts
+from kubeledger.model.bodies.images import (
     EvictionSignalObserved,
     GarbageCollected,
     GarbageCollectionStarted,
@@ -15,12 +16,11 @@ from kubeledger.images.records import (
     ImageFsObserved,
     ImagesDetected,
 )
-from kubeledger.lifecycle.records import PodListed
-from kubeledger.machine import Body, Evidence, Record
-from kubeledger.node.records import ClockStepped, KubeletStarted
-from kubeledger.node.state import NodeState
-from kubeledger.profile.images import ImageFacts
-from kubeledger.units import NS_PER_S
+from kubeledger.model.bodies.lifecycle import PodListed
+from kubeledger.model.bodies.node import ClockStepped, KubeletStarted
+from kubeledger.model.record import Body, Evidence, Record
+from kubeledger.model.units import NS_PER_S
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, all_of, lacks, same
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.finding import Fields

@@ -17,17 +17,17 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from kubeledger.cgroups.paths import owner_of
-from kubeledger.cgroups.records import CgroupUpdated
-from kubeledger.errors import BadInputError
-from kubeledger.kube.amounts import NANOS
-from kubeledger.kube.requests import units_of
-from kubeledger.machine import Body, Record
-from kubeledger.node.records import NodeObserved
-from kubeledger.node.state import NodeState
-from kubeledger.oom.badness import NEVER_KILLED, chosen, own_pages, points, race_pages
-from kubeledger.oom.records import REASON_OF_LEVEL, OutOfMemory, ProcessKilled, Task
-from kubeledger.units import NS_PER_S
+from kubeledger.kubelet.cgroups.paths import owner_of
+from kubeledger.kubelet.kube.amounts import NANOS
+from kubeledger.kubelet.kube.requests import units_of
+from kubeledger.kubelet.oom.badness import NEVER_KILLED, chosen, own_pages, points, race_pages
+from kubeledger.model.bodies.cgroups import CgroupUpdated
+from kubeledger.model.bodies.node import NodeObserved
+from kubeledger.model.bodies.oom import REASON_OF_LEVEL, OutOfMemory, ProcessKilled, Task
+from kubeledger.model.errors import BadInputError
+from kubeledger.model.record import Body, Record
+from kubeledger.model.units import NS_PER_S
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import (
     Judgement,
     RuleVerifier,

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import msgspec
 
-from kubeledger.cgroups.container_config import container_config
-from kubeledger.cgroups.decider import PodDecision, decide_pod
-from kubeledger.cgroups.names import CgroupNameError
-from kubeledger.errors import BadInputError
-from kubeledger.kube.pod import Pod
-from kubeledger.oom.records import ProcessKilled
-from kubeledger.profile.resolve import KubeletProfile
+from kubeledger.kubelet.cgroups.container_config import container_config
+from kubeledger.kubelet.cgroups.decider import PodDecision, decide_pod
+from kubeledger.kubelet.cgroups.names import CgroupNameError
+from kubeledger.kubelet.kube.pod import Pod
+from kubeledger.kubelet.profile.resolve import KubeletProfile
+from kubeledger.model.bodies.oom import ProcessKilled
+from kubeledger.model.errors import BadInputError
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.evidence.pods import ListedPod
 

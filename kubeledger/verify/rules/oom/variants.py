@@ -12,16 +12,16 @@ from collections.abc import Iterator
 
 import msgspec
 
-from kubeledger.cgroups.decider import decide_node
-from kubeledger.cgroups.node_config import resource_config_for_node
-from kubeledger.cgroups.paths import owner_of
-from kubeledger.cgroups.records import CgroupUpdated
-from kubeledger.cgroups.unified import kills_whole_container
-from kubeledger.kube.quantity import Quantity
-from kubeledger.machine import Record
-from kubeledger.oom.badness import NEVER_KILLED
-from kubeledger.oom.records import OutOfMemory, ProcessKilled
-from kubeledger.profile.resolve import KubeletProfile
+from kubeledger.kubelet.cgroups.decider import decide_node
+from kubeledger.kubelet.cgroups.node_config import resource_config_for_node
+from kubeledger.kubelet.cgroups.paths import owner_of
+from kubeledger.kubelet.cgroups.unified import kills_whole_container
+from kubeledger.kubelet.kube.quantity import Quantity
+from kubeledger.kubelet.oom.badness import NEVER_KILLED
+from kubeledger.kubelet.profile.resolve import KubeletProfile
+from kubeledger.model.bodies.cgroups import CgroupUpdated
+from kubeledger.model.bodies.oom import OutOfMemory, ProcessKilled
+from kubeledger.model.record import Record
 from kubeledger.verify.belief import Ruling
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.finding import Finding

@@ -1,0 +1,1 @@
+"""From records to answers: SQL, why, what-if, diff, completeness, audit, headlines."""

@@ -1,0 +1,318 @@
+"""Which decisions and reports became events of the API server, and why others did not.
+
+A line of the log that says ``Event occurred`` is a report. The API server's list tells which
+reports got there: ``lifecycle.ReasonReported`` has its count. A report is not there by its own
+when the list has only a later repetition, which carries the count of all before it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+
+from kubeledger.analyze.completeness.correlator import (
+    SPAM_BURST,
+    SPAM_REFILL_S,
+    Correlator,
+    Passage,
+    Sender,
+)
+from kubeledger.analyze.completeness.fates import (
+    DecisionFate,
+    EventReport,
+    Fate,
+    KindFates,
+    Lost,
+    ReasonFates,
+)
+from kubeledger.analyze.completeness.logs import LogFiles, tells_start
+from kubeledger.analyze.completeness.reports import NO_EVENT, TOLD, subject_of
+from kubeledger.analyze.completeness.span import Span
+from kubeledger.kubelet.profile.facts import parse_version
+from kubeledger.model.bodies.images import GarbageCollected
+from kubeledger.model.bodies.ledger import ImportStarted
+from kubeledger.model.bodies.lifecycle import PodRejected, ReasonReported
+from kubeledger.model.bodies.node import KubeletStarted, SettingsObserved
+from kubeledger.model.errors import BadQuestionError
+from kubeledger.model.record import Body, Record
+from kubeledger.model.units import NS_PER_S, format_ts
+
+__all__ = ["EventPart"]
+
+_TTL_NS = 3600 * NS_PER_S
+"""The API server keeps events for an hour, if it was not told otherwise."""
+
+_NO_REPORT = "no line of the log reports it (events are logged from --v=3)"
+
+
+class _Report(msgspec.Struct):
+    seq: int
+    ts_ns: int
+    reason: str
+    object_: str
+    api_count: int | None
+    passage: Passage | None
+    whole: bool
+
+
+class _Awaited(msgspec.Struct):
+    """A decision; ``lines`` are those it rests on."""
+
+    record_seq: int
+    ts_ns: int
+    kind: str
+    subject: str
+    place: str
+    reasons: frozenset[str]
+    lines: set[tuple[str, int]]
+    reports: list[_Report]
+
+
+class EventPart:
+    """Gathers section 4.
+
+    A decision rests on the line that reports it, so the two are joined by that line.
+    """
+
+    def __init__(self, span: Span, logs: LogFiles) -> None:
+        self._span = span
+        self._logs = logs
+        self._has_list = False
+        self._standalone: bool | None = None
+        self._settings: tuple[float | None, int | None] = (None, None)
+        self._correlator: Correlator | None = None
+        self._sender: Sender | None = None
+        self._longest_ns: int | None = None
+        self._whole = False
+        self._newest_ns: int | None = None
+        self._reports: dict[tuple[str, int], _Report] = {}
+        self._all: list[_Report] = []
+        self._awaited: list[_Awaited] = []
+        self._kinds: Counter[str] = Counter()
+        self._never_sent: Counter[str] = Counter()
+        self._only_api: Counter[str] = Counter()
+
+    def see(self, record: Record) -> None:
+        """Take in one record."""
+        body = record.body
+        match body:
+            case ImportStarted():
+                self._has_list |= any(source.format == "events" for source in body.sources)
+            case KubeletStarted():
+                self._restart(record, body)
+            case SettingsObserved():
+                self._set(body)
+            case ReasonReported():
+                self._report(record, body)
+            case _ if record.role == "decision" and self._span.holds(record.ts_ns):
+                self._decide(record)
+
+    def _restart(self, record: Record, body: KubeletStarted) -> None:
+        self._whole = tells_start(self._logs.line_of(record))
+        try:
+            minor = parse_version(body.kubelet_version or "").minor
+        except BadQuestionError:
+            self._correlator = None
+        else:
+            self._correlator = Correlator(minor)
+
+    def _set(self, body: SettingsObserved) -> None:
+        def value(name: str) -> Any:  # noqa: ANN401 # any JSON value
+            setting = body.settings.get(name)
+            return setting.decoded() if setting is not None else None
+
+        qps, burst = value("eventRecordQPS"), value("eventBurst")
+        self._settings = (
+            qps if isinstance(qps, int | float) else None,
+            burst if isinstance(burst, int) else None,
+        )
+        kubeconfig = value("--kubeconfig")
+        self._standalone = not kubeconfig if isinstance(kubeconfig, str) else None
+        if qps and burst and isinstance(qps, int | float) and isinstance(burst, int):
+            self._sender = Sender(qps, burst)
+
+    def _report(self, record: Record, body: ReasonReported) -> None:
+        line = self._logs.line_of(record)
+        if body.api_count is not None:
+            self._has_list = True
+            self._newest_ns = max(self._newest_ns or 0, record.ts_ns)
+        if line is None or line.line is None:
+            if self._span.holds(record.ts_ns):
+                self._only_api[body.reason] += body.count
+            return
+        passage = None
+        if self._correlator is not None and not self._standalone:
+            passage = self._correlator.take(record.ts_ns, body)
+            if self._sender is not None and not passage.dropped:
+                self._sender.send(record.ts_ns)
+                self._longest_ns = max(self._longest_ns or 0, self._sender.longest_ns)
+        name = f"{body.namespace}/{body.pod}" if body.namespace else body.pod
+        report = _Report(
+            record.seq,
+            record.ts_ns,
+            body.reason,
+            f"{body.object_kind.lower()} {name}",
+            body.api_count,
+            passage,
+            self._whole,
+        )
+        self._reports[line.file, line.line] = report
+        if self._span.holds(record.ts_ns):
+            self._all.append(report)
+
+    def _decide(self, record: Record) -> None:
+        self._kinds[record.kind] += 1
+        reasons = TOLD.get(record.kind)
+        if reasons is None or _is_no_failure(record.body):
+            self._never_sent[record.kind] += 1
+            return
+        if isinstance(record.body, PodRejected):
+            reasons = frozenset({record.body.reason})
+        first = record.evidence[0] if record.evidence else None
+        place = f"record {record.seq}"
+        if first is not None:
+            place = first.file if first.line is None else f"{first.file}:{first.line}"
+        self._awaited.append(
+            _Awaited(
+                record.seq,
+                record.ts_ns,
+                record.kind,
+                subject_of(record.body),
+                place,
+                reasons,
+                {(e.file, e.line) for e in record.evidence if e.line is not None},
+                [],
+            )
+        )
+
+    def report(self) -> EventReport:
+        """The section."""
+        fates = [self._fate_of(awaited) for awaited in self._awaited]
+        qps, burst = self._settings
+        return EventReport(
+            event_list=self._has_list,
+            standalone=self._standalone,
+            newest_api_ts_ns=self._newest_ns,
+            event_record_qps=qps,
+            event_burst=burst,
+            longest_wait_s=None if self._longest_ns is None else self._longest_ns / NS_PER_S,
+            kinds=self._by_kind(fates),
+            reasons=self._by_reason(),
+            lost=self._lost(),
+            decisions=[fate for fate in fates if fate.fate != "event"],
+        )
+
+    def _fate(self, report: _Report) -> Fate:
+        if not self._has_list:
+            return "no list"
+        if report.api_count is None:
+            return "never"
+        dropped = report.passage is not None and report.passage.dropped
+        return "counted" if dropped else "event"
+
+    def _fate_of(self, awaited: _Awaited) -> DecisionFate:
+        reports = [r for place in sorted(awaited.lines) if (r := self._reports.get(place))]
+        reports = [r for r in reports if r.reason in awaited.reasons]
+        ranks: tuple[Fate, ...] = ("event", "counted", "never", "no list")
+        best = min(reports, key=lambda r: ranks.index(self._fate(r)), default=None)
+        fate: Fate = self._fate(best) if best is not None else "no report"
+        return DecisionFate(
+            seq=awaited.record_seq,
+            ts_ns=awaited.ts_ns,
+            kind=awaited.kind,
+            subject=awaited.subject,
+            place=awaited.place,
+            reason=best.reason if best is not None else None,
+            report_seq=best.seq if best is not None else None,
+            fate=fate,
+            why=self._why(best, fate) if best is not None else _NO_REPORT,
+        )
+
+    def _why(self, report: _Report, fate: Fate) -> str:
+        passage = report.passage
+        if fate == "event":
+            return ""
+        if fate == "no list":
+            return self._no_list()
+        if passage is not None and passage.dropped:
+            due = f", the next is due at {format_ts(passage.next_ts_ns or 0)}"
+            return (
+                f"dropped by the spam filter: it was event {passage.number} about {report.object_},"
+                f" of which {passage.passed} had passed ({SPAM_BURST} at once, then one in"
+                f" {SPAM_REFILL_S // 60} minutes{due})"
+            )
+        return self._cause(report)
+
+    def _no_list(self) -> str:
+        if self._standalone:
+            return "the kubelet has no API server: its events stand in its log only"
+        return "no list of the API server's events was imported"
+
+    def _cause(self, report: _Report) -> str:
+        """Why a report never became an event, without its numbers."""
+        passage, newest_ns = report.passage, self._newest_ns
+        if passage is not None and passage.dropped:
+            return "dropped by the spam filter of the kubelet's event recorder"
+        if newest_ns is not None and report.ts_ns > newest_ns:
+            return "later than the newest event of the list, which may have been taken before"
+        if newest_ns is not None and report.ts_ns < newest_ns - _TTL_NS:
+            return "older than an hour when the list was taken: the API server may have let it go"
+        if passage is None:
+            return "the rules of this kubelet's event recorder are not known without its version"
+        if not report.whole:
+            return (
+                "not told: the log begins while the kubelet runs, so what it had sent before,"
+                " which counts for its spam filter, is not known"
+            )
+        return "not told: by the lines that are there, it had passed the kubelet's spam filter"
+
+    def _by_kind(self, fates: list[DecisionFate]) -> list[KindFates]:
+        found = {
+            kind: KindFates(
+                kind=kind,
+                decisions=count,
+                never_sent=self._never_sent[kind],
+                why=NO_EVENT.get(kind, ""),
+            )
+            for kind, count in sorted(self._kinds.items())
+        }
+        for fate in fates:
+            kind = found[fate.kind]
+            match fate.fate:
+                case "event":
+                    kind.event += 1
+                case "counted":
+                    kind.counted += 1
+                case "never":
+                    kind.never += 1
+                case _:
+                    kind.not_told += 1
+        return list(found.values())
+
+    def _by_reason(self) -> list[ReasonFates]:
+        found: dict[str, ReasonFates] = {}
+        for report in self._all:
+            reason = found.setdefault(report.reason, ReasonFates(reason=report.reason))
+            reason.reported += 1
+            fate = self._fate(report)
+            reason.event += fate == "event"
+            reason.counted += fate == "counted"
+            reason.never += fate == "never"
+            if report.passage is not None:
+                reason.dropped += report.passage.dropped
+                reason.combined += report.passage.combined
+        for name, count in self._only_api.items():
+            found.setdefault(name, ReasonFates(reason=name)).only_api += count
+        return sorted(found.values(), key=lambda r: (-r.never, -r.reported, r.reason))
+
+    def _lost(self) -> list[Lost]:
+        causes = Counter(self._cause(r) for r in self._all if self._fate(r) == "never")
+        ordered = sorted(causes.items(), key=lambda item: (-item[1], item[0]))
+        return [Lost(why=why, reports=count) for why, count in ordered]
+
+
+def _is_no_failure(body: Body) -> bool:
+    """Collections of images are told of only when they fail."""
+    return isinstance(body, GarbageCollected) and body.outcome != "failed"

@@ -1,0 +1,339 @@
+"""Times without the beats of a running kubelet, and what else tells that evidence is missing.
+
+A gap in one beat tells of that beat: a worker that hung, lines that were dropped. Where the
+log tells of nothing else either it has a hole: lines were lost, or the kubelet stood still.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+import msgspec
+
+from kubeledger.analyze.completeness.beats import Beat, Gap, Silence, gaps_between
+from kubeledger.analyze.completeness.logs import LogFiles
+from kubeledger.analyze.completeness.probe_beats import ProbeBeats
+from kubeledger.analyze.completeness.span import Span
+from kubeledger.model.bodies.cgroups import QOSCgroupsUpdated
+from kubeledger.model.bodies.images import EvictionSignalObserved, GarbageCollected, ImagesDetected
+from kubeledger.model.bodies.ledger import ImportStarted
+from kubeledger.model.bodies.node import ClockStepped, KubeletStarted, LogThinned
+from kubeledger.model.record import Evidence, Record
+from kubeledger.model.units import NS_PER_S
+from kubeledger.verify.evidence.pods import PodRegister
+
+__all__ = [
+    "BeatCount",
+    "ClockStep",
+    "Downtime",
+    "GapPart",
+    "GapReport",
+    "Hole",
+    "LostLines",
+    "SourceTime",
+]
+
+SourceTime = Callable[[str], int | None]
+"""When a source was taken, from its name; None when the name does not tell."""
+
+_QOS = "QoS cgroup write"
+_BEATS: dict[type, tuple[str, int]] = {
+    EvictionSignalObserved: ("eviction signals", 10),
+    QOSCgroupsUpdated: (_QOS, 60),
+    ImagesDetected: ("image list", 300),
+    GarbageCollected: ("image GC", 300),
+}
+"""Kind -> name and period in seconds; the periods are constants of every version."""
+
+_SILENCE_MIN_NS = 3 * NS_PER_S
+_QUIET_MAX_NS = 15 * NS_PER_S
+"""A log that holds probes (verbosity 3) holds eviction signals every 10 s, too."""
+
+_LEFT_NS = 10 * NS_PER_S
+
+_SNAPSHOTS = "snapshot of the node"
+_SNAPSHOTS_MIN = 4
+
+
+class Hole(msgspec.Struct, frozen=True, kw_only=True):
+    """A time of which the log tells nothing although beats were due.
+
+    Attributes:
+        file, line_before, file_after, line_after: the records around it.
+        lines_between: lines of the log in it, none of which tells a fact; None when it lies
+            between two files.
+        beats: what is missing.
+    """
+
+    from_ts_ns: int
+    to_ts_ns: int
+    file: str
+    line_before: int
+    file_after: str
+    line_after: int
+    lines_between: int | None
+    beats: list[Gap]
+
+
+class Downtime(msgspec.Struct, frozen=True, kw_only=True):
+    """From the last record of one kubelet process to the start of the next."""
+
+    from_ts_ns: int
+    to_ts_ns: int
+    seq: int
+
+
+class ClockStep(msgspec.Struct, frozen=True, kw_only=True):
+    """The node's clock went back."""
+
+    seq: int
+    from_ts_ns: int
+    to_ts_ns: int
+
+
+class LostLines(msgspec.Struct, frozen=True, kw_only=True):
+    """Single lines are missing while the log goes on, as the import saw by its beats, or cut.
+
+    Attributes:
+        seq: the record that tells of it.
+        missing, expected: beats of its kubelet process; ``beats`` the missing ones by name.
+        cut: lines that were cut; ``cut_at`` the length at which all were.
+    """
+
+    from_ts_ns: int
+    to_ts_ns: int
+    seq: int
+    missing: int
+    expected: int
+    beats: dict[str, int]
+    cut: int = 0
+    cut_at: int | None = None
+
+
+class BeatCount(msgspec.Struct, kw_only=True):
+    """What the search for gaps went by: beats of one name that records show."""
+
+    name: str
+    period_ns: int
+    seen: int = 0
+    longest_ns: int = 0
+
+
+class GapReport(msgspec.Struct, kw_only=True):
+    """Section 3, without the counters.
+
+    Attributes:
+        beats: what was regular enough to go by, without the probe workers.
+        probe_workers: how many probe workers there were; ``without_spec`` pods whose spec,
+            and so whose period, is not known.
+        gaps: beats that are missing while the log goes on.
+        lost: where single lines are missing.
+    """
+
+    beats: list[BeatCount]
+    probe_workers: int
+    without_spec: list[str]
+    holes: list[Hole]
+    gaps: list[Gap]
+    downtimes: list[Downtime]
+    clock_steps: list[ClockStep]
+    lost: list[LostLines] = []
+
+
+class GapPart:
+    """Gathers section 3, without the counters."""
+
+    def __init__(
+        self, span: Span, logs: LogFiles, pods: PodRegister, source_time: SourceTime
+    ) -> None:
+        self._span = span
+        self._logs = logs
+        self._source_time = source_time
+        self._beats: dict[str, Beat] = {}
+        self._probes = ProbeBeats(pods)
+        self._begin_ns: int | None = None
+        self._last: tuple[int, Evidence] | None = None
+        self._silences: list[Silence] = []
+        self._snapshots: set[int] = set()
+        self._counts: dict[str, BeatCount] = {}
+        self._gaps: list[Gap] = []
+        self._downtimes: list[Downtime] = []
+        self._steps: list[ClockStep] = []
+        self._lost: list[LostLines] = []
+
+    def see(self, record: Record) -> None:
+        """Take in one record."""
+        body = record.body
+        if isinstance(body, ImportStarted):
+            times = (self._source_time(source.file) for source in body.sources)
+            self._snapshots.update(ts_ns for ts_ns in times if ts_ns is not None)
+        elif isinstance(body, ClockStepped):
+            self._steps.append(
+                ClockStep(seq=record.seq, from_ts_ns=body.from_ts_ns, to_ts_ns=body.to_ts_ns)
+            )
+        line = self._logs.line_of(record)
+        if isinstance(body, LogThinned):
+            # Its lines stand further above: what it tells is of the whole process.
+            self._lost.append(_lost_lines(record.seq, body))
+        elif isinstance(body, KubeletStarted):
+            self._restart(record)
+        elif line is not None:
+            self._hear(record, line)
+        self._probes.see(record)
+
+    def _restart(self, record: Record) -> None:
+        if self._last is not None:
+            self._downtimes.append(
+                Downtime(from_ts_ns=self._last[0], to_ts_ns=record.ts_ns, seq=record.seq)
+            )
+        self._settle()
+        self._begin_ns = record.ts_ns
+        line = self._logs.line_of(record)
+        self._last = (record.ts_ns, line) if line is not None else None
+
+    def _hear(self, record: Record, line: Evidence) -> None:
+        ts_ns = record.ts_ns
+        if self._begin_ns is None:
+            self._begin_ns = ts_ns
+        if self._last is not None and ts_ns - self._last[0] > _SILENCE_MIN_NS:
+            self._silences.append(_silence(self._last, ts_ns, line))
+        if self._last is None or ts_ns >= self._last[0]:
+            self._last = (ts_ns, line)
+        beat = _BEATS.get(type(record.body))
+        if beat is not None:
+            name, period_s = beat
+            found = self._beats.get(name)
+            if found is None:
+                found = Beat(
+                    name=name, period_ns=period_s * NS_PER_S, begin_ns=self._begin_ns, times=[]
+                )
+                self._beats[name] = found
+            found.add(ts_ns)
+
+    def _settle(self) -> None:
+        """A process is over: its beats end with it."""
+        end_ns = self._last[0] if self._last is not None else 0
+        self._probes.end(end_ns)
+        if _QOS not in self._beats:
+            # Below verbosity 4 a collection that has nothing to do is not logged.
+            self._beats.pop("image GC", None)
+        for beat in self._beats.values():
+            beat.end_ns = end_ns
+            self._gaps += gaps_between(beat)
+            self._tell(beat)
+        self._beats.clear()
+
+    def _tell(self, beat: Beat) -> None:
+        count = self._counts.setdefault(
+            beat.name, BeatCount(name=beat.name, period_ns=beat.period_ns)
+        )
+        count.seen += sum(self._span.holds(ts_ns) for ts_ns in beat.times)
+        steps = (b - a for a, b in pairwise(beat.times))
+        count.longest_ns = max(count.longest_ns, max(steps, default=0))
+
+    def report(self) -> GapReport:
+        """The section."""
+        self._settle()
+        self._take_snapshots()
+        span = self._span
+        gaps = [
+            gap
+            for gap in (*self._gaps, *self._probes.gaps)
+            if span.touches(gap.from_ts_ns, gap.to_ts_ns)
+        ]
+        holes, rest = self._holes(sorted(gaps, key=lambda gap: (gap.from_ts_ns, gap.beat)))
+        return GapReport(
+            beats=sorted(self._counts.values(), key=lambda count: count.period_ns),
+            probe_workers=len(self._probes.workers),
+            without_spec=sorted(self._probes.without_spec),
+            holes=holes,
+            gaps=rest,
+            downtimes=[d for d in self._downtimes if span.touches(d.from_ts_ns, d.to_ts_ns)],
+            lost=[lost for lost in self._lost if span.touches(lost.from_ts_ns, lost.to_ts_ns)],
+            clock_steps=[s for s in self._steps if span.touches(s.to_ts_ns, s.from_ts_ns)],
+        )
+
+    def _take_snapshots(self) -> None:
+        """The period of the agent's snapshots is what they show themselves."""
+        times = sorted(self._snapshots)
+        if len(times) < _SNAPSHOTS_MIN:
+            return
+        period_ns = int(statistics.median(b - a for a, b in pairwise(times)))
+        beat = Beat(
+            name=_SNAPSHOTS, period_ns=period_ns, begin_ns=times[0], end_ns=times[-1], times=times
+        )
+        self._gaps += gaps_between(beat)
+        self._tell(beat)
+
+    def _holes(self, gaps: list[Gap]) -> tuple[list[Hole], list[Gap]]:
+        """Gaps in which the log is silent, by that silence; and the others."""
+        by_silence: dict[Silence, list[Gap]] = {}
+        rest = []
+        for gap in gaps:
+            silence = next(self._silences_in(gap), None) if gap.beat != _SNAPSHOTS else None
+            if silence is None:
+                rest.append(gap)
+            else:
+                by_silence.setdefault(silence, []).append(gap)
+        holes = []
+        for silence, found in by_silence.items():
+            if len(found) > 1 or silence.to_ts_ns - silence.from_ts_ns > _QUIET_MAX_NS:
+                holes.append(_hole(silence, found))
+            else:
+                rest += found
+        return (
+            sorted(holes, key=lambda hole: hole.from_ts_ns),
+            sorted(rest, key=lambda gap: (gap.from_ts_ns, gap.beat)),
+        )
+
+    def _silences_in(self, gap: Gap) -> Iterator[Silence]:
+        """Silences that take up nearly all of a gap: a beat or two are left around them."""
+        left_ns = max(gap.period_ns, min(2 * gap.period_ns, _LEFT_NS))
+        least_ns = gap.to_ts_ns - gap.from_ts_ns - left_ns
+        for silence in self._silences:
+            shared_ns = min(silence.to_ts_ns, gap.to_ts_ns) - max(
+                silence.from_ts_ns, gap.from_ts_ns
+            )
+            if shared_ns >= max(least_ns, _SILENCE_MIN_NS):
+                yield silence
+
+
+def _lost_lines(seq: int, body: LogThinned) -> LostLines:
+    return LostLines(
+        from_ts_ns=body.from_ts_ns,
+        to_ts_ns=body.to_ts_ns,
+        seq=seq,
+        missing=body.beats_missing,
+        expected=body.beats_expected,
+        beats=body.beats,
+        cut=body.lines_cut,
+        cut_at=body.cut_at,
+    )
+
+
+def _silence(last: tuple[int, Evidence], ts_ns: int, line: Evidence) -> Silence:
+    before_ns, before = last
+    return Silence(
+        from_ts_ns=before_ns,
+        to_ts_ns=ts_ns,
+        file=before.file,
+        line=before.line or 0,
+        file_after=line.file,
+        line_after=line.line or 0,
+    )
+
+
+def _hole(silence: Silence, gaps: list[Gap]) -> Hole:
+    same = silence.file == silence.file_after
+    return Hole(
+        from_ts_ns=silence.from_ts_ns,
+        to_ts_ns=silence.to_ts_ns,
+        file=silence.file,
+        line_before=silence.line,
+        file_after=silence.file_after,
+        line_after=silence.line_after,
+        lines_between=max(0, silence.line_after - silence.line - 1) if same else None,
+        beats=gaps,
+    )

@@ -1,0 +1,161 @@
+"""The beats of probe workers: one a period of the pod's spec, while the container runs."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kubeledger.analyze.completeness.beats import Gap
+from kubeledger.kubelet.kube.keys import pod_key
+from kubeledger.model.bodies.lifecycle import (
+    ContainerDied,
+    ContainerKilled,
+    ContainerRestarted,
+    ContainerStarted,
+    PodConfigChanged,
+    PodTerminated,
+)
+from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTicksFolded
+from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S
+from kubeledger.verify.evidence.pods import PodRegister
+
+__all__ = ["ProbeBeats"]
+
+_PERIOD_DEFAULT_S = 10
+_TIMEOUT_DEFAULT_S = 1
+
+_Worker = tuple[str, str, str]
+"""Pod key, container, probe type."""
+
+
+class _Probe(msgspec.Struct, rename="camel"):
+    """API defaults stand where a manifest is silent."""
+
+    period_seconds: int = 0
+    timeout_seconds: int = 0
+
+
+class _Container(msgspec.Struct, rename="camel"):
+    name: str
+    liveness_probe: _Probe | None = None
+    readiness_probe: _Probe | None = None
+    startup_probe: _Probe | None = None
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    containers: list[_Container] = []
+    init_containers: list[_Container] | None = None
+
+
+class _Pod(msgspec.Struct):
+    spec: _Spec
+
+
+class _Last(msgspec.Struct):
+    ts_ns: int
+    subject: str
+    period_ns: int
+    timeout_ns: int
+    container_id: str | None
+
+
+class ProbeBeats:
+    """Finds ticks that are missing between two of the same worker and container.
+
+    Without the successes (they take verbosity 3) ticks are no beat, and nothing is said.
+    """
+
+    def __init__(self, pods: PodRegister) -> None:
+        self._pods = pods
+        self._last: dict[_Worker, _Last] = {}
+        self._found: list[Gap] = []
+        self._successes = False
+        self.gaps: list[Gap] = []
+        self.workers: set[_Worker] = set()
+        self.without_spec: set[str] = set()
+
+    def see(self, record: Record) -> None:
+        """Take in one record."""
+        match record.body:
+            case ProbeExecuted() as tick:
+                self._tick(tick, record.ts_ns, record.ts_ns)
+            case ProbeTicksFolded() as ticks:
+                self._tick(ticks.tick(), ticks.first_ts_ns, ticks.last_ts_ns)
+            case ContainerStarted() | ContainerDied() | ContainerKilled() | ContainerRestarted():
+                body = record.body
+                key = pod_key(body.pod_uid, body.namespace, body.pod)
+                self._forget(key, body.container)
+            case PodTerminated() as body:
+                self._forget(pod_key(body.pod_uid, body.namespace, body.pod), None)
+            case PodConfigChanged(operation="DELETE" | "REMOVE") as body:
+                self._forget(pod_key(body.pod_uid, body.namespace, body.pod), None)
+            case _:
+                pass
+
+    def _tick(self, tick: ProbeExecuted, first_ns: int, last_ns: int) -> None:
+        """One tick, or several in their time, of a worker."""
+        key = pod_key(tick.pod_uid, tick.namespace, tick.pod) or ""
+        worker = (key, tick.container, tick.probe_type)
+        self._successes |= tick.result == "success"
+        self.workers.add(worker)
+        last = self._last.pop(worker, None)
+        if last is not None and last.container_id == tick.container_id:
+            self._compare(last, first_ns)
+        periods = self._periods(last_ns, tick)
+        if periods is None:
+            self.without_spec.add(f"{tick.namespace}/{tick.pod}")
+        elif not (tick.probe_type == "startup" and tick.result == "success"):
+            # A startup probe that succeeded is asked no more.
+            self._last[worker] = _Last(
+                last_ns,
+                f"{tick.probe_type} probe of {tick.namespace}/{tick.pod}/{tick.container}",
+                *periods,
+                tick.container_id,
+            )
+
+    def _compare(self, last: _Last, ts_ns: int) -> None:
+        length_ns = ts_ns - last.ts_ns
+        if length_ns > last.period_ns * 5 // 2 + last.timeout_ns:
+            gap = Gap(
+                beat=last.subject,
+                period_ns=last.period_ns,
+                from_ts_ns=last.ts_ns,
+                to_ts_ns=ts_ns,
+                missing=max(1, round(length_ns / last.period_ns) - 1),
+            )
+            self._found.append(gap)
+
+    def _forget(self, key: str | None, container: str | None) -> None:
+        for worker in [w for w in self._last if w[0] == key and container in {None, w[1]}]:
+            del self._last[worker]
+
+    def end(self, last_ts_ns: int) -> None:
+        """The process, or the log, ended then: ticks that stopped long before are missing.
+
+        A liveness or startup probe that failed may wait for another container, whose start
+        is not in the log any more.
+        """
+        for worker, last in self._last.items():
+            if worker[2] == "readiness":
+                self._compare(last, last_ts_ns)
+        self._last.clear()
+        if self._successes:
+            self.gaps += self._found
+        self._found = []
+        self._successes = False
+
+    def _periods(self, ts_ns: int, tick: ProbeExecuted) -> tuple[int, int] | None:
+        listed = self._pods.at(ts_ns, tick.pod_uid, tick.namespace, tick.pod)
+        if listed is None:
+            return None
+        try:
+            spec = listed.as_(_Pod).spec
+        except msgspec.ValidationError:
+            return None
+        for container in (*spec.containers, *(spec.init_containers or ())):
+            probe = getattr(container, f"{tick.probe_type}_probe")
+            if container.name == tick.container and isinstance(probe, _Probe):
+                period_s = probe.period_seconds or _PERIOD_DEFAULT_S
+                timeout_s = probe.timeout_seconds or _TIMEOUT_DEFAULT_S
+                return period_s * NS_PER_S, timeout_s * NS_PER_S
+        return None

@@ -1,0 +1,286 @@
+"""What was imported, what became of its lines, and where the logs begin and end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Literal
+
+import msgspec
+
+from kubeledger.analyze.completeness.logs import LogFiles
+from kubeledger.analyze.completeness.span import Span
+from kubeledger.model.bodies.images import GarbageCollected, GarbageCollectionStarted
+from kubeledger.model.bodies.ledger import (
+    FindingReported,
+    ImportCompleted,
+    ImportStarted,
+    LinesNotUnderstood,
+    RecordsLost,
+    SourceAccount,
+)
+from kubeledger.model.bodies.lifecycle import ContainerDied, ContainerKilled
+from kubeledger.model.bodies.node import KubeletStarted
+from kubeledger.model.bodies.preemption import PodPreempted
+from kubeledger.model.record import Evidence, Record
+from kubeledger.verify.evidence.lost_records import LostRecords
+
+__all__ = ["FileGroup", "LostSpan", "OpenDecision", "Process", "SourcesPart", "SourcesReport"]
+
+
+class FileGroup(msgspec.Struct, kw_only=True):
+    """Sources of one format; a log stands alone.
+
+    Attributes:
+        files: how many; ``name`` of the first of them.
+        lines, understood, noise, not_understood: of the newest account of each file; None
+            where one of them has none: its import was cut off, or its end was lost.
+        records: that rest on these sources first, in the time of the report.
+        first_ts_ns, last_ts_ns: of these records; None without any. A file may well hold
+            more: lines that tell no fact leave no trace in a ledger.
+    """
+
+    format: str
+    name: str
+    files: int = 0
+    lines: int | None = 0
+    understood: int | None = 0
+    noise: int | None = 0
+    not_understood: int | None = 0
+    records: int = 0
+    first_ts_ns: int | None = None
+    last_ts_ns: int | None = None
+
+
+class LostSpan(msgspec.Struct, frozen=True, kw_only=True):
+    """Records that the ledger lost after it had acknowledged them.
+
+    Attributes:
+        seq: the record that tells so.
+        first_seq, last_seq: the numbers that they had.
+        first_ts_ns, last_ts_ns: their times lie in this span; None where it is not known.
+    """
+
+    seq: int
+    first_seq: int
+    last_seq: int
+    first_ts_ns: int | None
+    last_ts_ns: int | None
+
+
+class Process(msgspec.Struct, kw_only=True):
+    """One process of the kubelet, as its log shows it.
+
+    Attributes:
+        seq: record of its start; None when no record tells of one.
+        begins: ``start``: the log holds the lines of a start; ``middle``: it begins, or goes
+            on behind a gap, while the kubelet runs already.
+        ends: ``restart``: another process follows; ``open``: the log ends, and nothing in
+            it tells that the kubelet ended.
+        first_ts_ns, last_ts_ns: first and last record from its log.
+    """
+
+    seq: int | None
+    pid: int | None
+    kubelet_version: str | None
+    begins: Literal["start", "middle"]
+    ends: Literal["restart", "open"] = "open"
+    first_ts_ns: int
+    last_ts_ns: int
+
+
+class OpenDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """A decision that the evidence leaves in its middle."""
+
+    seq: int
+    ts_ns: int
+    kind: str
+    what: str
+
+
+class SourcesReport(msgspec.Struct, kw_only=True):
+    """Section 1.
+
+    Attributes:
+        groups: by format, logs first, in the order of their first records.
+        not_understood: (file, shape, lines) of what no importer knows, most lines first.
+        findings: (finding, file, message), in the order of the records.
+        unfinished_imports: imports that were cut off.
+        lost: what the ledger lost and was not imported again, in or out of the span.
+    """
+
+    groups: list[FileGroup]
+    processes: list[Process]
+    open_decisions: list[OpenDecision]
+    not_understood: list[tuple[str, str, int]]
+    findings: list[tuple[str, str | None, str]]
+    unfinished_imports: int
+    lost: list[LostSpan]
+
+
+class SourcesPart:
+    """Gathers section 1."""
+
+    def __init__(self, span: Span, logs: LogFiles) -> None:
+        self._span = span
+        self._logs = logs
+        self._formats: dict[str, str] = {}
+        self._accounts: dict[str, SourceAccount] = {}
+        self._pending: set[str] = set()
+        self._seen: dict[str, FileGroup] = {}
+        self._shapes: Counter[tuple[str, str]] = Counter()
+        self._findings: dict[tuple[str, str | None, str], None] = {}
+        self._processes: list[Process] = []
+        self._open: dict[tuple[str, object], OpenDecision] = {}
+        self._lost = LostRecords()
+
+    def see(self, record: Record) -> None:
+        """Take in one record."""
+        body = record.body
+        self._lost.note(record)
+        match body:
+            case ImportStarted():
+                self._pending.add(body.digest)
+                self._formats.update({s.file: s.format for s in body.sources})
+            case ImportCompleted():
+                self._pending.discard(body.digest)
+                self._accounts.update({account.file: account for account in body.accounts})
+            case LinesNotUnderstood():
+                self._shapes[body.file, body.shape] += body.count
+            case FindingReported():
+                self._findings[body.finding, body.file, body.message] = None
+            case _:
+                self._see_fact(record)
+
+    def _see_fact(self, record: Record) -> None:
+        line = self._logs.line_of(record)
+        if isinstance(record.body, KubeletStarted):
+            self._begin(record, record.body)
+        elif line is not None:
+            self._go_on(record)
+        if record.evidence and self._span.holds(record.ts_ns):
+            self._count(record, record.evidence[0])
+        self._see_begun(record)
+
+    def _begin(self, record: Record, body: KubeletStarted) -> None:
+        if self._processes:
+            self._processes[-1].ends = "restart"
+        self._processes.append(
+            Process(
+                seq=record.seq,
+                pid=body.pid,
+                kubelet_version=body.kubelet_version,
+                begins="start" if body.from_start else "middle",
+                first_ts_ns=record.ts_ns,
+                last_ts_ns=record.ts_ns,
+            )
+        )
+        self._open.clear()
+
+    def _go_on(self, record: Record) -> None:
+        if not self._processes:
+            self._processes.append(
+                Process(
+                    seq=None,
+                    pid=None,
+                    kubelet_version=None,
+                    begins="middle",
+                    first_ts_ns=record.ts_ns,
+                    last_ts_ns=record.ts_ns,
+                )
+            )
+        process = self._processes[-1]
+        process.last_ts_ns = max(process.last_ts_ns, record.ts_ns)
+
+    def _count(self, record: Record, evidence: Evidence) -> None:
+        group = self._seen.get(evidence.file)
+        if group is None:
+            format_ = self._formats.get(evidence.file, "unknown")
+            group = self._seen[evidence.file] = FileGroup(format=format_, name=evidence.file)
+        group.records += 1
+        _widen(group, record.ts_ns, record.ts_ns)
+
+    def _see_begun(self, record: Record) -> None:
+        """What has begun, and whether its end is there."""
+        body = record.body
+        match body:
+            case GarbageCollectionStarted():
+                what = "a collection of images that began: its end is not there"
+                self._put("images", record, what)
+            case GarbageCollected():
+                self._open.pop(("images", None), None)
+            case ContainerKilled() if body.container_id:
+                what = f"the kill of {body.namespace}/{body.pod}/{body.container}: no end is there"
+                self._put("kill", record, what, body.container_id)
+            case ContainerDied():
+                self._open.pop(("kill", body.container_id), None)
+            case PodPreempted() if body.evicted is None:
+                victim = f"{body.victim_namespace}/{body.victim_pod}"
+                what = f"the preemption of {victim}: whether the pod was evicted is not there"
+                self._put("preemption", record, what, record.seq)
+
+    def _put(self, word: str, record: Record, what: str, key: object = None) -> None:
+        self._open[word, key] = OpenDecision(
+            seq=record.seq, ts_ns=record.ts_ns, kind=record.kind, what=what
+        )
+
+    def report(self) -> SourcesReport:
+        """The section."""
+        span = self._span
+        return SourcesReport(
+            groups=self._groups(),
+            processes=[p for p in self._processes if span.touches(p.first_ts_ns, p.last_ts_ns)],
+            open_decisions=[one for one in self._open.values() if span.holds(one.ts_ns)],
+            not_understood=[
+                (file, shape, count)
+                for (file, shape), count in sorted(
+                    self._shapes.items(), key=lambda item: (-item[1], item[0])
+                )
+            ],
+            findings=list(self._findings),
+            unfinished_imports=len(self._pending),
+            lost=[_lost(seq, body) for seq, body in self._lost.missing()],
+        )
+
+    def _groups(self) -> list[FileGroup]:
+        groups: dict[str, FileGroup] = {}
+        for file in sorted(self._formats.keys() | self._seen.keys()):
+            format_ = self._formats.get(file, "unknown")
+            key = file if format_.startswith("klog") else format_
+            group = groups.setdefault(key, FileGroup(format=format_, name=file))
+            group.files += 1
+            _add_account(group, self._accounts.get(file))
+            seen = self._seen.get(file)
+            if seen is not None and seen.first_ts_ns is not None and seen.last_ts_ns is not None:
+                group.records += seen.records
+                _widen(group, seen.first_ts_ns, seen.last_ts_ns)
+        return sorted(groups.values(), key=_order)
+
+
+def _add_account(group: FileGroup, account: SourceAccount | None) -> None:
+    for field in ("lines", "understood", "noise", "not_understood"):
+        known, more = getattr(group, field), getattr(account, field, None)
+        setattr(group, field, None if known is None or more is None else known + more)
+
+
+def _lost(seq: int, body: RecordsLost) -> LostSpan:
+    return LostSpan(
+        seq=seq,
+        first_seq=body.first_seq,
+        last_seq=body.last_seq,
+        first_ts_ns=body.first_ts_ns,
+        last_ts_ns=body.last_ts_ns,
+    )
+
+
+def _widen(group: FileGroup, first_ns: int, last_ns: int) -> None:
+    known = group.first_ts_ns
+    group.first_ts_ns = first_ns if known is None else min(known, first_ns)
+    known = group.last_ts_ns
+    group.last_ts_ns = last_ns if known is None else max(known, last_ns)
+
+
+def _order(group: FileGroup) -> tuple[bool, bool, int, str]:
+    """Logs first, in the order of their time."""
+    is_log = group.format.startswith("klog")
+    first = group.first_ts_ns if is_log else None
+    return (not is_log, first is None, first or 0, f"{group.format} {group.name}")

@@ -1,0 +1,169 @@
+"""Differences between the decisions of two histories, and between two states."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from itertools import zip_longest
+from typing import Any, Literal
+
+import msgspec
+
+from kubeledger.analyze.diff.alike import NAMING_KINDS, Names
+from kubeledger.analyze.histories.history import History
+from kubeledger.model.record import Record
+from kubeledger.replay.node.document import canonical_json
+from kubeledger.replay.node.state import NodeState
+
+__all__ = ["Difference", "Place", "StateDifference", "diff_decisions", "diff_states"]
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """A decision on one side."""
+
+    seq: int
+    ts_ns: int
+    file: str | None
+    line: int | None
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """A decision that the two sides do not share.
+
+    Attributes:
+        what: ``only_in_a``, ``only_in_b`` or ``differs``.
+        occurrence: from 1: which decision of this kind about this subject it is.
+        a, b: where it stands; None where it is not.
+        fields: field -> (value in a, value in b); of all fields that hold something when it
+            is only on one side.
+    """
+
+    what: Literal["only_in_a", "only_in_b", "differs"]
+    kind: str
+    subject: str
+    occurrence: int
+    a: Place | None
+    b: Place | None
+    fields: dict[str, tuple[Any, Any]]
+
+    @property
+    def ts_ns(self) -> int:
+        """When: on side a, if it is there."""
+        place = self.a or self.b
+        return place.ts_ns if place else 0
+
+
+class StateDifference(msgspec.Struct, frozen=True, kw_only=True):
+    """A value that two states do not share; the missing side is None."""
+
+    path: str
+    a: Any
+    b: Any
+
+
+_Key = tuple[str, str]
+_Told = tuple[Place, dict[str, Any]]
+
+
+def diff_decisions(a: History, b: History, *, exact: bool = False) -> list[Difference]:
+    """Compare decisions: the n-th of a kind about a subject with the n-th of the other side.
+
+    Args:
+        a: one history.
+        b: the other.
+        exact: compare UIDs, container IDs and times, too.
+
+    Returns:
+        differences in the order of time on side a; empty when there are none. Memory grows
+        with the differences, and with how far one side is ahead of the other.
+    """
+    waiting: tuple[dict[_Key, deque[_Told]], ...] = ({}, {})
+    counts: dict[_Key, int] = {}
+    found: list[Difference] = []
+    for pair in zip_longest(_told(a, exact), _told(b, exact)):
+        for side, told in enumerate(pair):
+            if told is None:
+                continue
+            key, place, body = told
+            others = waiting[1 - side].get(key)
+            if not others:
+                waiting[side].setdefault(key, deque()).append((place, body))
+                continue
+            counts[key] = counts.get(key, 0) + 1
+            mine, theirs = (place, body), others.popleft()
+            if not others:
+                del waiting[1 - side][key]
+            found += _compare(key, counts[key], *((mine, theirs) if side == 0 else (theirs, mine)))
+    for side, left in enumerate(waiting):
+        for key, all_told in left.items():
+            for number, told in enumerate(all_told, start=counts.get(key, 0) + 1):
+                found.append(_alone(key, number, told, side))
+    return sorted(found, key=lambda difference: (difference.ts_ns, difference.kind))
+
+
+def _told(history: History, exact: bool) -> Iterator[tuple[_Key, Place, dict[str, Any]]]:
+    names = Names(() if exact else history.read(NAMING_KINDS))
+    for record in history.read(None):
+        if record.role == "decision":
+            subject, body = names.comparable(record)
+            if exact:
+                body["ts_ns"] = record.ts_ns
+            yield (record.kind, subject), _place(record), body
+
+
+def _place(record: Record) -> Place:
+    first = record.evidence[0] if record.evidence else None
+    return Place(
+        seq=record.seq,
+        ts_ns=record.ts_ns,
+        file=first.file if first else None,
+        line=first.line if first else None,
+    )
+
+
+def _compare(key: _Key, number: int, a: _Told, b: _Told) -> list[Difference]:
+    names = sorted(a[1].keys() | b[1].keys())
+    fields = {
+        name: (a[1].get(name), b[1].get(name)) for name in names if a[1].get(name) != b[1].get(name)
+    }
+    if not fields:
+        return []
+    return [
+        Difference(
+            what="differs",
+            kind=key[0],
+            subject=key[1],
+            occurrence=number,
+            a=a[0],
+            b=b[0],
+            fields=fields,
+        )
+    ]
+
+
+def _alone(key: _Key, number: int, told: _Told, side: int) -> Difference:
+    place, body = told
+    values = {name: value for name, value in sorted(body.items()) if value is not None}
+    return Difference(
+        what="only_in_b" if side else "only_in_a",
+        kind=key[0],
+        subject=key[1],
+        occurrence=number,
+        a=None if side else place,
+        b=place if side else None,
+        fields={name: (None, v) if side else (v, None) for name, v in values.items()},
+    )
+
+
+def diff_states(a: NodeState, b: NodeState) -> list[StateDifference]:
+    """Values that differ, by their path in ``state -o json``, sorted."""
+    left, right = (msgspec.json.decode(canonical_json(state)) for state in (a, b))
+    return list(_walk("", left, right))
+
+
+def _walk(path: str, a: Any, b: Any) -> Iterator[StateDifference]:  # noqa: ANN401 # any JSON value
+    if isinstance(a, dict) and isinstance(b, dict):
+        for key in sorted(a.keys() | b.keys()):
+            yield from _walk(f"{path}.{key}" if path else key, a.get(key), b.get(key))
+    elif a != b:
+        yield StateDifference(path=path, a=a, b=b)

@@ -1,0 +1,184 @@
+"""Histories: the records of one node, wherever they stand, opened as often as one likes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from kubeledger.ledger.base_content import BaseContent
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.names import NODES, node_directory
+from kubeledger.ledger.reading import DroppedMeanwhileError, Reading
+from kubeledger.ledger.standalone import read_recording
+from kubeledger.ledger.superseded import is_superseded
+from kubeledger.model.record import Record
+from kubeledger.replay.bases import decoded_base
+from kubeledger.replay.instants import choose_node
+from kubeledger.replay.node.state import NodeState
+from kubeledger.verify import RECORDED, BasedReader, Outcome, Reader, Variant, verify
+from kubeledger.verify.verifier import Verifier
+
+__all__ = [
+    "History",
+    "histories_of_ledger",
+    "histories_of_recording",
+    "history_of_reader",
+    "span_of_histories",
+]
+
+
+class History(msgspec.Struct, frozen=True):
+    """The records of one node.
+
+    Attributes:
+        node: its name.
+        label: where they stand, for people.
+        read: opens them; see :data:`kubeledger.verify.Reader`.
+        pick: records by their seqs, those that are there, in the order of seq.
+        span: first and last time of the records, ns.
+    """
+
+    node: str
+    label: str
+    read: Reader
+    pick: Callable[[Collection[int]], list[Record]]
+    span: Callable[[], tuple[int, int]]
+
+    def record(self, seq: int) -> Record | None:
+        """One record by its seq; None when there is no such one."""
+        return next(iter(self.pick((seq,))), None)
+
+    def noting(self, note: Callable[[int], None]) -> History:
+        """The same history; ``note`` is called with the seq of every record that is read."""
+        based = self.read if isinstance(self.read, BasedReader) else None
+        inner = based.read if based else self.read
+
+        def read(kinds: Collection[str] | None) -> Iterator[Record]:
+            for record in inner(kinds):
+                note(record.seq)
+                yield record
+
+        noted = BasedReader(read, based.carried, based.state) if based else read
+        return msgspec.structs.replace(self, read=noted)
+
+    def begin(self) -> NodeState:
+        """The state before the first record: an empty one, unless earlier ones were dropped."""
+        return (
+            self.read.state() if isinstance(self.read, BasedReader) else NodeState(node=self.node)
+        )
+
+    def verify(
+        self,
+        variant: Variant = RECORDED,
+        verifiers: Sequence[type[Verifier]] | None = None,
+    ) -> Iterator[Outcome]:
+        """Decide every decision again; see :func:`kubeledger.verify.verify`."""
+        return verify(self.read, variant, verifiers)
+
+
+def history_of_reader(node: str, label: str, read: Reader) -> History:
+    """A history of records that can only be read one after the other."""
+
+    def pick(seqs: Collection[int]) -> list[Record]:
+        wanted = set(seqs)
+        found: list[Record] = []
+        for record in read(None) if wanted else ():
+            if record.seq in wanted:
+                found.append(record)
+                if len(found) == len(wanted):
+                    break
+        return sorted(found, key=lambda record: record.seq)
+
+    def span() -> tuple[int, int]:
+        times = [record.ts_ns for record in read(None)]
+        return min(times), max(times)
+
+    return History(node, label, read, pick, span)
+
+
+def span_of_histories(histories: Sequence[History]) -> tuple[int, int]:
+    """First and last time of all their records, ns; there is at least one history."""
+    spans = [history.span() for history in histories]
+    return min(first for first, _ in spans), max(last for _, last in spans)
+
+
+def histories_of_ledger(ledger: Ledger, node: str | None = None) -> list[History]:
+    """One history a node, sorted by name; only that of ``node`` if it is named.
+
+    Raises:
+        BadQuestionError: there is no such node, or no record at all.
+    """
+    nodes = ledger.nodes() if node is None else [choose_node(ledger, node)]
+    if not nodes:
+        choose_node(ledger, None)
+
+    return [_history_of_node(ledger, name) for name in nodes]
+
+
+def _history_of_node(ledger: Ledger, node: str) -> History:
+    with ledger.reading(node, 0, 0) as now:
+        content = now.content()
+    carried = content.records if content else []
+
+    def read(kinds: Collection[str] | None) -> Iterator[Record]:
+        with ledger.reading(node) as look:
+            _refuse_another_base(look, content)
+            if kinds is None:
+                yield from look.replay()
+                return
+            if look.is_in_order:
+                superseded = look.superseded
+                records = look.records(verify="crc", kinds=kinds)
+                yield from (r for r in records if not is_superseded(r.seq, superseded))
+            else:  # where a record stands among others is told by all of its run before it
+                yield from (r for r in look.replay(verify="crc") if r.kind in kinds)
+
+    def pick(seqs: Collection[int]) -> list[Record]:
+        known = {record.seq: record for record in carried}
+        found = (known.get(seq) or ledger.record(node, seq) for seq in sorted(set(seqs)))
+        return [record for record in found if record is not None]
+
+    def span() -> tuple[int, int]:
+        return ledger.span(node)
+
+    if content is None:
+        return History(node, str(ledger.path), read, pick, span)
+
+    def state() -> NodeState:
+        return decoded_base(ledger.path / NODES / node_directory(node), content)
+
+    return History(node, str(ledger.path), BasedReader(read, carried, state), pick, span)
+
+
+def _refuse_another_base(look: Reading, content: BaseContent | None) -> None:
+    if look.begin.seq != (content.seq if content else 0):
+        raise DroppedMeanwhileError(
+            f"records up to {look.begin.seq} of {look.node} were dropped meanwhile",
+            advice="run it again",
+            file=str(look.directory),
+        )
+
+
+def histories_of_recording(path: str | Path, *, proved: bool = True) -> list[History]:
+    """One history a node of a ``*.ledger.jsonl`` file, sorted by name; the file is checked whole.
+
+    ``proved`` is as in ``read_recording``.
+
+    Raises:
+        BadInputError: as ``read_recording``.
+    """
+    nodes = sorted({record.node for record in read_recording(path, proved=proved)})
+
+    def reader(name: str) -> Reader:
+        def read(kinds: Collection[str] | None) -> Iterator[Record]:
+            return (
+                record
+                for record in read_recording(path, proved=proved)
+                if record.node == name and (kinds is None or record.kind in kinds)
+            )
+
+        return read
+
+    return [history_of_reader(name, str(path), reader(name)) for name in nodes]

@@ -1,0 +1,368 @@
+"""Read-only SQL over a ledger, for Python: ``connect(path).sql("SELECT * FROM preemptions")``."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+import weakref
+from collections.abc import Callable, Hashable, Mapping
+from functools import partial
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from tempfile import mkdtemp
+from threading import Lock, Thread
+from types import TracebackType
+from typing import TypeVar
+
+import duckdb
+
+from kubeledger.analyze.sql.guard import check_query, one_line
+from kubeledger.analyze.sql.ledger_tables import LedgerTables
+from kubeledger.analyze.sql.loader import create_views, load
+from kubeledger.analyze.sql.rows import Rows, in_utc
+from kubeledger.analyze.sql.tables import Tables
+from kubeledger.analyze.sql.views import Needs, needs_of
+from kubeledger.model.errors import (
+    BadQuestionError,
+    DamagedLedgerError,
+    KubeledgerError,
+    LedgerUnavailableError,
+)
+
+__all__ = ["DEFAULT_TIMEOUT_S", "Queryable", "Rows", "connect", "left_behind"]
+
+DEFAULT_TIMEOUT_S = 60.0
+_LOOKS = 5
+_GONE = re.compile(
+    r'(?:No files found that match the pattern "([^"]+\.parquet)"'
+    r'|Cannot access file "([^"]+\.parquet)/\*\*/\*\.parquet"'
+    r"|StorageError: (.+\.parquet): there is no such object)"
+)
+"""DuckDB's words for a file that is gone; where there was one it then looks for a folder."""
+
+_OF_A_FILE = re.compile(r"^Traceback|\.parquet\b")
+
+_GRACE_S = 3.0
+"""After an interruption; most functions look for one now and then."""
+
+_T = TypeVar("_T")
+
+
+class Queryable:
+    """A ledger, or a lake of many, that answers SQL; use it as a context manager.
+
+    Only what the queries name is loaded, at the first query that needs it, and again
+    when there is more since. Several threads may ask: they wait for one another while
+    something is loaded, and not for one another's queries.
+
+    Attributes:
+        timeout_s: seconds that one query may take in DuckDB and for what is made of its rows,
+            loading left out.
+    """
+
+    def __init__(
+        self,
+        tables: Tables,
+        *,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        memory_limit: str | None = None,
+        is_fixed: bool = False,
+    ) -> None:
+        self.timeout_s = timeout_s
+        self._tables = tables
+        self._memory_limit = memory_limit
+        self._is_fixed = is_fixed
+        self._spill = mkdtemp(prefix="kubeledger-spill-")
+        # Whoever forgets to close leaves no directory behind, and gets no warning for it.
+        self._remove_spill = weakref.finalize(self, shutil.rmtree, self._spill, ignore_errors=True)
+        self._parser = duckdb.connect(":memory:")
+        self._loading = Lock()
+        self._opening = Lock()
+        self._at_work: set[_Run] = set()
+        self._database: duckdb.DuckDBPyConnection | None = None
+        self._needs = Needs(kinds=frozenset(), evidence=False)
+        self._loaded: tuple[Needs, Hashable] | None = None
+        self._made: set[str] = set()
+        self._is_closed = False
+
+    def __enter__(self) -> Queryable:
+        """Nothing is read before the first query."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def close(self) -> None:
+        """Let go of memory and of spilled files; what other threads ask is stopped."""
+        self._is_closed = True
+        at_work = tuple(self._at_work)
+        for query in at_work:
+            query.interrupt()
+        if at_work or self._loading.locked():
+            _left_behind.append(self._database or self._parser)
+        else:
+            if self._database is not None:
+                self._database.close()
+            self._parser.close()
+        self._remove_spill()
+
+    def sql(self, query: str, params: Mapping[str, object] | None = None) -> Rows:
+        """Run one query that reads.
+
+        Args:
+            query: one SELECT statement over the views; parameters as ``$name``.
+            params: parameter name -> value; an aware datetime means its instant.
+
+        Raises:
+            BadQuestionError: no single reading query, one that DuckDB refuses, or no ledger.
+            DamagedLedgerError: the ledger cannot be read.
+        """
+        with self._loading:
+            if self._is_closed:
+                raise _closed()
+            names = check_query(self._parser, query)
+            database = self._ready(names)
+            if self._is_closed:  # meanwhile, by another thread, which did not wait
+                raise _closed()
+        values = {name: in_utc(value) for name, value in params.items()} if params else None
+
+        def start() -> _Run:
+            nonlocal database
+            limits = self.timeout_s, self._leave_behind, self._refusal, self._at_work
+            for _ in range(_LOOKS):
+                try:
+                    return _Run(partial(self._cursor, database), query, values, *limits)
+                except (BadQuestionError, DamagedLedgerError) as error:
+                    # Files may be gone because others took their place: look once more.
+                    if not _GONE.search(str(error.__cause__)):
+                        raise
+                    with self._loading:
+                        before, database = database, self._ready(names)
+                    if database is before:
+                        raise
+            raise _changing()
+
+        return Rows(start)
+
+    def _cursor(self, database: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+        with self._opening:  # a connection answers one thread at a time
+            return database.cursor()
+
+    def _leave_behind(self) -> None:
+        """A query cannot be stopped: go on with a connection of our own, and keep its files."""
+        if self._database is not None:
+            _left_behind.append(self._database)
+        self._database = self._loaded = None
+
+    def _refusal(self, error: duckdb.Error) -> KubeledgerError:
+        """What to tell: a file that is damaged is no fault of the question."""
+        # Of what it finds inside a Parquet file DuckDB makes an error of no class of its own.
+        may_be_damage = type(error) is duckdb.Error or _OF_A_FILE.search(str(error))
+        return (self._tables.damage(str(error)) if may_be_damage else None) or _refusal(error)
+
+    def _ready(self, names: frozenset[str]) -> duckdb.DuckDBPyConnection:
+        """A connection with all that the named tables and views read."""
+        views = self._tables.views
+        self._needs = self._needs.union(needs_of(names, views))
+        # A query of the catalogue, or of a name that is none, is to see all that there is.
+        asked = names if names and names <= views.keys() else views
+        for _ in range(_LOOKS):
+            loaded = self._loaded if self._is_fixed else None
+            wanted = (self._needs, loaded[1] if loaded else self._tables.state())
+            try:
+                if self._database is None or self._loaded != wanted:
+                    # A locked connection loads nothing more, so a wider question makes a new one.
+                    self._database, self._loaded, self._made = self._load(), wanted, set()
+                with self._opening:
+                    create_views(self._database, views, asked, self._made)
+            except duckdb.OutOfMemoryException as error:
+                raise _refusal(error) from error
+            except duckdb.Error as error:
+                if not _GONE.search(str(error)) or self._tables.state() == wanted[1]:
+                    raise self._refusal(error) from error
+                self._loaded = None
+            else:
+                return self._database
+        raise _changing()
+
+    def _load(self) -> duckdb.DuckDBPyConnection:
+        spill = Path(self._spill)
+        return load(self._tables, self._needs, memory_limit=self._memory_limit, spill=spill)
+
+
+def connect(
+    ledger: Path | str,
+    *,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    memory_limit: str | None = None,
+    is_fixed: bool = False,
+) -> Queryable:
+    """Open a ledger for SQL.
+
+    Args:
+        ledger: its directory.
+        timeout_s: seconds that one query may take.
+        memory_limit: memory for data and queries, as DuckDB writes it (``2GB``); what does
+            not fit goes to a temporary directory. None is DuckDB's default.
+        is_fixed: what is appended after a query has loaded all it names is not seen by later
+            ones that name no more; else every query sees what there is.
+    """
+    return Queryable(
+        LedgerTables(Path(ledger)),
+        timeout_s=timeout_s,
+        memory_limit=memory_limit,
+        is_fixed=is_fixed,
+    )
+
+
+class _Run:
+    """One run of a query: the time that it takes in DuckDB and of who takes its rows is limited."""
+
+    def __init__(
+        self,
+        new_cursor: Callable[[], duckdb.DuckDBPyConnection],
+        query: str,
+        params: dict[str, object] | None,
+        limit_s: float,
+        on_left_behind: Callable[[], None],
+        refusal: Callable[[duckdb.Error], KubeledgerError],
+        at_work: set[_Run],
+    ) -> None:
+        self._new_cursor = new_cursor
+        self._query = query
+        self._params = params
+        self._at_work = at_work
+        self._on_left_behind = on_left_behind
+        self._refusal = refusal
+        self._limit_s = limit_s
+        self._left_s = limit_s
+        self.cursor = self._open()
+        self.run(lambda: self.cursor.execute(query, params))
+
+    def _open(self) -> duckdb.DuckDBPyConnection:
+        try:
+            cursor = self._new_cursor()
+        except duckdb.ConnectionException as error:
+            raise _closed() from error
+        cursor.execute("BEGIN TRANSACTION READ ONLY")
+        return cursor
+
+    def relation(self) -> duckdb.DuckDBPyRelation:
+        """The query once more, for what DuckDB makes of a relation only."""
+        self.cursor.close()
+        self.cursor = self._open()
+        return self.cursor.sql(self._query, params=self._params)
+
+    def run(self, work: Callable[[], _T]) -> _T:
+        """Do some of the work.
+
+        Raises:
+            BadQuestionError: DuckDB's refusal in one line, or the time is over.
+        """
+        # In a thread of its own, for a query that runs in C does not hear Ctrl-C.
+        answers: SimpleQueue[_T | BaseException] = SimpleQueue()
+        thread = Thread(target=_answer, args=(work, answers), name="kubeledger-query", daemon=True)
+        started = time.monotonic()
+        self._at_work.add(self)
+        try:
+            thread.start()
+            answer = answers.get(timeout=max(self._left_s, 0.001))
+        except Empty:
+            self._stop(thread)
+            raise self._over() from None
+        except KeyboardInterrupt:
+            self._stop(thread)
+            raise
+        finally:
+            self._left_s -= time.monotonic() - started
+            self._at_work.discard(self)
+        if isinstance(answer, duckdb.Error):
+            raise self._refusal(answer) from answer
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    def interrupt(self) -> None:
+        """Let what is done now fail, from another thread."""
+        self.cursor.interrupt()
+
+    def spend(self, seconds: float) -> None:
+        """Count work that was done elsewhere.
+
+        Raises:
+            BadQuestionError: the time is over.
+        """
+        self._left_s -= seconds
+        if self._left_s <= 0:
+            raise self._over()
+
+    def _over(self) -> BadQuestionError:
+        return BadQuestionError(
+            f"the query took longer than {self._limit_s:g} s",
+            advice="narrow it down, or give it more with --timeout",
+        )
+
+    def _stop(self, thread: Thread) -> None:
+        """Interrupt the query; one that is inside a single call of a function hears nothing.
+
+        It is left behind then: what it holds must not be closed, for that would wait for it.
+        """
+        self.cursor.interrupt()
+        thread.join(_GRACE_S)
+        if thread.is_alive():
+            _left_behind.append(self.cursor)
+            self._on_left_behind()
+
+
+_left_behind: list[duckdb.DuckDBPyConnection] = []
+
+
+def left_behind() -> bool:
+    """Whether a query goes on that was told to stop, and may go on for long."""
+    return bool(_left_behind)
+
+
+def _answer(work: Callable[[], _T], answers: SimpleQueue[_T | BaseException]) -> None:
+    try:
+        answers.put(work())
+    except BaseException as error:
+        answers.put(error)
+
+
+def _closed() -> BadQuestionError:
+    return BadQuestionError("the ledger was closed", advice="open it again")
+
+
+def _changing() -> BadQuestionError:
+    return BadQuestionError("files change faster than they can be read", advice="run it again")
+
+
+def _refusal(error: duckdb.Error) -> KubeledgerError:
+    """DuckDB's words in one line, and what the user can do."""
+    if gone := _GONE.search(str(error)):
+        return BadQuestionError(
+            f"{''.join(filter(None, gone.groups()))} is not there",
+            advice="run it again; if that does not help, restore it or import its source again",
+        )
+    if str(error).startswith("Traceback"):  # of what gives DuckDB the files of object storage
+        return LedgerUnavailableError(one_line(str(error)), advice="try again")
+    if isinstance(error, duckdb.OutOfMemoryException):
+        advice = "give it more with --memory, or ask for less"
+    else:
+        advice = _advice(str(error))
+    return BadQuestionError(one_line(str(error)), advice=advice)
+
+
+def _advice(message: str) -> str:
+    if "pytz" in message:
+        return "a column of the result has a time zone: write it as column::TIMESTAMP"
+    if "does not exist" in message:
+        return "`DESCRIBE view` and `SHOW TABLES` show what there is"
+    return ""

@@ -1,0 +1,151 @@
+"""The tables of one ledger: Parquet history and live tail as one, verdicts by verifying it.
+
+The history is read where it lies, as far as a query needs it. The tail after it, a few
+MiB, has every line's CRC and the chain checked and is parsed by DuckDB's own JSON reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from pathlib import Path
+
+import duckdb
+
+from kubeledger.analyze.sql.guard import one_line
+from kubeledger.analyze.sql.segments import fingerprint
+from kubeledger.analyze.sql.tables import ROWS, VERIFIED, VERIFIED_COLUMNS, create_table
+from kubeledger.analyze.sql.views import Needs, View, load_views
+from kubeledger.ledger.history.history import Coverage, History
+from kubeledger.ledger.history.lines import ROW_COLUMNS, create_lines, quoted, rows_sql
+from kubeledger.ledger.history.upcasting import upcast_lines
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.storage import storage_errors
+from kubeledger.model.errors import DamagedLedgerError
+
+__all__ = ["LedgerTables"]
+
+_TAIL = "stored.tail"
+_SUPERSEDED = "stored.superseded"
+
+
+class LedgerTables:
+    """The tables of one ledger.
+
+    Args:
+        path: the ledger's directory.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._history: History | None = None
+
+    @property
+    def views(self) -> Mapping[str, View]:
+        """The views of any ledger."""
+        return load_views()
+
+    def state(self) -> Hashable:
+        """Names and sizes of its segments."""
+        return fingerprint(self._path)
+
+    def make(self, connection: duckdb.DuckDBPyConnection, needs: Needs, scratch: Path) -> list[str]:
+        """Records of the kinds that are needed, and verdicts, by verifying now.
+
+        Raises:
+            BadQuestionError: there is no ledger.
+            DamagedLedgerError: a segment holds what is no record, or records of a newer version.
+        """
+        if self._history is None:
+            self._history = History(Ledger.open(self._path), scratch)
+        ledger = self._history.ledger
+        covered = self._history.cover() if needs.records else Coverage([], {})
+        _load_tail(connection, ledger, covered if needs.records else None, needs, scratch)
+        with storage_errors("write verdicts", scratch):
+            rows = _verdicts(ledger) if VERIFIED in needs.tables else iter(())
+            create_table(connection, VERIFIED, VERIFIED_COLUMNS, rows, scratch)
+        _create_rows(connection, covered.paths, _superseded(ledger))
+        return covered.paths
+
+    def damage(self, words: str) -> None:
+        """Nothing is looked for: `kubeledger audit` proves all files of a ledger."""
+
+
+def _load_tail(
+    connection: duckdb.DuckDBPyConnection,
+    ledger: Ledger,
+    covered: Coverage | None,
+    needs: Needs,
+    scratch: Path,
+) -> None:
+    """Parse what stands after the history; nothing at all where ``covered`` is None."""
+    path = scratch / "tail.jsonl"
+    try:
+        if covered is not None:
+            with storage_errors("copy the end of the ledger", path):
+                _copy_tail(ledger, covered, path)
+        source = str(path) if covered is not None else None
+        connection.execute(create_lines(_TAIL, source, kinds=needs.kinds, evidence=needs.evidence))
+    except (duckdb.InvalidInputException, duckdb.IOException) as error:
+        raise DamagedLedgerError(
+            f"the ledger cannot be read: {one_line(str(error)).partition(' in file ')[0]}",
+            advice="`kubeledger audit` shows what is damaged and where",
+            file=str(ledger.path),
+        ) from error
+    finally:
+        path.unlink(missing_ok=True)
+    upcast_lines(connection, _TAIL, scratch)
+
+
+def _copy_tail(ledger: Ledger, covered: Coverage, path: Path) -> None:
+    """Copy lines, each one proved: DuckDB would read one in which a bit has flipped."""
+    with path.open("wb") as file:
+        for node in ledger.nodes():
+            after_seq = covered.ends.get(node, 0)
+            file.writelines(raw.line for raw in ledger.raw_lines(node, after_seq))
+
+
+def _superseded(ledger: Ledger) -> list[tuple[str, int, int]]:
+    """Node, first and last record of each span that a later import superseded."""
+    return [
+        (node, first, last)
+        for node in ledger.nodes()
+        for first, last in ledger.info(node).superseded
+    ]
+
+
+def _create_rows(
+    connection: duckdb.DuckDBPyConnection,
+    paths: list[str],
+    superseded: list[tuple[str, int, int]],
+) -> None:
+    columns = ", ".join(ROW_COLUMNS)
+    rows = f"SELECT {columns} FROM ({rows_sql(_TAIL)})"
+    if paths:
+        files = f"[{', '.join(quoted(path) for path in paths)}]"
+        # The partitions' names repeat what the rows hold.
+        history = f"read_parquet({files}, hive_partitioning = false)"
+        rows = f"SELECT {columns} FROM {history} UNION ALL {rows}"
+    if superseded:
+        # Few spans stand for many records; as numbers they are joined by a hash.
+        connection.execute(f"CREATE TABLE {_SUPERSEDED} (node VARCHAR, seq BIGINT)")
+        connection.executemany(
+            f"INSERT INTO {_SUPERSEDED} SELECT ?, unnest(range(?, ? + 1))", superseded
+        )
+        rows = (
+            f"SELECT {columns} FROM ({rows}) AS r"
+            f" ANTI JOIN {_SUPERSEDED} AS s ON r.node = s.node AND r.seq = s.seq"
+        )
+    connection.execute(f"CREATE VIEW {ROWS} AS {rows}")
+
+
+def _verdicts(ledger: Ledger) -> Iterator[dict[str, object]]:
+    from kubeledger.analyze.histories.history import histories_of_ledger
+    from kubeledger.verify import Finding
+
+    for history in histories_of_ledger(ledger) if ledger.nodes() else ():
+        for outcome in history.verify():
+            if isinstance(outcome, Finding):
+                fields = {
+                    name: getattr(outcome, name) for name in VERIFIED_COLUMNS if name != "node"
+                }
+                yield {"node": history.node, **fields}

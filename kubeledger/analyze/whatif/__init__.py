@@ -1,0 +1,17 @@
+"""What would have been decided under other settings, or by another kubelet version."""
+
+from __future__ import annotations
+
+from kubeledger.analyze.whatif.changes import Becomes, Change, Outlook, becomes, outlook
+from kubeledger.analyze.whatif.of_history import variants_of
+from kubeledger.analyze.whatif.variants import parse_variants
+
+__all__ = [
+    "Becomes",
+    "Change",
+    "Outlook",
+    "becomes",
+    "outlook",
+    "parse_variants",
+    "variants_of",
+]

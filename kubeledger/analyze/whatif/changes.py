@@ -1,0 +1,202 @@
+"""Replay the observations of a node under a variant: which decisions change, and why."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+import msgspec
+
+from kubeledger.analyze.whatif.memory import SpareMemory
+from kubeledger.analyze.whatif.pods import pods_of
+from kubeledger.analyze.whatif.probes import Probes
+from kubeledger.analyze.whatif.taint import Taint
+from kubeledger.analyze.whatif.world import World
+from kubeledger.verify import Finding, Reader, Variant, verify
+from kubeledger.verify.finding import Fields
+
+__all__ = ["Becomes", "Change", "Outlook", "becomes", "outlook"]
+
+Becomes = Literal["gone", "added", "other"]
+"""It would not have been, would have been besides, or would have been decided otherwise."""
+
+
+_OCCASIONS = frozenset({"oom.ProcessKilled"})
+"""Decisions of which a variant may tell that they would not be taken at all, though it cannot be
+verified whom they hit: a limit tells that, and the kernel's table of processes is not needed."""
+_NEVER = ("unverifiable", "impossible")
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """A decision that would have been another one.
+
+    Attributes:
+        seq, ts_ns, kind, subject: as in :class:`kubeledger.verify.Finding`.
+        recorded: the decision taken; None where none was.
+        instead: what would have been decided; None: nothing.
+        why: one sentence.
+        untrusted_since: seq of an earlier change behind which this decision's inputs are
+            no longer those that would have been observed; None: they are.
+    """
+
+    seq: int
+    ts_ns: int
+    kind: str
+    subject: str
+    recorded: Fields | None
+    instead: Fields | None
+    why: str
+    untrusted_since: int | None
+
+
+class Outlook(msgspec.Struct, kw_only=True):
+    """A variant, seen to its end.
+
+    Attributes:
+        variant: its name.
+        decisions: recorded ones.
+        same: decided as recorded (or the recorded one is admissible), on inputs that hold.
+        changed: would have been others, on inputs that hold.
+        untrusted: whatever is decided: the world would have gone another way before.
+        unknown: an input is missing under the variant that is not missing now.
+        missing: such inputs -> how many decisions lack them.
+    """
+
+    variant: str
+    decisions: int = 0
+    same: int = 0
+    changed: int = 0
+    untrusted: int = 0
+    unknown: int = 0
+    missing: dict[str, int] = {}
+
+
+def outlook(
+    read: Reader,
+    variant: Variant,
+    result: Outlook,
+    on_undecided: Callable[[Finding], None] = lambda _: None,
+) -> Iterator[Change]:
+    """Decide everything again under a variant.
+
+    A decision that cannot be verified, or is impossible, under the recorded settings says
+    nothing about the variant and is left out of ``changed``, but for a kill that would not
+    have come at all.
+
+    Args:
+        read: opens the records of a node.
+        variant: settings and version that replace the recorded ones.
+        result: is counted up while changes are taken.
+        on_undecided: is told of decisions for which an input is missing under the variant.
+
+    Yields:
+        changes in the order of replay, the untrusted ones marked.
+    """
+    high = variant.settings.get("imageGCHighThresholdPercent")
+    pods, probes = pods_of(read, variant), Probes(read, variant)
+    taint = Taint(World(pods, SpareMemory(read, variant)), pods, high)
+    before, own = _unsound(read), probes.own
+    for finding, doubt in _with_probes(_findings(read, variant, taint), probes, taint):
+        unsound = before.get((finding.seq, finding.recorded is None))
+        is_open = unsound is None and finding.verdict == "unverifiable"
+        taint.pass_by(finding, doubt, is_open=is_open)
+        if finding.recorded is not None:
+            result.decisions += 1
+        if finding.kind in _OCCASIONS and (unsound, finding.verdict) == _NEVER:
+            unsound = None
+        if unsound is not None:
+            result.unknown += finding.recorded is not None
+            continue
+        if finding.verdict == "unverifiable":
+            result.unknown += 1
+            for what in finding.missing:
+                result.missing[what] = result.missing.get(what, 0) + 1
+            on_undecided(finding)
+        elif finding.verdict != "impossible":
+            result.untrusted += doubt is not None
+            result.same += doubt is None
+        else:
+            result.untrusted += doubt is not None
+            result.changed += doubt is None
+            if finding.seq in own:
+                taint.end(finding)
+            else:
+                taint.change(finding, doubt)
+            yield _change(finding, doubt)
+
+
+def _with_probes(
+    findings: Iterator[Finding], probes: Probes, taint: Taint
+) -> Iterator[tuple[Finding, int | None]]:
+    """Findings, and seq of the change behind which each lies."""
+    added = deque(probes.added)
+    for found in findings:
+        while added and added[0].ts_ns <= found.ts_ns:
+            yield _doubted(added.popleft(), probes, taint)
+        ruled = probes.rulings.get(found.seq) if found.recorded is not None else None
+        yield _doubted(ruled or found, probes, taint)
+    for extra in added:
+        yield _doubted(extra, probes, taint)
+
+
+def _doubted(finding: Finding, probes: Probes, taint: Taint) -> tuple[Finding, int | None]:
+    doubts = (taint.of(finding), probes.since.get(finding.seq))
+    return finding, min((doubt for doubt in doubts if doubt is not None), default=None)
+
+
+def _findings(read: Reader, variant: Variant, taint: Taint) -> Iterator[Finding]:
+    outcomes = verify(read, variant, on_question=taint.note_question)
+    return (outcome for outcome in outcomes if isinstance(outcome, Finding))
+
+
+def _unsound(read: Reader) -> dict[tuple[int, bool], str]:
+    """(seq, whether the decision is missing) of what is not verified as recorded -> verdict."""
+    return {
+        (outcome.seq, outcome.recorded is None): outcome.verdict
+        for outcome in verify(read)
+        if isinstance(outcome, Finding) and outcome.verdict in {"impossible", "unverifiable"}
+    }
+
+
+def _change(finding: Finding, doubt: int | None) -> Change:
+    return Change(
+        seq=finding.seq,
+        ts_ns=finding.ts_ns,
+        kind=finding.kind,
+        subject=finding.subject,
+        recorded=finding.recorded,
+        instead=finding.expected,
+        why=_conditional(finding.why),
+        untrusted_since=doubt,
+    )
+
+
+_MOODS = (
+    ("cannot have ", "would not have "),
+    ("had to be ", "would be "),
+    ("had to become ", "would become "),
+    ("had to begin", "would begin"),
+)
+"""What ``verify`` says of a decision that was taken -> what is said of one under a variant."""
+
+
+def _conditional(why: str) -> str:
+    for said, would in _MOODS:
+        why = why.replace(said, would)
+    return why
+
+
+def becomes(change: Change) -> Becomes:
+    """What becomes of the decision under the variant."""
+    if change.recorded is None:
+        return "added"
+    return "gone" if _is_nothing(change.recorded, change.instead) else "other"
+
+
+def _is_nothing(recorded: Fields, instead: Fields | None) -> bool:
+    """Whether what would be decided instead is that nothing happens, or that all is well."""
+    if instead is None or (instead.get("admit") is True and "admit" not in recorded):
+        return True
+    different = [value for name, value in instead.items() if value != recorded.get(name)]
+    return bool(different) and all(value in (None, "", []) for value in different)

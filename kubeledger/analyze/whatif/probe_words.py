@@ -1,0 +1,118 @@
+"""Findings about probes under a variant, and their sentences."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kubeledger.model.bodies.prober import ProbeResult, ProbeType
+from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S, format_ts
+from kubeledger.verify import Finding
+from kubeledger.verify.finding import Fields
+
+__all__ = [
+    "addition",
+    "below",
+    "earlier_kill",
+    "finding",
+    "no_restart",
+    "open_addition",
+    "reached",
+    "spared",
+    "unruled",
+]
+
+_RULE = "pkg/kubelet/prober/worker.go doProbe"
+
+
+def finding(record: Record, subject: str, why: str, expected: Fields | None = None) -> Finding:
+    """A recorded decision that would have been another one; without ``expected``, none."""
+    recorded = msgspec.to_builtins(record.body)
+    if expected is not None:
+        recorded["at"] = format_ts(record.ts_ns)
+        recorded = {name: recorded.get(name) for name in expected}
+    return Finding(
+        seq=record.seq, ts_ns=record.ts_ns, kind=record.kind, subject=subject, why=why,
+        verdict="impossible", expected=expected, recorded=recorded, rule=_RULE,
+    )  # fmt: skip
+
+
+def addition(tick: Record, kind: str, subject: str, why: str, expected: Fields) -> Finding:
+    """A decision that is not recorded, at the tick that would have led to it."""
+    return Finding(
+        seq=tick.seq, ts_ns=tick.ts_ns, kind=kind, subject=subject, verdict="impossible",
+        expected=expected, why=why, rule=_RULE,
+    )  # fmt: skip
+
+
+def open_addition(
+    tick: Record, kind: str, subject: str, missing: str, probe_type: ProbeType
+) -> Finding:
+    """A decision that is not recorded, and may have been taken."""
+    why = f"whether the {probe_type} probe's result would have changed cannot be told"
+    return Finding(
+        seq=tick.seq, ts_ns=tick.ts_ns, kind=kind, subject=subject, verdict="unverifiable",
+        missing=(missing,), why=f"{why} without {missing}", rule=_RULE,
+    )  # fmt: skip
+
+
+def unruled(record: Record, subject: str, missing: str) -> Finding:
+    """A recorded decision of which it cannot be told whether it would have been taken."""
+    return Finding(
+        seq=record.seq, ts_ns=record.ts_ns, kind=record.kind, subject=subject,
+        verdict="unverifiable", recorded=msgspec.to_builtins(record.body), missing=(missing,),
+        why=f"whether it would have been taken cannot be told without {missing}", rule=_RULE,
+    )  # fmt: skip
+
+
+def no_restart(record: Record, kill_seq: int) -> Finding:
+    """What followed a kill that would not have come."""
+    container = record.body
+    subject = "/".join(
+        (
+            "container",
+            *(str(getattr(container, name)) for name in ("namespace", "pod", "container")),
+        )
+    )
+    why = f"the container would have run on then, without the kill at record {kill_seq}"
+    return finding(record, subject, why)
+
+
+def below(probe_type: ProbeType, result: ProbeResult, run: int, limit: int, *, spared: bool) -> str:
+    """A run of ticks does not reach the threshold."""
+    count = f"{run} {_named(result, run)} in a row" if run > 1 else f"1 {_named(result, 1)}"
+    why = f"{count} of the {probe_type} probe would not have reached the threshold of {limit}"
+    if spared:
+        return f"{why}; what it would have seen next is not known"
+    return why
+
+
+def reached(
+    probe_type: ProbeType, result: ProbeResult, limit: int, record: Record | None, tick: Record
+) -> str:
+    """A run of ticks reaches the threshold, earlier than that record or besides all records."""
+    run = f"{limit} {_named(result, limit)} in a row" if limit > 1 else f"1 {_named(result, 1)}"
+    when = format_ts(tick.ts_ns)
+    why = f"the {probe_type} probe would have had {run} by {when}, which is its threshold"
+    return why if record is None else f"{why}, {_before(record, tick)}"
+
+
+def earlier_kill(probe_type: ProbeType, record: Record, tick: Record) -> str:
+    """A kill comes earlier, with the failure of its probe."""
+    return f"its {probe_type} probe would have failed at {format_ts(tick.ts_ns)}, " + _before(
+        record, tick
+    )
+
+
+def spared(probe_type: ProbeType) -> str:
+    """A kill does not come."""
+    return f"its {probe_type} probe would not have failed by then, so it would not have been killed"
+
+
+def _before(record: Record, tick: Record) -> str:
+    return f"{(record.ts_ns - tick.ts_ns) / NS_PER_S:.1f} s earlier"
+
+
+def _named(result: ProbeResult, count: int) -> str:
+    word = "failure" if result == "failure" else "success"
+    return word if count == 1 else f"{word}s" if word == "failure" else "successes"

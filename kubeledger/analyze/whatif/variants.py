@@ -1,0 +1,155 @@
+"""Variants as users write them: ``KEY=VALUE``, several values side by side."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Sequence
+from itertools import product
+from typing import Any
+
+import msgspec
+
+from kubeledger.analyze.whatif.fields import FIELDS, problem
+from kubeledger.analyze.whatif.pod_settings import is_of_pod, parse_pod_setting
+from kubeledger.analyze.whatif.refusals import refusal
+from kubeledger.kubelet.profile.resolve import resolve
+from kubeledger.model.errors import BadQuestionError
+from kubeledger.verify import PodFieldChange, ProbeChange, ResourceChange, Variant
+
+__all__ = ["Alternatives", "parse_setting", "parse_variants"]
+
+Alternatives = tuple[str, list[tuple[str, Any]]]
+"""A setting's name, and (text, value) of each alternative."""
+
+_SUGGESTIONS = 3
+_NO_START = "no kubelet starts with it"
+
+
+def parse_setting(text: str, recorded: Collection[str] = ()) -> Alternatives:
+    """Read ``KEY=VALUE`` or ``KEY=VALUE|VALUE``.
+
+    Args:
+        text: the key is a KubeletConfiguration field, or ``field.entry`` for one entry of a
+            map (``evictionHard.memory.available=5%``, ``featureGates.MemoryQoS=true``). A
+            value is JSON; what is no JSON is taken as text. Or what pods ask for, as
+            :func:`kubeledger.analyze.whatif.pod_settings.parse_pod_setting` reads it.
+        recorded: names of settings that the node has besides the fields that are known.
+
+    Raises:
+        BadQuestionError: it has another form, there is no such field, or no kubelet takes
+            that value for it.
+    """
+    key, equals, values = text.partition("=")
+    if not equals or not key:
+        wrong = "is given no value" if key else "names no setting"
+        raise BadQuestionError(f"{text!r} {wrong}", advice="write KEY=VALUE")
+    if is_of_pod(key):
+        return key, [(value, parse_pod_setting(key, value)) for value in values.split("|")]
+    field, dot, entry = key.partition(".") if not key.startswith("--") else (key, "", "")
+    known = FIELDS.keys() | recorded
+    if field not in known:
+        close = difflib.get_close_matches(field, sorted(known), _SUGGESTIONS)
+        advice = f"is it {' or '.join(close)}?" if close else "names are KubeletConfiguration's"
+        raise BadQuestionError(f"there is no setting {field!r}", advice=advice)
+    if dot and (not entry or (field in FIELDS and not _has_entries(field))):
+        raise BadQuestionError(f"{field} has no entry {entry!r}", advice=f"write {field}=VALUE")
+    alternatives = [(value, _value(field, entry, value)) for value in values.split("|")]
+    for written, value in alternatives:
+        if reason := problem(field, {entry: value} if entry else value):
+            raise BadQuestionError(f"{key}={written}: {field} {reason}", advice=_NO_START)
+    return key, alternatives
+
+
+def _has_entries(field: str) -> bool:
+    return FIELDS[field].shape in {"table", "texts"}
+
+
+def _value(field: str, entry: str, text: str) -> Any:  # noqa: ANN401 # any JSON value
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return text
+    known = FIELDS.get(field)
+    is_text = field.startswith("--") or (
+        known is not None and known.shape == ("texts" if entry else "text")
+    )
+    if is_text and not isinstance(value, str):
+        return text  # 1 is "1" there
+    return {} if value is None and known is not None and _has_entries(field) else value
+
+
+def parse_variants(
+    settings: Sequence[Alternatives],
+    versions: Sequence[str] = (),
+    configs: Sequence[tuple[str, dict[str, Any]]] = (),
+    recorded: dict[str, Any] | None = None,
+) -> list[Variant]:
+    """All combinations of the alternatives.
+
+    Args:
+        settings: alternatives of each setting; later ones go over earlier ones.
+        versions: kubelet versions; none: the recorded one.
+        configs: (name, fields) of configuration files, below the settings.
+        recorded: settings of the node, of which an entry of a map is replaced.
+
+    Raises:
+        BadQuestionError: a version is not known, nothing at all is changed, or no kubelet
+            starts with one of the combinations.
+    """
+    if not settings and not versions and not configs:
+        raise BadQuestionError(
+            "nothing is changed", advice="give --set KEY=VALUE, --kubelet-version or --config"
+        )
+    for version in versions:
+        resolve(version)
+    choices = [[(key, text, value) for text, value in values] for key, values in settings]
+    chosen_versions: list[str | None] = list(versions) or [None]
+    chosen_configs: list[tuple[str, dict[str, Any]] | None] = list(configs) or [None]
+    return [
+        _variant(version, config, chosen, recorded or {})
+        for version, config, chosen in product(chosen_versions, chosen_configs, product(*choices))
+    ]
+
+
+def _variant(
+    version: str | None,
+    config: tuple[str, dict[str, Any]] | None,
+    chosen: Sequence[tuple[str, str, Any]],
+    recorded: dict[str, Any],
+) -> Variant:
+    names = [f"{key}={text}" for key, text, _ in chosen]
+    names += [f"kubelet {version}"] if version else []
+    names += [config[0]] if config else []
+    fields = dict(config[1]) if config else {}
+    entries: dict[str, dict[str, Any]] = {}
+    for key, _, value in chosen:
+        if is_of_pod(key):
+            continue
+        field, dot, entry = key.partition(".")
+        if dot and not key.startswith("--") and (field in entries or field not in fields):
+            entries.setdefault(field, {})[entry] = value
+        else:
+            entries.pop(field, None)
+        _put(fields, key, value, recorded)
+    name = " ".join(names)
+    if reason := refusal(fields, recorded):
+        raise BadQuestionError(f"{name}: {reason}", advice=_NO_START)
+    values = [value for _, _, value in chosen]
+    return Variant(
+        name=name,
+        settings=fields,
+        entries=entries,
+        pods=tuple(v for v in values if isinstance(v, ResourceChange)),
+        probes=tuple(v for v in values if isinstance(v, ProbeChange)),
+        pod_fields=tuple(v for v in values if isinstance(v, PodFieldChange)),
+        kubelet_version=version,
+    )
+
+
+def _put(fields: dict[str, Any], key: str, value: Any, recorded: dict[str, Any]) -> None:  # noqa: ANN401 # any JSON value
+    field, dot, entry = key.partition(".")
+    if not dot or key.startswith("--"):
+        fields[key] = value
+        return
+    before = fields.get(field, recorded.get(field))
+    fields[field] = {**(before if isinstance(before, dict) else {}), entry: value}

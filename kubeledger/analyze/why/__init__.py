@@ -1,0 +1,21 @@
+"""Why: a headline about a target, dated steps, and the numbered evidence behind them."""
+
+from __future__ import annotations
+
+from kubeledger.analyze.why.explanation import Answer, Explanation, Piece, StoryStep
+from kubeledger.analyze.why.names import find_target
+from kubeledger.analyze.why.node import explain_node
+from kubeledger.analyze.why.target import Target, parse_target
+from kubeledger.analyze.why.why import explain
+
+__all__ = [
+    "Answer",
+    "Explanation",
+    "Piece",
+    "StoryStep",
+    "Target",
+    "explain",
+    "explain_node",
+    "find_target",
+    "parse_target",
+]

@@ -1,0 +1,85 @@
+"""Which of several evictions of one pod ended it, and what came of the others.
+
+The manager's loop and the notifiers of memory thresholds each choose a pod and wait for its
+end; one that is ending may be chosen again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from kubeledger.model.bodies.lifecycle import PodEvicted, PodListed
+from kubeledger.model.record import Record
+from kubeledger.model.units import format_ts
+from kubeledger.verify import Reader
+
+__all__ = ["ending_attempt", "told_attempts"]
+
+_GAVE_UP = "the eviction manager gave up waiting for its end"
+_FAILED = re.compile(r'failed to evict(?:".*?\berr"?[=:]"(?P<quoted>[^"]*)"| (?P<plain>.+))')
+
+
+def ending_attempt(read: Reader, main: Record, decisions: Sequence[Record]) -> Record:
+    """The eviction that ended the pod, where it was evicted more than once.
+
+    The pod's status bears the message of the one that ended it; without a status it is the
+    first one, for a pod that is being killed is not spared any more.
+
+    Args:
+        read: the records of the node.
+        main: what explains the pod.
+        decisions: (n,) about it.
+    """
+    attempts = _attempts(main, decisions)
+    message = None
+    for record in read({PodListed.kind}) if len(attempts) > 1 else ():
+        body = record.body
+        status = body.status if isinstance(body, PodListed) and body.pod_uid == _uid(main) else None
+        if status and status.get("reason") == "Evicted":
+            message = status.get("message")
+    first = attempts[0] if attempts else main
+    return next((each for each in attempts if _message(each) == message), first)
+
+
+def told_attempts(main: Record, decisions: Sequence[Record]) -> str:
+    """A clause on the attempts that failed or came besides; empty where there is none."""
+    attempts = _attempts(main, decisions)
+    failure = _given_up(main)
+    parts = [failure] if failure else []
+    for other in attempts:
+        if other is not main:
+            turn = "before, it was chosen" if other.seq < main.seq else "it was chosen again"
+            failure = _given_up(other)
+            parts.append(
+                f"{turn} at {format_ts(other.ts_ns)}{', and ' if failure else ''}{failure}"
+            )
+    return "; ".join(parts)
+
+
+def _attempts(main: Record, decisions: Sequence[Record]) -> list[Record]:
+    if not isinstance(main.body, PodEvicted):
+        return []
+    return [
+        each
+        for each in decisions
+        if isinstance(each.body, PodEvicted) and each.body.pod_uid == main.body.pod_uid
+    ]
+
+
+def _given_up(attempt: Record) -> str:
+    body = attempt.body
+    if not isinstance(body, PodEvicted) or body.evicted is not False:
+        return ""
+    for piece in attempt.evidence:
+        if match := _FAILED.search(piece.text or ""):
+            return f"{_GAVE_UP}: {match['quoted'] or match['plain']}"
+    return _GAVE_UP
+
+
+def _uid(record: Record) -> str | None:
+    return record.body.pod_uid if isinstance(record.body, PodEvicted) else None
+
+
+def _message(record: Record) -> str | None:
+    return record.body.message if isinstance(record.body, PodEvicted) else None

@@ -1,0 +1,157 @@
+"""Which decisions are about a target, and which of them explains it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kubeledger.analyze.why.target import Target
+from kubeledger.model.record import Record
+
+__all__ = [
+    "concerns",
+    "is_about_others",
+    "is_about_pod",
+    "is_image",
+    "main_of",
+    "tells_of",
+    "weight_of",
+]
+
+_WEIGHTS = (
+    ("lifecycle.PodEvicted", "preemption.PodPreempted", "lifecycle.PodRejected"),
+    (
+        "preemption.PreemptionFailed",
+        "devicemanager.AllocationFailed",
+        "cpumanager.CpuAllocationFailed",
+        "memorymanager.MemoryAllocationFailed",
+    ),
+    ("lifecycle.ContainerRestarted",),
+    ("lifecycle.ContainerKilled", "oom.ProcessKilled"),
+    ("lifecycle.RestartBackedOff",),
+    (_FAILED_PROBE := "a probe that came to fail",),
+    ("lifecycle.PodAdmitted",),
+    (
+        "images.ImageDeleted",
+        "images.GarbageCollected",
+        "devicemanager.DevicesAllocated",
+        "cpumanager.CpusAllocated",
+        "memorymanager.MemoryAllocated",
+    ),
+    ("prober.ProbeTransitioned",),
+    ("cgroups.CgroupUpdated",),
+)
+"""Kinds of decisions, from what explains most to what explains least."""
+
+_RANKS = {kind: -row for row, kinds in enumerate(_WEIGHTS) for kind in kinds}
+_COLLECTION = "images.GarbageCollected"
+_PREFIX_MIN = 6
+_POD_ONLY = frozenset({"lifecycle.PodEvicted", "preemption.PodPreempted", "lifecycle.PodRejected"})
+_ENDS = frozenset({"lifecycle.ContainerKilled", "oom.ProcessKilled"})
+
+
+def weight_of(record: Record) -> tuple[int, int, int]:
+    """What explains most comes last: an eviction before a kill, a later one before an earlier."""
+    failed = getattr(record.body, "to_result", None) == "failure"
+    word = _FAILED_PROBE if failed else record.kind
+    return _RANKS.get(word, -len(_WEIGHTS)), record.ts_ns, record.seq
+
+
+def main_of(target: Target, decisions: Sequence[Record], end: Record | None) -> Record:
+    """The decision that explains a target.
+
+    What befell the pod explains a container only if that ended by it, or never had an end of
+    its own: a container whose memory ran out did not end because its pod was evicted later.
+
+    Args:
+        target: what is asked.
+        decisions: (n,) about it, n >= 1.
+        end: how a container ended that does not run any more.
+    """
+    own = [record for record in decisions if record.kind not in _POD_ONLY]
+    ends = [record.seq for record in own if record.kind in _ENDS]
+    ends += [] if end is None else [end.seq]
+    main = _first_end(max(decisions, key=weight_of), decisions)
+    if target.kind != "container" or main.kind not in _POD_ONLY or not (ends and own):
+        return main
+    return main if max(ends) > main.seq else max(own, key=weight_of)
+
+
+def _first_end(main: Record, decisions: Sequence[Record]) -> Record:
+    """The preemption that had begun to kill the pod when it was chosen for eviction as well."""
+    if main.kind != "lifecycle.PodEvicted":
+        return main
+    preempted = [
+        record
+        for record in decisions
+        if record.kind == "preemption.PodPreempted"
+        and getattr(record.body, "evicted", None) is not False
+        and record.seq < main.seq
+    ]
+    return preempted[-1] if preempted else main
+
+
+def is_about_pod(record: Record) -> bool:
+    """Whether a decision is about a pod as a whole, and ends it."""
+    return record.kind in _POD_ONLY
+
+
+def concerns(target: Target, record: Record, uids: frozenset[str]) -> bool:
+    """Whether a decision is about the target.
+
+    Args:
+        target: what is asked.
+        record: a decision.
+        uids: UIDs under which the target's pod was seen.
+    """
+    body: Any = record.body
+    if target.kind == "image":
+        image_id = getattr(body, "image_id", None)
+        return record.kind == _COLLECTION or (image_id is not None and is_image(target, image_id))
+    if target.kind == "cgroup":
+        return getattr(body, "cgroup", None) == target.parts[0]
+    if target.kind == "device":
+        resource, device = target.parts
+        if getattr(body, "resource", None) != resource:
+            return False
+        return device in (getattr(body, "device_ids", None) or ())
+    if target.kind == "pod":
+        return _names_pod(body, target.parts, uids)
+    if not _names_pod(body, target.parts[:2], uids):
+        return False
+    container = getattr(body, "container", None)
+    return container == target.parts[2] or (container is None and record.kind in _POD_ONLY)
+
+
+def tells_of(target: Target, record: Record, uids: frozenset[str]) -> bool:
+    """Whether any record, not only a decision, is about the target's pod or container.
+
+    Args:
+        target: a pod or container.
+        record: any.
+        uids: as of ``concerns``.
+    """
+    if not _names_pod(record.body, target.parts[:2], uids):
+        return False
+    container = getattr(record.body, "container", None)
+    return target.kind == "pod" or container in {None, target.parts[2]}
+
+
+def is_about_others(target: Target, record: Record) -> bool:
+    """A collection concerns an image only if its finding says why the image was left."""
+    return target.kind == "image" and record.kind == _COLLECTION
+
+
+def is_image(target: Target, image_id: str) -> bool:
+    """Whether an image is the one asked about: its ID, or what the ID begins with."""
+    asked, known = (text.removeprefix("sha256:") for text in (target.parts[0], image_id))
+    return asked == known or (len(asked) >= _PREFIX_MIN and known.startswith(asked))
+
+
+def _names_pod(body: Any, pod: tuple[str, ...], uids: frozenset[str]) -> bool:  # noqa: ANN401 # any body
+    for prefix in ("", "victim_", "preemptor_"):
+        namespace = getattr(body, f"{prefix}namespace", None)
+        name = getattr(body, f"{prefix}pod", None)
+        if (namespace, name) == pod:
+            return prefix != "preemptor_" or not hasattr(body, "victim_pod")
+    return getattr(body, "pod", None) is None and getattr(body, "pod_uid", None) in uids

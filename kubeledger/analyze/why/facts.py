@@ -1,0 +1,144 @@
+"""What the words of one step about a pod need from its other records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from kubeledger.analyze.sql.shorten import cut
+from kubeledger.model.record import Record
+from kubeledger.verify import Finding
+
+__all__ = [
+    "OTHER_KILLS",
+    "OWN_KILLS",
+    "PROBES",
+    "Facts",
+    "facts_of",
+    "is_besides",
+    "probe_said",
+    "started_at",
+    "why_of",
+]
+
+_OUTPUT_MAX = 80
+PROBES = frozenset({"liveness", "readiness", "startup"})
+OWN_KILLS = {
+    "deadline_exceeded": "was killed at its deadline",
+    "liveness_probe": "was killed by its liveness probe",
+    "post_start_hook": "was killed because its post-start hook failed",
+    "spec_changed": "was killed because its definition changed",
+    "startup_probe": "was killed by its startup probe",
+}
+OTHER_KILLS = {
+    "evicted": "was killed as its pod was evicted",
+    "node_shutdown": "was killed as the node shut down",
+    "orphaned": "was killed as no source knows its pod",
+    "pod_deleted": "was killed as its pod was deleted",
+    "pod_ended": "was killed as its pod had ended",
+    "preempted": "was killed as its pod was preempted",
+    "sandbox_changed": "was killed as the pod's sandbox changed",
+}
+
+
+class Facts(msgspec.Struct):
+    """What the words of one step need from other records."""
+
+    main: Record
+    findings: Mapping[int, Finding]
+    probes: dict[tuple[str, str], dict[str, Any]] = {}
+    outputs: dict[tuple[str, str], str] = {}
+    became_ready: set[str] = set()
+    started: dict[str | None, int] = {}
+    passed_startup: set[str] = set()
+    not_given: str = ""
+    stopped_ts_ns: int | None = None
+    backed_off: set[str] = set()
+    killed_ids: set[str] = set()
+    restarted_ids: set[str] = set()
+    reasons: set[str] = set()
+
+
+def facts_of(records: Sequence[Record], facts: Facts) -> Facts:
+    """Fill the facts in from all records about a pod or container."""
+    for record in records:
+        body: Any = record.body
+        match record.kind:
+            case "lifecycle.PodListed":
+                _note_probes(facts, body.spec)
+            case "lifecycle.ContainerStarted":
+                if not body.sandbox:
+                    facts.started[body.container] = record.ts_ns
+            case kind if kind.endswith("AllocationFailed"):
+                facts.not_given = why_of([record], facts)
+            case "lifecycle.ContainerRestarted":
+                facts.restarted_ids.add(body.container_id)
+            case "lifecycle.RestartBackedOff":
+                facts.backed_off.add(body.container)
+            case "lifecycle.ContainerKilled" | "oom.ProcessKilled":
+                facts.killed_ids.add(body.container_id)
+                if body.reason in OTHER_KILLS and facts.stopped_ts_ns is None:
+                    facts.stopped_ts_ns = record.ts_ns
+            case "lifecycle.PodTerminating":
+                facts.stopped_ts_ns = min(facts.stopped_ts_ns or record.ts_ns, record.ts_ns)
+            case "prober.ProbeTransitioned":
+                if body.probe_type == "startup" and body.to_result == "success":
+                    facts.passed_startup.add(body.container)
+            case "lifecycle.PodRejected":
+                facts.reasons.add(body.reason)
+            case "prober.ProbeExecuted" | "prober.ProbeTicksFolded":
+                if body.result == "success":
+                    if body.probe_type == "readiness":
+                        facts.became_ready.add(body.container)
+                elif body.output:
+                    facts.outputs[body.container, body.probe_type] = body.output
+            case _:
+                pass
+    return facts
+
+
+def _note_probes(facts: Facts, spec: Any) -> None:  # noqa: ANN401 # a spec as the API gives it
+    if not isinstance(spec, dict):
+        return
+    for group in ("initContainers", "containers"):
+        for container in spec.get(group) or ():
+            for probe_type in PROBES:
+                probe = container.get(f"{probe_type}Probe")
+                if isinstance(probe, dict):
+                    facts.probes[container.get("name"), probe_type] = probe
+
+
+def is_besides(record: Record, facts: Facts) -> bool:
+    """Whether it is an eviction besides what ended the pod: another one, or a preemption."""
+    ended = facts.main.kind in {"lifecycle.PodEvicted", "preemption.PodPreempted"}
+    return record.kind == "lifecycle.PodEvicted" and ended and record is not facts.main
+
+
+def why_of(records: Sequence[Record], facts: Facts) -> str:
+    """The reason that verification gives, or what the kubelet said itself."""
+    record = records[-1]
+    finding = facts.findings.get(record.seq)
+    if finding is not None and finding.why and finding.verdict != "unverifiable":
+        return finding.why.rstrip(".")
+    body = record.body
+    return getattr(body, "message", None) or getattr(body, "error", None) or ""
+
+
+def probe_said(container: str, probe_type: str, facts: Facts) -> str:
+    """What a failing probe said last, and by which numbers it counts."""
+    output = cut(facts.outputs.get((container, probe_type), "").strip(), _OUTPUT_MAX)
+    probe = facts.probes.get((container, probe_type))
+    if probe is None:
+        return output
+    period, threshold = probe.get("periodSeconds", 10), probe.get("failureThreshold", 3)
+    numbers = f"threshold {threshold}, every {period} s"
+    return f"{output} ({numbers})" if output else numbers
+
+
+def started_at(body: Any, facts: Facts) -> int | None:  # noqa: ANN401 # any body
+    """When the container, or one of the pod's, started last; None when none did."""
+    if body.container:
+        return facts.started.get(body.container)
+    return max(facts.started.values(), default=None)

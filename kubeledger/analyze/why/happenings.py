@@ -1,0 +1,307 @@
+"""What happens to pods and containers: each kind of record in words, and its weight."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kubeledger.analyze.why.facts import (
+    OTHER_KILLS,
+    OWN_KILLS,
+    PROBES,
+    Facts,
+    is_besides,
+    probe_said,
+    started_at,
+    why_of,
+)
+from kubeledger.analyze.why.words import size
+from kubeledger.kubelet.lifecycle.exits import UNKNOWN_KILLER, how_it_ended, killer_unknown
+from kubeledger.model.record import Record
+
+__all__ = [
+    "BACK_OFF",
+    "DELAY",
+    "DELETED",
+    "POD_END",
+    "REFUSED",
+    "RULES",
+    "STOPPED",
+    "WORTH_TELLING",
+    "Rule",
+    "Words",
+]
+
+POD_END = 100
+CONTAINER_END = 90
+REFUSED = 80
+NEVER_STARTED = 75
+TROUBLE = 70
+BACK_OFF = 65
+WORTH_TELLING = 50
+"""What weighs less happens to every pod, and is no trouble."""
+STOPPED = 45
+DELETED = 44
+DELAY = 11
+
+_STOPS = {
+    "deleted": "it was deleted",
+    "ended": "its containers had ended",
+    "killed": "the kubelet makes it end",
+    "orphaned": "no source knows it",
+    "removed": "it was removed",
+    "shutdown": "the node shut down",
+}
+_SAID_BY_DECISIONS = frozenset(
+    {"Evicted", "FailedPostStartHook", "Killing", "Preempting", "Unhealthy"}
+)
+_THRESHOLD = re.compile(r"(of eviction(?:Hard|Soft)) [\w.]+<\S+?(?=[,; ]|$)")
+"""The threshold as it was set, which its amount stands before."""
+_REFUSED_AS = re.compile(r"^the pod is refused (?:as \w+|before any predicate is asked): ")
+_SAID_BY_OTHERS = ("Back-off restarting", "Error: Err", "Error: ImagePullBackOff")
+
+
+class Words(NamedTuple):
+    """Who (a container, or empty for the pod), what happened, and why."""
+
+    who: str
+    what: str
+    why: str = ""
+
+
+def _evicted(records: Sequence[Record], facts: Facts) -> Words:
+    if is_besides(records[-1], facts):
+        return Words("", "was chosen for eviction")
+    return Words("", "was evicted", _THRESHOLD.sub(r"\1", why_of(records, facts), count=1))
+
+
+def _preempted(records: Sequence[Record], facts: Facts) -> Words:
+    body: Any = records[-1].body
+    who = f"{body.preemptor_namespace}/{body.preemptor_pod}"
+    why = why_of(records, facts)
+    why = why.partition(" was killed because ")[2] or why
+    inferred = " (inferred)" if body.preemptor_inferred else ""
+    what = f"was preempted for {who}{inferred}" if body.preemptor_pod else "was preempted"
+    return Words("", what, re.sub(rf"^{re.escape(who)} \(priority -?\d+\) ", "it ", why))
+
+
+def _rejected(records: Sequence[Record], facts: Facts) -> Words:
+    body: Any = records[-1].body
+    why = facts.not_given or why_of(records, facts)
+    why = _REFUSED_AS.sub("", why)
+    return Words("", f"was refused ({body.reason})", why)
+
+
+def _not_given(records: Sequence[Record], facts: Facts) -> Words:
+    body: Any = records[-1].body
+    what = getattr(body, "resource", None) or {"c": "CPUs", "m": "memory"}.get(
+        records[-1].kind[0], "devices"
+    )
+    return Words(body.container or "", f"was refused {what}", why_of(records, facts))
+
+
+def _killed(records: Sequence[Record], facts: Facts) -> Words:
+    body: Any = records[-1].body
+    what = (OWN_KILLS | OTHER_KILLS).get(body.reason, "was killed")
+    probe = str(body.reason).removesuffix("_probe")
+    why = probe_said(body.container, probe, facts) if probe in PROBES else ""
+    if not why and body.grace_period_s is not None:
+        why = f"with a {body.grace_period_s} s grace period"
+    return Words(body.container or "", what, why)
+
+
+def _out_of_memory(records: Sequence[Record], _: Facts) -> Words:
+    body: Any = records[-1].body
+    limits = {"container_limit": "its memory limit", "pod_limit": "the pod's memory limit"}
+    limit = limits.get(body.reason, "")
+    amount = f" of {size(body.limit_bytes)}" if body.limit_bytes else ""
+    why = f"{limit}{amount} was reached" if limit else ""
+    if body.reason == "node":
+        why = "the node was out of memory"
+    process = f" (process {body.process})" if body.process else ""
+    return Words(body.container or "", "was OOM-killed", f"{why}{process}")
+
+
+def _died(records: Sequence[Record], _: Facts) -> Words:
+    body: Any = records[-1].body
+    why = UNKNOWN_KILLER if killer_unknown(body.exit_code) else ""
+    return Words(body.container or "", how_it_ended(body.exit_code), why)
+
+
+def _put_off(records: Sequence[Record], _: Facts) -> Words:
+    bodies: list[Any] = [record.body for record in records]
+    least, most = min(b.back_off_s for b in bodies), max(b.back_off_s for b in bodies)
+    span = f"{most} s" if least == most else f"{least} s to {most} s"
+    return Words(bodies[-1].container, f"had to wait to restart (back-off {span})")
+
+
+def _restarted(records: Sequence[Record], _: Facts) -> Words:
+    body: Any = records[-1].body
+    return Words(body.container or "", "was started again")
+
+
+def _transition(records: Sequence[Record], facts: Facts) -> Words:
+    body: Any = records[-1].body
+    if body.to_result == "success":
+        what = "became ready" if body.probe_type == "readiness" else f"passed its {body.probe_type}"
+        return Words(body.container, what if "ready" in what else f"{what} probe")
+    what = f"came to count as failed ({body.probe_type})"
+    if body.probe_type == "readiness":
+        what = "went unready"
+    return Words(body.container, what, probe_said(body.container, body.probe_type, facts))
+
+
+def _ticks(records: Sequence[Record], facts: Facts) -> Words:
+    body: Any = records[-1].body
+    never = body.probe_type == "readiness" and body.container not in facts.became_ready
+    what = "was never ready, its readiness probe failed" if never else ""
+    what = what or f"failed its {body.probe_type} probe"
+    return Words(body.container, what, probe_said(body.container, body.probe_type, facts))
+
+
+def _event(records: Sequence[Record], facts: Facts) -> Words:
+    body: Any = records[-1].body
+    started = started_at(body, facts)
+    late = started is None or records[-1].ts_ns <= started
+    what = f"could not start ({body.reason})" if late else f"had a warning ({body.reason})"
+    return Words(body.container or "", what, body.message.removeprefix("Error: "))
+
+
+def _stopped(records: Sequence[Record], _: Facts) -> Words:
+    body: Any = records[-1].body
+    grace = "" if body.grace_period_s is None else f", with a {body.grace_period_s} s grace period"
+    return Words("", "was stopped", f"{_STOPS[body.reason]}{grace}")
+
+
+def _configured(records: Sequence[Record], _: Facts) -> Words:
+    body: Any = records[-1].body
+    source = f" ({body.source})" if body.source else ""
+    what = {"ADD": "was added", "DELETE": "was deleted", "REMOVE": "was removed"}
+    return Words("", what[body.operation] + source)
+
+
+def _devices(records: Sequence[Record], _: Facts) -> Words:
+    body: Any = records[-1].body
+    return Words(body.container, f"got {', '.join(body.device_ids)} of {body.resource}")
+
+
+def _no_victims(records: Sequence[Record], facts: Facts) -> Words:
+    return Words("", "found no pods to preempt", why_of(records, facts))
+
+
+def _simple(what: str) -> Callable[[Sequence[Record], Facts], Words]:
+    def words(records: Sequence[Record], _: Facts) -> Words:
+        return Words(getattr(records[-1].body, "container", None) or "", what)
+
+    return words
+
+
+def _weight_of_kill(record: Record, _: Facts) -> int:
+    body: Any = record.body
+    return CONTAINER_END if body.reason in OWN_KILLS else 40
+
+
+def _weight_of_death(record: Record, facts: Facts) -> int:
+    body: Any = record.body
+    if body.sandbox or body.container is None or body.container_id in facts.killed_ids:
+        return 0
+    if body.exit_code or (body.exit_code == 0 and body.container in facts.backed_off):
+        return TROUBLE
+    return 38
+
+
+def _weight_of_start(record: Record, facts: Facts) -> int:
+    body: Any = record.body
+    is_again = body.container_id in facts.restarted_ids
+    return 0 if body.sandbox or body.container is None or is_again else 22
+
+
+def _weight_of_transition(record: Record, _: Facts) -> int:
+    body: Any = record.body
+    if body.to_result == "failure":
+        return TROUBLE if body.probe_type == "readiness" else 16
+    return 28
+
+
+def _weight_of_tick(record: Record, facts: Facts) -> int:
+    body: Any = record.body
+    if body.result in {"success", "warning"}:
+        return 0
+    is_ending = facts.stopped_ts_ns is not None and record.ts_ns >= facts.stopped_ts_ns
+    if is_ending or (body.probe_type == "startup" and body.container in facts.passed_startup):
+        return 15
+    never = body.probe_type == "readiness" and body.container not in facts.became_ready
+    return TROUBLE if never else WORTH_TELLING
+
+
+def _weight_of_event(record: Record, facts: Facts) -> int:
+    body: Any = record.body
+    said = body.reason in _SAID_BY_DECISIONS or body.reason in facts.reasons
+    if body.type != "Warning" or said or body.message.startswith(_SAID_BY_OTHERS):
+        return 0
+    started = started_at(body, facts)
+    if started is None:
+        return NEVER_STARTED
+    if body.reason == "ExceededGracePeriod":
+        return 34
+    return DELAY if record.ts_ns <= started else WORTH_TELLING + 5
+
+
+def _weight_of_stop(record: Record, _: Facts) -> int:
+    body: Any = record.body
+    return 10 if body.reason == "killed" else STOPPED
+
+
+def _weight_of_change(record: Record, _: Facts) -> int:
+    body: Any = record.body
+    return {"ADD": 12, "DELETE": DELETED, "REMOVE": 8}.get(body.operation, 0)
+
+
+def _always(weight: int) -> Callable[[Record, Facts], int]:
+    return lambda record, facts: weight
+
+
+class Rule(NamedTuple):
+    """How records of a kind are told.
+
+    Attributes:
+        weight: how much one explains; 0 is not told.
+        words: of several that are alike.
+        same: fields that make two of them alike, besides kind and container.
+    """
+
+    weight: Callable[[Record, Facts], int]
+    words: Callable[[Sequence[Record], Facts], Words]
+    same: tuple[str, ...] = ()
+
+
+RULES: Mapping[str, Rule] = {
+    "cpumanager.CpuAllocationFailed": Rule(_always(REFUSED), _not_given),
+    "cpumanager.CpusAllocated": Rule(_always(31), _simple("got CPUs of its own")),
+    "devicemanager.AllocationFailed": Rule(_always(REFUSED), _not_given, ("resource",)),
+    "devicemanager.DevicesAllocated": Rule(_always(32), _devices, ("resource",)),
+    "lifecycle.ContainerDied": Rule(_weight_of_death, _died, ("exit_code",)),
+    "lifecycle.ContainerKilled": Rule(_weight_of_kill, _killed, ("reason",)),
+    "lifecycle.ContainerRestarted": Rule(_always(20), _restarted),
+    "lifecycle.ContainerStarted": Rule(_weight_of_start, _simple("was started")),
+    "lifecycle.PodAdmitted": Rule(_always(14), _simple("was admitted")),
+    "lifecycle.PodConfigChanged": Rule(_weight_of_change, _configured, ("operation",)),
+    "lifecycle.PodEvicted": Rule(_always(POD_END), _evicted),
+    "lifecycle.PodRejected": Rule(_always(POD_END), _rejected, ("reason",)),
+    "lifecycle.PodTerminated": Rule(_always(10), _simple("had all its containers down")),
+    "lifecycle.PodTerminating": Rule(_weight_of_stop, _stopped, ("reason",)),
+    "lifecycle.ReasonReported": Rule(_weight_of_event, _event, ("reason",)),
+    "lifecycle.RestartBackedOff": Rule(_always(BACK_OFF), _put_off),
+    "memorymanager.MemoryAllocated": Rule(_always(13), _simple("got memory of NUMA nodes")),
+    "memorymanager.MemoryAllocationFailed": Rule(_always(REFUSED), _not_given),
+    "oom.ProcessKilled": Rule(_always(CONTAINER_END), _out_of_memory, ("reason",)),
+    "preemption.PodPreempted": Rule(_always(POD_END), _preempted),
+    "preemption.PreemptionFailed": Rule(_always(REFUSED), _no_victims),
+    "prober.ProbeExecuted": Rule(_weight_of_tick, _ticks, ("probe_type",)),
+    "prober.ProbeTicksFolded": Rule(_weight_of_tick, _ticks, ("probe_type",)),
+    "prober.ProbeTransitioned": Rule(
+        _weight_of_transition, _transition, ("probe_type", "to_result")
+    ),
+}
+"""Kind -> how much a record of it explains, its words, and the fields that make records alike."""

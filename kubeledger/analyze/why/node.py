@@ -1,0 +1,322 @@
+"""How a node fared: its kubelet's processes and their ends, pressure, shutdowns, its clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from kubeledger.analyze.histories.history import History
+from kubeledger.analyze.sql.shorten import cut_clause
+from kubeledger.analyze.why.explanation import Answer, Step, StoryStep
+from kubeledger.analyze.why.headline import counted_steps
+from kubeledger.analyze.why.pieces import evidence_of, in_time, words_of
+from kubeledger.analyze.why.target import Target
+from kubeledger.analyze.why.words import HEADLINE_MAX, ended, seconds, time, times
+from kubeledger.model.bodies.eviction import NodeConditionsChanged
+from kubeledger.model.bodies.lifecycle import PodTerminating, ReasonReported
+from kubeledger.model.bodies.node import ClockStepped, KubeletExited, KubeletStarted, LogThinned
+from kubeledger.model.bodies.oom import ProcessKilled
+from kubeledger.model.record import Record
+from kubeledger.model.units import format_ts
+
+__all__ = ["explain_node"]
+
+_STEPS_MAX = 200
+_TOLD_MAX = 5
+_WORDLESS_WEIGHT = 3
+"""As a start's: less than an end that is told."""
+_WORDLESS = "it was killed or told to stop, or the log is cut"
+_EVENTS = frozenset({"KubeletSetupFailed", "NodeNotReady", "NodeReady", "Rebooted", "SystemOOM"})
+_ENDS = {
+    "error": "gave up",
+    "fatal": "gave up",
+    "panic": "crashed",
+    "signal": "was killed",
+    "stopped": "was told to stop",
+}
+
+
+class _Process(msgspec.Struct):
+    """A kubelet process.
+
+    Attributes:
+        first: its start; its end where the log does not hold the start.
+        end: what tells of its end.
+        last: the last record of its log, until the next process.
+        shut_down: pods that it stopped because the node shut down.
+    """
+
+    first: Record
+    end: Record | None = None
+    last: Record | None = None
+    shut_down: list[Record] = []
+
+    @property
+    def pid(self) -> int | None:
+        body = self.first.body
+        return body.pid if isinstance(body, KubeletStarted | KubeletExited) else None
+
+    @property
+    def start(self) -> KubeletStarted | None:
+        return self.first.body if isinstance(self.first.body, KubeletStarted) else None
+
+    @property
+    def died(self) -> bool:
+        """Whether it ended though nobody had asked for it."""
+        return self.end is not None and getattr(self.end.body, "reason", None) != "stopped"
+
+    @property
+    def begun(self) -> str:
+        """How its beginning is told, before the time of its first record."""
+        if self.start is None or self.start.from_start:
+            return "started at"
+        if self.start.restart:
+            return "is first seen at"
+        return "was running before the log begins, first seen at"
+
+
+def explain_node(history: History, target: Target, *, upto_ts_ns: int | None) -> Answer | None:
+    """How the node fared: the newest process first, then what else befell the node.
+
+    Args:
+        history: the records of a node.
+        target: any node, or one by its name.
+        upto_ts_ns: as of this time; None: as of the last record.
+
+    Returns:
+        None for another node's records, and where none tells of a kubelet or of the node.
+    """
+    if target.parts and target.parts[0] != history.node:
+        return None
+    processes: list[_Process] = []
+    told: list[Record] = []
+    for record in history.read(None):
+        if upto_ts_ns is not None and record.ts_ns > upto_ts_ns:
+            continue
+        if isinstance(record.body, KubeletStarted):
+            processes.append(_Process(record, last=record))
+        elif processes and _is_of_log(processes[-1], record):
+            processes[-1].last = max(processes[-1].last or record, record, key=in_time)
+        if _is_of_node(record):
+            told.append(record)
+            _note_end(processes, record)
+    if not told:
+        return None
+    causes = {r.cause for r in told if isinstance(r.body, KubeletStarted | KubeletExited)}
+    causes = causes - {None} - {r.seq for r in told}
+    because = {record.seq: record for record in history.pick([c for c in causes if c])}
+    rest = [*_of_pressure(told), *_of_others(told)]
+    sentence = f"node {history.node}: {'; '.join([*_of_processes(processes, because), *rest])}"
+    wordless = _wordless(processes)
+    steps = [r for r in (*told, *because.values()) if not _is_first_seen(r)]
+    last = [process.last for process in wordless if process.last is not None]
+    by_seq = {record.seq: record for record in (*told, *because.values(), *last)}
+    shown = sorted(by_seq.values(), key=in_time)
+    evidence = evidence_of(shown[-_STEPS_MAX:], target)
+    numbers = {piece.seq: piece.number for piece in evidence}
+    return Answer(
+        target=str(target),
+        node=history.node,
+        headline=_headline(history.node, processes, because, rest),
+        steps=tuple(
+            msgspec.structs.replace(step, evidence=numbers.get(step.seq))
+            for step in _in_time([*counted_steps(target, steps), *map(_last_heard, wordless)])
+        ),
+        sentence=f"{sentence}.",
+        evidence=evidence,
+        history=tuple(map(_step, shown[-_STEPS_MAX:])),
+    )
+
+
+def _headline(
+    node: str, processes: list[_Process], because: dict[int, Record], rest: list[str]
+) -> str:
+    """The newest process and all that died first, then what else there is room for."""
+    died = [process for process in processes if process.died]
+    first, *others = map(seconds, [*_of_processes(processes, because), *rest])
+    room = HEADLINE_MAX - len(f"node {node}: .")
+    if not died or died == processes[-1:]:
+        chosen = [cut_clause(first, room)]
+    else:
+        newest = _newest(processes[-1])
+        chosen = [newest, _of_deaths(died, room - len(newest) - 2)]
+        others = list(map(seconds, [*_of_shutdowns(processes), *rest]))
+    # A process that is known to have failed says more than one that left no word.
+    for more in sorted(others, key=lambda clause: "left no word" in clause):
+        if sum(len(each) + 2 for each in chosen) + len(more) <= room:
+            chosen.append(more)
+    return ended(f"node {node}: {'; '.join(chosen)}")
+
+
+def _newest(process: _Process) -> str:
+    """The newest process, shortly; a death is told with the others."""
+    name, at = _name(process), time(process.first.ts_ns)
+    if process.end is not None:
+        word = "died" if process.died else "was told to stop"
+        return f"{name}, the last one, {word} at {time(process.end.ts_ns)}"
+    return f"{name}, the last one, {process.begun.rpartition(', ')[2]} {at}"
+
+
+def _of_deaths(died: list[_Process], length: int) -> str:
+    """How often the kubelet died, when, and what it said at last, cut to the length."""
+    ends = [process.end for process in died if process.end is not None]
+    who = "the kubelet" if len(ends) > 1 or died[0].pid is None else f"process {died[0].pid}"
+    why = getattr(ends[-1].body, "message", None) or "killed by the kernel's OOM killer"
+    told = f"{who} died {times(ends[0].ts_ns, ends[-1].ts_ns, len(ends))}: "
+    return told + cut_clause(why, length - len(told))
+
+
+def _is_of_node(record: Record) -> bool:
+    body = record.body
+    if isinstance(body, PodTerminating):
+        return body.reason == "shutdown"
+    if isinstance(body, ProcessKilled):
+        return body.process == "kubelet" or body.reason == "node"
+    if isinstance(body, ReasonReported):
+        return body.object_kind == "Node" and body.reason in _EVENTS
+    kinds = (ClockStepped, KubeletExited, KubeletStarted, LogThinned, NodeConditionsChanged)
+    return isinstance(body, kinds)
+
+
+def _is_of_log(process: _Process, record: Record) -> bool:
+    """Whether the record stands in the log that the process began in."""
+    file = process.first.evidence[0].file if process.first.evidence else None
+    return any(piece.file == file and piece.line is not None for piece in record.evidence[:1])
+
+
+def _note_end(processes: list[_Process], record: Record) -> None:
+    """Note the newest process's end, or one of which only its end is told."""
+    body = record.body
+    if isinstance(body, KubeletExited):
+        if not any(each.start and each.pid == body.pid for each in processes):
+            processes.append(_Process(record, record, record))
+        elif processes[-1].pid == body.pid:
+            processes[-1].end = processes[-1].end or record
+    elif isinstance(body, ProcessKilled) and body.process == "kubelet" and processes:
+        processes[-1].end = processes[-1].end or record
+    elif isinstance(body, PodTerminating) and processes:
+        processes[-1].shut_down.append(record)
+
+
+def _of_processes(processes: list[_Process], because: dict[int, Record]) -> Iterator[str]:
+    for process in processes[: -_TOLD_MAX - 1 : -1]:
+        if process.start is None:
+            unseen = "" if process.pid is None else ", whose start is not in the log,"
+            yield f"{_name(process)}{unseen} {_end(process, because)}"
+            continue
+        yield f"{_name(process)} {process.begun} {format_ts(process.first.ts_ns)} " + (
+            "and is the last one recorded"
+            if process is processes[-1] and process.end is None
+            else "and " + _end(process, because)
+        )
+        yield from _of_shutdowns([process])
+    if len(processes) > _TOLD_MAX:
+        before = len(processes) - _TOLD_MAX
+        yield f"{before} more process{'es' if before > 1 else ''} came before"
+
+
+def _of_shutdowns(processes: list[_Process]) -> Iterator[str]:
+    for process in reversed(processes):
+        if process.shut_down:
+            yield (
+                f"the node shut down: {len(process.shut_down)} pods were stopped from "
+                f"{format_ts(process.shut_down[0].ts_ns)} on"
+            )
+
+
+def _name(process: _Process) -> str:
+    version = process.start.kubelet_version if process.start is not None else None
+    name = "the kubelet" if process.pid is None else f"kubelet process {process.pid}"
+    return f"{name} ({version})" if version else name
+
+
+def _end(process: _Process, because: dict[int, Record]) -> str:
+    end = process.end
+    if end is None:
+        return (
+            f"left no word of its end, after {format_ts((process.last or process.first).ts_ns)}: "
+            f"{_WORDLESS}"
+        )
+    if isinstance(end.body, ProcessKilled):
+        return f"was killed by the kernel's OOM killer at {format_ts(end.ts_ns)}"
+    assert isinstance(end.body, KubeletExited)
+    cause = because.get(end.cause or 0)
+    led = f" ({words_of(cause)[1].partition(':')[0]})" if cause is not None else ""
+    return f"{_ENDS[end.body.reason]} at {format_ts(end.ts_ns)}: {end.body.message}{led}"
+
+
+def _of_pressure(told: Iterable[Record]) -> Iterator[str]:
+    """The conditions that the node reports now, or those that it reported last; if it is told."""
+    since: dict[str, int] = {}
+    last = ""
+    is_told = False
+    for record in told:
+        if isinstance(record.body, KubeletStarted):
+            since = {}
+        if isinstance(record.body, NodeConditionsChanged):
+            is_told = True
+            gone = since.keys() - set(record.body.conditions)
+            for name in sorted(gone):
+                last = f"{name} from {format_ts(since[name])} to {format_ts(record.ts_ns)}"
+            since = {name: since.get(name, record.ts_ns) for name in record.body.conditions}
+    if since:
+        yield "it reports " + " and ".join(f"{n} since {format_ts(t)}" for n, t in since.items())
+    elif is_told:
+        yield "it reports no pressure" + (f", the last was {last}" if last else "")
+
+
+def _of_others(told: list[Record]) -> Iterator[str]:
+    for record in told:
+        body: Any = record.body
+        if isinstance(body, ClockStepped):
+            before, after = format_ts(body.from_ts_ns), format_ts(body.to_ts_ns)
+            yield f"the clock went back from {before} to {after}"
+        elif isinstance(body, LogThinned):
+            yield (
+                f"the log lost lines between {format_ts(body.from_ts_ns)} and "
+                f"{format_ts(body.to_ts_ns)}"
+            )
+        elif isinstance(body, ReasonReported) and body.reason == "Rebooted":
+            yield f"the node had been rebooted, as it said at {format_ts(record.ts_ns)}"
+    kills = [r for r in told if isinstance(r.body, ProcessKilled) and r.body.process != "kubelet"]
+    if kills:
+        yield (
+            f"the node's memory ran out, and the kernel killed {len(kills)} processes, the last "
+            f"at {format_ts(kills[-1].ts_ns)}"
+        )
+
+
+def _wordless(processes: list[_Process]) -> list[_Process]:
+    """Processes of which nothing tells how they ended, though another one followed."""
+    return [each for each in processes[:-1] if each.start is not None and each.end is None]
+
+
+def _is_first_seen(record: Record) -> bool:
+    """Whether it is the first record, of a process that was running before the log begins."""
+    body = record.body
+    return isinstance(body, KubeletStarted) and not (body.from_start or body.restart)
+
+
+def _last_heard(process: _Process) -> StoryStep:
+    """That it left no word of its end, as of its last record."""
+    last = process.last or process.first
+    return StoryStep(
+        ts_ns=last.ts_ns,
+        last_ts_ns=last.ts_ns,
+        count=1,
+        text=f"{_name(process).partition(' (')[0]} left no word of its end",
+        weight=_WORDLESS_WEIGHT,
+        kind=last.kind,
+        seq=last.seq,
+    )
+
+
+def _in_time(steps: Iterable[StoryStep]) -> list[StoryStep]:
+    return sorted(steps, key=lambda step: (step.ts_ns, step.seq))
+
+
+def _step(record: Record) -> Step:
+    summary = words_of(record)[1]
+    return Step(seq=record.seq, ts_ns=record.ts_ns, kind=record.kind, summary=summary, verdict=None)

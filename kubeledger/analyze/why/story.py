@@ -1,0 +1,258 @@
+"""What happened to a pod or container: its records told as a few dated steps, weighed.
+
+Records that say the same of the same container are one step with a count. The step that weighs
+most is the headline: what ended the pod or a container first, then probes and crashes, then
+what kept a container from starting; what every pod goes through weighs least.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from kubeledger.analyze.sql.shorten import cut_clause
+from kubeledger.analyze.why.concern import is_about_pod
+from kubeledger.analyze.why.explanation import StoryStep
+from kubeledger.analyze.why.facts import Facts, facts_of, is_besides
+from kubeledger.analyze.why.happenings import (
+    BACK_OFF,
+    DELAY,
+    DELETED,
+    POD_END,
+    REFUSED,
+    RULES,
+    STOPPED,
+    WORTH_TELLING,
+    Words,
+)
+from kubeledger.analyze.why.target import Target
+from kubeledger.analyze.why.words import HEADLINE_MAX, ended, seconds, time, times
+from kubeledger.model.record import Record
+from kubeledger.verify import Finding
+
+__all__ = ["STEPS_MAX", "Story", "most_telling", "tell"]
+
+STEPS_MAX = 8
+
+_WHY_MIN = 15
+_REASON_LONG = 40
+_SENTENCE_MIN = 135
+_CLAUSE_END = re.compile(r"[;,] | \(\w+ \d")
+_LIVES = frozenset(
+    {"lifecycle.ContainerStarted", "lifecycle.ContainerRestarted", "lifecycle.ContainerDied"}
+)
+
+
+class Story(NamedTuple):
+    """The headline, and the steps in the order of time."""
+
+    headline: str
+    steps: list[StoryStep]
+
+
+class _Group(msgspec.Struct):
+    weight: int
+    words: Words
+    count: int
+    records: list[Record]
+
+
+def tell(
+    target: Target,
+    records: Sequence[Record],
+    main: Record,
+    findings: Mapping[int, Finding],
+    others: Sequence[tuple[Record, str]] = (),
+) -> Story:
+    """The story of a pod or container.
+
+    Args:
+        target: which.
+        records: (n,) about it, in the order of time.
+        main: the decision that explains it.
+        findings: by seq, at least of the decisions that weigh most.
+        others: (m,) records about others that led to ``main``, and what they say.
+    """
+    facts = facts_of(records, Facts(main=main, findings=findings))
+    is_container = target.kind == "container"
+    groups = [
+        _group(same, facts, is_container=is_container) for same in _grouped(records, facts).values()
+    ]
+    steps = [_step(group) for group in _without_repeats(groups)]
+    told = {record.seq for group in groups for record in group.records}
+    for record, text in others:
+        if record.seq not in told:
+            steps.append(_step(_Group(REFUSED, Words("", text), 1, [record]), pod=""))
+    steps.sort(key=lambda step: (step.ts_ns, step.seq))
+    return Story(_headline(target, groups, records), steps)
+
+
+def _without_repeats(groups: list[_Group]) -> list[_Group]:
+    """The groups in the order of time, each reason said once: with what it first led to."""
+    said: set[tuple[str, str]] = set()
+    found = []
+    for group in sorted(groups, key=lambda group: group.records[0].ts_ns):
+        who, what, why = group.words
+        key = (who if len(why) < _REASON_LONG else "", why)
+        words = Words(who, what, "" if key in said else why)
+        found.append(msgspec.structs.replace(group, words=words))
+        said.add(key)
+    return found
+
+
+def most_telling(steps: Sequence[StoryStep]) -> list[StoryStep]:
+    """(n,) n <= ``STEPS_MAX``: those that weigh most, in the order of time."""
+    ranked = sorted(steps, key=lambda step: (-step.weight, step.ts_ns, step.seq))
+    return sorted(ranked[:STEPS_MAX], key=lambda step: (step.ts_ns, step.seq))
+
+
+def _grouped(records: Sequence[Record], facts: Facts) -> dict[tuple[str, ...], list[Record]]:
+    groups: dict[tuple[str, ...], list[Record]] = {}
+    for record in records:
+        rule = RULES.get(record.kind)
+        weight = rule.weight(record, facts) if rule else 0
+        if rule is None or weight == 0:
+            continue
+        container = getattr(record.body, "container", None) or ""
+        key = (
+            record.kind,
+            container,
+            str(weight),
+            *(str(getattr(record.body, f)) for f in rule.same),
+        )
+        if record.kind == "lifecycle.ReasonReported":
+            key = (*key, str(getattr(record.body, "message", ""))[:20])
+        elif record.kind == "lifecycle.PodEvicted":
+            key = (*key, str(is_besides(record, facts)))
+        groups.setdefault(key, []).append(record)
+    return groups
+
+
+def _group(records: list[Record], facts: Facts, *, is_container: bool) -> _Group:
+    rule = RULES[records[-1].kind]
+    weight = max(rule.weight(record, facts) for record in records)
+    ended_before = is_container and not is_about_pod(facts.main)
+    if weight == POD_END and is_besides(records[-1], facts):
+        weight = WORTH_TELLING - 1
+    elif weight == POD_END and ended_before:
+        weight = WORTH_TELLING
+    count = sum(getattr(record.body, "count", 1) for record in records)
+    return _Group(weight, rule.words(records, facts), count, records)
+
+
+def _step(group: _Group, *, pod: str = "pod") -> StoryStep:
+    who, what, why = group.words
+    text = " ".join(filter(None, (who or pod, what)))
+    first, last = group.records[0], group.records[-1]
+    return StoryStep(
+        ts_ns=first.ts_ns,
+        last_ts_ns=last.ts_ns,
+        count=group.count,
+        text=seconds(" ".join(f"{text}: {why}".split()) if why else text),
+        weight=group.weight,
+        kind=last.kind,
+        seq=last.seq,
+    )
+
+
+def _headline(target: Target, groups: list[_Group], records: Sequence[Record]) -> str:
+    def rank(group: _Group) -> tuple[int, int, int]:
+        return group.weight, group.count, group.records[-1].ts_ns
+
+    ranked = sorted(groups, key=rank, reverse=True)
+    trouble = [group for group in ranked if group.weight >= WORTH_TELLING]
+    if not trouble:
+        return _without_trouble(target, ranked, records)
+    also = _ready_again(trouble[0], ranked)
+    room = HEADLINE_MAX - 1 - max(_SENTENCE_MIN, len(_with_first_clause(target, trouble[0])))
+    for group in [each for each in trouble[1:] if not _is_told_by(each, trouble[0])][:2]:
+        counts = group.count > 1 and group.weight != BACK_OFF
+        often = f" ({group.count} times)" if counts else ""
+        more = f"; {group.words.who or 'the pod'} {group.words.what}{often}"
+        if len(also) + len(more) <= room:
+            also += more
+    return ended(_sentence(target, trouble[0], HEADLINE_MAX - 1 - len(also)) + also)
+
+
+def _with_first_clause(target: Target, group: _Group) -> str:
+    """The sentence with as much of its reason as says something."""
+    who, what, why = group.words
+    first = _CLAUSE_END.split(why, maxsplit=1)[0]
+    least = msgspec.structs.replace(group, words=Words(who, what, first))
+    return _sentence(target, least, HEADLINE_MAX - 1)
+
+
+def _ready_again(unready: _Group, groups: list[_Group]) -> str:
+    """That a container which went unready became ready after that."""
+    last = unready.records[-1]
+    if last.kind != "prober.ProbeTransitioned":
+        return ""
+    for group in groups:
+        turn = group.records[-1]
+        body: Any = turn.body
+        is_later = turn.kind == last.kind and turn.seq > last.seq
+        if is_later and body.to_result == "success" and group.words.who == unready.words.who:
+            return f"; ready since {time(turn.ts_ns)[11:]}"
+    return ""
+
+
+def _is_told_by(group: _Group, first: _Group) -> bool:
+    """Whether it is a probe that failed, or devices that were missing, which led to the first."""
+    body: Any = group.records[-1].body
+    kind = group.records[-1].kind
+    if kind.endswith("AllocationFailed"):
+        return first.records[-1].kind == "lifecycle.PodRejected"
+    is_turn = hasattr(body, "to_result")
+    return kind.startswith("prober.") and (body.probe_type != "readiness" or not is_turn)
+
+
+def _sentence(target: Target, group: _Group, length: int) -> str:
+    namespace, pod = target.parts[:2]
+    who, what, why = group.words
+    subject = f"container {namespace}/{pod}/{who}" if who else f"pod {namespace}/{pod}"
+    first, last = group.records[0].ts_ns, group.records[-1].ts_ns
+    text = f"{subject} {what} {times(first, last, group.count)}"
+    room = length - len(text) - 2
+    if not why or room < _WHY_MIN:
+        return cut_clause(text, length)
+    return f"{text}: {cut_clause(seconds(' '.join(why.split())), room)}"
+
+
+def _quiet(groups: list[_Group]) -> str:
+    """A clause on what is not recorded of it."""
+    kinds = {group.records[-1].kind for group in groups if group.weight != DELAY}
+    if "lifecycle.ContainerKilled" in kinds:
+        return ""
+    probes = {"prober.ProbeExecuted", "prober.ProbeTicksFolded"} & kinds
+    what = "eviction or refusal" if probes else "eviction, refusal or failing probe"
+    return f"; no kill, {what} is recorded"
+
+
+def _without_trouble(target: Target, ranked: list[_Group], records: Sequence[Record]) -> str:
+    """How it fared where nothing went wrong: it was stopped, ended, or runs."""
+    name = f"{target.kind} {'/'.join(target.parts)}"
+    quiet = _quiet(ranked)
+    stops = [group for group in ranked if group.weight in {STOPPED, DELETED}]
+    if stops:
+        first = msgspec.structs.replace(stops[0], count=1, records=stops[0].records[:1])
+        return f"{_sentence(target, first, 150)}; nothing else befell it."
+    own = target.parts[2] if target.kind == "container" else None
+    lives = [r for r in records if r.kind in _LIVES and not getattr(r.body, "sandbox", False)]
+    lives = [r for r in lives if own in (None, getattr(r.body, "container", None))]
+    if lives and lives[-1].kind == "lifecycle.ContainerDied":
+        body: Any = lives[-1].body
+        code = "" if body.exit_code is None else f" with exit code {body.exit_code}"
+        what = "ended" if own else f"had its container {body.container} end"
+        return f"{name} {what}{code} at {time(lives[-1].ts_ns)}{quiet}."
+    late = next((group for group in ranked if group.weight == DELAY), None)
+    if lives and late:
+        reason = late.words.what.partition("could not start ")[2]
+        often = f", {late.count} times {reason}" if late.count > 1 else f", {reason}"
+        return f"{name} runs since {time(lives[0].ts_ns)}, after it could not start{often}."
+    if lives:
+        return f"{name} runs since {time(lives[0].ts_ns)}{quiet}."
+    since = f" at {time(ranked[-1].records[0].ts_ns)}" if ranked else ""
+    return f"{name} was admitted{since}; no start of a container is recorded."

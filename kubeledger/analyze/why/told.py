@@ -1,0 +1,158 @@
+"""A pod, container or image about which nothing was decided: what the records tell of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from kubeledger.analyze.sql.shorten import cut_clause
+from kubeledger.analyze.why.concern import is_image
+from kubeledger.analyze.why.explanation import Answer, Step, StoryStep
+from kubeledger.analyze.why.headline import counted_steps
+from kubeledger.analyze.why.pieces import evidence_of, words_of
+from kubeledger.analyze.why.scope import Scope
+from kubeledger.analyze.why.target import Target
+from kubeledger.analyze.why.words import HEADLINE_MAX, ended, seconds, time
+from kubeledger.model.record import Record
+
+__all__ = ["image_told", "only_told"]
+
+_STEPS_MAX = 200
+_STATUSES = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+
+
+class _Use(msgspec.Struct):
+    """Who has an image: the first record that says so, the last, and how many."""
+
+    first: Record
+    last: Record
+    count: int = 1
+
+
+def only_told(target: Target, about: Sequence[Record], scope: Scope) -> Answer | None:
+    """The answer of observations alone.
+
+    Args:
+        target: a pod or container.
+        about: (n,) records that tell of it, none of them a decision, in the order of time.
+        scope: the pod that is meant.
+
+    Returns:
+        None where no record is about it; of a container, where none names it.
+    """
+    if target.kind == "container":
+        name = target.parts[2]
+        if not any(getattr(record.body, "container", None) == name for record in about):
+            return None
+    if not about:
+        return None
+    last = about[-1]
+    count = "one record tells" if len(about) == 1 else f"{len(about)} records tell"
+    who = f"{target.kind} {'/'.join(target.parts)}"
+    word = "" if len(about) == 1 else "at last "
+    says = f"nothing was decided about {who}; {count} of it, {word}at {time(last.ts_ns)}"
+    says += f": {seconds(words_of(last)[1])}"
+    shown = about[-_STEPS_MAX:]
+    evidence = evidence_of(shown, target)
+    numbers = {piece.seq: piece.number for piece in evidence}
+    return Answer(
+        target=str(target),
+        node=last.node,
+        headline=ended(cut_clause(says, HEADLINE_MAX - 1)),
+        steps=tuple(
+            msgspec.structs.replace(step, evidence=numbers.get(step.seq))
+            for step in counted_steps(target, about)
+        ),
+        sentence=ended(says),
+        evidence=evidence,
+        history=tuple(
+            Step(seq=r.seq, ts_ns=r.ts_ns, kind=r.kind, summary=words_of(r)[1], verdict=None)
+            for r in shown
+        ),
+        pod_uid=scope.pod_uid,
+        namesakes=scope.namesakes,
+    )
+
+
+def image_told(
+    target: Target, listed: Iterable[Record], upto_ts_ns: int | None = None
+) -> Answer | None:
+    """Which containers use an image that no decision is about.
+
+    Args:
+        target: the image.
+        listed: pods as lists showed them.
+        upto_ts_ns: as of this time.
+
+    Returns:
+        None where no status of a container names the image.
+    """
+    uses: dict[str, _Use] = {}
+    names: dict[str, None] = {}
+    for record in listed:
+        if upto_ts_ns is not None and record.ts_ns > upto_ts_ns:
+            continue
+        body: Any = record.body
+        for status in _statuses(body.status):
+            if not is_image(target, _image_id_of(status)):
+                continue
+            names[str(status.get("image"))] = None
+            use = uses.setdefault(
+                f"{body.namespace}/{body.pod}/{status.get('name')}", _Use(record, record, 0)
+            )
+            use.last, use.count = record, use.count + 1
+    if not uses:
+        return None
+    order = sorted(uses.items(), key=lambda item: (item[1].first.ts_ns, item[0]))
+    first, last = order[0], max(order, key=lambda item: item[1].last.ts_ns)
+    many = "1 container has" if len(order) == 1 else f"{len(order):,} containers have"
+    says = f"no deletion of image {', '.join(names)} is recorded; {many} used it, "
+    says += f"first {first[0]} ({time(first[1].first.ts_ns)})"
+    says += f", last {last[0]} ({time(last[1].last.ts_ns)})"
+    shown = order[-_STEPS_MAX:]
+    evidence = evidence_of([first[1].first, last[1].last], target)
+    numbers = {piece.seq: piece.number for piece in evidence}
+    return Answer(
+        target=str(target),
+        node=last[1].last.node,
+        headline=ended(cut_clause(says, HEADLINE_MAX - 1)),
+        steps=tuple(
+            StoryStep(
+                ts_ns=use.first.ts_ns,
+                last_ts_ns=use.last.ts_ns,
+                count=use.count,
+                text=f"{who} uses it",
+                weight=0,
+                kind=use.last.kind,
+                seq=use.last.seq,
+                evidence=numbers.get(use.last.seq),
+            )
+            for who, use in shown
+        ),
+        sentence=ended(says),
+        evidence=evidence,
+        history=tuple(
+            Step(
+                seq=use.last.seq,
+                ts_ns=use.last.ts_ns,
+                kind=use.last.kind,
+                summary=f"{who} uses it",
+                verdict=None,
+            )
+            for who, use in shown
+        ),
+    )
+
+
+def _image_id_of(status: dict[str, Any]) -> str:
+    """ID of a container's image, as records of images have it; empty where it is not told."""
+    return str(status.get("imageID") or "").rpartition("://")[2].rpartition("@")[2]
+
+
+def _statuses(status: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
+    for group in _STATUSES:
+        for each in (status or {}).get(group) or ():
+            if isinstance(each, dict):
+                yield each

@@ -1,0 +1,357 @@
+"""From a target to its explanation: find the decisions, decide them again, gather the evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from kubeledger.analyze.histories.history import History
+from kubeledger.analyze.sql.names import similar_pods
+from kubeledger.analyze.why.attempts import ending_attempt, told_attempts
+from kubeledger.analyze.why.concern import (
+    concerns,
+    is_about_others,
+    is_about_pod,
+    is_image,
+    main_of,
+    tells_of,
+)
+from kubeledger.analyze.why.ends import ended_by_itself, last_end, out_of_memory_before
+from kubeledger.analyze.why.explanation import Answer, Explanation, Step, StoryStep
+from kubeledger.analyze.why.focus import passes_about
+from kubeledger.analyze.why.headline import counted_steps, short_headline
+from kubeledger.analyze.why.lead import clause
+from kubeledger.analyze.why.pieces import evidence_of, in_time, words_of
+from kubeledger.analyze.why.sandboxes import failures_about
+from kubeledger.analyze.why.scope import Scope, scope_of
+from kubeledger.analyze.why.story import most_telling, tell
+from kubeledger.analyze.why.target import Target
+from kubeledger.analyze.why.told import image_told, only_told
+from kubeledger.model.errors import BadQuestionError
+from kubeledger.model.record import Record
+from kubeledger.model.units import format_ts
+from kubeledger.verify import Finding, Reader, verify
+
+__all__ = ["HISTORY_MAX", "explain"]
+
+HISTORY_MAX = 200
+"""Older decisions about the target are not listed."""
+
+_EVIDENCE_MAX = 60
+_LINKS = {
+    "lifecycle.PodRejected": (
+        "devicemanager.AllocationFailed",
+        "cpumanager.CpuAllocationFailed",
+        "memorymanager.MemoryAllocationFailed",
+        "topologymanager.AffinityDecided",
+        "preemption.PreemptionFailed",
+    ),
+    "lifecycle.PodAdmitted": ("preemption.PodPreempted",),
+    "lifecycle.ContainerKilled": ("preemption.PodPreempted", "lifecycle.PodEvicted"),
+}
+"""Decision -> those among its inputs that tell more of it than the others."""
+_SAID_BY_EFFECTS = frozenset({"eviction.ReclaimAttempted"})
+"""Causes that what they led to tells of."""
+_CAUSES_MAX = 20
+_ASSIGNED = frozenset({"cpumanager.CpusAllocated", "memorymanager.MemoryAllocated"})
+_KILLED = "lifecycle.ContainerKilled"
+_AFTER_START = frozenset(
+    {"lifecycle.ContainerKilled", "lifecycle.RestartBackedOff", "oom.ProcessKilled"}
+)
+
+
+def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) -> Answer | None:
+    """Why the target is as it is.
+
+    Args:
+        history: the records of a node.
+        target: what is asked.
+        upto_ts_ns: as of this time; None: as of the last record.
+
+    Returns:
+        What the records tell of a pod, container or image about which nothing was decided; None
+        when no record is about the target, or, of any other target, no decision.
+    """
+    read = history.read
+    if _lacks_container(read, target):
+        return None
+    about, decisions, scope = _scoped(read, target, upto_ts_ns)
+    findings = _findings(read, {record.seq for record in decisions})
+    meant = {record.seq: _meant(target, findings[record.seq]) for record in decisions}
+    decisions = [r for r in decisions if meant[r.seq] or not is_about_others(target, r)]
+    if not decisions and target.kind == "image":
+        return image_told(target, read({"lifecycle.PodListed"}), upto_ts_ns)
+    if not decisions:
+        return only_told(target, about, scope)
+    end = last_end(about, target)
+    main = ending_attempt(read, main_of(target, decisions, end), decisions)
+    led = [*_rests_on(history, findings[main.seq]), *_causes(history, main)]
+    chains = [[main, *led]]
+    chains += [[r, *_causes(history, r)] for r in _earlier(decisions, main)]
+    chains += [[record] for record in _assigned(target, decisions, main)]
+    chains += [[record] for record in _later(target, decisions, main)]
+    failed = failures_about(history, target, {r.seq for r in decisions}, upto_ts_ns)
+    told = {record.seq for chain in chains for record in chain}
+    findings |= _findings(read, told - findings.keys())
+    kept = _kept(target, findings[main.seq])
+    passes = passes_about(target, read({"images.ImagesDetected"}), main) if kept else []
+    because = f"it {kept[1]}" if kept else ""
+    headline, steps = _story(target, main, [*about, *passes], chains, findings, because)
+    seqs = dict.fromkeys(
+        seq
+        for chain in reversed(chains)
+        for record in reversed(chain)
+        for seq in (*_inputs(findings.get(record.seq)), record.seq)
+    )
+    seqs |= dict.fromkeys(failed.seqs)
+    seqs |= dict.fromkeys(step.seq for step in most_telling(steps))
+    sentence = f"{meant[main.seq]}{_sentence(chains, findings)}"
+    if end is not None and (alone := ended_by_itself(end, main, decisions)):
+        seqs[end.seq] = None
+        is_later = main.kind == "lifecycle.ContainerRestarted"
+        sentence = f"{sentence}; at last, {alone}" if is_later else f"{alone}; {sentence}"
+    others = told_attempts(main, decisions)
+    kills, kill_seqs = out_of_memory_before(about, target, main)
+    seqs |= dict.fromkeys(kill_seqs)
+    evidence = evidence_of(history.pick(list(seqs)[-_EVIDENCE_MAX:]), target)
+    numbers = {piece.seq: piece.number for piece in evidence}
+    return Explanation(
+        target=str(target),
+        node=main.node,
+        headline=headline,
+        steps=tuple(
+            msgspec.structs.replace(step, evidence=numbers.get(step.seq)) for step in steps
+        ),
+        sentence="; ".join(filter(None, (sentence, others, kills, failed.clause))) + ".",
+        finding=findings[main.seq],
+        ranking=_ranking(findings[main.seq]),
+        evidence=evidence,
+        history=tuple(_step(record, findings) for record in decisions[-HISTORY_MAX:]),
+        pod_uid=scope.pod_uid,
+        namesakes=scope.namesakes,
+    )
+
+
+def _story(
+    target: Target,
+    main: Record,
+    about: list[Record],
+    chains: list[list[Record]],
+    findings: dict[int, Finding],
+    kept: str,
+) -> tuple[str, list[StoryStep]]:
+    """The headline and the dated steps."""
+    led = chains[0][1:]
+    if target.kind in {"pod", "container"}:
+        others = [(record, ": ".join(filter(None, words_of(record)))) for record in led]
+        story = tell(target, about, main, findings, others)
+        return story.headline, story.steps
+    cause = next((record for record in led if record.seq == main.cause), None)
+    shown = {record.seq: record for record in (*about, *(r for c in chains for r in c))}
+    headline = short_headline(target, main, findings[main.seq], cause, kept)
+    return headline, counted_steps(target, shown.values())
+
+
+def _ranking(finding: Finding) -> tuple[str, ...]:
+    if finding.kind != "lifecycle.PodEvicted":
+        return ()
+    return tuple(
+        f"{subject.removeprefix('pod/')} {clause}" for subject, clause in finding.about.items()
+    )
+
+
+def _scoped(
+    read: Reader, target: Target, upto_ts_ns: int | None
+) -> tuple[list[Record], list[Record], Scope]:
+    """What tells of the target, its decisions, and the pod that is meant."""
+    uids = _uids(read, target)
+    is_of_pod = target.kind in {"pod", "container"}
+    about: list[Record] = []
+    decisions: list[Record] = []
+    for record in read(None):
+        if upto_ts_ns is not None and record.ts_ns > upto_ts_ns:
+            continue
+        if is_of_pod and tells_of(target, record, uids):
+            about.append(record)
+        if record.role == "decision" and concerns(target, record, uids):
+            decisions.append(record)
+    if not is_of_pod:
+        others = {record.seq for record in decisions if is_about_others(target, record)}
+        return [r for r in decisions if r.seq not in others], decisions, Scope()
+    pod = target.parts[:2]
+    scope = scope_of(target, about, decisions)
+    about = [record for record in about if scope.holds(record, pod)]
+    decisions = [record for record in decisions if scope.holds(record, pod)]
+    return sorted(about, key=in_time), decisions, scope
+
+
+def _uids(read: Reader, target: Target) -> frozenset[str]:
+    """UIDs of the target's pod, which some records tell in place of its name."""
+    if target.kind not in {"pod", "container"}:
+        return frozenset()
+    pod = target.parts[:2]
+    found = set()
+    for record in read({"lifecycle.PodListed", "lifecycle.PodConfigChanged"}):
+        body: Any = record.body
+        if (body.namespace, body.pod) == pod and body.pod_uid:
+            found.add(body.pod_uid)
+    return frozenset(found)
+
+
+def _rests_on(history: History, finding: Finding) -> list[Record]:
+    """Decisions of other subsystems that a decision rests on, the nearest first."""
+    kinds = _LINKS.get(finding.kind, ())
+    # Of the same instant, one may stand behind the other.
+    return [
+        record
+        for record in reversed(history.pick(finding.inputs if kinds else ()))
+        if record.kind in kinds and record.ts_ns <= finding.ts_ns
+    ]
+
+
+def _earlier(decisions: list[Record], main: Record) -> list[Record]:
+    """The last deletion of an image that was kept when it was there again."""
+    kept = main.kind == "images.GarbageCollected"
+    return [r for r in decisions if kept and r.kind == "images.ImageDeleted"][-1:]
+
+
+def _assigned(target: Target, decisions: list[Record], main: Record) -> list[Record]:
+    """CPUs and memory that a container has of its own, whatever else became of it."""
+    if target.kind != "container":
+        return []
+    last = {r.kind: r for r in decisions if r.kind in _ASSIGNED and r.seq < main.seq}
+    return [record for kind, record in sorted(last.items()) if kind != main.kind]
+
+
+def _later(target: Target, decisions: list[Record], main: Record) -> list[Record]:
+    """What became of a container after its last start, or after what befell its pod."""
+    behind: dict[str, Record] = {}
+    if target.kind == "container" and is_about_pod(main):
+        ends = [r for r in decisions if r.kind == _KILLED and r.seq > main.seq]
+        return ends[:1]
+    if main.kind != "lifecycle.ContainerRestarted":
+        return []
+    for record in decisions[decisions.index(main) + 1 :]:
+        same = getattr(record.body, "container", None) == getattr(main.body, "container", None)
+        if (same and record.kind in _AFTER_START) or is_about_pod(record):
+            behind.pop(record.kind, None)
+            behind[record.kind] = record
+    return list(behind.values())
+
+
+def _causes(history: History, main: Record) -> list[Record]:
+    """What led to a decision, the nearest first."""
+    chain: list[Record] = []
+    seq = main.cause
+    while seq is not None and seq < (chain[-1] if chain else main).seq and len(chain) < _CAUSES_MAX:
+        record = history.record(seq)
+        if record is None:
+            break
+        if record.kind not in _SAID_BY_EFFECTS:
+            chain.append(record)
+        seq = record.cause
+    return chain
+
+
+def _meant(target: Target, finding: Finding) -> str:
+    """The beginning of the sentence, where the decision is about others and says why not this."""
+    kept = _kept(target, finding)
+    return f"image {kept[0]} was kept at {format_ts(finding.ts_ns)}: it {kept[1]}; " if kept else ""
+
+
+def _kept(target: Target, finding: Finding) -> tuple[str, str] | None:
+    """ID of the image that is asked for and why a collection left it; None where it did not."""
+    if target.kind != "image":
+        return None
+    found = ((subject.removeprefix("image/"), why) for subject, why in finding.about.items())
+    return next(((image_id, why) for image_id, why in found if is_image(target, image_id)), None)
+
+
+def _findings(read: Reader, wanted: set[int]) -> dict[int, Finding]:
+    found: dict[int, Finding] = {}
+    if not wanted:
+        return found
+    for outcome in verify(read):
+        if isinstance(outcome, Finding) and outcome.recorded is not None and outcome.seq in wanted:
+            found[outcome.seq] = outcome
+            if len(found) == len(wanted):
+                break
+    return found
+
+
+def _inputs(finding: Finding | None) -> Iterable[int]:
+    return finding.inputs if finding is not None else ()
+
+
+def _sentence(chains: list[list[Record]], findings: dict[int, Finding]) -> str:
+    """What the decision rests on and what led to it; then what went before it, or came after."""
+    main, parts = chains[0][0], []
+    after = iter(("since that restart, ",) if main.kind == "lifecycle.ContainerRestarted" else ())
+    for chain in chains:
+        by_seq = {record.seq: record for record in chain}
+        clauses = [
+            clause(record, findings[record.seq], by_seq.get(record.cause or 0))
+            for record in by_seq.values()
+            if record.seq in findings
+        ]
+        word = ""
+        if chain[0] is not main:
+            is_earlier = (chain[0].ts_ns, chain[0].seq) < (main.ts_ns, main.seq)
+            word = "earlier, " if is_earlier else next(after, "after that, ")
+        parts.append(word + "; before that, ".join(dict.fromkeys(clauses)))
+    return "; ".join(parts)
+
+
+def _step(record: Record, findings: dict[int, Finding]) -> Step:
+    finding = findings.get(record.seq)
+    return Step(
+        seq=record.seq,
+        ts_ns=record.ts_ns,
+        kind=record.kind,
+        summary=words_of(record)[1],
+        verdict=finding.verdict if finding is not None else "unverifiable",
+    )
+
+
+def _lacks_container(read: Reader, target: Target) -> bool:
+    """Whether the pod's specs are known, and none has the container that is asked about."""
+    if target.kind != "container":
+        return False
+    known = containers_of(read, target)
+    return bool(known) and target.parts[2] not in known
+
+
+def containers_of(read: Reader, target: Target) -> list[str]:
+    """Names of the containers that the specs of the target's pod have; none without a spec."""
+    found: dict[str, None] = {}
+    for record in read({"lifecycle.PodListed"}):
+        body: Any = record.body
+        if (body.namespace, body.pod) != target.parts[:2] or not isinstance(body.spec, dict):
+            continue
+        for group in ("initContainers", "containers", "ephemeralContainers"):
+            for container in body.spec.get(group) or ():
+                if isinstance(container, dict) and isinstance(container.get("name"), str):
+                    found[container["name"]] = None
+    return list(found)
+
+
+def no_such_target(target: Target, histories: Sequence[History] = ()) -> BadQuestionError:
+    """The error for a target that no decision is about."""
+    known: dict[str, None] = {}
+    if target.kind == "container":
+        for history in histories:
+            known |= dict.fromkeys(containers_of(history.read, target))
+    if known and target.parts[2] not in known:
+        pod = "/".join(target.parts[:2])
+        return BadQuestionError(
+            f"pod {pod} has no container {target.parts[2]}",
+            advice=f"ask for one of: {' '.join(f'container/{pod}/{name}' for name in known)}",
+        )
+    advice = "`kubeledger ls` shows what the ledger knows"
+    if target.kind in {"pod", "container"}:
+        pods = (record for history in histories for record in history.read(None))
+        if similar := similar_pods(pods, "/".join(target.parts[:2])):
+            advice = f"is it {' or '.join(f'pod/{pod}' for pod in similar)}?"
+    return BadQuestionError(f"no decision is about {target}", advice=advice)

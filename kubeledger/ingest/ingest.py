@@ -1,0 +1,391 @@
+"""Facts into the ledger: in batches, each fact once, whatever was imported before.
+
+Four cases keep an import from adding anything twice:
+
+* all its sources were imported before: it is not even read;
+* sources of earlier imports were kept: they are read again with the new ones (``pieces``), and
+  the ledger comes to say what all of them together tell. A record that still follows from them
+  stays, one that does not is superseded, and what is missing is added;
+* sources of an earlier import were not kept, and it tells of the same time: what its records
+  say is not said again (``stored``);
+* the same import was killed: what it stored is found again, the rest is added.
+
+Where nothing is read again, what the ledger says about sources (findings, accounts of lines)
+goes by the sources themselves (``coverage``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from kubeledger.ingest.bundle import Finding
+from kubeledger.ingest.coverage import Coverage, coverage_of
+from kubeledger.ingest.facts import Fact
+from kubeledger.ingest.options import ImportOptions
+from kubeledger.ingest.pieces import keep_sources, plan_with_kept
+from kubeledger.ingest.pipeline import Pipeline, Progress
+from kubeledger.ingest.plan import Plan
+from kubeledger.ingest.standing import OWN, StandingRecords
+from kubeledger.ingest.stored import WINDOW_NS, Key, StoredFacts, same_body, same_subject
+from kubeledger.ledger.base_content import DroppedImport
+from kubeledger.ledger.batch import Draft
+from kubeledger.ledger.kept import KeptSources
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.manifest import Run
+from kubeledger.ledger.runs import keyed_replay, replay_runs
+from kubeledger.ledger.superseded import Span
+from kubeledger.ledger.writer import LedgerWriter
+from kubeledger.model.bodies.ledger import (
+    FindingReported,
+    ImportCompleted,
+    ImportStarted,
+    RecordsSuperseded,
+    SeqSpan,
+    Source,
+    SourceAccount,
+)
+from kubeledger.model.errors import BadInputError, BadQuestionError
+from kubeledger.model.record import Record
+
+__all__ = ["BATCH", "History", "NodeReport", "history_of", "ingest"]
+
+BATCH = 1000
+
+
+class NodeReport(msgspec.Struct):
+    """What the import of one bundle did.
+
+    Attributes:
+        node: whose records; ``label`` how the user named the bundle.
+        formats: file -> format of what was read; ``sizes`` in bytes, decompressed.
+        accounts: where each line of each source went; empty when nothing was read.
+        confirmed: file -> how many records it is evidence of besides the source that counts them.
+        added: records appended; ``by_kind`` of them.
+        already: all sources had been imported before, so nothing was read.
+        resumed: an import that had been killed was completed.
+        superseded: records of earlier imports that hold no more, by what all sources tell.
+        left_out: facts of a time that was dropped, which were not taken in again.
+        skipped: file -> why it was not read.
+        findings: what a user should see.
+    """
+
+    node: str
+    label: str
+    kubelet_version: str | None
+    formats: dict[str, str]
+    sizes: dict[str, int]
+    accounts: tuple[SourceAccount, ...] = ()
+    confirmed: dict[str, int] = {}
+    added: int = 0
+    by_kind: dict[str, int] = {}
+    already: bool = False
+    resumed: bool = False
+    superseded: int = 0
+    left_out: int = 0
+    skipped: dict[str, str] = {}
+    findings: list[Finding] = []
+
+
+class History(msgspec.Struct):
+    """What a ledger holds of a node.
+
+    Attributes:
+        imported: sources of completed imports.
+        runs: all runs, in the order of seq.
+        completed: digests of completed imports.
+        dropped: imports that begin among records that were dropped.
+        dropped_ts_ns: the latest time of records that were dropped; None when none were.
+    """
+
+    imported: list[Source]
+    runs: list[Run]
+    completed: set[str]
+    dropped: tuple[DroppedImport, ...] = ()
+    dropped_ts_ns: int | None = None
+
+
+def history_of(ledger: Ledger, writer: LedgerWriter, node: str) -> History:
+    """Imports of a node that the ledger holds."""
+    runs = list(writer.info(node).runs)
+    history = History([], runs, {run.digest for run in runs if run.complete and run.digest})
+    for run in runs:
+        if run.complete and run.digest:
+            record = ledger.record(node, run.first_seq)
+            if record is not None and isinstance(record.body, ImportStarted):
+                history.imported += record.body.sources
+    if writer.info(node).dropped_seq:
+        _add_dropped(ledger, node, history)
+    return history
+
+
+def _add_dropped(ledger: Ledger, node: str, history: History) -> None:
+    with ledger.reading(node, 0, 0) as look:
+        content = look.content()
+    if content is None:
+        return
+    history.dropped, history.dropped_ts_ns = content.imports, content.ts_ns
+    history.completed |= {known.digest for known in content.imports if known.complete}
+    for known in content.imports:
+        if known.digest in history.completed:
+            history.imported += known.sources
+
+
+def ingest(
+    plan: Plan,
+    ledger: Ledger,
+    writer: LedgerWriter,
+    options: ImportOptions,
+    progress: Progress | None = None,
+    *,
+    keep: bool = True,
+) -> NodeReport:
+    """Import one bundle.
+
+    Args:
+        plan: of what is new.
+        ledger: where it goes.
+        writer: of the ledger.
+        options: of the user.
+        progress: told now and then how far it is.
+        keep: keep the sources for later imports.
+
+    Raises:
+        BadInputError: a source cannot be read; what was appended before stays whole, and
+            importing again completes it.
+        LedgerUnavailableError: the ledger cannot be written.
+    """
+    node = plan.context.node
+    history = history_of(ledger, writer, node)
+    coverage = coverage_of(plan.bundle.files, history.imported)
+    _refuse_nothing(plan)
+    if plan.digest in history.completed or coverage.is_whole:
+        _refuse_another_year(plan, ledger, history)
+        report = _report(plan)
+        report.already = True
+        return report
+    store = KeptSources(ledger.path, node)
+    whole = plan_with_kept(plan, options, store, store.imports(history.completed))
+    if whole.reread:
+        coverage = Coverage({})
+    if keep:
+        keep_sources(plan, whole, options, store, len(history.runs))
+    ingestion = _Ingestion(whole, ledger, writer, history, coverage, progress)
+    for _ in writer.append_batches(node, ingestion.batches()):
+        pass
+    report = _report(whole)
+    ingestion.finish(report)
+    return report
+
+
+def _refuse_nothing(plan: Plan) -> None:
+    """A bundle of which no file could be read is no import."""
+    if plan.sources:
+        return
+    reasons = [f"{file}: {why}" for file, why in sorted(plan.bundle.skipped.items())]
+    reasons += [finding.message for finding in plan.findings]
+    raise BadInputError(
+        f"nothing in it can be imported: {'; '.join(reasons[:5]) or 'no file is readable'}",
+        file=plan.bundle.label,
+    )
+
+
+def _refuse_another_year(plan: Plan, ledger: Ledger, history: History) -> None:
+    """Records never change: a year that was guessed wrong cannot be put right in place."""
+    year = plan.timing.year
+    if year is None or plan.timing.year_source != "option":
+        return
+    digests = {source.digest for source in plan.sources}
+    records = (ledger.record(plan.context.node, run.first_seq) for run in history.runs)
+    begun: list[ImportStarted | DroppedImport] = [
+        record.body
+        for record in records
+        if record is not None and isinstance(record.body, ImportStarted)
+    ]
+    for body in [*begun, *history.dropped]:
+        if body.year in (None, year):
+            continue
+        if digests & {source.digest for source in body.sources}:
+            raise BadQuestionError(
+                f"these files are in the ledger already, with the year {body.year}",
+                advice=f"records never change: import them with --year {year} into a new "
+                "ledger (--ledger DIR)",
+            )
+
+
+def _report(plan: Plan) -> NodeReport:
+    return NodeReport(
+        node=plan.context.node,
+        label=plan.bundle.label,
+        kubelet_version=plan.version.version,
+        formats={source.file: source.format for source in plan.sources},
+        sizes={source.file: source.size_bytes for source in plan.sources},
+        skipped=plan.bundle.skipped,
+        findings=list(plan.findings),
+    )
+
+
+def _counts(run: Run, plan: Plan) -> bool:
+    """Whether a run's facts are an earlier import's, be it that this was killed.
+
+    A killed import of the same sources goes on; records of no import are not an import's.
+    """
+    return run.complete or run.digest not in (None, plan.digest)
+
+
+def _overlaps(run: Run, plan: Plan) -> bool:
+    timing = plan.timing
+    return (
+        run.first_ts_ns <= timing.last_ts_ns + WINDOW_NS
+        and run.max_ts_ns >= timing.first_ts_ns - WINDOW_NS
+    )
+
+
+class _Ingestion:
+    """One import on its way into the ledger."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        ledger: Ledger,
+        writer: LedgerWriter,
+        history: History,
+        coverage: Coverage,
+        progress: Progress | None,
+    ) -> None:
+        self._node = plan.context.node
+        self._coverage = coverage
+        self._pipeline = Pipeline(plan, coverage, progress)
+        self._by_kind: Counter[str] = Counter()
+        self._next_seq = writer.next_seq(self._node)
+        self._interrupted = [
+            run for run in history.runs if run.digest == plan.digest and not run.complete
+        ]
+        last = history.runs[-1] if history.runs else None
+        # Its records end the ledger: what is missing goes right behind them.
+        self._in_place = bool(self._interrupted) and self._interrupted[-1] is last
+        self._resumed = self._stored_of(ledger, self._interrupted, same_body)
+        reread = [run for run in history.runs if run.complete and run.digest in plan.reread]
+        self._standing = self._standing_of(ledger, plan, reread)
+        earlier = [
+            run
+            for run in history.runs
+            if _counts(run, plan) and _overlaps(run, plan) and run not in reread
+        ]
+        self._earlier = self._stored_of(ledger, earlier, same_subject)
+        self._known_findings = set() if coverage.is_empty else self._findings(ledger)
+        self._superseded = 0
+        self._dropped_ts_ns = history.dropped_ts_ns
+        self._latest_ts_ns: int | None = None
+        self._left_out = 0
+
+    def _stored_of(self, ledger: Ledger, runs: list[Run], key: Key) -> StoredFacts | None:
+        if not runs:
+            return None
+        return StoredFacts(replay_runs(runs, *self._opened(ledger)), key)
+
+    def _standing_of(self, ledger: Ledger, plan: Plan, runs: list[Run]) -> StandingRecords | None:
+        if not runs:
+            return None
+        records = keyed_replay(runs, *self._opened(ledger))
+        return StandingRecords(records, plan.timing.first_ts_ns)
+
+    def _opened(self, ledger: Ledger) -> tuple[Callable[[int], Iterator[Record]], None, list[Span]]:
+        """How runs are replayed: from where, to the end, without what is superseded already."""
+        superseded = ledger.info(self._node).superseded
+        return (
+            lambda seq: ledger.records(self._node, seq, superseded=True),
+            None,
+            superseded,
+        )
+
+    def _findings(self, ledger: Ledger) -> set[FindingReported]:
+        return {
+            record.body
+            for record in ledger.records(self._node)
+            if isinstance(record.body, FindingReported)
+        }
+
+    def batches(self) -> Iterator[list[Draft]]:
+        """Drafts of the facts that are new, a batch at a time."""
+        batch: list[Draft] = []
+        for fact in self._facts():
+            draft = self._draft(fact)
+            if draft is None:
+                continue
+            batch.append(draft)
+            if len(batch) >= BATCH:
+                yield batch
+                batch = []
+        if batch:
+            yield batch
+
+    def _facts(self) -> Iterator[Fact]:
+        """The pipeline's facts, and before the last which records they superseded."""
+        for fact in self._pipeline.facts():
+            if self._standing is not None and isinstance(fact.body, ImportCompleted):
+                spans = self._standing.superseded()
+                self._superseded = sum(last - first + 1 for first, last in spans)
+                told = tuple(SeqSpan(first_seq=first, last_seq=last) for first, last in spans)
+                for at in range(0, len(told), BATCH):
+                    body = RecordsSuperseded(digest=fact.body.digest, spans=told[at : at + BATCH])
+                    yield Fact(fact.ts_ns, body, ())
+            yield fact
+
+    def _draft(self, fact: Fact) -> Draft | None:
+        """The record of a fact; None when it is stored already."""
+        of_dropped_time = self._is_of_dropped_time(fact)
+        if self._is_old(fact):
+            return None
+        if of_dropped_time:
+            self._left_out += 1
+            return None
+        self._pipeline.count(fact)
+        if self._resumed is not None and self._may_be_stored(fact):
+            fact.seq = self._resumed.take(fact)
+            if fact.seq is not None:
+                return None
+        fact.seq = self._next_seq
+        self._next_seq += 1
+        self._by_kind[fact.body.kind] += 1
+        cause = fact.cause.seq if fact.cause is not None else None
+        return Draft(fact.ts_ns, fact.body, fact.evidence, cause)
+
+    def _may_be_stored(self, fact: Fact) -> bool:
+        """Where records cannot go behind the killed import's, a new one begins and ends."""
+        return self._in_place or not isinstance(fact.body, ImportStarted | ImportCompleted)
+
+    def _is_old(self, fact: Fact) -> bool:
+        """Whether an earlier import told it; then the fact gets the number of its record."""
+        if self._standing is not None and not isinstance(fact.body, OWN):
+            fact.seq = self._standing.take(fact)
+            if fact.seq is not None:
+                return True
+        if isinstance(fact.body, FindingReported):
+            return fact.body in self._known_findings
+        if fact.body.kind.startswith("ledger."):
+            return self._coverage.holds(fact.evidence)
+        if self._earlier is not None:
+            fact.seq = self._earlier.take(fact)
+        return fact.seq is not None
+
+    def _is_of_dropped_time(self, fact: Fact) -> bool:
+        """Whether records of its time were dropped: it may be one of those, come back."""
+        if self._latest_ts_ns is None or fact.ts_ns > self._latest_ts_ns:
+            self._latest_ts_ns = fact.ts_ns
+        if self._dropped_ts_ns is None or isinstance(fact.body, ImportStarted | ImportCompleted):
+            return False
+        return self._latest_ts_ns <= self._dropped_ts_ns
+
+    def finish(self, report: NodeReport) -> None:
+        """Complete the report."""
+        report.accounts = self._pipeline.totals()
+        report.confirmed = dict(sorted(self._pipeline.confirmed.items()))
+        report.findings = self._pipeline.findings
+        report.added = sum(self._by_kind.values())
+        report.by_kind = dict(sorted(self._by_kind.items()))
+        report.resumed = bool(self._interrupted)
+        report.left_out = self._left_out
+        report.superseded = self._superseded

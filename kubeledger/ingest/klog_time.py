@@ -1,0 +1,235 @@
+"""klog's stamps (``1121 02:52:41.296376``) to nanoseconds: year, zone, steps of the clock.
+
+klog stamps a line before it waits for the lock under which lines are written. In logs of real
+nodes lines stand up to 23 ms behind later ones, in rows of a few. Beyond a second three things
+are told apart by the lines around:
+
+* the clock was set back: the lines that follow are earlier than the ones before;
+* a line is late: it fits before a pause that a line above ended, and time goes on from there;
+* a stamp is wrong: one line stands ahead of, or behind, all others that are in order without it.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from kubeledger.model.units import NS_PER_S
+from kubeledger.model.wire.instants import YEARS, is_storable
+
+__all__ = ["STEP_NS", "Clock", "Doubt", "exact_json_ns", "stamp_ns"]
+
+STEP_NS = NS_PER_S
+"""A log may be this much out of order (goroutines race for the lock); more is a step."""
+_RACE_NS = NS_PER_S // 10
+"""Far more than lines of goroutines that race are out of order."""
+_SURE = 4
+"""So many lines in a row behind one that is ahead of them: they did not all wait for the lock."""
+_ALONE = 4
+"""A stamp that is wrong is so many times farther off than its neighbours are apart; a pause
+that the clock was set back over just so is hardly ever."""
+
+_SECONDS_LIMIT = 100_000_000_000
+_JSON_STAMP_MAX = 40
+"""Letters of a number that may be a time; the kubelet writes about twenty."""
+
+
+def stamp_ns(stamp: bytes, year: int) -> int:
+    """Nanoseconds since the epoch of a stamp read as UTC.
+
+    Raises:
+        ValueError: no such day (29 February in a common year included) or time.
+    """
+    seconds = datetime(
+        year,
+        int(stamp[0:2]),
+        int(stamp[2:4]),
+        int(stamp[5:7]),
+        int(stamp[8:10]),
+        int(stamp[11:13]),
+        tzinfo=UTC,
+    ).timestamp()
+    return int(seconds) * NS_PER_S + int(stamp[14:20]) * 1000
+
+
+class Doubt(NamedTuple):
+    """The stamp of one line is wrong.
+
+    Attributes:
+        told_ns: what it says.
+        before_ns, after_ns: the stamps above and below it; the first one counts for it, too.
+    """
+
+    told_ns: int
+    before_ns: int
+    after_ns: int
+
+
+class Clock:
+    """Stamps of one node's logs in the order they were written, to UTC.
+
+    Attributes:
+        year: year of the stamps now; grows when December is followed by January.
+        offset_ns: what the node's zone is ahead of UTC.
+        last_ns: latest time seen since the clock last stepped back.
+        step: (from, to) of a step back that has not been taken yet.
+        doubt: a wrong stamp that has not been taken yet.
+    """
+
+    def __init__(self, year: int, offset_ns: int = 0) -> None:
+        self.year = year
+        self.offset_ns = offset_ns
+        self.last_ns: int | None = None
+        self.step: tuple[int, int] | None = None
+        self.doubt: Doubt | None = None
+        self._before_ns: int | None = None
+        self._behind: list[int] = []
+        self._minute = b""
+        self._minute_ns = 0
+        self._month = 0
+
+    def read(self, stamp: bytes) -> int:
+        """UTC nanoseconds of a stamp; notes a roll-over of the year and steps back.
+
+        Raises:
+            ValueError: the stamp is no time.
+        """
+        minute = stamp[:10]
+        if minute != self._minute:
+            self._begin_minute(minute)
+        second = int(stamp[11:13])
+        if second > 60:
+            raise ValueError(f"no time: {stamp!r}")
+        return self.observe(self._minute_ns + second * NS_PER_S + int(stamp[14:20]) * 1000)
+
+    def observe(self, ts_ns: int) -> int:
+        """Take down a time that is known whole (klog JSON); returns it."""
+        last = self.last_ns
+        if last is not None and last - ts_ns > STEP_NS:
+            self._behind.append(ts_ns)
+            self._decide()
+            return ts_ns
+        if self._behind:
+            self._goes_on(ts_ns)
+        if last is None or ts_ns >= last:
+            self._before_ns, self.last_ns = last, ts_ns
+        return ts_ns
+
+    def _decide(self) -> None:
+        """A single line that came late is no step; the next lines decide."""
+        behind = self._behind
+        if len(behind) == 1:
+            return
+        if not self._is_ahead():
+            self._set_back()
+        elif len(behind) == _SURE:
+            assert self.last_ns is not None
+            assert self._before_ns is not None
+            self.doubt = Doubt(self.last_ns, self._before_ns, behind[0])
+            self._restart()
+
+    def _is_ahead(self) -> bool:
+        """Whether the latest line alone is out of order: those above and below it go together."""
+        last, before = self.last_ns, self._before_ns
+        if last is None or before is None or min(self._behind) < before - _RACE_NS:
+            return False
+        return last - self._behind[0] > _ALONE * (self._behind[0] - before)
+
+    def _goes_on(self, ts_ns: int) -> None:
+        """Time goes on from the latest: a line that stood behind it was late, or lies."""
+        last, before, behind = self.last_ns, self._before_ns, self._behind
+        self._behind = []
+        if last is None or before is None or len(behind) > 1 or behind[0] > before - STEP_NS:
+            return
+        self.doubt = Doubt(behind[0], last, ts_ns)
+
+    def _set_back(self) -> None:
+        assert self.last_ns is not None
+        self.step = (self.last_ns, self._behind[0])
+        self._restart()
+
+    def _restart(self) -> None:
+        """Time goes on from the lines below the latest one."""
+        *_, self._before_ns, self.last_ns = (None, *sorted(self._behind))
+        self._behind = []
+
+    def finish(self) -> None:
+        """The log ends: a late line that is its last one counts as a step."""
+        if self._behind:
+            self._set_back()
+
+    @property
+    def has_news(self) -> bool:
+        """Whether something waits to be taken."""
+        return self.step is not None or self.doubt is not None
+
+    def take_step(self) -> tuple[int, int] | None:
+        """The step back seen since the last call, if any."""
+        step, self.step = self.step, None
+        return step
+
+    def take_doubt(self) -> Doubt | None:
+        """The wrong stamp seen since the last call, if any."""
+        doubt, self.doubt = self.doubt, None
+        return doubt
+
+    def _begin_minute(self, minute: bytes) -> None:
+        self._roll_year(int(minute[0:2]), minute)
+        self._minute_ns = stamp_ns(minute + b":00.000000", self.year) - self.offset_ns
+        self._minute = minute
+
+    def _roll_year(self, month: int, stamp: bytes) -> None:
+        if month == 1 and self._month == 12:
+            self.year += 1
+        elif month == 12 and self._month == 1:
+            # A late line of the old year, or the clock stepped back over New Year.
+            self.year -= 1
+        if month == 2 and stamp[2:4] == b"29" and not _is_leap(self.year):
+            raise ValueError(f"no 29 February in {self.year}")
+        self._month = month
+
+
+def _is_leap(year: int) -> bool:
+    return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+
+
+def exact_json_ns(text: bytes) -> int:
+    """Nanoseconds of klog JSON's ``ts``: milliseconds since the epoch, or seconds in old ones.
+
+    The kubelet computes it as a float, which at today's dates is 0.24 µs off at most, so
+    ``….8599`` stands for ``….86``: the digits are rounded to whole microseconds, which is
+    what klog's text form holds, too. No floating point number is used here.
+
+    Raises:
+        ValueError: the text is no plain decimal number, or a time that no record can hold.
+    """
+    if len(text) > _JSON_STAMP_MAX:
+        raise ValueError(f"no time: {text[:40]!r}")
+    ts_ns = _json_ns(text)
+    if not is_storable(ts_ns):
+        raise ValueError(f"not in the years {YEARS}: {text!r}")
+    return ts_ns
+
+
+def _json_ns(text: bytes) -> int:
+    whole, _, fraction = text.partition(b".")
+    if b"e" in text or b"E" in text:
+        return _exponent_ns(text)
+    number = int(whole)
+    digits = 6 if abs(number) < _SECONDS_LIMIT else 3
+    padded = fraction[: digits + 1].ljust(digits + 1, b"0")
+    scale = 10_000_000 if digits == 6 else 10_000
+    tenths_us = number * scale + int(padded)
+    return (tenths_us + 5) // 10 * 1000
+
+
+def _exponent_ns(text: bytes) -> int:
+    """Go writes large floats as ``1.637463161296376e+12``."""
+    mantissa, _, exponent = text.lower().partition(b"e")
+    whole, _, fraction = mantissa.partition(b".")
+    shift = int(exponent)
+    if abs(shift) > _JSON_STAMP_MAX:
+        raise ValueError(f"no time: {text!r}")
+    digits = (whole + fraction).ljust(len(whole) + shift, b"0")
+    point = len(whole) + shift
+    return _json_ns(digits[:point] + b"." + digits[point:])

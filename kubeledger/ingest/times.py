@@ -1,0 +1,71 @@
+"""Times that files hold: those a record can hold, Go's zero time, and the others."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from kubeledger.model.units import NS_PER_S, parse_go_time, parse_ts
+from kubeledger.model.wire.instants import YEARS, is_storable
+
+__all__ = ["api_time", "go_date", "go_time", "is_zero_time"]
+
+_ZERO = "0001-01-01T00:00:00"
+_DATE = re.compile(
+    r"time\.Date\((\d{4}), time\.(\w+), (\d+), (\d+), (\d+), (\d+), (\d+), time\.(?:Local|UTC)\)"
+)
+_MONTHS = (
+    *("January", "February", "March", "April", "May", "June", "July", "August", "September"),
+    *("October", "November", "December"),
+)
+
+
+def is_zero_time(text: str) -> bool:
+    """Go's zero time, which API objects hold where a time is not known."""
+    return text.startswith(_ZERO)
+
+
+def api_time(text: object) -> int | None:
+    """Nanoseconds of an RFC 3339 time; None where there is none, or the zero time.
+
+    Raises:
+        ValueError: the text is no time, or one that no record can hold.
+    """
+    if text is None or text == "" or (isinstance(text, str) and is_zero_time(text)):
+        return None
+    if not isinstance(text, str):
+        raise ValueError(f"not a time: {text!r:.60}")
+    return _storable(parse_ts(text), text)
+
+
+def go_time(text: str) -> int:
+    """Nanoseconds of Go's ``time.Time.String()``.
+
+    Raises:
+        ValueError: as :func:`api_time`.
+    """
+    return _storable(parse_go_time(text), text)
+
+
+def go_date(text: str) -> tuple[int, int] | None:
+    """Year and nanoseconds of a time in Go's ``%#v``, ``time.Date(2023, time.April, …)``.
+
+    Its zone is not told (``time.Local``): the nanoseconds are those of its clock read as UTC.
+    None where the text holds no such time.
+    """
+    date = _DATE.search(text)
+    if date is None or date[2] not in _MONTHS:
+        return None
+    year, _, day, hour, minute, second, nanos = date.groups()
+    month = _MONTHS.index(date[2]) + 1
+    try:
+        read = datetime(int(year), month, int(day), int(hour), int(minute), int(second), tzinfo=UTC)
+    except ValueError:
+        return None
+    return int(year), int(read.timestamp()) * NS_PER_S + int(nanos)
+
+
+def _storable(ts_ns: int, text: str) -> int:
+    if not is_storable(ts_ns):
+        raise ValueError(f"{text} is not in the years {YEARS}")
+    return ts_ns

@@ -1,0 +1,196 @@
+"""Conformance cases of admission: one pod, one node, the pods that are on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice, permutations
+from typing import Final
+
+import msgspec
+
+from kubeledger.kubelet.cases.fields import check_amounts
+from kubeledger.kubelet.cases.judgement import ADMISSIBLE, MATCH, Judgement, impossible
+from kubeledger.kubelet.kube.pod import Node, Pod
+from kubeledger.kubelet.lifecycle import decider as lifecycle
+from kubeledger.kubelet.lifecycle.decider import PodAdmitResult, Recovery
+from kubeledger.kubelet.lifecycle.nodeinfo import NodeInfo
+from kubeledger.kubelet.lifecycle.predicates import PredicateFailureReason, general_filter
+from kubeledger.kubelet.lifecycle.resourcefit import InsufficientResourceError
+from kubeledger.kubelet.preemption import decider as preemption
+from kubeledger.kubelet.profile.admission import AdmissionFacts
+from kubeledger.kubelet.profile.resolve import KubeletProfile
+from kubeledger.model.bodies.preemption import InsufficientResource
+
+__all__ = ["INPUT", "AdmissionCase", "decide", "judge"]
+
+_ORDERS_MAX: Final = 5040
+"""Orders of scalar resources that are tried: all of seven."""
+
+
+class AdmissionCase(
+    msgspec.Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True
+):
+    """The input of a case.
+
+    Attributes:
+        node: the node.
+        pod: the pod to admit.
+        active_pods: (n,) in the order the kubelet lists them, which decides between equals.
+    """
+
+    node: Node
+    pod: Pod
+    active_pods: tuple[Pod, ...]
+
+
+INPUT: Final = AdmissionCase
+
+
+class _Claim(msgspec.Struct, forbid_unknown_fields=True):
+    admit: bool
+    reason: str
+    message: str
+    victims: tuple[str, ...]
+
+
+def decide(case_input: AdmissionCase, profile: KubeletProfile) -> PodAdmitResult:
+    """Admit or reject; scalar resources are taken sorted by name.
+
+    Raises:
+        BadInputError: a quantity anywhere in the case is none.
+    """
+    _check_node(case_input.node)
+    facts = profile.admission
+    info = NodeInfo(case_input.node, case_input.active_pods, facts)
+    return lifecycle.decide(case_input.pod, info, facts, _recovery(case_input, facts))
+
+
+def judge(case_input: AdmissionCase, profile: KubeletProfile, outcome: object) -> Judgement:
+    """Compare a claim with every outcome that an order of the scalar resources can give.
+
+    Raises:
+        BadInputError: a quantity anywhere in the case is none.
+    """
+    _check_node(case_input.node)
+    try:
+        claim = msgspec.convert(outcome, _Claim)
+    except msgspec.ValidationError as error:
+        return impossible(f"this is no outcome of admission: {error}")
+    claimed = PodAdmitResult(claim.admit, claim.reason, claim.message, claim.victims)
+    outcomes = _outcomes(case_input, profile.admission)
+    decided = next(outcomes)
+    if claimed == decided:
+        return MATCH
+    others: dict[PodAdmitResult, None] = {decided: None}
+    for other in outcomes:
+        if claimed == other:
+            return ADMISSIBLE
+        others[other] = None
+    if claimed.admit and decided.admit:
+        return impossible(_why_not_these(case_input, profile.admission, claimed, decided))
+    return impossible(_why_not_so(claimed, list(others)))
+
+
+def _check_node(node: Node) -> None:
+    check_amounts("input.node.status.allocatable", node.status.allocatable)
+    check_amounts("input.node.status.capacity", node.status.capacity)
+
+
+def _recovery(case: AdmissionCase, facts: AdmissionFacts) -> Recovery | None:
+    if not preemption.may_preempt(case.pod):
+        return None
+
+    def recover(
+        insufficient: Sequence[InsufficientResourceError],
+    ) -> tuple[tuple[str, ...], str]:
+        missing = _requirements(insufficient)
+        outcome = preemption.decide(case.pod, case.active_pods, missing, facts)
+        return outcome.victims, outcome.error
+
+    return recover
+
+
+def _requirements(
+    insufficient: Sequence[InsufficientResourceError],
+) -> tuple[InsufficientResource, ...]:
+    return tuple(
+        InsufficientResource(resource=i.resource_name, quantity=i.insufficient_amount)
+        for i in insufficient
+    )
+
+
+def _outcomes(case: AdmissionCase, facts: AdmissionFacts) -> Iterator[PodAdmitResult]:
+    """What ``decide`` gives, then the same for other orders of the scalar resources."""
+    info = NodeInfo(case.node, case.active_pods, facts)
+    recovery = _recovery(case, facts)
+    reasons = general_filter(case.pod, info, facts)
+    random = lifecycle.insufficient_scalars(reasons)
+    for order in _orders(reasons[random.start : random.stop], all_of_them=recovery is not None):
+        ordered: list[PredicateFailureReason] = [*reasons]
+        ordered[random.start : random.stop] = order
+        yield lifecycle.decide(case.pod, info, facts, recovery, ordered)
+
+
+def _orders(
+    scalars: Sequence[PredicateFailureReason], *, all_of_them: bool
+) -> Iterator[Sequence[PredicateFailureReason]]:
+    """Orders of the scalar resources that can matter: without preemption only who is first."""
+    if all_of_them:
+        yield from islice(permutations(scalars), _ORDERS_MAX)
+        return
+    for at in range(max(len(scalars), 1)):
+        yield [*scalars[at:], *scalars[:at]]
+
+
+def _why_not_so(claimed: PodAdmitResult, outcomes: Sequence[PodAdmitResult]) -> str:
+    """Where the kubelet rejects what is claimed to be let in, or otherwise, or for else."""
+    decided = outcomes[0]
+    if decided.admit:
+        if not decided.victims:
+            return "no predicate fails, so the pod is let in"
+        return f"the pod is critical and let in, {_killed(decided.victims)} for it"
+    if claimed.admit:
+        return f"the pod is rejected as {_rejections(outcomes)}"
+    same = [outcome for outcome in outcomes if outcome.reason == claimed.reason]
+    if not same:
+        return f"the pod is rejected as {_rejections(outcomes)}"
+    if all(claimed.message != outcome.message for outcome in same):
+        message = "the message" if len(same) == 1 else "a message such as"
+        return f"a pod rejected as {claimed.reason} gets {message} {same[0].message!r}"
+    return f"the pod is rejected with {_killed(same[0].victims)} for it"
+
+
+def _rejections(outcomes: Sequence[PodAdmitResult]) -> str:
+    """What the pod may be rejected as; which of scalar resources comes first is random."""
+    reasons = list(dict.fromkeys(outcome.reason for outcome in outcomes))
+    if len(reasons) == 1:
+        return f"{reasons[0]}: {outcomes[0].message}"
+    named = f"{', '.join(reasons[:-1])} or {reasons[-1]}"
+    return f"{named}, whichever of these resources the kubelet comes to first"
+
+
+def _why_not_these(
+    case: AdmissionCase, facts: AdmissionFacts, claimed: PodAdmitResult, decided: PodAdmitResult
+) -> str:
+    """Where the pod is let in, but not over these victims."""
+    if claimed.reason or claimed.message:
+        return "a pod that is let in has neither reason nor message"
+    info = NodeInfo(case.node, case.active_pods, facts)
+    reasons = general_filter(case.pod, info, facts)
+    missing = [r for r in reasons if isinstance(r, InsufficientResourceError)]
+    if not missing:
+        return "the pod fits, so nobody is killed for it"
+    why = preemption.admissible(
+        case.pod, case.active_pods, _requirements(missing), claimed.victims, facts
+    )
+    return why or (
+        "of pods that are as near and as large the kubelet takes the last one of its list: "
+        f"{_killed(decided.victims)}"
+    )
+
+
+def _killed(victims: Sequence[str]) -> str:
+    if not victims:
+        return "nobody killed"
+    names = ", ".join(f"pod {uid}" for uid in victims)
+    return f"{names} killed" if len(victims) == 1 else f"{names} killed in this order"

@@ -1,0 +1,283 @@
+"""Cases of the eviction manager: settings, pods, and a series of rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+
+from kubeledger.kubelet.cases.eviction_reasons import (
+    EvictedPod,
+    Ranked,
+    StepOutcome,
+    uids_of,
+    why_not_so,
+)
+from kubeledger.kubelet.cases.fields import Int32, shortened
+from kubeledger.kubelet.cases.judgement import ADMISSIBLE, MATCH, Judgement, impossible
+from kubeledger.kubelet.eviction.decisions import Decision, EvictionConfig
+from kubeledger.kubelet.eviction.messages import REASON, Event
+from kubeledger.kubelet.eviction.ranking import candidates, rank
+from kubeledger.kubelet.eviction.reclaim import ReclaimFunction
+from kubeledger.kubelet.eviction.signals import MEMORY, PIDS, DiskLayout
+from kubeledger.kubelet.eviction.summary import Summary
+from kubeledger.kubelet.eviction.synchronize import EvictionManager, Reclaim
+from kubeledger.kubelet.eviction.thresholds import (
+    ThresholdConfigError,
+    ThresholdSettings,
+    parse_threshold_config,
+)
+from kubeledger.kubelet.kube.amounts import check_asked
+from kubeledger.kubelet.kube.gotexts import parse_duration
+from kubeledger.kubelet.kube.pod import Pod, lists_of_pods
+from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
+from kubeledger.kubelet.profile.resolve import KubeletProfile
+from kubeledger.model.errors import BadInputError
+from kubeledger.model.units import parse_api_ts
+
+__all__ = ["INPUT", "decide", "judge"]
+
+_LAYOUTS: Final[dict[tuple[bool, bool], DiskLayout]] = {
+    (False, False): "shared",
+    (True, False): "dedicated",
+    (True, True): "split",
+    (False, True): "containers",
+}
+_RANKS: Final[tuple[tuple[str, str, DiskLayout], ...]] = (
+    ("memory", MEMORY, "shared"),
+    ("pid", PIDS, "shared"),
+    ("nodefs", "nodefs.available", "shared"),
+    ("nodefs-dedicated-imagefs", "nodefs.available", "dedicated"),
+)
+_RECLAIMS: Final = {
+    ReclaimFunction.CONTAINERS: "containers",
+    ReclaimFunction.IMAGES: "images",
+}
+
+
+class _Strict(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True, gc=False
+):
+    pass
+
+
+class Config(_Strict, frozen=True, kw_only=True):
+    """Settings of the manager and the disks it finds; null and absent maps are empty."""
+
+    eviction_hard: dict[str, str] | None = None
+    eviction_soft: dict[str, str] | None = None
+    eviction_soft_grace_period: dict[str, str] | None = None
+    eviction_minimum_reclaim: dict[str, str] | None = None
+    enforce_node_allocatable: tuple[str, ...] | None = None
+    pressure_transition_period: str = "5m0s"
+    max_pod_grace_period_seconds: Int32 = 0
+    dedicated_image_fs: bool = False
+    split_container_fs: bool = False
+    local_storage_capacity_isolation: bool = True
+
+
+class Step(_Strict, frozen=True, kw_only=True):
+    """A round, and what the statistics say before and after a reclaim."""
+
+    at: str
+    summary: Summary
+    after: Summary | None = None
+
+
+class EvictionInput(_Strict, frozen=True, kw_only=True):
+    """A case's input; pods are in the kubelet's order."""
+
+    config: Config
+    pods: tuple[Pod, ...]
+    steps: tuple[Step, ...]
+
+
+class Outcome(_Strict, frozen=True, kw_only=True):
+    """A case's outcome."""
+
+    config_error: str
+    steps: list[StepOutcome]
+
+
+INPUT = EvictionInput
+
+
+def decide(case_input: EvictionInput, profile: KubeletProfile) -> Outcome:
+    """The outcome; of thresholds and pods that may come first the first listed does.
+
+    Raises:
+        BadInputError: naming the field.
+    """
+    return _Case(case_input, profile).decide()
+
+
+def judge(
+    case_input: EvictionInput,
+    profile: KubeletProfile,
+    outcome: Any,  # noqa: ANN401  # whatever JSON a claim holds
+) -> Judgement:
+    """Follow a claimed outcome round by round.
+
+    Raises:
+        BadInputError: naming the field, of the input.
+    """
+    case = _Case(case_input, profile)
+    decided = case.decide()
+    try:
+        claimed = msgspec.convert(outcome, Outcome)
+    except msgspec.ValidationError as error:
+        return impossible(f"the outcome has not the shape of one: {error}")
+    if claimed == decided:
+        return MATCH
+    if why := case.why_not(claimed):
+        return impossible(why)
+    return ADMISSIBLE
+
+
+class _Case:
+    """A checked case."""
+
+    def __init__(self, case_input: EvictionInput, profile: KubeletProfile) -> None:
+        self._input = case_input
+        self._profile = profile
+        config = case_input.config
+        _check_pods(case_input.pods)
+        self._transition_ns = _transition_ns(config.pressure_transition_period)
+        self._times = [_time(step.at, at) for at, step in enumerate(case_input.steps)]
+        self._config: EvictionConfig | None = None
+        self._errors: tuple[str, ...] = ()
+        settings = ThresholdSettings(
+            eviction_hard=config.eviction_hard or {},
+            eviction_soft=config.eviction_soft or {},
+            eviction_soft_grace_period=config.eviction_soft_grace_period or {},
+            eviction_minimum_reclaim=config.eviction_minimum_reclaim or {},
+            enforce_node_allocatable=config.enforce_node_allocatable or (),
+        )
+        try:
+            thresholds = parse_threshold_config(settings, profile)
+        except ThresholdConfigError as error:
+            self._errors = error.texts
+            return
+        self._config = EvictionConfig(
+            thresholds=thresholds,
+            pressure_transition_period_ns=self._transition_ns,
+            max_pod_grace_period_s=config.max_pod_grace_period_seconds,
+            layout=_LAYOUTS[config.dedicated_image_fs, config.split_container_fs],
+            local_storage_isolation=config.local_storage_capacity_isolation,
+        )
+
+    def decide(self) -> Outcome:
+        """The outcome without any choice of another."""
+        if self._config is None:
+            return Outcome(config_error=self._errors[0], steps=[])
+        manager = EvictionManager(self._config, self._profile)
+        pods = self._input.pods
+        steps: list[StepOutcome] = []
+        for step, now_ns in zip(self._input.steps, self._times, strict=True):
+            _, decision = manager.synchronize(now_ns, step.summary, pods, _reclaim(step))
+            ranks = self._ranks(step, pods)
+            steps.append(_outcome(manager.node_conditions, decision, ranks))
+            pods = _left(pods, [e.pod for e in steps[-1].evicted])
+        return Outcome(config_error="", steps=steps)
+
+    def why_not(self, claimed: Outcome) -> str:
+        """Why no run of the kubelet gives a claim; empty when one does."""
+        if self._config is None:
+            if claimed.config_error not in self._errors or claimed.steps:
+                return f"the kubelet does not start with these settings: {self._errors[0]}"
+            return ""
+        if claimed.config_error:
+            return "the kubelet takes these settings"
+        if len(claimed.steps) != len(self._input.steps):
+            return f"{len(self._input.steps)} rounds have {len(claimed.steps)} outcomes"
+        manager = EvictionManager(self._config, self._profile)
+        pods = self._input.pods
+        for at, (step, told) in enumerate(zip(self._input.steps, claimed.steps, strict=True)):
+            found = manager.observe(self._times[at], step.summary, pods)
+            decisions = list(manager.possible(found, _reclaim(step)))
+            ranks = self._ranks(step, pods)
+            outcomes = [_outcome(found.node_conditions, each, ranks) for each in decisions]
+            if told not in outcomes:
+                why = why_not_so(told, outcomes, found, decisions, manager, ranks)
+                return f"step {at}: {why}"
+            pods = _left(pods, [each.pod for each in told.evicted])
+        return ""
+
+    def _ranks(self, step: Step, pods: Sequence[Pod]) -> dict[str, Ranked]:
+        stats = {each.pod_ref.uid or "": each for each in step.summary.pods or ()}
+        return {
+            name: (signal, rank(candidates(pods, stats, signal, layout, self._profile), signal))
+            for name, signal, layout in _RANKS
+        }
+
+
+def _outcome(
+    node_conditions: Sequence[str], decision: Decision, ranks: Mapping[str, Ranked]
+) -> StepOutcome:
+    return StepOutcome(
+        evicted=[
+            EvictedPod(
+                pod=each.pod.metadata.uid or "",
+                grace_period_seconds=each.grace_period_s,
+                reason=REASON,
+                message=each.message.text,
+                condition_message=each.condition_message,
+            )
+            for each in decision.evicted
+        ],
+        node_conditions=list(node_conditions),
+        node_level_reclaim=[_RECLAIMS[function] for function in decision.reclaimed],
+        events=[_event_line(event) for event in decision.events],
+        rank={name: uids_of(groups) for name, (_, groups) in ranks.items()},
+    )
+
+
+def _left(pods: tuple[Pod, ...], evicted: Sequence[str]) -> tuple[Pod, ...]:
+    gone = set(evicted)
+    return tuple(pod for pod in pods if (pod.metadata.uid or "") not in gone) if gone else pods
+
+
+def _reclaim(step: Step) -> Reclaim:
+    return lambda _threshold, _functions: step.after or step.summary
+
+
+def _event_line(event: Event) -> str:
+    """As Go prints the annotations: a map, sorted, behind the message."""
+    line = f"{event.type} {event.reason} {event.message}"
+    if not event.annotations:
+        return line
+    pairs = " ".join(f"{key}:{event.annotations[key]}" for key in sorted(event.annotations))
+    return f"{line} map[{pairs}]"
+
+
+def _check_pods(pods: Sequence[Pod]) -> None:
+    check_asked(lists_of_pods(pods))
+    for at, pod in enumerate(pods):
+        for place, volume in enumerate(pod.spec.volumes or ()):
+            size = volume.empty_dir.size_limit if volume.empty_dir is not None else None
+            try:
+                Quantity.from_api(size)
+            except QuantityError as error:
+                field = f"input.pods[{at}].spec.volumes[{place}].emptyDir.sizeLimit"
+                raise BadInputError(f"{field}: {shortened(size)}: {error}") from None
+
+
+@lru_cache(maxsize=256)
+def _transition_ns(text: str) -> int:
+    try:
+        return parse_duration(text)
+    except ValueError:
+        raise BadInputError(
+            f"input.config.pressureTransitionPeriod: no Go duration: {shortened(text)}"
+        ) from None
+
+
+def _time(text: str, at: int) -> int:
+    try:
+        return parse_api_ts(text)
+    except ValueError:
+        raise BadInputError(
+            f"input.steps[{at}].at: not an RFC 3339 time: {shortened(text)}"
+        ) from None

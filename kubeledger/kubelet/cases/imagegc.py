@@ -1,0 +1,245 @@
+"""Cases of image GC: a policy and a series of passes."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Annotated, Any
+
+import msgspec
+
+from kubeledger.kubelet.cases.fields import Bytes, Int32, shortened
+from kubeledger.kubelet.cases.judgement import ADMISSIBLE, MATCH, Judgement, impossible
+from kubeledger.kubelet.images.decider import admissible
+from kubeledger.kubelet.images.decider import decide as decide_pass
+from kubeledger.kubelet.images.gotime import DURATION_MAX_NS, ZERO_TIME_NS
+from kubeledger.kubelet.images.manager import (
+    ImageFsStats,
+    Observed,
+    Operation,
+    Pass,
+    RealImageGCManager,
+    RuntimeImage,
+)
+from kubeledger.kubelet.images.policy import ImageGCPolicy, policy_error
+from kubeledger.kubelet.profile.resolve import KubeletProfile
+from kubeledger.model.errors import BadInputError
+from kubeledger.model.units import format_ts, parse_api_ts, parse_go_duration, parse_ts
+
+__all__ = ["INPUT", "decide", "judge"]
+
+_UINT64_MAX = 2**64 - 1
+_LAST_NS = parse_ts("9999-12-31T23:59:59.999999999Z")
+_Uint64 = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    pass
+
+
+class Policy(_Strict, frozen=True, kw_only=True):
+    """The policy that the image manager is given, under the names of the configuration."""
+
+    high: Int32 = msgspec.field(name="imageGCHighThresholdPercent")
+    low: Int32 = msgspec.field(name="imageGCLowThresholdPercent")
+    minimum_age: str = msgspec.field(name="imageMinimumGCAge")
+    maximum_age: str = msgspec.field(name="imageMaximumGCAge", default="0s")
+
+
+class ListedImage(_Strict, frozen=True, kw_only=True):
+    """An image in the runtime's list."""
+
+    id: str
+    size: Bytes
+    pinned: bool = False
+
+
+class ImageFs(_Strict, frozen=True, kw_only=True, rename="camel"):
+    """The image filesystem; null: the stats do not hold the number."""
+
+    capacity_bytes: _Uint64 | None
+    available_bytes: _Uint64 | None
+
+
+class Step(_Strict, frozen=True, kw_only=True, rename="camel"):
+    """One pass, and the world it meets."""
+
+    at: str
+    op: Operation
+    images: tuple[ListedImage, ...]
+    images_in_use: tuple[str, ...]
+    image_fs: ImageFs | None
+    remove_errors: tuple[str, ...] = ()
+
+
+class ImageGCInput(_Strict, frozen=True, kw_only=True, rename="camel"):
+    """A case's input."""
+
+    policy: Policy
+    steps: tuple[Step, ...]
+    sandbox_image: str = ""
+    kubelet_started_at: str | None = None
+
+
+class StepOutcome(_Strict, frozen=True, kw_only=True):
+    """What one pass did."""
+
+    removed: list[str]
+    error: str
+    events: list[str]
+
+
+class Outcome(_Strict, frozen=True, kw_only=True, rename="camel"):
+    """A case's outcome; a record is first detected, last used, size."""
+
+    invalid_policy: str
+    steps: list[StepOutcome]
+    records: dict[str, tuple[str, str, str]]
+
+
+INPUT = ImageGCInput
+
+
+def decide(case_input: ImageGCInput, profile: KubeletProfile) -> Outcome:
+    """The outcome; ties between images are decided by their IDs.
+
+    Raises:
+        BadInputError: naming the field.
+    """
+    manager = _manager(case_input, profile)
+    # Also what an invalid policy leaves unused must be sound.
+    observed = [_observed(step, at) for at, step in enumerate(case_input.steps)]
+    if error := policy_error(manager.policy):
+        return Outcome(invalid_policy=error, steps=[], records={})
+    steps = []
+    for step, world in zip(case_input.steps, observed, strict=True):
+        done = decide_pass(manager, step.op, world)
+        steps.append(StepOutcome(removed=done.removed, error=done.error, events=done.events))
+    return Outcome(invalid_policy="", steps=steps, records=_records(manager))
+
+
+def judge(
+    case_input: ImageGCInput,
+    profile: KubeletProfile,
+    outcome: Any,  # noqa: ANN401  # whatever JSON a claim holds
+) -> Judgement:
+    """Follow a claimed outcome pass by pass.
+
+    Raises:
+        BadInputError: naming the field, of the input.
+    """
+    decided = decide(case_input, profile)
+    try:
+        claimed = msgspec.convert(outcome, Outcome)
+    except msgspec.ValidationError as error:
+        return impossible(f"the outcome has not the shape of one: {error}")
+    if claimed == decided:
+        return MATCH
+    if claimed.invalid_policy != decided.invalid_policy or decided.invalid_policy:
+        return impossible(_wrong_policy(decided.invalid_policy))
+    if len(claimed.steps) != len(case_input.steps):
+        return impossible(f"{len(case_input.steps)} passes have {len(claimed.steps)} outcomes")
+    manager = _manager(case_input, profile)
+    for at, (step, told) in enumerate(zip(case_input.steps, claimed.steps, strict=True)):
+        done = Pass(removed=told.removed, error=told.error, events=told.events)
+        if why := admissible(manager, step.op, _observed(step, at), done):
+            return impossible(f"step {at}: {why}")
+    if why := _wrong_record(_records(manager), claimed.records):
+        return impossible(why)
+    return ADMISSIBLE
+
+
+def _wrong_policy(error: str) -> str:
+    if error:
+        return f"the manager refuses the policy ({error}), so there is no pass"
+    return "the manager takes the policy"
+
+
+def _wrong_record(
+    records: dict[str, tuple[str, str, str]], claimed: dict[str, tuple[str, str, str]]
+) -> str:
+    """Why the claimed records cannot be those after the claimed passes; empty when they can."""
+    for image_id in sorted(records.keys() | claimed.keys()):
+        held, told = records.get(image_id), claimed.get(image_id)
+        if held is None:
+            return f"{image_id} has no record in the end: it was removed, or not listed"
+        if told is None:
+            return f"{image_id} has a record in the end: it was listed, and not removed"
+        if held != told:
+            return f"the record of {image_id} is {list(held)} in the end, not {list(told)}"
+    return ""
+
+
+def _manager(case_input: ImageGCInput, profile: KubeletProfile) -> RealImageGCManager:
+    configured, started = case_input.policy, case_input.kubelet_started_at
+    policy = ImageGCPolicy(
+        high_threshold_percent=configured.high,
+        low_threshold_percent=configured.low,
+        min_age_ns=_duration(configured.minimum_age, "imageMinimumGCAge"),
+        max_age_ns=_duration(configured.maximum_age, "imageMaximumGCAge"),
+    )
+    if started is None and policy.max_age_ns and profile.images.age_pass_waits_for_max_age:
+        raise BadInputError("input.kubeletStartedAt: it is missing, but the age pass waits from it")
+    return RealImageGCManager(
+        policy=policy,
+        facts=profile.images,
+        sandbox_image=case_input.sandbox_image,
+        began_ns=None if started is None else _time(started, "input.kubeletStartedAt"),
+    )
+
+
+def _observed(step: Step, at: int) -> Observed:
+    where = f"input.steps[{at}]"
+    stats = None
+    if step.image_fs is not None:
+        _fits(step.image_fs.capacity_bytes, f"{where}.imageFs.capacityBytes")
+        _fits(step.image_fs.available_bytes, f"{where}.imageFs.availableBytes")
+        stats = ImageFsStats(step.image_fs.capacity_bytes, step.image_fs.available_bytes)
+    return Observed(
+        now_ns=_time(step.at, f"{where}.at"),
+        images=tuple(RuntimeImage(i.id, i.size, i.pinned) for i in step.images),
+        images_in_use=frozenset(step.images_in_use),
+        image_fs=stats,
+        remove_errors={i: f"image is being used: {i}" for i in step.remove_errors},
+    )
+
+
+def _records(manager: RealImageGCManager) -> dict[str, tuple[str, str, str]]:
+    return {
+        image_id: (
+            _format_time(record.first_detected_ns),
+            _format_time(record.last_used_ns),
+            str(record.size_bytes),
+        )
+        for image_id, record in sorted(manager.records.items())
+    }
+
+
+def _format_time(ts_ns: int) -> str:
+    return "" if ts_ns == ZERO_TIME_NS else format_ts(ts_ns)
+
+
+def _time(text: str, field: str) -> int:
+    try:
+        ts_ns = parse_api_ts(text)
+    except ValueError:
+        ts_ns = _LAST_NS + 1
+    # A zone can move a time out of the years that can be written.
+    if not ZERO_TIME_NS <= ts_ns <= _LAST_NS:
+        raise BadInputError(f"{field}: no time from year 1 to 9999: {shortened(text)}")
+    return ts_ns
+
+
+@lru_cache(maxsize=256)
+def _duration(text: str, name: str) -> int:
+    try:
+        duration_ns = parse_go_duration(text)
+    except ValueError:
+        duration_ns = DURATION_MAX_NS + 1
+    if not -DURATION_MAX_NS <= duration_ns <= DURATION_MAX_NS:
+        raise BadInputError(f"input.policy.{name}: no Go duration: {shortened(text)}")
+    return duration_ns
+
+
+def _fits(number: int | None, field: str) -> None:
+    if number is not None and number > _UINT64_MAX:
+        raise BadInputError(f"{field}: it does not fit 64 bits")

@@ -1,0 +1,151 @@
+"""Cases ``nodeallocatable``: what a node keeps from pods, and the cgroup of all pods."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from kubeledger.kubelet.cases.fields import check_amounts, keyed
+from kubeledger.kubelet.cases.judgement import MATCH, Judgement, impossible
+from kubeledger.kubelet.cgroups.decider import admissible, decide_node
+from kubeledger.kubelet.cgroups.explain_node import NodeExplainer
+from kubeledger.kubelet.cgroups.node_config import (
+    EvictionThresholdError,
+    ReservationSettings,
+    eviction_signals,
+    hard_eviction_reservation,
+)
+from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
+from kubeledger.kubelet.kube.requests import ResourceList
+from kubeledger.kubelet.profile.resolve import KubeletProfile
+from kubeledger.model.errors import BadInputError
+
+__all__ = ["INPUT", "NodeAllocatableInput", "decide", "judge"]
+
+
+class NodeAllocatableInput(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
+):
+    """The node's capacity and three settings; null and absent settings are empty."""
+
+    capacity: ResourceList
+    system_reserved: ResourceList | None = None
+    kube_reserved: ResourceList | None = None
+    eviction_hard: dict[str, str] | None = None
+
+
+class KubepodsValues(msgspec.Struct, frozen=True, rename="camel"):
+    """The root of all pods; None: not written."""
+
+    resources: dict[str, str]
+    cpu_shares: int | None
+    memory_limit: int | None
+
+
+class NodeAllocatableOutcome(msgspec.Struct, frozen=True, rename="camel"):
+    """Quantities are canonical."""
+
+    reservation: dict[str, str]
+    kubepods: KubepodsValues
+    over_reserved: list[str]
+
+
+INPUT = NodeAllocatableInput
+
+_RESERVABLE: Final = ("cpu", "memory", "ephemeral-storage", "pid")
+
+
+def decide(case_input: NodeAllocatableInput, profile: KubeletProfile) -> NodeAllocatableOutcome:
+    """The outcome that a kubelet of this version gives.
+
+    Raises:
+        BadInputError: a quantity or a threshold cannot be read.
+    """
+    _check(case_input, profile)
+    settings = _settings(case_input)
+    capacity = _quantities(case_input.capacity)
+    try:
+        decision = decide_node(capacity, settings, profile.cgroups)
+    except EvictionThresholdError as error:
+        raise _bad_threshold(case_input, profile, error) from None
+    except QuantityError as error:
+        raise BadInputError(f"input: the sum of reserved amounts: {error}") from None
+    config = decision.config
+    return NodeAllocatableOutcome(
+        _canonical(decision.reservation),
+        KubepodsValues(_canonical(decision.kubepods), config.cpu_shares, config.memory_limit_bytes),
+        decision.over_reserved,
+    )
+
+
+def judge(case_input: NodeAllocatableInput, profile: KubeletProfile, outcome: object) -> Judgement:
+    """Whether the kubelet could have come to this; there is one possible outcome.
+
+    Raises:
+        BadInputError: as ``decide``.
+    """
+    decided = msgspec.to_builtins(decide(case_input, profile))
+    explainer = NodeExplainer(
+        capacity=_quantities(case_input.capacity),
+        settings=_settings(case_input),
+        facts=profile.cgroups,
+    )
+    difference = admissible(decided, outcome, explainer.explain)
+    return MATCH if difference is None else impossible(difference)
+
+
+def _check(case_input: NodeAllocatableInput, profile: KubeletProfile) -> None:
+    """Refuse what no kubelet can be configured with.
+
+    Source: v1.20.2 cmd/kubelet/app/server.go parseResourceList
+    """
+    check_amounts("input.capacity", case_input.capacity)
+    for name, amounts in (
+        ("input.systemReserved", case_input.system_reserved),
+        ("input.kubeReserved", case_input.kube_reserved),
+    ):
+        check_amounts(name, amounts)
+        for resource in amounts or {}:
+            if resource not in _RESERVABLE:
+                raise BadInputError(
+                    f"{keyed(name, resource)}: the kubelet cannot reserve this resource",
+                    advice=f"one of {', '.join(_RESERVABLE)}",
+                )
+    known = eviction_signals(profile.version.minor)
+    for signal in case_input.eviction_hard or {}:
+        if signal not in known:
+            path = keyed("input.evictionHard", signal)
+            raise BadInputError(
+                f"{path}: kubelet {profile.version} knows no such eviction signal",
+                advice=f"one of {', '.join(known)}",
+            )
+
+
+def _bad_threshold(
+    case_input: NodeAllocatableInput, profile: KubeletProfile, error: EvictionThresholdError
+) -> BadInputError:
+    """The error for a user, with the signal whose threshold is refused."""
+    capacity = _quantities(case_input.capacity)
+    for signal, threshold in (case_input.eviction_hard or {}).items():
+        try:
+            hard_eviction_reservation({signal: threshold}, capacity, profile.cgroups)
+        except EvictionThresholdError as found:
+            return BadInputError(f"{keyed('input.evictionHard', signal)}: {found}")
+    return BadInputError(f"input.evictionHard: {error}")
+
+
+def _settings(case_input: NodeAllocatableInput) -> ReservationSettings:
+    return ReservationSettings(
+        system_reserved=_quantities(case_input.system_reserved),
+        kube_reserved=_quantities(case_input.kube_reserved),
+        eviction_hard=case_input.eviction_hard or {},
+    )
+
+
+def _quantities(amounts: ResourceList | None) -> dict[str, Quantity]:
+    return {name: Quantity.from_api(amount) for name, amount in (amounts or {}).items()}
+
+
+def _canonical(quantities: dict[str, Quantity]) -> dict[str, str]:
+    return {name: quantity.canonical() for name, quantity in quantities.items()}

@@ -1,0 +1,144 @@
+"""Cases of the probe manager's UpdatePodStatus: started and ready of a pod's containers."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kubeledger.kubelet.cases.instants import check_pod_times, check_status_times
+from kubeledger.kubelet.cases.judgement import MATCH, Judgement, impossible
+from kubeledger.kubelet.prober.instants import ZERO_TIME_NS, instant_ns
+from kubeledger.kubelet.prober.objects import Pod, PodStatus
+from kubeledger.kubelet.prober.podstatus import ContainerReadiness, PodReadiness, update_pod_status
+from kubeledger.kubelet.prober.results import Result, parse_container_id
+from kubeledger.kubelet.profile.resolve import KubeletProfile
+from kubeledger.model.bodies.prober import ProbeType
+
+__all__ = ["INPUT", "Outcome", "PodStatusCase", "decide", "judge"]
+
+
+class WorkerName(msgspec.Struct, rename="camel", forbid_unknown_fields=True, gc=False):
+    """A probe worker of the pod that exists."""
+
+    container: str
+    probe_type: ProbeType
+
+
+class CachedResult(msgspec.Struct, rename="camel", forbid_unknown_fields=True, gc=False):
+    """A result in the cache of its probe type."""
+
+    probe_type: ProbeType
+    container_id: str = msgspec.field(name="containerID")
+    result: Result
+
+
+class PodStatusCase(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """One case; the status is as read from the runtime, before the probe manager."""
+
+    pod: Pod
+    pod_status: PodStatus
+    workers: list[WorkerName]
+    results: list[CachedResult]
+    kubelet_started_at: str | None = None
+
+
+class Published(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """What is published of a container; ``started`` is None where it stays unset."""
+
+    started: bool | None
+    ready: bool
+
+
+class Outcome(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """Containers by name, and those whose readiness worker was asked to probe at once."""
+
+    containers: dict[str, Published]
+    init_containers: dict[str, Published]
+    triggered: list[str]
+
+
+INPUT = PodStatusCase
+
+
+def decide(case_input: PodStatusCase, profile: KubeletProfile) -> Outcome:
+    """Update the status.
+
+    Raises:
+        BadInputError: a time that is none.
+    """
+    return _outcome(_readiness(case_input, profile))
+
+
+def judge(case_input: PodStatusCase, profile: KubeletProfile, outcome: object) -> Judgement:
+    """Compare a claim; nothing here is left to chance.
+
+    Raises:
+        BadInputError: as ``decide``.
+    """
+    readiness = _readiness(case_input, profile)
+    decided = _outcome(readiness)
+    try:
+        claimed = msgspec.convert(outcome, Outcome)
+    except msgspec.ValidationError as error:
+        return impossible(f"the outcome has not the shape of one: {error}")
+    if claimed == decided:
+        return MATCH
+    for kind, ours, theirs in (
+        ("container", readiness.containers, claimed.containers),
+        ("init container", readiness.init_containers, claimed.init_containers),
+    ):
+        why = _difference(kind, ours, theirs)
+        if why:
+            return impossible(why)
+    return impossible(
+        f"the readiness workers triggered are those of {decided.triggered}, "
+        f"not of {claimed.triggered}"
+    )
+
+
+def _readiness(case: PodStatusCase, profile: KubeletProfile) -> PodReadiness:
+    check_pod_times(case.pod)
+    check_status_times(case.pod_status)
+    caches: dict[ProbeType, dict[str, Result]] = {"liveness": {}, "readiness": {}, "startup": {}}
+    for cached in case.results:
+        caches[cached.probe_type][parse_container_id(cached.container_id)] = cached.result
+    started_at = case.kubelet_started_at
+    return update_pod_status(
+        case.pod,
+        case.pod_status,
+        {(worker.container, worker.probe_type) for worker in case.workers},
+        caches,
+        ZERO_TIME_NS if started_at is None else instant_ns(started_at),
+        profile.prober,
+    )
+
+
+def _outcome(readiness: PodReadiness) -> Outcome:
+    def published(found: dict[str, ContainerReadiness]) -> dict[str, Published]:
+        return {name: Published(one.started, one.ready) for name, one in found.items()}
+
+    return Outcome(
+        published(readiness.containers),
+        published(readiness.init_containers),
+        readiness.triggered,
+    )
+
+
+def _difference(
+    kind: str, ours: dict[str, ContainerReadiness], theirs: dict[str, Published]
+) -> str:
+    """One sentence about the first container that differs; empty when none does."""
+    if ours.keys() != theirs.keys():
+        return f"the status has the {kind}s {sorted(ours)}, not {sorted(theirs)}"
+    for name, one in ours.items():
+        claimed = theirs[name]
+        if one.started != claimed.started:
+            return _sentence(kind, name, "started", one.started, one.started_because)
+        if one.ready != claimed.ready:
+            return _sentence(kind, name, "ready", one.ready, one.ready_because)
+    return ""
+
+
+def _sentence(kind: str, name: str, what: str, value: bool | None, because: str) -> str:
+    if value is None:
+        return f"{kind} {name}: {what} stays unset, because {because}"
+    return f"{kind} {name} is {'' if value else 'not '}{what}, because {because}"

@@ -1,0 +1,176 @@
+"""Which module decides the cases of which subsystem, and how lines become cases.
+
+A case is ``{"id", "kubelet", "input"}``, a claim has an ``outcome`` besides; other keys of
+the line are passed over, other keys of ``input`` are refused where they are not inside
+Kubernetes objects. Lines are decoded straight into the subsystem's own types.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, Final
+
+import msgspec
+
+from kubeledger.kubelet.cases.judgement import Judgement, Verdict
+from kubeledger.kubelet.cases.locate import field_at_fault, schema_fault
+from kubeledger.kubelet.kube.quantity import QuantityError
+from kubeledger.kubelet.profile.resolve import KubeletProfile, resolve
+from kubeledger.model.errors import BadInputError, BadQuestionError
+
+__all__ = ["SUBSYSTEMS", "decide_line", "decider_of", "input_type", "judge_line", "judge_of"]
+
+SUBSYSTEMS: tuple[str, ...] = (
+    "admission",
+    "backoff",
+    "cgroup",
+    "cgroupv2",
+    "devices",
+    "eviction",
+    "imagegc",
+    "nodeallocatable",
+    "podactions",
+    "podstatus",
+    "prober",
+    "qos",
+    "topologyhints",
+    "topologymerge",
+)
+"""Names as users write them; each is a module of this package."""
+
+_SHOWN_MAX: Final = 1000
+_OWN_PATH: Final = re.compile(r" - at `[^`]*`$")
+_LONG_WORD: Final = re.compile(r"(\S{150})\S+(\S{20})")
+
+LineFunction = Callable[[bytes], bytes]
+
+
+def decider_of(subsystem: str) -> LineFunction:
+    """A function from a case's line to the line of its outcome.
+
+    Raises:
+        BadQuestionError: no such subsystem.
+    """
+    module = _module(subsystem)
+    return decide_line(_line_type("Case", module.INPUT, claim=False), module.decide)
+
+
+def judge_of(subsystem: str, on_verdict: Callable[[Verdict], object] | None = None) -> LineFunction:
+    """A function from a claim's line to the line of its verdict.
+
+    Args:
+        subsystem: one of ``SUBSYSTEMS``.
+        on_verdict: called with each verdict.
+
+    Raises:
+        BadQuestionError: no such subsystem.
+    """
+    module = _module(subsystem)
+    return judge_line(_line_type("Claim", module.INPUT, claim=True), module.judge, on_verdict)
+
+
+def input_type(subsystem: str) -> type[msgspec.Struct]:
+    """What the ``input`` of a case is decoded as.
+
+    Raises:
+        BadQuestionError: no such subsystem.
+    """
+    found: type[msgspec.Struct] = _module(subsystem).INPUT
+    return found
+
+
+def decide_line(
+    line_type: type[msgspec.Struct], decide: Callable[[Any, KubeletProfile], object]
+) -> LineFunction:
+    """Compose decoding, deciding and encoding; the errors are as ``_checked`` says."""
+    decode: Callable[[bytes], Any] = msgspec.json.Decoder(line_type).decode
+    encode = msgspec.json.Encoder().encode
+
+    def line_function(line: bytes) -> bytes:
+        case = decode(line)
+        outcome = decide(case.input, resolve(case.kubelet))
+        return encode({"id": case.id, "outcome": outcome})
+
+    return _checked(line_function, line_type)
+
+
+def judge_line(
+    line_type: type[msgspec.Struct],
+    judge: Callable[[Any, KubeletProfile, Any], Judgement],
+    on_verdict: Callable[[Verdict], object] | None = None,
+) -> LineFunction:
+    """Compose decoding, judging and encoding; the errors are as ``_checked`` says."""
+    decode: Callable[[bytes], Any] = msgspec.json.Decoder(line_type).decode
+    encode = msgspec.json.Encoder().encode
+
+    def line_function(line: bytes) -> bytes:
+        claim = decode(line)
+        verdict = judge(claim.input, resolve(claim.kubelet), claim.outcome)
+        if on_verdict is not None:
+            on_verdict(verdict.verdict)
+        return encode({"id": claim.id, "verdict": verdict.verdict, "why": verdict.why})
+
+    return _checked(line_function, line_type)
+
+
+def _checked(line_function: LineFunction, line_type: type[msgspec.Struct]) -> LineFunction:
+    """Whatever is wrong with a line becomes a ``BadInputError`` that names the field."""
+
+    def checked(line: bytes) -> bytes:
+        try:
+            return line_function(line)
+        except BadInputError as error:
+            raise _placed(line, error.message, error.advice) from None
+        except QuantityError as error:
+            raise _placed(line, f"no quantity that can be reckoned with: {error}", "") from None
+        except BadQuestionError as error:
+            raise BadInputError(_bounded(error.message), advice=error.advice) from None
+        except msgspec.ValidationError as error:
+            raise BadInputError(_bounded(schema_fault(line, line_type, str(error)))) from None
+        except msgspec.MsgspecError as error:
+            raise _no_json(line, str(error)) from None
+        except UnicodeDecodeError:
+            raise BadInputError("the line is not UTF-8") from None
+        except RecursionError:
+            raise BadInputError("the line is nested too deeply") from None
+
+    return checked
+
+
+def _no_json(line: bytes, message: str) -> BadInputError:
+    if line.startswith(b"\xef\xbb\xbf"):
+        return BadInputError("a byte order mark stands before the JSON")
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return BadInputError("the line is not UTF-8")
+    return BadInputError(_bounded(message))
+
+
+def _placed(line: bytes, message: str, advice: str) -> BadInputError:
+    field = field_at_fault(line, message)
+    message = _OWN_PATH.sub("", message) if field else message
+    return BadInputError(_bounded(f"{field}: {message}" if field else message), advice=advice)
+
+
+def _bounded(message: str) -> str:
+    """The message with what is very long in it left out: it may quote a value of any length."""
+    message = _LONG_WORD.sub(r"\1...\2", message)
+    return message if len(message) <= _SHOWN_MAX else f"{message[:_SHOWN_MAX]}..."
+
+
+def _module(subsystem: str) -> Any:  # noqa: ANN401  # the case modules share names, not a type
+    if subsystem not in SUBSYSTEMS:
+        raise BadQuestionError(
+            f"unknown subsystem {subsystem!r}", advice=f"one of {', '.join(SUBSYSTEMS)}"
+        )
+    return import_module(f"kubeledger.kubelet.cases.{subsystem}")
+
+
+def _line_type(name: str, input_type: type, *, claim: bool) -> type[msgspec.Struct]:
+    fields: list[tuple[str, type]] = [("id", str), ("kubelet", str), ("input", input_type)]
+    if claim:
+        fields.append(("outcome", object))
+    return msgspec.defstruct(name, fields, frozen=True, gc=False)

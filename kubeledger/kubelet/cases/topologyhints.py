@@ -1,0 +1,246 @@
+"""Cases of the device manager as hint provider: one container or pod in, its hints out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Literal
+
+import msgspec
+
+from kubeledger.kubelet.cases.device_node import (
+    CaseContainer,
+    CasePod,
+    check_pod,
+    counted_limits,
+    manager_of,
+    quantities,
+)
+from kubeledger.kubelet.cases.devices import DevicesCase
+from kubeledger.kubelet.cases.fields import node_set
+from kubeledger.kubelet.cases.hint_reasons import HintReasons
+from kubeledger.kubelet.cases.judgement import ADMISSIBLE, MATCH, Judgement, impossible
+from kubeledger.kubelet.devicemanager.hints import pod_topology_hints, topology_hints
+from kubeledger.kubelet.devicemanager.pod_request import ContainerLimits, pod_device_request
+from kubeledger.kubelet.kube.quantity import QuantityError
+from kubeledger.kubelet.profile.devices import DeviceFacts
+from kubeledger.kubelet.profile.resolve import KubeletProfile
+from kubeledger.kubelet.topologymanager.bitmask import bits_of
+from kubeledger.kubelet.topologymanager.hint import Hints
+from kubeledger.model.errors import BadInputError
+
+__all__ = ["INPUT", "HintOutcome", "HintsCase", "HintsOutcome", "HintsStep", "decide", "judge"]
+
+NODES_MAX = 20
+"""More nodes than this are refused: the kubelet would look at 2**n masks and hang."""
+
+
+class HintsCase(DevicesCase, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Input: as for allocations, with one step, and the topology manager's scope."""
+
+    scope: Literal["container", "pod"]
+
+
+class HintOutcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One hint."""
+
+    numa_nodes: list[int] = msgspec.field(name="numaNodes")
+    preferred: bool
+
+
+class HintsStep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Resource -> hints in the order generated; None for a resource without topology."""
+
+    hints: dict[str, list[HintOutcome] | None]
+
+
+class HintsOutcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What came of the one step."""
+
+    steps: list[HintsStep]
+
+
+INPUT = HintsCase
+"""Type of a case's ``input``."""
+
+
+def decide(case_input: HintsCase, profile: KubeletProfile) -> HintsOutcome:
+    """The hints that the device manager gives.
+
+    Raises:
+        BadInputError: not one step, a container that its pod has not, a bad quantity, a bad
+            NUMA node or too many of them, a scope that the version has not.
+    """
+    hints, _ = _hints(case_input, profile)
+    return HintsOutcome(
+        steps=[HintsStep(hints={name: _told(hints[name]) for name in sorted(hints)})]
+    )
+
+
+def judge(case_input: HintsCase, profile: KubeletProfile, outcome: object) -> Judgement:
+    """Whether ``outcome`` is what the device manager gives.
+
+    It has no choice, except that 1.19 takes the nodes of the machine in any order.
+
+    Raises:
+        BadInputError: as for ``decide``.
+    """
+    hints, reasons = _hints(case_input, profile)
+    mine = {name: _told(hints[name]) for name in sorted(hints)}
+    try:
+        claimed = msgspec.convert(outcome, HintsOutcome)
+    except msgspec.ValidationError as error:
+        return impossible(f"these are no hints: {error}")
+    if len(claimed.steps) != 1:
+        return impossible(f"there is one step, not {len(claimed.steps)}")
+    theirs = claimed.steps[0].hints
+    why = _difference(mine, theirs, reasons)
+    if not why:
+        return MATCH
+    if not profile.devices.hints_in_machine_order:
+        order = _order_behind(theirs, case_input.numa_nodes)
+        if order is not None and not _difference(_ordered(mine, order), theirs, reasons):
+            return ADMISSIBLE
+    return impossible(why)
+
+
+def _hints(
+    case_input: HintsCase, profile: KubeletProfile
+) -> tuple[dict[str, Hints | None], HintReasons]:
+    if len(case_input.steps) != 1:
+        raise BadInputError(f"input.steps: one step is asked for, not {len(case_input.steps)}")
+    if case_input.scope == "pod" and not profile.topology.pod_scope:
+        raise BadInputError(f"input.scope: kubelet {profile.version} has no scope pod")
+    if len(case_input.numa_nodes) > NODES_MAX:
+        raise BadInputError(f"input.numaNodes: more than {NODES_MAX} nodes")
+    facts, step = profile.devices, case_input.steps[0]
+    check_pod("input.steps[0].pod", step.pod)
+    node_set("input.steps[0].affinity", step.affinity or ())
+    manager = manager_of(
+        case_input.numa_nodes, case_input.resources or {}, case_input.allocated or ()
+    )
+    uid = step.pod.metadata.uid
+    active = {uid, *(case_input.active_pods or ())}
+    found = step.pod.container(step.container)
+    if found is None:
+        raise BadInputError(f"input.steps[0].container: the pod has no {step.container!r}")
+    pod_scope = case_input.scope == "pod"
+    if pod_scope:
+        try:
+            requests = _pod_request(step.pod, facts)
+        except QuantityError as error:
+            raise BadInputError(f"input.steps[0].pod: the sum of its limits: {error}") from None
+        hints = pod_topology_hints(manager, uid, requests, active, facts)
+    else:
+        requests = counted_limits(found[0])
+        hints = topology_hints(manager, uid, step.container, requests, active, facts)
+    return hints, HintReasons(
+        manager=manager,
+        pod=uid,
+        container=None if pod_scope else step.container,
+        requests=requests,
+        facts=facts,
+    )
+
+
+def _pod_request(pod: CasePod, facts: DeviceFacts) -> dict[str, int]:
+    return pod_device_request(
+        [_limits(container) for container in pod.spec.init_containers or ()],
+        [_limits(container) for container in pod.spec.containers],
+        facts,
+    )
+
+
+def _limits(container: CaseContainer) -> ContainerLimits:
+    return ContainerLimits(limits=quantities(container), is_restartable=container.is_restartable)
+
+
+def _told(hints: Hints | None) -> list[HintOutcome] | None:
+    if hints is None:
+        return None
+    return [
+        HintOutcome(numa_nodes=bits_of(hint.affinity or 0), preferred=hint.preferred)
+        for hint in hints
+    ]
+
+
+def _order_behind(
+    hints: dict[str, list[HintOutcome] | None], nodes: Sequence[int]
+) -> tuple[int, ...] | None:
+    """An order of the machine's nodes in which these hints come in this order; None for none.
+
+    Of two hints of one size, that one is first which has the first node that they do not
+    share. So a node may be next in the order unless only the second of two such neighbours
+    has it, and they are not told apart yet. Taking any such node rules out nothing.
+    """
+    open_pairs = [
+        (set(one.numa_nodes), set(other.numa_nodes))
+        for listed in hints.values()
+        for one, other in pairwise(listed or ())
+        if len(one.numa_nodes) == len(other.numa_nodes)
+    ]
+    order: list[int] = []
+    left = list(nodes)
+    while left:
+        held_back: set[int] = set().union(*(other - one for one, other in open_pairs))
+        chosen = next((node for node in left if node not in held_back), None)
+        if chosen is None:
+            return None
+        left.remove(chosen)
+        order.append(chosen)
+        open_pairs = [pair for pair in open_pairs if chosen not in pair[0] - pair[1]]
+    return tuple(order)
+
+
+def _ordered(
+    hints: dict[str, list[HintOutcome] | None], nodes: tuple[int, ...]
+) -> dict[str, list[HintOutcome] | None]:
+    """The same hints as generated with the nodes of the machine in another order."""
+    place = {node: index for index, node in enumerate(nodes)}
+
+    def position(hint: HintOutcome) -> tuple[int, list[int]]:
+        return len(hint.numa_nodes), sorted(place[node] for node in hint.numa_nodes)
+
+    return {
+        resource: None if listed is None else sorted(listed, key=position)
+        for resource, listed in hints.items()
+    }
+
+
+def _difference(
+    mine: dict[str, list[HintOutcome] | None],
+    theirs: dict[str, list[HintOutcome] | None],
+    reasons: HintReasons,
+) -> str:
+    """Why the hints are not those claimed; empty if they are."""
+    for resource in sorted(mine.keys() | theirs.keys()):
+        if resource not in mine:
+            return f"there are no hints for {resource}: {reasons.no_resource(resource)}"
+        if resource not in theirs:
+            return f"there are hints for {resource} as well: it is asked for, and has a plugin"
+        one, other = mine[resource], theirs[resource]
+        if one == other:
+            continue
+        if one is None or other is None:
+            has = "no preference" if one is None else "a preference"
+            return f"{resource} has {has} for NUMA nodes: {reasons.preference(resource)}"
+        return _first_difference(resource, one, other, reasons)
+    return ""
+
+
+def _first_difference(
+    resource: str, mine: list[HintOutcome], theirs: list[HintOutcome], reasons: HintReasons
+) -> str:
+    if not mine:
+        return f"there is no hint for {resource}: {reasons.no_hint(resource)}"
+    for index, hint in enumerate(mine):
+        if index < len(theirs) and theirs[index] == hint:
+            continue
+        kind = "preferred" if hint.preferred else "not preferred"
+        why = reasons.given(resource, hint.numa_nodes, preferred=hint.preferred)
+        told = [other.numa_nodes for other in mine]
+        if index < len(theirs) and theirs[index].numa_nodes not in told:
+            why = reasons.not_given(resource, theirs[index].numa_nodes)
+        return f"hint {index + 1} for {resource} is nodes {hint.numa_nodes}, {kind}: {why}"
+    why = reasons.not_given(resource, theirs[len(mine)].numa_nodes)
+    return f"there are only {len(mine)} hints for {resource}: {why}"

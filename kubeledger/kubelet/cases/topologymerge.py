@@ -1,0 +1,151 @@
+"""Cases of the topology manager: hints of all providers in, one hint and a verdict out."""
+
+from __future__ import annotations
+
+from typing import Annotated, get_args
+
+import msgspec
+
+from kubeledger.kubelet.cases.fields import keyed, node_set
+from kubeledger.kubelet.cases.judgement import MATCH, Judgement, impossible
+from kubeledger.kubelet.profile.resolve import KubeletProfile
+from kubeledger.kubelet.topologymanager import decider
+from kubeledger.kubelet.topologymanager.bitmask import BITS_MAX, NUMANodeError, bits_of, mask_of
+from kubeledger.kubelet.topologymanager.hint import ProviderHints, TopologyHint
+from kubeledger.kubelet.topologymanager.policies import Policy, PolicyName
+from kubeledger.model.errors import BadInputError
+
+__all__ = ["INPUT", "HintCase", "MergeCase", "MergeOutcome", "decide", "judge"]
+
+_Node = Annotated[int, msgspec.Meta(ge=0, lt=BITS_MAX)]
+_Distance = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+
+
+class HintCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One hint; nodes None mean any."""
+
+    numa_nodes: list[int] | None = msgspec.field(name="numaNodes")
+    preferred: bool
+
+
+class MergeCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Input of a merge.
+
+    Attributes:
+        policy: name of the policy.
+        numa_nodes: of the machine.
+        providers_hints: a provider -> resource -> hints; None at either level, or an empty
+            list, as the kubelet's providers answer.
+        prefer_closest: the option prefer-closest-numa-nodes is on.
+        numa_distances: NUMA node -> distance to node 0, 1, ...
+    """
+
+    policy: str
+    numa_nodes: list[int] = msgspec.field(name="numaNodes")
+    providers_hints: list[dict[str, list[HintCase] | None] | None] | None = msgspec.field(
+        name="providersHints"
+    )
+    prefer_closest: bool = msgspec.field(name="preferClosestNUMANodes", default=False)
+    numa_distances: dict[_Node, list[_Distance] | None] | None = msgspec.field(
+        name="numaDistances", default=None
+    )
+
+
+class MergeOutcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The merged hint, and whether the policy admits with it."""
+
+    affinity: list[int] | None
+    preferred: bool
+    admit: bool
+
+
+INPUT = MergeCase
+"""Type of a case's ``input``."""
+
+
+def decide(case_input: MergeCase, profile: KubeletProfile) -> MergeOutcome:
+    """The hint that the topology manager settles on.
+
+    Raises:
+        BadInputError: an unknown policy, a NUMA node that is none, distances that are missing.
+    """
+    hint, admit = decider.decide(
+        _policy(case_input, profile), _providers(case_input), profile.topology
+    )
+    affinity = None if hint.affinity is None else bits_of(hint.affinity)
+    return MergeOutcome(affinity=affinity, preferred=hint.preferred, admit=admit)
+
+
+def judge(case_input: MergeCase, profile: KubeletProfile, outcome: object) -> Judgement:
+    """Whether ``outcome`` is what the topology manager settles on; it has no choice.
+
+    Raises:
+        BadInputError: as for ``decide``.
+    """
+    policy, providers = _policy(case_input, profile), _providers(case_input)
+    try:
+        claim = msgspec.convert(outcome, MergeOutcome)
+        affinity = None if claim.affinity is None else mask_of(claim.affinity)
+    except (msgspec.ValidationError, NUMANodeError) as error:
+        return impossible(f"this is no outcome of a merge: {error}")
+    if affinity is not None and bits_of(affinity) != claim.affinity:
+        return impossible(
+            "this is no outcome of a merge: nodes are listed in ascending order, each once"
+        )
+    claimed = (TopologyHint(affinity, claim.preferred), claim.admit)
+    why = decider.admissible(policy, providers, profile.topology, claimed)
+    return impossible(why) if why else MATCH
+
+
+def _providers(case_input: MergeCase) -> list[ProviderHints]:
+    return [
+        _provider(f"input.providersHints[{index}]", provider)
+        for index, provider in enumerate(case_input.providers_hints or ())
+    ]
+
+
+def _policy(case_input: MergeCase, profile: KubeletProfile) -> Policy:
+    name = case_input.policy
+    if name not in get_args(PolicyName):
+        raise BadInputError(
+            f"input.policy: unknown policy {name!r}",
+            advice=f"one of {', '.join(get_args(PolicyName))}",
+        )
+    node_set("input.numaNodes", case_input.numa_nodes)
+    closest = case_input.prefer_closest and profile.topology.policy_options
+    return Policy(
+        name=name,  # type: ignore[arg-type]  # checked just above
+        numa_nodes=tuple(case_input.numa_nodes),
+        distances=_distances(case_input) if closest else None,
+    )
+
+
+def _distances(case_input: MergeCase) -> dict[int, list[int]]:
+    distances = case_input.numa_distances or {}
+    farthest = max(case_input.numa_nodes, default=-1)
+    rows = {node: distances.get(node) or [] for node in case_input.numa_nodes}
+    for node, row in rows.items():
+        if len(row) <= farthest:
+            raise BadInputError(f"input.numaDistances[{node}]: no distance to node {farthest}")
+    return rows
+
+
+def _provider(path: str, provider: dict[str, list[HintCase] | None] | None) -> ProviderHints:
+    if provider is None:
+        return None
+    return {
+        resource: None if hints is None else _hints(keyed(path, resource), hints)
+        for resource, hints in provider.items()
+    }
+
+
+def _hints(path: str, hints: list[HintCase]) -> tuple[TopologyHint, ...]:
+    return tuple(
+        TopologyHint(
+            None
+            if hint.numa_nodes is None
+            else mask_of(node_set(f"{path}[{index}].numaNodes", hint.numa_nodes)),
+            hint.preferred,
+        )
+        for index, hint in enumerate(hints)
+    )

@@ -1,0 +1,159 @@
+"""What the kubelet asks the runtime for, for one container.
+
+Unlike a pod, a container has a quota even where it has no limit: 0, which runtimes read as
+none. A container without a CPU request gets shares by its limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from kubeledger.kubelet.cgroups.conversions import quota_of_milli_cpu, shares_of_milli_cpu
+from kubeledger.kubelet.cgroups.oom import container_oom_score_adj
+from kubeledger.kubelet.cgroups.pod_config import HUGE_PAGES_PREFIX, NO_QUOTA, page_size_of
+from kubeledger.kubelet.kube.amounts import NANOS
+from kubeledger.kubelet.kube.pod import Container, Pod
+from kubeledger.kubelet.kube.requests import Amount, ResourceList, milli_of, units_of
+from kubeledger.kubelet.profile.cgroups import CgroupFacts
+from kubeledger.model.bodies.cgroups import QOSClass
+
+__all__ = [
+    "ContainerConfig",
+    "container_config",
+    "container_huge_page_limits",
+    "huge_page_unit_size",
+]
+
+_UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
+
+
+class ContainerConfig(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Values for one container (CRI LinuxContainerResources).
+
+    Attributes:
+        cpu_quota_us, cpu_period_us: both 0 where CFS quota is off; a quota of -1 is none.
+        memory_limit_bytes: 0 where there is none.
+    """
+
+    cpu_shares: int
+    cpu_quota_us: int
+    cpu_period_us: int
+    memory_limit_bytes: int
+    oom_score_adj: int
+
+
+def container_config(
+    pod: Pod,
+    container: Container,
+    qos_class: QOSClass,
+    facts: CgroupFacts,
+    *,
+    enforce_cpu_limits: bool,
+    cpu_period_us: int,
+    memory_capacity: int,
+    exclusive_cpus: bool = False,
+) -> ContainerConfig:
+    """The values of one container.
+
+    Args:
+        pod: that the container is part of.
+        container: or init container.
+        qos_class: of the pod.
+        facts: of the kubelet's version.
+        enforce_cpu_limits: setting cpuCFSQuota.
+        cpu_period_us: setting cpuCFSQuotaPeriod.
+        memory_capacity: bytes of the node, above 0.
+        exclusive_cpus: the container has CPUs of its own.
+
+    Raises:
+        BadInputError: an amount cannot be asked for.
+
+    Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_container_linux.go
+        generateLinuxContainerResources, calculateLinuxResources
+    Differs: no.
+    """
+    limit_milli = milli_of(_limit(pod, container, "cpu", facts))
+    quota = quota_of_milli_cpu(limit_milli, cpu_period_us) if enforce_cpu_limits else 0
+    if enforce_cpu_limits and exclusive_cpus and facts.exclusive_cpus_unlimited:
+        quota = NO_QUOTA
+    return ContainerConfig(
+        cpu_shares=_shares(container.requests, limit_milli, facts),
+        cpu_quota_us=quota,
+        cpu_period_us=cpu_period_us if enforce_cpu_limits else 0,
+        memory_limit_bytes=units_of(_limit(pod, container, "memory", facts)),
+        oom_score_adj=container_oom_score_adj(
+            pod, container, qos_class, facts, memory_capacity=memory_capacity
+        ),
+    )
+
+
+def container_huge_page_limits(
+    pod: Pod, container: Container, page_sizes: Iterable[str], facts: CgroupFacts
+) -> dict[str, int]:
+    """Huge page limits of a container: all sizes of the host, 0 where none is asked for.
+
+    Args:
+        pod: its pod-level limits hold where the container has none of the size.
+        container: whose limits come first.
+        page_sizes: of the host, as the kernel writes them (``2MB``).
+        facts: of the kubelet's version.
+
+    Returns:
+        Page size -> bytes.
+
+    Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_container_linux.go
+        GetHugepageLimitsFromResources
+    """
+    asked: dict[str, int] = {}
+    lists: list[ResourceList] = [container.limits]
+    if facts.pod_level_resources and pod.spec.resources is not None:
+        lists.insert(0, pod.spec.resources.limits or {})
+    for limits in lists:
+        for name, amount in limits.items():
+            if not name.startswith(HUGE_PAGES_PREFIX):
+                continue
+            if size := huge_page_unit_size(page_size_of(name)):
+                asked[size] = units_of(NANOS[amount])
+    return {size: asked.get(size, 0) for size in page_sizes}
+
+
+def huge_page_unit_size(size_bytes: int) -> str | None:
+    """A page size as in the name of its cgroup file: 2097152 is ``2MB``.
+
+    Returns:
+        None for a size that cannot be written so.
+
+    Source: v1.20.2 pkg/apis/core/v1/helper/helpers.go HugePageUnitSizeFromByteSize
+    """
+    index, last = 0, len(_UNITS) - 1
+    while size_bytes % 1024 == 0 and index < last:
+        size_bytes //= 1024
+        index += 1
+    return None if size_bytes > 1024 and index < last else f"{size_bytes}{_UNITS[index]}"
+
+
+def _limit(pod: Pod, container: Container, name: str, facts: CgroupFacts) -> int:
+    """Nanos of the container's limit, else of the pod level's; 0 where there is none.
+
+    Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_container_linux.go getCPULimit,
+        getMemoryLimit
+    """
+    limits = container.limits
+    limit = NANOS[limits[name]] if name in limits else 0
+    if limit or not facts.pod_level_resources or pod.spec.resources is None:
+        return limit
+    own = pod.spec.resources.limits or {}
+    return NANOS[own[name]] if name in own else 0
+
+
+def _shares(requests: ResourceList, limit_milli: int, facts: CgroupFacts) -> int:
+    """Shares by the request, or by the limit in its stead."""
+    request: Amount = requests.get("cpu")
+    request_milli = milli_of(NANOS[request]) if request is not None else 0
+    absent = "cpu" not in requests
+    if not facts.limit_is_share_only_without_request:
+        absent = request_milli == 0
+    milli_cpu = limit_milli if absent else request_milli
+    return shares_of_milli_cpu(milli_cpu, capped=facts.container_shares_capped)

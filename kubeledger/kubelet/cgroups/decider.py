@@ -1,0 +1,235 @@
+"""What the kubelet asks for, level by level, from a pod or a node and its settings.
+
+These decisions have no choice in them: the kubelet gives the same values for the same
+input every time (it walks maps, but only to add up). So ``admissible`` is equality, and
+says which value differs first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from kubeledger.kubelet.cgroups.container_config import ContainerConfig, container_config
+from kubeledger.kubelet.cgroups.exclusive import exclusive_containers
+from kubeledger.kubelet.cgroups.names import pod_cgroup, to_cgroupfs, to_systemd
+from kubeledger.kubelet.cgroups.node_config import (
+    Quantities,
+    ReservationSettings,
+    kubepods_resources,
+    node_reservation,
+    over_reserved,
+    resource_config_for_node,
+)
+from kubeledger.kubelet.cgroups.pod_config import ResourceConfig, resource_config_for_pod
+from kubeledger.kubelet.cgroups.qos_config import QOSConfig, qos_config, qos_requests
+from kubeledger.kubelet.cgroups.reasons import Explain, Path
+from kubeledger.kubelet.cgroups.unified import UnifiedSettings, container_unified, pod_unified
+from kubeledger.kubelet.kube.amounts import check_asked
+from kubeledger.kubelet.kube.pod import Pod, lists_of_pods
+from kubeledger.kubelet.kube.podqos import pod_qos
+from kubeledger.kubelet.kube.quantity import Quantity
+from kubeledger.kubelet.profile.cgroups import CgroupFacts
+from kubeledger.model.bodies.cgroups import QOSClass
+
+__all__ = [
+    "NodeDecision",
+    "PodDecision",
+    "PodUnifiedDecision",
+    "admissible",
+    "decide_node",
+    "decide_pod",
+    "decide_pod_unified",
+    "decide_qos",
+]
+
+
+class PodDecision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """All that is asked for on behalf of one pod; containers by name, without init ones."""
+
+    qos_class: QOSClass
+    pod: ResourceConfig
+    containers: dict[str, ContainerConfig]
+    cgroupfs_path: str
+    systemd_path: str
+
+
+class PodUnifiedDecision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """cgroup v2 files of a pod and its containers: file -> value."""
+
+    qos_class: QOSClass
+    pod: dict[str, str]
+    containers: dict[str, dict[str, str]]
+
+
+class NodeDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """What is reserved, what pods may use together, and what is reserved too much."""
+
+    reservation: dict[str, Quantity]
+    kubepods: dict[str, Quantity]
+    config: ResourceConfig
+    over_reserved: list[str]
+
+
+def decide_pod(
+    pod: Pod,
+    facts: CgroupFacts,
+    *,
+    enforce_cpu_limits: bool,
+    cpu_period_us: int,
+    memory_capacity: int,
+    static_cpu_policy: bool = False,
+) -> PodDecision:
+    """Values for a pod's cgroup and its containers.
+
+    Args:
+        pod: as the kubelet got it.
+        facts: of the kubelet's version.
+        enforce_cpu_limits: setting cpuCFSQuota.
+        cpu_period_us: setting cpuCFSQuotaPeriod.
+        memory_capacity: bytes of the node, above 0.
+        static_cpu_policy: setting cpuManagerPolicy is static.
+
+    Raises:
+        BadInputError: an amount of the pod cannot be asked for.
+        CgroupNameError: the pod's UID cannot be part of a name.
+    """
+    check_asked(lists_of_pods((pod,)))
+    qos_class = pod_qos(
+        pod, status_wins=facts.qos_class_from_status, pod_level=facts.pod_level_resources
+    )
+    name = pod_cgroup(qos_class, pod.metadata.uid or "")
+    exclusive: frozenset[str] = frozenset()
+    if static_cpu_policy:
+        exclusive = exclusive_containers(pod, qos_class, facts)
+    return PodDecision(
+        qos_class=qos_class,
+        pod=resource_config_for_pod(
+            pod,
+            qos_class,
+            facts,
+            enforce_cpu_limits=enforce_cpu_limits,
+            cpu_period_us=cpu_period_us,
+            exclusive_cpus=bool(exclusive),
+        ),
+        containers={
+            container.name or "": container_config(
+                pod,
+                container,
+                qos_class,
+                facts,
+                enforce_cpu_limits=enforce_cpu_limits,
+                cpu_period_us=cpu_period_us,
+                memory_capacity=memory_capacity,
+                exclusive_cpus=(container.name or "") in exclusive,
+            )
+            for container in pod.spec.containers or ()
+        },
+        cgroupfs_path=to_cgroupfs(name),
+        systemd_path=to_systemd(name),
+    )
+
+
+def decide_pod_unified(
+    pod: Pod, facts: CgroupFacts, settings: UnifiedSettings
+) -> PodUnifiedDecision:
+    """Cgroup v2 files for a pod and its containers.
+
+    Raises:
+        BadInputError: an amount of the pod cannot be asked for.
+    """
+    check_asked(lists_of_pods((pod,)))
+    qos_class = pod_qos(
+        pod, status_wins=facts.qos_class_from_status, pod_level=facts.pod_level_resources
+    )
+    return PodUnifiedDecision(
+        qos_class=qos_class,
+        pod=pod_unified(pod, qos_class, facts, settings),
+        containers={
+            container.name or "": container_unified(pod, container, qos_class, facts, settings)
+            for container in pod.spec.containers or ()
+        },
+    )
+
+
+def decide_qos(
+    pods: Sequence[Pod],
+    facts: CgroupFacts,
+    *,
+    allocatable_memory: int | None,
+    memory_reserve_percent: int | None,
+) -> QOSConfig:
+    """Values for the QoS cgroups over the active pods.
+
+    Raises:
+        BadInputError: an amount of a pod cannot be asked for.
+    """
+    check_asked(lists_of_pods(pods))
+    return qos_config(
+        qos_requests(pods, facts),
+        allocatable_memory=allocatable_memory,
+        memory_reserve_percent=memory_reserve_percent,
+    )
+
+
+def decide_node(
+    capacity: Quantities, settings: ReservationSettings, facts: CgroupFacts
+) -> NodeDecision:
+    """Reservation and the cgroup of all pods.
+
+    Raises:
+        EvictionThresholdError: a threshold is refused.
+    """
+    reservation = node_reservation(capacity, settings, facts)
+    kubepods = kubepods_resources(capacity, settings)
+    return NodeDecision(
+        reservation=reservation,
+        kubepods=kubepods,
+        config=resource_config_for_node(kubepods),
+        over_reserved=over_reserved(capacity, reservation),
+    )
+
+
+def admissible(decided: object, claimed: object, explain: Explain) -> str | None:
+    """Whether the kubelet could have asked for what is claimed.
+
+    Args:
+        decided: the only possible outcome, as plain dicts, lists and values.
+        claimed: of any shape.
+        explain: the rule behind a value, by its path.
+
+    Returns:
+        None if it could; otherwise the first difference and the rule behind it:
+        ``pod.cpuShares is 2, not 3: a BestEffort pod has the least shares, 2``.
+    """
+    found = _difference(decided, claimed, ())
+    if found is None:
+        return None
+    path, difference = found
+    reason = explain(path)
+    where = ".".join(path) or "the outcome"
+    return f"{where} {difference}: {reason}" if reason else f"{where} {difference}"
+
+
+def _difference(decided: object, claimed: object, path: Path) -> tuple[Path, str] | None:
+    """The path of the first difference, and what it is."""
+    if isinstance(decided, dict):
+        if not isinstance(claimed, dict):
+            return path, "is no object"
+        for key in sorted({*decided, *map(str, claimed)}):
+            below = (*path, key)
+            if key not in claimed:
+                return below, "is missing"
+            if key not in decided:
+                return below, "is not written"
+            if found := _difference(decided[key], claimed[key], below):
+                return found
+        return None
+    if type(decided) is not type(claimed) or decided != claimed:
+        return path, f"is {_shown(decided)}, not {_shown(claimed)}"
+    return None
+
+
+def _shown(value: object) -> str:
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,193 @@
+"""What of a node is for pods: reservations, hard eviction, and the cgroup of all pods.
+
+    reserved from scheduling   = system reserve + kube reserve + hard eviction threshold
+    the cgroup kubepods        = capacity - system reserve - kube reserve
+
+The threshold is not taken off the cgroup: the kubelet needs room to evict in before the
+kernel kills.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from kubeledger.kubelet.cgroups.conversions import shares_of_milli_cpu
+from kubeledger.kubelet.cgroups.pod_config import ResourceConfig, huge_page_limits
+from kubeledger.kubelet.kube.quantity import ZERO, Format, Quantity, int64_of_float
+from kubeledger.kubelet.kube.thresholds import EvictionThresholdError, parse_threshold
+from kubeledger.kubelet.profile.cgroups import CgroupFacts
+
+__all__ = [
+    "EvictionThresholdError",
+    "Quantities",
+    "ReservationSettings",
+    "eviction_signals",
+    "eviction_threshold",
+    "hard_eviction_reservation",
+    "kubepods_resources",
+    "node_allocatable",
+    "node_reservation",
+    "over_reservation_message",
+    "over_reserved",
+    "resource_config_for_node",
+]
+
+Quantities = Mapping[str, Quantity]
+
+_RESOURCE_OF_SIGNAL: Final = {
+    "memory.available": "memory",
+    "nodefs.available": "ephemeral-storage",
+}
+
+_SIGNALS: Final = (
+    "memory.available",
+    "nodefs.available",
+    "nodefs.inodesFree",
+    "imagefs.available",
+    "imagefs.inodesFree",
+    "pid.available",
+)
+_SIGNALS_OF_SPLIT_DISKS: Final = ("containerfs.available", "containerfs.inodesFree")
+_SPLIT_DISKS_SINCE: Final = 29
+
+
+class ReservationSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings systemReserved, kubeReserved and evictionHard (signal -> as written)."""
+
+    system_reserved: dict[str, Quantity]
+    kube_reserved: dict[str, Quantity]
+    eviction_hard: dict[str, str]
+
+
+def eviction_signals(minor: int) -> tuple[str, ...]:
+    """Signals that a threshold can be set for, by the minor version.
+
+    Source: v1.20.2, v1.29.0 pkg/kubelet/eviction/api/types.go OpForSignal
+    """
+    return _SIGNALS + _SIGNALS_OF_SPLIT_DISKS if minor >= _SPLIT_DISKS_SINCE else _SIGNALS
+
+
+def hard_eviction_reservation(
+    eviction_hard: Mapping[str, str], capacity: Quantities, facts: CgroupFacts
+) -> dict[str, Quantity]:
+    """What must stay free of memory and of the node's disk; other signals reserve nothing.
+
+    Raises:
+        EvictionThresholdError: a threshold is refused.
+
+    Source: v1.20.2 pkg/kubelet/cm/helpers.go hardEvictionReservation
+    """
+    reservation: dict[str, Quantity] = {}
+    for signal, text in eviction_hard.items():
+        threshold = eviction_threshold(signal, text, facts)
+        resource = _RESOURCE_OF_SIGNAL.get(signal)
+        if resource is None or threshold is None:
+            continue
+        if isinstance(threshold, float):
+            amount = float(capacity.get(resource, ZERO).value()) * threshold
+            threshold = Quantity.of(int64_of_float(amount), Format.BINARY_SI)
+        reservation[resource] = threshold
+    return reservation
+
+
+def node_reservation(
+    capacity: Quantities, settings: ReservationSettings, facts: CgroupFacts
+) -> dict[str, Quantity]:
+    """What is kept from pods when they are scheduled, of all resources the node has.
+
+    Raises:
+        EvictionThresholdError: a threshold is refused.
+
+    Source: v1.20.2 pkg/kubelet/cm/node_container_manager_linux.go
+        GetNodeAllocatableReservation
+    """
+    eviction = hard_eviction_reservation(settings.eviction_hard, capacity, facts)
+    reservation: dict[str, Quantity] = {}
+    for name in capacity:
+        amount = Quantity.of(0)
+        for part in (settings.system_reserved, settings.kube_reserved, eviction):
+            amount = amount.add(part.get(name, ZERO))
+        if not amount.is_zero:
+            reservation[name] = amount
+    return reservation
+
+
+def kubepods_resources(capacity: Quantities, settings: ReservationSettings) -> dict[str, Quantity]:
+    """What all pods together may use: capacity less both reserves, not below 0.
+
+    Source: v1.20.2 pkg/kubelet/cm/node_container_manager_linux.go
+        getNodeAllocatableAbsoluteImpl
+    """
+    resources: dict[str, Quantity] = {}
+    for name, amount in capacity.items():
+        left = amount.sub(settings.system_reserved.get(name, ZERO))
+        left = left.sub(settings.kube_reserved.get(name, ZERO))
+        resources[name] = Quantity.of(0, left.format) if left.sign < 0 else left
+    return resources
+
+
+def node_allocatable(capacity: Quantities, reservation: Quantities) -> dict[str, Quantity]:
+    """Allocatable in the node's status: what is left, not below 0; huge pages are no memory.
+
+    Source: v1.20.2 pkg/kubelet/nodestatus/setters.go MachineInfo
+    """
+    allocatable: dict[str, Quantity] = {}
+    for name, amount in capacity.items():
+        left = amount.sub(reservation[name]) if name in reservation else amount
+        allocatable[name] = Quantity.of(0, left.format) if left.sign < 0 else left
+    for name, amount in capacity.items():
+        if name.startswith("hugepages-") and "memory" in allocatable:
+            left = allocatable["memory"].sub(amount)
+            allocatable["memory"] = Quantity.of(0, left.format) if left.sign < 0 else left
+    return allocatable
+
+
+def resource_config_for_node(resources: Quantities) -> ResourceConfig:
+    """The config of ``kubepods``, or of a cgroup of reserved resources. Never a quota.
+
+    Source: v1.20.2 pkg/kubelet/cm/node_container_manager_linux.go getCgroupConfig
+    Differs: process IDs are not among the values.
+    """
+    cpu, memory = resources.get("cpu"), resources.get("memory")
+    return ResourceConfig(
+        cpu_shares=None if cpu is None else shares_of_milli_cpu(cpu.milli_value()),
+        memory_limit_bytes=None if memory is None else memory.value(),
+        huge_page_limits=huge_page_limits({n: q.value() for n, q in resources.items()}),
+    )
+
+
+def over_reserved(capacity: Quantities, reservation: Quantities) -> list[str]:
+    """Resources of which more is reserved than there is, sorted; any refuses the start.
+
+    Source: v1.20.2 pkg/kubelet/cm/node_container_manager_linux.go validateNodeAllocatable
+    """
+    return sorted(n for n, amount in reservation.items() if amount > capacity.get(n, ZERO))
+
+
+def over_reservation_message(
+    name: str, capacity: Quantities, reservation: Quantities, facts: CgroupFacts
+) -> str:
+    """The kubelet's words about one of them.
+
+    Source: v1.20.2, v1.30.0 pkg/kubelet/cm/node_container_manager_linux.go
+        validateNodeAllocatable
+    """
+    has, reserved = capacity.get(name, ZERO), reservation[name]
+    if facts.over_reservation_names_capacity:
+        return (
+            f'Resource "{name}" has a reservation of {reserved} but capacity of {has}.'
+            " Expected capacity >= reservation."
+        )
+    return f'Resource "{name}" has an allocatable of {reserved}, capacity of {has.sub(reserved)}'
+
+
+def eviction_threshold(signal: str, text: str, facts: CgroupFacts) -> Quantity | float | None:
+    """A quantity, or a fraction of the capacity; None for the two that mean no threshold.
+
+    Raises:
+        EvictionThresholdError: it is refused.
+    """
+    return parse_threshold(signal, text, 1.0 if facts.eviction_percentage_at_most_100 else 100.0)

@@ -1,0 +1,292 @@
+"""What the kubelet asks for a pod's cgroup, before any of its containers is created.
+
+The pod's requests become shares, its limits quota and memory limit. A pod is limited only
+where all that runs in it is: one container without a limit leaves the pod without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from kubeledger.kubelet.cgroups.conversions import (
+    MIN_SHARES,
+    quota_of_milli_cpu,
+    shares_of_milli_cpu,
+)
+from kubeledger.kubelet.kube.amounts import NANOS
+from kubeledger.kubelet.kube.pod import Container, Pod, PodSpec, is_sidecar
+from kubeledger.kubelet.kube.quantity import QuantityError, value_of
+from kubeledger.kubelet.kube.requests import ResourceList, aggregate, milli_of, units_of
+from kubeledger.kubelet.profile.cgroups import CgroupFacts
+from kubeledger.model.bodies.cgroups import QOSClass
+
+__all__ = [
+    "HUGE_PAGES_PREFIX",
+    "NO_QUOTA",
+    "ResourceConfig",
+    "huge_page_limits",
+    "page_size_of",
+    "pod_limit",
+    "pod_request",
+    "resource_config_for_pod",
+]
+
+HUGE_PAGES_PREFIX: Final = "hugepages-"
+NO_QUOTA: Final = -1
+
+
+class ResourceConfig(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Values for one cgroup; None leaves the file alone.
+
+    Attributes:
+        cpu_quota_us: -1 is no quota.
+        memory_limit_bytes: limit.
+        huge_page_limits: page size in bytes -> bytes.
+    """
+
+    cpu_shares: int | None = None
+    cpu_quota_us: int | None = None
+    cpu_period_us: int | None = None
+    memory_limit_bytes: int | None = None
+    huge_page_limits: dict[int, int] = {}
+
+
+def resource_config_for_pod(
+    pod: Pod,
+    qos_class: QOSClass,
+    facts: CgroupFacts,
+    *,
+    enforce_cpu_limits: bool,
+    cpu_period_us: int,
+    exclusive_cpus: bool = False,
+) -> ResourceConfig:
+    """The config of a pod's cgroup.
+
+    Args:
+        pod: as the kubelet got it.
+        qos_class: its class.
+        facts: of the kubelet's version.
+        enforce_cpu_limits: setting cpuCFSQuota.
+        cpu_period_us: setting cpuCFSQuotaPeriod.
+        exclusive_cpus: a container of the pod has CPUs of its own.
+
+    Raises:
+        BadInputError: an amount cannot be asked for.
+
+    Source: v1.36.2 pkg/kubelet/cm/helpers_linux.go ResourceConfigForPod;
+        pod_container_manager_linux.go EnsureExists
+    Differs: only what is written is computed; cgroup v2 files are in ``unified``.
+    """
+    spec = pod.spec
+    huge_pages = _pod_huge_pages(spec, facts)
+    if qos_class == "BestEffort":
+        return ResourceConfig(cpu_shares=MIN_SHARES, huge_page_limits=huge_pages)
+    guaranteed = qos_class == "Guaranteed"
+    enforce_cpu_limits &= not (exclusive_cpus and facts.exclusive_cpus_unlimited)
+    quota = period = memory = None
+    if guaranteed or _limits_declared(spec, "cpu", facts):
+        milli_cpu = milli_of(pod_limit(spec, "cpu", facts) or 0)
+        quota = quota_of_milli_cpu(milli_cpu, cpu_period_us) if enforce_cpu_limits else NO_QUOTA
+        period = cpu_period_us
+    if guaranteed or _limits_declared(spec, "memory", facts):
+        memory = units_of(pod_limit(spec, "memory", facts) or 0)
+    request = pod_request(spec, "cpu", facts, pod_level=facts.pod_level_resources)
+    return ResourceConfig(
+        cpu_shares=shares_of_milli_cpu(milli_of(request or 0)),
+        cpu_quota_us=quota,
+        cpu_period_us=period,
+        memory_limit_bytes=memory,
+        huge_page_limits=huge_pages,
+    )
+
+
+def pod_request(spec: PodSpec, name: str, facts: CgroupFacts, *, pod_level: bool) -> int | None:
+    """What a pod requests of one resource, overhead included.
+
+    Args:
+        spec: of the pod.
+        name: resource.
+        facts: of the kubelet's version.
+        pod_level: whether ``spec.resources`` replaces what the containers say.
+
+    Returns:
+        Nanos; None where it names the resource nowhere.
+
+    Source: v1.36.2 staging/src/k8s.io/component-helpers/resource/helpers.go PodRequests
+    """
+    total: int | None
+    own = spec.resources.requests if pod_level and spec.resources is not None else None
+    if own and name in own and _is_pod_level_resource(name):
+        total = NANOS[own[name]]
+    elif spec.init_containers:
+        total = aggregate(
+            [container.requests for container in spec.containers or ()],
+            [
+                (container.requests, facts.sidecars_run_alongside and is_sidecar(container))
+                for container in spec.init_containers
+            ],
+            name,
+        )
+    else:
+        total = _sum_of_requests(spec.containers or (), name)
+    if spec.overhead and name in spec.overhead:
+        total = (total or 0) + NANOS[spec.overhead[name]]
+    return total
+
+
+def pod_limit(spec: PodSpec, name: str, facts: CgroupFacts) -> int | None:
+    """What a pod may use of one resource, with overhead where there is a limit at all.
+
+    Returns:
+        Nanos; None where it names the resource nowhere.
+
+    Source: v1.36.2 staging/src/k8s.io/component-helpers/resource/helpers.go PodLimits
+    """
+    own = _pod_level_limits(spec, facts)
+    if own and name in own and _is_pod_level_resource(name):
+        total: int | None = NANOS[own[name]]
+    else:
+        total = aggregate(
+            [container.limits for container in spec.containers or ()],
+            [
+                (c.limits, facts.sidecars_run_alongside and is_sidecar(c))
+                for c in spec.init_containers or ()
+            ],
+            name,
+        )
+    if total and spec.overhead and name in spec.overhead:
+        total += NANOS[spec.overhead[name]]
+    return total
+
+
+def page_size_of(name: str) -> int:
+    """Bytes of one page of a huge page resource; 0 where its name holds no quantity.
+
+    Source: v1.20.2 pkg/apis/core/v1/helper/helpers.go HugePageSizeFromResourceName
+    """
+    try:
+        return value_of(name.removeprefix(HUGE_PAGES_PREFIX))
+    except QuantityError:
+        return 0
+
+
+def huge_page_limits(amounts: dict[str, int]) -> dict[int, int]:
+    """Bytes by page size; two spellings of a size add up.
+
+    Args:
+        amounts: resource name -> bytes.
+
+    Source: v1.20.2 pkg/kubelet/cm/helpers_linux.go HugePageLimits
+    """
+    limits: dict[int, int] = {}
+    for name, amount in amounts.items():
+        if name.startswith(HUGE_PAGES_PREFIX):
+            size = page_size_of(name)
+            limits[size] = limits.get(size, 0) + amount
+    return limits
+
+
+def _sum_of_requests(containers: Iterable[Container], name: str) -> int | None:
+    """``aggregate`` of a pod that has no init containers, as most have none; fast."""
+    total: int | None = None
+    for container in containers:
+        resources = container.resources
+        if resources is not None and (requests := resources.requests) and name in requests:
+            amount = NANOS[requests[name]]
+            total = amount if total is None else total + amount
+    return total
+
+
+def _limits_declared(spec: PodSpec, name: str, facts: CgroupFacts) -> bool:
+    """Whether all that runs in the pod is limited, or the pod level is.
+
+    An init container counts with the sidecars before it, where the version runs them
+    alongside: their limits can stand in for its own.
+    """
+    own = _pod_level_limits(spec, facts)
+    if own and name in own and NANOS[own[name]]:
+        return True
+    for container in spec.containers or ():
+        limits = container.limits
+        if name not in limits or not NANOS[limits[name]]:
+            return False
+    if not (facts.pod_config_visits_init_containers and spec.init_containers):
+        return True
+    return all(_init_limits(spec.init_containers, name, facts))
+
+
+def _init_limits(inits: Iterable[Container], name: str, facts: CgroupFacts) -> Iterator[int]:
+    """(n,) nanos that each init container may use, with the sidecars beside it."""
+    sidecars = 0
+    for container in inits:
+        limits = container.limits
+        limit = sidecars + (NANOS[limits[name]] if name in limits else 0)
+        if facts.sidecars_run_alongside and is_sidecar(container):
+            sidecars = limit
+        yield limit
+
+
+def _pod_level_limits(spec: PodSpec, facts: CgroupFacts) -> ResourceList | None:
+    if facts.pod_level_resources and spec.resources is not None:
+        return spec.resources.limits
+    return None
+
+
+def _is_pod_level_resource(name: str) -> bool:
+    """Source: v1.36.2 component-helpers/resource/helpers.go IsSupportedPodLevelResource."""
+    return name in ("cpu", "memory") or name.startswith(HUGE_PAGES_PREFIX)
+
+
+def _pod_huge_pages(spec: PodSpec, facts: CgroupFacts) -> dict[int, int]:
+    """Bytes by page size that the pod may use."""
+    if not facts.huge_pages_from_pod_requests:
+        return _huge_pages_by_container(spec, facts)
+    names: dict[str, None] = {}
+    for resources in _request_lists(spec, facts):
+        for name in resources:
+            if name.startswith(HUGE_PAGES_PREFIX):
+                names[name] = None
+    pod_level = facts.pod_level_resources
+    return huge_page_limits(
+        {n: units_of(pod_request(spec, n, facts, pod_level=pod_level) or 0) for n in names}
+    )
+
+
+def _request_lists(spec: PodSpec, facts: CgroupFacts) -> Iterator[ResourceList]:
+    """All request lists that a pod's requests come from."""
+    for container in spec.containers or ():
+        yield container.requests
+    for container in spec.init_containers or ():
+        yield container.requests
+    if spec.overhead:
+        yield spec.overhead
+    if facts.pod_level_resources and spec.resources is not None:
+        yield spec.resources.requests or {}
+
+
+def _huge_pages_by_container(spec: PodSpec, facts: CgroupFacts) -> dict[int, int]:
+    """Sum of the containers; later at least the most of any init container.
+
+    Source: v1.20.2, v1.23.0 pkg/kubelet/cm/helpers_linux.go ResourceConfigForPod
+    """
+    total: dict[int, int] = {}
+    for container in spec.containers or ():
+        for size, amount in huge_page_limits(_huge_pages(container.requests)).items():
+            total[size] = total.get(size, 0) + amount
+    if facts.pod_config_visits_init_containers:
+        for container in spec.init_containers or ():
+            for size, amount in huge_page_limits(_huge_pages(container.requests)).items():
+                if size not in total or amount > total[size]:
+                    total[size] = amount
+    return total
+
+
+def _huge_pages(resources: ResourceList) -> dict[str, int]:
+    return {
+        name: units_of(NANOS[amount])
+        for name, amount in resources.items()
+        if name.startswith(HUGE_PAGES_PREFIX)
+    }

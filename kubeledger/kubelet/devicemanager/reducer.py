@@ -1,0 +1,189 @@
+"""Device manager: records to state.
+
+Holdings outlive the kubelet process, because its checkpoint keeps them; endpoints do not:
+after a restart each plugin has to register again (:func:`stop_endpoints`). A holding ends
+as it ends in the kubelet: not with its pod, but when the next container that asks for
+devices makes the device manager let go of pods that ended (UpdateAllocatedDevices). Where
+no record tells of that, it shows in a device of theirs being given to another pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kubeledger.kubelet.devicemanager.state import (
+    CheckpointState,
+    DeviceManagerState,
+    FailureState,
+    HeldDevices,
+    ResourceState,
+)
+from kubeledger.kubelet.kube.keys import pod_key
+from kubeledger.model.bodies.devicemanager import (
+    AllocationFailed,
+    CheckpointRead,
+    DevicesAllocated,
+    DevicesReleased,
+    DevicesReported,
+    EndpointStopped,
+    PluginRegistered,
+)
+from kubeledger.model.record import Body, Record
+
+__all__ = ["HANDLERS", "evolve", "rename_pod", "stop_endpoints"]
+
+
+def evolve(state: DeviceManagerState, record: Record) -> DeviceManagerState:
+    """Apply one record in place; a kind of another subsystem changes nothing."""
+    handler = HANDLERS.get(type(record.body))
+    if handler is not None:
+        handler(state, record.ts_ns, record.body)
+    return state
+
+
+def rename_pod(state: DeviceManagerState, old: str, new: str) -> None:
+    """The UID of a pod became known: what stood under its name moves there."""
+    held = state.pods.pop(old, None)
+    if held is not None:
+        state.pods[new] = held | state.pods.get(new, {})
+
+
+def stop_endpoints(state: DeviceManagerState, ts_ns: int) -> None:
+    """A new kubelet process knows resources from its checkpoint, but no running plugin."""
+    for resource in state.resources.values():
+        if resource.stopped_ts_ns is None:
+            resource.stopped_ts_ns = ts_ns
+            resource.error = None
+        resource.healthy = 0
+
+
+def _resource(state: DeviceManagerState, name: str) -> ResourceState:
+    resource = state.resources.get(name)
+    if resource is None:
+        resource = state.resources[name] = ResourceState()
+    return resource
+
+
+def _plugin_registered(state: DeviceManagerState, ts_ns: int, body: PluginRegistered) -> None:
+    resource = _resource(state, body.resource)
+    resource.registered_ts_ns = ts_ns
+    if resource.stopped_ts_ns is not None:
+        resource.healthy = None  # until the plugin sends its list again
+    resource.stopped_ts_ns = None
+    resource.error = None
+
+
+def _devices_reported(state: DeviceManagerState, ts_ns: int, body: DevicesReported) -> None:
+    resource = _resource(state, body.resource)
+    resource.reported_ts_ns = ts_ns
+    if body.total is not None:
+        resource.total = body.total
+    if body.healthy is not None:
+        resource.healthy = body.healthy
+    if body.device_ids is not None:
+        resource.device_ids = body.device_ids
+
+
+def _endpoint_stopped(state: DeviceManagerState, ts_ns: int, body: EndpointStopped) -> None:
+    resource = _resource(state, body.resource)
+    resource.stopped_ts_ns = ts_ns
+    resource.error = body.error
+    resource.healthy = 0
+
+
+def _devices_allocated(state: DeviceManagerState, ts_ns: int, body: DevicesAllocated) -> None:
+    state.allocations += 1
+    key = pod_key(body.pod_uid, body.namespace, body.pod)
+    if key is None:
+        return
+    _take_from_others(state, key, body)
+    held = state.pods.setdefault(key, {}).setdefault(body.container, {})
+    held[body.resource] = HeldDevices(
+        namespace=body.namespace,
+        pod=body.pod,
+        device_ids=body.device_ids,
+        numa=body.numa,
+        since_ts_ns=ts_ns,
+    )
+
+
+def _take_from_others(state: DeviceManagerState, key: str, body: DevicesAllocated) -> None:
+    """A device is held by one pod: whoever held it before was let go of without a record."""
+    taken = set(body.device_ids)
+    losers = [
+        other
+        for other, containers in state.pods.items()
+        if other != key
+        and any(
+            taken.intersection(held[body.resource].device_ids)
+            for held in containers.values()
+            if body.resource in held
+        )
+    ]
+    for other in losers:
+        del state.pods[other]
+
+
+def _allocation_failed(state: DeviceManagerState, ts_ns: int, body: AllocationFailed) -> None:
+    state.failures += 1
+    state.last_failure = FailureState(
+        ts_ns=ts_ns,
+        pod=pod_key(body.pod_uid, body.namespace, body.pod),
+        container=body.container,
+        resource=body.resource,
+        error=body.error,
+    )
+
+
+def _devices_released(state: DeviceManagerState, ts_ns: int, body: DevicesReleased) -> None:
+    containers = state.pods.get(body.pod_uid)
+    if containers is None:
+        return
+    for container in sorted(containers) if body.container is None else [body.container]:
+        held = containers.get(container)
+        if held is None:
+            continue
+        if body.resource is None:
+            held.clear()
+        else:
+            held.pop(body.resource, None)
+        if not held:
+            del containers[container]
+    if not containers:
+        del state.pods[body.pod_uid]
+
+
+def _checkpoint_read(state: DeviceManagerState, ts_ns: int, body: CheckpointRead) -> None:
+    """Take NUMA nodes and IDs from a sound checkpoint.
+
+    The file alone gives and takes no device: it lags behind the kubelet's memory and may
+    list pods that are gone. What follows from it is a record of its own.
+    """
+    state.checkpoint = CheckpointState(
+        read_ts_ns=ts_ns,
+        entries=len(body.entries),
+        checksum=body.checksum,
+        checksum_ok=body.checksum_ok,
+    )
+    if body.checksum_ok is False:
+        return
+    for entry in body.entries:
+        held = state.pods.get(entry.pod_uid, {}).get(entry.container, {}).get(entry.resource)
+        listed = {device for devices in entry.numa.values() for device in devices}
+        if held is not None and listed == set(held.device_ids) and "" not in entry.numa:
+            held.numa = entry.numa
+    for name, device_ids in body.registered.items():
+        _resource(state, name).device_ids = device_ids
+
+
+HANDLERS: Mapping[type[Body], Callable[[DeviceManagerState, int, Any], None]] = {
+    AllocationFailed: _allocation_failed,
+    CheckpointRead: _checkpoint_read,
+    DevicesAllocated: _devices_allocated,
+    DevicesReleased: _devices_released,
+    DevicesReported: _devices_reported,
+    EndpointStopped: _endpoint_stopped,
+    PluginRegistered: _plugin_registered,
+}
+"""Body type -> what it does to the state; a request alone changes nothing."""

@@ -1,0 +1,144 @@
+"""Image GC manager: records to state.
+
+The kubelet keeps its image records in memory only: a restart begins anew
+(:func:`forget_all`). In a detect pass an image that is not listed loses its record; one that
+is deleted loses it at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kubeledger.kubelet.images.state import (
+    GCRunState,
+    ImageFsState,
+    ImagesState,
+    ImageState,
+    SignalState,
+)
+from kubeledger.model.bodies.images import (
+    EvictionSignalObserved,
+    GarbageCollected,
+    GarbageCollectionStarted,
+    ImageDeleted,
+    ImageFsObserved,
+    ImagesDetected,
+)
+from kubeledger.model.record import Body, Record
+
+__all__ = ["HANDLERS", "evolve", "forget_all"]
+
+
+def evolve(state: ImagesState, record: Record) -> ImagesState:
+    """Apply one record in place; a kind of another subsystem changes nothing."""
+    handler = HANDLERS.get(type(record.body))
+    if handler is not None:
+        handler(state, record.ts_ns, record.body)
+    return state
+
+
+def forget_all(state: ImagesState) -> None:
+    """A new kubelet process has no image records, has read no signal and runs no pass."""
+    state.images.clear()
+    state.signals.clear()
+    state.detected_ts_ns = None
+    if state.last_run is not None and state.last_run.finished_ts_ns is None:
+        state.last_run = None
+
+
+def _images_detected(state: ImagesState, ts_ns: int, body: ImagesDetected) -> None:
+    before = state.images
+    after: dict[str, ImageState] = {}
+    for listed in body.images:
+        image = before.get(listed.image_id)
+        if image is None or listed.new:
+            # An image that is not new to the kubelet, but to us, was detected before the
+            # first record: when, no source tells.
+            image = ImageState(
+                size_bytes=None,
+                pinned=None,
+                in_use=False,
+                first_detected_ts_ns=ts_ns if listed.new else None,
+                last_used_ts_ns=None,
+            )
+        image.in_use = listed.in_use
+        if listed.size_bytes is not None:
+            image.size_bytes = listed.size_bytes
+        if listed.pinned is not None:
+            image.pinned = listed.pinned
+        if listed.last_used_ts_ns is not None:
+            image.last_used_ts_ns = listed.last_used_ts_ns
+        elif listed.in_use:
+            image.last_used_ts_ns = ts_ns
+        after[listed.image_id] = image
+    state.images = after
+    state.detected_ts_ns = ts_ns
+
+
+def _image_deleted(state: ImagesState, ts_ns: int, body: ImageDeleted) -> None:
+    image = state.images.pop(body.image_id, None)
+    size_bytes = body.size_bytes
+    if size_bytes is None:
+        size_bytes = image.size_bytes if image is not None else None
+    freed = size_bytes or 0
+    state.images_removed += 1
+    state.bytes_freed += freed
+    run = state.last_run
+    if run is not None and run.finished_ts_ns is None:
+        run.images_removed += 1
+        run.bytes_freed += freed
+
+
+def _image_fs_observed(state: ImagesState, ts_ns: int, body: ImageFsObserved) -> None:
+    state.image_fs = ImageFsState(
+        read_ts_ns=ts_ns,
+        capacity_bytes=body.capacity_bytes,
+        available_bytes=body.available_bytes,
+        used_bytes=body.used_bytes,
+    )
+
+
+def _eviction_signal_observed(state: ImagesState, ts_ns: int, body: EvictionSignalObserved) -> None:
+    state.signals[body.signal] = SignalState(
+        read_ts_ns=ts_ns, available=body.available, capacity=body.capacity
+    )
+
+
+def _garbage_collection_started(
+    state: ImagesState, ts_ns: int, body: GarbageCollectionStarted
+) -> None:
+    state.last_run = GCRunState(
+        started_ts_ns=ts_ns,
+        usage_percent=body.usage_percent,
+        high_threshold_percent=body.high_threshold_percent,
+        low_threshold_percent=body.low_threshold_percent,
+        bytes_to_free=body.bytes_to_free,
+    )
+
+
+def _garbage_collected(state: ImagesState, ts_ns: int, body: GarbageCollected) -> None:
+    state.runs[body.outcome] = state.runs.get(body.outcome, 0) + 1
+    run = state.last_run
+    if run is None or run.finished_ts_ns is not None:
+        run = state.last_run = GCRunState(started_ts_ns=None)
+    run.finished_ts_ns = ts_ns
+    run.outcome = body.outcome
+    run.error = body.error
+    run.images_removed = max(run.images_removed, body.images_removed)
+    for name in ("usage_percent", "high_threshold_percent", "low_threshold_percent",
+                 "bytes_to_free", "bytes_freed"):  # fmt: skip
+        value = getattr(body, name)
+        if value is not None:
+            setattr(run, name, value)
+
+
+HANDLERS: Mapping[type[Body], Callable[[ImagesState, int, Any], None]] = {
+    EvictionSignalObserved: _eviction_signal_observed,
+    GarbageCollected: _garbage_collected,
+    GarbageCollectionStarted: _garbage_collection_started,
+    ImageDeleted: _image_deleted,
+    ImageFsObserved: _image_fs_observed,
+    ImagesDetected: _images_detected,
+}
+"""Body type -> what it does to the state."""

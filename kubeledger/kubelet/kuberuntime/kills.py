@@ -1,0 +1,115 @@
+"""Why a sync kills a running container: a changed definition, or a probe that failed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from kubeledger.kubelet.kube.restartpolicy import NEVER
+from kubeledger.kubelet.kuberuntime.objects import ProbeResult
+from kubeledger.kubelet.profile.kuberuntime import KuberuntimeFacts
+
+__all__ = ["LIVENESS_PROBE", "STARTUP_PROBE", "UNKNOWN_STATE", "Kill", "app_kill", "sidecar_kill"]
+
+LIVENESS_PROBE: Final = "LivenessProbe"
+STARTUP_PROBE: Final = "StartupProbe"
+UNKNOWN_STATE: Final = "Unknown"
+
+_FAILURE: Final = "Failure"
+_SUCCESS: Final = "Success"
+
+
+class Kill(msgspec.Struct, frozen=True, gc=False):
+    """A kill that a sync decides on.
+
+    Attributes:
+        message: in the kubelet's words.
+        reason: ``LivenessProbe``, ``StartupProbe``, or empty for a changed definition.
+        restart: the same sync starts the container again.
+    """
+
+    message: str
+    reason: str
+    restart: bool
+
+
+def app_kill(
+    container: str,
+    liveness: ProbeResult | None,
+    startup: ProbeResult | None,
+    facts: KuberuntimeFacts,
+    *,
+    restart_policy: str,
+    own_policy: str | None = None,
+    definition_changed: bool = False,
+) -> Kill | None:
+    """Why a running app container is killed; None when it is not.
+
+    A changed definition kills first, and restarts whatever the policy. Else only cached
+    failures kill, liveness before startup; readiness never does.
+
+    Args:
+        container: its name.
+        liveness: cached result of its container ID; None for none.
+        startup: likewise.
+        facts: of the kubelet version.
+        restart_policy: of the pod.
+        own_policy: of the container; None for none. Its rules are not asked.
+        definition_changed: its spec is not that of when it was started.
+
+    Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions; v1.20.2
+    Differs: split off.
+    """
+    if definition_changed:
+        return Kill(f"Container {container} definition changed, will be restarted", "", True)
+    if liveness == _FAILURE:
+        message, reason = f"Container {container} failed liveness probe", LIVENESS_PROBE
+    elif startup == _FAILURE:
+        message, reason = f"Container {container} failed startup probe", STARTUP_PROBE
+    else:
+        return None
+    policy = restart_policy
+    if facts.container_restart_rules and own_policy is not None:
+        policy = own_policy
+    if policy == NEVER:
+        return Kill(message, reason, False)
+    return Kill(f"{message}, will be restarted", reason, True)
+
+
+def sidecar_kill(
+    container: str,
+    liveness: ProbeResult | None,
+    startup: ProbeResult | None,
+    facts: KuberuntimeFacts,
+    *,
+    has_startup_probe: bool,
+    definition_changed: bool = False,
+) -> Kill | None:
+    """Why a running sidecar is killed, which is started again in any case; None: it is not.
+
+    The startup probe is asked first, and until it has succeeded nothing else counts.
+
+    Args:
+        container: its name.
+        liveness: cached result of its container ID; None for none, or without such a probe.
+        startup: likewise.
+        facts: of the kubelet version; older ones have no sidecars.
+        has_startup_probe: whether there is one.
+        definition_changed: its spec is not that of when it was started.
+
+    Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_container.go
+        computeInitContainerActions; v1.28.0
+    Differs: split off.
+    """
+    if not facts.init_walk:
+        return None
+    if has_startup_probe and startup != _SUCCESS:
+        failed = startup == _FAILURE
+        message = f"Init container {container} failed startup probe"
+        return Kill(message, STARTUP_PROBE, True) if failed else None
+    if definition_changed and facts.changed_sidecar_restarted:
+        return Kill(f"Init container {container} definition changed", "", True)
+    if liveness == _FAILURE:
+        return Kill(f"Init container {container} failed liveness probe", LIVENESS_PROBE, True)
+    return None

@@ -1,0 +1,83 @@
+"""How pods are stopped when the node shuts down: in which group, and with how much time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from kubeledger.kubelet.kube.critical import SYSTEM_CRITICAL_PRIORITY, is_critical_pod
+from kubeledger.kubelet.kube.pod import Pod
+from kubeledger.kubelet.profile.lifecycle import LifecycleFacts
+from kubeledger.model.units import NS_PER_S, parse_go_duration
+
+__all__ = [
+    "NOT_ADMITTED",
+    "STATUS",
+    "ShutdownGroup",
+    "shutdown_grace_s",
+    "shutdown_group",
+    "shutdown_groups",
+]
+
+NOT_ADMITTED: Final = ("NodeShutdown", "Pod was rejected as the node is shutting down.")
+"""Reason and message of a refusal meanwhile."""
+STATUS: Final = ("Terminated", "Pod was terminated in response to imminent node shutdown.")
+"""Reason and message of the status of a pod that was stopped."""
+
+
+class ShutdownGroup(msgspec.Struct, frozen=True, order=True):
+    """Pods of a priority, up to the next group's, and the seconds that they have."""
+
+    priority: int
+    seconds: int
+
+
+def shutdown_groups(
+    settings: Mapping[str, Any], facts: LifecycleFacts
+) -> tuple[ShutdownGroup, ...]:
+    """Groups in the order in which they are stopped; none where the kubelet does nothing.
+
+    Args:
+        settings: effective ones: field -> value.
+        facts: of the kubelet version, with its gates.
+
+    Raises:
+        ValueError: a period is none.
+
+    Source: v1.36.2 pkg/kubelet/nodeshutdown/nodeshutdown_manager.go newPodManager, migrateConfig
+    """
+    if not facts.graceful_shutdown:
+        return ()
+    given = settings.get("shutdownGracePeriodByPodPriority")
+    if given and facts.shutdown_by_priority:
+        names = ("priority", "shutdownGracePeriodSeconds")
+        return tuple(sorted(ShutdownGroup(*(int(each.get(n) or 0) for n in names))
+                            for each in given))  # fmt: skip
+    whole_ns = parse_go_duration(settings.get("shutdownGracePeriod") or "0s")
+    critical_ns = parse_go_duration(settings.get("shutdownGracePeriodCriticalPods") or "0s")
+    if whole_ns == 0 or not 0 <= critical_ns <= whole_ns:
+        return ()
+    return (
+        ShutdownGroup(0, (whole_ns - critical_ns) // NS_PER_S),
+        ShutdownGroup(SYSTEM_CRITICAL_PRIORITY, critical_ns // NS_PER_S),
+    )
+
+
+def shutdown_group(groups: Sequence[ShutdownGroup], pod: Pod, facts: LifecycleFacts) -> int:
+    """Index of a pod's group: the last that does not begin above its priority, or the first.
+
+    Source: v1.36.2 pkg/kubelet/nodeshutdown/nodeshutdown_manager.go groupByPriority; before 1.23
+        nodeshutdown_manager_linux.go processShutdownEvent, where static pods are critical, too
+    """
+    if not facts.shutdown_groups_in_turn:
+        return int(is_critical_pod(pod))
+    priority = pod.spec.priority or 0
+    return max(sum(group.priority <= priority for group in groups) - 1, 0)
+
+
+def shutdown_grace_s(group: ShutdownGroup, pod: Pod) -> int:
+    """Seconds that the pod is given: its own if they are fewer than its group's."""
+    own_s = pod.spec.termination_grace_period_seconds
+    return group.seconds if own_s is None else min(own_s, group.seconds)

@@ -1,0 +1,79 @@
+"""Preemption: records to state.
+
+A victim stays until its pod is gone from the node (:func:`forget_pod`); it is awaited until
+its containers are known to be down (:func:`pod_ended`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kubeledger.kubelet.kube.keys import name_key, pod_key
+from kubeledger.kubelet.preemption.state import PreemptionFailureState, PreemptionState, VictimState
+from kubeledger.model.bodies.preemption import PodPreempted, PreemptionFailed
+from kubeledger.model.record import Body, Record
+
+__all__ = ["HANDLERS", "evolve", "forget_pod", "pod_ended", "rename_pod"]
+
+
+def evolve(state: PreemptionState, record: Record) -> PreemptionState:
+    """Apply one record in place; a kind of another subsystem changes nothing."""
+    handler = HANDLERS.get(type(record.body))
+    if handler is not None:
+        handler(state, record.ts_ns, record.body)
+    return state
+
+
+def pod_ended(state: PreemptionState, key: str) -> None:
+    """All containers of a pod are down: nobody waits for it any more."""
+    victim = state.victims.get(key)
+    if victim is not None:
+        victim.awaiting = False
+
+
+def forget_pod(state: PreemptionState, key: str) -> None:
+    """Drop a victim that is gone from the node."""
+    state.victims.pop(key, None)
+
+
+def rename_pod(state: PreemptionState, old: str, new: str) -> None:
+    """The UID of a pod became known: what stood under its name moves there."""
+    victim = state.victims.pop(old, None)
+    if victim is not None:
+        state.victims.setdefault(new, victim)
+
+
+def _pod_preempted(state: PreemptionState, ts_ns: int, body: PodPreempted) -> None:
+    state.preempted += 1
+    key = pod_key(body.victim_uid, body.victim_namespace, body.victim_pod)
+    if key is None:
+        return
+    state.victims[key] = VictimState(
+        namespace=body.victim_namespace,
+        pod=body.victim_pod,
+        preemptor=pod_key(None, body.preemptor_namespace, body.preemptor_pod),
+        preemptor_uid=body.preemptor_uid,
+        insufficient=body.insufficient,
+        evicted=body.evicted,
+        awaiting=body.evicted is not False,
+        since_ts_ns=ts_ns,
+    )
+
+
+def _preemption_failed(state: PreemptionState, ts_ns: int, body: PreemptionFailed) -> None:
+    state.failed += 1
+    state.last_failure = PreemptionFailureState(
+        ts_ns=ts_ns,
+        preemptor=name_key(body.preemptor_namespace, body.preemptor_pod),
+        preemptor_uid=body.preemptor_uid,
+        insufficient=body.insufficient,
+        error=body.error,
+    )
+
+
+HANDLERS: Mapping[type[Body], Callable[[PreemptionState, int, Any], None]] = {
+    PodPreempted: _pod_preempted,
+    PreemptionFailed: _preemption_failed,
+}
+"""Body type -> what it does to the state."""

@@ -1,0 +1,152 @@
+"""The slice of the Kubernetes API that the prober reads; everything else is passed over.
+
+Pods and statuses are as the kubelet got them: nothing is defaulted, so an absent threshold
+is 0 here although the API server would have made it 1 or 3.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from kubeledger.kubelet.kube.restartpolicy import RestartRule
+
+__all__ = [
+    "Condition",
+    "Container",
+    "ContainerStatus",
+    "Pod",
+    "PodMeta",
+    "PodSpec",
+    "PodStatus",
+    "Probe",
+    "Running",
+    "State",
+    "Terminated",
+    "condition_is_true",
+    "status_named",
+]
+
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+
+
+class Probe(msgspec.Struct, rename="camel", gc=False):
+    """Times in seconds, thresholds in probes; who is asked and how does not matter here."""
+
+    initial_delay_seconds: Count = 0
+    success_threshold: Count = 0
+    failure_threshold: Count = 0
+    period_seconds: Count = 0
+    timeout_seconds: Count = 0
+
+
+class Container(msgspec.Struct, rename="camel"):
+    """A container or init container of the pod's spec."""
+
+    name: str
+    restart_policy: str | None = None
+    restart_policy_rules: list[RestartRule] | None = None
+    liveness_probe: Probe | None = None
+    readiness_probe: Probe | None = None
+    startup_probe: Probe | None = None
+
+
+class PodMeta(msgspec.Struct, rename="camel", gc=False):
+    """Identity and whether deletion was asked for."""
+
+    uid: str = ""
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+
+
+class PodSpec(msgspec.Struct, rename="camel"):
+    """Containers in the order of the spec."""
+
+    containers: list[Container] = []
+    init_containers: list[Container] | None = None
+    restart_policy: str = ""
+
+
+class Condition(msgspec.Struct, rename="camel", gc=False):
+    """A pod condition; status ``True``, ``False`` or ``Unknown``."""
+
+    type: str = ""
+    status: str = ""
+
+
+class Running(msgspec.Struct, rename="camel", gc=False):
+    """A container that runs since ``started_at`` (RFC 3339; None is Go's zero time)."""
+
+    started_at: str | None = None
+
+
+class Terminated(msgspec.Struct, rename="camel", gc=False):
+    """A container that ended, and when (RFC 3339; only checked)."""
+
+    exit_code: Int32 = 0
+    started_at: str | None = None
+    finished_at: str | None = None
+
+
+class State(msgspec.Struct, rename="camel", frozen=True):
+    """At most one is set; neither means waiting."""
+
+    running: Running | None = None
+    terminated: Terminated | None = None
+
+
+_WAITING = State()
+
+
+class ContainerStatus(msgspec.Struct, rename="camel"):
+    """What the kubelet knows of one container.
+
+    Attributes:
+        container_id: ``containerd://...``; empty before the container exists.
+        started: whether its startup probe succeeded, as last published; None when unset.
+    """
+
+    name: str
+    container_id: str = msgspec.field(default="", name="containerID")
+    state: State = _WAITING
+    ready: bool = False
+    started: bool | None = None
+
+
+class PodStatus(msgspec.Struct, rename="camel", frozen=True):
+    """A pod's status; ``phase`` is empty when unset."""
+
+    phase: str = ""
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+    conditions: list[Condition] | None = None
+
+
+_NO_STATUS = PodStatus()
+
+
+class Pod(msgspec.Struct, rename="camel"):
+    """A pod as a worker holds it: never refreshed after the worker began."""
+
+    metadata: PodMeta
+    spec: PodSpec
+    status: PodStatus = _NO_STATUS
+
+
+def status_named(statuses: list[ContainerStatus] | None, name: str) -> ContainerStatus | None:
+    """The first status of that container name.
+
+    Source: v1.20.2 pkg/api/v1/pod/util.go GetContainerStatus
+    Differs: None instead of an empty status and false.
+    """
+    for status in statuses or ():
+        if status.name == name:
+            return status
+    return None
+
+
+def condition_is_true(status: PodStatus, kind: str) -> bool:
+    """Whether the status has that condition with status ``True``."""
+    return any(c.type == kind and c.status == "True" for c in status.conditions or ())

@@ -1,0 +1,150 @@
+"""Prober: records to state.
+
+Workers live in the kubelet's memory: they end with their pod (:func:`forget_pod`) or with
+the process (:func:`forget_all`). A new container ID puts the cached result back to the
+initial value and ends the hold, but keeps the run, as the kubelet does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kubeledger.kubelet.kube.keys import pod_key
+from kubeledger.kubelet.prober.state import INITIAL_RESULT, CountersState, ProberState, WorkerState
+from kubeledger.model.bodies.prober import (
+    ProbeCountersRead,
+    ProbeExecuted,
+    ProbeResult,
+    ProbeTicksFolded,
+    ProbeTransitioned,
+    ProbeType,
+    TickResult,
+)
+from kubeledger.model.record import Body, Record
+
+__all__ = [
+    "HANDLERS",
+    "container_started",
+    "evolve",
+    "forget_all",
+    "forget_pod",
+    "rename_pod",
+]
+
+_COUNTED: dict[TickResult, ProbeResult] = {
+    "success": "success",
+    "warning": "success",
+    "failure": "failure",
+    "unknown": "failure",
+}
+"""Probe result -> result of the tick; an errored probe does not count at all."""
+
+
+def evolve(state: ProberState, record: Record) -> ProberState:
+    """Apply one record in place; a kind of another subsystem changes nothing."""
+    handler = HANDLERS.get(type(record.body))
+    if handler is not None:
+        handler(state, record.ts_ns, record.body)
+    return state
+
+
+def container_started(state: ProberState, key: str, container: str, container_id: str) -> None:
+    """A container of a probed name runs under a new ID: its workers take it up."""
+    for probe_type, worker in state.pods.get(key, {}).get(container, {}).items():
+        _take_up(worker, probe_type, container_id)
+
+
+def forget_pod(state: ProberState, key: str) -> None:
+    """Drop the workers of a pod that ended."""
+    state.pods.pop(key, None)
+
+
+def forget_all(state: ProberState) -> None:
+    """A new kubelet process begins without workers."""
+    state.pods.clear()
+
+
+def rename_pod(state: ProberState, old: str, new: str) -> None:
+    """The UID of a pod became known: what stood under its name moves there."""
+    workers = state.pods.pop(old, None)
+    if workers is not None:
+        state.pods[new] = workers | state.pods.get(new, {})
+
+
+def _worker(
+    state: ProberState,
+    body: ProbeExecuted | ProbeTicksFolded | ProbeTransitioned | ProbeCountersRead,
+    container_id: str | None,
+) -> WorkerState:
+    """The worker that the record is about; made when it is the first to tell of it."""
+    key = body.pod_uid or pod_key(None, body.namespace, body.pod) or ""
+    probe_type = body.probe_type
+    try:
+        worker = state.pods[key][body.container][probe_type]
+    except KeyError:
+        worker = WorkerState(cached_result=INITIAL_RESULT[probe_type])
+        state.pods.setdefault(key, {}).setdefault(body.container, {})[probe_type] = worker
+    if container_id is not None and container_id != worker.container_id:
+        _take_up(worker, probe_type, container_id)
+    return worker
+
+
+def _take_up(worker: WorkerState, probe_type: ProbeType, container_id: str) -> None:
+    if worker.container_id is not None and worker.container_id != container_id:
+        worker.cached_result = INITIAL_RESULT[probe_type]
+        worker.on_hold = False
+    worker.container_id = container_id
+
+
+def _probe_executed(state: ProberState, ts_ns: int, body: ProbeExecuted) -> None:
+    _count(_worker(state, body, body.container_id), ts_ns, body.result, 1)
+
+
+def _ticks_folded(state: ProberState, ts_ns: int, body: ProbeTicksFolded) -> None:
+    _count(_worker(state, body, body.container_id), body.last_ts_ns, body.result, body.count)
+
+
+def _count(worker: WorkerState, ts_ns: int, result: TickResult, count: int) -> None:
+    worker.last_tick_ts_ns = ts_ns
+    worker.ticks[result] = worker.ticks.get(result, 0) + count
+    counted = _COUNTED.get(result)
+    if counted is None:
+        return
+    # The kubelet does not probe while on hold: a tick shows that it has ended.
+    worker.on_hold = False
+    if counted == worker.last_result:
+        worker.run += count
+    else:
+        worker.last_result = counted
+        worker.run = count
+
+
+def _probe_transitioned(state: ProberState, ts_ns: int, body: ProbeTransitioned) -> None:
+    state.transitions += 1
+    worker = _worker(state, body, body.container_id)
+    worker.cached_result = body.to_result
+    if body.run is not None and body.to_result != "unknown":
+        worker.last_result = body.to_result
+        worker.run = body.run
+    if body.to_result == "failure" and body.probe_type != "readiness":
+        worker.on_hold = True
+        worker.run = 0
+
+
+def _probe_counters_read(state: ProberState, ts_ns: int, body: ProbeCountersRead) -> None:
+    _worker(state, body, None).counters = CountersState(
+        read_ts_ns=ts_ns,
+        successful=body.successful,
+        failed=body.failed,
+        unknown=body.unknown,
+    )
+
+
+HANDLERS: Mapping[type[Body], Callable[[ProberState, int, Any], None]] = {
+    ProbeCountersRead: _probe_counters_read,
+    ProbeExecuted: _probe_executed,
+    ProbeTicksFolded: _ticks_folded,
+    ProbeTransitioned: _probe_transitioned,
+}
+"""Body type -> what it does to the state."""

@@ -1,0 +1,242 @@
+"""Version differences of the admission subsystem: predicates, requests, preemption."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kubeledger.kubelet.profile.facts import Fact
+
+__all__ = ["FACTS", "AdmissionFacts"]
+
+
+class AdmissionFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a kubelet version does in this subsystem; see ``FACTS`` for each field."""
+
+    os_checks: bool
+    os_checks_first: bool
+    supplemental_groups_check: bool
+    sidecars_forbidden: bool
+    init_containers_drop_missing_resources: bool
+    drops_resources_claimed_from_drivers: bool
+    requests_rounded_once: bool
+    requests_count_sidecars: bool
+    pod_level_resources: bool
+    resized_requests_count: bool
+    resized_pod_level_requests_count: bool
+    init_container_zero_scalars_count: bool
+    zero_scalar_requests_fit: bool
+    zero_requests_fit: bool
+    sidecar_host_ports: bool
+    no_execute_taints: bool
+    predicate_reason_in_message: bool
+    victims_counted_with_sidecars: bool
+    kill_error_ends_wait: bool
+    preempted_pod_status_kept: bool
+    preempted_pod_condition: bool
+    preempted_pod_condition_generation: bool
+    qos_class_from_status: bool
+    terminating_pods_count: bool
+
+
+FACTS: tuple[Fact, ...] = (
+    Fact(
+        name="os_checks",
+        since=23,
+        says="A pod labelled for, or with spec.os of, another system than the node's is rejected.",
+        source="lifecycle/predicate.go rejectPodAdmissionBasedOnOSSelector, ...OSField",
+        proof="source",
+    ),
+    Fact(
+        name="os_checks_first",
+        since=29,
+        says=(
+            "These checks come before all others; before, they came last, after victims had "
+            "been killed for the pod."
+        ),
+        source="lifecycle/predicate.go Admit, PR 116892",
+        proof="source",
+    ),
+    Fact(
+        name="supplemental_groups_check",
+        since=33,
+        says="supplementalGroupsPolicy Strict is rejected where the node does not support it.",
+        source="lifecycle/predicate.go rejectPodAdmissionBasedOnSupplementalGroupsPolicy",
+        proof="source",
+    ),
+    Fact(
+        name="sidecars_forbidden",
+        since=28,
+        until=29,
+        says="The SidecarContainers gate exists and is off: pods with sidecars are rejected.",
+        source="lifecycle/predicate.go Admit, features SidecarContainers",
+        proof="conformance",
+    ),
+    Fact(
+        name="init_containers_drop_missing_resources",
+        since=31,
+        says=(
+            "Extended resources that the node does not list are dropped from the requests of "
+            "init containers, too; before, only of app containers."
+        ),
+        source="lifecycle/predicate.go removeMissingExtendedResources, PR 124273",
+        proof="source",
+    ),
+    Fact(
+        name="drops_resources_claimed_from_drivers",
+        since=36,
+        says="Extended resources that a resource claim of the pod stands for are dropped.",
+        source="lifecycle/predicate.go removeMissingExtendedResources, DRAExtendedResource (on), "
+        "PR 135725 (in the notes of v1.36.0)",
+        proof="source",
+    ),
+    Fact(
+        name="requests_rounded_once",
+        since=27,
+        says=(
+            "A pod's requests are added up exactly and rounded once; before, each container's "
+            "request was rounded."
+        ),
+        source="noderesources/fit.go computePodResourceRequest, framework/types.go "
+        "calculateResource: v1.26.7 and v1.27.0 differ",
+        proof="source",
+    ),
+    Fact(
+        name="requests_count_sidecars",
+        since=28,
+        says="Sidecars count with all that runs beside them; before, they were unknown.",
+        source="pkg/api/v1/resource/helpers.go PodRequests: v1.27.0 and v1.28.0 differ",
+        proof="conformance",
+    ),
+    Fact(
+        name="pod_level_resources",
+        since=34,
+        says="Requests of the pod as a whole stand in for those of its containers.",
+        source="features PodLevelResources (on), component-helpers resource PodRequests",
+        proof="conformance",
+    ),
+    Fact(
+        name="resized_requests_count",
+        since=33,
+        says="A running pod counts with the most of its spec, allocation and actual resources.",
+        source="framework/types.go calculateResource, features InPlacePodVerticalScaling (on)",
+        proof="source",
+    ),
+    Fact(
+        name="resized_pod_level_requests_count",
+        since=36,
+        says="The same for requests of the pod as a whole.",
+        source="features InPlacePodLevelResourcesVerticalScaling (on)",
+        proof="source",
+    ),
+    Fact(
+        name="init_container_zero_scalars_count",
+        since=22,
+        says="A scalar resource of which only init containers ask for 0 counts as asked for.",
+        source="framework/types.go Resource.SetMaxResource",
+        proof="source",
+    ),
+    Fact(
+        name="zero_scalar_requests_fit",
+        since=26,
+        says="A request of 0 of a scalar resource fits a node that has too little already.",
+        source="noderesources/fit.go fitsRequest, PR 111544",
+        proof="source",
+    ),
+    Fact(
+        name="zero_requests_fit",
+        since=28,
+        says="So does no request of cpu, memory or ephemeral storage.",
+        source="noderesources/fit.go fitsRequest, PR 116408",
+        proof="conformance",
+    ),
+    Fact(
+        name="sidecar_host_ports",
+        since=34,
+        backports={33: 6},
+        says="Host ports of sidecars are taken into account.",
+        source="scheduler/util GetHostPorts, PR 132040, PR 133390",
+        proof="source",
+    ),
+    Fact(
+        name="no_execute_taints",
+        since=24,
+        says="A NoExecute taint that a pod does not tolerate keeps it out, unless it is static.",
+        source="lifecycle/predicate.go generalFilter",
+        proof="source",
+    ),
+    Fact(
+        name="predicate_reason_in_message",
+        since=31,
+        says="The message of a failed predicate gives the reason.",
+        source="lifecycle/predicate.go PredicateFailureError.Error, PR 125498",
+        proof="conformance",
+    ),
+    Fact(
+        name="victims_counted_with_sidecars",
+        since=34,
+        says=(
+            "What a victim would free includes its sidecars, or is what it asks for as a whole; "
+            "before, a sidecar counted as an init container."
+        ),
+        source="pkg/api/v1/resource/helpers.go GetResourceRequestQuantity",
+        proof="conformance",
+    ),
+    Fact(
+        name="kill_error_ends_wait",
+        until=22,
+        says=(
+            "An error of the runtime while a victim is killed ends the wait for it; later, the "
+            "pod worker tries again and only the end of the wait is an error."
+        ),
+        source="pod_workers.go killPodNow: v1.21.0 and v1.22.0 differ",
+        proof="source",
+    ),
+    Fact(
+        name="preempted_pod_status_kept",
+        since=22,
+        says=(
+            "Phase, reason and message are set in a victim's status, the rest stays; before, they "
+            "were all of it."
+        ),
+        source="preemption/preemption.go evictPodsToFreeRequests: v1.21.0 and v1.22.0 differ",
+        proof="source",
+        recorded=True,
+    ),
+    Fact(
+        name="preempted_pod_condition",
+        since=28,
+        backports={26: 6, 27: 3},
+        says="A victim gets the condition DisruptionTarget with the reason TerminationByKubelet.",
+        source="preemption/preemption.go evictPodsToFreeRequests: in v1.26.7 and v1.28.0, not in "
+        "v1.25.0, v1.27.0, PR 117586 (for 1.27 #118219, for 1.26 #118221); "
+        "PodDisruptionConditions (on)",
+        proof="source",
+        recorded=True,
+    ),
+    Fact(
+        name="preempted_pod_condition_generation",
+        since=34,
+        says="That condition tells the generation of the pod.",
+        source="preemption/preemption.go evictPodsToFreeRequests, PodObservedGenerationTracking "
+        "(on; in 1.33 off)",
+        proof="source",
+    ),
+    Fact(
+        name="qos_class_from_status",
+        since=29,
+        says="The QoS class in a pod's status is taken as it stands.",
+        source="pkg/apis/core/v1/helper/qos/qos.go GetPodQOS",
+        proof="source",
+    ),
+    Fact(
+        name="terminating_pods_count",
+        since=22,
+        says=(
+            "A pod that is killed or deleted counts on the node until its containers are down; "
+            "before, one whose phase had become final no longer did."
+        ),
+        source="pkg/kubelet/kubelet_pods.go filterOutInactivePods (1.22: filterOutTerminatedPods)",
+        proof="source",
+    ),
+)
+"""(n,) one per field of ``AdmissionFacts``, in the order of the kubelet's own steps."""

@@ -1,0 +1,372 @@
+"""What all known versions do alike: the main behaviours, with what proves them here.
+
+Nothing is decided by these; they stand on the parity page beside the differences, so that it
+says of each behaviour since when it is there.
+"""
+
+from __future__ import annotations
+
+from kubeledger.kubelet.profile.facts import Fact, Proof
+
+__all__ = ["BEHAVIOURS"]
+
+
+def _same(
+    name: str, says: str, source: str, proof: Proof = "conformance", *, recorded: bool = False
+) -> Fact:
+    return Fact(name=name, says=says, source=source, proof=proof, recorded=recorded)
+
+
+_ADMISSION = (
+    _same(
+        "schedulers_checks_again",
+        "Resources, node name, selector and affinity, host ports and taints are checked again.",
+        "pkg/kubelet/lifecycle/predicate.go generalFilter",
+    ),
+    _same(
+        "insufficient_resource",
+        "What is short is told as OutOf<resource>, with requested, used and capacity.",
+        "pkg/kubelet/lifecycle/predicate.go InsufficientResourceError",
+        recorded=True,
+    ),
+    _same(
+        "critical_pods_preempt",
+        "A critical pod that lacks nothing but resources has others killed, and is let in.",
+        "pkg/kubelet/preemption/preemption.go HandleAdmissionFailure",
+        recorded=True,
+    ),
+    _same(
+        "victims_class_by_class",
+        "Guaranteed victims are chosen as if all others were gone, then Burstable, then BestEffort"
+        " ones; they are killed the other way round.",
+        "pkg/kubelet/preemption/preemption.go getPodsToPreempt",
+    ),
+    _same(
+        "nearest_victim_first",
+        "Of a class the pod nearest to what is missing goes, of equals the smallest.",
+        "pkg/kubelet/preemption/preemption.go getPodsToPreemptByDistance",
+    ),
+    _same(
+        "preempting_event_first",
+        "Each victim gets the event Preempting before it is killed, whatever comes of it.",
+        "pkg/kubelet/preemption/preemption.go evictPodsToFreeRequests",
+        "source",
+        recorded=True,
+    ),
+    _same(
+        "kill_wait",
+        "A kill is waited for half as long again as the grace period, at least 10 s; one that"
+        " fails is passed over.",
+        "pkg/kubelet/pod_workers.go killPodNow",
+        "source",
+    ),
+    _same(
+        "preemptions_counted_by_first",
+        "Kills are counted under the first resource that was missing.",
+        "pkg/kubelet/preemption/preemption.go evictPodsToFreeRequests",
+        "source",
+        recorded=True,
+    ),
+)
+
+_CGROUPS = (
+    _same(
+        "shares_of_requests",
+        "1024 shares a core requested, 2 at least.",
+        "pkg/kubelet/cm/helpers_linux.go MilliCPUToShares",
+        recorded=True,
+    ),
+    _same(
+        "quota_of_limits",
+        "A limit becomes a quota of at least 1 ms a period; a pod is limited only where all"
+        " that runs in it is.",
+        "pkg/kubelet/cm/helpers_linux.go MilliCPUToQuota, ResourceConfigForPod",
+        recorded=True,
+    ),
+    _same(
+        "burstable_class_shares",
+        "The Burstable class has the shares of what its pods request, the BestEffort class 2.",
+        "pkg/kubelet/cm/qos_container_manager_linux.go setCPUCgroupConfig",
+        recorded=True,
+    ),
+    _same(
+        "memory_reserve",
+        "With a memory reserve a class may use what the classes above it do not request.",
+        "pkg/kubelet/cm/qos_container_manager_linux.go setMemoryReserve",
+        recorded=True,
+    ),
+    _same(
+        "memory_reserve_second_attempt",
+        "Where an update fails, a limit below the usage becomes the usage.",
+        "pkg/kubelet/cm/qos_container_manager_linux.go retrySetMemoryReserve",
+        "source",
+    ),
+    _same(
+        "all_pods_less_reserves",
+        "All pods may use the capacity less both reserves; eviction thresholds are not taken off.",
+        "pkg/kubelet/cm/node_container_manager_linux.go getNodeAllocatableAbsolute",
+        recorded=True,
+    ),
+    _same(
+        "weight_linear",
+        "In cgroup v2 the kubelet makes a weight of shares in proportion.",
+        "pkg/kubelet/cm/cgroup_manager_linux.go getCPUWeight",
+        "source",
+    ),
+    _same(
+        "oom_score_of_burstable",
+        "A Burstable container's OOM score adjustment is 1000 less the thousandths of the node's"
+        " memory that it requests.",
+        "pkg/kubelet/qos/policy.go GetContainerOOMScoreAdjust",
+    ),
+)
+
+_DEVICES = (
+    _same(
+        "too_few_devices",
+        "A pod that asks for more devices than are free fails with UnexpectedAdmissionError.",
+        "pkg/kubelet/cm/devicemanager/manager.go devicesToAllocate",
+        recorded=True,
+    ),
+    _same(
+        "init_devices_reused",
+        "Devices of an init container are taken first for the containers after it.",
+        "pkg/kubelet/cm/devicemanager/manager.go Allocate",
+        recorded=True,
+    ),
+    _same(
+        "aligned_devices_first",
+        "Devices on the NUMA nodes of the stored affinity come first, then others, then those"
+        " without a node.",
+        "pkg/kubelet/cm/devicemanager/manager.go filterByAffinity",
+    ),
+    _same(
+        "allocation_kept",
+        "A container that holds what it asks for keeps it, and no plugin is asked.",
+        "pkg/kubelet/cm/devicemanager/manager.go devicesToAllocate",
+    ),
+)
+
+_EVICTION = (
+    _same(
+        "signal_below_threshold",
+        "A threshold is met when less than it is available; a share is of the capacity seen.",
+        "pkg/kubelet/eviction/helpers.go thresholdsMet",
+    ),
+    _same(
+        "met_until_minimum_reclaim",
+        "A threshold whose grace period is over stays met until the minimum to be reclaimed is"
+        " there on top of it.",
+        "pkg/kubelet/eviction/helpers.go thresholdsMet, mergeThresholds",
+    ),
+    _same(
+        "pressure_stays",
+        "A condition stays for the transition period after it was last seen.",
+        "pkg/kubelet/eviction/helpers.go nodeConditionsObservedSince",
+    ),
+    _same(
+        "memory_first",
+        "Memory is reclaimed before all else; of the rest any may be first.",
+        "pkg/kubelet/eviction/helpers.go byEvictionPriority",
+    ),
+    _same(
+        "own_storage_first",
+        "Pods over their own limits of local storage are evicted first, and then no other.",
+        "pkg/kubelet/eviction/eviction_manager.go localStorageEviction",
+    ),
+    _same(
+        "over_requests_then_priority",
+        "Pods without statistics go first, then those over their requests, by priority, by"
+        " usage above the request; of inodes the request of bytes is taken off.",
+        "pkg/kubelet/eviction/helpers.go rankMemoryPressure, rankDiskPressureFunc",
+    ),
+    _same(
+        "one_pod_a_round",
+        "One pod is evicted for pressure in a round; critical pods are passed over.",
+        "pkg/kubelet/eviction/eviction_manager.go synchronize, evictPod",
+    ),
+)
+
+_IMAGES = (
+    _same(
+        "least_recently_used_first",
+        "Images go by last use, then by first detection; any order of the rest can happen.",
+        "pkg/kubelet/images/image_gc_manager.go byLastUsedAndDetected",
+    ),
+    _same(
+        "thresholds",
+        "At the high threshold, or above, so much is freed as leads to the low one.",
+        "pkg/kubelet/images/image_gc_manager.go GarbageCollect",
+        recorded=True,
+    ),
+    _same(
+        "images_in_use_stay",
+        "What a container uses, or was detected within the minimum age, is left.",
+        "pkg/kubelet/images/image_gc_manager.go freeSpace",
+    ),
+    _same(
+        "first_failure_forgiven",
+        "One failed pass is only logged; the event ImageGCFailed comes with the second in a row.",
+        "pkg/kubelet/kubelet.go StartGarbageCollection",
+        "source",
+        recorded=True,
+    ),
+    _same(
+        "free_disk_space_failed",
+        "A pass that frees too little sends FreeDiskSpaceFailed.",
+        "pkg/kubelet/images/image_gc_manager.go GarbageCollect",
+        recorded=True,
+    ),
+)
+
+_KUBERUNTIME = (
+    _same(
+        "one_ready_sandbox",
+        "A pod whose newest sandbox is not the only ready one, uses another network than the pod"
+        " or has no address is stopped and gets another sandbox.",
+        "pkg/kubelet/kuberuntime/util/util.go PodSandboxChanged",
+    ),
+    _same(
+        "never_begins_once",
+        "With restart policy Never no second sandbox is made once a container was created.",
+        "pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions",
+    ),
+    _same(
+        "failed_init_is_final",
+        "An init container that fails under Never ends the pod; else it is started again.",
+        "pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions",
+    ),
+    _same(
+        "only_failures_kill",
+        "A running container is killed for a changed definition, else for a cached failure of"
+        " its liveness probe, else of its startup probe.",
+        "pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions",
+        recorded=True,
+    ),
+    _same(
+        "unknown_killed_first",
+        "A container in an unknown state is killed before it is started again.",
+        "pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions",
+    ),
+    _same(
+        "nothing_left_stops_pod",
+        "A pod of which no app container goes on or is started is stopped.",
+        "pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions",
+    ),
+    _same(
+        "back_off_doubles",
+        "Starts that follow an exited instance raise the back-off: 10 s, doubled up to 300 s"
+        " where nothing else is set, forgotten after 600 s, and in no new kubelet process.",
+        "pkg/kubelet/kuberuntime/kuberuntime_manager.go doBackOff",
+        recorded=True,
+    ),
+    _same(
+        "back_off_expires_while_held",
+        "Housekeeping drops an expired entry also while it holds a container back.",
+        "staging/src/k8s.io/client-go/util/flowcontrol/backoff.go GC",
+    ),
+    _same(
+        "restart_within_a_kill_looks_back",
+        "A sync that kills a container and starts it again counts the back-off from the end of"
+        " the instance before.",
+        "pkg/kubelet/kuberuntime/kuberuntime_manager.go SyncPod",
+        "source",
+        recorded=True,
+    ),
+)
+
+_LIFECYCLE = (
+    _same(
+        "least_grace_period",
+        "A container gets its pod's grace period, at least 2 s; a preStop hook takes of it.",
+        "pkg/kubelet/kuberuntime/kuberuntime_container.go killContainer",
+        "source",
+        recorded=True,
+    ),
+)
+
+_PROBER = (
+    _same(
+        "thresholds",
+        "A result counts once it came so many times in a row as its threshold says.",
+        "pkg/kubelet/prober/worker.go doProbe",
+    ),
+    _same(
+        "three_attempts",
+        "A probe is executed up to three times, until it neither errs nor is unknown.",
+        "pkg/kubelet/prober/prober.go runProbeWithRetries",
+    ),
+    _same(
+        "on_hold_after_failure",
+        "A liveness or startup worker that reported a failure waits for a new container.",
+        "pkg/kubelet/prober/worker.go doProbe",
+    ),
+    _same(
+        "failed_liveness_restarts",
+        "A container that fails its liveness or startup probe is killed and started again.",
+        "pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions",
+        "source",
+        recorded=True,
+    ),
+    _same(
+        "unhealthy_event",
+        "A probe that fails sends Unhealthy with its output.",
+        "pkg/kubelet/prober/prober.go probe",
+        recorded=True,
+    ),
+)
+
+_RESOURCE_MANAGERS = (
+    _same(
+        "whole_cpus_alone",
+        "Containers of Guaranteed pods that request whole CPUs get them alone, and no others.",
+        "pkg/kubelet/cm/cpumanager/policy_static.go guaranteedCPUs",
+        "source",
+    ),
+    _same(
+        "reserved_cpus_spared",
+        "Reserved CPUs are given to no container alone.",
+        "pkg/kubelet/cm/cpumanager/policy_static.go GetAvailableCPUs",
+        "source",
+    ),
+    _same(
+        "init_cpus_reused",
+        "CPUs of init containers are used again by the pod's later containers.",
+        "pkg/kubelet/cm/cpumanager/policy_static.go updateCPUsToReuse",
+        "source",
+    ),
+)
+
+_TOPOLOGY = (
+    _same(
+        "no_preference",
+        "A provider or resource without hints stands for any NUMA node, preferred.",
+        "pkg/kubelet/cm/topologymanager/policy.go filterProvidersHints",
+        recorded=True,
+    ),
+    _same(
+        "masks_intersect",
+        "A merged hint has the nodes that all hints of a combination share, and is preferred only"
+        " if all of them are.",
+        "pkg/kubelet/cm/topologymanager/policy.go mergePermutation",
+    ),
+    _same(
+        "policies_admit",
+        "none and best-effort admit always, restricted and single-numa-node preferred hints only.",
+        "pkg/kubelet/cm/topologymanager/policy_restricted.go, policy_single_numa_node.go",
+    ),
+)
+
+BEHAVIOURS: dict[str, tuple[Fact, ...]] = {
+    "admission": _ADMISSION,
+    "cgroups": _CGROUPS,
+    "devices": _DEVICES,
+    "eviction": _EVICTION,
+    "images": _IMAGES,
+    "kuberuntime": _KUBERUNTIME,
+    "lifecycle": _LIFECYCLE,
+    "prober": _PROBER,
+    "resourcemanagers": _RESOURCE_MANAGERS,
+    "topology": _TOPOLOGY,
+}
+"""subsystem -> (n,) behaviours that no known version lacks."""

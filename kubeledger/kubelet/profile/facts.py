@@ -1,0 +1,108 @@
+"""How a difference between kubelet versions is written down: once, named, with its source.
+
+A *fact* is a named behaviour that some versions have and others do not. Subsystems ask
+the profile for facts; nothing else in the package compares version strings.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import msgspec
+
+from kubeledger.model.errors import BadQuestionError
+
+__all__ = [
+    "NEWEST",
+    "OLDEST",
+    "Fact",
+    "KubeletVersion",
+    "Proof",
+    "is_known_version",
+    "is_version",
+    "parse_version",
+]
+
+Proof = Literal["conformance", "source"]
+"""Decisions of the real kubelet, replayed; or its source, read on both sides of the change."""
+
+_VERSION = re.compile(r"v?([0-9]+)\.([0-9]{1,3})(?:\.([0-9]{1,4}))?(?:[-+].*)?")
+
+
+class KubeletVersion(msgspec.Struct, frozen=True, order=True):
+    """A released kubelet version; a missing patch level counts as 0.
+
+    Attributes:
+        minor, patch: the major version is always 1.
+    """
+
+    minor: int
+    patch: int = 0
+
+    def __str__(self) -> str:
+        """As the kubelet writes it, without the ``v``."""
+        return f"1.{self.minor}.{self.patch}"
+
+
+OLDEST = 19
+NEWEST = 36
+
+
+def is_version(text: str) -> bool:
+    """Whether it reads as a version of a kubelet, be its rules known or not: ``1.18.3``."""
+    return _VERSION.fullmatch(text) is not None
+
+
+def is_known_version(text: str) -> bool:
+    """Whether it is a version whose rules are known."""
+    match = _VERSION.fullmatch(text)
+    return match is not None and match[1] == "1" and OLDEST <= int(match[2]) <= NEWEST
+
+
+def parse_version(text: str) -> KubeletVersion:
+    """Read ``1.28.0``, ``v1.28.0``, ``1.28`` or ``v1.28.3-gke.100``.
+
+    Raises:
+        BadQuestionError: no version, or one outside of what is known.
+    """
+    match = _VERSION.fullmatch(text)
+    if match is None or not is_known_version(text):
+        raise BadQuestionError(
+            f"unknown kubelet version {text!r}",
+            advice=f"versions 1.{OLDEST} to 1.{NEWEST} are known",
+        )
+    return KubeletVersion(minor=int(match[2]), patch=int(match[3] or 0))
+
+
+class Fact(msgspec.Struct, frozen=True, kw_only=True):
+    """One behaviour and the versions that have it.
+
+    Attributes:
+        name: the field of the subsystem's facts that it fills.
+        since: minor version whose first release has it; None: all known versions.
+        backports: minor -> first patch release that has it, for minors before ``since``.
+        until: minor version whose first release no longer has it; None: still there.
+        says: the behaviour, in one sentence.
+        source: function and change of the kubelet it was read from.
+        proof: what proves it here.
+        recorded: whether a recorded node shows it besides.
+    """
+
+    name: str
+    since: int | None = None
+    backports: dict[int, int] = {}
+    until: int | None = None
+    says: str
+    source: str
+    proof: Proof
+    recorded: bool = False
+
+    def holds(self, version: KubeletVersion) -> bool:
+        """Whether ``version`` has it."""
+        if self.until is not None and version.minor >= self.until:
+            return False
+        if self.since is None or version.minor >= self.since:
+            return True
+        first = self.backports.get(version.minor)
+        return first is not None and version.patch >= first

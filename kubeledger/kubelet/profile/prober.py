@@ -1,0 +1,222 @@
+"""Version differences of the prober subsystem."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kubeledger.kubelet.profile.facts import Fact
+
+__all__ = ["FACTS", "ProberFacts"]
+
+
+class ProberFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a kubelet version does in this subsystem; see ``FACTS`` for each field."""
+
+    restartable_init_containers: bool
+    kubelet_restart_keeps_results: bool
+    started_sidecar_seeds_success: bool
+    container_restart_rules: bool
+    restart_all_containers: bool
+    sidecar_worker_outlives_exit: bool
+    deletion_ends_liveness_and_startup: bool
+    start_ends_startup_worker: bool
+    startup_worker_stays_for_restarts: bool
+    startup_success_holds: bool
+    errored_event_names_state: bool
+    unknown_without_error_is_silent: bool
+    results_wake_sync_loop: bool
+    unready_named: bool
+    cached_readiness_is_final: bool
+    unready_triggers_probe: bool
+    jitter_ends_with_first_period: bool
+    manual_run_resets_period: bool
+    exec_timeout_fails: bool
+    exec_timeout_told: bool
+    redirect_told: bool
+    bad_request_errors: bool
+    grpc_probes: bool
+
+
+FACTS: tuple[Fact, ...] = (
+    Fact(
+        name="restartable_init_containers",
+        since=28,
+        says="Sidecars get workers, a worker looks among the init container statuses too, and "
+        "init containers get a started value.",
+        source="prober_manager.go AddPod, UpdatePodStatus; worker.go doProbe (#116429, #119168); "
+        "not behind the gate SidecarContainers",
+        proof="conformance",
+    ),
+    Fact(
+        name="kubelet_restart_keeps_results",
+        since=35,
+        says="Containers that ran 10 s before the kubelet started get no initial result, stay "
+        "started, and are ready as their pod was.",
+        source="worker.go doProbe, prober_manager.go isContainerStarted and "
+        "setReadyStateOnKubeletRestart (#134746); ChangeContainerStatusOnKubeletRestart off",
+        proof="conformance",
+    ),
+    Fact(
+        name="started_sidecar_seeds_success",
+        since=36,
+        backports={35: 4},
+        says="The startup worker of a sidecar published as started caches Success at once.",
+        source="worker.go doProbe (#137146, for 1.35 #137885)",
+        proof="conformance",
+    ),
+    Fact(
+        name="container_restart_rules",
+        since=35,
+        says="Whether a worker outlives its container's exit follows the container's restart "
+        "policy and exit code rules before the pod's policy.",
+        source="worker.go doProbe (#134631); ContainerRestartRules on",
+        proof="conformance",
+    ),
+    Fact(
+        name="restart_all_containers",
+        since=36,
+        says="Rules may restart all containers, which keeps every worker of the pod.",
+        source="worker.go doProbe, helpers.go ShouldAllContainersRestart; "
+        "RestartAllContainersOnContainerExits on",
+        proof="source",
+    ),
+    Fact(
+        name="sidecar_worker_outlives_exit",
+        since=35,
+        backports={34: 2, 33: 6},
+        says="A sidecar's worker outlives its exit in a pod that is never restarted.",
+        source="worker.go doProbe: v1.34.1 and v1.35.0 differ (#133072, for 1.34 #134800, for 1.33 "
+        "#134801)",
+        proof="source",
+    ),
+    Fact(
+        name="deletion_ends_liveness_and_startup",
+        since=21,
+        backports={20: 6, 19: 10},
+        says="Liveness and startup workers of a pod that is being deleted cache Success and end.",
+        source="worker.go doProbe (#98571, for 1.20 #100525, for 1.19 #100526)",
+        proof="conformance",
+    ),
+    Fact(
+        name="start_ends_startup_worker",
+        since=21,
+        backports={20: 6, 19: 10},
+        says="A startup worker ends when it sees its container started, unless the next fact "
+        "holds as well.",
+        source="worker.go doProbe (#98571)",
+        proof="source",
+    ),
+    Fact(
+        name="startup_worker_stays_for_restarts",
+        since=22,
+        backports={21: 1, 20: 7, 19: 11},
+        says="A startup worker stays when its container has started, for the next instance.",
+        source="worker.go doProbe (#101093, for 1.20 #101224)",
+        proof="conformance",
+    ),
+    Fact(
+        name="startup_success_holds",
+        since=32,
+        says="A startup worker goes on hold after a success that reached the threshold, with "
+        "the run back at 0.",
+        source="worker.go doProbe (#121206)",
+        proof="conformance",
+    ),
+    Fact(
+        name="errored_event_names_state",
+        since=33,
+        says="The event of an errored probe names the state it resulted in.",
+        source="prober.go probe (#125901)",
+        proof="source",
+    ),
+    Fact(
+        name="unknown_without_error_is_silent",
+        since=33,
+        says="An unknown result without an error leaves no event.",
+        source="prober.go probe (#125901)",
+        proof="source",
+    ),
+    Fact(
+        name="results_wake_sync_loop",
+        since=21,
+        says="Readiness and startup results are handled by the sync loop, which syncs the pod; "
+        "before, two goroutines only set the status.",
+        source="kubelet.go syncLoopIteration, handleProbeSync (#98376)",
+        proof="source",
+        recorded=True,
+    ),
+    Fact(
+        name="unready_named",
+        since=32,
+        says='The sync loop names the status of a lost readiness "not ready"; before, not at all.',
+        source="kubelet.go syncLoopIteration",
+        proof="source",
+    ),
+    Fact(
+        name="cached_readiness_is_final",
+        until=22,
+        says="Any cached readiness result decides ready; since, only Success does, and without "
+        "a worker the container is ready whatever is cached.",
+        source="prober_manager.go UpdatePodStatus (#101738)",
+        proof="conformance",
+    ),
+    Fact(
+        name="unready_triggers_probe",
+        since=21,
+        says="A started container that is not ready gets its readiness probe run at once.",
+        source="prober_manager.go UpdatePodStatus (#98376)",
+        proof="conformance",
+    ),
+    Fact(
+        name="jitter_ends_with_first_period",
+        since=21,
+        says="A worker waits for a random part of its period only while the kubelet is younger "
+        "than the period; before, always.",
+        source="worker.go run",
+        proof="source",
+    ),
+    Fact(
+        name="manual_run_resets_period",
+        since=32,
+        says="A readiness probe that is run at once begins its period anew.",
+        source="worker.go run",
+        proof="source",
+    ),
+    Fact(
+        name="exec_timeout_fails",
+        since=20,
+        says="An exec probe that times out fails; before, it errored and was thrown away.",
+        source="pkg/probe/exec/exec.go Probe (#94115); ExecProbeTimeout on",
+        proof="source",
+    ),
+    Fact(
+        name="exec_timeout_told",
+        since=23,
+        says="The output of an exec probe that timed out is the runtime's text; before, nothing.",
+        source="pkg/probe/exec/exec.go Probe (#106111)",
+        proof="source",
+    ),
+    Fact(
+        name="redirect_told",
+        since=24,
+        says="The warning of an HTTP probe says that redirects were not followed; before, it was "
+        "the body alone.",
+        source="pkg/probe/http/http.go DoHTTPProbe",
+        proof="source",
+    ),
+    Fact(
+        name="bad_request_errors",
+        since=26,
+        says="An HTTP probe whose request cannot be made errors; before, it failed.",
+        source="pkg/probe/http/request.go newProbeRequest",
+        proof="source",
+    ),
+    Fact(
+        name="grpc_probes",
+        since=24,
+        says="gRPC probes are executed; before, such a probe has no handler and errors.",
+        source="prober.go runProbe (#106463); GRPCContainerProbe on",
+        proof="source",
+    ),
+)
+"""(n,) one per field of ``ProberFacts``, in the order of the kubelet's own steps."""

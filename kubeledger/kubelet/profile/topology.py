@@ -1,0 +1,94 @@
+"""Version differences of the topology subsystem."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kubeledger.kubelet.profile.facts import Fact
+
+__all__ = ["FACTS", "TopologyFacts"]
+
+
+class TopologyFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a kubelet version does in this subsystem; see ``FACTS`` for each field."""
+
+    pod_scope: bool
+    preferred_needs_equal_masks: bool
+    fits_the_widest_need: bool
+    policy_options: bool
+    prefer_closest_beta: bool
+    prefer_closest_stable: bool
+    max_allowable_nodes_option: bool
+    max_allowable_nodes_stable: bool
+    option_errors_in_lower_case: bool
+
+
+FACTS: tuple[Fact, ...] = (
+    Fact(
+        name="pod_scope",
+        since=20,
+        says="One merged hint for the whole pod can be asked for; before, only per container.",
+        source="topologymanager scope_pod.go",
+        proof="source",
+    ),
+    Fact(
+        name="preferred_needs_equal_masks",
+        since=24,
+        says="A merged hint is preferred only if all masks that went into it are equal.",
+        source="policy.go mergePermutation, PR 108052",
+        proof="conformance",
+    ),
+    Fact(
+        name="fits_the_widest_need",
+        since=24,
+        says=(
+            "Of hints that are not preferred, one with as many nodes as the resource that needs "
+            "most of them wins; before, the narrowest."
+        ),
+        source="policy.go compareHints, PR 108154",
+        proof="conformance",
+    ),
+    Fact(
+        name="policy_options",
+        since=26,
+        says="Policies take options; prefer-closest-numa-nodes weighs the distance of nodes.",
+        source="policy_options.go, numa_info.go Closest",
+        proof="conformance",
+    ),
+    Fact(
+        name="prefer_closest_beta",
+        since=28,
+        says="prefer-closest-numa-nodes needs the gate of beta options (on), not of alpha ones.",
+        source="policy_options.go betaOptions",
+        proof="source",
+    ),
+    Fact(
+        name="prefer_closest_stable",
+        since=32,
+        says="prefer-closest-numa-nodes needs no gate.",
+        source="policy_options.go stableOptions",
+        proof="source",
+    ),
+    Fact(
+        name="max_allowable_nodes_option",
+        since=31,
+        says="max-allowable-numa-nodes raises the limit of 8 NUMA nodes, behind a gate.",
+        source="policy_options.go MaxAllowableNUMANodes",
+        proof="source",
+    ),
+    Fact(
+        name="max_allowable_nodes_stable",
+        since=35,
+        says="max-allowable-numa-nodes needs no gate.",
+        source="policy_options.go stableOptions",
+        proof="source",
+    ),
+    Fact(
+        name="option_errors_in_lower_case",
+        since=33,
+        says="The error about a gate that is off begins in lower case.",
+        source="policy_options.go CheckPolicyOptionAvailable: v1.32.0 and v1.33.1 differ",
+        proof="source",
+    ),
+)
+"""(n,) one per field of ``TopologyFacts``, in the order of the kubelet's own steps."""

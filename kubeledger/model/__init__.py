@@ -1,0 +1,1 @@
+"""What everything speaks: records and their bodies, units, errors, the wire format."""

@@ -1,0 +1,1 @@
+"""What records say: the observations and decisions of each subsystem, plain data."""

@@ -1,0 +1,86 @@
+"""Observations and decisions about cgroup values (pkg/kubelet/cm, kuberuntime)."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from kubeledger.kubelet.kube.podqos import QOSClass
+from kubeledger.model.record import Decision, Observation
+
+__all__ = ["CgroupRemoved", "CgroupUpdated", "QOSCgroupsUpdated", "QOSClass", "QOSReserveComputed"]
+
+
+class CgroupUpdated(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A cgroup appeared, or values in it changed, between two snapshots of the cgroup files.
+
+    All values are those after the change, so one record holds the cgroup whole. A file
+    that the snapshot does not hold is None.
+
+    Attributes:
+        cgroup: path below the controller, e.g. ``kubepods/burstable/pod<uid>``.
+        level: which of the kubelet's four levels the path is.
+        qos_class: of the level or pod; None for the root.
+        container_id: last path element of a container's cgroup.
+        container: its name; None when no source tells, and for a sandbox.
+        sandbox: the container is the pod's sandbox; None when not known.
+        cpu_quota_us: -1 is no quota, in v2 (``max``) as in v1.
+        memory_limit_bytes: as the kernel shows it; 9223372036854771712 is no limit in v1,
+            -1 is no limit in v2 (``max``).
+        hugetlb_limit_bytes: page size as in the file name (``2MB``) -> bytes.
+        unified: cgroup v2 files (``cpu.weight``, ``memory.high`` ...) -> text.
+        other: cgroup v1 files without a field of their own -> text.
+        created: the cgroup was not in the previous snapshot.
+        changed: (n,) sorted names of the fields whose values are new.
+    """
+
+    kind: ClassVar[str] = "cgroups.CgroupUpdated"
+    cgroup: str
+    level: Literal["node", "qos", "pod", "container"]
+    qos_class: QOSClass | None
+    pod_uid: str | None
+    container_id: str | None = None
+    container: str | None = None
+    sandbox: bool | None = None
+    cpu_shares: int | None = None
+    cpu_quota_us: int | None = None
+    cpu_period_us: int | None = None
+    memory_limit_bytes: int | None = None
+    hugetlb_limit_bytes: dict[str, int] = {}
+    unified: dict[str, str] = {}
+    other: dict[str, str] = {}
+    created: bool
+    changed: tuple[str, ...]
+
+
+class CgroupRemoved(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A cgroup of the previous snapshot is gone."""
+
+    kind: ClassVar[str] = "cgroups.CgroupRemoved"
+    cgroup: str
+    pod_uid: str | None
+
+
+class QOSCgroupsUpdated(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The kubelet wrote the QoS level cgroups (its log line holds no values).
+
+    Attributes:
+        failed: the kernel took not all of the values.
+    """
+
+    kind: ClassVar[str] = "cgroups.QOSCgroupsUpdated"
+    failed: bool = False
+
+
+class QOSReserveComputed(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a class requests, as the QoS reserve computation logged it.
+
+    Attributes:
+        qos_class: class whose requests are summed.
+        requested_bytes: their memory requests.
+        reserve_percent: the configured reserve.
+    """
+
+    kind: ClassVar[str] = "cgroups.QOSReserveComputed"
+    qos_class: QOSClass
+    requested_bytes: int
+    reserve_percent: int

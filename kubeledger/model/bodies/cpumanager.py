@@ -1,0 +1,142 @@
+"""Observations and decisions of the CPU manager (pkg/kubelet/cm/cpumanager).
+
+Sets of CPUs are text in the kubelet's notation (``0-3,7``), see :mod:`kubeledger.kubelet.kube.cpuset`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import msgspec
+
+from kubeledger.model.record import Decision, Observation
+
+__all__ = [
+    "CpuAllocationFailed",
+    "CpuManagerStarted",
+    "CpuManagerStateRead",
+    "CpuPlace",
+    "CpuStateRefused",
+    "CpusAllocated",
+    "CpusReleased",
+]
+
+
+class CpuPlace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where a CPU is; CPUs of one core are its threads."""
+
+    numa_node: int
+    socket: int
+    core: int
+
+
+class CpuManagerStarted(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A kubelet process started its CPU manager.
+
+    Attributes:
+        policy: ``none`` or ``static``.
+        reserved_cpu_set: CPUs that no container gets alone; None when no line tells.
+        cpus: CPU (decimal text) -> its place; None when no line tells.
+        options: policy options that are on, sorted; None when no line tells.
+        default_cpu_set: the shared pool at the start; None when no line tells.
+        restored: assignments came from ``cpu_manager_state``; False: there was no such file,
+            so there are none; None when no line tells.
+    """
+
+    kind: ClassVar[str] = "cpumanager.CpuManagerStarted"
+    policy: str
+    reserved_cpu_set: str | None = None
+    cpus: dict[str, CpuPlace] | None = None
+    options: tuple[str, ...] | None = None
+    default_cpu_set: str | None = None
+    restored: bool | None = None
+
+
+class CpusAllocated(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A container got CPUs of its own.
+
+    Attributes:
+        cpu_set: those CPUs.
+        requested: how many it asked for, as logged; None when no line tells.
+        numa_nodes: NUMA nodes of the topology manager's affinity, sorted; None: any, or not
+            told.
+        default_cpu_set: the shared pool after it; None when no line tells.
+        told_by: ``log``: lines of that moment; ``state_file``: only ``cpu_manager_state``
+            shows it, which was read later.
+    """
+
+    kind: ClassVar[str] = "cpumanager.CpusAllocated"
+    namespace: str | None
+    pod: str | None
+    pod_uid: str | None
+    container: str
+    cpu_set: str
+    requested: int | None = None
+    numa_nodes: tuple[int, ...] | None = None
+    default_cpu_set: str | None = None
+    told_by: Literal["log", "state_file"] = "log"
+
+
+class CpusReleased(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The CPUs of a container went back to the shared pool.
+
+    Attributes:
+        cpu_set: what it had; None when no source tells.
+        default_cpu_set: the shared pool after it; None when no line tells.
+        inferred: seen only as an entry missing in a later ``cpu_manager_state``.
+    """
+
+    kind: ClassVar[str] = "cpumanager.CpusReleased"
+    namespace: str | None
+    pod: str | None
+    pod_uid: str
+    container: str
+    cpu_set: str | None
+    default_cpu_set: str | None = None
+    inferred: bool = False
+
+
+class CpuAllocationFailed(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The static policy had no CPUs for a container; its pod is refused.
+
+    Attributes:
+        container: None when no line names it.
+        requested: CPUs it asked for; None when no line tells.
+        error: the CPU manager's error text.
+    """
+
+    kind: ClassVar[str] = "cpumanager.CpuAllocationFailed"
+    namespace: str | None
+    pod: str | None
+    pod_uid: str | None
+    container: str | None
+    requested: int | None
+    error: str
+
+
+class CpuStateRefused(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The static policy did not accept ``cpu_manager_state``: that kubelet process ends.
+
+    Attributes:
+        error: the CPU manager's error text.
+    """
+
+    kind: ClassVar[str] = "cpumanager.CpuStateRefused"
+    error: str
+
+
+class CpuManagerStateRead(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``cpu_manager_state`` as it was on disk, recorded when it changed.
+
+    Attributes:
+        assignments: pod UID -> container -> CPU set in the kubelet's notation.
+        checksum: as stored; ``checksum_ok`` says whether it fits the data, None when the
+            form of the file is one whose checksum cannot be computed.
+    """
+
+    kind: ClassVar[str] = "devicemanager.CpuManagerStateRead"
+    policy: str
+    default_cpu_set: str
+    assignments: dict[str, dict[str, str]] = {}
+    checksum: int
+    checksum_ok: bool | None

@@ -1,0 +1,288 @@
+"""Observations and decisions about the life of pods and containers.
+
+Kubelet packages: pkg/kubelet (sync loop, pod workers), pkg/kubelet/lifecycle
+(admission) and pkg/kubelet/kuberuntime (containers). ``pod_uid`` is the UID as the
+kubelet uses it (for a static pod the hash, not the mirror pod's UID); it is None
+where the source does not hold it and nothing else in the bundle tells it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from kubeledger.model.record import Decision, Observation
+
+__all__ = [
+    "ContainerDied",
+    "ContainerKilled",
+    "ContainerRestarted",
+    "ContainerStarted",
+    "PodAdmitted",
+    "PodConfigChanged",
+    "PodEvicted",
+    "PodListed",
+    "PodRejected",
+    "PodTerminated",
+    "PodTerminating",
+    "ReasonReported",
+    "RestartBackedOff",
+]
+
+
+class PodListed(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A pod as a pod list or manifest showed it; recorded when it changed since the last list.
+
+    Attributes:
+        spec: the API's own JSON of the pod's spec.
+        status: the API's own JSON of its status; None for a manifest.
+        listed_by: ``kubelet`` (its /pods), ``api`` (an API server's list) or ``manifest``.
+        gone: the pod was in the previous list of the same kind and is not in this one;
+            then ``spec`` and ``status`` are None.
+    """
+
+    kind: ClassVar[str] = "lifecycle.PodListed"
+    namespace: str
+    pod: str
+    pod_uid: str | None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    created_ts_ns: int | None = None
+    spec: dict[str, Any] | None
+    status: dict[str, Any] | None
+    listed_by: Literal["kubelet", "api", "manifest"]
+    gone: bool = False
+
+
+class PodConfigChanged(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The sync loop got a pod from a config source (``SyncLoop ADD`` and its kin).
+
+    Attributes:
+        operation: the kubelet's word, upper case; SYNC and PLEG are not recorded here.
+        source: ``api``, ``file`` or ``http``; None when the line does not say.
+    """
+
+    kind: ClassVar[str] = "lifecycle.PodConfigChanged"
+    namespace: str
+    pod: str
+    pod_uid: str | None
+    operation: Literal["ADD", "UPDATE", "DELETE", "REMOVE", "RECONCILE"]
+    source: str | None
+
+
+class ContainerStarted(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A container runs, as the PLEG or a start event told.
+
+    Attributes:
+        container: its name; None when no source tells which container the ID is.
+        container_id: bare ID, without ``containerd://``.
+        sandbox: True when the ID is the pod's sandbox, None when that is not known.
+    """
+
+    kind: ClassVar[str] = "lifecycle.ContainerStarted"
+    namespace: str
+    pod: str
+    pod_uid: str | None
+    container: str | None
+    container_id: str
+    sandbox: bool | None = None
+
+
+class ContainerDied(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A container no longer runs, as the PLEG told.
+
+    Attributes:
+        exit_code: None when the source does not hold it.
+    """
+
+    kind: ClassVar[str] = "lifecycle.ContainerDied"
+    namespace: str
+    pod: str
+    pod_uid: str | None
+    container: str | None
+    container_id: str
+    sandbox: bool | None = None
+    exit_code: int | None = None
+
+
+class ReasonReported(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A Kubernetes API event that the kubelet sent (pkg/kubelet/events calls it a reason).
+
+    Attributes:
+        object_kind: ``Pod`` or ``Node``.
+        pod: name of the object, a node's name included.
+        container: from the event's field path, if any.
+        type: ``Normal`` or ``Warning``.
+        reason: the event's reason, e.g. ``Unhealthy``.
+        count: how many the source says this one stands for; 1 for a log line.
+        api_count: the count that the API server had reached, None when it never got there
+            or the bundle holds no event list.
+    """
+
+    kind: ClassVar[str] = "lifecycle.ReasonReported"
+    object_kind: str
+    namespace: str
+    pod: str
+    pod_uid: str | None
+    container: str | None = None
+    type: str
+    reason: str
+    message: str
+    count: int = 1
+    api_count: int | None = None
+
+
+class PodAdmitted(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The kubelet admitted the pod; once per admission (a kubelet restart admits again).
+
+    Attributes:
+        inferred: no line says so; it follows from the pod being synced and not rejected.
+    """
+
+    kind: ClassVar[str] = "lifecycle.PodAdmitted"
+    namespace: str
+    pod: str
+    pod_uid: str | None
+    inferred: bool = True
+
+
+class PodRejected(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The kubelet refused the pod.
+
+    Attributes:
+        reason: as in the pod's status, e.g. ``OutOfcpu``, ``UnexpectedAdmissionError``.
+        message: the kubelet's message without the ``Pod `` that some versions put before it
+            in the status.
+    """
+
+    kind: ClassVar[str] = "lifecycle.PodRejected"
+    namespace: str
+    pod: str
+    pod_uid: str | None
+    reason: str
+    message: str
+
+
+class PodTerminating(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The kubelet began to stop a pod as a whole (pod workers, since 1.22).
+
+    Attributes:
+        reason: ``deleted`` (the API server wants it gone), ``removed`` (no config source has
+            it any more), ``orphaned`` (found running, and no config source ever told of it),
+            ``ended`` (its containers ended for good, or its deadline passed), ``killed`` (the
+            kubelet evicts it or makes room), ``shutdown`` (the node shuts down).
+        grace_period_s: seconds that its containers get; None when no line tells.
+    """
+
+    kind: ClassVar[str] = "lifecycle.PodTerminating"
+    namespace: str
+    pod: str
+    pod_uid: str | None
+    reason: Literal["deleted", "removed", "orphaned", "ended", "killed", "shutdown"]
+    grace_period_s: int | None
+
+
+class PodTerminated(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All containers of the pod are down for good and the kubelet let it go."""
+
+    kind: ClassVar[str] = "lifecycle.PodTerminated"
+    namespace: str
+    pod: str
+    pod_uid: str | None
+
+
+class PodEvicted(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The eviction manager chose the pod to be killed; see also ``eviction.ReclaimAttempted``.
+
+    Attributes:
+        resource: what was short, e.g. ``memory``; None when no source tells, as with a pod
+            that exceeded its own limit of local storage.
+        signal: whose threshold was met; for local storage the kubelet's names of what was
+            exceeded: ``emptydirfs.limit``, ``ephemeralpodfs.limit``,
+            ``ephemeralcontainerfs.limit``.
+        threshold, observed: of the signal, in bytes, inodes or processes.
+        threshold_kind: ``hard``, ``soft`` (after its grace period), ``allocatable``, or
+            ``local_storage`` for the pod's own limit.
+        since_ts_ns: when the threshold was first seen to be met.
+        rank: the pod's place in the ranking, 1 for the first.
+        grace_period_s: that its containers were given.
+        message: as in the pod's status, if a source holds it.
+        evicted: the manager saw the pod end; False when it gave up waiting (the pod has failed
+            all the same), None when not known.
+    """
+
+    kind: ClassVar[str] = "lifecycle.PodEvicted"
+    v: ClassVar[int] = 2
+    namespace: str
+    pod: str
+    pod_uid: str | None
+    resource: str | None
+    signal: str | None = None
+    threshold: int | None = None
+    threshold_kind: Literal["hard", "soft", "allocatable", "local_storage"] | None = None
+    since_ts_ns: int | None = None
+    observed: int | None = None
+    rank: int | None = None
+    grace_period_s: int | None = None
+    message: str | None
+    evicted: bool | None
+
+
+class ContainerKilled(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The kubelet killed a container.
+
+    Attributes:
+        reason: why, in one of these words: ``liveness_probe``, ``startup_probe``,
+            ``preempted``, ``pod_deleted``, ``spec_changed``, ``evicted``,
+            ``post_start_hook`` (which failed), ``pod_ended`` (a sidecar outlived the others),
+            ``deadline_exceeded`` (activeDeadlineSeconds), ``orphaned`` (no config source has
+            the pod), ``node_shutdown``, ``sandbox_changed``; None when no source tells.
+        message: the kubelet's own message, if any.
+        grace_period_s: seconds given to the container; None when not known.
+    """
+
+    kind: ClassVar[str] = "lifecycle.ContainerKilled"
+    namespace: str
+    pod: str
+    pod_uid: str | None
+    container: str | None
+    container_id: str | None
+    reason: str | None
+    message: str | None
+    grace_period_s: int | None
+
+
+class ContainerRestarted(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The kubelet started a container again in a pod where it had run before.
+
+    Attributes:
+        container_id: the new ID.
+        previous_container_id: the ID that ran before; None when not known.
+        reason: the reason of the kill that led here (see ``ContainerKilled``),
+            ``exited`` when the container ended by itself, None when not known.
+        restart_count: as the runtime or pod status counts, None when not known.
+    """
+
+    kind: ClassVar[str] = "lifecycle.ContainerRestarted"
+    namespace: str
+    pod: str
+    pod_uid: str | None
+    container: str
+    container_id: str | None
+    previous_container_id: str | None = None
+    reason: str | None = None
+    restart_count: int | None = None
+
+
+class RestartBackedOff(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The kubelet would start the container, but its back-off has not passed.
+
+    Attributes:
+        back_off_s: the current back-off in seconds.
+    """
+
+    kind: ClassVar[str] = "lifecycle.RestartBackedOff"
+    namespace: str
+    pod: str
+    pod_uid: str | None
+    container: str
+    back_off_s: int

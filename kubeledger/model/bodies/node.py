@@ -1,0 +1,158 @@
+"""Observations about the node and its kubelet process."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import msgspec
+
+from kubeledger.model.record import Observation
+
+__all__ = [
+    "ClockStepped",
+    "KubeletExited",
+    "KubeletStarted",
+    "LogThinned",
+    "NodeObserved",
+    "Setting",
+    "SettingsObserved",
+]
+
+
+class KubeletStarted(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A kubelet process began (the first line of a new process ID counts when nothing else does).
+
+    Attributes:
+        pid: process ID in the log; None when the form of the log has none.
+        kubelet_version: ``1.36.2``; None when nothing in the bundle tells.
+        version_source: ``option``, ``log``, ``metrics``, ``node``, ``caller`` (file and line
+            numbers of log lines that only that version has) or ``name`` (the bundle's name).
+        restart: another kubelet process ran before it in the same log.
+        from_start: False when the log does not hold its first lines: it began before.
+    """
+
+    kind: ClassVar[str] = "node.KubeletStarted"
+    pid: int | None
+    kubelet_version: str | None
+    version_source: Literal["option", "log", "metrics", "node", "caller", "name"] | None
+    version_text: str | None = None
+    restart: bool = False
+    from_start: bool = True
+
+
+class KubeletExited(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A kubelet process ended. Of one that a signal ends, only systemd's lines tell.
+
+    Attributes:
+        pid: as in ``KubeletStarted``; None for a process that only wrote a usage error.
+        reason: ``error`` (it gave up, e.g. because a manager's state did not fit the machine),
+            ``fatal`` (klog's Fatal), ``panic`` (of a goroutine, or the runtime's fatal error),
+            ``signal`` (systemd saw it killed), ``stopped`` (systemd was asked to stop it).
+        message: what it said last, with the error; or systemd's line.
+    """
+
+    kind: ClassVar[str] = "node.KubeletExited"
+    pid: int | None
+    reason: Literal["error", "fatal", "panic", "signal", "stopped"]
+    message: str
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One effective setting.
+
+    Attributes:
+        value: the value as JSON text of the KubeletConfiguration field
+            (``5``, ``"10s"``, ``{"cpu":"200m"}``).
+        source: ``config`` (the configuration file, or the dump of it in the log),
+            ``flag`` (a flag that differs from its default or has no config field),
+            ``default`` (flag's default) or ``log`` (a line that states it).
+    """
+
+    value: str
+    source: Literal["config", "flag", "default", "log"]
+
+    def __post_init__(self) -> None:
+        """Make sure that whoever reads the value can: a recording may come from anyone.
+
+        Raises:
+            ValueError: it is no JSON.
+        """
+        try:
+            msgspec.json.decode(self.value)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise ValueError(f"a setting's value is no JSON: {error}") from None
+
+    def decoded(self) -> Any:  # noqa: ANN401 - any JSON value
+        """The value. A whole number beyond 64 bits, which no setting can have, stays a text."""
+        value = msgspec.json.decode(self.value)
+        return value if not isinstance(value, int) or abs(value) < 1 << 63 else self.value
+
+
+class SettingsObserved(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The kubelet's effective settings, by KubeletConfiguration field name.
+
+    Attributes:
+        settings: field name (``imageGCHighThresholdPercent``) or ``--flag`` for a flag
+            without such a field -> setting.
+        conflicts: (n,) sentences, where two sources of the bundle disagree.
+    """
+
+    kind: ClassVar[str] = "node.SettingsObserved"
+    settings: dict[str, Setting]
+    conflicts: tuple[str, ...] = ()
+
+
+class NodeObserved(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The node object, or the part of it that a source shows; recorded when it changed.
+
+    Attributes:
+        capacity, allocatable: resource -> quantity as written; None when not known.
+        memory_capacity_bytes, cpus: the machine, as cadvisor logged it.
+        numa_nodes: sorted NUMA nodes of the machine; None when not known.
+    """
+
+    kind: ClassVar[str] = "node.NodeObserved"
+    labels: dict[str, str] = {}
+    taints: tuple[dict[str, str], ...] = ()
+    capacity: dict[str, str] | None = None
+    allocatable: dict[str, str] | None = None
+    cpus: int | None = None
+    memory_capacity_bytes: int | None = None
+    numa_nodes: tuple[int, ...] | None = None
+
+
+class ClockStepped(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The node's clock went back between two lines of one log.
+
+    Attributes:
+        from_ts_ns, to_ts_ns: the readings before and after.
+    """
+
+    kind: ClassVar[str] = "node.ClockStepped"
+    from_ts_ns: int
+    to_ts_ns: int
+
+
+class LogThinned(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Single lines of a kubelet's log are missing, or their ends are, while the log goes on.
+
+    Shown by lines that a kubelet repeats at a fixed period (beats), where more of them are
+    missing than work that takes long explains. A time without any line is no such case.
+
+    Attributes:
+        from_ts_ns, to_ts_ns: from the first missing beat or cut line to the last.
+        beats_expected: beats that were due in the whole process, as its log goes.
+        beats_missing: beats of those that are missing.
+        beats: name of a beat -> how many of it are missing.
+        lines_cut: lines that would have been read, and were cut.
+        cut_at: length at which the log's lines were cut; None where they differ.
+    """
+
+    kind: ClassVar[str] = "node.LogThinned"
+    from_ts_ns: int
+    to_ts_ns: int
+    beats_expected: int
+    beats_missing: int
+    beats: dict[str, int] = {}
+    lines_cut: int = 0
+    cut_at: int | None = None

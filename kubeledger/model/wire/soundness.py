@@ -1,0 +1,126 @@
+"""Whether a record can be read back: the check before anything is written.
+
+Types are hints to Python: a body made from foreign JSON may hold anything. The sure way to
+know is to decode what was encoded, and msgspec does that faster than Python looks at values.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, get_args, get_type_hints
+
+import msgspec
+
+from kubeledger.model.record import Body, Record
+from kubeledger.model.wire.catalogue import BODY_TYPES
+from kubeledger.model.wire.instants import YEARS, is_storable
+
+__all__ = ["NOT_JSON", "body_flaw", "flaw_of_encoded", "flaw_of_values"]
+
+NOT_JSON = (UnicodeEncodeError, TypeError, OverflowError, RecursionError, msgspec.MsgspecError)
+"""What encoding a value that JSON cannot hold raises."""
+
+_INT_MIN, _INT_MAX = -(1 << 63), (1 << 63) - 1
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class _Check:
+    """What is checked of records of one kind.
+
+    Attributes:
+        decode: JSON of such a record into the record.
+        numbers: fields of the body that hold integers, at any depth; free-form JSON is not
+            among them.
+        times: fields that hold nanoseconds since the epoch.
+    """
+
+    __slots__ = ("decode", "numbers", "times")
+
+    def __init__(self, body: type[Body]) -> None:
+        of_kind = msgspec.defstruct(
+            f"{body.__name__}Record",
+            [("body", body)],
+            bases=(Record,),
+            frozen=True,
+            kw_only=True,
+            forbid_unknown_fields=True,
+        )
+        self.decode = msgspec.json.Decoder(of_kind).decode
+        hints = get_type_hints(body)
+        names = body.__struct_fields__
+        self.numbers = tuple(name for name in names if _holds_numbers(hints[name]))
+        self.times = tuple(name for name in names if name.endswith("ts_ns"))
+
+
+def _holds_numbers(hint: Any) -> bool:  # noqa: ANN401 - any type hint
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        return any(_holds_numbers(inner) for inner in get_type_hints(hint).values())
+    return hint is int or any(_holds_numbers(part) for part in get_args(hint))
+
+
+def _fits(value: object) -> bool:
+    """Integers as wide as the ledger's readers have them."""
+    if type(value) is int:
+        return _INT_MIN <= value <= _INT_MAX
+    if isinstance(value, tuple):
+        return all(map(_fits, value))
+    if isinstance(value, dict):
+        return all(map(_fits, value.values()))
+    return not isinstance(value, msgspec.Struct) or _fits(msgspec.structs.astuple(value))
+
+
+@cache
+def _check_of(kind: str) -> _Check | None:
+    body = BODY_TYPES.get(kind)
+    return None if body is None else _Check(body)
+
+
+def body_flaw(body: Body) -> str | None:
+    """Why a record of this body could not be read back from a ledger; None when it could."""
+    record = Record(
+        node="",
+        seq=1,
+        ts_ns=0,
+        role=body.role,
+        kind=body.kind,
+        v=body.v,
+        cause=None,
+        evidence=(),
+        body=body,
+    )
+    try:
+        return flaw_of_encoded(record, _encode(record))
+    except NOT_JSON as error:
+        return f"{body.kind} cannot be written as JSON: {error}"
+
+
+def flaw_of_encoded(record: Record, encoded: bytes) -> str | None:
+    """Why a record could not be read back, whose JSON this is; None when it could."""
+    check = _check_of(record.kind)
+    if check is None:
+        return f"unknown kind {record.kind!r}"
+    try:
+        check.decode(encoded)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        return f"{record.kind} could not be read back: {error}"
+    return flaw_of_values(record)
+
+
+def flaw_of_values(record: Record) -> str | None:
+    """Why a record of a known kind, whose types are right, could not be shown or reckoned with."""
+    kind, body = record.kind, record.body
+    check = _check_of(kind)
+    assert check is not None, kind
+    if not is_storable(record.ts_ns):
+        return f"{kind} could not be shown: its time is not in {YEARS}"
+    for place in record.evidence:
+        if not (_fits(place.line) and _fits(place.offset)):
+            return f"{kind} could not be shown: its evidence does not fit into 64 bits"
+    for name in check.numbers:
+        if not _fits(getattr(body, name)):
+            return f"{kind} could not be shown: {name} does not fit into 64 bits"
+    for name in check.times:
+        ts_ns = getattr(body, name)
+        if ts_ns is not None and not is_storable(ts_ns):
+            return f"{kind} could not be shown: {name} is not in the years {YEARS}"
+    return None

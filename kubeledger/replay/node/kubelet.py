@@ -1,0 +1,92 @@
+"""The kubelet process and the machine it runs on: records to state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kubeledger.kubelet.devicemanager import reducer as devicemanager
+from kubeledger.kubelet.images import reducer as images
+from kubeledger.kubelet.lifecycle.presence import drop_silent
+from kubeledger.kubelet.preemption import reducer as preemption
+from kubeledger.kubelet.prober import reducer as prober
+from kubeledger.kubelet.topologymanager import reducer as topologymanager
+from kubeledger.model.bodies.eviction import NodeConditionsChanged
+from kubeledger.model.bodies.node import (
+    ClockStepped,
+    KubeletStarted,
+    NodeObserved,
+    SettingsObserved,
+)
+from kubeledger.model.record import Body
+from kubeledger.replay.node.state import NodeState
+
+__all__ = ["STEPS", "start"]
+
+
+def start(state: NodeState, ts_ns: int, body: KubeletStarted) -> None:
+    """A kubelet process began; if it followed on another, that one's memory is gone.
+
+    Gone are probe workers, image records, eviction signals, pressure conditions, affinities and
+    plugin endpoints.
+    What a checkpoint, the runtime or the API server keeps stays: devices held, pods and
+    containers, cgroups.
+    """
+    known = state.kubelet
+    if body.restart or _another_process(state, body):
+        known.restarts += 1
+        state.machine.pressure = {}
+        prober.forget_all(state.prober)
+        images.forget_all(state.images)
+        topologymanager.forget_all(state.topologymanager)
+        devicemanager.stop_endpoints(state.devicemanager, ts_ns)
+        for key in drop_silent(state.lifecycle):
+            preemption.forget_pod(state.preemption, key)
+    elif known.started_ts_ns is not None and body.pid is not None:
+        return  # another source tells of the same process
+    known.pid = body.pid
+    known.version = body.kubelet_version
+    known.version_source = body.version_source
+    known.version_text = body.version_text
+    known.started_ts_ns = ts_ns
+
+
+def _another_process(state: NodeState, body: KubeletStarted) -> bool:
+    known = state.kubelet.pid
+    return known is not None and body.pid is not None and body.pid != known
+
+
+def _settings_observed(state: NodeState, ts_ns: int, body: SettingsObserved) -> None:
+    state.settings.update(body.settings)
+    if body.conflicts:
+        state.conflicts = body.conflicts
+
+
+def _node_observed(state: NodeState, ts_ns: int, body: NodeObserved) -> None:
+    machine = state.machine
+    if body.capacity is not None or body.labels:
+        machine.labels = body.labels
+        machine.taints = body.taints
+    for name in ("capacity", "allocatable", "cpus", "memory_capacity_bytes", "numa_nodes"):
+        value = getattr(body, name)
+        if value is not None:
+            setattr(machine, name, value)
+
+
+def _clock_stepped(state: NodeState, ts_ns: int, body: ClockStepped) -> None:
+    state.machine.clock_steps += 1
+
+
+def _conditions_changed(state: NodeState, ts_ns: int, body: NodeConditionsChanged) -> None:
+    known = state.machine.pressure
+    state.machine.pressure = {name: known.get(name, ts_ns) for name in body.conditions}
+
+
+STEPS: dict[type[Body], Callable[[NodeState, int, Any], None]] = {
+    ClockStepped: _clock_stepped,
+    KubeletStarted: start,
+    NodeConditionsChanged: _conditions_changed,
+    NodeObserved: _node_observed,
+    SettingsObserved: _settings_observed,
+}
+"""Body type -> what it does to the state."""

@@ -1,0 +1,89 @@
+"""Admission by predicates: the node with its pods, put before the deciders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from kubeledger.kubelet.kube.pod import Node, NodeSpec, NodeStatus, ObjectMeta, Taint
+from kubeledger.kubelet.kube.requests import ResourceList
+from kubeledger.kubelet.lifecycle import decider as lifecycle
+from kubeledger.kubelet.lifecycle.decider import PodAdmitResult
+from kubeledger.kubelet.lifecycle.nodeinfo import NodeInfo
+from kubeledger.kubelet.lifecycle.resourcefit import InsufficientResourceError
+from kubeledger.kubelet.preemption import decider as preemption
+from kubeledger.model.bodies.preemption import InsufficientResource
+from kubeledger.simulate.engine.draws import Draws
+from kubeledger.simulate.engine.world import SimPod
+
+if TYPE_CHECKING:
+    from kubeledger.simulate.engine.kubelet import Kubelet
+
+__all__ = ["Answer", "counted_pods", "node_object", "predicates"]
+
+
+class Answer(msgspec.Struct, kw_only=True):
+    """What came of the predicates.
+
+    Attributes:
+        result: with the victims of a preemption.
+        insufficient: what was missing, where preemption was asked.
+        error: why preemption found nobody; empty if it did, or was not asked.
+    """
+
+    result: PodAdmitResult
+    insufficient: tuple[InsufficientResource, ...] = ()
+    error: str = ""
+
+
+def counted_pods(kubelet: Kubelet, pod: SimPod) -> list[SimPod]:
+    """Pods that count when ``pod`` is admitted; it is not among them."""
+    sim = kubelet.sim
+    others = [other for other in sim.world.active_pods() if other.uid != pod.uid]
+    if sim.plan.shuffle:
+        _shuffle(others, sim.draws.stream(f"pods/{kubelet.run}/{pod.uid}"))
+    return others
+
+
+def node_object(kubelet: Kubelet) -> Node:
+    """The node as the kubelet's own status tells it, devices in use included."""
+    sim = kubelet.sim
+    allocatable: ResourceList = {**sim.machine.allocatable, **kubelet.devices.listed()}
+    return Node(
+        metadata=ObjectMeta(name=sim.plan.node.name, labels=dict(sim.machine.labels)),
+        status=NodeStatus(allocatable=allocatable),
+        spec=NodeSpec(taints=msgspec.convert(sim.plan.node.taints, tuple[Taint, ...])),
+    )
+
+
+def predicates(kubelet: Kubelet, pod: SimPod) -> Answer:
+    """Ask whether a pod fits, and for a critical one whom to kill.
+
+    Raises:
+        BadInputError: a quantity of a pod cannot be asked for.
+    """
+    facts = kubelet.sim.profile.admission
+    others = [other.api for other in counted_pods(kubelet, pod)]
+    info = NodeInfo(node_object(kubelet), others, facts)
+    answer = Answer(result=PodAdmitResult(admit=True, reason="", message=""))
+
+    def recover(missing: Sequence[InsufficientResourceError]) -> tuple[tuple[str, ...], str]:
+        answer.insufficient = tuple(
+            InsufficientResource(resource=m.resource_name, quantity=m.insufficient_amount)
+            for m in missing
+        )
+        outcome = preemption.decide(pod.api, others, answer.insufficient, facts)
+        answer.error = outcome.error
+        return outcome.victims, outcome.error
+
+    recovery = recover if preemption.may_preempt(pod.api) else None
+    answer.result = lifecycle.decide(pod.api, info, facts, recovery)
+    return answer
+
+
+def _shuffle(pods: list[SimPod], draws: Draws) -> None:
+    for index in range(len(pods) - 1, 0, -1):
+        other = draws.below(index + 1)
+        pods[index], pods[other] = pods[other], pods[index]

@@ -1,0 +1,230 @@
+"""What an agent on the node writes down each few seconds: files, lists and counters.
+
+It reads as the collector of a real node does: what changed since it looked last. Files are
+there while no kubelet runs; lists and counters are the kubelet's own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from kubeledger.kubelet.cgroups.paths import parse_cgroup_path
+from kubeledger.kubelet.devicemanager.checkpoint import checkpoint_document, read_checkpoint
+from kubeledger.model.bodies.cgroups import CgroupRemoved, CgroupUpdated
+from kubeledger.model.bodies.devicemanager import DevicesReported
+from kubeledger.model.bodies.images import ImageFsObserved
+from kubeledger.model.bodies.lifecycle import PodListed
+from kubeledger.model.bodies.node import NodeObserved
+from kubeledger.model.bodies.prober import ProbeCountersRead, ProbeType
+from kubeledger.model.units import NS_PER_S
+from kubeledger.simulate.engine.cgroup_values import CgroupValues
+from kubeledger.simulate.engine.disks import disk_space
+from kubeledger.simulate.engine.newpod import created_ns
+from kubeledger.simulate.engine.podphase import status_of
+
+if TYPE_CHECKING:
+    from kubeledger.simulate.engine.devices import DeviceCheckpoint
+    from kubeledger.simulate.engine.kubelet import Kubelet
+    from kubeledger.simulate.engine.sim import Sim
+    from kubeledger.simulate.engine.world import SimPod
+
+__all__ = ["Agent", "node_observed"]
+
+_OFFSET_NS = 900_000_000
+"""The first look is behind the start of the kubelet's loops, and between two relists."""
+_COUNTERS_NS = 300 * NS_PER_S
+"""Counters are read only so often: they change all the time, and would be most of a ledger."""
+
+
+class Agent:
+    """The node's collector; it outlives kubelets."""
+
+    def __init__(self, sim: Sim) -> None:
+        self._sim = sim
+        self._pods: dict[str, tuple[SimPod, tuple[Any, ...]]] = {}
+        self._cgroups: dict[str, CgroupValues] = {}
+        self._checkpoint: DeviceCheckpoint | None = None
+        self._counters: dict[tuple[str | None, str, ProbeType], ProbeCountersRead] = {}
+        self._counted_ns: int | None = None
+        self._disk: ImageFsObserved | None = None
+        self._node: NodeObserved | None = None
+        self._containers: dict[str, tuple[str | None, bool]] = {}
+
+    def start(self) -> None:
+        """Look at the node again and again."""
+        period_ns = self._sim.plan.snapshot_ns
+        self._sim.schedule.every(period_ns, self.snapshot, first_ns=_OFFSET_NS)
+
+    def node_seen(self, body: NodeObserved, kubelet: Kubelet) -> None:
+        """What a kubelet told of the node when it started; newer ones tell of the disk as well."""
+        self._node = body
+        self._disk = None
+        if kubelet.images.stats_ready:
+            self._look_at_disk()
+
+    def container_made(self, container_id: str, name: str | None) -> None:
+        """The runtime made a container: its name is told by the lists, or by the runtime."""
+        self._containers[container_id] = (name, name is None)
+
+    def last_look(self, pod: SimPod) -> None:
+        """A pod is about to go; one that no list has shown yet is listed from a watch."""
+        kubelet = self._sim.running_kubelet()
+        if pod.uid not in self._pods and kubelet is not None:
+            self._list_pod(kubelet, pod)
+
+    def snapshot(self) -> None:
+        """Look at everything once."""
+        kubelet = self._sim.running_kubelet()
+        if kubelet is not None and kubelet.pods.sources_ready:
+            self._list_pods(kubelet)
+            self._look_at_disk()
+            self._count_ticks(kubelet)
+        self._look_at_cgroups()
+        self._read_checkpoint()
+
+    # -- the kubelet's own lists ---------------------------------------------------------------
+
+    def _list_pods(self, kubelet: Kubelet) -> None:
+        pods = self._sim.world.pods
+        for uid in [uid for uid in self._pods if uid not in pods]:
+            self._listed_no_more(self._pods.pop(uid)[0])
+        for uid, pod in pods.items():
+            instances = kubelet.pods.published(pod)
+            shown = (
+                pod.spec,
+                pod.phase,
+                pod.reason,
+                pod.message,
+                pod.admitted,
+                bool(pod.sandbox_id),
+                instances,
+                tuple((c.started, c.ready, c.backed_off) for c in pod.containers),
+            )
+            before = self._pods.get(uid)
+            if before is not None and before[1] == shown:
+                continue
+            self._pods[uid] = (pod, shown)
+            self._list_pod(kubelet, pod)
+
+    def _list_pod(self, kubelet: Kubelet, pod: SimPod) -> None:
+        self._sim.journal.write(
+            PodListed(
+                namespace=pod.namespace,
+                pod=pod.name,
+                pod_uid=pod.uid,
+                labels=pod.labels,
+                annotations=pod.annotations,
+                created_ts_ns=created_ns(pod),
+                spec=pod.spec,
+                status=status_of(pod, kubelet.pods.published(pod)),
+                listed_by="kubelet",
+            )
+        )
+
+    def _listed_no_more(self, pod: SimPod) -> None:
+        gone = PodListed(
+            namespace=pod.namespace,
+            pod=pod.name,
+            pod_uid=pod.uid,
+            spec=None,
+            status=None,
+            listed_by="kubelet",
+            gone=True,
+        )
+        self._sim.journal.write(gone)
+
+    def look_at_node(self, kubelet: Kubelet) -> None:
+        """The kubelet wrote its node's status, which a watch shows at once."""
+        body = node_observed(self._sim, kubelet)
+        if body != self._node:
+            self._node = body
+            self._sim.journal.write(body)
+
+    def _look_at_disk(self) -> None:
+        space = disk_space(self._sim, self._sim.world.image_fs())
+        body = ImageFsObserved(
+            capacity_bytes=space.capacity_bytes,
+            available_bytes=space.available_bytes,
+            used_bytes=sum(image.size_bytes for image in self._sim.world.images.values()),
+        )
+        if body != self._disk:
+            self._disk = body
+            self._sim.journal.write(body)
+
+    def _count_ticks(self, kubelet: Kubelet) -> None:
+        now_ns, last_ns = self._sim.schedule.now_ns, self._counted_ns
+        if last_ns is not None and now_ns - last_ns < _COUNTERS_NS:
+            return
+        self._counted_ns = now_ns
+        counters = {(c.pod_uid, c.container, c.probe_type): c for c in kubelet.probes.counters()}
+        for key, body in counters.items():
+            if self._counters.get(key) != body:
+                self._sim.journal.write(body)
+        self._counters = counters
+
+    # -- files ---------------------------------------------------------------------------------
+
+    def _look_at_cgroups(self) -> None:
+        before, now = self._cgroups, self._sim.world.cgroups
+        for path in sorted(path for path, values in now.items() if before.get(path) != values):
+            self._cgroup_changed(path, before.get(path), now[path])
+        for path in sorted(before.keys() - now.keys()):
+            where = parse_cgroup_path(path)
+            if where is not None:
+                removed = CgroupRemoved(cgroup=path, pod_uid=where.pod_uid)
+                self._sim.journal.write(removed)
+                self._containers.pop(where.container_id or "", None)
+        self._cgroups = dict(now)
+
+    def _cgroup_changed(self, path: str, old: CgroupValues | None, new: CgroupValues) -> None:
+        where = parse_cgroup_path(path)
+        if where is None:
+            return
+        was = msgspec.structs.asdict(old if old is not None else CgroupValues())
+        values = msgspec.structs.asdict(new)
+        name, sandbox = None, None
+        if where.container_id is not None:
+            name, sandbox = self._containers.get(where.container_id, (None, None))
+        self._sim.journal.write(
+            CgroupUpdated(
+                cgroup=path,
+                level=where.level,
+                qos_class=where.qos_class,
+                pod_uid=where.pod_uid,
+                container_id=where.container_id,
+                container=name,
+                sandbox=sandbox,
+                created=old is None,
+                changed=tuple(sorted(key for key, value in values.items() if was[key] != value)),
+                **values,
+            )
+        )
+
+    def _read_checkpoint(self) -> None:
+        checkpoint = self._sim.checkpoint
+        if checkpoint is None or checkpoint == self._checkpoint:
+            return
+        before = self._checkpoint.registered if self._checkpoint is not None else {}
+        self._checkpoint = checkpoint
+        document = checkpoint_document(checkpoint.entries, checkpoint.registered)
+        seq = self._sim.journal.write(read_checkpoint(document))
+        for resource, ids in checkpoint.registered.items():
+            if ids and before.get(resource) != ids:
+                report = DevicesReported(resource=resource, healthy=len(ids), device_ids=ids)
+                self._sim.journal.write(report, cause=seq)
+
+
+def node_observed(sim: Sim, kubelet: Kubelet) -> NodeObserved:
+    """The node object as the kubelet wrote its status last."""
+    machine, node = sim.machine, sim.plan.node
+    return NodeObserved(
+        labels=machine.labels,
+        taints=node.taints,
+        capacity={**machine.capacity, **kubelet.devices.capacity()},
+        allocatable={**machine.allocatable, **kubelet.devices.status_allocatable()},
+        cpus=node.cpus,
+        memory_capacity_bytes=node.memory_bytes,
+        numa_nodes=node.numa_nodes,
+    )

@@ -1,0 +1,76 @@
+"""The topology manager's settings, and what it writes down of a merge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from kubeledger.kubelet.profile.topology import TopologyFacts
+from kubeledger.kubelet.topologymanager.bitmask import bits_of
+from kubeledger.kubelet.topologymanager.decider import decide
+from kubeledger.kubelet.topologymanager.hint import Hints, TopologyHint
+from kubeledger.kubelet.topologymanager.options import PREFER_CLOSEST
+from kubeledger.kubelet.topologymanager.policies import Policy
+from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint, HintsGenerated
+from kubeledger.simulate.engine.world import SimPod
+
+if TYPE_CHECKING:
+    from kubeledger.simulate.engine.sim import Sim
+
+__all__ = ["policy_of", "write_affinity"]
+
+_NEAR, _FAR = 10, 21
+"""Distances as the firmware of most machines with two or more nodes tells them."""
+
+
+def policy_of(sim: Sim) -> tuple[Policy, str]:
+    """The policy with what it knows of the machine, and the scope."""
+    nodes = sim.world.numa_nodes
+    options = sim.setting("topologyManagerPolicyOptions") or {}
+    closest = str(options.get(PREFER_CLOSEST, "")).lower() in ("1", "t", "true")
+    distances = {a: [_NEAR if a == b else _FAR for b in nodes] for a in nodes}
+    policy = Policy(
+        name=sim.setting("topologyManagerPolicy") or "none",
+        numa_nodes=nodes,
+        distances=distances if closest else None,
+    )
+    scope = sim.setting("topologyManagerScope") or "container"
+    return policy, scope if sim.profile.topology.pod_scope else "container"
+
+
+def write_affinity(
+    sim: Sim,
+    pod: SimPod,
+    container: str | None,
+    hints: Mapping[str, Hints | None],
+    policy: Policy,
+    facts: TopologyFacts,
+) -> None:
+    """Write down hints, and what the policy makes of them; ``container`` None in pod scope."""
+    offered = HintsGenerated(
+        namespace=pod.namespace,
+        pod=pod.name,
+        pod_uid=pod.uid,
+        container=container,
+        hints={
+            resource: None if each is None else tuple(map(_hint, each))
+            for resource, each in hints.items()
+        },
+    )
+    cause = sim.journal.write(offered)
+    merged, admits = decide(policy, [hints], facts)
+    decided = AffinityDecided(
+        namespace=pod.namespace,
+        pod=pod.name,
+        pod_uid=pod.uid,
+        container=container,
+        hint=_hint(merged),
+        policy=policy.name,
+        admit=admits,
+    )
+    sim.journal.write(decided, cause=cause)
+
+
+def _hint(hint: TopologyHint) -> Hint:
+    nodes = None if hint.affinity is None else tuple(bits_of(hint.affinity))
+    return Hint(numa_nodes=nodes, preferred=hint.preferred)

@@ -1,0 +1,45 @@
+"""Reading effective settings: KubeletConfiguration fields as JSON values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kubeledger.kubelet.kube.quantity import Quantity
+from kubeledger.model.units import parse_go_duration
+
+__all__ = ["duration_ns", "gate", "integer", "quantities", "table"]
+
+Settings = Mapping[str, Any]
+
+
+def duration_ns(settings: Settings, name: str, default: str = "0s") -> int:
+    """A duration in nanoseconds; the default where it is not set."""
+    value = settings.get(name)
+    return parse_go_duration(default if value is None else str(value))
+
+
+def integer(settings: Settings, name: str, default: int) -> int:
+    """A number."""
+    value = settings.get(name)
+    return default if value is None else int(value)
+
+
+def table(settings: Settings, name: str) -> dict[str, str]:
+    """Names and texts; empty where it is not set."""
+    return {str(key): str(value) for key, value in (settings.get(name) or {}).items()}
+
+
+def quantities(settings: Settings, name: str) -> dict[str, Quantity]:
+    """Resource -> quantity; empty where it is not set.
+
+    Raises:
+        QuantityError: an amount is none.
+    """
+    return {key: Quantity.from_api(text) for key, text in (settings.get(name) or {}).items()}
+
+
+def gate(settings: Settings, name: str) -> bool:
+    """Whether an alpha feature gate is on."""
+    gates = settings.get("featureGates") or {}
+    return bool(gates.get(name, gates.get("AllAlpha", False)))

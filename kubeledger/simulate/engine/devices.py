@@ -1,0 +1,349 @@
+"""Device and topology manager of a simulated kubelet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from kubeledger.kubelet.devicemanager.calls import AllocateCall
+from kubeledger.kubelet.devicemanager.checkpoint_content import (
+    checkpoint_content,
+    writes_checkpoint,
+)
+from kubeledger.kubelet.devicemanager.decider import Served, decide
+from kubeledger.kubelet.devicemanager.hints import hint_shortage, pod_topology_hints, topology_hints
+from kubeledger.kubelet.devicemanager.manager import ManagerImpl
+from kubeledger.kubelet.devicemanager.plugins import (
+    Endpoint,
+    get_capacity,
+    register,
+    restart,
+    stream_ended,
+)
+from kubeledger.kubelet.devicemanager.pod_request import ContainerLimits, pod_device_request
+from kubeledger.kubelet.kube.pod import Container, is_sidecar
+from kubeledger.kubelet.kube.quantity import Quantity
+from kubeledger.kubelet.topologymanager.hint import Hints
+from kubeledger.kubelet.topologymanager.scope import AFFINITY_REASON, HintProvider, admit
+from kubeledger.model.bodies.devicemanager import (
+    NO_HINTS,
+    AllocationFailed,
+    AllocationRequested,
+    CheckpointEntry,
+    DevicesAllocated,
+    DevicesReleased,
+    DevicesReported,
+    EndpointStopped,
+    PluginRegistered,
+)
+from kubeledger.model.units import NS_PER_S
+from kubeledger.simulate.engine.alignment import policy_of, write_affinity
+from kubeledger.simulate.engine.config import duration_ns
+from kubeledger.simulate.engine.plugins import SimPlugin
+from kubeledger.simulate.engine.world import SimPod
+
+if TYPE_CHECKING:
+    from kubeledger.simulate.engine.kubelet import Kubelet
+
+__all__ = ["DeviceCheckpoint", "DeviceLoop"]
+
+_REGISTERS_AFTER_NS = NS_PER_S
+_COUNTS = re.compile(r"Requested: (\d+), Available: (\d+)")
+_BEFORE_NEED = (
+    'pod "',
+    "cannot allocate unregistered device",
+    "no healthy devices present",
+    "previously allocated devices are no longer healthy",
+)
+"""Errors of checks that come before the line which tells that devices are needed."""
+
+
+class DeviceCheckpoint(msgspec.Struct, frozen=True):
+    """``kubelet_internal_checkpoint`` as it is on disk."""
+
+    entries: tuple[CheckpointEntry, ...]
+    registered: dict[str, tuple[str, ...]]
+
+
+class DeviceLoop:
+    """Devices of one kubelet process.
+
+    Attributes:
+        manager: the device manager's memory.
+    """
+
+    def __init__(self, kubelet: Kubelet) -> None:
+        self._kubelet = kubelet
+        self._sim = kubelet.sim
+        self._facts = kubelet.sim.profile.devices
+        self.manager = ManagerImpl(kubelet.sim.world.numa_nodes)
+        self._endpoints: dict[str, Endpoint] = {}
+        self._listed: dict[str, str] = {}
+        self._capacity: dict[str, str] = {}
+        self._begun = False
+        self._ran_at_start: set[str] = set()
+
+    # -- plugins ---------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Read the checkpoint; plugins that run find the kubelet a second later."""
+        self._begun = True
+        checkpoint = self._sim.checkpoint
+        if checkpoint is not None:
+            for entry in checkpoint.entries:
+                record = {int(node or 0): list(ids) for node, ids in entry.numa.items()}
+                self.manager.pod_devices.insert(
+                    entry.pod_uid, entry.container, entry.resource, record
+                )
+            now_ns = self._sim.schedule.now_ns
+            restart(self.manager, self._endpoints, checkpoint.registered, now_ns)
+        self._ran_at_start = {
+            instance.container_id
+            for uid in self._sim.runtime.pods()
+            for instance in self._sim.runtime.running(uid)
+        }
+        for plugin in self._sim.plugins:
+            if plugin.up:
+                self._kubelet.after(_REGISTERS_AFTER_NS, partial(self._register_if_up, plugin))
+        self._update_status()
+        period_ns = duration_ns(self._sim.settings, "nodeStatusUpdateFrequency", "10s")
+        self._kubelet.every(max(period_ns, NS_PER_S), self._update_status)
+
+    def plugin_registers(self, plugin: SimPlugin) -> None:
+        """A plugin came up; while no kubelet is there, it waits for one."""
+        if self._kubelet.alive and self._begun:
+            register(self.manager, self._endpoints, plugin.resource, plugin)
+            self._sim.journal.write(PluginRegistered(resource=plugin.resource))
+            self.plugin_sends(plugin)
+
+    def plugin_sends(self, plugin: SimPlugin) -> None:
+        """A plugin sends its list."""
+        endpoint = self._endpoints.get(plugin.resource)
+        if not self._kubelet.alive or endpoint is None or endpoint.stopped_at_ns is not None:
+            return
+        devices = plugin.devices()
+        self.manager.report(plugin.resource, devices)
+        healthy = sorted(self.manager.healthy[plugin.resource])
+        self._sim.journal.write(
+            DevicesReported(
+                resource=plugin.resource,
+                total=len(devices),
+                healthy=len(healthy),
+                device_ids=tuple(healthy),
+            )
+        )
+        self._write_checkpoint()
+
+    def plugin_stopped(self, plugin: SimPlugin) -> None:
+        """A plugin's process ended."""
+        endpoint = self._endpoints.get(plugin.resource)
+        if not self._kubelet.alive or endpoint is None or endpoint.stopped_at_ns is not None:
+            return
+        now_ns = self._sim.schedule.now_ns
+        stream_ended(self.manager, self._endpoints, plugin.resource, endpoint, now_ns, self._facts)
+        self._sim.journal.write(
+            EndpointStopped(
+                resource=plugin.resource,
+                error="rpc error: code = Unavailable desc = error reading from server: EOF",
+            )
+        )
+
+    def _register_if_up(self, plugin: SimPlugin) -> None:
+        endpoint = self._endpoints.get(plugin.resource)
+        if plugin.up and (endpoint is None or endpoint.stopped_at_ns is not None):
+            self.plugin_registers(plugin)
+
+    # -- what the node lists ---------------------------------------------------------------
+
+    def allocatable(self, resource: str) -> int | None:
+        """Healthy devices of a resource; None for one that no plugin serves."""
+        healthy = self.manager.healthy.get(resource)
+        return None if healthy is None else len(healthy)
+
+    def capacity(self) -> Mapping[str, str]:
+        """Extended resources of the node's last status: all devices."""
+        return self._capacity
+
+    def status_allocatable(self) -> Mapping[str, str]:
+        """Extended resources of the node's last status: healthy devices."""
+        return self._listed
+
+    def listed(self) -> dict[str, str]:
+        """Extended resources as admission sees them: at least what is in use.
+
+        Source: v1.20.2 pkg/kubelet/cm/devicemanager/manager.go sanitizeNodeAllocatable
+        """
+        listed = dict(self._listed)
+        for resource, devices in sorted(self.manager.allocated.items()):
+            if len(devices) > int(listed.get(resource, -1)):
+                listed[resource] = str(len(devices))
+        return listed
+
+    def _update_status(self) -> None:
+        """The node's status is written: what has no plugin for five minutes is dropped."""
+        now_ns = self._sim.schedule.now_ns
+        found = get_capacity(self.manager, self._endpoints, now_ns)
+        gone = dict.fromkeys(found.deleted, "0")
+        self._capacity = {**self._capacity, **gone, **_texts(found.capacity)}
+        self._listed = {**self._listed, **gone, **_texts(found.allocatable)}
+        if found.deleted:
+            self._write_checkpoint()
+        self._sim.agent.look_at_node(self._kubelet)
+
+    # -- admission -------------------------------------------------------------------------
+
+    def admit(self, pod: SimPod) -> tuple[str, str] | None:
+        """Align and allocate for a pod; reason and message of a refusal."""
+        specs = (*(pod.api.spec.init_containers or ()), *(pod.api.spec.containers or ()))
+        containers = {spec.name or "": spec for spec in specs}
+        policy, scope = policy_of(self._sim)
+        facts = self._sim.profile.topology
+        shortages: list[AllocationFailed] = []
+
+        def container_hints(name: str) -> Mapping[str, Hints | None]:
+            limits = _limits(containers[name])
+            with_released = self._collecting(pod)
+            hints = topology_hints(self.manager, pod.uid, name, limits, with_released, self._facts)
+            shortages.extend(self._shortages(pod, name, limits, hints))
+            write_affinity(self._sim, pod, name, hints, policy, facts)
+            return hints
+
+        def pod_hints() -> Mapping[str, Hints | None]:
+            requests = pod_device_request(
+                [_quantities(c) for c in pod.api.spec.init_containers or ()],
+                [_quantities(c) for c in pod.api.spec.containers or ()],
+                self._facts,
+            )
+            hints = pod_topology_hints(
+                self.manager, pod.uid, requests, self._collecting(pod), self._facts
+            )
+            shortages.extend(self._shortages(pod, None, requests, hints))
+            write_affinity(self._sim, pod, None, hints, policy, facts)
+            return hints
+
+        def allocate(name: str, affinity: int | None) -> str:
+            return self._allocate(pod, containers[name], affinity)
+
+        provider = HintProvider(
+            container_hints=container_hints, pod_hints=pod_hints, allocate=allocate
+        )
+        result = admit(tuple(containers), [provider], policy, scope, facts)
+        if result.reason == AFFINITY_REASON and shortages:
+            # The first one is what the refusal is told to rest on.
+            self._sim.journal.write(shortages[0])
+        return None if result.admit else (result.reason, result.message)
+
+    def _shortages(
+        self,
+        pod: SimPod,
+        container: str | None,
+        wanted: Mapping[str, int],
+        hints: Mapping[str, Hints | None],
+    ) -> Iterator[AllocationFailed]:
+        """Of resources without a hint, those that have too few devices."""
+        for resource in hints:
+            requested = wanted[resource]
+            available = hint_shortage(
+                self.manager, pod.uid, container, resource, requested, self._facts
+            )
+            if available is not None:
+                yield AllocationFailed(
+                    namespace=pod.namespace,
+                    pod=pod.name,
+                    pod_uid=pod.uid,
+                    container=container,
+                    resource=resource,
+                    requested=requested,
+                    available=available,
+                    error=NO_HINTS,
+                )
+
+    def _active(self, pod: SimPod) -> frozenset[str]:
+        return frozenset([*(p.uid for p in self._sim.world.active_pods()), pod.uid])
+
+    def _collecting(self, pod: SimPod) -> frozenset[str] | None:
+        """Pods that keep their devices, once those of all others are on record as released."""
+        if not self._kubelet.pods.sources_ready:
+            return None
+        active = self._active(pod)
+        for uid in sorted(self.manager.pod_devices.pods() - active):
+            self._sim.journal.write(DevicesReleased(pod_uid=uid))
+        return active
+
+    def _allocate(self, pod: SimPod, spec: Container, affinity: int | None) -> str:
+        limits = _limits(spec)
+        if any(self.manager.is_device_plugin_resource(resource) for resource in limits):
+            self._collecting(pod)
+        container = pod.container(spec.name or "")
+        call = AllocateCall(
+            pod=pod.uid,
+            container=container.name,
+            limits=limits,
+            is_init=container.init,
+            is_restartable=container.init and is_sidecar(spec),
+            affinity=affinity,
+            active_pods=self._active(pod),
+            sources_ready=self._kubelet.pods.sources_ready,
+            ran_at_start=container.container_id in self._ran_at_start,
+        )
+        asked = False
+
+        def told(served: Served) -> None:
+            nonlocal asked
+            asked = asked or bool(served.devices)
+            self._write_served(pod, served)
+
+        error = decide(self.manager, call, self._facts, told)
+        if limits and writes_checkpoint(error, self._facts, plugin_asked=asked):
+            self._write_checkpoint()
+        return error
+
+    def _write_served(self, pod: SimPod, served: Served) -> None:
+        request, journal, cause = served.request, self._sim.journal, None
+        whose: dict[str, Any] = {
+            "namespace": pod.namespace,
+            "pod": pod.name,
+            "pod_uid": pod.uid,
+            "container": request.container,
+            "resource": request.resource,
+        }
+        if served.needed and request.required and not served.error.startswith(_BEFORE_NEED):
+            cause = journal.write(AllocationRequested(**whose, needed=request.required))
+        if served.error:
+            counts = _COUNTS.search(served.error)
+            failed = AllocationFailed(
+                **whose,
+                requested=int(counts[1]) if counts else None,
+                available=int(counts[2]) if counts else None,
+                error=served.error,
+            )
+            journal.write(failed, cause=cause)
+        elif served.devices:
+            record = self.manager.pod_devices.held_by(pod.uid, request.container)
+            numa = {str(node): tuple(sorted(ids)) for node, ids in record[request.resource].items()}
+            granted = DevicesAllocated(
+                **whose,
+                device_ids=tuple(sorted(served.devices)),
+                numa=numa if self._facts.recorded_per_numa else None,
+            )
+            journal.write(granted, cause=cause)
+
+    def _write_checkpoint(self) -> None:
+        self._sim.checkpoint = DeviceCheckpoint(*checkpoint_content(self.manager, self._facts))
+
+
+def _texts(counts: Mapping[str, int]) -> dict[str, str]:
+    return {resource: str(count) for resource, count in counts.items()}
+
+
+def _limits(spec: Container) -> dict[str, int]:
+    return {name: Quantity.from_api(amount).value() for name, amount in spec.limits.items()}
+
+
+def _quantities(spec: Container) -> ContainerLimits:
+    limits = {name: Quantity.from_api(amount) for name, amount in spec.limits.items()}
+    return ContainerLimits(limits=limits, is_restartable=is_sidecar(spec))

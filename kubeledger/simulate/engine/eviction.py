@@ -1,0 +1,255 @@
+"""The eviction manager of a simulated kubelet: every ten seconds it reads signals and acts.
+
+One pod at most is evicted in a round; the next round then comes as soon as the pod is gone.
+Up to 1.20 the first round comes before the first statistics, and does nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kubeledger.kubelet.eviction.decisions import EvictionConfig
+from kubeledger.kubelet.eviction.messages import REASON, node_condition_message
+from kubeledger.kubelet.eviction.observations import make_signal_observations
+from kubeledger.kubelet.eviction.reclaim import ReclaimFunction
+from kubeledger.kubelet.eviction.summary import (
+    ContainerStats,
+    FsStats,
+    MemoryStats,
+    NodeStats,
+    PodReference,
+    PodStats,
+    RlimitStats,
+    RuntimeStats,
+    Summary,
+)
+from kubeledger.kubelet.eviction.synchronize import EvictionManager
+from kubeledger.kubelet.eviction.thresholds import (
+    Threshold,
+    ThresholdSettings,
+    parse_threshold_config,
+)
+from kubeledger.kubelet.kube.critical import is_critical_pod
+from kubeledger.kubelet.kube.pod import Toleration
+from kubeledger.model.bodies.images import EvictionSignalObserved
+from kubeledger.model.units import NS_PER_S
+from kubeledger.simulate.engine.cgroup_values import MOST_PIDS
+from kubeledger.simulate.engine.config import duration_ns, integer, table
+from kubeledger.simulate.engine.disks import DiskSpace, container_usage, disk_space, uses_anything
+from kubeledger.simulate.engine.eviction_records import (
+    eviction_body,
+    write_conditions,
+    write_reclaim,
+    write_spared,
+    write_usage,
+)
+from kubeledger.simulate.engine.world import SimPod
+
+if TYPE_CHECKING:
+    from kubeledger.simulate.engine.kubelet import Kubelet
+    from kubeledger.simulate.engine.sim import Sim
+
+__all__ = ["EvictionLoop"]
+
+_PERIOD_NS = 10 * NS_PER_S
+_CLEANUP_NS = 30 * NS_PER_S
+_POLL_NS = NS_PER_S
+_NO_STATS_UNTIL_MINOR = 20
+_PIDS_OF_NODE = 150
+_MEMORY_TAINT = "node.kubernetes.io/memory-pressure"
+
+
+class EvictionLoop:
+    """Watches memory and disks, reclaims, and evicts pods."""
+
+    def __init__(self, kubelet: Kubelet) -> None:
+        self._kubelet = kubelet
+        self._sim = sim = kubelet.sim
+        settings = sim.settings
+        enforced = settings.get("enforceNodeAllocatable")
+        thresholds = ThresholdSettings(
+            eviction_hard=table(settings, "evictionHard"),
+            eviction_soft=table(settings, "evictionSoft"),
+            eviction_soft_grace_period=table(settings, "evictionSoftGracePeriod"),
+            eviction_minimum_reclaim=table(settings, "evictionMinimumReclaim"),
+            enforce_node_allocatable=("pods",) if enforced is None else tuple(enforced),
+        )
+        config = EvictionConfig(
+            thresholds=parse_threshold_config(thresholds, sim.profile),
+            pressure_transition_period_ns=duration_ns(
+                settings, "evictionPressureTransitionPeriod", "5m"
+            ),
+            max_pod_grace_period_s=integer(settings, "evictionMaxPodGracePeriod", 0),
+            layout="shared" if sim.world.image_disk is None else "dedicated",
+            local_storage_isolation=settings.get("localStorageCapacityIsolation") is not False,
+        )
+        self._manager = EvictionManager(config, sim.profile)
+        self._seqs: dict[str, int] = {}
+        self._conditions: tuple[str, ...] = ()
+        self._after: list[Summary] = []
+
+    def start(self) -> None:
+        """The rounds begin."""
+        unready = self._sim.profile.version.minor <= _NO_STATS_UNTIL_MINOR
+        self._kubelet.after(_PERIOD_NS if unready else 0, self._round)
+
+    def refusal(self, pod: SimPod) -> tuple[str, str] | None:
+        """Why a pod is kept out: reason and message; None when it is not.
+
+        Source: v1.36.2 pkg/kubelet/eviction/eviction_manager.go Admit; v1.20.2
+        """
+        conditions = self._manager.node_conditions
+        if not conditions or is_critical_pod(pod.api):
+            return None
+        if conditions == ("MemoryPressure",):
+            if pod.qos_class != "BestEffort":
+                return None
+            if any(_stands_memory_pressure(t) for t in pod.api.spec.tolerations or ()):
+                return None
+        return REASON, node_condition_message(conditions)
+
+    # -- rounds --------------------------------------------------------------------------------
+
+    def _round(self) -> None:
+        evicted = self._synchronize()
+        if evicted:
+            until_ns = self._sim.schedule.now_ns + _CLEANUP_NS
+            self._kubelet.after(_POLL_NS, lambda: self._await_cleanup(evicted, until_ns))
+        else:
+            self._kubelet.after(_PERIOD_NS, self._round)
+
+    def _await_cleanup(self, pods: list[SimPod], until_ns: int) -> None:
+        """The next round comes when the evicted pods are gone, or took too long.
+
+        Source: v1.36.2 pkg/kubelet/eviction/eviction_manager.go waitForPodsCleanup
+        """
+        if all(pod.terminated for pod in pods) or self._sim.schedule.now_ns >= until_ns:
+            self._round()
+        else:
+            self._kubelet.after(_POLL_NS, lambda: self._await_cleanup(pods, until_ns))
+
+    def _synchronize(self) -> list[SimPod]:
+        """One round; the pods that were evicted.
+
+        Differs: all statistics are new in each round.
+        """
+        sim = self._sim
+        active = {pod.uid: pod for pod in sim.world.active_pods()}
+        self._after.clear()
+        summary = self._observe()
+        found, decision = self._manager.synchronize(
+            sim.schedule.now_ns, summary, [pod.api for pod in active.values()], self._reclaim
+        )
+        write_conditions(sim.journal, found, self._conditions)
+        self._conditions = found.node_conditions
+        threshold = decision.threshold
+        cause = None if threshold is None else self._seqs[threshold.signal]
+        if decision.ranking or decision.evicted:
+            write_usage(sim.journal, sim.schedule.now_ns, summary)
+        if threshold is not None:
+            cause = write_reclaim(sim.journal, found, decision, active, cause)
+            for after in self._after:
+                self._tell(after)
+            write_spared(sim.journal, decision, active, cause)
+        evicted = [active[each.pod.metadata.uid or ""] for each in decision.evicted]
+        for pod, each in zip(evicted, decision.evicted, strict=True):
+            body = eviction_body(pod, found, decision, each, sim.profile)
+            self._kubelet.pods.evict(pod, body, REASON, cause, grace_s=each.grace_period_s)
+        return evicted
+
+    def _reclaim(self, threshold: Threshold, functions: Sequence[ReclaimFunction]) -> Summary:
+        """Free what the node can do without; containers are removed when they end anyway."""
+        if ReclaimFunction.IMAGES in functions:
+            self._kubelet.images.delete_unused(self._seqs.get(threshold.signal))
+        summary = self._summary()
+        self._after.append(summary)
+        return summary
+
+    # -- statistics ----------------------------------------------------------------------------
+
+    def _observe(self) -> Summary:
+        """Read the statistics, and write down what the signals say."""
+        summary = self._summary()
+        self._tell(summary)
+        return summary
+
+    def _tell(self, summary: Summary) -> None:
+        """Write down what the signals say."""
+        readings = make_signal_observations(summary, self._sim.profile.eviction)
+        for name in sorted(readings):
+            reading = readings[name]
+            self._seqs[name] = self._sim.journal.write(
+                EvictionSignalObserved(
+                    signal=name, available=reading.available, capacity=reading.capacity
+                )
+            )
+
+    def _summary(self) -> Summary:
+        """The statistics of the node, and of pods that have run."""
+        sim, world = self._sim, self._sim.world
+        pods = [_pod_stats(sim, pod) for pod in world.pods.values() if pod.sandbox_id]
+        used = sum(each.memory.working_set_bytes or 0 for each in pods if each.memory is not None)
+        image_fs = _filesystem(disk_space(sim, world.image_fs()))
+        running = sum(c.state == "running" for p in world.pods.values() for c in p.containers)
+        return Summary(
+            node=NodeStats(
+                memory=_memory(world.memory_bytes, used),
+                fs=_filesystem(disk_space(sim, world.disk)),
+                runtime=RuntimeStats(image_fs=image_fs, container_fs=image_fs),
+                rlimit=RlimitStats(max_pid=MOST_PIDS, running=_PIDS_OF_NODE + running),
+                system_containers=(
+                    ContainerStats(
+                        name="pods", memory=_memory(self._kubelet.cgroups.pods_memory_bytes, used)
+                    ),
+                ),
+            ),
+            pods=tuple(pods),
+        )
+
+
+def _pod_stats(sim: Sim, pod: SimPod) -> PodStats:
+    """What a pod uses; inodes and processes are not simulated."""
+    reference = PodReference(name=pod.name, namespace=pod.namespace, uid=pod.uid)
+    if not uses_anything(sim, pod):
+        return PodStats(pod_ref=reference, memory=MemoryStats(working_set_bytes=0))
+    usage = container_usage(sim, pod)
+    return PodStats(
+        pod_ref=reference,
+        containers=tuple(
+            ContainerStats(
+                name=name,
+                memory=MemoryStats(working_set_bytes=each.memory_bytes),
+                rootfs=FsStats(used_bytes=each.disk_bytes),
+                logs=FsStats(used_bytes=0),
+            )
+            for name, each in usage.items()
+        ),
+        memory=MemoryStats(working_set_bytes=sum(u.memory_bytes for u in usage.values())),
+        ephemeral_storage=FsStats(used_bytes=sum(u.disk_bytes for u in usage.values())),
+    )
+
+
+def _memory(capacity_bytes: int, used_bytes: int) -> MemoryStats:
+    available = max(capacity_bytes - used_bytes, 0)
+    return MemoryStats(available_bytes=available, working_set_bytes=capacity_bytes - available)
+
+
+def _filesystem(space: DiskSpace) -> FsStats:
+    return FsStats(
+        available_bytes=space.available_bytes,
+        capacity_bytes=space.capacity_bytes,
+        inodes_free=space.inodes_free,
+        inodes=space.inodes,
+    )
+
+
+def _stands_memory_pressure(toleration: Toleration) -> bool:
+    """Whether the taint of memory pressure is tolerated."""
+    if toleration.effect and toleration.effect != "NoSchedule":
+        return False
+    if toleration.key and toleration.key != _MEMORY_TAINT:
+        return False
+    if toleration.operator in ("", None, "Equal"):
+        return not toleration.value
+    return toleration.operator == "Exists"

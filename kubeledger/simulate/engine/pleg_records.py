@@ -1,0 +1,84 @@
+"""What a relist found of a pod, as records."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kubeledger.model.bodies.lifecycle import ContainerDied, ContainerRestarted, ContainerStarted
+from kubeledger.simulate.engine.pleg import Changes
+from kubeledger.simulate.engine.runtime import KILLED, Instance
+from kubeledger.simulate.engine.worker import PodWorker
+from kubeledger.simulate.engine.world import SimPod
+
+if TYPE_CHECKING:
+    from kubeledger.simulate.engine.kubelet import Kubelet
+
+__all__ = ["write_changes"]
+
+
+def write_changes(kubelet: Kubelet, pod: SimPod, worker: PodWorker, changes: Changes) -> None:
+    """Write down deaths and starts; a start by this process after another is a restart."""
+    runtime = kubelet.sim.runtime
+    for instance in changes.died:
+        if instance.container_id in runtime.died:
+            continue  # the process before told of it
+        if instance.container_id in worker.started and instance in changes.unseen:
+            # It ran for less than a second: the event of its start tells of it.
+            _started(kubelet, pod, worker, instance)
+        _died(kubelet, pod, instance)
+    for instance in changes.started:
+        _started(kubelet, pod, worker, instance)
+
+
+def _died(kubelet: Kubelet, pod: SimPod, instance: Instance) -> None:
+    killed = kubelet.sim.runtime.killed.get(instance.container_id)
+    cause = None if killed is None else killed.seq
+    if cause is None and instance.oom_killed and instance.exit_code == KILLED:
+        cause = kubelet.sim.memory.kills[instance.container_id]
+    kubelet.sim.runtime.died[instance.container_id] = kubelet.sim.journal.write(
+        ContainerDied(
+            namespace=pod.namespace,
+            pod=pod.name,
+            pod_uid=pod.uid,
+            container=instance.container,
+            container_id=instance.container_id,
+            sandbox=instance.container is None,
+            exit_code=instance.exit_code if instance.container is not None else None,
+        ),
+        cause=cause,
+        source=None if cause is not None else kubelet.sim.plan.pods[pod.index].place,
+    )
+
+
+def _started(kubelet: Kubelet, pod: SimPod, worker: PodWorker, instance: Instance) -> None:
+    journal = kubelet.sim.journal
+    journal.write(
+        ContainerStarted(
+            namespace=pod.namespace,
+            pod=pod.name,
+            pod_uid=pod.uid,
+            container=instance.container,
+            container_id=instance.container_id,
+            sandbox=instance.container is None,
+        )
+    )
+    if instance.container is None:
+        return
+    if instance.previous_id and instance.container_id in worker.started:
+        killed, died = (
+            kubelet.sim.runtime.killed.get(instance.previous_id),
+            kubelet.sim.runtime.died.get(instance.previous_id),
+        )
+        journal.write(
+            ContainerRestarted(
+                namespace=pod.namespace,
+                pod=pod.name,
+                pod_uid=pod.uid,
+                container=instance.container,
+                container_id=instance.container_id,
+                previous_container_id=instance.previous_id,
+                reason="exited" if killed is None else killed.reason,
+                restart_count=instance.restarts,
+            ),
+            cause=died if killed is None else killed.seq,
+        )

@@ -1,0 +1,306 @@
+"""A whole node on a virtual clock: the world, kubelet processes, and what a scenario does.
+
+A kubelet's first line comes when its process starts, its settings 100 ms later, the node
+object after 300 ms, and its loops begin after 800 ms, as on a real machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+import msgspec
+
+from kubeledger.kubelet.profile.gates import with_gates
+from kubeledger.kubelet.profile.resolve import KubeletProfile, resolve
+from kubeledger.model.bodies.node import KubeletExited, KubeletStarted, Setting, SettingsObserved
+from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S
+from kubeledger.simulate.engine.agent import Agent, node_observed
+from kubeledger.simulate.engine.cgroups import CgroupLoop
+from kubeledger.simulate.engine.devices import DeviceCheckpoint, DeviceLoop
+from kubeledger.simulate.engine.draws import Draws
+from kubeledger.simulate.engine.eviction import EvictionLoop
+from kubeledger.simulate.engine.images import ImageLoop
+from kubeledger.simulate.engine.journal import Journal
+from kubeledger.simulate.engine.kubelet import Kubelet
+from kubeledger.simulate.engine.machine import Machine, machine_of
+from kubeledger.simulate.engine.memory import Memory
+from kubeledger.simulate.engine.newpod import change_spec, sim_pod
+from kubeledger.simulate.engine.plan import (
+    DiskChange,
+    ImageArrival,
+    KubeletRestart,
+    Plan,
+    PlannedPod,
+    PlannedUpdate,
+)
+from kubeledger.simulate.engine.plugins import SimPlugin
+from kubeledger.simulate.engine.pods import PodLoop
+from kubeledger.simulate.engine.probes import ProbeLoop
+from kubeledger.simulate.engine.runtime import Runtime
+from kubeledger.simulate.engine.schedule import Schedule
+from kubeledger.simulate.engine.shutdown import ShutdownLoop
+from kubeledger.simulate.engine.world import Disk, SimImage, SimPod, World
+
+__all__ = ["Sim"]
+
+_MS = 1_000_000
+_SETTINGS_NS, _NODE_NS, _LOOPS_NS = 100 * _MS, 300 * _MS, 800 * _MS
+_FIRST_PID = 1000
+_HOUSEKEEPING_NS = 2 * NS_PER_S
+_GROWTH_NS = 60 * NS_PER_S
+_GROWTHS_PER_HOUR = 60
+_FLAGS = {
+    "--maximum-dead-containers": "-1",
+    "--maximum-dead-containers-per-container": "1",
+}
+"""Flags without a field in the configuration that bear on what a kubelet decides."""
+
+
+class Sim:
+    """One run of a plan.
+
+    Attributes:
+        plan: what is to happen.
+        schedule, journal, draws, world, runtime, memory: clock, records, numbers, and what is
+            outside of the kubelet.
+        settings: effective settings: field -> value.
+        profile: of the kubelet version that runs.
+        machine: what the node has for pods.
+        plugins: device plugins.
+        checkpoint: the device manager's file; None before the first write.
+        offered: UID -> pod that a config source has, whether or not a kubelet knows of it.
+        newest_kubelet: the last process that was started, perhaps not alive any more.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.schedule = Schedule(plan.start_ns)
+        self.journal = Journal(plan.node.name, lambda: self.schedule.now_ns)
+        self.draws = Draws(plan.seed, "sim")
+        self._use(plan.kubelet_version, plan.settings)
+        self.world = _world(plan)
+        self.runtime = Runtime(self)
+        self.memory = Memory(self)
+        self.plugins = tuple(SimPlugin(self, script) for script in plan.plugins)
+        self.checkpoint: DeviceCheckpoint | None = None
+        self.offered: dict[str, SimPod] = {}
+        self.agent = Agent(self)
+        self._loops_run = False
+        self._run = -1
+
+    def run(self) -> Iterator[Record]:
+        """Everything that the node writes down, in order; can be called once."""
+        plan = self.plan
+        for image in plan.images:
+            if not image.at_ns:  # in the store before a kubelet looks for its sandbox image
+                self._image_arrival(image)()
+        self._start_kubelet()
+        for index, planned in enumerate(plan.pods):
+            self._at(planned.arrives_ns, self._arrival(index, planned))
+            if planned.deleted_ns is not None:
+                self._at(planned.deleted_ns, self._deletion(planned))
+            for update in planned.updates:
+                self._at(update.at_ns, self._update(update))
+        for image in plan.images:
+            if image.at_ns:
+                self._at(image.at_ns, self._image_arrival(image))
+        for change in plan.disk_changes:
+            self._at(change.at_ns, self._disk_change(change))
+        for restart in plan.kubelet_restarts:
+            self._at(restart.at_ns, self._restart(restart))
+        if plan.shutdown_ns is not None:
+            self._at(plan.shutdown_ns, self._shut_down)
+        self.agent.start()
+        end_ns = plan.start_ns + plan.duration_ns
+        while self.schedule.run_next(end_ns):
+            yield from self.journal.take()
+        if self.newest_kubelet.alive and self._loops_run:
+            self.newest_kubelet.probes.flush()
+        yield from self.journal.take()
+
+    def setting(self, name: str) -> Any:  # noqa: ANN401 # any JSON value
+        """The value of a setting; None for one that is not set."""
+        return self.settings.get(name)
+
+    def running_kubelet(self) -> Kubelet | None:
+        """The kubelet, if its loops run."""
+        return self.newest_kubelet if self.newest_kubelet.alive and self._loops_run else None
+
+    # -- kubelet processes -----------------------------------------------------------------
+
+    def _use(self, version: str, settings: dict[str, Any]) -> None:
+        self._version = version
+        flags = {**_FLAGS, "--hostname-override": self.plan.node.name}
+        self.settings: dict[str, Any] = {**flags, **settings}
+        gates = self.settings.get("featureGates")
+        self.profile: KubeletProfile = with_gates(
+            resolve(version), gates if isinstance(gates, dict) else None
+        )
+        self.machine: Machine = machine_of(self.plan.node, self.settings, self.profile)
+
+    def _start_kubelet(self, cause: int | None = None) -> None:
+        self._run += 1
+        kubelet = self.newest_kubelet = Kubelet(self, self._run)
+        self.journal.write(
+            KubeletStarted(
+                pid=_FIRST_PID + self._run,
+                kubelet_version=self._version,
+                version_source="option",
+                restart=self._run > 0,
+            ),
+            cause=cause,
+        )
+        kubelet.devices, kubelet.pods = DeviceLoop(kubelet), PodLoop(kubelet)
+        kubelet.probes, kubelet.images = ProbeLoop(kubelet), ImageLoop(kubelet)
+        kubelet.cgroups, kubelet.eviction = CgroupLoop(kubelet), EvictionLoop(kubelet)
+        kubelet.shutdown = ShutdownLoop(kubelet)
+        kubelet.after(_SETTINGS_NS, self._tell_settings)
+        kubelet.after(_NODE_NS, lambda: self._tell_node(kubelet))
+        kubelet.after(_LOOPS_NS, lambda: self._start_loops(kubelet))
+
+    def _tell_settings(self) -> None:
+        told = {
+            name: Setting(
+                value=msgspec.json.encode(value, order="deterministic").decode(),
+                source=self._source_of(name),
+            )
+            for name, value in sorted(self.settings.items())
+        }
+        self.journal.write(SettingsObserved(settings=told))
+
+    def _source_of(self, name: str) -> Literal["flag", "config", "default"]:
+        if name.startswith("--"):
+            return "flag"
+        return "config" if name in self.plan.given_settings else "default"
+
+    def _tell_node(self, kubelet: Kubelet) -> None:
+        body = node_observed(self, kubelet)
+        self.journal.write(body)
+        self.agent.node_seen(body, kubelet)
+
+    def _start_loops(self, kubelet: Kubelet) -> None:
+        self._loops_run = True
+        kubelet.images.start()
+        kubelet.cgroups.start()
+        kubelet.devices.start()
+        kubelet.eviction.start()
+        kubelet.probes.start()
+        kubelet.pods.start()
+
+    def _restart(self, restart: KubeletRestart) -> Callable[[], None]:
+        def stop() -> None:
+            self.newest_kubelet.stop()
+            self._loops_run = False
+            cause = None
+            if restart.error:
+                pid = _FIRST_PID + self._run
+                gone = KubeletExited(pid=pid, reason="error", message=restart.error)
+                cause = self.journal.write(gone)
+            self.schedule.after(restart.down_ns, lambda: start(cause))
+
+        def start(cause: int | None) -> None:
+            settings = self.settings if restart.settings is None else restart.settings
+            self._use(restart.kubelet_version or self._version, settings)
+            self._start_kubelet(cause)
+
+        return stop
+
+    def _shut_down(self) -> None:
+        kubelet = self.running_kubelet()
+        if kubelet is not None:
+            kubelet.shutdown.begin()
+
+    # -- what a scenario does --------------------------------------------------------------
+
+    def _at(self, since_start_ns: int, action: Callable[[], None]) -> None:
+        self.schedule.at(self.plan.start_ns + since_start_ns, action)
+
+    def _arrival(self, index: int, planned: PlannedPod) -> Callable[[], None]:
+        def arrive() -> None:
+            if planned.manifest["metadata"]["uid"] in self.world.pods:
+                # The same static pod again: it waits until the one before is gone.
+                self.schedule.after(_HOUSEKEEPING_NS, arrive)
+                return
+            pod = sim_pod(planned, index, self.schedule.now_ns, self.profile)
+            self.offered[pod.uid] = pod
+            self._ask_for_memory(pod, planned)
+            self.tell_pods(lambda pods: pods.arrive(pod))
+
+        return arrive
+
+    def _ask_for_memory(self, pod: SimPod, planned: PlannedPod) -> None:
+        """What a container uses changes at times that its script tells."""
+        since_ns = self.schedule.now_ns - self.plan.start_ns
+        times = {u.from_ns for script in planned.scripts.values() for u in script.usage}
+        for from_ns in sorted(times):
+            if from_ns > since_ns:
+                self._at(from_ns, lambda: self.memory.ask(pod))
+
+    def _deletion(self, planned: PlannedPod) -> Callable[[], None]:
+        def delete() -> None:
+            pod = self.offered.get(planned.manifest["metadata"]["uid"])
+            if pod is None:
+                return
+            pod.deleting = True
+            if pod.source == "file" and self.running_kubelet() is None:
+                self.offered.pop(pod.uid)  # the next kubelet finds an orphan
+            self.tell_pods(lambda pods: pods.delete(pod))
+
+        return delete
+
+    def _update(self, update: PlannedUpdate) -> Callable[[], None]:
+        def change() -> None:
+            pod = self.offered.get(update.manifest["metadata"]["uid"])
+            if pod is not None and not pod.deleting:
+                change_spec(pod, update.manifest)
+                self.tell_pods(lambda pods: pods.update(pod))
+
+        return change
+
+    def tell_pods(self, action: Callable[[PodLoop], None]) -> None:
+        """Do something with the pods of the kubelet that runs, if there is one."""
+        kubelet = self.running_kubelet()
+        if kubelet is not None:
+            action(kubelet.pods)
+
+    def _image_arrival(self, image: ImageArrival) -> Callable[[], None]:
+        def arrive() -> None:
+            self.world.images[image.name] = SimImage(
+                name=image.name,
+                image_id=image.image_id,
+                size_bytes=image.size_bytes,
+                pinned=image.pinned,
+            )
+
+        return arrive
+
+    def _disk_change(self, change: DiskChange) -> Callable[[], None]:
+        disk = self.world.image_fs() if change.disk == "image" else self.world.disk
+
+        def grow() -> None:
+            disk.base_bytes += change.bytes_per_hour // _GROWTHS_PER_HOUR
+
+        def begin() -> None:
+            disk.base_bytes = max(disk.base_bytes + change.bytes, 0)
+            if change.bytes_per_hour:
+                self.schedule.every(_GROWTH_NS, grow)
+
+        return begin
+
+
+def _world(plan: Plan) -> World:
+    node = plan.node
+    image_disk = None
+    if node.image_disk_bytes is not None:
+        image_disk = Disk(
+            capacity_bytes=node.image_disk_bytes, base_bytes=node.image_disk_used_bytes
+        )
+    return World(
+        cpus=node.cpus,
+        memory_bytes=node.memory_bytes,
+        numa_nodes=node.numa_nodes,
+        disk=Disk(capacity_bytes=node.disk_bytes, base_bytes=node.disk_used_bytes),
+        image_disk=image_disk,
+    )

@@ -1,0 +1,159 @@
+"""Pods of a scenario: manifests, when they come and go, and what their containers do."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from kubeledger.simulate.scenario.models_base import Model
+from kubeledger.simulate.scenario.values import Duration, OneOrMore, Size, Span
+
+__all__ = [
+    "Container",
+    "Exit",
+    "Fails",
+    "Flaps",
+    "Pods",
+    "Probe",
+    "Probes",
+    "Step",
+    "Update",
+    "Use",
+]
+
+Result = Literal["success", "failure", "warning", "unknown", "error"]
+
+
+class Exit(Model):
+    """An instance of the container ends by itself."""
+
+    after: Duration
+    """How long it ran."""
+    code: Annotated[int, Field(ge=0, le=255)] = 0
+    """Its exit code."""
+
+
+class Use(Model):
+    """What the container uses from a time on."""
+
+    from_: Annotated[Duration, Field(alias="from")] = 0
+    """Since the start of the simulation."""
+    memory: Size = 0
+    """Working set."""
+    disk: Size = 0
+    """Writable layer and logs."""
+
+
+class Step(Model):
+    """What a probe finds from a time on, until the next step."""
+
+    from_: Annotated[Duration, Field(alias="from")]
+    """From when on."""
+    result: Result
+    """What each execution returns."""
+    output: str = ""
+    """What it says."""
+
+
+class Fails(Model):
+    """The probe fails from a time on, for a while."""
+
+    from_: Annotated[Duration, Field(alias="from")] = 0
+    """From when on."""
+    for_: Annotated[Span | None, Field(alias="for")] = None
+    """How long; left out: for good."""
+
+
+class Flaps(Model):
+    """The probe succeeds and fails in turn."""
+
+    every: Span
+    """How long each lasts; it begins with success."""
+    from_: Annotated[Duration, Field(alias="from")] = 0
+    """When the first success begins to count."""
+
+
+class Probe(Model):
+    """What a probe finds; exactly one of `steps`, `fails` and `flaps`."""
+
+    since: Literal["container", "start"] = "container"
+    """Times count from the start of each instance of the container, or of the simulation."""
+    steps: Annotated[list[Step], Field(min_length=1)] | None = None
+    """Results one after the other; before the first: success."""
+    fails: OneOrMore[Fails] | None = None
+    """When it fails; success otherwise."""
+    flaps: Flaps | None = None
+    """Success and failure in turn."""
+    result: Literal["failure", "unknown", "error"] = "failure"
+    """What an execution returns while `fails` or `flaps` says that it fails."""
+    output: str = ""
+    """What it says then."""
+
+
+class Probes(Model):
+    """By type. A probe without a script succeeds always."""
+
+    liveness: Probe | None = None
+    """The liveness probe's."""
+    readiness: Probe | None = None
+    """The readiness probe's."""
+    startup: Probe | None = None
+    """The startup probe's."""
+
+
+class Container(Model):
+    """What a container does; without a script it runs until it is stopped."""
+
+    exits: list[Exit] = []
+    """How its instances end, one after the other; later ones run until they are stopped. An
+    init container without any ends well after a second."""
+    exits_repeat: bool = False
+    """All later instances end as the last of `exits`."""
+    stops_after: Duration = 0
+    """How long it takes to end when it is told to; longer than its grace: it is killed."""
+    usage: list[Use] = []
+    """What it uses, in the order of time."""
+    child: bool = False
+    """Its memory is held by a child of its main process; the child is started again, with
+    nothing, when the kernel kills it alone."""
+    post_start_failures: Annotated[int, Field(ge=0)] = 0
+    """Of how many of its first instances the post-start hook fails, which its spec has."""
+    probes: Probes = Probes()
+    """What its probes find."""
+
+
+class Update(Model):
+    """Containers get other images, so the kubelet kills them and starts them anew.
+
+    Of a static pod it is another manifest, which makes it another pod, with another UID.
+    """
+
+    at: Duration
+    """When, since the start."""
+    images: Annotated[dict[str, str], Field(min_length=1)]
+    """Container name -> its image from then on."""
+
+
+class Pods(Model):
+    """Pods that come together; exactly one of `pod` and `manifests`."""
+
+    pod: dict[str, Any] | None = None
+    """A pod in Kubernetes' own form: `metadata`, `spec`; `apiVersion` and `kind` may be left
+    out."""
+    manifests: OneOrMore[str] | None = None
+    """Files with pods (also several documents, or a List), relative to the scenario."""
+    arrives: Duration = 0
+    """When the kubelet is told of it, since the start."""
+    deleted: Duration | None = None
+    """When its deletion is asked for; left out: never."""
+    updates: list[Update] = []
+    """Changes of its spec, in the order of time."""
+    replicas: Annotated[int, Field(ge=1, le=10_000)] = 1
+    """How many; more than one: their names end with -0, -1, ..."""
+    every: Duration = 0
+    """Time between the arrivals of replicas."""
+    source: Literal["api", "file"] = "api"
+    """`api`: from the API server; `file`: a static pod."""
+    containers: dict[str, Container] = {}
+    """Container name -> what it does."""

@@ -1,0 +1,322 @@
+"""A checked scenario as what the engine runs: defaults filled in, UIDs and IDs drawn."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+from kubeledger.ingest.settings_flags import minor_version
+from kubeledger.kubelet.profile.gates import with_gates
+from kubeledger.kubelet.profile.resolve import resolve
+from kubeledger.model.bodies.prober import ProbeType
+from kubeledger.simulate.engine.draws import Draws
+from kubeledger.simulate.engine.plan import (
+    ContainerScript,
+    DeviceScript,
+    DiskChange,
+    ExitStep,
+    ImageArrival,
+    KubeletRestart,
+    NodePlan,
+    Plan,
+    PlannedPod,
+    PlannedUpdate,
+    PluginScript,
+    PluginStep,
+    Usage,
+)
+from kubeledger.simulate.scenario.check_pods import replica_suffixes
+from kubeledger.simulate.scenario.load import Loaded, Manifest
+from kubeledger.simulate.scenario.models_node import Node, Plugin, Restart
+from kubeledger.simulate.scenario.models_pods import Container, Pods
+from kubeledger.simulate.scenario.pod_check import containers_of
+from kubeledger.simulate.scenario.pod_defaults import Cluster, defaulted, drawn_hash
+from kubeledger.simulate.scenario.rules import probe_steps
+from kubeledger.simulate.scenario.settings import effective
+
+__all__ = ["to_plan"]
+
+_IMAGE_BYTES = 100 << 20
+_INIT_NS = 1_000_000_000
+_STATIC_PATH = "/etc/kubernetes/manifests"
+
+
+def to_plan(
+    loaded: Loaded,
+    *,
+    seed: int | None = None,
+    duration_ns: int | None = None,
+    node: str | None = None,
+    every_tick: bool | None = None,
+) -> Plan:
+    """What the engine runs.
+
+    Args:
+        loaded: the scenario.
+        seed: in place of the scenario's.
+        duration_ns: in place of the scenario's.
+        node: its name, in place of the scenario's.
+        every_tick: in place of the scenario's.
+    """
+    scenario = loaded.scenario
+    chosen_seed = scenario.seed if seed is None else seed
+    end_ns = scenario.duration if duration_ns is None else duration_ns
+    node_plan = _node(scenario.node, node)
+    draws = Draws(chosen_seed, "scenario")
+    return Plan(
+        kubelet_version=scenario.kubelet_version.removeprefix("v"),
+        seed=chosen_seed,
+        start_ns=scenario.start,
+        duration_ns=end_ns,
+        node=node_plan,
+        settings=loaded.settings,
+        given_settings=tuple(sorted(loaded.given)),
+        plugins=tuple(_plugin(plugin) for plugin in scenario.plugins),
+        images=_images(loaded, draws.stream("images")),
+        pods=_pods(loaded, _cluster(loaded, node_plan.name), draws.stream("pods")),
+        disk_changes=_disk_changes(loaded),
+        sandbox_failures=tuple(
+            (each.from_, end_ns if each.for_ is None else each.from_ + each.for_)
+            for each in scenario.runtime_failures
+        ),
+        kubelet_restarts=tuple(
+            _restart(restart, loaded.given) for restart in scenario.kubelet_restarts
+        ),
+        shutdown_ns=scenario.node_shutdown,
+        snapshot_ns=scenario.snapshot_every,
+        every_tick=scenario.every_tick if every_tick is None else every_tick,
+        shuffle=scenario.shuffle,
+    )
+
+
+def _restart(restart: Restart, given: dict[str, Any]) -> KubeletRestart:
+    version = restart.kubelet_version
+    return KubeletRestart(
+        at_ns=restart.at,
+        down_ns=restart.down,
+        error=restart.error,
+        kubelet_version=version.removeprefix("v") if version else None,
+        # Another version has other defaults.
+        settings=effective(given, minor_version(version)) if version else None,
+    )
+
+
+def _node(node: Node, name: str | None) -> NodePlan:
+    image_disk = node.image_disk
+    return NodePlan(
+        name=name or node.name,
+        cpus=node.cpus,
+        memory_bytes=node.memory,
+        numa_nodes=tuple(sorted(node.numa_nodes)),
+        cgroup_version=node.cgroup_version,
+        disk_bytes=node.disk.size,
+        disk_used_bytes=node.disk.used,
+        image_disk_bytes=image_disk.size if image_disk else None,
+        image_disk_used_bytes=image_disk.used if image_disk else 0,
+        labels=node.labels,
+        taints=tuple(taint.model_dump() for taint in node.taints),
+    )
+
+
+def _plugin(plugin: Plugin) -> PluginScript:
+    steps = [PluginStep(at_ns=plugin.registers, does="register")]
+    for event in plugin.events:
+        if event.unhealthy:
+            step = PluginStep(at_ns=event.at, does="unhealthy", devices=tuple(event.unhealthy))
+        elif event.healthy:
+            step = PluginStep(at_ns=event.at, does="healthy", devices=tuple(event.healthy))
+        else:
+            step = PluginStep(at_ns=event.at, does="crash" if event.crash else "register")
+        steps.append(step)
+    return PluginScript(
+        resource=plugin.resource,
+        devices=tuple(
+            DeviceScript(id=device.id, numa=_numa(device.numa)) for device in plugin.devices
+        ),
+        preferred=plugin.preferred,
+        steps=tuple(steps),
+    )
+
+
+def _numa(numa: int | list[int] | None) -> tuple[int, ...] | None:
+    if numa is None:
+        return None
+    return (numa,) if isinstance(numa, int) else tuple(sorted(set(numa)))
+
+
+def _images(loaded: Loaded, draws: Draws) -> tuple[ImageArrival, ...]:
+    images = loaded.scenario.images
+    if images is None:
+        named = dict.fromkeys(
+            [
+                *(
+                    container["image"]
+                    for group in loaded.manifests
+                    for manifest in group
+                    for container, _, _ in containers_of(manifest.data)
+                ),
+                *(
+                    image
+                    for pods in loaded.scenario.pods
+                    for update in pods.updates
+                    for image in update.images.values()
+                ),
+            ]
+        )
+        return tuple(
+            ImageArrival(name=name, image_id=_image_id(name, draws), size_bytes=_IMAGE_BYTES)
+            for name in named
+        )
+    return tuple(
+        ImageArrival(
+            name=image.name,
+            image_id=f"sha256:{image.id.removeprefix('sha256:')}"
+            if image.id
+            else _image_id(image.name, draws),
+            size_bytes=image.size,
+            pinned=image.pinned,
+            at_ns=at_ns,
+        )
+        for image in images
+        for at_ns in (image.at, *image.again)
+    )
+
+
+def _image_id(name: str, draws: Draws) -> str:
+    return f"sha256:{drawn_hash(draws.stream(name), 64)}"
+
+
+def _cluster(loaded: Loaded, node: str) -> Cluster:
+    version = loaded.scenario.kubelet_version
+    profile = with_gates(resolve(version), loaded.settings.get("featureGates"))
+    return Cluster(
+        node=node,
+        minor=minor_version(version) or 0,
+        pod_level_resources=profile.admission.pod_level_resources,
+        static_path=(loaded.settings.get("staticPodPath") or _STATIC_PATH).rstrip("/"),
+    )
+
+
+def _pods(loaded: Loaded, cluster: Cluster, draws: Draws) -> tuple[PlannedPod, ...]:
+    found: list[PlannedPod] = []
+    groups = zip(loaded.scenario.pods, loaded.manifests, strict=True)
+    for index, (pods, manifests) in enumerate(groups):
+        where = f"pods[{index}]"
+        for manifest in manifests:
+            found += _replicas(loaded, pods, manifest, where, cluster, draws)
+    # Stable: of one instant, in the order of the file.
+    return tuple(sorted(found, key=lambda pod: pod.arrives_ns))
+
+
+def _replicas(
+    loaded: Loaded, pods: Pods, manifest: Manifest, where: str, cluster: Cluster, draws: Draws
+) -> list[PlannedPod]:
+    scripts = _scripts(pods.containers, manifest.data, loaded.scenario.duration)
+    found = []
+    for number, suffix in enumerate(replica_suffixes(pods)):
+        arrives_ns = pods.arrives + number * pods.every
+        meta = manifest.data["metadata"]
+        name = f"{meta.get('namespace') or 'default'}/{meta['name']}{suffix}@{arrives_ns}"
+
+        def seen(
+            data: dict[str, Any], at_ns: int, name: str = name, suffix: str = suffix
+        ) -> dict[str, Any]:
+            return defaulted(
+                data,
+                cluster=cluster,
+                source=pods.source,
+                created_ns=loaded.scenario.start + at_ns,
+                draws=draws.stream(name),
+                suffix=suffix,
+            )
+
+        versions = [(arrives_ns, manifest.data)]
+        for update in pods.updates:
+            versions.append((update.at, _with_images(versions[-1][1], update.images)))
+        # Another manifest of a static pod is another pod.
+        kept = versions[:1] if pods.source == "api" else versions
+        ends = [*(at_ns for at_ns, _ in kept[1:]), pods.deleted]
+        found += [
+            PlannedPod(
+                place=where,
+                manifest=seen(data, at_ns),
+                source=pods.source,
+                arrives_ns=at_ns,
+                deleted_ns=deleted_ns,
+                updates=tuple(
+                    PlannedUpdate(at_ns=each_ns, manifest=seen(each, arrives_ns))
+                    for each_ns, each in versions[len(kept) :]
+                ),
+                scripts=scripts,
+            )
+            for (at_ns, data), deleted_ns in zip(kept, ends, strict=True)
+        ]
+    return found
+
+
+def _with_images(manifest: dict[str, Any], images: dict[str, str]) -> dict[str, Any]:
+    changed = deepcopy(manifest)
+    for container, _, _ in containers_of(changed):
+        container["image"] = images.get(container["name"], container["image"])
+    return changed
+
+
+def _scripts(
+    containers: dict[str, Container], manifest: dict[str, Any], end_ns: int
+) -> dict[str, ContainerScript]:
+    scripts: dict[str, ContainerScript] = {}
+    for container, _, init in containers_of(manifest):
+        name = container["name"]
+        script = _script(containers[name], end_ns) if name in containers else ContainerScript()
+        ends = init and container.get("restartPolicy") != "Always"
+        if ends and not script.exits:
+            # Else it would run for ever, and hold back all that is behind it.
+            done = (ExitStep(after_ns=_INIT_NS, code=0),)
+            script = _with_exits(script, done)
+        if name in containers or ends:
+            scripts[name] = script
+    return scripts
+
+
+def _with_exits(script: ContainerScript, exits: tuple[ExitStep, ...]) -> ContainerScript:
+    return ContainerScript(
+        exits=exits,
+        exits_repeat=True,
+        probes=script.probes,
+        usage=script.usage,
+        child=script.child,
+        hook_failures=script.hook_failures,
+        stop_ns=script.stop_ns,
+    )
+
+
+def _script(container: Container, end_ns: int) -> ContainerScript:
+    probes: dict[ProbeType, Any] = {}
+    kinds: tuple[ProbeType, ...] = ("liveness", "readiness", "startup")
+    for kind in kinds:
+        if (probe := getattr(container.probes, kind)) is not None:
+            probes[kind] = probe_steps(probe, end_ns)
+    return ContainerScript(
+        exits=tuple(ExitStep(after_ns=each.after, code=each.code) for each in container.exits),
+        exits_repeat=container.exits_repeat,
+        probes=probes,
+        usage=tuple(
+            Usage(from_ns=each.from_, memory_bytes=each.memory, disk_bytes=each.disk)
+            for each in container.usage
+        ),
+        child=container.child,
+        hook_failures=container.post_start_failures,
+        stop_ns=container.stops_after,
+    )
+
+
+def _disk_changes(loaded: Loaded) -> tuple[DiskChange, ...]:
+    found: list[DiskChange] = []
+    for change in loaded.scenario.disk_changes:
+        if change.bytes:
+            found.append(DiskChange(at_ns=change.at, disk=change.disk, bytes=change.bytes))
+        if change.per_hour:
+            found.append(
+                DiskChange(at_ns=change.at, disk=change.disk, bytes_per_hour=change.per_hour)
+            )
+    return tuple(found)

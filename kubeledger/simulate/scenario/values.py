@@ -1,0 +1,119 @@
+"""Times and sizes as a scenario writes them: Go's durations, Kubernetes' quantities."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeVar
+
+from pydantic import BeforeValidator, Discriminator, Tag, WithJsonSchema
+
+from kubeledger.kubelet.kube.quantity import QuantityError
+from kubeledger.kubelet.kube.requests import nanos_of, units_of
+from kubeledger.model.units import parse_go_duration, parse_ts
+
+__all__ = ["Duration", "Instant", "OneOrMore", "Size", "SizeChange", "Span"]
+
+T = TypeVar("T")
+
+_INT64_MAX = 2**63 - 1
+_DURATION = r"^[+]?([0-9]+(\.[0-9]*)?|\.[0-9]+|0)(ns|us|µs|ms|s|m|h)?"
+
+
+def _duration(value: object) -> int:
+    if value == 0 and not isinstance(value, bool):
+        return 0
+    if not isinstance(value, str):
+        raise ValueError("must be a duration such as 90s, 5m or 1h30m")
+    try:
+        ns = parse_go_duration(value)
+    except ValueError:
+        raise ValueError("must be a duration such as 90s, 5m or 1h30m") from None
+    if ns < 0:
+        raise ValueError("must not be negative")
+    if ns > _INT64_MAX:
+        raise ValueError("must be shorter than 292 years")
+    return ns
+
+
+def _span(value: object) -> int:
+    if (ns := _duration(value)) == 0:
+        raise ValueError("must be longer than 0s")
+    return ns
+
+
+def _size(value: object) -> int:
+    amount = _size_change(value)
+    if amount < 0:
+        raise ValueError("must not be negative")
+    return amount
+
+
+def _size_change(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise ValueError("must be a quantity such as 512Mi or 100Gi")
+    try:
+        nanos = nanos_of(value)
+    except QuantityError:
+        raise ValueError("must be a quantity such as 512Mi or 100Gi") from None
+    if abs(nanos) >= _INT64_MAX * 10**9:
+        raise ValueError("must be less than 8Ei")
+    return units_of(nanos)
+
+
+def _instant(value: object) -> int:
+    if not isinstance(value, str):
+        raise ValueError("must be a time such as 2026-01-01T00:00:00Z")
+    try:
+        ns = parse_ts(value)
+    except (ValueError, OverflowError):
+        raise ValueError("must be a time such as 2026-01-01T00:00:00Z") from None
+    if not 0 <= ns < _INT64_MAX // 2:
+        raise ValueError("must be between 1970 and 2116")
+    return ns
+
+
+_TEXT_OR_ZERO = {"type": ["string", "integer"]}
+
+Duration = Annotated[
+    int,
+    BeforeValidator(_duration),
+    WithJsonSchema({**_TEXT_OR_ZERO, "pattern": _DURATION, "examples": ["30s", "1h30m"]}),
+]
+"""Nanoseconds, written in Go's notation; not negative."""
+
+Span = Annotated[
+    int,
+    BeforeValidator(_span),
+    WithJsonSchema({"type": "string", "pattern": _DURATION, "examples": ["10m", "24h"]}),
+]
+"""As Duration, but longer than nothing."""
+
+Size = Annotated[
+    int,
+    BeforeValidator(_size),
+    WithJsonSchema({**_TEXT_OR_ZERO, "examples": ["512Mi", "100Gi"]}),
+]
+"""Bytes, written as a Kubernetes quantity; not negative."""
+
+SizeChange = Annotated[
+    int,
+    BeforeValidator(_size_change),
+    WithJsonSchema({**_TEXT_OR_ZERO, "examples": ["10Gi", "-2Gi"]}),
+]
+"""Bytes, also fewer than before."""
+
+Instant = Annotated[
+    int,
+    BeforeValidator(_instant),
+    WithJsonSchema({"type": "string", "examples": ["2026-01-01T00:00:00Z"]}),
+]
+"""Nanoseconds since the epoch, written as RFC 3339."""
+
+
+def _count(value: object) -> str:
+    return "many" if isinstance(value, list) else "one"
+
+
+OneOrMore = Annotated[
+    Annotated[T, Tag("one")] | Annotated[list[T], Tag("many")], Discriminator(_count)
+]
+"""A value or a list of such; told apart by form, so that an error is told once."""

@@ -1,0 +1,542 @@
+"""A small ledger with a bit of everything, made from typed bodies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypedDict
+
+from kubeledger.ledger.names import segment_file
+from kubeledger.model.bodies.cgroups import CgroupUpdated
+from kubeledger.model.bodies.cpumanager import CpusAllocated, CpusReleased
+from kubeledger.model.bodies.devicemanager import (
+    AllocationFailed,
+    DevicesAllocated,
+    DevicesReleased,
+    DevicesReported,
+    EndpointStopped,
+    PluginRegistered,
+)
+from kubeledger.model.bodies.eviction import (
+    NodeConditionsChanged,
+    PodSpared,
+    PodUsage,
+    PodUsageObserved,
+    RankedPod,
+    ReclaimAttempted,
+)
+from kubeledger.model.bodies.images import (
+    EvictionSignalObserved,
+    GarbageCollected,
+    GarbageCollectionStarted,
+    ImageDeleted,
+    ImageFsObserved,
+    ImagesDetected,
+    ListedImage,
+)
+from kubeledger.model.bodies.ledger import (
+    FindingReported,
+    ImportCompleted,
+    LinesNotUnderstood,
+    SourceAccount,
+)
+from kubeledger.model.bodies.lifecycle import (
+    ContainerDied,
+    ContainerKilled,
+    ContainerRestarted,
+    ContainerStarted,
+    PodAdmitted,
+    PodEvicted,
+    PodListed,
+    PodRejected,
+    PodTerminated,
+    ReasonReported,
+    RestartBackedOff,
+)
+from kubeledger.model.bodies.memorymanager import (
+    MemoryAllocated,
+    MemoryBlock,
+    MemoryManagerStarted,
+    MemoryReleased,
+)
+from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserved
+from kubeledger.model.bodies.oom import OutOfMemory, ProcessKilled, Task
+from kubeledger.model.bodies.preemption import InsufficientResource, PodPreempted, PreemptionFailed
+from kubeledger.model.bodies.prober import (
+    ProbeCountersRead,
+    ProbeExecuted,
+    ProbeResult,
+    ProbeTransitioned,
+    TickResult,
+)
+from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint
+from kubeledger.model.record import Body, Evidence, Record
+from kubeledger.model.units import NS_PER_S, parse_ts
+from kubeledger.model.wire.codec import GENESIS, encode_line
+
+START_NS = parse_ts("2026-11-21T03:00:00.123456789Z")
+
+
+class Container(TypedDict):
+    """What names a container."""
+
+    namespace: str
+    pod: str
+    pod_uid: str
+    container: str
+
+
+class Story:
+    """Writes down one record a second."""
+
+    def __init__(self, node: str) -> None:
+        self.node = node
+        self.records: list[Record] = []
+
+    def add(self, body: Body, *, cause: int | None = None, text: str | None = None) -> int:
+        """Append a record; its number."""
+        seq = len(self.records) + 1
+        evidence = Evidence(
+            file="kubelet.log", line=seq, offset=100 * seq, text=text or f"line {seq}"
+        )
+        record = Record(
+            node=self.node,
+            seq=seq,
+            ts_ns=START_NS + seq * NS_PER_S,
+            role=body.role,
+            kind=body.kind,
+            v=body.v,
+            cause=cause,
+            evidence=(evidence,),
+            body=body,
+        )
+        self.records.append(record)
+        return seq
+
+
+def whole_story(node: str = "node-a") -> list[Record]:
+    """Records of every kind that a view reads, in an order that could have been."""
+    story = Story(node)
+    _node_and_devices(story)
+    _probes(story)
+    _images(story)
+    _admission(story)
+    _ledger_itself(story)
+    _evictions(story)
+    _out_of_memory(story)
+    return story.records
+
+
+def _node_and_devices(story: Story) -> None:
+    story.add(KubeletStarted(pid=7, kubelet_version="1.36.2", version_source="log"))
+    story.add(
+        SettingsObserved(
+            settings={
+                "--v": Setting(value="5", source="flag"),
+                "imageGCHighThresholdPercent": Setting(value="85", source="config"),
+            }
+        )
+    )
+    gpu = "example.com/gpu"
+    story.add(PluginRegistered(resource=gpu))
+    story.add(DevicesReported(resource=gpu, total=4, healthy=3))
+    story.add(PodAdmitted(namespace="default", pod="train", pod_uid="u-train"))
+    story.add(
+        DevicesAllocated(
+            namespace="default",
+            pod="train",
+            pod_uid="u-train",
+            container="main",
+            resource=gpu,
+            device_ids=("gpu-0", "gpu-1"),
+            numa={"0": ("gpu-0",), "1": ("gpu-1",)},
+        )
+    )
+    story.add(
+        DevicesAllocated(
+            namespace="default",
+            pod="serve",
+            pod_uid="u-serve",
+            container="main",
+            resource=gpu,
+            device_ids=("gpu-2",),
+        )
+    )
+    story.add(
+        AffinityDecided(
+            namespace="default",
+            pod="serve",
+            pod_uid="u-serve",
+            container="main",
+            hint=Hint(numa_nodes=(0,), preferred=True),
+            policy="best-effort",
+            admit=True,
+        )
+    )
+    story.add(PodTerminated(namespace="default", pod="train", pod_uid="u-train"))
+    story.add(DevicesReleased(pod_uid="u-train"))
+    story.add(EndpointStopped(resource=gpu, error="connection closed"))
+    story.add(PodAdmitted(namespace="default", pod="serve", pod_uid="u-serve", inferred=False))
+    for cpu_shares in (102, 204):
+        story.add(
+            CgroupUpdated(
+                cgroup="kubepods/burstable/podu-serve",
+                level="pod",
+                qos_class="Burstable",
+                pod_uid="u-serve",
+                cpu_shares=cpu_shares,
+                cpu_quota_us=-1,
+                cpu_period_us=100_000,
+                memory_limit_bytes=9_223_372_036_854_771_712,
+                created=cpu_shares == 102,
+                changed=("cpu_shares", "memory_limit_bytes")[: 2 if cpu_shares == 102 else 1],
+            )
+        )
+
+
+def _probes(story: Story) -> None:
+    web = Container(namespace="default", pod="web", pod_uid="u-web", container="app")
+    story.add(ContainerStarted(**web, container_id="c1", sandbox=False))
+    tick = 0
+    results: tuple[TickResult, ...] = ("success", "failure", "failure")
+    for result in results:
+        tick = story.add(
+            ProbeExecuted(
+                **web,
+                container_id="c1",
+                probe_type="liveness",
+                result=result,
+                output="\x1b[31mcat: no such file\n" if result == "failure" else None,
+                handler="exec",
+            )
+        )
+    transition = story.add(
+        ProbeTransitioned(
+            **web,
+            container_id="c1",
+            probe_type="liveness",
+            from_result="success",
+            to_result="failure",
+            run=2,
+            threshold=2,
+        ),
+        cause=tick,
+    )
+    kill = story.add(
+        ContainerKilled(
+            **web,
+            container_id="c1",
+            reason="liveness_probe",
+            message="Container app failed liveness probe, will be restarted",
+            grace_period_s=30,
+        ),
+        cause=transition,
+    )
+    story.add(ContainerDied(**web, container_id="c1", exit_code=137), cause=kill)
+    story.add(RestartBackedOff(**web, back_off_s=10))
+    story.add(
+        ContainerRestarted(
+            **web,
+            container_id="c2",
+            previous_container_id="c1",
+            reason="liveness_probe",
+            restart_count=1,
+        ),
+        cause=kill,
+    )
+    flaps: tuple[tuple[ProbeResult, ProbeResult], ...] = (
+        ("failure", "success"),
+        ("success", "failure"),
+        ("failure", "success"),
+    )
+    for before, after in flaps:
+        story.add(
+            ProbeTransitioned(
+                **web,
+                container_id="c2",
+                probe_type="readiness",
+                from_result=before,
+                to_result=after,
+            )
+        )
+    story.add(ProbeCountersRead(**web, probe_type="liveness", successful=1, failed=2))
+
+
+def _images(story: Story) -> None:
+    story.add(ImageFsObserved(capacity_bytes=100_000, available_bytes=8_000))
+    story.add(EvictionSignalObserved(signal="imagefs.available", available=8_000, capacity=100_000))
+    story.add(
+        ImagesDetected(
+            images=(
+                ListedImage(
+                    image_id="sha256:aa",
+                    size_bytes=500,
+                    in_use=True,
+                    new=True,
+                    last_used_ts_ns=START_NS,
+                ),
+                ListedImage(image_id="sha256:bb", size_bytes=700),
+            )
+        )
+    )
+    start = story.add(
+        GarbageCollectionStarted(
+            usage_percent=92,
+            high_threshold_percent=85,
+            low_threshold_percent=80,
+            bytes_to_free=12_000,
+        )
+    )
+    for image_id, size_bytes in (("sha256:bb", 700), ("sha256:cc", 300)):
+        story.add(
+            ImageDeleted(image_id=image_id, size_bytes=size_bytes, pass_="space"), cause=start
+        )
+    story.add(
+        GarbageCollected(
+            bytes_freed=1_000,
+            images_removed=2,
+            outcome="failed",
+            error="wanted to free 12000 bytes, but freed 1000 bytes",
+        ),
+        cause=start,
+    )
+    story.add(GarbageCollected(usage_percent=40, outcome="below_threshold"))
+    story.add(ImageDeleted(image_id="sha256:dd", size_bytes=None))
+
+
+def _admission(story: Story) -> None:
+    story.add(
+        PodRejected(
+            namespace="default",
+            pod="big",
+            pod_uid="u-big",
+            reason="OutOfcpu",
+            message="Node didn't have enough resource: cpu",
+        )
+    )
+    story.add(
+        AllocationFailed(
+            namespace="default",
+            pod="greedy",
+            pod_uid="u-greedy",
+            container="main",
+            resource="example.com/gpu",
+            requested=9,
+            available=1,
+            error="requested number of devices unavailable",
+        )
+    )
+    insufficient = (
+        InsufficientResource(resource="cpu", quantity=270),
+        InsufficientResource(resource="memory", quantity=1024),
+    )
+    preemption = story.add(
+        PodPreempted(
+            victim_namespace="default",
+            victim_pod="serve",
+            victim_uid="u-serve",
+            preemptor_namespace="kube-system",
+            preemptor_pod="critical",
+            preemptor_uid="u-critical",
+            insufficient=insufficient,
+            evicted=True,
+        )
+    )
+    story.add(
+        ReasonReported(
+            object_kind="Pod",
+            namespace="default",
+            pod="serve",
+            pod_uid="u-serve",
+            type="Warning",
+            reason="Preempting",
+            message="Preempted in order to admit critical pod",
+        ),
+        cause=preemption,
+    )
+    story.add(
+        PreemptionFailed(
+            preemptor_namespace="kube-system",
+            preemptor_pod="huge",
+            preemptor_uid="u-huge",
+            insufficient=insufficient[:1],
+            error="no set of running pods found to reclaim resources",
+        )
+    )
+    story.add(
+        ReasonReported(
+            object_kind="Node",
+            namespace="default",
+            pod=story.node,
+            pod_uid=story.node,
+            type="Warning",
+            reason="ImageGCFailed",
+            message="wanted to free 12000 bytes",
+        )
+    )
+    story.add(
+        PodListed(
+            namespace="default",
+            pod="web",
+            pod_uid="u-web",
+            labels={"app": "web"},
+            annotations={"kubernetes.io/config.source": "file"},
+            spec={"priority": 10},
+            status={"phase": "Running", "qosClass": "BestEffort"},
+            listed_by="kubelet",
+        )
+    )
+
+
+def _out_of_memory(story: Story) -> None:
+    """A container at its limit."""
+    group = "kubepods/burstable/podu-web/c2"
+    web: Any = {"namespace": "default", "pod": "web", "pod_uid": "u-web", "container": "app"}
+    task = Task(
+        pid=41, process="java", rss_pages=16000, swap_pages=0, page_table_bytes=81920,
+        oom_score_adj=968,
+    )  # fmt: skip
+    cause = story.add(
+        OutOfMemory(
+            **web, cgroup=group, constraint="memcg", invoked_by="java", usage_bytes=64 << 20,
+            limit_bytes=64 << 20, swap_limit_bytes=0, total_bytes=None, at_limit=True,
+            page_bytes=4096, tasks=(task,),
+        )
+    )  # fmt: skip
+    story.add(
+        ProcessKilled(
+            **web, container_id="c2", cgroup=group, task_cgroup=group, reason="container_limit",
+            process="java", pid=41, rss_bytes=16000 << 12, limit_bytes=64 << 20,
+            oom_score_adj=968, also_killed=(42, 43),
+        ),
+        cause=cause,
+    )  # fmt: skip
+
+
+def _ledger_itself(story: Story) -> None:
+    story.add(FindingReported(finding="truncated", file="kubelet.log", message="It ends early."))
+    story.add(
+        LinesNotUnderstood(
+            file="kubelet.log", shape="foo.go strange thing", count=3, lines=(8, 9, 12)
+        )
+    )
+    story.add(
+        ImportCompleted(
+            digest="00",
+            accounts=(
+                SourceAccount(
+                    file="kubelet.log",
+                    lines=50,
+                    understood=40,
+                    noise=7,
+                    not_understood=3,
+                    records={"lifecycle.PodAdmitted": 1, "prober.ProbeExecuted": 3},
+                ),
+            ),
+        )
+    )
+
+
+def manager_story() -> list[Record]:
+    """CPUs and memory: one container gave back what it had, another's no state file shows."""
+    story = Story("node-m")
+    serve = Container(namespace="default", pod="serve", pod_uid="u-serve", container="main")
+    train = Container(namespace="default", pod="train", pod_uid="u-train", container="main")
+    story.add(
+        CpusAllocated(
+            **serve, cpu_set="2-3", requested=2, numa_nodes=(0,), default_cpu_set="0-1,4-7"
+        )
+    )
+    story.add(CpusAllocated(**train, cpu_set="4", told_by="state_file"))
+    story.add(CpusReleased(**serve, cpu_set="2-3", default_cpu_set="0-3,5-7"))
+    blocks = (
+        MemoryBlock(numa_nodes=(0, 1), type="hugepages-1Gi", size_bytes=1 << 31),
+        MemoryBlock(numa_nodes=(0, 1), type="memory", size_bytes=1 << 30),
+    )
+    story.add(MemoryAllocated(**serve, affinity=(0,), blocks=blocks))
+    story.add(MemoryAllocated(**train))
+    story.add(MemoryReleased(**serve))
+    story.add(MemoryManagerStarted(policy="Static", restored=False))
+    return story.records
+
+
+def _evictions(story: Story) -> None:
+    story.add(NodeConditionsChanged(conditions=("DiskPressure",), observed=("DiskPressure",)))
+    ranked = tuple(
+        RankedPod(namespace="default", pod=name, pod_uid=f"u-{name}") for name in ("vital", "hog")
+    )
+    attempt = story.add(
+        ReclaimAttempted(
+            resource="ephemeral-storage",
+            signal="imagefs.available",
+            threshold=10_000,
+            threshold_kind="soft",
+            since_ts_ns=START_NS,
+            observed=8_000,
+            ranked=ranked,
+            outcome="evicting",
+        )
+    )
+    story.add(PodSpared(namespace="default", pod="vital", pod_uid="u-vital"), cause=attempt)
+    story.add(
+        PodEvicted(
+            namespace="default",
+            pod="hog",
+            pod_uid="u-hog",
+            resource="ephemeral-storage",
+            signal="imagefs.available",
+            threshold=10_000,
+            threshold_kind="soft",
+            since_ts_ns=START_NS,
+            observed=8_000,
+            rank=2,
+            grace_period_s=12,
+            message="The node was low on resource: ephemeral-storage. ",
+            evicted=True,
+        ),
+        cause=attempt,
+    )
+    story.add(
+        PodEvicted(
+            namespace="default",
+            pod="scribe",
+            pod_uid="u-scribe",
+            resource=None,
+            signal="ephemeralpodfs.limit",
+            threshold=1024,
+            threshold_kind="local_storage",
+            message="Pod ephemeral local storage usage exceeds the total limit of containers 1Ki. ",
+            evicted=None,
+        )
+    )
+    row = PodUsage(
+        namespace="default",
+        pod="hog",
+        pod_uid="u-hog",
+        memory_bytes=5,
+        memory_ts_ns=START_NS,
+        processes=2,
+        storage_bytes=9,
+    )
+    story.add(PodUsageObserved(pods=(row, PodUsage(namespace="default", pod="idle", pod_uid=None))))
+
+
+RECORDS = len(whole_story())
+"""How many records the story has."""
+
+
+def write_segment(path: Path, records: list[Record], digest: bytes = GENESIS) -> bytes:
+    """Lines of the records, chained from ``digest`` on; the last one's digest."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file:
+        for record in records:
+            line, digest = encode_line(record, digest)
+            file.write(line)
+    return digest
+
+
+def write_ledger(directory: Path, records: list[Record]) -> Path:
+    """A ledger directory with one open segment a node."""
+    for node in sorted({record.node for record in records}):
+        own = [record for record in records if record.node == node]
+        write_segment(directory / "nodes" / node / "segments" / segment_file(1), own)
+    return directory

@@ -1,0 +1,139 @@
+"""The Python interface: results, parameters, limits."""
+
+from __future__ import annotations
+
+import datetime
+import gc
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from kubeledger.analyze.sql import api
+from kubeledger.analyze.sql.api import Queryable, connect
+from kubeledger.model.errors import BadQuestionError
+from tests.analyze.sql.fixture_ledger import RECORDS
+
+
+def test_rows_know_their_columns(database: Queryable) -> None:
+    """Names and types come with the rows; dicts are by name."""
+    rows = database.sql("SELECT seq, device_ids AS ids, ts FROM device_allocations ORDER BY seq")
+    assert rows.columns == ("seq", "ids", "ts")
+    assert rows.types == ("BIGINT", "VARCHAR[]", "TIMESTAMP")
+    assert rows.dicts()[0] == {
+        "seq": 6,
+        "ids": ["gpu-0", "gpu-1"],
+        "ts": datetime.datetime(2026, 11, 21, 3, 0, 6, 123456, tzinfo=datetime.UTC),
+    }
+
+
+def test_parameters(database: Queryable) -> None:
+    """Values go in by name, and text fits a number's column."""
+    query = "SELECT kind FROM events WHERE seq = $seq"
+    assert database.sql(query, {"seq": 9}).fetchall() == [("lifecycle.PodTerminated",)]
+    assert database.sql(query, {"seq": "9"}).fetchall() == [("lifecycle.PodTerminated",)]
+    for params in ({}, {"seq": 1, "other": 2}):
+        with pytest.raises(BadQuestionError, match="parameters"):
+            database.sql(query, params)
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("SELEC 1", "syntax error"),
+        ("SELECT nope FROM events", "nope"),
+        ("SELECT * FROM admisions", 'Did you mean "admissions"'),
+        ("SELECT kind::INTEGER FROM events", "Could not convert"),
+        ("SELECT now()", "::TIMESTAMP"),
+    ],
+)
+def test_a_bad_query_is_told_in_one_line(database: Queryable, query: str, message: str) -> None:
+    """DuckDB's own words, without a traceback or a drawing."""
+    with pytest.raises(BadQuestionError) as caught:
+        database.sql(query).fetchall()
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_query_ends_at_its_time_limit(ledger: Path) -> None:
+    """Even one that would never end by itself."""
+    endless = "WITH RECURSIVE x(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM x) SELECT max(n) FROM x"
+    with connect(ledger, timeout_s=0.2) as database:
+        with pytest.raises(BadQuestionError, match=r"longer than 0\.2 s"):
+            database.sql(endless).fetchall()
+        assert database.sql("SELECT count(*) FROM events").fetchall() == [(RECORDS,)]
+
+
+def test_only_the_work_counts_for_the_time_limit(ledger: Path) -> None:
+    """Who reads slowly loses no rows."""
+    with connect(ledger, timeout_s=0.5) as database:
+        rows = iter(database.sql("SELECT * FROM range(10000)"))
+        next(rows)
+        time.sleep(0.6)
+        assert sum(1 for _ in rows) == 9_999
+
+
+def test_a_huge_result_streams(ledger: Path) -> None:
+    """Ten thousand million rows are no problem for who takes five."""
+    with connect(ledger, memory_limit="100MB") as database:
+        rows = iter(database.sql("SELECT * FROM range(10000000000)"))
+        assert [next(rows)[0] for _ in range(5)] == [0, 1, 2, 3, 4]
+
+
+def test_memory_limit(ledger: Path) -> None:
+    """A query that needs more than it may is told so."""
+    query = "SELECT list(range) FROM range(100000000)"
+    with (
+        connect(ledger, memory_limit="50MB") as database,
+        pytest.raises(BadQuestionError, match="Out of Memory"),
+    ):
+        database.sql(query).fetchall()
+
+
+def test_a_memory_limit_that_holds_no_ledger(ledger: Path) -> None:
+    """Told in the same way, whenever it is found out; the next question is answered as before."""
+    for limit in ("1kB", "300kB", "3MB"):
+        with (
+            connect(ledger, memory_limit=limit) as database,
+            pytest.raises(BadQuestionError, match="Out of Memory") as told,
+        ):
+            database.sql("SELECT * FROM events").fetchall()
+        assert "--memory" in told.value.advice
+        assert "\n" not in told.value.message
+        assert "SET " not in told.value.message
+
+
+def test_who_forgets_to_close_leaves_nothing_behind(
+    ledger: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Temporary files go with the last reference."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    opened = connect(ledger)
+    assert opened.sql("SELECT 1").fetchall() == [(1,)]
+    assert list(tmp_path.iterdir())
+    del opened
+    gc.collect()
+    assert not list(tmp_path.iterdir())
+
+
+def test_results_live_side_by_side(database: Queryable) -> None:
+    """A second query that loads more leaves the rows of the first alone."""
+    first = iter(database.sql("SELECT seq FROM admissions ORDER BY seq"))
+    assert next(first) == (5,)
+    assert database.sql("SELECT count(*) FROM evidence").fetchall() == [(RECORDS,)]
+    assert list(first) == [(12,), (37,)]
+
+
+def test_a_query_that_hears_no_interruption_is_left_behind(
+    database: Queryable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inside one call of a function DuckDB looks for nothing; the next query runs all the same."""
+    monkeypatch.setattr(api, "_GRACE_S", 0.05)
+    database.timeout_s = 0.2
+    started = time.process_time()
+    with pytest.raises(BadQuestionError, match="longer than"):
+        database.sql("SELECT levenshtein(repeat('a', 30000), repeat('b', 30000))").fetchall()
+    assert time.process_time() - started < 60
+    database.timeout_s = 60.0
+    assert database.sql("SELECT count(*) FROM records").fetchall() == [(RECORDS,)]

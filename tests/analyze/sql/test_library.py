@@ -1,0 +1,83 @@
+"""The shipped queries: each runs, and says of the fixture ledger what happened there."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+from kubeledger.analyze.sql.api import Queryable
+from kubeledger.analyze.sql.library import find_query, load_library
+from kubeledger.cli.output import write_rows
+from kubeledger.model.errors import BadQuestionError
+
+EXPECTED = Path(__file__).parent / "expected"
+LIBRARY = load_library()
+GIVEN = {
+    "around": {"at": "2026-11-21T03:00:20Z", "seconds": "1.5"},
+    "cgroup_changes": {"pod": "default/serve"},
+    "pod_timeline": {"pod": "serve"},
+}
+
+
+def test_there_are_enough_of_them() -> None:
+    """The questions after an incident are more than a dozen."""
+    assert len(LIBRARY) >= 14
+
+
+@pytest.mark.parametrize("name", LIBRARY)
+def test_answer(database: Queryable, name: str) -> None:
+    """The rows that the query gives for the fixture ledger."""
+    query = LIBRARY[name]
+    rows = database.sql(query.sql, query.bind(GIVEN.get(name, {})))
+    out = io.StringIO()
+    write_rows(rows.columns, rows, "csv", out, types=rows.types)
+    assert out.getvalue() == (EXPECTED / f"query_{name}.csv").read_text("utf-8")
+    assert out.getvalue().count("\n") > 1, "the fixture holds no answer to this question"
+
+
+@pytest.mark.parametrize("name", LIBRARY)
+def test_header(name: str) -> None:
+    """A question, a description, and exactly the parameters that the SQL uses."""
+    query = LIBRARY[name]
+    assert query.title.endswith("?")
+    assert query.doc
+    used = set(re.findall(r"\$(\w+)", query.sql))
+    assert used == {parameter.name for parameter in query.parameters}
+
+
+def test_device_history_of_one_device(database: Queryable) -> None:
+    """An optional parameter narrows the answer down."""
+    query = find_query("device_history")
+    rows = database.sql(query.sql, query.bind({"device": "gpu-1"})).dicts()
+    assert [(row["pod"], row["device_id"]) for row in rows] == [("default/train", "gpu-1")]
+
+
+def test_default_of_a_parameter(database: Queryable) -> None:
+    """Three changes are the least that counts as flapping, unless told otherwise."""
+    query = find_query("flapping_probes")
+    assert query.bind({}) == {"min_changes": "3"}
+    assert len(database.sql(query.sql, query.bind({"min_changes": "3"})).fetchall()) == 1
+    assert database.sql(query.sql, query.bind({"min_changes": "4"})).fetchall() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "message"),
+    [
+        ("pod_timeline", {}, "needs --param pod="),
+        ("preemptions", {"pod": "x"}, "has no parameter pod"),
+        ("settings", {"seting": "x"}, "has no parameter seting"),
+    ],
+)
+def test_wrong_parameters(name: str, given: dict[str, str], message: str) -> None:
+    """A missing or unknown parameter is told by name."""
+    with pytest.raises(BadQuestionError, match=message):
+        find_query(name).bind(given)
+
+
+def test_unknown_query() -> None:
+    """The advice says where the names are."""
+    with pytest.raises(BadQuestionError, match="--list"):
+        find_query("nope")

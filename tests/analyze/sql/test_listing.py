@@ -1,0 +1,138 @@
+"""Filters of ``ls``, chains of ``show``, and summaries of every kind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from string import Formatter
+
+import msgspec
+import pytest
+
+from kubeledger.analyze.sql.listing import Filter, list_records, show_record
+from kubeledger.analyze.sql.summaries import TEMPLATES, subject_of, summary_of
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.model.errors import BadQuestionError
+from kubeledger.model.wire.catalogue import BODY_TYPES
+from tests.analyze.sql.fixture_ledger import RECORDS, START_NS, whole_story, write_ledger
+
+SECOND_NS = 1_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("wanted", "seqs"),
+    [
+        (Filter(), list(range(1, RECORDS + 1))),
+        (Filter(kinds=("images.*",)), [28, 29, 30, 31, 32, 33, 34, 35, 36]),
+        (Filter(kinds=("PodRejected",)), [37]),
+        (Filter(kinds=("Pod*", "node.KubeletStarted")), [1, 5, 9, 12, 37, 39, 43, 49, 50, 51, 52]),
+        (Filter(kinds=("nothing",)), []),
+        (Filter(pod="default/train"), [5, 6, 9, 10]),
+        (Filter(pod="train"), [5, 6, 9, 10]),
+        (Filter(pod="u-train"), [5, 6, 9, 10]),
+        (Filter(pod="other/train"), []),
+        (Filter(pod="serve"), [7, 8, 12, 13, 14, 39, 40]),
+        (Filter(pod="kube-system/critical"), [39]),
+        (Filter(container="main"), [6, 7, 8, 38]),
+        (Filter(container="main", pod="serve"), [7, 8]),
+        (Filter(since_ns=START_NS + 44 * SECOND_NS), list(range(44, RECORDS + 1))),
+        (Filter(until_ns=START_NS + 2 * SECOND_NS), [1, 2]),
+        (Filter(node="node-a", kinds=("*.KubeletStarted",)), [1]),
+    ],
+)
+def test_filter(ledger: Path, wanted: Filter, seqs: list[int]) -> None:
+    """Every condition must hold; times are inclusive."""
+    assert [record.seq for record in list_records(Ledger.open(ledger), wanted)] == seqs
+
+
+def test_unknown_node(ledger: Path) -> None:
+    """A node that is not there is a mistake, not an empty answer."""
+    with pytest.raises(BadQuestionError):
+        list(list_records(Ledger.open(ledger), Filter(node="nope")))
+
+
+def test_chain_of_a_kill(ledger: Path) -> None:
+    """Up to the tick, down to the restart."""
+    shown = show_record(Ledger.open(ledger), 20)
+    assert shown.record.kind == "lifecycle.ContainerKilled"
+    assert [record.seq for record in shown.causes] == [19, 18]
+    assert [record.seq for record in shown.effects] == [21, 23]
+    first = show_record(Ledger.open(ledger), 18)
+    assert [record.seq for record in first.effects] == [19, 20, 21, 23]
+
+
+def test_which_node(tmp_path: Path) -> None:
+    """A number that several nodes have needs a node."""
+    ledger = Ledger.open(write_ledger(tmp_path, whole_story("a") + whole_story("b")[:3]))
+    with pytest.raises(BadQuestionError, match="several nodes: a, b"):
+        show_record(ledger, 2)
+    assert show_record(ledger, 2, "b").record.node == "b"
+    assert show_record(ledger, 20).record.node == "a"
+    with pytest.raises(BadQuestionError, match="no record 99"):
+        show_record(ledger, 99)
+
+
+def test_every_kind_has_a_template_over_its_own_fields() -> None:
+    """A field that a body does not have would read ``?`` for ever."""
+    assert set(TEMPLATES) == set(BODY_TYPES)
+    for kind, template in TEMPLATES.items():
+        fields = {field.encode_name for field in msgspec.structs.fields(BODY_TYPES[kind])}
+        used = {name.removesuffix("#") for _, name, _, _ in Formatter().parse(template) if name}
+        assert used <= fields, kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "summary"),
+    [
+        (
+            "devicemanager.DevicesAllocated",
+            {"device_ids": ["a", "b"], "resource": "x/gpu"},
+            "got a, b of x/gpu",
+        ),
+        (
+            "prober.ProbeExecuted",
+            {"probe_type": "liveness", "result": "failure", "output": "no\n  file"},
+            "liveness failure: no file",
+        ),
+        (
+            "prober.ProbeExecuted",
+            {"probe_type": "liveness", "result": "success", "output": None},
+            "liveness success",
+        ),
+        (
+            "devicemanager.DevicesReported",
+            {"resource": "x/gpu", "healthy": 3, "total": 4},
+            "x/gpu: devices reported, 3 of 4 healthy",
+        ),
+        (
+            "devicemanager.DevicesReported",
+            {"resource": "x/gpu", "healthy": None, "total": None},
+            "x/gpu: devices reported",
+        ),
+        ("images.ImagesDetected", {"images": [{}, {}]}, "2 images listed"),
+        ("images.ImageDeleted", {"image_id": "i", "size_bytes": None}, "i deleted"),
+        ("lifecycle.ContainerDied", {"exit_code": None}, "container died"),
+        ("lifecycle.ContainerDied", {"exit_code": 137}, "container died, exit code 137"),
+        ("preemption.PreemptionFailed", {"error": None}, "no victims found"),
+        ("lifecycle.RestartBackedOff", {"back_off_s": None}, "restart put off for ? s"),
+        ("unknown.Kind", {}, ""),
+    ],
+)
+def test_summary(kind: str, body: dict[str, object], summary: str) -> None:
+    """One line, whatever the fields hold."""
+    assert summary_of(kind, body) == summary
+
+
+@pytest.mark.parametrize(
+    ("body", "subject"),
+    [
+        ({"namespace": "n", "pod": "p", "container": "c"}, "n/p/c"),
+        ({"namespace": "n", "pod": "p", "container": None}, "n/p"),
+        ({"namespace": None, "pod": None, "pod_uid": "u", "resource": "r"}, "u"),
+        ({"victim_namespace": "n", "victim_pod": "v", "preemptor_pod": "p"}, "n/v"),
+        ({"image_id": "i"}, "i"),
+        ({"settings": {}}, ""),
+    ],
+)
+def test_subject(body: dict[str, object], subject: str) -> None:
+    """The most telling name that the record holds."""
+    assert subject_of(body) == subject

@@ -1,0 +1,254 @@
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kubeledger.analyze.histories.history import (
+    History,
+    histories_of_ledger,
+    histories_of_recording,
+)
+from kubeledger.analyze.sql.pseudonyms import Pseudonyms, key_of_passphrase
+from kubeledger.analyze.sql.redaction import redacted
+from kubeledger.cli.main import cli
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.standalone import read_recording
+from kubeledger.model.bodies.cpumanager import CpuManagerStarted, CpuManagerStateRead
+from kubeledger.model.bodies.lifecycle import ReasonReported
+from kubeledger.model.bodies.memorymanager import MemoryBlock, MemoryManagerStateRead
+from kubeledger.model.record import Body, Record
+from kubeledger.model.wire.codec import kind_of
+from kubeledger.verify.finding import Finding
+from tests.ledger.making import batch, ledger_of
+from tests.recordings import import_recording
+from tests.verify.histories import scene
+
+KEY = b"a key of some length"
+NAMES = {
+    "node-a": ("node-a", "filler", "gpu-a", "live-fail", "registry.local", "127.0.0.1", "warmup"),
+    "node-b": ("node-b", "filler", "gpu-a", "live-fail", "registry.local", "/opt/lab", "warmup"),
+}
+
+
+@pytest.fixture(scope="module", params=["node-a", "node-b"])
+def pair(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, Ledger, Path]:
+    """A recording, and what is shown of it to others."""
+    directory = tmp_path_factory.mktemp("redacted")
+    ledger, _ = import_recording(request.param, directory / "l")
+    out = directory / "r.ledger.jsonl"
+    result = CliRunner().invoke(
+        cli,
+        ["export", "--ledger", str(ledger.path), "--redact", "--out", str(out)],
+        env={"KUBELEDGER_REDACT_KEY": "a secret"},
+    )
+    assert result.exit_code == 0, result.output
+    return request.param, ledger, out
+
+
+def verdicts(history: History) -> Counter[tuple[str, str]]:
+    """How often which verdict on which kind."""
+    return Counter(
+        (outcome.kind, outcome.verdict) if isinstance(outcome, Finding) else ("", "contradiction")
+        for outcome in history.verify()
+    )
+
+
+def test_it_verifies_as_before(pair: tuple[str, Ledger, Path]) -> None:
+    """The same verdicts, kind by kind; its own chain is proved by reading it."""
+    _, ledger, out = pair
+    (before,), (after,) = histories_of_ledger(ledger), histories_of_recording(out)
+    assert verdicts(after) == verdicts(before)
+    assert verdicts(after).total() > 200
+
+
+def test_no_name_is_left(pair: tuple[str, Ledger, Path]) -> None:
+    """Nor an ID, an address or a line of the log: nothing that the bodies hold as a name."""
+    name, ledger, out = pair
+    text = out.read_text()
+    assert [known for known in NAMES[name] if known in text] == []
+    identities = set(re.findall(r"[0-9a-f]{64}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
+        "".join(raw.line.decode() for raw in ledger.raw_lines(name))))  # fmt: skip
+    chains = {raw.line[-88:-24].decode() for raw in ledger.raw_lines(name)}
+    assert len(identities - chains) > 20
+    assert {identity for identity in identities if identity in text} == set()
+
+
+def test_what_stays(pair: tuple[str, Ledger, Path]) -> None:
+    """Numbers, times, kinds, causes, and where in its source a record stands."""
+    name, ledger, out = pair
+    originals = list(ledger.records(name))
+    *records, statement = read_recording(out)
+    assert statement.kind == "ledger.RecordsRedacted"
+    assert statement.body.records == len(originals)  # type: ignore[attr-defined]  # by its kind
+    assert len(records) == len(originals)
+    for record, original in zip(records, originals, strict=True):
+        for field in ("seq", "ts_ns", "kind", "cause", "role"):
+            assert getattr(record, field) == getattr(original, field)
+        assert [(e.line, e.offset, e.text) for e in record.evidence] == [
+            (e.line, e.offset, None) for e in original.evidence
+        ]
+        assert numbers(record) == numbers(original)
+
+
+def numbers(record: Record) -> list[int | float]:
+    """All numbers of a body, in order."""
+    found: list[int | float] = []
+
+    def walk(value: object) -> None:
+        if isinstance(value, dict):
+            for inner in value.values():
+                walk(inner)
+        elif isinstance(value, list | tuple):
+            for inner in value:
+                walk(inner)
+        elif isinstance(value, int | float):
+            found.append(value)
+
+    walk(msgspec.to_builtins(record.body))
+    return found
+
+
+def test_the_same_key_gives_the_same_pseudonyms(tmp_path: Path) -> None:
+    """Over exports; another key, or none, gives others."""
+    ledger = ledger_of(tmp_path / "l", batch(0, 3))
+    records = list(ledger.records())
+    first, again, other = ([*redacted(lambda: records, key)] for key in (KEY, KEY, b"another"))
+    assert first == again
+    assert [kind_of(line) for line in first][-1] == "ledger.RecordsRedacted"
+    assert not {one[:60] for one in first} & {one[:60] for one in other}
+    outs = [tmp_path / f"{number}.ledger.jsonl" for number in range(2)]
+    for out in outs:
+        arguments = ["export", "--ledger", str(ledger.path), "--redact", "--out", str(out)]
+        assert CliRunner().invoke(cli, arguments).exit_code == 0
+    assert outs[0].read_bytes() != outs[1].read_bytes()
+
+
+def pseudonyms() -> Pseudonyms:
+    """With a node and a few names."""
+    made = Pseudonyms(KEY)
+    made.add_node("worker-7")
+    for name in ("web", "shop", "registry.local/shop/web:1.2"):
+        made.add(name)
+    made.settle()
+    return made
+
+
+UID = "0b0e6f3c-6f1e-4d0c-8c1d-0123456789ab"
+
+
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        ("back-off 5m0s, container=web", r"back-off 5m0s, container=r-\w{12}"),
+        (f"web-worker-7_shop({UID})", r"r-\w{12}-r-\w{12}_r-\w{12}\([0-9a-f-]{36}\)"),
+        ("/kubepods/burstable/pod" + "d" * 32, r"/kubepods/burstable/pod[0-9a-f]{32}"),
+        ("kubepods-pod" + UID.replace("-", "_") + ".slice", r"kubepods-pod[0-9a-f_]{36}\.slice"),
+        ("dial tcp 10.0.0.7:8080: refused", r"dial tcp r-\w{12}:8080: refused"),
+        ("dial tcp [fe80::1:2]:80", r"dial tcp \[r-\w{12}\]:80"),
+        ("pull registry.local/shop/web:1.2 failed", r"pull r-\w{12} failed"),
+        ("Node worker-7 is low on memory.", r"Node r-\w{12} is low on memory\."),
+        ("default kube-system", "default kube-system"),
+        ("route 2001:db8:0:0:1:0:0:7 gone", r"route r-\w{12} gone"),
+        ("1.5Gi of 2Gi, 03:07:53", r"1\.5Gi of 2Gi, 03:07:53"),
+        ("dial unix /run/acme/containerd.sock: connect", r"dial unix r-\w{12}: connect"),
+        ('secret "acme-pw" not found', r'secret "r-\w{12}" not found'),
+        ("pull quay.acme.io/team/img@sha256:" + "a" * 64, r"pull r-\w{12}(@sha256:[0-9a-f]{64})?"),
+        ("the Acmeifier said no", r"the r-\w{12} said no"),
+    ],
+)  # fmt: skip
+def test_names_in_texts(text: str, form: str) -> None:
+    """The words around them stay, and so does the form of what was replaced."""
+    clean = pseudonyms().text(text)
+    assert re.fullmatch(form, clean), clean
+
+
+@given(st.from_regex(r"[a-z]{4,9}[0-9]{2}", fullmatch=True), st.sampled_from('/-.:_ "='))
+def test_what_no_rule_knows_is_no_part_of_a_text(word: str, mark: str) -> None:
+    """Wherever it stands, and whatever stands beside it."""
+    text = f'Failed to mount {mark}{word}{mark} of volume "{word}" (1.5Gi) for container web{mark}x'
+    assert word not in pseudonyms().text(text)
+
+
+def test_a_message_of_an_unknown_reason_is_replaced_whole() -> None:
+    """Its words may be of the kubelet's, and tell what another program does all the same."""
+    for reason, kept in (("Killing", True), ("AcmeReady", False)):
+        body = ReasonReported(
+            object_kind="Pod", namespace="shop", pod="web", pod_uid=UID, container=None,
+            type="Normal", reason=reason, message="Stopping container web", count=1,
+        )  # fmt: skip
+        record = Record(
+            node="worker-7", seq=1, ts_ns=0, role=body.role, kind=body.kind, v=body.v,
+            cause=None, evidence=(), body=body,
+        )  # fmt: skip
+        clean = next(redacted(partial(list, [record]), KEY)).decode()
+        assert ("Stopping container r-" in clean) == kept
+        assert (f'"{reason}"' in clean) == kept
+        assert "Stopping" not in clean or kept
+
+
+def test_the_same_name_in_a_text_and_alone() -> None:
+    """A UID is also the same in the notation of systemd."""
+    made = pseudonyms()
+    assert made.text("container web") == f"container {made.name('web')}"
+    assert made.text(f"pod{UID}") == "pod" + made.name(UID)
+    assert made.text("pod" + UID.replace("-", "_")) == "pod" + made.name(UID).replace("-", "_")
+    assert made.name("web-worker-7") == f"{made.name('web')}-{made.name('worker-7')}"
+
+
+def test_image_ids_keep_their_order() -> None:
+    """Ties are broken by it."""
+    made = Pseudonyms(KEY)
+    digests = sorted(f"{number * 7919:064x}" for number in range(50))
+    for digest in digests:
+        made.add_ordered(digest)
+    made.settle()
+    assert [made.name(digest) for digest in digests] == sorted(map(made.name, digests))
+    assert not set(digests) & set(map(made.name, digests))
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_replaced_whole(text: str) -> None:
+    """A name of any form gives a pseudonym that tells nothing of it."""
+    made = pseudonyms()
+    clean = made.name(text)
+    assert made.name(text) == clean
+    if len(text) > 6:
+        assert text not in clean or text in {"default", "kube-system", "localhost"}
+
+
+def test_a_passphrase_gives_a_key() -> None:
+    """Always the same one, and no other's."""
+    assert key_of_passphrase("x") == key_of_passphrase("x") != key_of_passphrase("y")
+
+
+def test_state_files_of_cpus_and_memory() -> None:
+    """UIDs and names of containers are keys there; sets of CPUs, nodes and sizes stay."""
+    block = MemoryBlock(numa_nodes=(0, 1), type="hugepages-1Gi", size_bytes=77)
+    bodies: list[Body] = [
+        CpuManagerStateRead(
+            policy="static", default_cpu_set="0-1", checksum=1, checksum_ok=True,
+            assignments={"secret-uid": {"secret-name": "2-3,5"}},
+        ),
+        MemoryManagerStateRead(
+            policy="Static", checksum=1, checksum_ok=True,
+            assignments={"secret-uid": {"secret-name": (block,)}},
+        ),
+        CpuManagerStarted(
+            policy="static", reserved_cpu_set="0,4", options=("FullPhysicalCPUsOnly",)
+        ),
+    ]  # fmt: skip
+    records = scene(*((float(at_s), body) for at_s, body in enumerate(bodies)))
+    text = b"".join(redacted(lambda: iter(records), bytes(32))).decode()
+    assert "secret" not in text
+    for kept in ('"2-3,5"', "hugepages-1Gi", '"numa_nodes":[0,1]', '"0,4"', "FullPhysicalCPUsOnly"):
+        assert kept in text

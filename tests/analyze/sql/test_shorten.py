@@ -1,0 +1,45 @@
+"""Texts are cut between words."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kubeledger.analyze.sql.shorten import cut, cut_clause
+
+WORDS = st.lists(st.text("ab/_'(),:;", min_size=1, max_size=9), max_size=12).map(" ".join)
+
+
+@given(text=WORDS, length=st.integers(1, 60))
+def test_whole_words_within_the_length(text: str, length: int) -> None:
+    """Only a word that is longer than half of the room is cut itself."""
+    for kept in (cut(text, length), cut_clause(text, length)):
+        assert len(kept) <= length
+        begin = kept.removesuffix("…")
+        assert text.startswith(begin)
+        following = text[len(begin) :].lstrip("(),:;'")
+        inside = bool(begin) and following[:1] not in {"", " "}
+        assert not inside or len(begin) >= length // 2 or begin[-1] == " "
+
+
+@pytest.mark.parametrize(
+    ("text", "length", "kept"),
+    [
+        ('unhealthy (responded with "NOT_SERVING")', 34, "unhealthy (responded with…"),
+        ("No such file or directory (threshold 3, every 3 s)", 36, "No such file or directory…"),
+        ("cat: can't open '/tmp/ok': No such file", 35, "cat: can't open '/tmp/ok': No such…"),
+        ("0123456789abcdef", 8, "0123456…"),
+        ("one two", 7, "one two"),
+        ("", 0, ""),
+    ],
+)
+def test_cut(text: str, length: int, kept: str) -> None:
+    """An ellipsis says so, and no bracket is left open at the end."""
+    assert cut(text, length) == kept
+
+
+def test_cut_clause() -> None:
+    """A clause that is whole needs no ellipsis."""
+    text = "cat: can't open '/tmp/ok': No such file or directory"
+    assert cut_clause(text, 40) == "cat: can't open '/tmp/ok'"

@@ -1,0 +1,88 @@
+"""Settings as users write them, and their combinations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeledger.analyze.whatif import parse_variants
+from kubeledger.analyze.whatif.variants import parse_setting
+from kubeledger.model.errors import BadQuestionError
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("maxPods=10", [10]),
+        ("maxPods=10|20", [10, 20]),
+        ("imageMinimumGCAge=10s", ["10s"]),
+        ('imageMinimumGCAge="10s"', ["10s"]),
+        ("reservedSystemCPUs=0", ["0"]),
+        ("systemReserved.cpu=1", ["1"]),
+        ("evictionHard.memory.available=5%", ["5%"]),
+        ('evictionHard={"memory.available":"5%"}', [{"memory.available": "5%"}]),
+        ("evictionSoft=null", [{}]),
+        ("featureGates.MemoryQoS=true|false", [True, False]),
+        ("memoryThrottlingFactor=0.9", [0.9]),
+        ("topologyManagerPolicy=none|restricted", ["none", "restricted"]),
+        ("cgroupRoot=", [""]),
+        ("cgroupRoot=a=b", ["a=b"]),
+        ("--maximum-dead-containers=5", ["5"]),
+        ("--node.ip=1", ["1"]),
+        ("someFieldOfTomorrow=5", [5]),
+    ],
+)
+def test_values(text: str, values: list[Any]) -> None:
+    """JSON, or text; text where the field holds text."""
+    recorded = {"--maximum-dead-containers", "--node.ip", "someFieldOfTomorrow"}
+    key, alternatives = parse_setting(text, recorded)
+    assert key == text.partition("=")[0]
+    assert [value for _, value in alternatives] == values
+
+
+@pytest.mark.parametrize(
+    "text", ["", "maxPods", "=1", "maxpods=1", "--v=1", "maxPods.=1", "evictionHard.=1", "maxPods="]
+)
+def test_no_settings(text: str) -> None:
+    """Refused as a question."""
+    with pytest.raises(BadQuestionError):
+        parse_setting(text)
+
+
+def test_entries_go_into_what_is_recorded() -> None:
+    """Other entries of the table stay; a configuration file lies between."""
+    recorded = {"evictionHard": {"nodefs.available": "10%", "memory.available": "100Mi"}}
+    settings = [parse_setting("evictionHard.memory.available=5%")]
+    (variant,) = parse_variants(settings, recorded=recorded)
+    assert variant.settings == {
+        "evictionHard": {"nodefs.available": "10%", "memory.available": "5%"}
+    }
+    (variant,) = parse_variants(settings, (), [("c.yaml", {"evictionHard": {}})], recorded)
+    assert variant.settings == {"evictionHard": {"memory.available": "5%"}}
+    assert variant.name == "evictionHard.memory.available=5% c.yaml"
+    assert recorded["evictionHard"]["memory.available"] == "100Mi"
+
+
+def test_all_combinations() -> None:
+    """Versions, then files, then settings; a later setting goes over an earlier."""
+    variants = parse_variants(
+        [parse_setting("maxPods=1|2"), parse_setting("maxPods=3")],
+        ["1.20.2", "1.36.2"],
+        [("a", {"podsPerCore": 1}), ("b", {"podsPerCore": 2})],
+    )
+    assert len(variants) == 8
+    assert len({variant.name for variant in variants}) == 8
+    assert {variant.settings["maxPods"] for variant in variants} == {3}
+    assert [variant.kubelet_version for variant in variants] == ["1.20.2"] * 4 + ["1.36.2"] * 4
+
+
+def test_nothing_and_nonsense() -> None:
+    """Told before anything is decided."""
+    with pytest.raises(BadQuestionError, match="nothing is changed"):
+        parse_variants([])
+    with pytest.raises(BadQuestionError, match=r"9\.9"):
+        parse_variants([], ["9.9"])
+    with pytest.raises(BadQuestionError, match="must be less than"):
+        parse_variants([parse_setting("imageGCHighThresholdPercent=3")],
+                       recorded={"imageGCLowThresholdPercent": 4})  # fmt: skip

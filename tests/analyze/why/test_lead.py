@@ -1,0 +1,69 @@
+"""How sentences begin."""
+
+from __future__ import annotations
+
+import pytest
+
+from kubeledger.analyze.why.lead import clause
+from kubeledger.model.bodies.devicemanager import AllocationFailed
+from kubeledger.model.bodies.lifecycle import PodRejected
+from kubeledger.model.record import Record
+from kubeledger.verify import Finding
+from kubeledger.verify.finding import Verdict
+from tests.verify.histories import recorded, scene
+
+REFUSED = PodRejected(
+    namespace="default", pod="web", pod_uid=None, reason="OutOfcpu", message="no room"
+)
+
+
+def found(record: Record, verdict: Verdict) -> Finding:
+    """A finding about a record."""
+    return Finding(
+        seq=record.seq,
+        ts_ns=record.ts_ns,
+        kind=record.kind,
+        subject="pod/default/web",
+        verdict=verdict,
+        missing=("the pod's spec",) if verdict == "unverifiable" else (),
+        why="it does not fit.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("verdict", "end"),
+    [
+        ("match", ": it does not fit"),
+        ("admissible", ": it does not fit"),
+        ("impossible", ", which cannot be as it is recorded: it does not fit"),
+        ("unverifiable", ": no room (not decided again: the pod's spec is missing)"),
+    ],
+)
+def test_verdicts(verdict: Verdict, end: str) -> None:
+    """Who, what and when stand there whatever came of the decision."""
+    (record,) = scene((0, REFUSED))
+    told = clause(record, found(record, verdict), None)
+    assert told.startswith("pod default/web was refused (OutOfcpu) at 1970-")
+    assert told.endswith(f"Z{end}")
+
+
+def test_names_that_are_not_told() -> None:
+    """The UID stands for the pod, and the pod for its container."""
+    refused = AllocationFailed(
+        namespace=None, pod=None, pod_uid="u1", container=None, resource=None, error="none left",
+    )  # fmt: skip
+    (record,) = scene((0, refused))
+    told = clause(record, found(record, "match"), None)
+    assert told.startswith("a container of pod u1 was refused devices at ")
+
+
+@pytest.mark.parametrize("name", ["node-a", "node-b"])
+def test_every_decision_of_the_recordings_has_words(name: str) -> None:
+    """In any verdict; none is empty or begins with a gap."""
+    for record in recorded(name):
+        if record.role != "decision":
+            continue
+        for verdict in ("match", "impossible", "unverifiable"):
+            told = clause(record, found(record, verdict), None)
+            assert told == told.strip()
+            assert not told.startswith((":", "at : "))

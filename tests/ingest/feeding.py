@@ -1,0 +1,126 @@
+"""Feed an assembler with klog text lines and items, as the pipeline would."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from kubeledger.ingest.assembler import Assembler
+from kubeledger.ingest.facts import Fact
+from kubeledger.ingest.items import Item, LogLine
+from kubeledger.ingest.klog_values import split_structured, text_values
+from kubeledger.model.record import Body
+from kubeledger.model.units import NS_PER_S, parse_ts
+
+DATA = Path(__file__).parent.parent / "data"
+
+_HEADER = re.compile(
+    r"(?P<severity>[IWEF])(?P<month>\d\d)(?P<day>\d\d) (?P<time>[\d:.]+)\s+(?P<pid>\d+) "
+    r"(?P<file>[^:]+):(?P<line>\d+)\] (?P<message>.*)",
+    re.DOTALL,
+)
+_Body = TypeVar("_Body", bound=Body)
+
+
+def log_line(text: str, number: int = 1) -> LogLine:
+    """A line of klog text as the reader hands it on; the year is 2026."""
+    header = _HEADER.fullmatch(text)
+    assert header is not None, text
+    structured = split_structured(header["message"])
+    return LogLine(
+        ts_ns=parse_ts(f"2026-{header['month']}-{header['day']}T{header['time']}Z"),
+        severity=header["severity"],
+        pid=int(header["pid"]),
+        file=header["file"],
+        caller_line=int(header["line"]),
+        message=structured[0] if structured else header["message"],
+        values=text_values(structured[1]) if structured else None,
+        source="kubelet.log",
+        line=number,
+        offset=0,
+        text=text,
+    )
+
+
+def lines(*texts: str) -> list[LogLine]:
+    """Lines ``file.go message``, a millisecond apart from 02:00:00 on; ``+2.5s `` waits first."""
+    result = []
+    ms = 0
+    for number, text in enumerate(texts, 1):
+        rest = text
+        if wait := re.match(r"\+([\d.]+)s ", text):
+            ms += int(float(wait[1]) * 1000)
+            rest = text[wait.end() :]
+        ms += 1
+        file, message = rest.split(" ", 1)
+        clock = (
+            f"{2 + ms // 3_600_000:02}:{ms // 60_000 % 60:02}:{ms // 1000 % 60:02}.{ms % 1000:03}"
+        )
+        severity = "E" if "failed" in message else "I"
+        result.append(log_line(f"{severity}1121 {clock}000 1 {file}:1] {message}", number))
+    return result
+
+
+def recorded(path: str) -> list[LogLine]:
+    """The lines of a file below ``tests/data``."""
+    texts = (DATA / path).read_text().splitlines()
+    return [log_line(text, number) for number, text in enumerate(texts, 1)]
+
+
+def at(clock: str) -> int:
+    """``02:54:16`` of the recordings' day in nanoseconds."""
+    return parse_ts(f"2026-11-21T{clock}Z")
+
+
+def feed(assembler: Assembler, stream: Iterable[Item]) -> list[Fact]:
+    """All facts, in the order of their emission; checks that lines are asked for and ordered."""
+    structured, free_text, items = (
+        assembler.structured(),
+        assembler.free_text(),
+        assembler.items(),
+    )
+    facts: list[Fact] = []
+    ordered = sorted(stream, key=lambda piece: piece.ts_ns)
+    for piece in ordered:
+        found: Any
+        if not isinstance(piece, LogLine):
+            found = items[type(piece)](piece)
+        elif piece.values is not None:
+            found = structured[piece.message](piece)
+        else:
+            found = None
+            for pattern, handler in free_text[piece.file]:
+                if match := pattern.match(piece.message):
+                    found = handler(piece, match)
+                    break
+            else:
+                raise AssertionError(f"no handler for {piece.text}")
+        _take(facts, found)
+    _take(facts, assembler.finish(ordered[-1].ts_ns if ordered else 0))
+    return facts
+
+
+def _take(facts: list[Fact], found: Iterable[Fact] | None) -> None:
+    for fact in found or ():
+        assert fact.evidence, fact.body
+        assert fact.cause is None or fact.cause.seq is not None, "a cause comes first"
+        assert not facts or fact.ts_ns >= facts[-1].ts_ns, "time goes back"
+        fact.seq = len(facts) + 1
+        facts.append(fact)
+
+
+def bodies(facts: Iterable[Fact], kind: type[_Body]) -> list[_Body]:
+    """The bodies of one kind."""
+    return [fact.body for fact in facts if isinstance(fact.body, kind)]
+
+
+def of_kind(facts: Iterable[Fact], kind: type[Body]) -> list[Fact]:
+    """The facts of one kind."""
+    return [fact for fact in facts if isinstance(fact.body, kind)]
+
+
+def seconds(fact: Fact) -> int:
+    """Whole seconds since the epoch."""
+    return fact.ts_ns // NS_PER_S

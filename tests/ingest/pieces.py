@@ -1,0 +1,54 @@
+"""Pieces of kubelet logs, in all forms, and items: fed to one assembler by the real reader."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from kubeledger.ingest.account import Account
+from kubeledger.ingest.assembler import Assembler
+from kubeledger.ingest.facts import Fact
+from kubeledger.ingest.items import Item
+from kubeledger.ingest.klog import KlogReader
+from kubeledger.ingest.klog_outputs import LogEntry
+from kubeledger.ingest.klog_time import Clock
+from kubeledger.ingest.router import Router
+
+YEAR = 2026
+
+
+def feed_log(assembler: Assembler, text: str) -> list[Fact]:
+    """Facts that the assembler makes of a log."""
+    reader = KlogReader(Account("kubelet.log"), Router([assembler]), Clock(YEAR))
+    facts: list[Fact] = []
+    for output in reader.read(iter([text.encode()])):
+        if isinstance(output, LogEntry):
+            for call in output.calls:
+                # One test a pair, so that the types of handler and match stay together.
+                made = call[0](output.line) if call[1] is None else call[0](output.line, call[1])
+                facts += made or ()
+    return facts
+
+
+def not_understood(assembler: Assembler, text: str) -> int:
+    """Lines of a log that neither the assembler nor the noise tables know."""
+    reader = KlogReader(Account("kubelet.log"), Router([assembler]), Clock(YEAR))
+    list(reader.read(iter([text.encode()])))
+    return reader.account.not_understood
+
+
+def feed_items(assembler: Assembler, items: Iterable[Item]) -> list[Fact]:
+    """Facts that the assembler makes of items other than log lines."""
+    handlers = assembler.items()
+    return [fact for item in items for fact in handlers[type(item)](item) or ()]
+
+
+def klog(file: str, message: str, *, pid: int = 8337, time: str = "02:52:41.549548") -> str:
+    """One line of klog's text form."""
+    return f"I1121 {time} {pid:7d} {file}:1] {message}\n"
+
+
+def klog_json(caller: str, message: str, /, **values: object) -> str:
+    """One line of klog's JSON form, as the logr back end of the kubelet writes it."""
+    entry = {"ts": 1795229561549.548, "caller": caller, "msg": message, "v": 0, **values}
+    return json.dumps(entry, separators=(",", ":")) + "\n"

@@ -1,0 +1,187 @@
+"""A small node for the assemblers of pods, containers, probes and preemption.
+
+They share what they know through the context, so they are tried together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from kubeledger.ingest.assemble_admission import AdmissionAssembler
+from kubeledger.ingest.assemble_containers import ContainersAssembler
+from kubeledger.ingest.assemble_endings import EndingsAssembler
+from kubeledger.ingest.assemble_evictions import EvictionsAssembler
+from kubeledger.ingest.assemble_kills import KillsAssembler
+from kubeledger.ingest.assemble_lifecycle import LifecycleAssembler
+from kubeledger.ingest.assemble_preemption import PreemptionAssembler
+from kubeledger.ingest.assemble_prober import ProberAssembler
+from kubeledger.ingest.assembler import Assembler
+from kubeledger.ingest.context import BundleContext, KnownPod
+from kubeledger.ingest.facts import Fact
+from kubeledger.ingest.items import ApiEvent, LogLine, PodList
+from kubeledger.model.record import Body, Evidence
+from kubeledger.model.units import parse_ts
+from tests.ingest.feeding import log_line
+
+# In the order in which the pipeline asks them.
+_ASSEMBLERS = (
+    AdmissionAssembler,
+    ContainersAssembler,
+    EndingsAssembler,
+    EvictionsAssembler,
+    KillsAssembler,
+    LifecycleAssembler,
+    PreemptionAssembler,
+    ProberAssembler,
+)
+_HEADER = re.compile(r"[IWEF]\d{4} ")
+_Body = TypeVar("_Body", bound=Body)
+
+
+def klog(clock: str, file: str, message: str) -> str:
+    """One line of klog text on the recordings' day."""
+    return f"I1121 {clock}  4242 {file}:1] {message}"
+
+
+def at(clock: str) -> int:
+    """That day's clock in nanoseconds."""
+    return parse_ts(f"2026-11-21T{clock}Z")
+
+
+def world(version: str | None = None) -> BundleContext:
+    """A bundle of which nothing but the version is known."""
+    return BundleContext(node="n", kubelet_version=version)
+
+
+def know_pod(
+    context: BundleContext,
+    name: str,
+    uid: str,
+    *,
+    spec: dict[str, Any] | None = None,
+    statuses: Sequence[dict[str, Any]] = (),
+    seen: str = "00:00:00",
+    namespace: str = "default",
+) -> None:
+    """A pod that some pod list of the bundle shows."""
+    context.pods[uid] = KnownPod(
+        namespace=namespace,
+        name=name,
+        uid=uid,
+        spec=spec or {},
+        first_seen_ts_ns=at(seen),
+        listed_by="kubelet",
+        evidence=Evidence(file="pods.json"),
+        statuses=list(statuses),
+    )
+    context.uids_by_name.setdefault((namespace, name), []).append(uid)
+
+
+def container(name: str, **probes: dict[str, Any]) -> dict[str, Any]:
+    """A pod spec of one container; ``liveness={...}`` and so on are its probes."""
+    probe_fields = {f"{kind}Probe": probe for kind, probe in probes.items()}
+    return {"containers": [{"name": name, **probe_fields}]}
+
+
+def pod_list(
+    clock: str,
+    *pods: dict[str, Any],
+    listed_by: Literal["kubelet", "api", "manifest"] = "kubelet",
+    complete: bool = True,
+) -> PodList:
+    """A list of pods read at that time."""
+    return PodList(
+        ts_ns=at(clock),
+        listed_by=listed_by,
+        pods=list(pods),
+        complete=complete,
+        evidence=Evidence(file=f"{clock}/pods.json"),
+    )
+
+
+def tell(
+    context: BundleContext, log: str | Iterable[str], lists: Sequence[PodList | ApiEvent] = ()
+) -> list[Fact]:
+    """All facts of a log and of pod lists or events, numbered in the order they left in.
+
+    Checks what must always hold: a cause leaves before its effect, and every fact stands
+    on evidence.
+    """
+    text = log if isinstance(log, str) else "\n".join(log) + "\n"
+    assemblers: list[Assembler] = [assembler(context) for assembler in _ASSEMBLERS]
+    waiting = sorted(lists, key=lambda item: item.ts_ns)
+    facts: list[Fact] = []
+    last_ns = 0
+    for line in _entries(text):
+        last_ns = line.ts_ns
+        while waiting and waiting[0].ts_ns <= last_ns:
+            _list(assemblers, waiting.pop(0), facts)
+        for assembler in assemblers:
+            _number(facts, _handled(assembler, line))
+    for item in waiting:
+        _list(assemblers, item, facts)
+        last_ns = item.ts_ns
+    for assembler in assemblers:
+        _number(facts, assembler.finish(last_ns))
+    return facts
+
+
+def _entries(text: str) -> Iterator[LogLine]:
+    """Log lines; one without a header belongs to the one before it."""
+    entry: list[str] = []
+    first = 0
+    for number, line in enumerate(text.splitlines(), 1):
+        if _HEADER.match(line):
+            if entry:
+                yield log_line("\n".join(entry), first)
+            entry, first = [line], number
+        else:
+            entry.append(line)
+    if entry:
+        yield log_line("\n".join(entry), first)
+
+
+def _handled(assembler: Assembler, line: LogLine) -> Iterable[Fact] | None:
+    if line.values is not None:
+        handler = assembler.structured().get(line.message)
+        return None if handler is None else handler(line)
+    for pattern, text_handler in assembler.free_text().get(line.file, ()):
+        if match := pattern.match(line.message):
+            return text_handler(line, match)
+    return None
+
+
+def _list(assemblers: Sequence[Assembler], item: PodList | ApiEvent, facts: list[Fact]) -> None:
+    for assembler in assemblers:
+        handler = assembler.items().get(type(item))
+        if handler is not None:
+            _number(facts, handler(item))
+
+
+def _number(facts: list[Fact], found: Iterable[Fact] | None) -> None:
+    for fact in found or ():
+        assert fact.seq is None, "a fact leaves once"
+        assert fact.evidence, fact.body
+        assert fact.cause is None or fact.cause.seq is not None, "a cause leaves first"
+        fact.seq = len(facts) + 1
+        facts.append(fact)
+
+
+def of(facts: Iterable[Fact], kind: type[_Body]) -> list[_Body]:
+    """Bodies of one kind."""
+    return [fact.body for fact in facts if isinstance(fact.body, kind)]
+
+
+def facts_of(facts: Iterable[Fact], kind: type[Body]) -> list[Fact]:
+    """Facts of one kind."""
+    return [fact for fact in facts if isinstance(fact.body, kind)]
+
+
+def values(body: Body, *fields: str) -> tuple[Any, ...]:
+    """Some fields of a body."""
+    plain = msgspec.structs.asdict(body)
+    return tuple(plain[field] for field in fields)

@@ -1,0 +1,51 @@
+"""Starts of kubelets in their logs."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from kubeledger.ingest.context import BundleContext
+from kubeledger.ingest.identity import KubeletVersion
+from kubeledger.ingest.starts import StartAssembler
+from kubeledger.model.bodies.node import KubeletStarted
+from tests.ingest.feeding import lines
+
+
+@pytest.mark.parametrize(
+    ("line", "from_start"),
+    [
+        ('flags.go FLAG: --address="0.0.0.0"', True),
+        ("server.go Version: v1.20.2", True),
+        ('server.go "Kubelet version" kubeletVersion="v1.36.2"', True),
+        ("feature_gate.go feature gates: &{map[]}", True),
+        ('envvar.go "Feature gate default state" feature="WatchListClient" enabled=true', True),
+        ('server.go "--pod-infra-container-image will not be pruned by the image GC"', True),
+        ("server.go Warning: For remote container runtime, --pod-infra-container-image is", True),
+        ('codec.go "Using lenient decoding as strict decoding failed" err="x"', True),
+        ("kubelet.go SyncLoop (housekeeping)", False),
+        ('kubelet.go "SyncLoop ADD" source="api" pods=["ns/apiVersion"]', False),
+    ],
+)
+def test_whether_a_log_holds_the_start(line: str, from_start: bool) -> None:
+    """A log that was cut begins with any line."""
+    version = KubeletVersion(version="1.36.2", source="log", text="v1.36.2")
+    assembler = StartAssembler(BundleContext(node="n"), lambda _: version)
+    (fact,) = assembler.new_process(lines(line)[0])
+    assert isinstance(fact.body, KubeletStarted)
+    assert fact.body.from_start is from_start
+
+
+def test_a_log_without_process_ids_that_begins_in_the_middle_shows_the_next_start() -> None:
+    """Its flags and version are those of another process, for its own stood before the cut."""
+    version = KubeletVersion(version="1.36.2", source="log", text="v1.36.2")
+    assembler = StartAssembler(BundleContext(node="n"), lambda _: version)
+    flags = assembler.free_text()["flags.go"][0]
+    assembler.new_process(msgspec.structs.replace(lines("kubelet.go SyncLoop ADD")[0], pid=None))
+    flag = msgspec.structs.replace(lines('flags.go FLAG: --address="0.0.0.0"')[0], pid=None)
+    (match,) = [flags[0].search(flag.message)]
+    assert match is not None
+    (start,) = flags[1](flag, match) or ()
+    assert isinstance(start.body, KubeletStarted)
+    assert (start.body.restart, start.body.from_start) == (True, True)
+    assert not flags[1](flag, match)

@@ -1,0 +1,131 @@
+"""Back-offs of restarts against the recorded kubelet; version boundaries; reasons."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.kubelet.cases.cgroup_lines import Lines, container, pod
+
+RECORDED = ("1.30.1", "1.36.2")
+LINES = Lines("backoff")
+
+
+def at(second: int) -> str:
+    """A time of one day."""
+    return f"2026-01-05T{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}Z"
+
+
+def step(second: int, ended: int | None, *, gc: bool = False) -> dict[str, Any]:
+    """A sync, and when the newest instance ended."""
+    listed = {"id": "c://1", "name": "c0", "exitCode": 1}
+    containers = [{**listed, "state": "running"}]
+    if ended is not None:
+        containers.append({**listed, "state": "exited", "finishedAt": at(ended)})
+    return {"at": at(second), "gc": gc, "containers": containers}
+
+
+def case(*steps: dict[str, Any], most: str = "5m0s") -> dict[str, Any]:
+    """An input."""
+    return {
+        "pod": pod(container()),
+        "container": "c0",
+        "initial": "10s",
+        "max": most,
+        "steps": list(steps),
+    }
+
+
+def entries(version: str, of: dict[str, Any]) -> list[str]:
+    """Values after each step; a start that is held back in brackets."""
+    steps = LINES.decided(version, of)["steps"]
+    return [f"({each['entry']})" if each["held"] else each["entry"] for each in steps]
+
+
+@pytest.mark.parametrize("version", RECORDED)
+def test_decides_as_the_real_kubelet(version: str) -> None:
+    """The recorded outcome, for each case, and that is a match."""
+    LINES.check_recorded(version)
+
+
+@pytest.mark.parametrize("version", RECORDED)
+def test_what_the_real_kubelet_never_did_is_impossible(version: str) -> None:
+    """Changed outcomes, and those of other cases; each with a reason."""
+    LINES.check_impossible(version, re.compile("."))
+
+
+@pytest.mark.parametrize(
+    ("steps", "most", "expected"),
+    [
+        pytest.param([step(0, None)], "5m", ["0s"], id="a first start counts nothing"),
+        pytest.param(
+            [step(5, 5), step(6, 6), step(16, 6), step(17, 17), step(36, 17), step(37, 17)],
+            "5m",
+            ["10s", "(10s)", "20s", "(20s)", "(20s)", "40s"],
+            id="doubled by starts",
+        ),
+        pytest.param(
+            [step(100 * n, 100 * n - 60) for n in range(1, 5)],
+            "30s",
+            ["10s", "20s", "30s", "30s"],
+            id="up to the maximum",
+        ),
+        pytest.param([step(0, 0), step(601, 601)], "5m", ["10s", "10s"], id="expired"),
+        pytest.param([step(0, 0), step(600, 600)], "5m", ["10s", "(10s)"], id="not yet expired"),
+        pytest.param(
+            [step(0, 0), step(595, 594), step(601, 594, gc=True)],
+            "5m",
+            ["10s", "(10s)", "10s"],
+            id="dropped while it holds back",
+        ),
+    ],
+)
+@pytest.mark.parametrize("version", ["1.19.0", "1.36.2"])
+def test_an_entry(
+    version: str, steps: list[dict[str, Any]], most: str, expected: list[str]
+) -> None:
+    """Over syncs of one container."""
+    assert entries(version, case(*steps, most=most)) == expected
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"), [("1.31.9", ["10s", "10s", "10s"]), ("1.32.0", ["10s", "20s", "30s"])]
+)
+def test_an_entry_expires_after_twice_the_maximum_or_600_s(
+    version: str, expected: list[str]
+) -> None:
+    """With a maximum of 30 s that differs."""
+    steps = [step(0, 0), step(100, 61), step(200, 161)]
+    assert entries(version, case(*steps, most="30s")) == expected
+
+
+@pytest.mark.parametrize(("version", "until"), [("1.35.9", None), ("1.36.0", at(12))])
+def test_the_end_of_a_back_off(version: str, until: str | None) -> None:
+    """The message names container and pod."""
+    held = LINES.decided(version, case(step(1, 1), step(3, 2)))["steps"][1]
+    assert held.get("until") == until
+    assert held["message"] == ("back-off 10s restarting failed container=c0 pod=p_default(u-1)")
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"held": False}, "c0 is held back: its newest exited instance ended at 2026-01-05T00:00"),
+        ({"entry": "20s"}, "has entry '10s' afterwards, not '20s'"),
+        ({"until": ""}, "has until '2026-01-05T00:00:12Z' afterwards"),
+        ({"message": ""}, "has message 'back-off 10s restarting failed container=c0"),
+    ],
+)
+def test_why_tells_what_the_back_off_counts_from(change: dict[str, Any], why: str) -> None:
+    """Of the first step that differs."""
+    of = case(step(1, 1), step(3, 2))
+    outcome = LINES.decided("1.36.2", of)
+    outcome["steps"][1] |= change
+    verdict, said = LINES.judged("1.36.2", of, outcome)
+    assert verdict == "impossible"
+    assert why in said
+    assert "its back-off was 10s" in said
+    outcome["steps"].pop()
+    assert LINES.judged("1.36.2", of, outcome)[1] == "2 steps have 1 outcomes"

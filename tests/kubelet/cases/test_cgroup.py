@@ -1,0 +1,208 @@
+"""Pod and container values against the recorded kubelet; version boundaries; bad input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeledger.model.errors import BadInputError
+from tests.kubelet.cases.cgroup_lines import Lines, container, pod
+from tests.kubelet.cases.conformance import VERSIONS
+
+LINES = Lines("cgroup")
+
+ONE_OF_EACH = {"cpu": "1", "memory": "1Gi"}
+
+
+def case(pod: dict[str, Any], **changes: object) -> dict[str, Any]:
+    """An input with the usual settings."""
+    settings = {"cpuCFSQuota": True, "cpuCFSQuotaPeriodUs": 100000, "memoryCapacity": 8 << 30}
+    return {"pod": pod, **settings, **changes}
+
+
+def value(outcome: Any, path: str) -> object:  # noqa: ANN401  # JSON
+    """What stands at a dotted path."""
+    for key in path.split("."):
+        outcome = outcome[key]
+    return outcome
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_decides_as_the_real_kubelet(version: str) -> None:
+    """The recorded outcome, for each case."""
+    LINES.check_recorded(version)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_the_real_kubelet_never_did_is_impossible(version: str) -> None:
+    """Changed outcomes, and those of other cases; each with a reason."""
+    LINES.check_impossible(version)
+
+
+ZERO_REQUEST = pod(container(requests={"cpu": "0"}, limits={"cpu": "1"}))
+MANY_CORES = pod(container(requests={"cpu": "300"}))
+UNLIMITED_INIT = pod(
+    container(requests={"cpu": "500m"}, limits=ONE_OF_EACH), initContainers=[container("i0")]
+)
+SIDECAR = pod(
+    container(requests=ONE_OF_EACH),
+    initContainers=[container("s", requests=ONE_OF_EACH, restartPolicy="Always")],
+)
+INIT_AFTER_SIDECAR = pod(
+    container(requests={"cpu": "500m"}, limits=ONE_OF_EACH),
+    initContainers=[
+        container("s", requests=ONE_OF_EACH, limits=ONE_OF_EACH, restartPolicy="Always"),
+        container("i0"),
+    ],
+)
+HUGE_PAGES = pod(
+    container("c0", requests={"hugepages-2Mi": "4Mi"}),
+    container("c1", requests={"hugepages-2Mi": "2Mi", "hugepages-2048Ki": "2Mi"}),
+    initContainers=[container("i0", requests={"hugepages-2Mi": "16Mi"})],
+    overhead={"hugepages-2Mi": "2Mi"},
+)
+STATIC = pod(container(requests={"memory": "1Gi"}))
+STATIC["metadata"]["annotations"] = {"kubernetes.io/config.source": "file"}
+NODE_CRITICAL = pod(
+    container(requests={"memory": "1Gi"}),
+    priority=2000001000,
+    priorityClassName="system-node-critical",
+)
+GUARANTEED = pod(container(requests=ONE_OF_EACH, limits=ONE_OF_EACH))
+LARGE_BURSTABLE = pod(container(requests={"memory": "8Gi"}))
+IN_STATUS = pod(container(requests=ONE_OF_EACH)) | {"status": {"qosClass": "BestEffort"}}
+POD_LEVEL = pod(
+    container("c0", requests={"cpu": "100m", "memory": "1Gi"}),
+    container("c1"),
+    resources={"requests": {"cpu": "2", "memory": "3Gi"}, "limits": {"cpu": "4", "memory": "6Gi"}},
+)
+REQUESTS_ONLY = pod(container(), resources={"requests": {"memory": "1Gi"}})
+EMPTY_POD_LEVEL = pod(container(requests=ONE_OF_EACH), resources={})
+
+BOUNDARIES: list[tuple[str, dict[str, Any], str, str, object, str, object]] = [
+    ("guaranteed score", GUARANTEED, "containers.c0.oomScoreAdj", "1.19.16", -998, "1.20.0", -997),
+    ("least score", LARGE_BURSTABLE, "containers.c0.oomScoreAdj", "1.19.0", 2, "1.20.0", 3),
+    ("static pod's score", STATIC, "containers.c0.oomScoreAdj", "1.21.14", -997, "1.22.0", 875),
+    ("node-critical", NODE_CRITICAL, "containers.c0.oomScoreAdj", "1.21.0", -997, "1.36.2", -997),
+    ("unlimited: quota", UNLIMITED_INIT, "pod.cpuQuota", "1.22.17", 100000, "1.23.0", None),
+    ("unlimited: memory", UNLIMITED_INIT, "pod.memoryLimit", "1.22.0", 1 << 30, "1.23.0", None),
+    ("capped shares", MANY_CORES, "containers.c0.cpuShares", "1.23.17", 307200, "1.24.0", 262144),
+    ("pod's shares were", MANY_CORES, "pod.cpuShares", "1.19.0", 262144, "1.36.2", 262144),
+    ("request of 0", ZERO_REQUEST, "containers.c0.cpuShares", "1.25.16", 1024, "1.26.0", 2),
+    ("sidecar's shares", SIDECAR, "pod.cpuShares", "1.27.16", 1024, "1.28.0", 2048),
+    ("sidecar's limit", INIT_AFTER_SIDECAR, "pod.cpuQuota", "1.27.16", None, "1.28.0", 200000),
+    ("class in status", IN_STATUS, "qosClass", "1.28.15", "Burstable", "1.29.0", "BestEffort"),
+    ("pod level: shares", POD_LEVEL, "pod.cpuShares", "1.33.9", 102, "1.34.0", 2048),
+    ("pod level: quota", POD_LEVEL, "pod.cpuQuota", "1.33.9", None, "1.34.0", 400000),
+    ("pod level: limit", POD_LEVEL, "containers.c1.memoryLimit", "1.33.9", 0, "1.34.0", 6 << 30),
+    ("pod level: shares", POD_LEVEL, "containers.c1.cpuShares", "1.33.9", 2, "1.34.0", 4096),
+    ("pod level: score", POD_LEVEL, "containers.c0.oomScoreAdj", "1.33.9", 875, "1.34.0", 750),
+    ("requests only", REQUESTS_ONLY, "qosClass", "1.33.9", "BestEffort", "1.34.0", "Burstable"),
+    ("empty level", EMPTY_POD_LEVEL, "qosClass", "1.33.9", "Burstable", "1.34.0", "BestEffort"),
+]  # fmt: skip
+"""name, pod, where to look, last version and its value, first version and its value."""
+
+
+@pytest.mark.parametrize(
+    ("case_pod", "path", "before", "old", "since", "new"),
+    [row[1:] for row in BOUNDARIES],
+    ids=[row[0] for row in BOUNDARIES],
+)
+def test_boundaries(
+    case_pod: dict[str, Any], path: str, before: str, old: object, since: str, new: object
+) -> None:
+    """The last version with the old behaviour, the first with the new."""
+    assert value(LINES.decided(before, case(case_pod)), path) == old
+    assert value(LINES.decided(since, case(case_pod)), path) == new
+
+
+@pytest.mark.parametrize(
+    ("version", "limits"),
+    [
+        ("1.22.0", {"2097152": 8 << 20}),
+        ("1.23.0", {"2097152": 16 << 20}),
+        ("1.26.0", {"2097152": 16 << 20}),
+        ("1.27.0", {"2097152": (16 + 2 + 2) << 20}),
+    ],
+)
+def test_huge_pages_of_a_pod(version: str, limits: dict[str, int]) -> None:
+    """Sum of containers; then with init containers; then all requests, by resource name."""
+    assert LINES.decided(version, case(HUGE_PAGES))["pod"]["hugePageLimits"] == limits
+
+
+def test_quota_off() -> None:
+    """A pod gets -1, a container nothing at all."""
+    outcome = LINES.decided("1.36.2", case(GUARANTEED, cpuCFSQuota=False))
+    assert (outcome["pod"]["cpuQuota"], outcome["pod"]["cpuPeriod"]) == (-1, 100000)
+    c0 = outcome["containers"]["c0"]
+    assert (c0["cpuQuota"], c0["cpuPeriod"]) == (0, 0)
+
+
+def test_overhead_counts_for_the_pod_alone() -> None:
+    """Of a limit only where there is one; a BestEffort pod stays at 2 shares."""
+    overhead = {"cpu": "250m", "memory": "64Mi"}
+    both = pod(container(requests=ONE_OF_EACH, limits=ONE_OF_EACH), overhead=overhead)
+    outcome = LINES.decided("1.20.2", case(both))
+    assert outcome["pod"]["cpuShares"] == 1280
+    assert outcome["pod"]["cpuQuota"] == 125000
+    assert outcome["pod"]["memoryLimit"] == (1024 + 64) << 20
+    assert outcome["containers"]["c0"]["cpuShares"] == 1024
+    best_effort = LINES.decided("1.20.2", case(pod(container(), overhead=overhead)))
+    assert best_effort["pod"]["cpuShares"] == 2
+
+
+def test_why_names_the_value() -> None:
+    """The first value that differs, with both."""
+    outcome = LINES.decided("1.36.2", case(GUARANTEED))
+    outcome["containers"]["c0"]["cpuShares"] = 1025
+    verdict, why = LINES.judged("1.36.2", case(GUARANTEED), outcome)
+    assert (verdict, why) == (
+        "impossible",
+        "containers.c0.cpuShares is 1024, not 1025: the container requests 1000 m of cpu, and "
+        "1000 * 1024 / 1000 = 1024",
+    )
+
+
+@pytest.mark.parametrize(
+    ("outcome", "why"),
+    [
+        (None, "the outcome is no object"),
+        (
+            {},
+            "cgroupfsPath is missing: a Guaranteed pod stands directly in kubepods, under its UID",
+        ),
+        (True, "the outcome is no object"),
+    ],
+)
+def test_claims_of_another_shape_are_impossible(outcome: object, why: str) -> None:
+    """Whatever JSON there is instead."""
+    assert LINES.judged("1.36.2", case(GUARANTEED), outcome) == ("impossible", why)
+
+
+def test_true_is_not_one() -> None:
+    """A flag is no number, whatever Python says."""
+    outcome = LINES.decided("1.36.2", case(pod(container())))
+    outcome["pod"]["cpuShares"] = 2.0
+    assert LINES.judged("1.36.2", case(pod(container())), outcome)[0] == "impossible"
+
+
+@pytest.mark.parametrize(
+    ("case_input", "named"),
+    [
+        (case(pod(container(requests={"cpu": "1x"}))), "containers[0].resources.requests.cpu"),
+        (case(pod(initContainers=[container(limits={"cpu": "--1"})])), "initContainers[0]"),
+        (case(pod(container(requests={"cpu": 1}), overhead={"cpu": "x"})), "pod.spec.overhead.cpu"),
+        (case(GUARANTEED, memoryCapacity=0), "memoryCapacity"),
+        (case(GUARANTEED, cpuCFSQuotaPeriodUs=-5), "cpuCFSQuotaPeriodUs"),
+        (case(GUARANTEED, surprise=1), "surprise"),
+        ({"pod": GUARANTEED}, "cpuCFSQuota"),
+        (case({"metadata": {}}), "spec"),
+        (case(pod(container(), uid="a_b")), "input.pod.metadata.uid"),
+    ],
+)  # fmt: skip
+def test_bad_input_names_the_field(case_input: object, named: str) -> None:
+    """What cannot be read, or what the kubelet could not have had."""
+    with pytest.raises(BadInputError) as caught:
+        LINES.decided("1.36.2", case_input)
+    assert named in caught.value.message

@@ -1,0 +1,409 @@
+"""Allocation against the recorded kubelet, and against every outcome of a second account."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import re
+from typing import Any
+
+import pytest
+
+from kubeledger.model.errors import BadInputError
+from tests.kubelet.cases.cgroup_lines import Lines, container, pod
+from tests.kubelet.cases.conformance import VERSIONS, canonical, impossible_claims, load
+from tests.kubelet.cases.every_allocation import every_outcome
+
+LINES = Lines("devices")
+GPU, NIC = "example.com/gpu", "vendor.io/nic"
+
+
+def resource(*nodes: list[int] | None, **more: object) -> dict[str, Any]:
+    """A resource whose devices d0, d1, ... have these NUMA nodes; all healthy."""
+    devices = [
+        {"ID": f"d{i}", "health": "Healthy", **({} if on is None else {"numaNodes": on})}
+        for i, on in enumerate(nodes)
+    ]
+    base = {"devices": devices, "preferredOrder": None, "allocateError": "", "noEndpoint": False}
+    return base | more
+
+
+def step(in_pod: dict[str, Any], name: str, affinity: list[int] | None = None) -> dict[str, Any]:
+    """Allocate for one container."""
+    return {"pod": in_pod, "container": name, "affinity": affinity}
+
+
+def case(
+    resources: dict[str, Any], *steps: dict[str, Any], allocated: list[dict[str, Any]] | None = None
+) -> dict[str, Any]:
+    """An input on a machine with four nodes."""
+    return {
+        "numaNodes": [0, 1, 2, 3],
+        "resources": resources,
+        "allocated": allocated or [],
+        "activePods": [],
+        "steps": list(steps),
+    }
+
+
+def one(resources: dict[str, Any], count: int, affinity: list[int] | None) -> dict[str, Any]:
+    """One container that asks for ``count`` GPUs."""
+    return case(resources, step(pod(container("c0", limits={GPU: str(count)})), "c0", affinity))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_decides_as_the_real_kubelet(version: str) -> None:
+    """One of the recorded outcomes; each recorded one is possible."""
+    cases = load(version, "devices")
+    assert len(cases) >= 140
+    for recorded in cases:
+        possible = {canonical(outcome) for outcome in recorded["outcomes"]}
+        assert canonical(LINES.decided(version, recorded["input"])) in possible, recorded["id"]
+        for outcome in recorded["outcomes"][:10]:
+            verdict, why = LINES.judged(version, recorded["input"], outcome)
+            assert verdict in {"match", "admissible"}, (recorded["id"], why)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_the_real_kubelet_never_did_is_impossible(version: str) -> None:
+    """Changed outcomes, and those of other cases; each with a reason."""
+    for recorded, wrong in impossible_claims(load(version, "devices"), seed=5):
+        verdict, why = LINES.judged(version, recorded["input"], wrong)
+        assert (verdict, bool(why)) == ("impossible", True), recorded["id"]
+
+
+def random_case(rng: random.Random) -> dict[str, Any]:
+    """A small case with everything in it that matters, errors more often than not."""
+
+    def random_resource() -> dict[str, Any]:
+        nodes = [rng.choice([None, [], [0], [1], [0, 1], [1, 2]]) for _ in range(rng.randint(1, 4))]
+        made = resource(*nodes)
+        for device in made["devices"]:
+            device["health"] = rng.choice(["Healthy"] * 5 + ["Unhealthy"])
+        ids = [d["ID"] for d in made["devices"]]
+        made["preferredOrder"] = rng.choice([None, rng.sample(ids, rng.randint(0, len(ids)))])
+        made["noEndpoint"] = rng.random() < 0.1
+        made["allocateError"] = rng.choice(["", "", "", "", "no"])
+        return made
+
+    def limits() -> dict[str, str]:
+        asked = rng.sample([GPU, NIC, "unknown.io/x"], rng.randint(1, 2))
+        return {name: str(rng.randint(0, 2)) for name in asked}
+
+    resources = {GPU: random_resource(), NIC: random_resource()}
+    policy: dict[str, Any] = rng.choice([{}, {"restartPolicy": "Always"}])
+    inits = [container("i0", limits=limits(), **policy)]
+    first = pod(container("c0", limits=limits()), uid="u-1", initContainers=inits)
+    second = pod(container("c0", limits=limits()), uid="u-2")
+    names = [(first, "i0"), (first, "c0"), (second, "c0")]
+    steps = [step(p, n, rng.choice([None, [0], [1], [0, 1]])) for p, n in names]
+    held = {
+        "podUID": "gone",
+        "containerName": "c0",
+        "resourceName": GPU,
+        "deviceIDs": {"0": ["d0"]},
+    }
+    return case(resources, *steps[: rng.randint(1, 3)], allocated=rng.choice([[], [held]]))
+
+
+@pytest.mark.parametrize("version", ["1.20.2", "1.28.0", "1.36.2"])
+@pytest.mark.parametrize("seed", range(40))
+def test_exactly_the_outcomes_of_a_second_account_are_possible(version: str, seed: int) -> None:
+    """All of them are, and of all other grants of the last step none is."""
+    made = random_case(random.Random(seed))
+    outcomes = every_outcome(made, fixed=version != "1.20.2", sidecars=version == "1.36.2")
+    assert canonical(LINES.decided(version, made)) in outcomes
+    for text in sorted(outcomes)[:60]:
+        verdict, why = LINES.judged(version, made, json.loads(text))
+        assert verdict in {"match", "admissible"}, why
+    for wrong in other_grants(json.loads(min(outcomes)), made):
+        possible = canonical(wrong) in outcomes
+        verdict, why = LINES.judged(version, made, wrong)
+        assert (verdict != "impossible") == possible, (wrong, why)
+
+
+def other_grants(outcome: dict[str, Any], made: dict[str, Any]) -> list[dict[str, Any]]:
+    """The outcome with every other set of devices for one resource of the last step."""
+    variants = []
+    last = outcome["steps"][-1]
+    for name in (GPU, NIC):
+        devices = made["resources"][name]["devices"]
+        for size in range(len(devices) + 1):
+            for chosen in itertools.combinations(devices, size):
+                record: dict[str, list[str]] = {}
+                for device in chosen:
+                    for node in device.get("numaNodes") or [-1]:
+                        record.setdefault(str(node), []).append(device["ID"])
+                held = {k: v for k, v in last["devices"].items() if k != name}
+                changed = last | {"devices": held | ({name: record} if record else {})}
+                variants.append({"steps": [*outcome["steps"][:-1], changed]})
+    return variants
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        ("1.21.14", {"0": ["d0"]}),
+        ("1.22.17", {"0": ["d0"]}),
+        ("1.23.0", {"-1": ["d0"]}),
+        ("1.36.0", {"-1": ["d0"]}),
+    ],
+)
+def test_where_a_device_without_topology_is_recorded(
+    version: str, expected: dict[str, list[str]]
+) -> None:
+    """Node 0, and -1 since 1.23."""
+    outcome = LINES.decided(version, one({GPU: resource(None)}, 1, None))
+    assert outcome["steps"][0]["devices"] == {GPU: expected}
+
+
+@pytest.mark.parametrize(
+    ("version", "error"),
+    [
+        ("1.25.9", ""),
+        ("1.25.10", "no healthy devices present; cannot allocate unhealthy devices " + GPU),
+        ("1.26.4", ""),
+        ("1.26.5", "no healthy devices present; cannot allocate unhealthy devices " + GPU),
+        ("1.27.1", ""),
+        ("1.27.2", "no healthy devices present; cannot allocate unhealthy devices " + GPU),
+        ("1.28.0", "no healthy devices present; cannot allocate unhealthy devices " + GPU),
+    ],
+)
+def test_a_limit_of_zero_can_fail(version: str, error: str) -> None:
+    """Since health is checked before the number of devices that are needed."""
+    assert LINES.decided(version, one({GPU: resource()}, 0, None))["steps"][0]["error"] == error
+
+
+@pytest.mark.parametrize(("version", "shared"), [("1.28.15", True), ("1.29.0", False)])
+def test_a_sidecar_keeps_its_devices(version: str, shared: bool) -> None:
+    """Since 1.29 the app container cannot have them."""
+    gpu = {GPU: "1"}
+    both = pod(
+        container("c0", limits=gpu),
+        initContainers=[container("i0", limits=gpu, restartPolicy="Always")],
+    )
+    outcome = LINES.decided(
+        version, case({GPU: resource(None)}, step(both, "i0"), step(both, "c0"))
+    )
+    assert (outcome["steps"][1]["error"] == "") == shared
+
+
+@pytest.mark.parametrize(
+    ("version", "device", "verdict"),
+    [
+        ("1.21.14", "d1", "match"),
+        ("1.21.14", "d0", "admissible"),
+        ("1.22.0", "d1", "match"),
+        ("1.22.0", "d0", "impossible"),
+    ],
+)
+def test_a_device_on_several_nodes(version: str, device: str, verdict: str) -> None:
+    """Up to 1.21 an arbitrary one of its nodes could say where it belongs."""
+    devices = resource([1], [1, 2])
+    chosen = next(d for d in devices["devices"] if d["ID"] == device)
+    record = {str(node): [device] for node in chosen["numaNodes"]}
+    outcome = {"steps": [{"error": "", "devices": {GPU: record}}]}
+    assert LINES.judged(version, one({GPU: devices}, 1, [2]), outcome)[0] == verdict
+
+
+@pytest.mark.parametrize(
+    ("device", "kind"),
+    [
+        ("d1", "unaligned"),
+        ("d2", "without affinity"),
+        ("d3", "unhealthy"),
+        ("d4", "held by container c of pod u-2"),
+        ("d9", "not known to its plugin"),
+    ],
+)
+def test_why_names_the_device_that_was_left(device: str, kind: str) -> None:
+    """In one sentence."""
+    devices = resource([0], [1], None, [0], [0])
+    devices["devices"][3]["health"] = "Unhealthy"
+    held = {"podUID": "u-2", "containerName": "c", "resourceName": GPU, "deviceIDs": {"0": ["d4"]}}
+    made = one({GPU: devices}, 1, [0]) | {"allocated": [held], "activePods": ["u-2"]}
+    outcome = {"steps": [{"error": "", "devices": {GPU: {"1": [device]}}}]}
+    verdict, why = LINES.judged("1.28.0", made, outcome)
+    assert verdict == "impossible"
+    assert why == f"step 1: device {device}, {kind}, was taken while d0, aligned, was left"
+
+
+UNAVAILABLE = "requested number of devices unavailable for"
+
+
+@pytest.mark.parametrize(
+    ("inits", "limits", "claims", "why"),
+    [
+        pytest.param(
+            {GPU: "2"},
+            [{GPU: "1"}],
+            [("", {GPU: {"0": ["d0", "d1"]}}), ("", {GPU: {"1": ["d2"]}})],
+            "step 2: device d2, available, was taken while d0, reusable, was left",
+            id="free, but not reusable",
+        ),
+        pytest.param(
+            {GPU: "2"},
+            [{GPU: "1"}, {GPU: "3"}],
+            [
+                ("", {GPU: {"0": ["d0"], "1": ["d2"]}}),
+                ("", {GPU: {"1": ["d2"]}}),
+                ("", {GPU: {"0": ["d1"], "1": ["d2", "d3"]}}),
+            ],
+            "step 3: device d2, held by container c0, was taken while d0, reusable, was left",
+            id="held by another container of the pod",
+        ),
+        pytest.param(
+            {},
+            [{GPU: "1", NIC: "3"}],
+            [("", {}), (f"{UNAVAILABLE} {NIC}. Requested: 3, Available: 2", {NIC: {"-1": ["d0"]}})],
+            "step 2: container c0 holds no devices of vendor.io/nic, for the kubelet fails there "
+            f"with: {UNAVAILABLE} {NIC}. Requested: 3, Available: 2",
+            id="devices of the limit that failed",
+        ),
+        pytest.param(
+            {},
+            [{GPU: "1", "cpu": "1"}],
+            [("", {}), (f"{UNAVAILABLE} {GPU}. Requested: 1, Available: 0", {})],
+            f"step 2: no limit of container c0 fails with '{UNAVAILABLE} {GPU}. Requested: 1, "
+            f"Available: 0': 1 {GPU} can be granted",
+            id="an error where none is",
+        ),
+        pytest.param(
+            {},
+            [{GPU: "5"}],
+            [("", {}), (f"{UNAVAILABLE} {GPU}. Requested: 5, Available: 3", {})],
+            f"step 2: the kubelet fails here with '{UNAVAILABLE} {GPU}. Requested: 5, Available: 4'"
+            f", not with '{UNAVAILABLE} {GPU}. Requested: 5, Available: 3'",
+            id="another error",
+        ),
+        pytest.param(
+            {},
+            [{GPU: "5", NIC: "1"}],
+            [("", {}), ("", {NIC: {"-1": ["d0"]}})],
+            f"step 2: the kubelet fails here with: {UNAVAILABLE} {GPU}. Requested: 5, Available: 4",
+            id="no error where one is",
+        ),
+        pytest.param(
+            {},
+            [{GPU: "1"}],
+            [("", {}), ("", {GPU: {"1": ["d0"]}})],
+            f"step 2: container c0 holds d0 of {GPU} under NUMA node 0, not nothing",
+            id="another NUMA node",
+        ),
+        pytest.param(
+            {},
+            [{GPU: "1"}],
+            [("", {}), ("", {})],
+            f"step 2: the limit of 1 {GPU} is granted, but no device is held",
+            id="nothing held",
+        ),
+        pytest.param(
+            {},
+            [{GPU: "1"}],
+            [("", {}), ("", {GPU: {"0": ["d0"], "1": []}})],
+            f"step 2: container c0 holds nothing of {GPU} under NUMA node 1, not an empty list",
+            id="a list of nothing",
+        ),
+        pytest.param(
+            {},
+            [{GPU: "1", NIC: "3"}],
+            [("", {}), (f"{UNAVAILABLE} {NIC}. Requested: 3, Available: 2", {GPU: {"0": []}})],
+            f"step 2: the limit of 1 {GPU} is granted, but no device is held",
+            id="a list of nothing before an error",
+        ),
+    ],
+)
+def test_why_names_the_true_fault(
+    inits: dict[str, str],
+    limits: list[dict[str, str]],
+    claims: list[tuple[str, dict[str, Any]]],
+    why: str,
+) -> None:
+    """An init container first, then containers, without affinity."""
+    containers = [container(f"c{i}", limits=asked) for i, asked in enumerate(limits)]
+    of = pod(*containers, initContainers=[container("i", limits=inits)])
+    names = ["i", *(c["name"] for c in containers)]
+    resources = {GPU: resource([0], [0], [1], [1]), NIC: resource(None, None)}
+    made = case(resources, *(step(of, name) for name in names))
+    outcome = {"steps": [{"error": error, "devices": held} for error, held in claims]}
+    assert LINES.judged("1.36.2", made, outcome) == ("impossible", why)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_sentences_are_true(seed: int) -> None:
+    """Errors that are named can be; devices that are called unhealthy, available or held are."""
+    made = random_case(random.Random(seed))
+    outcomes = [json.loads(text) for text in every_outcome(made, fixed=True, sidecars=True)]
+    last = len(made["steps"]) - 1
+    errors = {outcome["steps"][last]["error"] for outcome in outcomes}
+    healths = {
+        (name, device["ID"]): device["health"]
+        for name, reported in made["resources"].items()
+        for device in reported["devices"]
+    }
+    for wrong in other_grants(outcomes[0], made):
+        verdict, why = LINES.judged("1.36.2", made, wrong)
+        if verdict != "impossible":
+            continue
+        if told := re.search(r"fails (?:here|there) with:? '?(.*)", why):
+            assert any(told[1].startswith(error) for error in errors if error), why
+        elif told := re.search(r"device (\w+), (\w+)[^,]*, was taken while (\w+), .* left", why):
+            of = [name for name in (GPU, NIC) if told[1] in str(wrong["steps"][last]["devices"])]
+            kinds = {healths.get((name, told[1])) for name in of}
+            assert told[2] != "unhealthy" or "Unhealthy" in kinds, why
+            assert told[2] not in {"available", "unaligned"} or "Healthy" in kinds, why
+
+
+@pytest.mark.parametrize(("version", "skipped"), [("1.35.9", False), ("1.36.0", True)])
+def test_resources_that_a_claim_stands_for(version: str, skipped: bool) -> None:
+    """Of the container that the mapping names alone; in 1.35 the gate is off."""
+    limits = {GPU: "1", NIC: "1"}
+    of = pod(container("c0", limits=limits), container("c1", limits=limits))
+    mapping = {"containerName": "c0", "resourceName": GPU, "requestName": "r"}
+    claim = {"resourceClaimName": "rc", "requestMappings": [mapping]}
+    of["status"] = {"extendedResourceClaimStatus": claim, "phase": "Pending"}
+    resources = {GPU: resource([0], [0]), NIC: resource([0], [0])}
+    made = case(resources, step(of, "c0"), step(of, "c1"))
+    outcome = LINES.decided(version, made)
+    first, second = (set(one["devices"]) for one in outcome["steps"])
+    assert (first, second) == ({NIC} if skipped else {GPU, NIC}, {GPU, NIC})
+    assert LINES.judged(version, made, outcome)[0] == "match"
+    other = case(resources, step(of, "c0"))
+    claimed = {"steps": [{"error": "", "devices": {NIC: {"0": ["d1"]}}}]}
+    assert (LINES.judged(version, other, claimed)[0] == "admissible") is skipped
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"numaNodes": [64]}, "numaNodes"),
+        ({"resources": {GPU: resource([-1])}}, GPU),
+        ({"steps": [step(pod(container("c0")), "c9")]}, "container"),
+        ({"steps": [step(pod(container("c0", limits={GPU: "1x"})), "c0")]}, GPU),
+        ({"steps": [step(pod(container("c0", limits={GPU: "-1"})), "c0")]}, "negative"),
+        ({"steps": [step(pod(container("c0")), "c0", [70])]}, "affinity"),
+        ({"mistake": 1}, "mistake"),
+    ],
+)
+def test_bad_input_is_named(change: dict[str, Any], named: str) -> None:
+    """An error, not a decision."""
+    with pytest.raises(BadInputError) as caught:
+        LINES.decided("1.28.0", one({GPU: resource([0])}, 1, None) | change)
+    assert named in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        None,
+        {},
+        {"steps": []},
+        {"steps": [{"error": "", "devices": {GPU: {"zero": ["d0"]}}}]},
+        {"steps": [{"error": 1, "devices": {}}]},
+    ],
+)
+def test_what_has_another_shape_is_impossible(outcome: object) -> None:
+    """With a reason."""
+    verdict, why = LINES.judged("1.28.0", one({GPU: resource([0])}, 1, None), outcome)
+    assert (verdict, bool(why)) == ("impossible", True)

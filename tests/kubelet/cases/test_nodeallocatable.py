@@ -1,0 +1,87 @@
+"""Node reservations against the recorded kubelet; percentages; bad input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeledger.model.errors import BadInputError
+from tests.kubelet.cases.cgroup_lines import Lines
+from tests.kubelet.cases.conformance import VERSIONS
+
+LINES = Lines("nodeallocatable")
+
+
+def case(**changes: object) -> dict[str, Any]:
+    """A node of 3 cores and 8Gi with nothing reserved."""
+    capacity = {"cpu": "3", "memory": "8Gi", "ephemeral-storage": "100Gi"}
+    nothing: dict[str, str] = {}
+    settings = {"systemReserved": nothing, "kubeReserved": nothing, "evictionHard": nothing}
+    return {"capacity": capacity, **settings, **changes}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_decides_as_the_real_kubelet(version: str) -> None:
+    """The recorded outcome, for each case."""
+    LINES.check_recorded(version)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_the_real_kubelet_never_did_is_impossible(version: str) -> None:
+    """Changed outcomes, and those of other cases; each with a reason."""
+    LINES.check_impossible(version)
+
+
+def test_nothing_reserved() -> None:
+    """All of the node is for pods."""
+    outcome = LINES.decided("1.36.2", case())
+    assert outcome["reservation"] == {}
+    assert outcome["kubepods"]["cpuShares"] == 3072
+    assert outcome["kubepods"]["memoryLimit"] == 8 << 30
+
+
+@pytest.mark.parametrize(
+    ("text", "reserved"),
+    [("10%", "858993472"), ("0%", None), ("100%", None), ("500Mi", "500Mi"), ("0.5%", "42949672")],
+)
+def test_memory_threshold(text: str, reserved: str | None) -> None:
+    """A percentage is a single-precision number; 0% and 100% are no threshold."""
+    case_input = case(evictionHard={"memory.available": text})
+    reservation = LINES.decided("1.28.0", case_input)["reservation"]
+    assert reservation.get("memory") == reserved
+
+
+def test_more_is_reserved_than_there_is() -> None:
+    """The cgroup of all pods gets 0, and the kubelet does not start."""
+    case_input = case(systemReserved={"cpu": "2"}, kubeReserved={"cpu": "2500m"})
+    outcome = LINES.decided("1.28.0", case_input)
+    assert outcome["overReserved"] == ["cpu"]
+    assert outcome["kubepods"]["resources"]["cpu"] == "0"
+    assert outcome["kubepods"]["cpuShares"] == 2
+
+
+@pytest.mark.parametrize(
+    ("case_input", "named"),
+    [
+        (case(capacity={"cpu": "three"}), "input.capacity.cpu"),
+        (case(systemReserved={"memory": "1GiB"}), "input.systemReserved.memory"),
+        (case(evictionHard={"memory.available": "-1%"}), "memory.available"),
+        (case(evictionHard={"memory.available": "101%"}), "memory.available"),
+        (case(evictionHard={"nodefs.available": "0"}), "nodefs.available"),
+        (case(evictionHard={"nodefs.available": "some%"}), "nodefs.available"),
+        (case(evictionHard={"nodefs.available": "x"}), "nodefs.available"),
+        (case(kubeReserve={}), "kubeReserve"),
+    ],
+)
+def test_bad_input_names_the_field(case_input: object, named: str) -> None:
+    """What cannot be read, or what the kubelet refuses to start with."""
+    with pytest.raises(BadInputError) as caught:
+        LINES.decided("1.36.2", case_input)
+    assert named in caught.value.message
+
+
+def test_1_20_takes_more_than_all() -> None:
+    """The bound was on the fraction, not on the percentage."""
+    case_input = case(evictionHard={"memory.available": "150%"})
+    assert LINES.decided("1.20.2", case_input)["overReserved"] == ["memory"]

@@ -1,0 +1,311 @@
+"""Actions of a sync against the recorded kubelet; version boundaries; reasons; bad input."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from kubeledger.model.errors import BadInputError
+from tests.kubelet.cases.cgroup_lines import Lines, container, pod
+
+RECORDED = ("1.30.1", "1.36.2")
+LINES = Lines("podactions")
+SANDBOX = {"id": "sb", "state": "ready", "attempt": 0, "ip": "10.0.0.7", "hostNetwork": False}
+ENDED = {**SANDBOX, "state": "notready"}
+ONE_CPU = {"cpu": "1"}
+
+
+def status(name: str, state: str, exit_code: int = 0, **more: object) -> dict[str, Any]:
+    """A container that the runtime lists, with its name as its ID."""
+    return {"id": f"c://{name}", "name": name, "state": state, "exitCode": exit_code, **more}
+
+
+def case(
+    of: dict[str, Any],
+    *listed: dict[str, Any],
+    sandbox: dict[str, Any] | None = None,
+    **more: object,
+) -> dict[str, Any]:
+    """An input with one sandbox."""
+    sandboxes = [SANDBOX if sandbox is None else sandbox]
+    lists = {"sandboxes": sandboxes, "containers": list(listed)}
+    return {"pod": of, "liveness": {}, "startup": {}, **lists, **more}
+
+
+def sidecar(name: str) -> dict[str, Any]:
+    """An init container that is restarted."""
+    return container(name, restartPolicy="Always")
+
+
+@pytest.mark.parametrize("version", RECORDED)
+def test_decides_as_the_real_kubelet(version: str) -> None:
+    """The recorded outcome, for each case, and that is a match."""
+    LINES.check_recorded(version)
+
+
+@pytest.mark.parametrize("version", RECORDED)
+def test_what_the_real_kubelet_never_did_is_impossible(version: str) -> None:
+    """Changed outcomes, and those of other cases; each with a reason."""
+    LINES.check_impossible(version, re.compile("."))
+
+
+SUCCEEDED = case(pod(container(), restartPolicy="OnFailure"), status("c0", "exited"), sandbox=ENDED)
+NEVER_RAN = case(
+    pod(container(), restartPolicy="OnFailure"), status("c0", "created"), sandbox=ENDED
+)
+SIDECAR_DIED = case(
+    pod(container(), initContainers=[sidecar("s"), container("i")]),
+    status("s", "exited"),
+    status("i", "running"),
+)
+EARLIER_FAILED = case(
+    pod(container(), initContainers=[container("i"), container("j")]),
+    status("i", "exited", 1),
+    status("j", "running"),
+)
+ALL_GONE = case(pod(container(), initContainers=[sidecar("s")]), status("c0", "exited", 1))
+INIT_GONE = case(pod(container(), initContainers=[container("i")]), status("c0", "running"))
+INIT_FAILED = case(
+    pod(container(), initContainers=[container("i")], restartPolicy="Never"),
+    status("c0", "running"),
+    status("i", "exited", 1),
+)
+RULED = case(
+    pod(
+        container(
+            restartPolicy="Never",
+            restartPolicyRules=[
+                {"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}
+            ],
+        ),
+        restartPolicy="Never",
+    ),
+    status("c0", "exited", 42),
+)
+OWN_POLICY = case(pod(container(restartPolicy="Never")), status("c0", "exited", 1))
+RESIZED = case(pod(container(limits=ONE_CPU)), status("c0", "running"), actuated={})
+STATIC = case(pod(container(limits=ONE_CPU)), status("c0", "running"), actuated={})
+STATIC["pod"]["metadata"]["annotations"] = {"kubernetes.io/config.source": "file"}
+
+BOUNDARIES: list[tuple[str, str, dict[str, Any], str, object, object]] = [
+    ("1.19.3", "1.19.4", SUCCEEDED, "createSandbox", True, False),
+    ("1.31.9", "1.32.0", NEVER_RAN, "createSandbox", False, True),
+    (
+        "1.22.9",
+        "1.23.0",
+        case(pod(container(), ephemeralContainers=[{"name": "debug"}])),
+        "ephemeralContainersToStart",
+        [],
+        [0],
+    ),
+    (
+        "1.22.9",
+        "1.23.0",
+        case(
+            pod(container(), initContainers=[container("i")], restartPolicy="Never"),
+            status("i", "exited", reason="OOMKilled"),
+        ),
+        "killPod",
+        False,
+        True,
+    ),
+    (
+        "1.20.15",
+        "1.21.0",
+        case(pod(container()), status("c0", "unknown")),
+        "containersToKill.c://c0.reason",
+        "",
+        "Unknown",
+    ),
+    ("1.20.15", "1.21.0", INIT_GONE, "initContainersToStart", [0], []),
+    ("1.20.15", "1.21.0", INIT_FAILED, "killPod", True, False),
+    ("1.27.9", "1.28.0", SIDECAR_DIED, "initContainersToStart", [], [0]),
+    ("1.28.1", "1.28.2", SIDECAR_DIED, "initContainersToStart", [0], []),
+    ("1.28.9", "1.29.0", SIDECAR_DIED, "initContainersToStart", [], [0]),
+    ("1.29.8", "1.29.9", EARLIER_FAILED, "initContainersToStart", [], [0]),
+    ("1.30.4", "1.30.5", EARLIER_FAILED, "initContainersToStart", [], [0]),
+    ("1.31.0", "1.31.1", EARLIER_FAILED, "initContainersToStart", [], [0]),
+    ("1.32.9", "1.33.0", EARLIER_FAILED, "initContainersToStart", [0], []),
+    ("1.28.1", "1.29.0", ALL_GONE, "containersToStart", [0], []),
+    (
+        "1.30.4",
+        "1.30.5",
+        case(pod(container(), initContainers=[sidecar("s")]), status("s", "created")),
+        "initContainersToStart",
+        [],
+        [0],
+    ),
+    (
+        "1.31.9",
+        "1.32.0",
+        case(
+            pod(container(), initContainers=[sidecar("s")]),
+            status("s", "running", hashMatches=False),
+        ),
+        "initContainersToStart",
+        [],
+        [0],
+    ),
+    ("1.34.9", "1.35.0", OWN_POLICY, "containersToStart", [0], []),
+    ("1.34.9", "1.35.0", OWN_POLICY, "killPod", False, True),
+    ("1.34.9", "1.35.0", RULED, "killPod", True, False),
+    (
+        "1.35.9",
+        "1.36.0",
+        case(pod(container()), status("c0", "running"), restartAllContainers=True),
+        "containersToReset",
+        None,
+        ["c://c0"],
+    ),
+    ("1.32.9", "1.33.0", RESIZED, "containersToUpdate", None, {"cpu": ["c0"]}),
+    ("1.35.9", "1.36.0", STATIC, "containersToUpdate", {}, {"cpu": ["c0"]}),
+    (
+        "1.35.9",
+        "1.36.0",
+        case(
+            pod(container(), initContainers=[container("i", limits=ONE_CPU)]),
+            status("i", "running"),
+            actuated={},
+        ),
+        "containersToUpdate",
+        {},
+        {"cpu": ["i"]},
+    ),
+    (
+        "1.35.9",
+        "1.36.0",
+        case(pod(container(), resources={"limits": ONE_CPU}), status("c0", "running"), actuated={}),
+        "containersToUpdate",
+        {},
+        {"cpu": ["c0"]},
+    ),
+    (
+        "1.35.9",
+        "1.36.0",
+        case(pod(container(), resources={"limits": ONE_CPU}), status("c0", "running")),
+        "updatePodLevelResources",
+        None,
+        True,
+    ),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "of", "path", "before", "after"), BOUNDARIES)
+def test_a_version_that_differs(
+    old: str, new: str, of: dict[str, Any], path: str, before: object, after: object
+) -> None:
+    """Each fact, on both sides of its change; None where the version does not tell."""
+    for version, expected in ((old, before), (new, after)):
+        value = LINES.decided(version, of)
+        for key in path.split("."):
+            value = value.get(key)
+        assert value == expected, version
+
+
+def test_a_resize_orders_decreases_first_and_may_restart() -> None:
+    """The limit of a resource counts before its request; a policy is that of its resource."""
+    policy = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
+    of = pod(
+        container("more", limits={"cpu": "2"}),
+        container("less", limits={"cpu": "1"}, requests={"cpu": "1"}),
+        container("same", limits={"cpu": "1000m"}),
+        container("anew", limits={"memory": "2Gi"}, resizePolicy=policy),
+    )
+    names = ("more", "less", "same", "anew")
+    actuated = {
+        "more": {"limits": ONE_CPU},
+        "less": {"limits": {"cpu": "2"}},
+        "same": {"limits": ONE_CPU},
+        "anew": {"limits": {"memory": "1Gi"}},
+    }
+    listed = [status(name, "running") for name in names]
+    outcome = LINES.decided("1.36.2", case(of, *listed, actuated=actuated))
+    assert outcome["containersToUpdate"] == {"cpu": ["less", "more"]}
+    assert outcome["containersToStart"] == [3]
+    assert outcome["containersToKill"] == {
+        "c://anew": {
+            "name": "anew",
+            "reason": "",
+            "message": "Container anew resize requires restart",
+        }
+    }
+
+
+def test_those_who_asked_are_reset_last() -> None:
+    """App containers before init containers, and all instances of each."""
+    rules = [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}]
+    of = pod(
+        container("a", restartPolicyRules=rules),
+        container("b"),
+        initContainers=[container("i")],
+    )
+    listed = [
+        status("a", "exited", 1),
+        status("i", "exited"),
+        {**status("b", "running"), "id": "c://b2"},
+        status("b", "exited", 1),
+    ]
+    outcome = LINES.decided("1.36.2", case(of, *listed, restartAllContainers=True))
+    assert outcome["containersToReset"] == ["c://b2", "c://b", "c://i", "c://a"]
+
+
+@pytest.mark.parametrize(
+    ("of", "change", "why"),
+    [
+        (SUCCEEDED, {"createSandbox": True}, "no other sandbox is made, because all containers"),
+        (SUCCEEDED, {"killPod": False}, "the pod is killed, because sandbox sb is not ready"),
+        (SUCCEEDED, {"attempt": 0}, "the attempt is 1, not 0, because sandbox sb is not ready"),
+        (OWN_POLICY, {"killPod": False}, "the pod is killed, because none of its containers"),
+        (
+            OWN_POLICY,
+            {"containersToStart": [0]},
+            "container c0 is not started, because it exited with code 1 under restart policy Never",
+        ),
+        (OWN_POLICY, {"containersToStart": [4]}, "the pod has no container 4"),
+        (ALL_GONE, {"initContainersToStart": []}, "init container s is started, because it is"),
+        (ALL_GONE, {"initContainersToStart": [0, 0]}, "each once and in this order"),
+        (
+            ALL_GONE,
+            {"containersToStart": [0]},
+            "container c0 is not started, because its init containers are not done",
+        ),
+        (
+            RESIZED,
+            {"containersToKill": {"c://c0": {"name": "c0", "reason": "", "message": ""}}},
+            "container c0 is not killed, because it runs",
+        ),
+        (
+            RESIZED,
+            {"containersToKill": {"x": {"name": "c0", "reason": "", "message": ""}}},
+            "the runtime lists no container x",
+        ),
+        (RESIZED, {"containersToUpdate": {}}, "the containers to update are {'cpu': ['c0']}"),
+        (RESIZED, {"containersToReset": ["c://c0"]}, "in order, are [], not ['c://c0']"),
+        (RESIZED, {"more": 1}, "the outcome has not the shape of one"),
+    ],
+)
+def test_why_names_what_decides(of: dict[str, Any], change: dict[str, Any], why: str) -> None:
+    """One sentence about the first difference."""
+    outcome = {**LINES.decided("1.36.2", of), **change}
+    verdict, said = LINES.judged("1.36.2", of, outcome)
+    assert verdict == "impossible"
+    assert why in said
+
+
+def test_an_outcome_has_the_keys_of_its_version() -> None:
+    """A key that is missing, or that the version does not tell, is the shape of none."""
+    outcome = LINES.decided("1.36.2", RESIZED)
+    del outcome["containersToUpdate"]
+    assert "not left out" in LINES.judged("1.36.2", RESIZED, outcome)[1]
+    newer = {**LINES.decided("1.30.1", RESIZED), "containersToReset": []}
+    assert "shape" in LINES.judged("1.30.1", RESIZED, newer)[1]
+
+
+@pytest.mark.parametrize("key", ["pod", "sandboxes", "containers", "liveness", "startup"])
+def test_a_missing_part_is_bad_input(key: str) -> None:
+    """And named."""
+    of = {name: value for name, value in OWN_POLICY.items() if name != key}
+    with pytest.raises(BadInputError, match=key):
+        LINES.decided("1.36.2", of)

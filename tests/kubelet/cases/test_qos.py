@@ -1,0 +1,93 @@
+"""Values of the QoS cgroups against the recorded kubelet; version boundaries; bad input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeledger.model.errors import BadInputError
+from tests.kubelet.cases.cgroup_lines import Lines, container, pod
+from tests.kubelet.cases.conformance import VERSIONS
+
+LINES = Lines("qos")
+
+
+def case(*pods: dict[str, Any], percent: int | None = 100, memory: str = "8Gi") -> dict[str, Any]:
+    """An input; without percentage no memory is reserved."""
+    reserved = {} if percent is None else {"memory": percent}
+    allocatable = {"memory": memory}
+    return {"allocatable": allocatable, "qosReservedPercent": reserved, "activePods": list(pods)}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_decides_as_the_real_kubelet(version: str) -> None:
+    """The recorded outcome, for each case."""
+    LINES.check_recorded(version)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_the_real_kubelet_never_did_is_impossible(version: str) -> None:
+    """Changed outcomes, and those of other cases; each with a reason."""
+    LINES.check_impossible(version)
+
+
+def test_the_root_is_written_since_1_22() -> None:
+    """With no values of its own."""
+    assert "kubepods" not in LINES.decided("1.21.14", case())
+    root = LINES.decided("1.22.0", case())["kubepods"]
+    assert root == {"cpuShares": None, "memoryLimit": None}
+
+
+def test_pod_level_memory_was_reserved_before_the_gate() -> None:
+    """CPU waits for the gate; memory of spec.resources counts since 1.32."""
+    requests = {"cpu": "100m", "memory": "1Gi"}
+    own = {"requests": {"cpu": "2", "memory": "4Gi"}}
+    with_own = pod(container(requests=requests), resources=own)
+    seen = {}
+    for version in ("1.31.0", "1.32.0", "1.33.0", "1.34.0"):
+        outcome = LINES.decided(version, case(with_own))
+        limit = outcome["besteffort"]["memoryLimit"] >> 30
+        seen[version] = (outcome["burstable"]["cpuShares"], limit)
+    assert seen == {
+        "1.31.0": (102, 7),
+        "1.32.0": (102, 4),
+        "1.33.0": (102, 4),
+        "1.34.0": (2048, 4),
+    }
+
+
+@pytest.mark.parametrize(
+    ("percent", "memory", "limit"),
+    [(None, "8Gi", None), (50, "0", None), (0, "8Gi", 8 << 30), (100, "1Gi", -(1 << 30))],
+)
+def test_memory_limit(percent: int | None, memory: str, limit: int | None) -> None:
+    """Not without a reserve or without memory; more may be reserved than there is."""
+    two = {"cpu": "1", "memory": "2Gi"}
+    guaranteed = pod(container(requests=two, limits=two))
+    outcome = LINES.decided("1.28.0", case(guaranteed, percent=percent, memory=memory))
+    assert outcome["burstable"]["memoryLimit"] == limit
+
+
+def test_no_memory_in_allocatable() -> None:
+    """Nothing is limited, as while the node is not known."""
+    case_input = case() | {"allocatable": {"cpu": "3"}}
+    assert LINES.decided("1.36.2", case_input)["burstable"]["memoryLimit"] is None
+
+
+@pytest.mark.parametrize(
+    ("case_input", "named"),
+    [
+        (case(percent=101), "qosReservedPercent"),
+        (case(percent=-1), "qosReservedPercent"),
+        (case(memory="8GB"), "input.allocatable.memory"),
+        (case(pod(), pod(container(limits={"cpu": "one"}))), "activePods[1].spec.containers[0]"),
+        (case() | {"more": 1}, "more"),
+        ({"activePods": []}, "allocatable"),
+    ],
+)  # fmt: skip
+def test_bad_input_names_the_field(case_input: object, named: str) -> None:
+    """What cannot be read, or what the kubelet could not have had."""
+    with pytest.raises(BadInputError) as caught:
+        LINES.decided("1.36.2", case_input)
+    assert named in caught.value.message

@@ -1,0 +1,117 @@
+"""Hints of the device manager against the recorded kubelet, and by version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeledger.model.errors import BadInputError
+from tests.kubelet.cases.cgroup_lines import Lines, container, pod
+from tests.kubelet.cases.conformance import VERSIONS
+
+LINES = Lines("topologyhints")
+GPU = "example.com/gpu"
+
+
+def case(
+    *nodes: list[int] | None,
+    of_pod: dict[str, Any] | None = None,
+    machine: tuple[int, ...] = (0, 1),
+    **more: object,
+) -> dict[str, Any]:
+    """One GPU is asked for; devices d0, d1, ... have these nodes."""
+    devices = [
+        {"ID": f"d{i}", "health": "Healthy", **({} if on is None else {"numaNodes": on})}
+        for i, on in enumerate(nodes)
+    ]
+    step = {"pod": of_pod or pod(container("c0", limits={GPU: "1"})), "container": "c0"}
+    return {
+        "numaNodes": list(machine),
+        "resources": {GPU: {"devices": devices}},
+        "allocated": [],
+        "activePods": [],
+        "scope": "container",
+        "steps": [step | {"affinity": None}],
+    } | more
+
+
+def hints(version: str, made: dict[str, Any]) -> Any:  # noqa: ANN401  # JSON
+    """Hints for GPUs: nodes, and a mark where they are preferred."""
+    told = LINES.decided(version, made)["steps"][0]["hints"][GPU]
+    return told and [(h["numaNodes"], h["preferred"]) for h in told]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_decides_as_the_real_kubelet(version: str) -> None:
+    """The recorded outcome, for each case."""
+    LINES.check_recorded(version)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_the_real_kubelet_never_did_is_impossible(version: str) -> None:
+    """Changed outcomes, and those of other cases; each with a reason."""
+    LINES.check_impossible(version)
+
+
+@pytest.mark.parametrize(("version", "expected"), [("1.25.16", []), ("1.26.0", None)])
+def test_a_topology_without_nodes(version: str, expected: list[object] | None) -> None:
+    """It counted as one up to 1.25, with which no node fits."""
+    assert hints(version, case([], [])) == expected
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [("1.35.9", [([1], True), ([0, 1], False)]), ("1.36.0", [([1], True)])],
+)
+def test_nodes_without_devices(version: str, expected: list[object]) -> None:
+    """They are left out since 1.36."""
+    assert hints(version, case([1])) == expected
+
+
+@pytest.mark.parametrize(
+    ("version", "fits"), [("1.26.15", True), ("1.27.0", True), ("1.28.0", False), ("1.36.2", False)]
+)
+def test_a_pod_with_a_sidecar_needs_more_since_1_28(version: str, fits: bool) -> None:
+    """One device is not enough when the sidecar counts."""
+    gpu = {GPU: "1"}
+    sidecar = container("i0", limits=gpu, restartPolicy="Always")
+    made = case([0], of_pod=pod(container("c0", limits=gpu), initContainers=[sidecar]), scope="pod")
+    assert bool(hints(version, made)) == fits
+
+
+@pytest.mark.parametrize(("version", "fits"), [("1.26.15", False), ("1.27.0", True)])
+def test_fractions_are_rounded_up_one_by_one_up_to_1_26(version: str, fits: bool) -> None:
+    """Two halves were two, and are one."""
+    half = {GPU: "500m"}
+    of_pod = pod(container("c0", limits=half), container("c1", limits=half))
+    assert bool(hints(version, case([0], of_pod=of_pod, scope="pod"))) == fits
+
+
+def test_1_19_takes_nodes_in_any_order() -> None:
+    """So hints come in any order that goes with one of the nodes."""
+    made = case([0], [1])
+    mine = LINES.decided("1.19.16", made)
+    first, second, both = mine["steps"][0]["hints"][GPU]
+    other = {"steps": [{"hints": {GPU: [second, first, both]}}]}
+    wrong = {"steps": [{"hints": {GPU: [both, first, second]}}]}
+    assert LINES.judged("1.19.16", made, other)[0] == "admissible"
+    assert LINES.judged("1.20.0", made, other)[0] == "impossible"
+    assert LINES.judged("1.19.16", made, wrong)[0] == "impossible"
+
+
+@pytest.mark.parametrize(
+    ("version", "change", "named"),
+    [
+        ("1.28.0", {"steps": []}, "steps"),
+        ("1.28.0", {"numaNodes": list(range(21))}, "numaNodes"),
+        ("1.28.0", {"scope": "node"}, "scope"),
+        ("1.19.0", {"scope": "pod"}, "scope"),
+        ("1.28.0", {"mistake": 1}, "mistake"),
+    ],
+)
+def test_bad_input_is_named(version: str, change: dict[str, Any], named: str) -> None:
+    """An error, not a decision."""
+    with pytest.raises(BadInputError) as caught:
+        LINES.decided(version, case([0]) | change)
+    assert named in str(caught.value)

@@ -1,0 +1,122 @@
+"""CPU amounts and the kernel's knobs, row by row and there and back."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kubeledger.kubelet.cgroups.arithmetic import quotient
+from kubeledger.kubelet.cgroups.conversions import (
+    MAX_SHARES,
+    milli_cpu_of_quota,
+    milli_cpu_of_shares,
+    quota_of_milli_cpu,
+    shares_of_milli_cpu,
+    weight_of_shares,
+    weight_of_shares_curved,
+)
+from kubeledger.kubelet.kube.quantity import int64_of_float
+
+
+@pytest.mark.parametrize(
+    ("milli_cpu", "shares"),
+    [
+        (0, 2),
+        (1, 2),
+        (2, 2),
+        (3, 3),
+        (10, 10),
+        (100, 102),
+        (250, 256),
+        (1000, 1024),
+        (999999, 262144),
+    ],
+)
+def test_shares(milli_cpu: int, shares: int) -> None:
+    """1024 a core, rounded down, within the kernel's bounds."""
+    assert shares_of_milli_cpu(milli_cpu) == shares
+
+
+def test_shares_without_cap() -> None:
+    """A container of an old kubelet could ask for more than the kernel takes."""
+    assert shares_of_milli_cpu(300_000, capped=False) == 307200
+
+
+@pytest.mark.parametrize(
+    ("milli_cpu", "period", "quota"),
+    [
+        (0, 100_000, 0),
+        (1, 100_000, 1000),
+        (9, 100_000, 1000),
+        (10, 100_000, 1000),
+        (100, 100_000, 10_000),
+        (1500, 100_000, 150_000),
+        (1500, 5000, 7500),
+        (100, 5000, 1000),
+    ],
+)
+def test_quota(milli_cpu: int, period: int, quota: int) -> None:
+    """No limit is 0; a limit is a millisecond at least."""
+    assert quota_of_milli_cpu(milli_cpu, period) == quota
+
+
+@given(st.integers(3, 255_999))
+def test_shares_and_back(milli_cpu: int) -> None:
+    """Rounding down and up again gives the request back, or one millicore less."""
+    assert milli_cpu_of_shares(shares_of_milli_cpu(milli_cpu)) in {milli_cpu, milli_cpu - 1}
+
+
+@given(st.integers(10, 10**6))
+def test_quota_and_back(milli_cpu: int) -> None:
+    """Exact at the usual period; -1 is no limit."""
+    assert milli_cpu_of_quota(quota_of_milli_cpu(milli_cpu, 100_000), 100_000) == milli_cpu
+    assert milli_cpu_of_quota(-1, milli_cpu) == 0
+
+
+def test_no_shares_are_no_cpu() -> None:
+    """Below the least there is nothing to convert."""
+    assert [milli_cpu_of_shares(n) for n in (0, 1, 2, 1024)] == [0, 0, 2, 1000]
+
+
+@pytest.mark.parametrize(
+    ("shares", "linear", "curved"),
+    [
+        (0, 1, 1),
+        (2, 1, 1),
+        (3, 1, 2),
+        (102, 4, 17),
+        (1024, 39, 100),
+        (262143, 9999, 10000),
+        (262144, 10000, 10000),
+        (10**6, 10000, 10000),
+    ],
+)
+def test_weights(shares: int, linear: int, curved: int) -> None:
+    """Both formulas end at 1 and 10000."""
+    assert (weight_of_shares(shares), weight_of_shares_curved(shares)) == (linear, curved)
+
+
+@given(st.integers(2, MAX_SHARES - 1))
+def test_weights_grow_with_shares(shares: int) -> None:
+    """More shares never weigh less, by either formula."""
+    for weight in (weight_of_shares, weight_of_shares_curved):
+        assert 1 <= weight(shares) <= weight(shares + 1) <= 10_000
+
+
+@pytest.mark.parametrize(
+    ("dividend", "divisor", "result"),
+    [(7, 2, 3), (-7, 2, -3), (0, 5, 0), (2**63, 2, -(2**62)), (2**64 + 6, 3, 2)],
+)
+def test_quotient(dividend: int, divisor: int, result: int) -> None:
+    """Towards zero, after 64 bits."""
+    assert quotient(dividend, divisor) == result
+
+
+@pytest.mark.parametrize(
+    ("number", "result"),
+    [(1.9, 1), (-1.9, -1), (1e30, -(2**63)), (float("nan"), -(2**63)), (2.0**62, 2**62)],
+)
+def test_int64_of_float(number: float, result: int) -> None:
+    """Towards zero; what does not fit is the least integer."""
+    assert int64_of_float(number) == result

@@ -1,0 +1,152 @@
+"""What no conformance case looks at: sidecars' scores, host page sizes, QoS files, messages."""
+
+from __future__ import annotations
+
+import pytest
+
+from kubeledger.kubelet.cgroups.container_config import (
+    container_huge_page_limits,
+    huge_page_unit_size,
+)
+from kubeledger.kubelet.cgroups.node_config import (
+    node_allocatable,
+    over_reservation_message,
+)
+from kubeledger.kubelet.cgroups.oom import container_oom_score_adj
+from kubeledger.kubelet.cgroups.qos_config import QOSRequests, qos_unified
+from kubeledger.kubelet.cgroups.unified import UnifiedSettings, container_unified
+from kubeledger.kubelet.kube.pod import Container, Pod, PodSpec, ResourceRequirements
+from kubeledger.kubelet.kube.quantity import parse
+from kubeledger.kubelet.profile.resolve import resolve
+
+GIB = 1 << 30
+
+
+def requests(memory: str) -> ResourceRequirements:
+    """A memory request."""
+    return ResourceRequirements({"memory": memory})
+
+
+@pytest.mark.parametrize(
+    ("version", "own", "score"),
+    [("1.31.0", "1Gi", 875), ("1.32.0", "1Gi", 750), ("1.36.2", "4Gi", 500), ("1.32.0", "0", 750)],
+)
+def test_sidecar_outlives_its_containers(version: str, own: str, score: int) -> None:
+    """A sidecar is scored as the container with the smallest request, if that is lower."""
+    sidecar = Container("s", requests(own), "Always")
+    containers = (
+        Container("a", requests("2Gi")),
+        Container("b", requests("3Gi")),
+    )
+    pod = Pod(spec=PodSpec(containers=containers, init_containers=(sidecar,)))
+    adjust = container_oom_score_adj(
+        pod, sidecar, "Burstable", resolve(version).cgroups, memory_capacity=8 * GIB
+    )
+    assert adjust == score
+
+
+def test_an_init_container_is_no_sidecar() -> None:
+    """It is scored by its own request."""
+    init = Container("i", requests("0"))
+    containers = (Container("a", requests("4Gi")),)
+    pod = Pod(spec=PodSpec(containers=containers, init_containers=(init,)))
+    facts = resolve("1.36.2").cgroups
+    score = container_oom_score_adj(pod, init, "Burstable", facts, memory_capacity=8 * GIB)
+    assert score == 999
+
+
+@pytest.mark.parametrize(
+    ("size", "name"),
+    [
+        (2 << 20, "2MB"),
+        (1 << 30, "1GB"),
+        (64 << 10, "64KB"),
+        (512, "512B"),
+        (3000, None),
+        (1025 << 10, None),
+    ],
+)
+def test_page_size_names(size: int, name: str | None) -> None:
+    """As in the names of the cgroup files."""
+    assert huge_page_unit_size(size) == name
+
+
+@pytest.mark.parametrize(
+    ("version", "limits"),
+    [("1.33.0", {"2MB": 4 << 20, "1GB": 0}), ("1.34.0", {"2MB": 4 << 20, "1GB": 1 << 30})],
+)
+def test_host_page_sizes_that_nobody_asked_for_are_0(version: str, limits: dict[str, int]) -> None:
+    """A container's own limit comes before the pod level's."""
+    own = {"hugepages-2Mi": "4Mi", "cpu": "1", "hugepages-strange": "1"}
+    level = {"hugepages-2Mi": "8Mi", "hugepages-1Gi": "1Gi"}
+    container = Container("c", ResourceRequirements(limits={**own}))
+    spec = PodSpec(containers=(container,), resources=ResourceRequirements(limits={**level}))
+    found = container_huge_page_limits(
+        Pod(spec=spec), container, ("2MB", "1GB"), resolve(version).cgroups
+    )
+    assert found == limits
+
+
+@pytest.mark.parametrize(
+    ("version", "tiered", "files"),
+    [
+        ("1.21.0", False, {"kubepods": {}, "burstable": {}}),
+        ("1.22.0", False, {"kubepods": {"memory.min": "5"}, "burstable": {"memory.min": "3"}}),
+        ("1.36.2", False, {"kubepods": {"memory.min": "0"}, "burstable": {"memory.low": "0"}}),
+        ("1.36.2", True, {"kubepods": {"memory.min": "5"}, "burstable": {"memory.low": "3"}}),
+    ],
+)
+def test_qos_files(version: str, tiered: bool, files: dict[str, dict[str, str]]) -> None:
+    """A level protects what is below it."""
+    asked = QOSRequests(burstable_milli_cpu=0, guaranteed_memory=2, burstable_memory=3)
+    assert qos_unified(asked, resolve(version).cgroups, tiered_reservation=tiered) == files
+
+
+@pytest.mark.parametrize(("single", "asked"), [(None, False), (True, False), (False, True)])
+def test_single_process_oom_kill(single: bool | None, asked: bool) -> None:
+    """The whole container is killed only where the setting says so."""
+    container = Container("c")
+    settings = UnifiedSettings(
+        memory_qos=False,
+        throttling_factor=0.9,
+        tiered_reservation=False,
+        limited_swap=False,
+        single_process_oom_kill=single,
+        memory_capacity=GIB,
+        swap_capacity=0,
+        node_allocatable_memory=GIB,
+    )
+    facts = resolve("1.36.2").cgroups
+    pod = Pod(spec=PodSpec(containers=(container,)))
+    files = container_unified(pod, container, "BestEffort", facts, settings)
+    assert ("memory.oom.group" in files) == asked
+
+
+def test_allocatable_of_the_node() -> None:
+    """Huge pages are taken from memory; nothing falls below 0."""
+    capacity = {"cpu": parse("2"), "memory": parse("8Gi"), "hugepages-1Gi": parse("2Gi")}
+    reservation = {"cpu": parse("3"), "memory": parse("1Gi")}
+    allocatable = node_allocatable(capacity, reservation)
+    assert {n: q.canonical() for n, q in allocatable.items()} == {
+        "cpu": "0",
+        "memory": "5Gi",
+        "hugepages-1Gi": "2Gi",
+    }
+
+
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [
+        ("1.29.0", 'Resource "cpu" has an allocatable of 3, capacity of -1'),
+        (
+            "1.30.0",
+            'Resource "cpu" has a reservation of 3 but capacity of 2.'
+            " Expected capacity >= reservation.",
+        ),
+    ],
+)
+def test_over_reservation_message(version: str, words: str) -> None:
+    """The old words had the two numbers mixed up."""
+    facts = resolve(version).cgroups
+    capacity, reservation = {"cpu": parse("2")}, {"cpu": parse("3")}
+    assert over_reservation_message("cpu", capacity, reservation, facts) == words

@@ -1,0 +1,82 @@
+"""The cgroup tree is what the files last showed."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from kubeledger.kubelet.cgroups.reducer import evolve
+from kubeledger.kubelet.cgroups.state import CgroupsState
+from kubeledger.model.bodies.cgroups import (
+    CgroupRemoved,
+    CgroupUpdated,
+    QOSCgroupsUpdated,
+    QOSReserveComputed,
+)
+from kubeledger.model.record import Body
+from tests.replay.strategies import record
+
+S = 10**9
+
+
+def after(*bodies: Body) -> CgroupsState:
+    """State after these, one a second."""
+    state = CgroupsState()
+    for seq, body in enumerate(bodies, 1):
+        state = evolve(state, record(seq, body))
+    return state
+
+
+def updated(
+    cgroup: str,
+    level: Literal["node", "qos", "pod", "container"] = "pod",
+    *,
+    shares: int | None = None,
+    created: bool = False,
+    unified: dict[str, str] | None = None,
+) -> CgroupUpdated:
+    """A cgroup with values."""
+    return CgroupUpdated(
+        cgroup=cgroup, level=level, qos_class="Burstable", pod_uid="u", cpu_shares=shares,
+        unified=unified or {}, created=created, changed=("cpu_shares",),
+    )  # fmt: skip
+
+
+def test_a_record_holds_the_cgroup_whole() -> None:
+    """A value that it does not tell is not kept from before."""
+    state = after(
+        updated("kubepods/podu", shares=2, created=True, unified={"cpu.weight": "1"}),
+        updated("kubepods/podu", shares=512),
+    )
+    cgroup = state.cgroups["kubepods/podu"]
+    assert (cgroup.cpu_shares, cgroup.unified, cgroup.qos_class) == (512, {}, "Burstable")
+    assert (cgroup.since_ts_ns, cgroup.changed_ts_ns) == (S, 2 * S)
+
+
+def test_a_cgroup_that_was_made_again_is_a_new_one() -> None:
+    """``created`` says so, also when its end was not seen."""
+    state = after(updated("kubepods/podu"), updated("kubepods/podu", created=True))
+    assert state.cgroups["kubepods/podu"].since_ts_ns == 2 * S
+
+
+def test_removal_takes_all_below_and_nothing_beside() -> None:
+    """A path that merely begins alike is another cgroup."""
+    state = after(
+        updated("kubepods/podu"),
+        updated("kubepods/podu/1", "container"),
+        updated("kubepods/podux"),
+        CgroupRemoved(cgroup="kubepods/podu", pod_uid="u"),
+        CgroupRemoved(cgroup="kubepods/podu", pod_uid="u"),
+    )
+    assert set(state.cgroups) == {"kubepods/podux"}
+
+
+def test_qos_level() -> None:
+    """Writes are counted; a reserve is the last one computed."""
+    state = after(
+        QOSCgroupsUpdated(),
+        QOSCgroupsUpdated(),
+        QOSReserveComputed(qos_class="Burstable", requested_bytes=1, reserve_percent=50),
+        QOSReserveComputed(qos_class="Burstable", requested_bytes=2, reserve_percent=50),
+    )
+    assert (state.qos_updates, state.qos_updated_ts_ns) == (2, 2 * S)
+    assert state.reserves["Burstable"].requested_bytes == 2

@@ -1,0 +1,59 @@
+"""Who gets memory of NUMA nodes, how much, and what later containers use again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from kubeledger.kubelet.kube.pod import Pod
+from kubeledger.kubelet.memorymanager.decider import (
+    gets_memory,
+    requested_memory,
+    sizes_after_reuse,
+)
+from kubeledger.kubelet.profile.resolve import resolve
+
+OLD, SIDECARS, NEW = (
+    resolve(version).resourcemanagers for version in ("1.21.0", "1.28.0", "1.36.0")
+)
+
+
+def container(name: str, memory: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON value
+    """A container whose requests are its limits."""
+    amounts = {"cpu": "100m", "memory": memory, "hugepages-2Mi": "4Mi"}
+    return {"name": name, "resources": {"requests": amounts, "limits": amounts}, **more}
+
+
+def pod(*init: dict[str, Any], app: tuple[dict[str, Any], ...]) -> Pod:
+    """A pod as the API server shows it."""
+    return msgspec.convert({"spec": {"containers": app, "initContainers": init}}, Pod)
+
+
+def test_guaranteed_pods_get_what_they_request() -> None:
+    """Memory and huge pages, and nothing for other classes."""
+    made = pod(app=(container("a", "100"),))
+    assert made.spec.containers is not None
+    assert gets_memory(made, NEW)
+    assert requested_memory(made.spec.containers[0]) == {"memory": 100, "hugepages-2Mi": 4 << 20}
+    burstable = msgspec.convert({"spec": {"containers": [{"name": "a"}]}}, Pod)
+    assert not gets_memory(burstable, NEW)
+
+
+@pytest.mark.parametrize(
+    ("name", "facts", "sizes"),
+    [
+        ("init", NEW, {100, 40, 10}),
+        ("side", NEW, {50}),
+        ("side", SIDECARS, {50, 0}),
+        ("a", NEW, {60}),
+        ("b", NEW, {30}),
+        ("init", OLD, {100}),
+    ],
+)
+def test_init_containers_shrink(name: str, facts: Any, sizes: set[int]) -> None:  # noqa: ANN401
+    """By what each later one takes; sidecars keep theirs since 1.29; none shrank in 1.21."""
+    side = container("side", "50", restartPolicy="Always")
+    made = pod(side, container("init", "100"), app=(container("a", "60"), container("b", "30")))
+    assert sizes_after_reuse(made, name, "memory", facts) == sizes

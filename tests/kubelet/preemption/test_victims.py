@@ -1,0 +1,169 @@
+"""Who is preempted: tables of the algorithm, and properties over random nodes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kubeledger.kubelet.kube.pod import Container, ObjectMeta, Pod, PodSpec, ResourceRequirements
+from kubeledger.kubelet.preemption.decider import admissible, decide
+from kubeledger.kubelet.preemption.requirements import distances, to_string
+from kubeledger.kubelet.preemption.victims import nearest
+from kubeledger.kubelet.profile.resolve import resolve
+from kubeledger.model.bodies.preemption import InsufficientResource
+
+FACTS = resolve("1.36.2").admission
+CLUSTER_CRITICAL, NODE_CRITICAL = 2_000_000_000, 2_000_001_000
+
+
+def a_pod(uid: str, cpu: int = 0, mem: int = 0, *, same: bool = False, prio: int | None = 0) -> Pod:
+    """A pod that asks for millicores and MiB; with ``same`` limits it is Guaranteed."""
+    requests: dict[str, str | int | float | None] = {}
+    if cpu or mem:
+        requests = {"cpu": f"{cpu}m", "memory": f"{mem}Mi"}
+    resources = ResourceRequirements(requests=requests, limits=dict(requests) if same else None)
+    spec = PodSpec(containers=(Container(resources=resources),), priority=prio)
+    return Pod(metadata=ObjectMeta(uid=uid), spec=spec)
+
+
+def missing(cpu: int = 0, mem: int = 0, pods: int = 0) -> tuple[InsufficientResource, ...]:
+    """Requirements in millicores, MiB and pods; those of 0 are left out."""
+    amounts = {"pods": pods, "cpu": cpu, "memory": mem << 20}
+    return tuple(InsufficientResource(resource=r, quantity=q) for r, q in amounts.items() if q)
+
+
+PREEMPTOR = a_pod("critical", prio=CLUSTER_CRITICAL)
+PODS = {
+    "best": a_pod("best"),
+    "burst": a_pod("burst", 100, 100),
+    "BURST": a_pod("BURST", 300, 300),
+    "guar": a_pod("guar", 100, 100, same=True),
+    "GUAR": a_pod("GUAR", 300, 300, same=True),
+}
+
+
+@pytest.mark.parametrize(
+    ("names", "requirements", "victims"),
+    [
+        pytest.param("best burst", missing(pods=1), "best", id="BestEffort first"),
+        pytest.param("burst guar", missing(pods=1), "burst", id="Burstable before Guaranteed"),
+        pytest.param("best BURST burst", missing(100, 100), "burst", id="closest fit"),
+        pytest.param("best burst BURST", missing(150, 150), "BURST", id="one that is enough"),
+        pytest.param("best burst BURST guar GUAR", missing(350, 350), "BURST burst", id="two"),
+        pytest.param("best burst BURST guar GUAR", missing(mem=550), "BURST GUAR", id="classes"),
+        pytest.param("best burst BURST", missing(400, 400, pods=3), "best BURST burst", id="all"),
+        pytest.param("best burst", missing(cpu=100), "burst", id="BestEffort would not help"),
+        pytest.param("guar GUAR", missing(cpu=50), "guar", id="of enough the smaller"),
+        pytest.param("best", (), "", id="nothing missing"),
+    ],
+)
+def test_victims(names: str, requirements: tuple[InsufficientResource, ...], victims: str) -> None:
+    """Victims in the order they are killed, whatever the order of the list."""
+    pods = [PODS[name] for name in names.split()]
+    for order in permutations(pods):
+        outcome = decide(PREEMPTOR, order, requirements, FACTS)
+        assert outcome.victims == tuple(victims.split())
+        assert outcome.error == ""
+        assert admissible(PREEMPTOR, order, requirements, outcome.victims, FACTS) == ""
+
+
+def test_error_names_what_is_still_missing() -> None:
+    """Not what was missing at first."""
+    outcome = decide(PREEMPTOR, [PODS["burst"]], missing(150, 100, pods=2), FACTS)
+    assert outcome.error == (
+        "preemption: error finding a set of pods to preempt: no set of running pods found to "
+        "reclaim resources: [(res: pods, q: 1), (res: cpu, q: 50), ]"
+    )
+
+
+def test_list_of_nothing() -> None:
+    """Brackets alone."""
+    assert to_string(()) == "[]"
+
+
+@pytest.mark.parametrize(
+    ("preemptor", "victim", "killed"),
+    [
+        pytest.param(NODE_CRITICAL, CLUSTER_CRITICAL, True, id="higher"),
+        pytest.param(CLUSTER_CRITICAL, CLUSTER_CRITICAL, False, id="equal"),
+        pytest.param(CLUSTER_CRITICAL, NODE_CRITICAL, False, id="lower"),
+        pytest.param(CLUSTER_CRITICAL, None, True, id="no priority is not critical"),
+        pytest.param(CLUSTER_CRITICAL, 1_000_000_000, True, id="not critical"),
+    ],
+)
+def test_who_may_be_preempted(preemptor: int, victim: int | None, killed: bool) -> None:
+    """Critical pods only by those of higher priority."""
+    outcome = decide(a_pod("p", prio=preemptor), [a_pod("v", prio=victim)], missing(pods=1), FACTS)
+    assert (outcome.victims == ("v",)) is killed
+
+
+def test_last_of_equals_after_the_swap() -> None:
+    """The last pod of the list moves to where a victim stood: of a, b, c, d it is d, then c."""
+    pods = [a_pod(uid) for uid in "abcd"]
+    assert decide(PREEMPTOR, pods, missing(pods=3), FACTS).victims == ("d", "c", "b")
+    mixed = [a_pod("b", 300), a_pod("x", 100), a_pod("y", 100), a_pod("z", 100)]
+    # b goes first; z takes its place at the front, so that y is the last of the equals.
+    assert decide(PREEMPTOR, mixed, missing(cpu=500), FACTS).victims == ("b", "y", "x")
+
+
+@pytest.mark.parametrize(
+    ("quantities", "freed", "expected"),
+    [
+        pytest.param([100], [[0, 50, 100, 200]], [1.0, 0.25, 0.0, 0.0], id="one"),
+        pytest.param([100, 10], [[50, 100], [0, 10]], [1.25, 0.0], id="two"),
+    ],
+)
+def test_distance(
+    quantities: Sequence[int], freed: Sequence[Sequence[int]], expected: list[float]
+) -> None:
+    """Squares of the shares that are left."""
+    assert distances(quantities, freed) == expected
+
+
+amounts = st.integers(min_value=0, max_value=1 << 40)
+
+
+@given(
+    st.integers(min_value=1, max_value=(1 << 50) - 1),
+    st.lists(amounts | st.integers(0, 3), min_size=1, max_size=30),
+)
+def test_one_requirement_needs_no_floats(quantity: int, freed: list[int]) -> None:
+    """The nearest by amounts are the nearest by distance."""
+    remoteness = distances([quantity], [freed])
+    expected = [i for i, d in enumerate(remoteness) if d == min(remoteness)]
+    assert list(nearest([quantity], [freed])) == expected
+
+
+small = st.integers(min_value=0, max_value=4)
+
+
+@given(
+    st.lists(st.tuples(small, small, st.booleans()), max_size=7),
+    st.integers(0, 12),
+    st.integers(0, 12),
+    st.integers(0, 4),
+    st.randoms(use_true_random=False),
+)
+def test_every_order_is_admissible(
+    shapes: list[tuple[int, int, bool]], cpu: int, mem: int, pods: int, shuffling: random.Random
+) -> None:
+    """Victims free enough, none could be spared, and any order of the pods is explained."""
+    listed = [a_pod(f"p{i}", c * 100, m * 100, same=s) for i, (c, m, s) in enumerate(shapes)]
+    requirements = missing(cpu * 100, mem * 100, pods)
+    outcome = decide(PREEMPTOR, listed, requirements, FACTS)
+    shuffled = [*listed]
+    shuffling.shuffle(shuffled)
+    other = decide(PREEMPTOR, shuffled, requirements, FACTS)
+    assert outcome.error == other.error
+    if outcome.error:
+        return
+    for victims in (outcome.victims, other.victims):
+        assert admissible(PREEMPTOR, listed, requirements, victims, FACTS) == ""
+        if victims:
+            assert admissible(PREEMPTOR, listed, requirements, victims[:-1], FACTS)
+            assert admissible(PREEMPTOR, listed, requirements, (*victims, "x"), FACTS)

@@ -1,0 +1,132 @@
+"""Merging hints: the sort key agrees with a running comparison over every combination."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kubeledger.kubelet.profile.resolve import resolve
+from kubeledger.kubelet.topologymanager.hint import DONT_CARE, IMPOSSIBLE, Hints, TopologyHint
+from kubeledger.kubelet.topologymanager.merge import (
+    Fitness,
+    closest,
+    filter_providers_hints,
+    max_of_min_affinity_counts,
+    merge_filtered_hints,
+    narrowest,
+)
+from kubeledger.kubelet.topologymanager.policies import Policy, filter_single_numa_hints, merge
+
+ALL = 0b1111
+HINTS = st.lists(
+    st.builds(TopologyHint, st.one_of(st.none(), st.integers(1, ALL)), st.booleans()),
+    min_size=1,
+    max_size=3,
+).map(tuple)
+DISTANCES = st.lists(
+    st.lists(st.integers(10, 12), min_size=4, max_size=4), min_size=4, max_size=4
+).map(lambda rows: dict(enumerate(rows)))
+
+
+def running_best(resources: list[Hints], fitness: Fitness, *, new: bool) -> TopologyHint:
+    """The best of all combinations in turn, as the kubelet keeps it; ``new``: since 1.24."""
+    best = None if new else TopologyHint(ALL, preferred=False)
+    wanted = max_of_min_affinity_counts(resources)
+    for combination in product(*resources):
+        masks = [h.affinity for h in combination if h.affinity is not None]
+        merged = ALL
+        for mask in masks:
+            merged &= mask
+        preferred = all(h.preferred for h in combination)
+        if new and len(set(masks)) > 1:
+            preferred = False
+        if merged:
+            candidate = TopologyHint(merged, preferred)
+            if best is None or beats(candidate, best, fitness, wanted, new=new):
+                best = candidate
+    return best or TopologyHint(ALL, preferred=False)
+
+
+def beats(
+    candidate: TopologyHint, best: TopologyHint, fitness: Fitness, wanted: int, *, new: bool
+) -> bool:
+    """Whether a candidate replaces the best hint so far."""
+    assert candidate.affinity is not None
+    assert best.affinity is not None
+    if candidate.preferred != best.preferred:
+        return candidate.preferred
+    fitter = fitness(candidate.affinity) < fitness(best.affinity)
+    if not new or candidate.preferred:
+        return fitter
+    ours, theirs = candidate.affinity.bit_count(), best.affinity.bit_count()
+    if theirs > wanted:
+        return fitter
+    if theirs == wanted:
+        return ours == wanted and fitter
+    if ours >= wanted:
+        return ours == wanted
+    return ours > theirs or (ours == theirs and fitter)
+
+
+@given(st.lists(HINTS, max_size=3), st.randoms(use_true_random=False))
+@pytest.mark.parametrize(("version", "new"), [("1.23.0", False), ("1.24.0", True)])
+def test_the_best_does_not_depend_on_the_order(
+    version: str, new: bool, resources: list[Hints], random: object
+) -> None:
+    """Whatever order the combinations come in."""
+    merged = merge_filtered_hints(ALL, resources, narrowest, resolve(version).topology)
+    assert merged == running_best(resources, narrowest, new=new)
+    assert merged == running_best(resources[::-1], narrowest, new=new)
+    assert merged == running_best([hints[::-1] for hints in resources], narrowest, new=new)
+
+
+@given(st.lists(HINTS, max_size=3), DISTANCES)
+def test_closest_agrees_as_well(resources: list[Hints], distances: dict[int, list[int]]) -> None:
+    """With random distances, ties among them."""
+    fitness = closest(distances)
+    merged = merge_filtered_hints(ALL, resources, fitness, resolve("1.36.0").topology)
+    assert merged == running_best(resources, fitness, new=True)
+
+
+def test_what_providers_without_hints_count_as() -> None:
+    """No preference, or no way."""
+    one = TopologyHint(1, preferred=True)
+    providers = [None, {}, {"a": None, "b": (), "c": (one,)}]
+    assert filter_providers_hints(providers) == [
+        (DONT_CARE,),
+        (DONT_CARE,),
+        (DONT_CARE,),
+        (IMPOSSIBLE,),
+        (one,),
+    ]
+
+
+def test_single_numa_node_keeps_preferred_hints_of_one_node() -> None:
+    """And those that name none."""
+    hints = (
+        TopologyHint(1, preferred=True),
+        TopologyHint(2, preferred=False),
+        TopologyHint(3, preferred=True),
+        DONT_CARE,
+        IMPOSSIBLE,
+    )
+    assert filter_single_numa_hints([hints]) == [(hints[0], DONT_CARE)]
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        ("none", (TopologyHint(None, preferred=False), True)),
+        ("best-effort", (TopologyHint(0b11, preferred=False), True)),
+        ("restricted", (TopologyHint(0b11, preferred=False), False)),
+        ("single-numa-node", (TopologyHint(None, preferred=False), False)),
+    ],
+)
+def test_policies(policy: str, expected: tuple[TopologyHint, bool]) -> None:
+    """One resource fits on two nodes only, which is not preferred."""
+    made = Policy(name=policy, numa_nodes=(0, 1))  # type: ignore[arg-type]  # from the table
+    hints = {"r": (TopologyHint(0b11, preferred=False),)}
+    assert merge(made, [hints], resolve("1.28.0").topology) == expected

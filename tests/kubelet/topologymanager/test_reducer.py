@@ -1,0 +1,68 @@
+"""Affinities live as long as their pod."""
+
+from __future__ import annotations
+
+from kubeledger.kubelet.topologymanager.reducer import evolve, forget_all, forget_pod, rename_pod
+from kubeledger.kubelet.topologymanager.state import POD_SCOPE, TopologyManagerState
+from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint
+from tests.replay.strategies import record
+
+
+def affinity(container: str | None, uid: str | None = "u") -> AffinityDecided:
+    """Affinity for NUMA node 1."""
+    hint = Hint(numa_nodes=(1,), preferred=True)
+    return AffinityDecided(
+        namespace="ns", pod="p", pod_uid=uid, container=container, hint=hint, policy="restricted"
+    )
+
+
+def test_affinity_is_kept_per_container_or_for_the_pod() -> None:
+    """Pod scope has a key of its own."""
+    state = evolve(TopologyManagerState(), record(1, affinity("c")))
+    state = evolve(state, record(2, affinity(None)))
+    assert set(state.pods["u"]) == {"c", POD_SCOPE}
+    kept = state.pods["u"]["c"]
+    assert (kept.numa_nodes, kept.preferred, kept.policy) == ((1,), True, "restricted")
+    assert kept.since_ts_ns == 10**9
+
+
+def test_the_newest_affinity_counts() -> None:
+    """A kubelet restart merges hints again."""
+    state = evolve(TopologyManagerState(), record(1, affinity("c")))
+    again = AffinityDecided(
+        namespace="ns", pod="p", pod_uid="u", container="c",
+        hint=Hint(numa_nodes=None, preferred=False), admit=True,
+    )  # fmt: skip
+    kept = evolve(state, record(2, again)).pods["u"]["c"]
+    assert (kept.numa_nodes, kept.preferred, kept.admit) == (None, False, True)
+
+
+def test_it_ends_with_pod_and_process() -> None:
+    """Both forget."""
+    state = evolve(TopologyManagerState(), record(1, affinity("c")))
+    forget_pod(state, "u")
+    assert state.pods == {}
+    forget_pod(state, "u")
+    evolve(state, record(2, affinity("c")))
+    forget_all(state)
+    assert state.pods == {}
+
+
+def test_a_uid_that_becomes_known_takes_over() -> None:
+    """What is newer under the UID wins over what stood under the name."""
+    state = evolve(TopologyManagerState(), record(1, affinity("c", None)))
+    evolve(state, record(2, affinity("d", None)))
+    evolve(state, record(3, affinity("c")))
+    rename_pod(state, "ns/p", "u")
+    assert set(state.pods) == {"u"}
+    assert state.pods["u"]["c"].since_ts_ns == 3 * 10**9
+    assert state.pods["u"]["d"].since_ts_ns == 2 * 10**9
+
+
+def test_what_names_no_pod_is_passed_over() -> None:
+    """A record without pod cannot be kept anywhere."""
+    nameless = AffinityDecided(
+        namespace=None, pod=None, pod_uid=None, container="c",
+        hint=Hint(numa_nodes=None, preferred=True),
+    )  # fmt: skip
+    assert evolve(TopologyManagerState(), record(1, nameless)) == TopologyManagerState()

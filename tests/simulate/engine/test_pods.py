@@ -1,0 +1,474 @@
+"""Simulated pods: admission, starts, restarts, back-off, preemption, deletion."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S
+from kubeledger.simulate.engine.plan import ContainerScript, ExitStep, KubeletRestart, ProbeStep
+from tests.simulate.engine.scenes import (
+    VERSIONS,
+    bad,
+    container,
+    of_kind,
+    plan,
+    planned,
+    records,
+    tally,
+)
+
+S = NS_PER_S
+CRASHES = ContainerScript(exits=(ExitStep(after_ns=3 * S, code=1),), exits_repeat=True)
+
+
+def seconds(found: list[Record], kind: str, pod: str = "a") -> list[float]:
+    """Seconds from the start of records of a kind about a pod."""
+    begin = found[0].ts_ns
+    return [
+        (r.ts_ns - begin) / S
+        for r in found
+        if r.kind == kind and getattr(r.body, "pod", None) == pod
+    ]
+
+
+def probe(**more: Any) -> dict[str, Any]:  # noqa: ANN401 # any field of the API
+    """An exec probe every five seconds."""
+    return {
+        "exec": {"command": ["cat", "/tmp/ok"]},
+        "periodSeconds": 5,
+        "timeoutSeconds": 1,
+        "successThreshold": 1,
+        "failureThreshold": 3,
+        **more,
+    }
+
+
+def clean(found: list[Record], unverifiable: int = 0) -> None:
+    """Verification has nothing against the records, and decides nearly all of them."""
+    assert bad(found) == []
+    assert tally(found)["unverifiable"] <= unverifiable
+
+
+@pytest.mark.parametrize(("frequency", "apart_s"), [("40s", (40, 61)), ("1m0s", (60, 91))])
+def test_pods_are_synced_as_often_as_is_set(frequency: str, apart_s: tuple[int, int]) -> None:
+    """By a back-off of minutes each sync finds it under way, half a period late at most."""
+    scripts = {"app": CRASHES}
+    settings = {"syncFrequency": frequency}
+    found = records(plan(planned("a", scripts=scripts), settings=settings, minutes=15))
+    times = seconds(found, "lifecycle.RestartBackedOff")
+    starts = seconds(found, "lifecycle.ContainerStarted")
+    gaps = [
+        after - before
+        for before, after in itertools.pairwise(times)
+        if before > 300 and not any(before < start < after for start in starts)
+    ]
+    assert gaps
+    assert all(apart_s[0] <= gap <= apart_s[1] for gap in gaps)
+    clean(found)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_pod_starts(version: str) -> None:
+    """A pod starts."""
+    found = records(plan(planned("a", container(requests={"cpu": "500m"})), version=version))
+    kinds = [r.kind for r in found if getattr(r.body, "pod", None) == "a"]
+    assert kinds[:4] == [
+        "lifecycle.PodConfigChanged",
+        "lifecycle.PodAdmitted",
+        "lifecycle.ContainerStarted",
+        "lifecycle.ContainerStarted",
+    ]
+    assert seconds(found, "lifecycle.PodAdmitted") == [10.001]
+    # The sandbox and the container take 100 ms; the next relist tells of both.
+    assert seconds(found, "lifecycle.ContainerStarted") == [10.8, 10.8]
+    clean(found)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_back_off_doubles_from_the_second_restart_on(version: str) -> None:
+    """Back off doubles from the second restart on."""
+    found = records(plan(planned("a", scripts={"app": CRASHES}), version=version, minutes=30))
+    held = of_kind(found, "lifecycle.RestartBackedOff")
+    assert list(dict.fromkeys(body.back_off_s for body in held)) == [10, 20, 40, 80, 160, 300]
+    restarts = of_kind(found, "lifecycle.ContainerRestarted")
+    assert [body.restart_count for body in restarts] == list(range(1, len(restarts) + 1))
+    assert {body.reason for body in restarts} == {"exited"}
+    clean(found)
+
+
+def test_a_back_off_ends_on_time_since_1_35_and_late_before() -> None:
+    """A back off ends on time since 1.35 and late before."""
+
+    def gap(version: str) -> float:
+        found = records(plan(planned("a", scripts={"app": CRASHES}), version=version))
+        died = seconds(found, "lifecycle.ContainerDied")
+        started = seconds(found, "lifecycle.ContainerStarted")
+        return started[3] - died[1]  # the sandbox and the first two instances came before
+
+    assert gap("1.34.0") >= gap("1.35.0") >= 10
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_old_back_off_is_dropped_while_it_holds_back(version: str) -> None:
+    """Raised 595 s before its container dies, 300 s are forgotten five seconds later."""
+    short, long = ExitStep(after_ns=3 * S, code=1), ExitStep(after_ns=595 * S, code=1)
+    script = ContainerScript(exits=(*[short] * 6, long))
+    found = records(plan(planned("a", scripts={"app": script}), version=version, minutes=25))
+    held = [body.back_off_s for body in of_kind(found, "lifecycle.RestartBackedOff")]
+    assert held[-1] == 300
+    died = seconds(found, "lifecycle.ContainerDied")
+    started = seconds(found, "lifecycle.ContainerStarted")
+    assert started[-1] - died[-1] < 100  # since 1.35 it is looked at again after up to 90 s
+    clean(found, unverifiable=1)  # in ten quiet minutes, records may be missing
+
+
+def test_a_configured_back_off_is_remembered_for_600_s_since_1_32() -> None:
+    """With a maximum of 15 s, 30 s without a restart would have made older kubelets forget."""
+    exits = tuple(ExitStep(after_ns=n * S, code=1) for n in (3, 3, 90, 3))
+    settings = {
+        "crashLoopBackOff": {"maxContainerRestartPeriod": "15s"},
+        "featureGates": {"KubeletCrashLoopBackOffMax": True},
+    }
+    pod = planned("a", scripts={"app": ContainerScript(exits=exits)})
+    found = records(plan(pod, version="1.32.0", settings=settings))
+    held = [body.back_off_s for body in of_kind(found, "lifecycle.RestartBackedOff")]
+    assert list(dict.fromkeys(held)) == [10, 15]
+    clean(found)
+
+
+@pytest.mark.parametrize(
+    ("version", "restarts", "phase"), [("1.34.0", 0, "Failed"), ("1.36.2", 1, "Succeeded")]
+)
+def test_a_container_has_rules_of_its_own(version: str, restarts: int, phase: str) -> None:
+    """Exit code 42 is started again in a pod that restarts nothing, 0 is not."""
+    rule = {"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}
+    app = container(restartPolicy="Never", restartPolicyRules=[rule])
+    exits = (ExitStep(after_ns=5 * S, code=42), ExitStep(after_ns=5 * S, code=0))
+    script = ContainerScript(exits=exits)
+    found = records(
+        plan(planned("a", app, restartPolicy="Never", scripts={"app": script}), version=version)
+    )
+    assert len(of_kind(found, "lifecycle.ContainerRestarted")) == restarts
+    assert of_kind(found, "lifecycle.PodListed")[-1].status["phase"] == phase
+    clean(found)
+
+
+def test_what_runs_has_what_its_spec_says() -> None:
+    """So a container that would restart for another size does not."""
+    policy = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]
+    limits = {"cpu": "1", "memory": "1Gi"}
+    app = container(limits={"cpu": "500m"}, resizePolicy=policy)
+    found = records(plan(planned("a", app, resources={"limits": limits})))
+    assert not of_kind(found, "lifecycle.ContainerKilled")
+    clean(found)
+
+
+def test_a_failed_sidecar_is_restarted_beside_the_app() -> None:
+    """With its own back-off, and nothing else is touched."""
+    pod = planned(
+        "a",
+        restartPolicy="Never",
+        initContainers=[container("side", restartPolicy="Always"), container("init")],
+        scripts={"side": CRASHES},
+    )
+    found = records(plan(pod, version="1.36.2"))
+    restarted = {body.container for body in of_kind(found, "lifecycle.ContainerRestarted")}
+    assert restarted == {"side"}
+    assert {body.container for body in of_kind(found, "lifecycle.RestartBackedOff")} == {"side"}
+    clean(found)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_failed_liveness_probe_kills_and_restarts(version: str) -> None:
+    """A failed liveness probe kills and restarts."""
+    script = ContainerScript(
+        stop_ns=99 * S,
+        probes={
+            "liveness": (
+                ProbeStep(from_ns=0, result="success"),
+                ProbeStep(from_ns=10 * S, result="failure", output="gone"),
+            )
+        },
+    )
+    pod = planned("a", container(livenessProbe=probe()), scripts={"app": script})
+    found = records(plan(pod, version=version, minutes=10))
+    by_seq = {r.seq: r for r in found}
+    kill = next(r for r in found if r.kind == "lifecycle.ContainerKilled")
+    assert kill.cause is not None
+    assert by_seq[kill.cause].kind == "prober.ProbeTransitioned"
+    body: Any = kill.body
+    assert body.message == "Container app failed liveness probe, will be restarted"
+    assert body.grace_period_s == 5
+    died = next(r for r in found if r.kind == "lifecycle.ContainerDied")
+    assert died.cause == kill.seq
+    # It did not end in its five seconds, so it was killed.
+    assert getattr(died.body, "exit_code", None) == 137
+    assert of_kind(found, "lifecycle.ContainerRestarted")[0].reason == "liveness_probe"
+    clean(found)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_jobs_end(version: str) -> None:
+    """Jobs end."""
+    once = ContainerScript(exits=(ExitStep(after_ns=30 * S, code=0),))
+    twice = ContainerScript(
+        exits=(ExitStep(after_ns=9 * S, code=3), ExitStep(after_ns=9 * S, code=0))
+    )
+    found = records(
+        plan(
+            planned("a", restartPolicy="Never", scripts={"app": once}),
+            planned("b", restartPolicy="OnFailure", scripts={"app": twice}),
+            version=version,
+        )
+    )
+    ended = [body.pod for body in of_kind(found, "lifecycle.PodTerminated")]
+    assert sorted(ended) == ["a", "b"]
+    last = {b.pod: b.status["phase"] for b in of_kind(found, "lifecycle.PodListed") if b.status}
+    assert last == {"a": "Succeeded", "b": "Succeeded"}
+    assert len(of_kind(found, "lifecycle.ContainerRestarted")) == 1
+    clean(found)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_init_containers_run_one_after_the_other(version: str) -> None:
+    """Init containers run one after the other."""
+    pod = planned("a", initContainers=[container("one"), container("two")])
+    found = records(plan(pod, version=version))
+    started = [b.container for b in of_kind(found, "lifecycle.ContainerStarted")]
+    assert started == [None, "one", "two", "app"]
+    clean(found)
+
+
+def test_a_sidecar_runs_beside_the_job_and_ends_after_it() -> None:
+    """A sidecar runs beside the job and ends after it."""
+    pod = planned(
+        "a",
+        restartPolicy="Never",
+        initContainers=[container("side", restartPolicy="Always")],
+        scripts={"app": ContainerScript(exits=(ExitStep(after_ns=20 * S, code=0),))},
+    )
+    found = records(plan(pod, version="1.36.2"))
+    died = [b.container for b in of_kind(found, "lifecycle.ContainerDied")]
+    assert died == ["app", "side", None] or died == ["app", None, "side"]
+    clean(found, unverifiable=1)  # no source tells why a sidecar is stopped
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_deleted_pod_goes_with_its_grace(version: str) -> None:
+    """A deleted pod goes with its grace."""
+    pod = planned("a", deleted_s=60, scripts={"app": ContainerScript(stop_ns=20 * S)})
+    found = records(plan(pod, version=version))
+    killed = of_kind(found, "lifecycle.ContainerKilled")
+    assert [(b.reason, b.grace_period_s) for b in killed] == [("pod_deleted", 5)]
+    operations = [b.operation for b in of_kind(found, "lifecycle.PodConfigChanged")]
+    assert operations == ["ADD", "DELETE", "REMOVE"]
+    assert of_kind(found, "lifecycle.PodListed")[-1].gone
+    clean(found)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_full_node_refuses(version: str) -> None:
+    """A full node refuses."""
+    pods = [planned(f"p{n}", container(requests={"cpu": "1"})) for n in range(5)]
+    found = records(plan(*pods, planned("q", nodeSelector={"a": "b"}), version=version))
+    refused = {b.pod: b.reason for b in of_kind(found, "lifecycle.PodRejected")}
+    assert refused == {"p3": "OutOfcpu", "p4": "OutOfcpu", "q": "NodeAffinity"}
+    clean(found)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_preemption_kills_one_by_one_and_holds_up_the_rest(version: str) -> None:
+    """Preemption kills one by one and holds up the rest."""
+    pods = [
+        planned(
+            f"p{n}",
+            container(requests={"cpu": f"{500 + 100 * n}m"}),
+            terminationGracePeriodSeconds=10,
+            scripts={"app": ContainerScript(stop_ns=(3 + n) * S)},
+        )
+        for n in range(4)
+    ]
+    critical = planned("crit", container(requests={"cpu": "2"}), at_s=60, priority=2_000_000_000)
+    hopeless = planned("big", container(requests={"cpu": "20"}), at_s=61, priority=2_000_000_000)
+    found = records(plan(*pods, critical, hopeless, planned("late", at_s=61), version=version))
+    victims = [b.victim_pod for b in of_kind(found, "preemption.PodPreempted")]
+    assert len(victims) == 2
+    killed = [b.pod for b in of_kind(found, "lifecycle.ContainerKilled")]
+    assert killed == victims
+    first, second = (r.ts_ns for r in found if r.kind == "lifecycle.ContainerKilled")
+    assert second - first > 3 * S
+    assert seconds(found, "lifecycle.PodAdmitted", "late") > seconds(
+        found, "lifecycle.PodAdmitted", "crit"
+    )
+    assert [b.preemptor_pod for b in of_kind(found, "preemption.PreemptionFailed")] == ["big"]
+    clean(found)
+
+
+def test_a_sidecar_gets_what_its_wait_left_of_the_grace() -> None:
+    """Sidecars end behind the others, in the order opposite to their starts, in one grace."""
+    pod = planned(
+        "a",
+        terminationGracePeriodSeconds=20,
+        initContainers=[container(name, restartPolicy="Always") for name in ("s0", "s1", "s2")],
+        scripts={
+            "app": ContainerScript(stop_ns=5 * S),
+            "s2": ContainerScript(stop_ns=60 * S),
+        },
+        deleted_s=60,
+    )
+    found = records(plan(pod, version="1.36.2"))
+    killed = of_kind(found, "lifecycle.ContainerKilled")
+    assert [(b.container, b.grace_period_s) for b in killed] == [
+        ("app", 20),
+        ("s2", 15),
+        ("s1", 2),
+        ("s0", 2),
+    ]
+    times = seconds(found, "lifecycle.ContainerKilled")
+    assert [round(at - times[0]) for at in times] == [0, 5, 20, 20]
+    clean(found, unverifiable=3)  # no source tells the grace that it was deleted with
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("fails_s", [35, 600])
+def test_a_victim_that_is_being_killed_already(version: str, fails_s: int) -> None:
+    """What comes of its preemption is not known when it is named."""
+    pod = planned(
+        "a",
+        container(requests={"cpu": "3"}, livenessProbe=probe(failureThreshold=1)),
+        container("other"),
+        terminationGracePeriodSeconds=30,
+        scripts={
+            "app": ContainerScript(
+                stop_ns=29 * S,
+                probes={"liveness": (ProbeStep(from_ns=fails_s * S, result="failure"),)},
+            )
+        },
+    )
+    critical = planned("crit", container(requests={"cpu": "2"}), at_s=60, priority=2_000_000_000)
+    found = records(plan(pod, critical, version=version))
+    told = [b.evicted for b in of_kind(found, "preemption.PodPreempted")]
+    assert told == [None if fails_s < 60 else True]
+    assert bad(found) == []
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_kubelet_restart_admits_again_and_starts_nothing_twice(version: str) -> None:
+    """A kubelet restart admits again and starts nothing twice."""
+    found = records(
+        plan(
+            planned("a"),
+            planned("b", scripts={"app": CRASHES}),
+            planned("new", at_s=123),
+            planned("gone", deleted_s=125),
+            kubelet_restarts=(KubeletRestart(at_ns=120 * S, down_ns=10 * S),),
+            version=version,
+        )
+    )
+    assert len(seconds(found, "lifecycle.PodAdmitted")) == 2
+    ids = {b.container_id for b in of_kind(found, "lifecycle.ContainerStarted") if b.pod == "a"}
+    assert len(ids) == 2  # its sandbox and its container, each told by both processes
+    assert seconds(found, "lifecycle.PodAdmitted", "new")[0] > 130
+    assert "gone" in [b.pod for b in of_kind(found, "lifecycle.PodTerminated")]
+    clean(found, unverifiable=1)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_after_a_restart_pods_count_once_they_are_handed_over(version: str) -> None:
+    """The static pod did not fit beside the API's, which now comes behind it and preempts it."""
+    found = records(
+        plan(
+            planned("api", container(requests={"cpu": "3"}), priority=2_000_000_000),
+            planned("static", container(requests={"cpu": "2"}), at_s=20, source="file"),
+            kubelet_restarts=(KubeletRestart(at_ns=120 * S, down_ns=10 * S),),
+            version=version,
+        )
+    )
+    assert len(of_kind(found, "preemption.PreemptionFailed")) == 1  # that of the first process
+    (victim,) = of_kind(found, "preemption.PodPreempted")
+    assert (victim.victim_pod, victim.preemptor_pod) == ("static", "api")
+    assert not bad(found)
+
+
+def test_an_image_that_is_missing_holds_up_the_start() -> None:
+    """An image that is missing holds up the start."""
+    image = planned("a", {**container(), "image": "registry.local/none:1"})
+    found = records(plan(image))
+    reasons = [b.reason for b in of_kind(found, "lifecycle.ReasonReported")]
+    assert reasons[:2] == ["ErrImageNeverPull", "Failed"]
+    assert [b.sandbox for b in of_kind(found, "lifecycle.ContainerStarted")] == [True]
+    clean(found)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_static_pod_whose_file_is_gone_counts_no_more(version: str) -> None:
+    """Though its container takes its time to end: another has its room at once."""
+    slow = ContainerScript(stop_ns=60 * S)
+    static = planned(
+        "static",
+        container(requests={"cpu": "3"}),
+        source="file",
+        deleted_s=30,
+        scripts={"app": slow},
+        terminationGracePeriodSeconds=40,
+    )
+    found = records(
+        plan(static, planned("next", container(requests={"cpu": "2"}), at_s=35), version=version)
+    )
+    assert seconds(found, "lifecycle.PodTerminated", "static")[0] > 60
+    assert 35 <= seconds(found, "lifecycle.PodAdmitted", "next")[0] < 36
+    assert not bad(found)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_pod_whose_file_went_while_no_kubelet_ran_is_killed(version: str) -> None:
+    """The next kubelet finds containers that nobody wants."""
+    static = planned("static", container(requests={"cpu": "3"}), source="file", deleted_s=125)
+    found = records(
+        plan(
+            static,
+            planned("next", container(requests={"cpu": "2"}), at_s=150),
+            kubelet_restarts=(KubeletRestart(at_ns=120 * S, down_ns=10 * S),),
+            version=version,
+        )
+    )
+    (killed,) = of_kind(found, "lifecycle.ContainerKilled")
+    assert killed.pod == "static"
+    assert seconds(found, "lifecycle.PodAdmitted", "next")
+    assert not bad(found)
+
+
+@pytest.mark.parametrize("version", ["1.20.2"])
+def test_a_pod_that_failed_is_not_started_again_by_another_kubelet(version: str) -> None:
+    """It was killed for another one, and the kubelet ended before it was down."""
+    slow = {"app": ContainerScript(stop_ns=20 * S)}
+    asks = container(requests={"cpu": "1500m"})
+    victim = planned("a", asks, scripts=slow, at_s=1, terminationGracePeriodSeconds=30)
+    critical = planned("b", asks, at_s=60, priority=2_000_000_000)
+    restart = KubeletRestart(at_ns=63 * S, down_ns=30 * S)
+    found = records(plan(victim, critical, version=version, cpus=2, kubelet_restarts=(restart,)))
+    assert [body.victim_pod for body in of_kind(found, "preemption.PodPreempted")] == ["a"]
+    assert max(seconds(found, "lifecycle.ContainerStarted", "b")) > 90
+    assert not of_kind(found, "lifecycle.ContainerRestarted")
+    assert max(seconds(found, "lifecycle.PodTerminated")) > 90
+    assert bad(found) == []
+
+
+@pytest.mark.parametrize("version", ["1.20.2", "1.28.0", "1.36.2"])
+def test_a_static_pod_that_had_ended_counts_for_an_instant_after_a_restart(version: str) -> None:
+    """It is let in again, and the first sync finds that it has ended; nobody is wronged."""
+    done = {"app": ContainerScript(exits=(ExitStep(after_ns=20 * S, code=0),))}
+    static = planned(
+        "a", container(requests={"cpu": "1"}), scripts=done, source="file", restartPolicy="Never"
+    )
+    other = planned("b", container(requests={"cpu": "500m"}))
+    late = planned("c", container(requests={"cpu": "250m"}), at_s=150, deleted_s=200)
+    restart = KubeletRestart(at_ns=60 * S, down_ns=2 * S)
+    found = records(plan(static, other, late, version=version, cpus=2, kubelet_restarts=(restart,)))
+    assert len(seconds(found, "lifecycle.PodAdmitted")) == 2
+    assert max(seconds(found, "lifecycle.ContainerStarted")) < 60
+    assert bad(found) == []

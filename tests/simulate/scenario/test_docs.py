@@ -1,0 +1,82 @@
+"""The tutorial in docs/simulation.md: its scenario and its commands, as a newcomer types them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kubeledger.cli.main import cli
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "simulation.md").read_text(encoding="utf-8")
+TUTORIAL = PAGE[PAGE.index("## Your first scenario") : PAGE.index("## What to know")]
+
+BAD = """kubeletVersion: 1.36.2
+duration: 10m
+node: {cpus: -2}
+images: [{name: example/web:1}]
+pods:
+  - pod:
+      metadata: {name: web}
+      spec: {containers: [{name: server, image: example/web:2}]}
+    containers:
+      sever: {stopsAfter: 1s}
+  - pod:
+      metadata: {name: web}
+      spec: {containers: [{name: server, image: example/web:1}]}
+kubeletRestarts:
+  - {at: 20m}
+"""
+
+
+def block(language: str) -> list[str]:
+    """Blocks of the tutorial."""
+    return re.findall(rf"```{language}\n(.*?)```", TUTORIAL, re.DOTALL)
+
+
+def test_the_tutorials_scenario_is_shipped() -> None:
+    """Word for word."""
+    shipped = ROOT / "recordings" / "scenarios" / "first.yaml"
+    assert block("yaml") == [shipped.read_text(encoding="utf-8")]
+
+
+def test_its_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the order of the page, and print what it shows."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "first.yaml").write_text(block("yaml")[0], encoding="utf-8")
+    ran = []
+    for text in block("console"):
+        for step in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+            line, _, shown = step.partition("\n")
+            name, *words = shlex.split(line.replace("/tmp/", f"{tmp_path}/"))
+            if name == "sed":
+                old, new = words[0].split("/")[1:3]
+                changed = block("yaml")[0].replace(old, new)
+                (tmp_path / words[-1]).write_text(changed, encoding="utf-8")
+                continue
+            assert name == "kubeledger"
+            done = CliRunner().invoke(cli, words)
+            assert done.exit_code == (1 if words[0] == "diff" else 0), (line, done.output)
+            assert shown.strip() in done.output
+            ran.append((words[0], done.output))
+    told = dict(ran)
+    assert [name for name, _ in ran] == [
+        *("simulate", "simulate", "ls", "why", "verify", "simulate", "diff")
+    ]
+    assert "was killed by its liveness probe" in told["why"]
+    assert "ContainerKilled default/web/server: only in A" in told["diff"]
+
+
+def test_all_contradictions_are_told_at_once(tmp_path: Path) -> None:
+    """Five of them, each with file, line and column."""
+    file = tmp_path / "bad.yaml"
+    file.write_text(BAD, encoding="utf-8")
+    done = CliRunner().invoke(cli, ["simulate", str(file), "--ledger", str(tmp_path / "l")])
+    assert done.exit_code == 3
+    lines = re.findall(rf"{re.escape(str(file))}:(\d+):\d+: ", done.output)
+    assert lines == ["3", "8", "10", "12", "15"]
+    assert not (tmp_path / "l").exists()
