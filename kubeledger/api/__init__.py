@@ -1,4 +1,8 @@
-"""The Python door to a ledger: ``kubeledger.open(path)``."""
+"""The Python door to a ledger: ``kubeledger.open(path)``.
+
+Comes in: a path. Goes out: records, state, verdicts and answers as Python objects. Imports the
+rooms before it.
+"""
 
 from __future__ import annotations
 

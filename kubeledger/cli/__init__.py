@@ -1,1 +1,4 @@
-"""The command line: one file a command group."""
+"""The command line: one file a command group.
+
+Comes in: arguments. Goes out: text, files and exit codes. Imports any room; nothing imports it.
+"""

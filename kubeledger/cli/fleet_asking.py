@@ -54,7 +54,7 @@ def ask_lake(
     import msgspec
 
     from kubeledger.fleet.ask import ask_nodes
-    from kubeledger.fleet.engines.engine import engine_of
+    from kubeledger.fleet.engines.choose import engine_of
     from kubeledger.fleet.rules import rules_version
     from kubeledger.fleet.types import Failure, NodeSpec
 

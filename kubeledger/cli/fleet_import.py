@@ -82,7 +82,7 @@ def import_(
     """
     from kubeledger.cli.fleet_summary import Tally, print_summary
     from kubeledger.cli.output import write_rows
-    from kubeledger.fleet.engines.engine import engine_of
+    from kubeledger.fleet.engines.choose import engine_of
     from kubeledger.fleet.lake import Lake
     from kubeledger.fleet.rules import rules_version
     from kubeledger.fleet.run import parse_shard, plan_import, run_plan

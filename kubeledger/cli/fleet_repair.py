@@ -53,7 +53,7 @@ def repair(
     from kubeledger.cli.fleet_summary import Tally, print_failures
     from kubeledger.cli.output import counted, write_rows
     from kubeledger.cli.screen import terminal_width
-    from kubeledger.fleet.engines.engine import engine_of
+    from kubeledger.fleet.engines.choose import engine_of
     from kubeledger.fleet.lake import Lake
     from kubeledger.fleet.repair import lost_nodes, mend_small_files
     from kubeledger.fleet.rules import rules_version

@@ -60,7 +60,7 @@ def verify(
     from kubeledger.cli.fleet_summary import Tally, decisions, print_failures
     from kubeledger.cli.output import counted, write_rows
     from kubeledger.cli.screen import terminal_width
-    from kubeledger.fleet.engines.engine import engine_of
+    from kubeledger.fleet.engines.choose import engine_of
     from kubeledger.fleet.lake import Lake
     from kubeledger.fleet.rules import rules_version
     from kubeledger.fleet.run import plan_verify, run_plan

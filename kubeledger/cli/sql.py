@@ -14,10 +14,10 @@ from kubeledger.cli.complete import Complete, complete_queries
 from kubeledger.cli.options import (
     ledger_option,
     output_option,
-    parse_time,
     reports_errors,
     timeout_option,
 )
+from kubeledger.cli.sql_parameters import bound, named
 from kubeledger.model.errors import BadQuestionError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kubeledger.analyze.sql.tables import Tables
     from kubeledger.api.clock import Span
 
-__all__ = ["Asked", "answer", "asking_options", "bound", "named", "sql"]
+__all__ = ["Asked", "answer", "asking_options", "sql"]
 
 _TABLES = ("table", "wide")
 _QUERY_BYTES_MAX = 16 << 20
@@ -161,42 +161,6 @@ def _query_on_stdin() -> str:
         return read_input("-", _QUERY_BYTES_MAX).decode()
     except UnicodeDecodeError as error:
         raise BadInputError("is not UTF-8", file=STANDARD_INPUT) from error
-
-
-def bound(shipped: ShippedQuery, given: dict[str, str], span: Span) -> dict[str, str | None]:
-    """Values of a shipped query's parameters; a TIME becomes RFC 3339.
-
-    Args:
-        shipped: the query.
-        given: name -> value as the user wrote it.
-        span: of the records that are asked about.
-
-    Raises:
-        BadQuestionError: a parameter is missing, unknown, or no time where it must be one.
-    """
-    from kubeledger.model.units import format_ts
-
-    values = shipped.bind(given)
-    for parameter in shipped.parameters:
-        text = values[parameter.name]
-        if parameter.is_time and text is not None:
-            values[parameter.name] = format_ts(parse_time(text, span))
-    return values
-
-
-def named(params: tuple[str, ...]) -> dict[str, str]:
-    """Name -> value of texts ``NAME=VALUE``.
-
-    Raises:
-        BadQuestionError: one is no such text.
-    """
-    named = {}
-    for param in params:
-        name, separator, value = param.partition("=")
-        if not separator or not name.isidentifier():
-            raise BadQuestionError(f"{param!r} is not NAME=VALUE")
-        named[name] = value
-    return named
 
 
 def _show(

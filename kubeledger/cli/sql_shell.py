@@ -112,7 +112,7 @@ class Shell:
 
     def _run(self, words: list[str]) -> None:
         from kubeledger.analyze.sql.library import find_query
-        from kubeledger.cli.sql import bound, named
+        from kubeledger.cli.sql_parameters import bound, named
 
         if not words:
             raise BadQuestionError("which query?", advice="`.queries` lists them")

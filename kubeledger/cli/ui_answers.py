@@ -18,7 +18,7 @@ from kubeledger.analyze.whatif.configs import ConfigFile, config_of, variants_fo
 from kubeledger.analyze.why import explain, explain_node, find_target
 from kubeledger.analyze.why.why import no_such_target
 from kubeledger.cli.output import cell_text
-from kubeledger.cli.sql import bound
+from kubeledger.cli.sql_parameters import bound
 from kubeledger.cli.ui_snapshots import Snapshots
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.errors import BadQuestionError

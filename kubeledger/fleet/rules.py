@@ -10,13 +10,8 @@ from kubeledger import __version__
 
 __all__ = ["ROOMS", "digest_of_code", "rules_version"]
 
-ROOMS = (
-    *("cases", "cgroups", "cpumanager", "devicemanager", "errors", "eviction", "images"),
-    *("importers", "kube", "kuberuntime", "ledger", "lifecycle", "machine", "memorymanager"),
-    *("node", "oom", "preemption", "prober", "profile", "replay", "topologymanager", "units"),
-    *("verify", "wire"),
-)
-"""Packages and modules of kubeledger on which records and verdicts depend."""
+ROOMS = ("ingest", "kubelet", "ledger", "model", "replay", "verify")
+"""Rooms of kubeledger on which records and verdicts depend."""
 
 _PACKAGE = Path(__file__).parent.parent
 _SUFFIXES = (".py", ".txt")

@@ -30,7 +30,9 @@ __all__ = ["NULLABLE", "WRITER", "DateFile", "NodeTables", "read_summary"]
 
 WRITER = ", ".join(
     [
-        digest_of_code(("fleet/sealed", "fleet/tables", "fleet/types", "history", "query/tables")),
+        digest_of_code(
+            ("fleet/sealed", "fleet/tables", "fleet/types", "ledger/history", "analyze/sql/tables")
+        ),
         f"duckdb {duckdb.__version__}",
         f"zstandard {zstandard.__version__}",
     ]

@@ -73,7 +73,7 @@ class NodeVariant(msgspec.Struct, kw_only=True):
 
     Attributes:
         harms: by ``HARMS``.
-        decisions, same, changed, untrusted, unknown: as of :class:`kubeledger.analyze.whatif.Outlook`.
+        decisions, same, changed, untrusted, unknown: as of ``whatif.Outlook``.
         missing: inputs that are not known -> decisions that lack them.
     """
 

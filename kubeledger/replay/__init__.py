@@ -1,4 +1,8 @@
-"""Replay: from records to the state of a node at any instant."""
+"""Replay: from records to the state of a node at any instant.
+
+Comes in: records, from a snapshot on. Goes out: ``NodeState``. Imports ``model``, ``kubelet`` and
+``ledger``.
+"""
 
 from __future__ import annotations
 

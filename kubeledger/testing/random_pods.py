@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from kubeledger.testing.scenarios import Chance
+from kubeledger.testing.chance import Chance
 
 __all__ = ["random_pods"]
 

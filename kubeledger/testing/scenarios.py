@@ -7,7 +7,6 @@ scenario that is refused is a defect here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,43 +16,16 @@ from kubeledger.simulate.engine.plan import Plan
 from kubeledger.simulate.scenario.document import Document
 from kubeledger.simulate.scenario.load import load_data
 from kubeledger.simulate.scenario.plan import to_plan
+from kubeledger.testing.chance import Chance
 from kubeledger.testing.random_pods import random_pods
 
-__all__ = ["VERSIONS", "Chance", "plan_of", "random_plan", "random_scenario"]
+__all__ = ["VERSIONS", "plan_of", "random_plan", "random_scenario"]
 
 T = TypeVar("T")
 
 VERSIONS = ("1.20.2", "1.28.0", "1.36.2")
 _GPU, _NIC = "example.com/gpu", "example.com/nic"
 _SIDECAR_GATE = ("1.28.0",)
-
-
-class Chance:
-    """Choices that are drawn."""
-
-    def __init__(self, draws: Draws) -> None:
-        self._draws = draws
-
-    def of(self, name: str) -> Chance:
-        """Choices of their own: more of them change no others."""
-        return Chance(self._draws.stream(name))
-
-    def number(self, low: int, high: int) -> int:
-        """An integer from ``low`` to ``high``, both included."""
-        return low + self._draws.below(high - low + 1)
-
-    def one(self, *choices: T) -> T:
-        """One of the choices."""
-        return choices[self._draws.below(len(choices))]
-
-    def some(self, choices: Sequence[T]) -> list[T]:
-        """Any part of them but none, in their order."""
-        taken = [each for each in choices if self.happens(50)]
-        return taken or [self.one(*choices)]
-
-    def happens(self, percent: int) -> bool:
-        """Whether something comes true that does so this often."""
-        return self._draws.below(100) < percent
 
 
 def random_plan(seed: int) -> Plan:

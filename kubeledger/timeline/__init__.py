@@ -1,4 +1,8 @@
-"""The timeline page: a node's history on one screen, as one self-contained HTML file."""
+"""The timeline page: a node's history on one screen, as one self-contained HTML file.
+
+Comes in: a ledger. Goes out: a page, or a trace for Perfetto. Imports the rooms before it but
+``simulate``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Decide recorded decisions again and say whether the kubelet could have taken them."""
+"""Decide recorded decisions again and say whether the kubelet could have taken them.
+
+Comes in: records of one node. Goes out: a finding for each decision, and contradictions. Imports
+``model``, ``kubelet`` and ``replay.node``. Pure.
+"""
 
 from __future__ import annotations
 

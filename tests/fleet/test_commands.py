@@ -27,7 +27,7 @@ from kubeledger.cli.fleet import SUBCOMMANDS
 from kubeledger.cli.fleet_options import watched_results
 from kubeledger.cli.fleet_summary import Tally, print_summary
 from kubeledger.cli.main import cli
-from kubeledger.fleet.engines.engine import engine_of
+from kubeledger.fleet.engines.choose import engine_of
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.run import Plan
 from kubeledger.fleet.store import Store, digest_of_file

@@ -18,7 +18,8 @@ import pytest
 from click.testing import CliRunner
 
 from kubeledger.cli.main import cli
-from kubeledger.fleet.engines.engine import Engine, engine_of
+from kubeledger.fleet.engines.choose import engine_of
+from kubeledger.fleet.engines.engine import Engine
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.query import connect_lake
 from kubeledger.fleet.rules import rules_version

@@ -1,9 +1,9 @@
 """Probes under a variant: transitions, kills and restarts, from the ticks that were recorded.
 
 Of each container whose probe would be another one, the worker that ran and the one that would
-have run count the same ticks (:mod:`kubeledger.analyze.whatif.twin`). A container that would not have
-been killed, or earlier, lives another life from there on: what the records tell of it later is
-not what would have been observed. Readiness leaves the container alone, so its ticks go on.
+have run count the same ticks (:mod:`kubeledger.analyze.whatif.twin`). A container that would not
+have been killed, or earlier, lives another life from there on: what the records tell of it later
+is not what would have been observed. Readiness leaves the container alone, so its ticks go on.
 """
 
 from __future__ import annotations

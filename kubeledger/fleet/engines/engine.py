@@ -20,7 +20,7 @@ from itertools import count
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from kubeledger.fleet.scratch import scratch_directory
-from kubeledger.model.errors import BadQuestionError, KubeledgerError
+from kubeledger.model.errors import KubeledgerError
 
 __all__ = [
     "ATTEMPTS",
@@ -33,7 +33,6 @@ __all__ = [
     "Outcome",
     "Session",
     "bug_of",
-    "engine_of",
     "overdue",
 ]
 
@@ -237,35 +236,6 @@ class Engine(ABC):
         if self.one_machine and needs_all(task):
             return not running
         return len(running) < room
-
-
-def engine_of(name: str, *, workers: int | None = None, address: str | None = None) -> Engine:
-    """An engine by its name; nothing is started yet.
-
-    Args:
-        name: one of ``ENGINES``, or ``ray=ADDRESS``.
-        workers: most tasks at once; None: as many as there are processors.
-        address: of a Ray cluster.
-
-    Raises:
-        BadQuestionError: no such engine, or it lacks what it needs.
-    """
-    kind, _, told = name.partition("=")
-    if kind not in ENGINES or (told and kind != "ray"):
-        raise BadQuestionError(f"there is no engine {name!r}", advice=" or ".join(ENGINES))
-    if told and address and told != address:
-        raise BadQuestionError("two addresses of a Ray cluster", advice="give one")
-    if workers is not None and workers < 1:
-        raise BadQuestionError(f"{workers} workers do nothing", advice="give 1 or more")
-    if kind == "ray":
-        from kubeledger.fleet.engines.ray import RayEngine
-
-        return RayEngine(workers=workers, address=told or address)
-    if address:
-        raise BadQuestionError("only Ray has an address", advice="add --engine ray")
-    from kubeledger.fleet.engines.local import LocalEngine
-
-    return LocalEngine(workers=workers)
 
 
 def bug_of(error: BaseException) -> Lost:

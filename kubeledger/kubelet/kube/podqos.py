@@ -11,14 +11,12 @@ Only cpu and memory count, and only amounts above zero::
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
 
 from kubeledger.kubelet.kube.amounts import NANOS
 from kubeledger.kubelet.kube.pod import Container, Pod
+from kubeledger.model.bodies.cgroups import QOSClass
 
 __all__ = ["QOSClass", "pod_qos"]
-
-QOSClass = Literal["Guaranteed", "Burstable", "BestEffort"]
 
 
 def pod_qos(pod: Pod, *, status_wins: bool, pod_level: bool) -> QOSClass:

@@ -16,9 +16,9 @@ __all__ = ["render"]
 
 _HEAD = f"""# Parity with the kubelet
 
-Generated from the version profile (`kubeledger/kubelet/profile/`): do not edit. Any version from 1.{OLDEST}
-to 1.{NEWEST} resolves to a profile. Each subsystem has two tables: what differs between versions,
-and the main behaviours that all of them have, so since 1.{OLDEST} at the latest.
+Generated from the version profile (`kubeledger/kubelet/profile/`): do not edit. Any version
+from 1.{OLDEST} to 1.{NEWEST} resolves to a profile. Each subsystem has two tables: what differs
+between versions, and the main behaviours that all of them have, so since 1.{OLDEST} at the latest.
 
 *Proof*: **conformance**: recorded decisions of the real kubelet, of both sides of a change,
 replayed by the tests; **recording**: the log, the metrics or the cgroup files of a recorded node

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from kubeledger.kubelet.kube.podqos import QOSClass
 from kubeledger.model.record import Decision, Observation
 
 __all__ = ["CgroupRemoved", "CgroupUpdated", "QOSCgroupsUpdated", "QOSClass", "QOSReserveComputed"]
+
+QOSClass = Literal["Guaranteed", "Burstable", "BestEffort"]
+"""The classes of pods by what their containers ask for."""
 
 
 class CgroupUpdated(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):

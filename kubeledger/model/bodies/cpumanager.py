@@ -1,6 +1,6 @@
 """Observations and decisions of the CPU manager (pkg/kubelet/cm/cpumanager).
 
-Sets of CPUs are text in the kubelet's notation (``0-3,7``), see :mod:`kubeledger.kubelet.kube.cpuset`.
+Sets of CPUs are text in the kubelet's notation (``0-3,7``), see ``kubelet.kube.cpuset``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """JSON Schema of a scenario, and the reference of its keys for the docs.
 
-``python -m kubeledger.simulate.scenario.schema [DIRECTORY]`` writes ``scenario.schema.json`` (default
-``schemas/``); with ``--reference`` it prints the keys as Markdown instead.
+``python -m kubeledger.simulate.scenario.schema [DIRECTORY]`` writes
+``scenario.schema.json`` (default ``schemas/``); with ``--reference`` it prints the keys as
+Markdown instead.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Check the random scenarios of some numbers: ``python -m tests.simulate.engine.properties SEED [TO]``.
+"""Check random scenarios by number: ``python -m tests.simulate.engine.properties SEED [TO]``.
 
 With ``--yaml`` the scenario itself, for ``kubeledger simulate``.
 """
