@@ -11,11 +11,10 @@ from kubeledger.kubelet.lifecycle.exits import UNKNOWN_KILLER, how_it_ended, kil
 from kubeledger.model.record import Record
 from kubeledger.model.units import format_ts
 
-__all__ = ["ended_by_itself", "last_end", "out_of_memory_before"]
+__all__ = ["ended_by_itself", "last_end"]
 
 _KINDS = frozenset({"lifecycle.ContainerDied", "lifecycle.ContainerStarted"})
-_OOM = "oom.ProcessKilled"
-_KILLS = frozenset({"lifecycle.ContainerKilled", _OOM})
+_KILLS = frozenset({"lifecycle.ContainerKilled", "oom.ProcessKilled"})
 
 
 def last_end(about: Iterable[Record], target: Target) -> Record | None:
@@ -43,31 +42,3 @@ def ended_by_itself(end: Record | None, main: Record, decisions: Iterable[Record
     who = f"container {body.namespace}/{body.pod}/{body.container}"
     killer = f", and {UNKNOWN_KILLER}" if killer_unknown(body.exit_code) else ""
     return f"{who} {how_it_ended(body.exit_code)} at {format_ts(end.ts_ns)}{killer}"
-
-
-def out_of_memory_before(
-    about: Iterable[Record], target: Target, main: Record
-) -> tuple[str, list[int]]:
-    """A clause on a container's own OOM kills before its pod ended, and seqs of first and last.
-
-    They are ends of its processes, which what befell the pod later does not explain.
-    """
-    if target.kind != "container" or not is_about_pod(main):
-        return "", []
-    kills = [
-        record
-        for record in about
-        if record.kind == _OOM
-        and (record.ts_ns, record.seq) < (main.ts_ns, main.seq)
-        and getattr(record.body, "container", None) == target.parts[2]
-    ]
-    if not kills:
-        return "", []
-    first, last = kills[0], kills[-1]
-    times, when = "once", f"at {format_ts(last.ts_ns)}"
-    if len(kills) > 1:
-        times, when = f"{len(kills)} times", f"{format_ts(first.ts_ns)} to {format_ts(last.ts_ns)}"
-        when = f"from {when}"
-    who = "/".join(target.parts)
-    clause = f"earlier, the kernel's OOM killer had killed in container {who} {times}, {when}"
-    return clause, list(dict.fromkeys((first.seq, last.seq)))

@@ -53,6 +53,10 @@ _STOPS = {
     "removed": "it was removed",
     "shutdown": "the node shut down",
 }
+_PASSES = {
+    "age": "it was unused for longer than imageMaximumGCAge",
+    "all": "all unused images were to go",
+}
 _SAID_BY_DECISIONS = frozenset(
     {"Evicted", "FailedPostStartHook", "Killing", "Preempting", "Unhealthy"}
 )
@@ -181,6 +185,27 @@ def _configured(records: Sequence[Record], _: Facts) -> Words:
     return Words("", what[body.operation] + source)
 
 
+def _cpus(records: Sequence[Record], _: Facts) -> Words:
+    body: Any = records[-1].body
+    return Words(body.container or "", f"got CPUs {body.cpu_set} of its own")
+
+
+def _cgroup(records: Sequence[Record], _: Facts) -> Words:
+    body: Any = records[-1].body
+    return Words("", "" if body.created else "had changed")
+
+
+def _image(records: Sequence[Record], _: Facts) -> Words:
+    body: Any = records[-1].body
+    amount = f" ({size(body.size_bytes)})" if body.size_bytes else ""
+    return Words("", f"was deleted{amount}", _PASSES.get(body.pass_, ""))
+
+
+def _collection(records: Sequence[Record], _: Facts) -> Words:
+    body: Any = records[-1].body
+    return Words("", f"an image collection ended ({body.outcome})")
+
+
 def _devices(records: Sequence[Record], _: Facts) -> Words:
     body: Any = records[-1].body
     return Words(body.container, f"got {', '.join(body.device_ids)} of {body.resource}")
@@ -277,10 +302,13 @@ class Rule(NamedTuple):
 
 
 RULES: Mapping[str, Rule] = {
+    "cgroups.CgroupUpdated": Rule(_always(0), _cgroup),
     "cpumanager.CpuAllocationFailed": Rule(_always(REFUSED), _not_given),
-    "cpumanager.CpusAllocated": Rule(_always(31), _simple("got CPUs of its own")),
+    "cpumanager.CpusAllocated": Rule(_always(31), _cpus),
     "devicemanager.AllocationFailed": Rule(_always(REFUSED), _not_given, ("resource",)),
     "devicemanager.DevicesAllocated": Rule(_always(32), _devices, ("resource",)),
+    "images.GarbageCollected": Rule(_always(0), _collection),
+    "images.ImageDeleted": Rule(_always(0), _image),
     "lifecycle.ContainerDied": Rule(_weight_of_death, _died, ("exit_code",)),
     "lifecycle.ContainerKilled": Rule(_weight_of_kill, _killed, ("reason",)),
     "lifecycle.ContainerRestarted": Rule(_always(20), _restarted),
@@ -303,5 +331,6 @@ RULES: Mapping[str, Rule] = {
     "prober.ProbeTransitioned": Rule(
         _weight_of_transition, _transition, ("probe_type", "to_result")
     ),
+    "topologymanager.AffinityDecided": Rule(_always(0), _simple("had its NUMA affinity decided")),
 }
 """Kind -> how much a record of it explains, its words, and the fields that make records alike."""

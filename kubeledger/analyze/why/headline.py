@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from kubeledger.analyze.sql.shorten import cut_clause
 from kubeledger.analyze.why.explanation import StoryStep
 from kubeledger.analyze.why.focus import words_about
-from kubeledger.analyze.why.lead import clause
+from kubeledger.analyze.why.lead import clause, happened
 from kubeledger.analyze.why.pieces import words_of
 from kubeledger.analyze.why.target import Target
-from kubeledger.analyze.why.words import HEADLINE_MAX, ended, seconds, size, time
-from kubeledger.model.bodies.images import GarbageCollected, GarbageCollectionStarted, ImageDeleted
+from kubeledger.analyze.why.words import HEADLINE_MAX, ended, seconds, time
 from kubeledger.model.bodies.node import KubeletExited, KubeletStarted
 from kubeledger.model.record import Record
 from kubeledger.verify import Finding
 
 __all__ = ["counted_steps", "short_headline"]
 
-_CGROUP_MAX = 90
+_NAME_MAX = 90
 
 
 def short_headline(
-    target: Target, main: Record, finding: Finding, cause: Record | None, kept: str
+    target: Target, main: Record, finding: Finding, cause: Finding | None, kept: str
 ) -> str:
     """What the decision means for the target.
 
@@ -31,51 +29,19 @@ def short_headline(
         target: an image, device or cgroup.
         main: the decision that explains it.
         finding: what is found about it.
-        cause: what led to it.
+        cause: what is found about the collection that it is part of.
         kept: why a collection left the image that is asked for; empty for any other decision.
     """
-    body: Any = main.body
-    when = f"at {time(main.ts_ns)}"
-    if kept and isinstance(body, GarbageCollected):
-        text = f"image {_short(target.parts[0])} was kept {when}: {kept}"
-    elif isinstance(body, ImageDeleted):
-        text = _deleted(body, when, cause, finding)
-    elif main.kind == "devicemanager.DevicesAllocated":
-        text = f"device {target.parts[1]} of {body.resource} was given to {_holder(body)} {when}"
-    elif main.kind == "cgroups.CgroupUpdated":
-        path = body.cgroup if len(body.cgroup) <= _CGROUP_MAX else _tail(body.cgroup)
-        text = f"cgroup {path} {when}: {finding.why}"
+    if kept:
+        text = f"image {target.parts[0]} was kept at {time(main.ts_ns)}: {kept}"
+    elif cause is not None and cause.verdict in {"match", "admissible"}:
+        text = f"{happened(main, finding)[0]}: {cause.why}"
     else:
-        text = clause(main, finding, cause)
-    return ended(cut_clause(seconds(text.rstrip(".")), HEADLINE_MAX - 1))
-
-
-def _deleted(body: ImageDeleted, when: str, cause: Record | None, finding: Finding) -> str:
-    amount = "" if body.size_bytes is None else f" ({size(body.size_bytes)})"
-    text = f"image {_short(body.image_id)}{amount} was deleted {when}"
-    run = cause.body if cause is not None else None
-    if isinstance(run, GarbageCollectionStarted):
-        used = f"{run.usage_percent} % of the image filesystem was used"
-        return f"{text}: {used}, above the {run.high_threshold_percent} % high threshold"
-    if body.pass_ == "age":
-        return f"{text}: it was unused for longer than imageMaximumGCAge"
-    if body.pass_ == "all":
-        short = f", because {' and '.join(body.signals)} was short" if body.signals else ""
-        return f"{text} with all unused images by the eviction manager{short}"
-    return f"{text}: {finding.why}"
-
-
-def _holder(body: Any) -> str:  # noqa: ANN401 # any body
-    pod = f"{body.namespace}/{body.pod}" if body.pod else f"pod {body.pod_uid}"
-    return f"{pod}/{body.container}" if body.container else pod
-
-
-def _short(image_id: str) -> str:
-    return image_id.removeprefix("sha256:")[:12]
-
-
-def _tail(path: str) -> str:
-    return "…" + path[-_CGROUP_MAX + 1 :]
+        text = clause(main, finding)
+    name = target.parts[0]
+    short = name.removeprefix("sha256:")[:12] if target.kind == "image" else name
+    short = short if len(short) <= _NAME_MAX else "…" + short[1 - _NAME_MAX :]
+    return ended(cut_clause(seconds(text.replace(name, short)), HEADLINE_MAX - 1))
 
 
 def counted_steps(target: Target, records: Iterable[Record]) -> list[StoryStep]:

@@ -18,7 +18,7 @@ from kubeledger.analyze.why.concern import (
     main_of,
     tells_of,
 )
-from kubeledger.analyze.why.ends import ended_by_itself, last_end, out_of_memory_before
+from kubeledger.analyze.why.ends import ended_by_itself, last_end
 from kubeledger.analyze.why.explanation import Answer, Explanation, Step, StoryStep
 from kubeledger.analyze.why.focus import passes_about
 from kubeledger.analyze.why.headline import counted_steps, short_headline
@@ -113,8 +113,6 @@ def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) 
         is_later = main.kind == "lifecycle.ContainerRestarted"
         sentence = f"{sentence}; at last, {alone}" if is_later else f"{alone}; {sentence}"
     others = told_attempts(main, decisions)
-    kills, kill_seqs = out_of_memory_before(about, target, main)
-    seqs |= dict.fromkeys(kill_seqs)
     evidence = evidence_of(history.pick(list(seqs)[-_EVIDENCE_MAX:]), target)
     numbers = {piece.seq: piece.number for piece in evidence}
     return Explanation(
@@ -124,7 +122,7 @@ def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) 
         steps=tuple(
             msgspec.structs.replace(step, evidence=numbers.get(step.seq)) for step in steps
         ),
-        sentence="; ".join(filter(None, (sentence, others, kills, failed.clause))) + ".",
+        sentence="; ".join(filter(None, (sentence, others, failed.clause))) + ".",
         finding=findings[main.seq],
         ranking=_ranking(findings[main.seq]),
         evidence=evidence,
@@ -148,8 +146,8 @@ def _story(
         others = [(record, ": ".join(filter(None, words_of(record)))) for record in led]
         story = tell(target, about, main, findings, others)
         return story.headline, story.steps
-    cause = next((record for record in led if record.seq == main.cause), None)
     shown = {record.seq: record for record in (*about, *(r for c in chains for r in c))}
+    cause = findings.get(main.cause or 0)
     headline = short_headline(target, main, findings[main.seq], cause, kept)
     return headline, counted_steps(target, shown.values())
 
@@ -290,12 +288,7 @@ def _sentence(chains: list[list[Record]], findings: dict[int, Finding]) -> str:
     main, parts = chains[0][0], []
     after = iter(("since that restart, ",) if main.kind == "lifecycle.ContainerRestarted" else ())
     for chain in chains:
-        by_seq = {record.seq: record for record in chain}
-        clauses = [
-            clause(record, findings[record.seq], by_seq.get(record.cause or 0))
-            for record in by_seq.values()
-            if record.seq in findings
-        ]
+        clauses = [clause(r, findings[r.seq]) for r in chain if r.seq in findings]
         word = ""
         if chain[0] is not main:
             is_earlier = (chain[0].ts_ns, chain[0].seq) < (main.ts_ns, main.seq)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from kubeledger.analyze.why.lead import clause
-from kubeledger.model.bodies.devicemanager import AllocationFailed
 from kubeledger.model.bodies.lifecycle import PodRejected
 from kubeledger.model.record import Record
 from kubeledger.verify import Finding
@@ -42,19 +41,9 @@ def found(record: Record, verdict: Verdict) -> Finding:
 def test_verdicts(verdict: Verdict, end: str) -> None:
     """Who, what and when stand there whatever came of the decision."""
     (record,) = scene((0, REFUSED))
-    told = clause(record, found(record, verdict), None)
+    told = clause(record, found(record, verdict))
     assert told.startswith("pod default/web was refused (OutOfcpu) at 1970-")
     assert told.endswith(f"Z{end}")
-
-
-def test_names_that_are_not_told() -> None:
-    """The UID stands for the pod, and the pod for its container."""
-    refused = AllocationFailed(
-        namespace=None, pod=None, pod_uid="u1", container=None, resource=None, error="none left",
-    )  # fmt: skip
-    (record,) = scene((0, refused))
-    told = clause(record, found(record, "match"), None)
-    assert told.startswith("a container of pod u1 was refused devices at ")
 
 
 @pytest.mark.parametrize("name", ["node-a", "node-b"])
@@ -64,6 +53,6 @@ def test_every_decision_of_the_recordings_has_words(name: str) -> None:
         if record.role != "decision":
             continue
         for verdict in ("match", "impossible", "unverifiable"):
-            told = clause(record, found(record, verdict), None)
+            told = clause(record, found(record, verdict))
             assert told == told.strip()
             assert not told.startswith((":", "at : "))

@@ -40,7 +40,7 @@ def history() -> History:
     ("target", "told"),
     [
         ("image/sha256:aaaaaaaaaaaa", "(4 times), which held up ns/p, ns/q."),
-        ("image/sha256:aaaaaaaaaaaa", "as unused for longer than imageMaximumGCAge"),
+        ("image/sha256:aaaaaaaaaaaa", ": it was unused for longer than imageMaximumGCAge"),
         ("pod/ns/p", "its sandbox could not be made from 1970-01-01T00:16:42Z on (3 times), for"),
     ],
 )
