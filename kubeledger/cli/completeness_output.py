@@ -10,7 +10,6 @@ from typing import Any, TextIO
 import click
 
 from kubeledger.analyze.completeness import Completeness
-from kubeledger.analyze.completeness.beats import Gap
 from kubeledger.analyze.completeness.counters import WorkerCount
 from kubeledger.analyze.completeness.fates import EventReport
 from kubeledger.analyze.completeness.gaps import GapReport, Hole, LostLines
@@ -20,6 +19,7 @@ from kubeledger.analyze.completeness.verbosity import VerbosityReport
 from kubeledger.cli.output import counted, printable, write_rows
 from kubeledger.cli.screen import screen_width
 from kubeledger.model.units import NS_PER_S, format_ts
+from kubeledger.verify.evidence.beats import Gap
 
 __all__ = ["say", "span_words", "write_head", "write_report"]
 

@@ -1,18 +1,19 @@
 """Times without the beats of a running kubelet, and what else tells that evidence is missing.
 
-A gap in one beat tells of that beat: a worker that hung, lines that were dropped. Where the
-log tells of nothing else either it has a hole: lines were lost, or the kubelet stood still.
+A gap in one beat tells of that beat: a worker that hung, lines that were dropped. Where
+verification takes the log to have a hole, and it tells of nothing else either, it has one: lines
+were lost, or the kubelet stood still.
 """
 
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 import msgspec
 
-from kubeledger.analyze.completeness.beats import Beat, Gap, Silence, gaps_between
 from kubeledger.analyze.completeness.logs import LogFiles
 from kubeledger.analyze.completeness.probe_beats import ProbeBeats
 from kubeledger.analyze.completeness.span import Span
@@ -22,6 +23,8 @@ from kubeledger.model.bodies.ledger import ImportStarted
 from kubeledger.model.bodies.node import ClockStepped, KubeletStarted, LogThinned
 from kubeledger.model.record import Evidence, Record
 from kubeledger.model.units import NS_PER_S
+from kubeledger.verify.evidence.beats import Beat, Gap
+from kubeledger.verify.evidence.coverage import Coverage
 from kubeledger.verify.evidence.pods import PodRegister
 
 __all__ = [
@@ -48,13 +51,25 @@ _BEATS: dict[type, tuple[str, int]] = {
 """Kind -> name and period in seconds; the periods are constants of every version."""
 
 _SILENCE_MIN_NS = 3 * NS_PER_S
-_QUIET_MAX_NS = 15 * NS_PER_S
-"""A log that holds probes (verbosity 3) holds eviction signals every 10 s, too."""
-
 _LEFT_NS = 10 * NS_PER_S
 
 _SNAPSHOTS = "snapshot of the node"
 _SNAPSHOTS_MIN = 4
+
+
+class Silence(msgspec.Struct, frozen=True, kw_only=True):
+    """A time in which no record rests on the log.
+
+    Attributes:
+        file, line: of the last record before; ``file_after``, ``line_after`` of the next.
+    """
+
+    from_ts_ns: int
+    to_ts_ns: int
+    file: str
+    line: int
+    file_after: str
+    line_after: int
 
 
 class Hole(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,12 +166,14 @@ class GapPart:
         self._span = span
         self._logs = logs
         self._source_time = source_time
+        self._coverage = Coverage()
         self._beats: dict[str, Beat] = {}
         self._probes = ProbeBeats(pods)
         self._begin_ns: int | None = None
         self._last: tuple[int, Evidence] | None = None
         self._silences: list[Silence] = []
         self._snapshots: set[int] = set()
+        self._seen: Counter[str] = Counter()
         self._counts: dict[str, BeatCount] = {}
         self._gaps: list[Gap] = []
         self._downtimes: list[Downtime] = []
@@ -166,6 +183,7 @@ class GapPart:
     def see(self, record: Record) -> None:
         """Take in one record."""
         body = record.body
+        self._coverage.note(record)
         if isinstance(body, ImportStarted):
             times = (self._source_time(source.file) for source in body.sources)
             self._snapshots.update(ts_ns for ts_ns in times if ts_ns is not None)
@@ -201,16 +219,14 @@ class GapPart:
             self._silences.append(_silence(self._last, ts_ns, line))
         if self._last is None or ts_ns >= self._last[0]:
             self._last = (ts_ns, line)
-        beat = _BEATS.get(type(record.body))
-        if beat is not None:
-            name, period_s = beat
-            found = self._beats.get(name)
-            if found is None:
-                found = Beat(
-                    name=name, period_ns=period_s * NS_PER_S, begin_ns=self._begin_ns, times=[]
-                )
-                self._beats[name] = found
-            found.add(ts_ns)
+        told = _BEATS.get(type(record.body))
+        if told is not None:
+            name, period_s = told
+            beat = self._beats.setdefault(name, Beat(name, period_s * NS_PER_S))
+            self._count(beat, ts_ns)
+
+    def _count(self, beat: Beat, ts_ns: int) -> None:
+        self._seen[beat.name] += beat.note(ts_ns) and self._span.holds(ts_ns)
 
     def _settle(self) -> None:
         """A process is over: its beats end with it."""
@@ -220,22 +236,24 @@ class GapPart:
             # Below verbosity 4 a collection that has nothing to do is not logged.
             self._beats.pop("image GC", None)
         for beat in self._beats.values():
-            beat.end_ns = end_ns
-            self._gaps += gaps_between(beat)
-            self._tell(beat)
+            self._tell(beat, self._begin_ns, end_ns)
         self._beats.clear()
+        self._seen.clear()
 
-    def _tell(self, beat: Beat) -> None:
+    def _tell(self, beat: Beat, begin_ns: int | None, end_ns: int | None) -> None:
+        steps = (gap.to_ts_ns - gap.from_ts_ns for gap in beat.gaps())
         count = self._counts.setdefault(
             beat.name, BeatCount(name=beat.name, period_ns=beat.period_ns)
         )
-        count.seen += sum(self._span.holds(ts_ns) for ts_ns in beat.times)
-        steps = (b - a for a, b in pairwise(beat.times))
-        count.longest_ns = max(count.longest_ns, max(steps, default=0))
+        count.seen += self._seen[beat.name]
+        count.longest_ns = max(count.longest_ns, beat.longest_ns, *steps)
+        if beat.is_regular:
+            self._gaps += beat.gaps(begin_ns, end_ns)
 
     def report(self) -> GapReport:
         """The section."""
         self._settle()
+        self._coverage.settle()
         self._take_snapshots()
         span = self._span
         gaps = [
@@ -261,11 +279,10 @@ class GapPart:
         if len(times) < _SNAPSHOTS_MIN:
             return
         period_ns = int(statistics.median(b - a for a, b in pairwise(times)))
-        beat = Beat(
-            name=_SNAPSHOTS, period_ns=period_ns, begin_ns=times[0], end_ns=times[-1], times=times
-        )
-        self._gaps += gaps_between(beat)
-        self._tell(beat)
+        beat = Beat(_SNAPSHOTS, period_ns)
+        for ts_ns in times:
+            self._count(beat, ts_ns)
+        self._tell(beat, None, None)
 
     def _holes(self, gaps: list[Gap]) -> tuple[list[Hole], list[Gap]]:
         """Gaps in which the log is silent, by that silence; and the others."""
@@ -279,7 +296,7 @@ class GapPart:
                 by_silence.setdefault(silence, []).append(gap)
         holes = []
         for silence, found in by_silence.items():
-            if len(found) > 1 or silence.to_ts_ns - silence.from_ts_ns > _QUIET_MAX_NS:
+            if self._coverage.hole(silence.from_ts_ns, silence.to_ts_ns) is not None:
                 holes.append(_hole(silence, found))
             else:
                 rest += found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-from kubeledger.analyze.completeness.beats import Gap
 from kubeledger.kubelet.kube.keys import pod_key
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
@@ -17,6 +16,7 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTicksFolded
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
+from kubeledger.verify.evidence.beats import Gap
 from kubeledger.verify.evidence.pods import PodRegister
 
 __all__ = ["ProbeBeats"]

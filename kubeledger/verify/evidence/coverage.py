@@ -42,6 +42,7 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.model.bodies.node import KubeletStarted, LogThinned
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
+from kubeledger.verify.evidence.beats import Beat
 from kubeledger.verify.evidence.lost_records import LostRecords
 from kubeledger.verify.evidence.untold_pods import UntoldPods
 
@@ -127,7 +128,7 @@ class Coverage:
         self._stamps: list[tuple[int, tuple[int, ...]]] = []
         self._lost = LostRecords()
         self._untold = UntoldPods()
-        self._beats: list[int] = []
+        self._signals = Beat("eviction signals", SIGNALS_NS)
         self._line_ends: tuple[int, int] | None = None
         self._evicted: list[int] = []
         self._holes: list[tuple[int, int]] = []
@@ -139,7 +140,7 @@ class Coverage:
         """Take in a record; others than those it knows change nothing."""
         body, ts_ns = record.body, record.ts_ns
         if isinstance(body, EvictionSignalObserved):
-            self._beat(ts_ns)
+            self._signals.note(ts_ns)
             return
         if isinstance(body, _LINES):
             if all(piece.line is not None for piece in record.evidence):
@@ -166,14 +167,6 @@ class Coverage:
         first, last = self._line_ends or (ts_ns, ts_ns)
         self._line_ends = (min(first, ts_ns), max(last, ts_ns))
 
-    def _beat(self, ts_ns: int) -> None:
-        """One round is told within a second; only where rounds end and begin is kept."""
-        beats = self._beats
-        if beats and 0 <= ts_ns - beats[-1] <= SILENCE_NS and len(beats) % 2 == 0:
-            beats[-1] = ts_ns  # the run of beats goes on
-        else:
-            beats += (ts_ns, ts_ns)
-
     def _note_stamp(self, seq: int, body: FindingReported) -> None:
         dispute = dispute_of(body.message) if body.finding == LINES_DISAGREE else None
         stamps = stamps_of(dispute) if dispute is not None else ()
@@ -184,10 +177,9 @@ class Coverage:
         """The first reading is over."""
         self._starts.sort()
         self._start_times = [ts_ns for ts_ns, _, _ in self._starts]
-        if self._beats:
-            self._line(min(self._beats))
-            self._line(max(self._beats))
-            self._untold.logged(max(self._beats))
+        for ts_ns in self._signals.ends() or ():
+            self._line(ts_ns)
+            self._untold.logged(ts_ns)
         self._find_holes()
         for seq, body in self._thinned:
             self._thin(seq, body)
@@ -255,15 +247,13 @@ class Coverage:
         )
 
     def _find_holes(self) -> None:
-        """Spans between two runs of beats, cut at the starts of processes between them."""
-        runs = sorted(zip(self._beats[::2], self._beats[1::2], strict=True))
+        """Gaps in the signals, cut at the starts of processes in them."""
         self._evicted.sort()
-        last_ns: int | None = None
-        holes: list[tuple[int, int]] = []
-        for first, end in runs:
-            if last_ns is not None and first - last_ns > SILENCE_NS:
-                holes += self._holes_between(last_ns, first)
-            last_ns = end if last_ns is None else max(last_ns, end)
+        holes = [
+            hole
+            for gap in self._signals.gaps()
+            for hole in self._holes_between(gap.from_ts_ns, gap.to_ts_ns)
+        ]
         self._holes = sorted(holes)[:_HOLES_MAX]
         self._hole_ends = [end for _, end in self._holes]
 
