@@ -13,8 +13,8 @@ from kubeledger.kubelet.kuberuntime.objects import (
     SandboxStatus,
 )
 from kubeledger.kubelet.profile.kuberuntime import KuberuntimeFacts
+from kubeledger.simulate.engine.instances import Instance
 from kubeledger.simulate.engine.probe_status import RUNTIME
-from kubeledger.simulate.engine.runtime import Instance
 from kubeledger.simulate.engine.world import SimPod
 
 __all__ = ["actions_of"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,10 +15,8 @@ from kubeledger.kubelet.lifecycle.resourcefit import InsufficientResourceError
 from kubeledger.kubelet.preemption import decider as preemption
 from kubeledger.model.bodies.preemption import InsufficientResource
 from kubeledger.simulate.engine.draws import Draws
+from kubeledger.simulate.engine.kubelet import Kubelet
 from kubeledger.simulate.engine.world import SimPod
-
-if TYPE_CHECKING:
-    from kubeledger.simulate.engine.kubelet import Kubelet
 
 __all__ = ["Answer", "counted_pods", "node_object", "predicates"]
 

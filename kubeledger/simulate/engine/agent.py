@@ -6,7 +6,7 @@ there while no kubelet runs; lists and counters are the kubelet's own.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -21,14 +21,10 @@ from kubeledger.model.bodies.prober import ProbeCountersRead, ProbeType
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.cgroup_values import CgroupValues
 from kubeledger.simulate.engine.disks import disk_space
+from kubeledger.simulate.engine.kubelet import Kubelet, Simulation
 from kubeledger.simulate.engine.newpod import created_ns
 from kubeledger.simulate.engine.podphase import status_of
-
-if TYPE_CHECKING:
-    from kubeledger.simulate.engine.devices import DeviceCheckpoint
-    from kubeledger.simulate.engine.kubelet import Kubelet
-    from kubeledger.simulate.engine.sim import Sim
-    from kubeledger.simulate.engine.world import SimPod
+from kubeledger.simulate.engine.world import DeviceCheckpoint, SimPod
 
 __all__ = ["Agent", "node_observed"]
 
@@ -41,7 +37,7 @@ _COUNTERS_NS = 300 * NS_PER_S
 class Agent:
     """The node's collector; it outlives kubelets."""
 
-    def __init__(self, sim: Sim) -> None:
+    def __init__(self, sim: Simulation) -> None:
         self._sim = sim
         self._pods: dict[str, tuple[SimPod, tuple[Any, ...]]] = {}
         self._cgroups: dict[str, CgroupValues] = {}
@@ -216,7 +212,7 @@ class Agent:
                 self._sim.journal.write(report, cause=seq)
 
 
-def node_observed(sim: Sim, kubelet: Kubelet) -> NodeObserved:
+def node_observed(sim: Simulation, kubelet: Kubelet) -> NodeObserved:
     """The node object as the kubelet wrote its status last."""
     machine, node = sim.machine, sim.plan.node
     return NodeObserved(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from kubeledger.kubelet.profile.topology import TopologyFacts
 from kubeledger.kubelet.topologymanager.bitmask import bits_of
@@ -12,10 +11,8 @@ from kubeledger.kubelet.topologymanager.hint import Hints, TopologyHint
 from kubeledger.kubelet.topologymanager.options import PREFER_CLOSEST
 from kubeledger.kubelet.topologymanager.policies import Policy
 from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint, HintsGenerated
+from kubeledger.simulate.engine.kubelet import Simulation
 from kubeledger.simulate.engine.world import SimPod
-
-if TYPE_CHECKING:
-    from kubeledger.simulate.engine.sim import Sim
 
 __all__ = ["policy_of", "write_affinity"]
 
@@ -23,7 +20,7 @@ _NEAR, _FAR = 10, 21
 """Distances as the firmware of most machines with two or more nodes tells them."""
 
 
-def policy_of(sim: Sim) -> tuple[Policy, str]:
+def policy_of(sim: Simulation) -> tuple[Policy, str]:
     """The policy with what it knows of the machine, and the scope."""
     nodes = sim.world.numa_nodes
     options = sim.setting("topologyManagerPolicyOptions") or {}
@@ -39,7 +36,7 @@ def policy_of(sim: Sim) -> tuple[Policy, str]:
 
 
 def write_affinity(
-    sim: Sim,
+    sim: Simulation,
     pod: SimPod,
     container: str | None,
     hints: Mapping[str, Hints | None],

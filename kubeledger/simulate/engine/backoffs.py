@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kubeledger.kubelet.kuberuntime.backoff import BackedOff, Backoff, back_off_policy, do_back_off
 from kubeledger.model.bodies.lifecycle import RestartBackedOff
 from kubeledger.model.units import NS_PER_S
-from kubeledger.simulate.engine.runtime import Instance
+from kubeledger.simulate.engine.instances import Instance
+from kubeledger.simulate.engine.kubelet import Kubelet
 from kubeledger.simulate.engine.world import SimContainer, SimPod
-
-if TYPE_CHECKING:
-    from kubeledger.simulate.engine.kubelet import Kubelet
 
 __all__ = ["BackOffs"]
 

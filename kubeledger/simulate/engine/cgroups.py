@@ -5,7 +5,7 @@ The cgroups themselves are the world's: they stay while no kubelet runs.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import msgspec
 
@@ -38,18 +38,14 @@ from kubeledger.kubelet.cgroups.unified import (
     UnifiedSettings,
     container_unified,
 )
+from kubeledger.kubelet.kube.pod import Container
 from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.model.bodies.cgroups import QOSCgroupsUpdated, QOSReserveComputed
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.cgroup_values import MOST_PIDS, CgroupValues, values_of
 from kubeledger.simulate.engine.config import duration_ns, gate, integer, quantities, table
+from kubeledger.simulate.engine.kubelet import Kubelet
 from kubeledger.simulate.engine.world import SimContainer, SimPod
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from kubeledger.kubelet.kube.pod import Container
-    from kubeledger.simulate.engine.kubelet import Kubelet
 
 __all__ = ["CgroupLoop"]
 

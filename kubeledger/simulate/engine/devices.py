@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import Any
 
 from kubeledger.kubelet.devicemanager.calls import AllocateCall
 from kubeledger.kubelet.devicemanager.checkpoint_content import (
@@ -33,7 +31,6 @@ from kubeledger.model.bodies.devicemanager import (
     NO_HINTS,
     AllocationFailed,
     AllocationRequested,
-    CheckpointEntry,
     DevicesAllocated,
     DevicesReleased,
     DevicesReported,
@@ -43,13 +40,10 @@ from kubeledger.model.bodies.devicemanager import (
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.alignment import policy_of, write_affinity
 from kubeledger.simulate.engine.config import duration_ns
-from kubeledger.simulate.engine.plugins import SimPlugin
-from kubeledger.simulate.engine.world import SimPod
+from kubeledger.simulate.engine.kubelet import Kubelet, Plugin
+from kubeledger.simulate.engine.world import DeviceCheckpoint, SimPod
 
-if TYPE_CHECKING:
-    from kubeledger.simulate.engine.kubelet import Kubelet
-
-__all__ = ["DeviceCheckpoint", "DeviceLoop"]
+__all__ = ["DeviceLoop"]
 
 _REGISTERS_AFTER_NS = NS_PER_S
 _COUNTS = re.compile(r"Requested: (\d+), Available: (\d+)")
@@ -60,13 +54,6 @@ _BEFORE_NEED = (
     "previously allocated devices are no longer healthy",
 )
 """Errors of checks that come before the line which tells that devices are needed."""
-
-
-class DeviceCheckpoint(msgspec.Struct, frozen=True):
-    """``kubelet_internal_checkpoint`` as it is on disk."""
-
-    entries: tuple[CheckpointEntry, ...]
-    registered: dict[str, tuple[str, ...]]
 
 
 class DeviceLoop:
@@ -113,14 +100,14 @@ class DeviceLoop:
         period_ns = duration_ns(self._sim.settings, "nodeStatusUpdateFrequency", "10s")
         self._kubelet.every(max(period_ns, NS_PER_S), self._update_status)
 
-    def plugin_registers(self, plugin: SimPlugin) -> None:
+    def plugin_registers(self, plugin: Plugin) -> None:
         """A plugin came up; while no kubelet is there, it waits for one."""
         if self._kubelet.alive and self._begun:
             register(self.manager, self._endpoints, plugin.resource, plugin)
             self._sim.journal.write(PluginRegistered(resource=plugin.resource))
             self.plugin_sends(plugin)
 
-    def plugin_sends(self, plugin: SimPlugin) -> None:
+    def plugin_sends(self, plugin: Plugin) -> None:
         """A plugin sends its list."""
         endpoint = self._endpoints.get(plugin.resource)
         if not self._kubelet.alive or endpoint is None or endpoint.stopped_at_ns is not None:
@@ -138,7 +125,7 @@ class DeviceLoop:
         )
         self._write_checkpoint()
 
-    def plugin_stopped(self, plugin: SimPlugin) -> None:
+    def plugin_stopped(self, plugin: Plugin) -> None:
         """A plugin's process ended."""
         endpoint = self._endpoints.get(plugin.resource)
         if not self._kubelet.alive or endpoint is None or endpoint.stopped_at_ns is not None:
@@ -152,7 +139,7 @@ class DeviceLoop:
             )
         )
 
-    def _register_if_up(self, plugin: SimPlugin) -> None:
+    def _register_if_up(self, plugin: Plugin) -> None:
         endpoint = self._endpoints.get(plugin.resource)
         if plugin.up and (endpoint is None or endpoint.stopped_at_ns is not None):
             self.plugin_registers(plugin)

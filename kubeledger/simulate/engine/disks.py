@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
+from kubeledger.simulate.engine.kubelet import Simulation
 from kubeledger.simulate.engine.plan import Usage
 from kubeledger.simulate.engine.world import Disk, SimPod
-
-if TYPE_CHECKING:
-    from kubeledger.simulate.engine.sim import Sim
 
 __all__ = ["DiskSpace", "container_usage", "disk_space", "uses_anything"]
 
@@ -32,13 +30,13 @@ class DiskSpace(NamedTuple):
         return self.capacity_bytes - self.available_bytes
 
 
-def uses_anything(sim: Sim, pod: SimPod) -> bool:
+def uses_anything(sim: Simulation, pod: SimPod) -> bool:
     """Whether the scenario says what a pod uses; of most it does not, and this is asked often."""
     scripts = sim.plan.pods[pod.index].scripts
     return bool(scripts) and any(script.usage for script in scripts.values())
 
 
-def container_usage(sim: Sim, pod: SimPod) -> dict[str, Usage]:
+def container_usage(sim: Simulation, pod: SimPod) -> dict[str, Usage]:
     """What each container of a pod uses now; memory only while it runs."""
     found: dict[str, Usage] = {}
     if not uses_anything(sim, pod):
@@ -61,7 +59,7 @@ def container_usage(sim: Sim, pod: SimPod) -> dict[str, Usage]:
     return found
 
 
-def disk_space(sim: Sim, disk: Disk) -> DiskSpace:
+def disk_space(sim: Simulation, disk: Disk) -> DiskSpace:
     """How much of a file system is used: by what the scenario says, images, containers.
 
     Containers are where images are.

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
 from kubeledger.kubelet.lifecycle.graceperiod import container_grace_s, overridden_grace_s
 from kubeledger.kubelet.profile.lifecycle import LifecycleFacts
 from kubeledger.model.bodies.lifecycle import PodTerminating
+from kubeledger.simulate.engine.journal import Journal
 from kubeledger.simulate.engine.world import SimPod
-
-if TYPE_CHECKING:
-    from kubeledger.simulate.engine.kubelet import Kubelet
 
 __all__ = ["Ending", "KillReason", "ending_grace_s", "written"]
 
@@ -62,7 +60,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     keeps_phase: bool = False
 
 
-def written(kubelet: Kubelet, pod: SimPod, ending: Ending) -> Ending:
+def written(journal: Journal, facts: LifecycleFacts, pod: SimPod, ending: Ending) -> Ending:
     """Write down why a pod is taken down, as pod workers do; the ending with its cause.
 
     Source: v1.36.2 pkg/kubelet/pod_workers.go UpdatePod
@@ -70,7 +68,7 @@ def written(kubelet: Kubelet, pod: SimPod, ending: Ending) -> Ending:
     if ending.reason is None:
         return ending
     why = _WHY_TERMINATING[ending.reason]
-    if why != "shutdown" and not kubelet.sim.profile.lifecycle.pod_worker_gives_grace:
+    if why != "shutdown" and not facts.pod_worker_gives_grace:
         return ending
     body = PodTerminating(
         namespace=pod.namespace,
@@ -79,7 +77,7 @@ def written(kubelet: Kubelet, pod: SimPod, ending: Ending) -> Ending:
         reason="removed" if why == "deleted" and pod.source == "file" else why,
         grace_period_s=ending.grace_s if why in _GIVES else None,
     )
-    seq = kubelet.sim.journal.write(body, cause=ending.cause)
+    seq = journal.write(body, cause=ending.cause)
     return msgspec.structs.replace(ending, cause=seq) if ending.cause is None else ending
 
 

@@ -7,7 +7,6 @@ Up to 1.20 the first round comes before the first statistics, and does nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from kubeledger.kubelet.eviction.decisions import EvictionConfig
 from kubeledger.kubelet.eviction.messages import REASON, node_condition_message
@@ -44,11 +43,8 @@ from kubeledger.simulate.engine.eviction_records import (
     write_spared,
     write_usage,
 )
+from kubeledger.simulate.engine.kubelet import Kubelet, Simulation
 from kubeledger.simulate.engine.world import SimPod
-
-if TYPE_CHECKING:
-    from kubeledger.simulate.engine.kubelet import Kubelet
-    from kubeledger.simulate.engine.sim import Sim
 
 __all__ = ["EvictionLoop"]
 
@@ -208,7 +204,7 @@ class EvictionLoop:
         )
 
 
-def _pod_stats(sim: Sim, pod: SimPod) -> PodStats:
+def _pod_stats(sim: Simulation, pod: SimPod) -> PodStats:
     """What a pod uses; inodes and processes are not simulated."""
     reference = PodReference(name=pod.name, namespace=pod.namespace, uid=pod.uid)
     if not uses_anything(sim, pod):

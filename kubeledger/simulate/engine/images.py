@@ -6,7 +6,7 @@ first collection comes before the first statistics of the disk, and fails.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from kubeledger.kubelet.images.decider import decide
 from kubeledger.kubelet.images.detect import images_in_use
@@ -31,10 +31,8 @@ from kubeledger.model.bodies.images import (
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.config import duration_ns, integer
 from kubeledger.simulate.engine.disks import disk_space
+from kubeledger.simulate.engine.kubelet import Kubelet
 from kubeledger.simulate.engine.world import SimPod
-
-if TYPE_CHECKING:
-    from kubeledger.simulate.engine.kubelet import Kubelet
 
 __all__ = ["ImageLoop"]
 

@@ -12,19 +12,15 @@ Source: Linux 6.12 mm/memcontrol.c try_charge_memcg, mem_cgroup_get_oom_group;
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
 from kubeledger.kubelet.cgroups.paths import owner_of
 from kubeledger.kubelet.oom.badness import chosen
 from kubeledger.model.bodies.lifecycle import ReasonReported
 from kubeledger.model.bodies.oom import REASON_OF_LEVEL, OutOfMemory, ProcessKilled, Task
-
-if TYPE_CHECKING:
-    from kubeledger.simulate.engine.runtime import Instance
-    from kubeledger.simulate.engine.sim import Sim
-    from kubeledger.simulate.engine.world import SimContainer, SimPod
+from kubeledger.simulate.engine.instances import Instance
+from kubeledger.simulate.engine.kubelet import Simulation
+from kubeledger.simulate.engine.world import SimContainer, SimPod
 
 __all__ = ["Memory"]
 
@@ -75,7 +71,7 @@ class Memory:
         kills: container ID -> record of the last kill in it.
     """
 
-    def __init__(self, sim: Sim) -> None:
+    def __init__(self, sim: Simulation) -> None:
         self._sim = sim
         self._processes: dict[int, _Process] = {}
         self._pid = _FIRST_PID

@@ -7,15 +7,12 @@ nothing, so it is only scheduled where there is one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from kubeledger.model.units import NS_PER_S
-from kubeledger.simulate.engine.runtime import Instance
-
-if TYPE_CHECKING:
-    from kubeledger.simulate.engine.kubelet import Kubelet
+from kubeledger.simulate.engine.instances import Instance
+from kubeledger.simulate.engine.kubelet import Kubelet
 
 __all__ = ["Changes", "Pleg", "View"]
 

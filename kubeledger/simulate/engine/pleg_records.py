@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kubeledger.model.bodies.lifecycle import ContainerDied, ContainerRestarted, ContainerStarted
+from kubeledger.simulate.engine.instances import KILLED, Instance
+from kubeledger.simulate.engine.kubelet import Kubelet
 from kubeledger.simulate.engine.pleg import Changes
-from kubeledger.simulate.engine.runtime import KILLED, Instance
 from kubeledger.simulate.engine.worker import PodWorker
 from kubeledger.simulate.engine.world import SimPod
-
-if TYPE_CHECKING:
-    from kubeledger.simulate.engine.kubelet import Kubelet
 
 __all__ = ["write_changes"]
 

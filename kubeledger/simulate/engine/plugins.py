@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from kubeledger.kubelet.devicemanager.manager import Device, NoContainers, RpcError
+from kubeledger.simulate.engine.kubelet import Simulation
 from kubeledger.simulate.engine.plan import DeviceScript, PluginScript, PluginStep
-
-if TYPE_CHECKING:
-    from kubeledger.simulate.engine.sim import Sim
 
 __all__ = ["SimPlugin"]
 
@@ -25,7 +22,7 @@ class SimPlugin:
         up: it runs and wants to be registered.
     """
 
-    def __init__(self, sim: Sim, script: PluginScript) -> None:
+    def __init__(self, sim: Simulation, script: PluginScript) -> None:
         self.resource = script.resource
         self.up = False
         self._sim = sim

@@ -8,8 +8,8 @@ from kubeledger.kubelet.kube.restartpolicy import container_should_restart, poli
 from kubeledger.kubelet.kuberuntime.objects import Container
 from kubeledger.kubelet.profile.kuberuntime import KuberuntimeFacts
 from kubeledger.model.units import NS_PER_S, format_ts
+from kubeledger.simulate.engine.instances import Instance
 from kubeledger.simulate.engine.pleg import View
-from kubeledger.simulate.engine.runtime import Instance
 from kubeledger.simulate.engine.world import SimContainer, SimPod
 
 __all__ = [

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from kubeledger.kubelet.preemption.kill_loop import MESSAGE as PREEMPTING
 from kubeledger.kubelet.preemption.kill_loop import kill_wait_s
@@ -22,17 +22,15 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.admission import Answer, predicates
 from kubeledger.simulate.engine.backoffs import BackOffs
 from kubeledger.simulate.engine.ending import Ending
+from kubeledger.simulate.engine.instances import Instance
+from kubeledger.simulate.engine.kubelet import Kubelet
 from kubeledger.simulate.engine.newpod import created_ns
 from kubeledger.simulate.engine.pleg import Changes, Pleg
 from kubeledger.simulate.engine.pleg_records import write_changes
 from kubeledger.simulate.engine.podphase import deadline_ns
 from kubeledger.simulate.engine.routine import Steps, SyncLoop, Waiting, first_of, timeout
-from kubeledger.simulate.engine.runtime import Instance
 from kubeledger.simulate.engine.worker import PodWorker
 from kubeledger.simulate.engine.world import SimPod
-
-if TYPE_CHECKING:
-    from kubeledger.simulate.engine.kubelet import Kubelet
 
 __all__ = ["PodLoop"]
 

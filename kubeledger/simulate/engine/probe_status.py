@@ -9,7 +9,7 @@ from kubeledger.kubelet.prober import objects
 from kubeledger.kubelet.prober.worker import ran_before_kubelet
 from kubeledger.model.bodies.prober import ProbeType
 from kubeledger.model.units import format_ts
-from kubeledger.simulate.engine.runtime import Instance
+from kubeledger.simulate.engine.instances import Instance
 from kubeledger.simulate.engine.world import SimContainer, SimPod
 
 __all__ = ["RUNTIME", "is_older", "probe_spec", "seen_by_workers", "status_of", "take_up"]

@@ -8,60 +8,21 @@ to end when it is told to. A container that ends in time after it was told to ha
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from kubeledger.model.units import NS_PER_S
+from kubeledger.simulate.engine.instances import KILLED, End, Instance
+from kubeledger.simulate.engine.kubelet import Simulation
 from kubeledger.simulate.engine.plan import ContainerScript, ExitStep
 from kubeledger.simulate.engine.schedule import Timer
 from kubeledger.simulate.engine.world import SimContainer, SimPod
 
-if TYPE_CHECKING:
-    from kubeledger.simulate.engine.sim import Sim
-
-__all__ = ["KILLED", "End", "Instance", "Runtime"]
+__all__ = ["Runtime"]
 
 _TERMINATED = 143
-KILLED = 137
-"""Exit code of a main process that was killed."""
 _DEFAULT = ContainerScript()
 _ENDS_SOON = ContainerScript(exits=(ExitStep(after_ns=NS_PER_S, code=0),), exits_repeat=True)
-
-
-class Instance(msgspec.Struct, frozen=True, kw_only=True):
-    """One container that the runtime made; it is replaced by another value when it ends.
-
-    Attributes:
-        container: name in the spec; None for a sandbox.
-        image: that it was made of; empty for a sandbox.
-        restarts: how many instances there were before it.
-        previous_id: ID of the instance before it; empty for the first.
-        finished_ns, exit_code: None while it runs.
-        oom_killed: it ended, and the kernel's OOM killer had killed a process in it.
-    """
-
-    container_id: str
-    container: str | None
-    image: str = ""
-    restarts: int = 0
-    previous_id: str = ""
-    started_ns: int
-    finished_ns: int | None = None
-    exit_code: int | None = None
-    oom_killed: bool = False
-
-    @property
-    def running(self) -> bool:
-        """It has not ended."""
-        return self.finished_ns is None
-
-
-class End(msgspec.Struct, frozen=True):
-    """The record of a kill, and its reason as a restart that follows names it."""
-
-    seq: int
-    reason: str
 
 
 class Runtime:
@@ -73,7 +34,7 @@ class Runtime:
         on_change: told of each pod of which an instance began or ended.
     """
 
-    def __init__(self, sim: Sim) -> None:
+    def __init__(self, sim: Simulation) -> None:
         self._sim = sim
         self._pods: dict[str, dict[str, Instance]] = {}
         self._ends: dict[str, Timer] = {}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kubeledger.kubelet.lifecycle.shutdown import (
     NOT_ADMITTED,
     STATUS,
@@ -13,11 +11,8 @@ from kubeledger.kubelet.lifecycle.shutdown import (
 )
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.ending import Ending
+from kubeledger.simulate.engine.kubelet import Kubelet, Worker
 from kubeledger.simulate.engine.routine import Steps, first_of, run, timeout
-from kubeledger.simulate.engine.worker import PodWorker
-
-if TYPE_CHECKING:
-    from kubeledger.simulate.engine.kubelet import Kubelet
 
 __all__ = ["ShutdownLoop"]
 
@@ -51,7 +46,7 @@ class ShutdownLoop:
         Differs: a pod that is being stopped already keeps its time.
         """
         sim, pods = self._kubelet.sim, self._kubelet.pods
-        members: list[list[tuple[PodWorker, int]]] = [[] for _ in self._groups]
+        members: list[list[tuple[Worker, int]]] = [[] for _ in self._groups]
         for pod in sim.world.active_pods():
             index = shutdown_group(self._groups, pod.api, self._facts)
             grace_s = shutdown_grace_s(self._groups[index], pod.api)

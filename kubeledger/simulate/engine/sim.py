@@ -18,12 +18,12 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.agent import Agent, node_observed
 from kubeledger.simulate.engine.cgroups import CgroupLoop
-from kubeledger.simulate.engine.devices import DeviceCheckpoint, DeviceLoop
+from kubeledger.simulate.engine.devices import DeviceLoop
 from kubeledger.simulate.engine.draws import Draws
 from kubeledger.simulate.engine.eviction import EvictionLoop
 from kubeledger.simulate.engine.images import ImageLoop
 from kubeledger.simulate.engine.journal import Journal
-from kubeledger.simulate.engine.kubelet import Kubelet
+from kubeledger.simulate.engine.kubelet import Kubelet, Pods
 from kubeledger.simulate.engine.machine import Machine, machine_of
 from kubeledger.simulate.engine.memory import Memory
 from kubeledger.simulate.engine.newpod import change_spec, sim_pod
@@ -41,7 +41,13 @@ from kubeledger.simulate.engine.probes import ProbeLoop
 from kubeledger.simulate.engine.runtime import Runtime
 from kubeledger.simulate.engine.schedule import Schedule
 from kubeledger.simulate.engine.shutdown import ShutdownLoop
-from kubeledger.simulate.engine.world import Disk, SimImage, SimPod, World
+from kubeledger.simulate.engine.world import (
+    DeviceCheckpoint,
+    Disk,
+    SimImage,
+    SimPod,
+    World,
+)
 
 __all__ = ["Sim"]
 
@@ -259,7 +265,7 @@ class Sim:
 
         return change
 
-    def tell_pods(self, action: Callable[[PodLoop], None]) -> None:
+    def tell_pods(self, action: Callable[[Pods], None]) -> None:
         """Do something with the pods of the kubelet that runs, if there is one."""
         kubelet = self.running_kubelet()
         if kubelet is not None:

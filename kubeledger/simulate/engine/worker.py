@@ -9,7 +9,6 @@ pod that is down.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from kubeledger.kubelet.kuberuntime.actions import ContainerToKill
 from kubeledger.kubelet.kuberuntime.backoff import BackedOff
@@ -27,16 +26,14 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.actions import actions_of
 from kubeledger.simulate.engine.config import duration_ns
 from kubeledger.simulate.engine.ending import Ending, KillReason, ending_grace_s, written
+from kubeledger.simulate.engine.instances import End, Instance
+from kubeledger.simulate.engine.kubelet import Kubelet
+from kubeledger.simulate.engine.pleg import Pleg
 from kubeledger.simulate.engine.podphase import DEADLINE, DEADLINE_MESSAGE, past_deadline, phase_of
 from kubeledger.simulate.engine.probe_status import RUNTIME, probe_spec
 from kubeledger.simulate.engine.routine import Resume, Steps, run
-from kubeledger.simulate.engine.runtime import End, Instance
 from kubeledger.simulate.engine.schedule import Timer
 from kubeledger.simulate.engine.world import SimContainer, SimPod
-
-if TYPE_CHECKING:
-    from kubeledger.simulate.engine.kubelet import Kubelet
-    from kubeledger.simulate.engine.pleg import Pleg
 
 __all__ = ["PodWorker"]
 
@@ -101,7 +98,8 @@ class PodWorker:
 
     def _set_ending(self, ending: Ending) -> int | None:
         """Take note, and write down why; gives the record to go on from."""
-        self.ending = written(self._kubelet, self.pod, ending)
+        sim = self._kubelet.sim
+        self.ending = written(sim.journal, sim.profile.lifecycle, self.pod, ending)
         return self.ending.cause
 
     def when_ended(self, resume: Resume) -> None:

@@ -14,9 +14,10 @@ import msgspec
 from kubeledger.kubelet.kube.pod import Pod as ApiPod
 from kubeledger.kubelet.kuberuntime.objects import Pod as SyncedPod
 from kubeledger.kubelet.prober.objects import Pod as ProbedPod
+from kubeledger.model.bodies.devicemanager import CheckpointEntry
 from kubeledger.simulate.engine.cgroup_values import CgroupValues
 
-__all__ = ["Disk", "SimContainer", "SimImage", "SimPod", "World"]
+__all__ = ["DeviceCheckpoint", "Disk", "SimContainer", "SimImage", "SimPod", "World"]
 
 
 class SimContainer(msgspec.Struct, kw_only=True):
@@ -154,6 +155,13 @@ class Disk(msgspec.Struct, kw_only=True):
     base_bytes: int = 0
     inodes: int = 10_000_000
     inodes_used: int = 100_000
+
+
+class DeviceCheckpoint(msgspec.Struct, frozen=True):
+    """``kubelet_internal_checkpoint`` as it is on disk."""
+
+    entries: tuple[CheckpointEntry, ...]
+    registered: dict[str, tuple[str, ...]]
 
 
 class World(msgspec.Struct, kw_only=True):
