@@ -23,16 +23,18 @@ from kubeledger.model.wire.codec import (
     chain_of,
     check_crc,
     check_line,
+    count_chained,
     decode_line,
     is_whole_but_for_its_end,
-    kind_of,
+    of_kinds,
 )
 
 __all__ = ["NodeReader", "RawLine", "Verify", "damaged"]
 
 Verify = Literal["chain", "crc"]
 """What a reader proves of each line: ``chain``: that it and all before it (from where the
-reading began) are the ones written; ``crc``: that its bytes are undamaged (quicker)."""
+reading began) are the ones written; ``crc``: that the bytes of what is handed out are undamaged
+(quicker)."""
 
 _RESTORE = "restore the file from a copy; `kubeledger audit` lists all damage"
 
@@ -50,6 +52,22 @@ class RawLine(NamedTuple):
     file: str
     offset: int
     line: bytes
+
+
+class _Checked(NamedTuple):
+    """Lines that were proved.
+
+    Attributes:
+        first_seq: of the first line.
+        offset: where that begins.
+        lines: (n,) whole and one behind the other.
+        picked: (m,) those that were asked for, each with its seq.
+    """
+
+    first_seq: int
+    offset: int
+    lines: list[bytes]
+    picked: list[tuple[int, bytes]]
 
 
 class NodeReader:
@@ -91,18 +109,14 @@ class NodeReader:
             DamagedLedgerError: see the module.
         """
         node = self.node
-        for segment, piece in self._pieces(after_seq):
-            first_seq = self.last_seq - len(piece.lines) + 1
-            for seq, line in enumerate(piece.lines, first_seq):
-                if kinds is not None and kind_of(line) not in kinds:
-                    continue
+        for segment, piece in self._pieces(after_seq, kinds):
+            for seq, line in piece.picked:
                 try:
                     record = decode_line(line)
                     if record.seq != seq or record.node != node:
                         raise BadLineError(self._misplaced(seq))
                 except BadLineError as error:
-                    place = piece.offset + sum(map(len, piece.lines[: seq - first_seq]))
-                    raise damaged(segment.path, place, f"record {seq}: {error}") from error
+                    raise self._damaged(segment, piece, seq, error) from error
                 yield record
 
     def raw_lines(self, after_seq: int = 0) -> Iterator[RawLine]:
@@ -111,23 +125,23 @@ class NodeReader:
         Raises:
             KubeledgerError: as :meth:`records`.
         """
-        seq = max(after_seq, self.begin.seq)
         for segment, piece in self._pieces(after_seq):
             file, position = str(segment.path), piece.offset
-            for line in piece.lines:
-                seq += 1
+            for seq, line in piece.picked:
                 if not line.startswith(self._prefix + b"%d," % seq):
                     raise damaged(segment.path, position, f"record {seq}: {self._misplaced(seq)}")
                 yield RawLine(seq, file, position, line)
                 position += len(line)
 
-    def _pieces(self, after_seq: int) -> Iterator[tuple[Segment, Lines]]:
+    def _pieces(
+        self, after_seq: int, kinds: Collection[str] | None = None
+    ) -> Iterator[tuple[Segment, _Checked]]:
         segments = self._position(after_seq)
         for index, (segment, offset) in enumerate(segments):
             if offset == 0 and segment.first_seq != self.last_seq + 1:
                 raise _gone(segment, self.last_seq + 1, segment.first_seq - 1)
             for piece in lines_of(blocks_of(segment, offset), offset):
-                good, error = self._check(segment, piece)
+                good, error = self._check(segment, piece, kinds)
                 if good.lines:
                     yield segment, good
                 if error is not None:
@@ -190,24 +204,37 @@ class NodeReader:
             return start + len(line)
         return None
 
-    def _check(self, segment: Segment, piece: Lines) -> tuple[Lines, DamagedLedgerError | None]:
+    def _check(
+        self, segment: Segment, piece: Lines, kinds: Collection[str] | None
+    ) -> tuple[_Checked, DamagedLedgerError | None]:
         """Check lines; the good ones before the first bad one, and what is wrong with that."""
-        digest, count = self.digest, 0
+        first_seq, lines, error = self.last_seq + 1, piece.lines, None
+        numbered = enumerate(lines, first_seq)
+        picked = list(numbered) if kinds is None else of_kinds(numbered, kinds)
+        checked, count = _Checked(first_seq, piece.offset, lines, picked), len(lines)
         try:
-            for line in piece.lines:
-                if self.verify == "chain":
-                    digest = check_line(line, digest)
-                else:
+            if self.verify == "chain":
+                count, self.digest = count_chained(lines, self.digest)
+                if count < len(lines):
+                    check_line(lines[count], self.digest)
+            else:
+                for seq, line in picked:
+                    count = seq - first_seq
                     check_crc(line)
-                count += 1
-        except BadLineError as error:
-            good = piece.lines[:count]
-            damage = f"record {self.last_seq + count + 1}: {error}"
-            self.last_seq += count
-            place = piece.offset + sum(map(len, good))
-            return Lines(piece.offset, good), damaged(segment.path, place, damage)
-        self.last_seq, self.digest = self.last_seq + count, digest
-        return piece, None
+                count = len(lines)
+        except BadLineError as flaw:
+            bad_seq = first_seq + count
+            error = self._damaged(segment, checked, bad_seq, flaw)
+            picked = [(seq, line) for seq, line in picked if seq < bad_seq]
+            checked = checked._replace(lines=lines[:count], picked=picked)
+        self.last_seq += count
+        return checked, error
+
+    def _damaged(
+        self, segment: Segment, piece: _Checked, seq: int, error: BadLineError
+    ) -> DamagedLedgerError:
+        place = piece.offset + sum(map(len, piece.lines[: seq - piece.first_seq]))
+        return damaged(segment.path, place, f"record {seq}: {error}")
 
     def _misplaced(self, seq: int) -> str:
         return f"it is not record {seq} of {self.node}"

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from binascii import hexlify
+from collections.abc import Collection, Iterable, Sequence
 from zlib import crc32
 
 import msgspec
@@ -32,6 +33,7 @@ __all__ = [
     "chained",
     "check_crc",
     "check_line",
+    "count_chained",
     "decode_envelope",
     "decode_line",
     "encode_line",
@@ -39,6 +41,7 @@ __all__ = [
     "is_whole_but_for_its_end",
     "kind_of",
     "next_digest",
+    "of_kinds",
     "payload_of",
 ]
 
@@ -50,6 +53,7 @@ _CRC_PART = b',"crc":"%08x"}\n'
 _FRAME = b"%b" + _CRC_PART
 _CRC_BYTES = len(_CRC_PART % 0)
 _FRAME_BYTES = len(b',"chain":""') + 2 * DIGEST_BYTES + _CRC_BYTES
+_WHOLE_FRAME = b',"chain":"%b"' + _CRC_PART
 _CHAIN_AT = slice(len(b',"chain":"') - _FRAME_BYTES, -_CRC_BYTES - 1)
 _new_hash = hashlib.blake2b(digest_size=DIGEST_BYTES).copy  # quicker than a new one each time
 
@@ -204,12 +208,41 @@ def check_line(line: bytes, previous: bytes) -> bytes:
     return digest
 
 
+def count_chained(lines: Sequence[bytes], previous: bytes) -> tuple[int, bytes]:
+    """How many lines, from the first on, :func:`check_line` finds sound one behind the other.
+
+    Returns:
+        the count, and the chain digest of the last of them (32 raw bytes; ``previous`` for none).
+    """
+    digest = previous
+    for count, line in enumerate(lines):
+        running = _new_hash()
+        running.update(digest)
+        running.update(line[:-_FRAME_BYTES])
+        found = running.digest()
+        crc = crc32(line[:-_CRC_BYTES])
+        if line[-_FRAME_BYTES:] != _WHOLE_FRAME % (hexlify(found), crc):
+            return count, digest
+        digest = found
+    return len(lines), digest
+
+
 def kind_of(line: bytes) -> str:
     """The kind that stands in a line, without parsing it; empty when there is none."""
     start = line.find(_KIND_KEY) + len(_KIND_KEY)
     if start < len(_KIND_KEY):
         return ""
     return line[start : line.find(b'"', start)].decode(errors="replace")
+
+
+def of_kinds(lines: Iterable[tuple[int, bytes]], kinds: Collection[str]) -> list[tuple[int, bytes]]:
+    """Of numbered lines those of some kinds, by what :func:`kind_of` says of them."""
+    key, behind, wanted = _KIND_KEY, len(_KIND_KEY), frozenset(kind.encode() for kind in kinds)
+    return [
+        (seq, line)
+        for seq, line in lines
+        if line[(start := line.find(key) + behind) : line.find(b'"', start)] in wanted
+    ]
 
 
 def decode_envelope(line: bytes) -> Envelope:
