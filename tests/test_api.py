@@ -15,7 +15,7 @@ import kubeledger
 import kubeledger.api
 from kubeledger.api import Imported
 from kubeledger.ingest.api import ImportReport, NodeReport
-from kubeledger.ingest.bundle import Finding as LogFinding
+from kubeledger.ingest.planning.bundle import Finding as LogFinding
 from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.standalone import read_recording

@@ -31,7 +31,7 @@ LAYOUT: dict[str, Rows] = {
     "ledger": _rows("", "history"),
     "replay": _rows("node", ""),
     "verify": _rows(""),
-    "ingest": _rows(""),
+    "ingest": _rows("sources", "klog", "messages", "correlate", "derive", "planning", ""),
     "analyze": _rows("histories", "sql", "completeness diff headlines why", "whatif", "audit"),
     "simulate": _rows("engine", "scenario"),
     "timeline": _rows(""),

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, BinaryIO
 
-from kubeledger.ingest.sources import permission_advice
+from kubeledger.ingest.sources.streams import permission_advice
 from kubeledger.ledger.names import TEMPORARY_SUFFIX
 from kubeledger.ledger.regular import read_regular
 from kubeledger.model.errors import BadInputError, LedgerUnavailableError, OutputError

@@ -90,7 +90,7 @@ def import_(
     from kubeledger.fleet.store import absolute_url
     from kubeledger.fleet.task import node_task
     from kubeledger.fleet.types import NodeSpec
-    from kubeledger.ingest.options import ImportOptions
+    from kubeledger.ingest.planning.options import ImportOptions
     from kubeledger.model.errors import BadQuestionError
     from kubeledger.model.units import NS_PER_S
 

@@ -17,8 +17,8 @@ from kubeledger.cli.output import counted
 
 if TYPE_CHECKING:
     from kubeledger.ingest.api import ImportReport, NodeReport
-    from kubeledger.ingest.options import ImportOptions
     from kubeledger.ingest.pipeline import Progress
+    from kubeledger.ingest.planning.options import ImportOptions
     from kubeledger.model.bodies.ledger import SourceAccount
 
 __all__ = ["import_", "import_into"]
@@ -63,7 +63,7 @@ def import_(
     kubelet's configuration; .gz, .zst and tar of them. `-` is standard input. Importing the
     same sources again adds nothing; an import that was killed is completed.
     """
-    from kubeledger.ingest.options import ImportOptions
+    from kubeledger.ingest.planning.options import ImportOptions
 
     options = ImportOptions(node=node, kubelet_version=kubelet_version, year=year, format=format_)
     import_into(ledger, sources, options, brief=quiet, all_files=files, output=output)

@@ -57,7 +57,7 @@ def read_configs(names: Sequence[str]) -> list[ConfigFile]:
     """
     from kubeledger.analyze.whatif.configs import config_of
     from kubeledger.cli.files import STANDARD_INPUT, is_standard, read_input
-    from kubeledger.ingest.sources import DOCUMENT_MAX
+    from kubeledger.ingest.sources.streams import DOCUMENT_MAX
     from kubeledger.model.errors import BadQuestionError
 
     if sum(map(is_standard, names)) > 1:

@@ -12,16 +12,16 @@ from typing import Protocol
 from kubeledger.analyze.histories.sources import is_ledger, is_recording
 from kubeledger.fleet.layout import LAKE
 from kubeledger.fleet.sealed import copy_node, is_sealed_ledger, unseal_ledger
-from kubeledger.ingest.bundle import find_bundles
-from kubeledger.ingest.collect import Collected, collect
 from kubeledger.ingest.coverage import known_lengths
-from kubeledger.ingest.documents import read_document
 from kubeledger.ingest.ingest import history_of, ingest
-from kubeledger.ingest.items import NodeObject
-from kubeledger.ingest.node_split import split_by_node
-from kubeledger.ingest.options import ImportOptions
 from kubeledger.ingest.pieces import options_of_kept, plan_of_kept
-from kubeledger.ingest.plan import Plan, make_plan
+from kubeledger.ingest.planning.bundle import find_bundles
+from kubeledger.ingest.planning.node_split import split_by_node
+from kubeledger.ingest.planning.options import ImportOptions
+from kubeledger.ingest.planning.plan import Plan, make_plan
+from kubeledger.ingest.sources.collect import Collected, collect
+from kubeledger.ingest.sources.documents import read_document
+from kubeledger.ingest.sources.items import NodeObject
 from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.kept import KeptSources
 from kubeledger.ledger.ledger import Ledger

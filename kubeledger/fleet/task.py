@@ -33,7 +33,7 @@ from kubeledger.fleet.repair import repaired
 from kubeledger.fleet.scratch import scratch_directory
 from kubeledger.fleet.sources import Fetched, fetch, refuse_changed
 from kubeledger.fleet.types import Head, NodeResult, NodeSpec, NodeSummary
-from kubeledger.ingest.options import ImportOptions
+from kubeledger.ingest.planning.options import ImportOptions
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.errors import BadQuestionError, KubeledgerError
 

@@ -14,8 +14,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from kubeledger.ingest.bundle import FoundFile
-from kubeledger.ingest.detect import LOG_FORMATS
+from kubeledger.ingest.planning.bundle import FoundFile
+from kubeledger.ingest.sources.detect import LOG_FORMATS
 from kubeledger.model.bodies.ledger import Source
 from kubeledger.model.record import Evidence
 

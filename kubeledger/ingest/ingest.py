@@ -21,13 +21,13 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from kubeledger.ingest.bundle import Finding
 from kubeledger.ingest.coverage import Coverage, coverage_of
-from kubeledger.ingest.facts import Fact
-from kubeledger.ingest.options import ImportOptions
 from kubeledger.ingest.pieces import keep_sources, plan_with_kept
 from kubeledger.ingest.pipeline import Pipeline, Progress
-from kubeledger.ingest.plan import Plan
+from kubeledger.ingest.planning.bundle import Finding
+from kubeledger.ingest.planning.options import ImportOptions
+from kubeledger.ingest.planning.plan import Plan
+from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.standing import OWN, StandingRecords
 from kubeledger.ingest.stored import WINDOW_NS, Key, StoredFacts, same_body, same_subject
 from kubeledger.ledger.base_content import DroppedImport

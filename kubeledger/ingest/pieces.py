@@ -13,14 +13,14 @@ from typing import TypeVar
 
 import msgspec
 
-from kubeledger.ingest.bundle import Bundle, FoundFile, drop_copies
 from kubeledger.ingest.coverage import same_name
-from kubeledger.ingest.detect import LOG_FORMATS
-from kubeledger.ingest.identity import tells_version
-from kubeledger.ingest.log_survey import survey_log
-from kubeledger.ingest.options import ImportOptions
-from kubeledger.ingest.plan import Plan, make_plan
-from kubeledger.ingest.sources import SourceFile, digest_chunks
+from kubeledger.ingest.klog.log_survey import survey_log
+from kubeledger.ingest.planning.bundle import Bundle, FoundFile, drop_copies
+from kubeledger.ingest.planning.identity import tells_version
+from kubeledger.ingest.planning.options import ImportOptions
+from kubeledger.ingest.planning.plan import Plan, make_plan
+from kubeledger.ingest.sources.detect import LOG_FORMATS
+from kubeledger.ingest.sources.streams import SourceFile, digest_chunks
 from kubeledger.ledger.kept import REREAD_BYTES_MAX, KeptImport, KeptSource, KeptSources
 from kubeledger.model.errors import BadInputError
 

@@ -8,35 +8,35 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, zip_longest
 
 from kubeledger import __version__
-from kubeledger.ingest.account import Account, shape_of
-from kubeledger.ingest.assembler import Assembler, ItemHandler
-from kubeledger.ingest.bundle import Finding
+from kubeledger.ingest.correlate.assembler import Assembler, ItemHandler
 from kubeledger.ingest.coverage import Coverage
-from kubeledger.ingest.cut_lines import CutLineError
-from kubeledger.ingest.documents import Document, LineCounts, read_document
-from kubeledger.ingest.facts import Fact, Facts
-from kubeledger.ingest.items import Item, LogLine, NodeObject, PodList
-from kubeledger.ingest.klog import KlogReader
-from kubeledger.ingest.klog_lines import LineStats
-from kubeledger.ingest.klog_outputs import (
+from kubeledger.ingest.klog.account import Account, shape_of
+from kubeledger.ingest.klog.cut_lines import CutLineError
+from kubeledger.ingest.klog.lines import LineStats
+from kubeledger.ingest.klog.log_survey import LogSurvey
+from kubeledger.ingest.klog.outputs import (
     ClockStep,
     LogEntry,
     LogOutput,
     NewProcess,
     Ordered,
 )
-from kubeledger.ingest.klog_time import Clock
-from kubeledger.ingest.log_survey import LogSurvey
-from kubeledger.ingest.newest_first import ReversedLines
-from kubeledger.ingest.plan import Plan
-from kubeledger.ingest.registry import assembler_types
-from kubeledger.ingest.reorder import in_order
-from kubeledger.ingest.rotation import overlap_of, up_to
-from kubeledger.ingest.router import Router
+from kubeledger.ingest.klog.reader import KlogReader
+from kubeledger.ingest.klog.reorder import in_order
+from kubeledger.ingest.klog.rotation import overlap_of, up_to
+from kubeledger.ingest.klog.router import Router
+from kubeledger.ingest.klog.stamps import Clock
+from kubeledger.ingest.planning.bundle import Finding
+from kubeledger.ingest.planning.plan import Plan
+from kubeledger.ingest.planning.time_order import OrderedLines
+from kubeledger.ingest.registry import ASSEMBLERS
 from kubeledger.ingest.sequencer import Sequencer
-from kubeledger.ingest.sources import SourceFile
+from kubeledger.ingest.sources.documents import Document, LineCounts, read_document
+from kubeledger.ingest.sources.facts import Fact, Facts
+from kubeledger.ingest.sources.items import Item, LogLine, NodeObject, PodList
+from kubeledger.ingest.sources.newest_first import ReversedLines
+from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.ingest.starts import StartAssembler
-from kubeledger.ingest.time_order import OrderedLines
 from kubeledger.model.bodies.ledger import (
     FindingReported,
     ImportCompleted,
@@ -82,7 +82,7 @@ class Pipeline:
         self._starts = StartAssembler(plan.context, plan.version_at)
         self._assemblers: list[Assembler] = [
             self._starts,
-            *(kind(plan.context) for kind in assembler_types()),
+            *(kind(plan.context) for kind in ASSEMBLERS),
         ]
         self._router = Router(self._assemblers)
         self._sequencer = Sequencer(

@@ -1,32 +1,48 @@
-"""The assemblers there are: one of each module ``assemble_*.py`` in this package."""
+"""The assemblers, in the order in which a line or document is given to them."""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from functools import cache
+from kubeledger.ingest.correlate.assemble_admission import AdmissionAssembler
+from kubeledger.ingest.correlate.assemble_cgroups import CgroupAssembler
+from kubeledger.ingest.correlate.assemble_containers import ContainersAssembler
+from kubeledger.ingest.correlate.assemble_cpus import CpuAssembler
+from kubeledger.ingest.correlate.assemble_devices import DeviceAssembler
+from kubeledger.ingest.correlate.assemble_endings import EndingsAssembler
+from kubeledger.ingest.correlate.assemble_evictions import EvictionsAssembler
+from kubeledger.ingest.correlate.assemble_images import ImageAssembler
+from kubeledger.ingest.correlate.assemble_kills import KillsAssembler
+from kubeledger.ingest.correlate.assemble_lifecycle import LifecycleAssembler
+from kubeledger.ingest.correlate.assemble_memory import MemoryAssembler
+from kubeledger.ingest.correlate.assemble_node import NodeAssembler
+from kubeledger.ingest.correlate.assemble_oom import OomAssembler
+from kubeledger.ingest.correlate.assemble_preemption import PreemptionAssembler
+from kubeledger.ingest.correlate.assemble_reasons import ReasonAssembler
+from kubeledger.ingest.correlate.assemble_topology import TopologyAssembler
+from kubeledger.ingest.correlate.assemble_usage import UsageAssembler
+from kubeledger.ingest.correlate.assembler import Assembler
+from kubeledger.ingest.derive.assemble_beats import BeatAssembler
+from kubeledger.ingest.derive.assemble_prober import ProberAssembler
 
-import kubeledger.ingest
-from kubeledger.ingest.assembler import Assembler
+__all__ = ["ASSEMBLERS"]
 
-__all__ = ["assembler_types"]
-
-_PREFIX = "assemble_"
-
-
-@cache
-def assembler_types() -> tuple[type[Assembler], ...]:
-    """All assembler classes, in the order of their modules' names."""
-    found: list[type[Assembler]] = []
-    for module in pkgutil.iter_modules(kubeledger.ingest.__path__):
-        if module.name.startswith(_PREFIX):
-            loaded = importlib.import_module(f"{kubeledger.ingest.__name__}.{module.name}")
-            found += [
-                member
-                for name, member in sorted(vars(loaded).items())
-                if isinstance(member, type)
-                and issubclass(member, Assembler)
-                and member.__module__ == loaded.__name__
-                and not name.startswith("_")
-            ]
-    return tuple(found)
+ASSEMBLERS: tuple[type[Assembler], ...] = (
+    AdmissionAssembler,
+    BeatAssembler,
+    CgroupAssembler,
+    ContainersAssembler,
+    CpuAssembler,
+    DeviceAssembler,
+    EndingsAssembler,
+    EvictionsAssembler,
+    ImageAssembler,
+    KillsAssembler,
+    LifecycleAssembler,
+    MemoryAssembler,
+    NodeAssembler,
+    OomAssembler,
+    PreemptionAssembler,
+    ProberAssembler,
+    ReasonAssembler,
+    TopologyAssembler,
+    UsageAssembler,
+)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator, Sequence
 
-from kubeledger.ingest.facts import Fact, Facts
+from kubeledger.ingest.sources.facts import Fact, Facts
 
 __all__ = ["Sequencer"]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from kubeledger.ingest.facts import Fact
+from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.stored import WINDOW_NS, same_body
 from kubeledger.ledger.superseded import Span, spans_of
 from kubeledger.model.bodies.ledger import (

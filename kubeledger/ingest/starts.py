@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from kubeledger.ingest.assembler import Assembler, FreeTextHandler, StructuredHandler
-from kubeledger.ingest.context import BundleContext
-from kubeledger.ingest.facts import Fact, Facts
-from kubeledger.ingest.identity import KubeletVersion
-from kubeledger.ingest.items import LogLine
+from kubeledger.ingest.correlate.assembler import Assembler, FreeTextHandler, StructuredHandler
+from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.planning.identity import KubeletVersion
+from kubeledger.ingest.sources.facts import Fact, Facts
+from kubeledger.ingest.sources.items import LogLine
 from kubeledger.model.bodies.node import KubeletStarted
 
 __all__ = ["StartAssembler"]

@@ -17,7 +17,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 
 import msgspec
 
-from kubeledger.ingest.facts import Fact
+from kubeledger.ingest.sources.facts import Fact
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 

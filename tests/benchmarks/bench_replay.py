@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kubeledger.ingest.api import import_sources
-from kubeledger.ingest.options import ImportOptions
+from kubeledger.ingest.planning.options import ImportOptions
 from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.record import Record

@@ -14,7 +14,7 @@ from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.sealed import unseal_ledger
 from kubeledger.fleet.types import Head
 from kubeledger.ingest.api import import_sources
-from kubeledger.ingest.options import ImportOptions
+from kubeledger.ingest.planning.options import ImportOptions
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.superseded import is_superseded
 from tests.fleet.places import MACHINE, Place, head_of, log_lines, task, write_bundle

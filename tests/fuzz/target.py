@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from kubeledger.ingest.account import Account
+from kubeledger.ingest.klog.account import Account
 from kubeledger.model.errors import KubeledgerError
 from tests.fuzz.mutators import Mutator
 

@@ -17,8 +17,8 @@ from kubeledger.analyze.why import parse_target
 from kubeledger.cli.options import parse_time
 from kubeledger.cli.output import FORMATS, printable, write_rows
 from kubeledger.cli.table import cut
-from kubeledger.ingest.klog_values import split_structured, text_values
-from kubeledger.ingest.options import ImportOptions
+from kubeledger.ingest.klog.values import split_structured, text_values
+from kubeledger.ingest.planning.options import ImportOptions
 from kubeledger.kubelet.cases.registry import SUBSYSTEMS, decider_of, judge_of
 from kubeledger.kubelet.kube._int64 import DIGITS_MAX, stripped
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError

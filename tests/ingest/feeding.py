@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kubeledger.ingest.assembler import Assembler
-from kubeledger.ingest.facts import Fact
-from kubeledger.ingest.items import Item, LogLine
-from kubeledger.ingest.klog_values import split_structured, text_values
+from kubeledger.ingest.correlate.assembler import Assembler
+from kubeledger.ingest.klog.values import split_structured, text_values
+from kubeledger.ingest.sources.facts import Fact
+from kubeledger.ingest.sources.items import Item, LogLine
 from kubeledger.model.record import Body
 from kubeledger.model.units import NS_PER_S, parse_ts
 

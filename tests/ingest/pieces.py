@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from kubeledger.ingest.account import Account
-from kubeledger.ingest.assembler import Assembler
-from kubeledger.ingest.facts import Fact
-from kubeledger.ingest.items import Item
-from kubeledger.ingest.klog import KlogReader
-from kubeledger.ingest.klog_outputs import LogEntry
-from kubeledger.ingest.klog_time import Clock
-from kubeledger.ingest.router import Router
+from kubeledger.ingest.correlate.assembler import Assembler
+from kubeledger.ingest.klog.account import Account
+from kubeledger.ingest.klog.outputs import LogEntry
+from kubeledger.ingest.klog.reader import KlogReader
+from kubeledger.ingest.klog.router import Router
+from kubeledger.ingest.klog.stamps import Clock
+from kubeledger.ingest.sources.facts import Fact
+from kubeledger.ingest.sources.items import Item
 
 YEAR = 2026
 

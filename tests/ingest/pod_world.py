@@ -11,18 +11,18 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from kubeledger.ingest.assemble_admission import AdmissionAssembler
-from kubeledger.ingest.assemble_containers import ContainersAssembler
-from kubeledger.ingest.assemble_endings import EndingsAssembler
-from kubeledger.ingest.assemble_evictions import EvictionsAssembler
-from kubeledger.ingest.assemble_kills import KillsAssembler
-from kubeledger.ingest.assemble_lifecycle import LifecycleAssembler
-from kubeledger.ingest.assemble_preemption import PreemptionAssembler
-from kubeledger.ingest.assemble_prober import ProberAssembler
-from kubeledger.ingest.assembler import Assembler
-from kubeledger.ingest.context import BundleContext, KnownPod
-from kubeledger.ingest.facts import Fact
-from kubeledger.ingest.items import ApiEvent, LogLine, PodList
+from kubeledger.ingest.correlate.assemble_admission import AdmissionAssembler
+from kubeledger.ingest.correlate.assemble_containers import ContainersAssembler
+from kubeledger.ingest.correlate.assemble_endings import EndingsAssembler
+from kubeledger.ingest.correlate.assemble_evictions import EvictionsAssembler
+from kubeledger.ingest.correlate.assemble_kills import KillsAssembler
+from kubeledger.ingest.correlate.assemble_lifecycle import LifecycleAssembler
+from kubeledger.ingest.correlate.assemble_preemption import PreemptionAssembler
+from kubeledger.ingest.correlate.assembler import Assembler
+from kubeledger.ingest.correlate.context import BundleContext, KnownPod
+from kubeledger.ingest.derive.assemble_prober import ProberAssembler
+from kubeledger.ingest.sources.facts import Fact
+from kubeledger.ingest.sources.items import ApiEvent, LogLine, PodList
 from kubeledger.model.record import Body, Evidence
 from kubeledger.model.units import parse_ts
 from tests.ingest.feeding import log_line

@@ -13,7 +13,7 @@ import pytest
 
 from kubeledger.ingest import ingest
 from kubeledger.ingest.api import ImportReport, import_sources
-from kubeledger.ingest.sources import SourceFile
+from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.ledger import FindingReported, ImportCompleted, ImportStarted

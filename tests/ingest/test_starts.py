@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kubeledger.ingest.context import BundleContext
-from kubeledger.ingest.identity import KubeletVersion
+from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.planning.identity import KubeletVersion
 from kubeledger.ingest.starts import StartAssembler
 from kubeledger.model.bodies.node import KubeletStarted
 from tests.ingest.feeding import lines

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kubeledger.ingest.api import import_sources
-from kubeledger.ingest.options import ImportOptions
+from kubeledger.ingest.planning.options import ImportOptions
 from kubeledger.ledger.history.history import History
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.regular import open_regular, read_regular

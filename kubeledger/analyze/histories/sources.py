@@ -21,7 +21,7 @@ from kubeledger.analyze.histories.history import (
     histories_of_recording,
 )
 from kubeledger.ingest.api import import_sources
-from kubeledger.ingest.options import ImportOptions
+from kubeledger.ingest.planning.options import ImportOptions
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.names import MANIFEST, NODES
 from kubeledger.ledger.regular import open_regular

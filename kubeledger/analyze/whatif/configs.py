@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from kubeledger.analyze.histories.history import History
 from kubeledger.analyze.whatif.of_history import recorded_settings, setting_values, variants_of
 from kubeledger.analyze.whatif.refusals import refusal
-from kubeledger.ingest.plain import plain
-from kubeledger.ingest.settings import SettingsSources, Statement, effective_settings
-from kubeledger.ingest.settings_flags import FLAGS, minor_version
-from kubeledger.ingest.yaml_text import load_yaml
+from kubeledger.ingest.correlate.settings import SettingsSources, Statement, effective_settings
+from kubeledger.ingest.messages.settings_flags import FLAGS, minor_version
+from kubeledger.ingest.sources.plain import plain
+from kubeledger.ingest.sources.yaml_text import load_yaml
 from kubeledger.model.bodies.node import Setting
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Evidence

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from kubeledger.ingest.yaml_text import compose_yaml, scalar_of
+from kubeledger.ingest.sources.yaml_text import compose_yaml, scalar_of
 from kubeledger.ledger.regular import read_regular
 from kubeledger.simulate.scenario.problems import Path, Place, Problem, ScenarioError, dotted
 

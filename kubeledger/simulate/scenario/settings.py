@@ -6,8 +6,8 @@ from typing import Any
 
 from kubeledger.analyze.whatif.fields import FIELDS, problem
 from kubeledger.analyze.whatif.refusals import refusal
-from kubeledger.ingest.settings import SettingsSources, Statement, effective_settings
-from kubeledger.ingest.settings_flags import FLAGS, minor_version
+from kubeledger.ingest.correlate.settings import SettingsSources, Statement, effective_settings
+from kubeledger.ingest.messages.settings_flags import FLAGS, minor_version
 from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Evidence

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from kubeledger.analyze.whatif.fields import FIELDS, problem
 from kubeledger.analyze.whatif.refusals import refusal
-from kubeledger.ingest.settings_flags import FLAGS
-from kubeledger.ingest.settings_text import parse_flag
+from kubeledger.ingest.messages.settings_flags import FLAGS
+from kubeledger.ingest.messages.settings_text import parse_flag
 from kubeledger.model.bodies.node import SettingsObserved
 from tests.verify.histories import recorded
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from kubeledger.ingest.assemble_beats import BeatAssembler
-from kubeledger.ingest.context import BundleContext
-from kubeledger.ingest.facts import Fact
-from kubeledger.ingest.items import LogLine
+from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.derive.assemble_beats import BeatAssembler
+from kubeledger.ingest.sources.facts import Fact
+from kubeledger.ingest.sources.items import LogLine
 from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S

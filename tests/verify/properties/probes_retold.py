@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.ingest.probe_worker import (
+from kubeledger.ingest.derive.probe_worker import (
     INITIAL,
     Change,
     ProbeWorker,

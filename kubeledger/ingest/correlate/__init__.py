@@ -1,0 +1,1 @@
+"""What several lines and documents say together, one assembler a subsystem."""

@@ -1,0 +1,369 @@
+"""From snapshots of the cgroup files and the QoS lines of the log to cgroup decisions.
+
+The log of no version holds the values that were written, so the values come from the
+snapshots: two snapshots in a row are compared, and what is new is what the kubelet (or,
+for a container, the runtime at its behest) wrote in between.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from kubeledger.ingest.correlate.assembler import (
+    Assembler,
+    FreeTextHandler,
+    ItemHandler,
+    StructuredHandler,
+)
+from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.klog.harmless import harmless, harmless_free
+from kubeledger.ingest.sources.facts import Fact, Facts
+from kubeledger.ingest.sources.items import CgroupFiles, Item, LogLine
+from kubeledger.kubelet.cgroups.paths import CgroupPath, parse_cgroup_path
+from kubeledger.model.bodies.cgroups import (
+    CgroupRemoved,
+    CgroupUpdated,
+    QOSCgroupsUpdated,
+    QOSClass,
+    QOSReserveComputed,
+)
+from kubeledger.model.record import Evidence
+
+__all__ = ["CgroupAssembler"]
+
+_WEIGHTS = {
+    "cpu.shares": 0,
+    "cpu.weight": 0,
+    "memory.limit_in_bytes": 1,
+    "memory.max": 1,
+    "cpu.cfs_quota_us": 2,
+    "cpu.max": 2,
+}
+_V1_INTS = {
+    "cpu.shares": "cpu_shares",
+    "cpu.cfs_quota_us": "cpu_quota_us",
+    "cpu.cfs_period_us": "cpu_period_us",
+    "memory.limit_in_bytes": "memory_limit_bytes",
+}
+_HUGETLB = re.compile(r"hugetlb\.(?P<size>[0-9]+[KMG]B)\.(?:limit_in_bytes|max)")
+_V1_ONLY = re.compile(r"cpu\.(?:shares|cfs_.+)|.+_in_bytes|memory\.oom_control|cpuacct\..+")
+_VALUE_FIELDS = (
+    "cpu_shares",
+    "cpu_quota_us",
+    "cpu_period_us",
+    "memory_limit_bytes",
+    "hugetlb_limit_bytes",
+    "unified",
+    "other",
+)
+
+_RESERVE_1_20 = re.compile(
+    r"\[Container Manager\] (?P<qos>Guaranteed|Burstable|BestEffort) pod requests total "
+    r"(?P<bytes>-?\d+) bytes \(reserve (?P<percent>\d+)%\)"
+)
+
+_HARMLESS = (
+    "Attempt failed to kill all unwanted process from cgroup, retrying",
+    "Attempting to enforce Node Allocatable",
+    "Attempting to kill process from cgroup",
+    "Cgroup manager encountered error getting procs for cgroup path",
+    "Cgroup manager encountered error scanning cgroup path",
+    "Cgroup manager encountered error scanning pids for directory",
+    "Disabled CFS quota",
+    "Enforcing CFS quota",
+    "Enforcing kube reserved compressible on cgroup",
+    "Enforcing kube reserved on cgroup",
+    "Enforcing limits on cgroup",
+    "Enforcing system reserved compressible on cgroup",
+    "Enforcing system reserved on cgroup",
+    "Failed to delete cgroup paths",
+    "Failed to get resource stats",
+    "Failed to kill all the processes attached to cgroup",
+    "Failed to kill process from cgroup",
+    "Failed to reserve QoS requests",
+    "Allocatable memory reported as 0, might be in standalone mode, not setting QoS memory limits",
+    "Allocatable memory value could not be determined, not setting QoS memory limits",
+    "MemoryQoS config for container",
+    "MemoryQoS config for pod",
+    "MemoryQoS config for qos",
+    "Optional subsystem not supported: hugetlb",
+    "Pod cgroup manager ignored unexpected cgroup because it is not a pod",
+    "Process no longer exists",
+    "Successfully killed all unwanted processes from cgroup",
+    "The Cgroup has some missing controllers",
+    "The Cgroup has some missing paths",
+    "Cgroup has some missing controllers",
+    "Cgroup has some missing paths",
+)
+_HARMLESS_FREE = {
+    "cgroup_manager_linux.go": (
+        r"The Cgroup .* has some missing (?:paths|controllers)",
+        r"Unable to find subsystem mount for optional subsystem",
+        r"Optional subsystem not supported",
+        r"pageSize is invalid",
+        r"cgroup manager encountered error",
+    ),
+    "node_container_manager_linux.go": (
+        r"Attempting to enforce Node Allocatable",
+        r"Enforcing ",
+        r"Failed to create ",
+    ),
+    "pod_container_manager_linux.go": (
+        r"process with pid ",
+        r"Attempt ",
+        r"(?:failed to|successfully) kill",
+        r"failed to delete cgroup paths",
+        r"pod cgroup manager ignoring unexpected cgroup",
+    ),
+    "qos_container_manager_linux.go": (
+        r"\[Container ?Manager\]:? (?:Failed|Allocatable|Memory allocatable)",
+        r"\[Container Manager\] ",
+    ),
+}
+
+
+class _Values(msgspec.Struct, frozen=True):
+    """Values of one cgroup, in the fields of ``CgroupUpdated``."""
+
+    cpu_shares: int | None = None
+    cpu_quota_us: int | None = None
+    cpu_period_us: int | None = None
+    memory_limit_bytes: int | None = None
+    hugetlb_limit_bytes: dict[str, int] = {}
+    unified: dict[str, str] = {}
+    other: dict[str, str] = {}
+
+
+class CgroupAssembler(Assembler):
+    """Cgroup values as they changed, and the updates the log tells of."""
+
+    def __init__(self, context: BundleContext) -> None:
+        super().__init__(context)
+        self._previous: dict[str, dict[str, str]] = {}
+        self._previous_evidence: dict[str, tuple[Evidence, ...]] = {}
+        self._ends_closed = False
+
+    def structured(self) -> Mapping[str, StructuredHandler]:
+        """Message -> method for structured lines."""
+        handlers: dict[str, StructuredHandler] = harmless(_HARMLESS)
+        handlers["Updated QoS cgroup configuration"] = _updated
+        handlers["Failed to update QoS cgroup configuration"] = _failed
+        handlers["QoS pod memory limit"] = _reserve
+        return handlers
+
+    def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
+        """``file.go`` -> patterns and methods for free text."""
+        patterns = harmless_free(_HARMLESS_FREE)
+        patterns["qos_container_manager_linux.go"][:0] = [
+            (re.compile(r"\[ContainerManager\]: Updated QoS cgroup"), _updated_free),
+            (re.compile(r"\[ContainerManager\]: Failed to update QoS cgroup"), _failed_free),
+            (_RESERVE_1_20, _reserve_free),
+        ]
+        return patterns
+
+    def items(self) -> Mapping[type, ItemHandler]:
+        """Item type -> method."""
+        return {CgroupFiles: self._snapshot}
+
+    def _snapshot(self, item: Item) -> Facts:
+        assert isinstance(item, CgroupFiles)
+        # An agent that could read nothing writes an empty snapshot; the cgroups are not gone.
+        if not item.values:
+            return ()
+        cut = item.open_end is not None and self._ends_closed
+        if cut and item.open_end is not None:
+            path, name = item.open_end
+            del item.values[path][name]
+        self._ends_closed = self._ends_closed or item.open_end is None
+        if cut or self._lacks_files(item):
+            item = self._completed(item)
+        facts = [*self._updates(item), *self._removals(item)]
+        self._previous = item.values
+        self._previous_evidence = item.evidence
+        return facts
+
+    def _lacks_files(self, item: CgroupFiles) -> bool:
+        """Whether a kind of file is missing that most cgroups had: the snapshot was cut there."""
+        before = Counter(name for files in self._previous.values() for name in files)
+        now = {name for files in item.values.values() for name in files}
+        return any(2 * before[name] > len(self._previous) for name in before.keys() - now)
+
+    def _completed(self, item: CgroupFiles) -> CgroupFiles:
+        """A snapshot that was cut, as one shows that ends inside a line when others do not.
+
+        What it does not show is as it was, and nothing is new.
+        """
+        values = {
+            path: {**files, **item.values.get(path, {})} for path, files in self._previous.items()
+        }
+        evidence = {
+            path: (*item.evidence.get(path, ()), *self._previous_evidence.get(path, ()))
+            for path in values
+        }
+        return CgroupFiles(item.ts_ns, values, evidence)
+
+    def _updates(self, item: CgroupFiles) -> Iterator[Fact]:
+        unified = _is_unified(item)
+        for path in sorted(item.values):
+            files = item.values[path]
+            before = self._previous.get(path)
+            where = parse_cgroup_path(path)
+            if where is None or before == files:
+                continue
+            values = _values(files, unified)
+            old = _values(before, unified) if before is not None else _Values()
+            changed = tuple(
+                name
+                for name in sorted(_VALUE_FIELDS)
+                if getattr(values, name) != getattr(old, name)
+            )
+            if before is not None and not changed:
+                continue
+            new_files = [
+                name for name in files if before is None or before.get(name) != files[name]
+            ]
+            evidence = _lines_of(item.evidence.get(path, ()), new_files)
+            body = self._body(path, where, values, before is None, changed)
+            yield Fact(item.ts_ns, body, evidence)
+
+    def _body(
+        self,
+        path: str,
+        where: CgroupPath,
+        values: _Values,
+        created: bool,
+        changed: tuple[str, ...],
+    ) -> CgroupUpdated:
+        container_id = where.container_id or ""
+        known = self.context.containers.get(container_id)
+        link = self.context.links.containers.get(container_id)
+        sandbox = known.sandbox if known is not None else None
+        name = known.container if known is not None else None
+        if known is None and link is not None:
+            # The log may tell of a container that no list shows.
+            name = link.name
+            sandbox = True if link.sandbox else None if name is None else False
+        return CgroupUpdated(
+            cgroup=path,
+            level=where.level,
+            qos_class=where.qos_class,
+            pod_uid=where.pod_uid,
+            container_id=where.container_id,
+            container=name,
+            sandbox=sandbox,
+            created=created,
+            changed=changed,
+            **msgspec.structs.asdict(values),
+        )
+
+    def _removals(self, item: CgroupFiles) -> Iterator[Fact]:
+        for path in sorted(self._previous.keys() - item.values.keys()):
+            where = parse_cgroup_path(path)
+            if where is not None:
+                body = CgroupRemoved(cgroup=path, pod_uid=where.pod_uid)
+                yield Fact(item.ts_ns, body, self._previous_evidence.get(path, ())[:1])
+
+
+def _is_unified(item: CgroupFiles) -> bool:
+    """Cgroup v2: no file of the snapshot has a name that only v1 knows."""
+    return not any(_V1_ONLY.fullmatch(name) for files in item.values.values() for name in files)
+
+
+def _values(files: Mapping[str, str], unified: bool) -> _Values:
+    found: dict[str, Any] = {}
+    hugetlb: dict[str, int] = {}
+    rest: dict[str, str] = {}
+    for name, raw in sorted(files.items()):
+        text = raw.strip()
+        if match := _HUGETLB.fullmatch(name):
+            if (limit := _integer(text)) is not None:
+                hugetlb[match["size"]] = limit
+            else:
+                rest[name] = text
+        elif name in _V1_INTS:
+            found[_V1_INTS[name]] = _integer(text)
+        else:
+            rest[name] = text
+    if unified:
+        found |= _from_unified(rest)
+    found["unified" if unified else "other"] = rest
+    return _Values(hugetlb_limit_bytes=hugetlb, **found)
+
+
+def _from_unified(files: Mapping[str, str]) -> dict[str, int | None]:
+    """``cpu.max`` and ``memory.max`` in the fields that v1 has files of their own for."""
+    found = {"memory_limit_bytes": _limit(files.get("memory.max", ""))}
+    quota, _, period = files.get("cpu.max", "").partition(" ")
+    if quota:
+        found["cpu_quota_us"] = _limit(quota)
+        found["cpu_period_us"] = _integer(period)
+    return found
+
+
+def _limit(text: str) -> int | None:
+    """A limit of cgroup v2; -1 where there is none."""
+    return -1 if text == "max" else _integer(text)
+
+
+def _integer(text: str) -> int | None:
+    try:
+        return int(text)
+    except ValueError:
+        return None
+
+
+def _lines_of(evidence: tuple[Evidence, ...], names: Iterable[str]) -> tuple[Evidence, ...]:
+    """Those lines that hold the named files, the weightiest first; all if none can be told."""
+    wanted = tuple(f"/{name}" for name in names)
+    lines = [line for line in evidence if line.text and line.text.split(" ", 1)[0].endswith(wanted)]
+    return tuple(sorted(lines or evidence, key=_weight))
+
+
+def _weight(line: Evidence) -> int:
+    """Place of a line among those of a cgroup; what is asked about most often comes first."""
+    name = (line.text or "").split(" ", 1)[0].rpartition("/")[2]
+    return _WEIGHTS.get(name, len(_WEIGHTS))
+
+
+def _updated(line: LogLine) -> Facts:
+    return (Fact(line.ts_ns, QOSCgroupsUpdated(), (line.evidence,)),)
+
+
+def _updated_free(line: LogLine, match: re.Match[str]) -> Facts:
+    return _updated(line)
+
+
+def _failed(line: LogLine) -> Facts:
+    return (Fact(line.ts_ns, QOSCgroupsUpdated(failed=True), (line.evidence,)),)
+
+
+def _failed_free(line: LogLine, match: re.Match[str]) -> Facts:
+    return _failed(line)
+
+
+def _reserve_fact(line: LogLine, qos: str, requested: object, percent: object) -> Facts:
+    body = QOSReserveComputed(
+        qos_class=cast(QOSClass, qos),
+        requested_bytes=int(str(requested)),
+        reserve_percent=int(str(percent)),
+    )
+    return (Fact(line.ts_ns, body, (line.evidence,)),)
+
+
+def _reserve_free(line: LogLine, match: re.Match[str]) -> Facts:
+    return _reserve_fact(line, match["qos"], match["bytes"], match["percent"])
+
+
+def _reserve(line: LogLine) -> Facts | None:
+    values = line.values or {}
+    qos, limits, percent = (str(values.get(k)) for k in ("qos", "limits", "percentReserve"))
+    if qos not in {"Guaranteed", "Burstable", "BestEffort"}:
+        return None
+    if _integer(limits) is None or _integer(percent) is None:
+        return None
+    return _reserve_fact(line, qos, limits, percent)

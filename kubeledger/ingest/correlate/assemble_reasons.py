@@ -1,0 +1,381 @@
+"""The kubelet's API events (reasons), from its log and from the API server's event list.
+
+Every event the kubelet sends passes its log, at verbosity 3 and above; the recorder then
+counts repetitions, merges similar ones and drops what exceeds its budget, so the list is
+lossy where the log is not. A log line that the list knows too becomes one fact with the
+evidence of both. What the list counts beyond the log (a log that begins late, or is less
+verbose) becomes a fact of its own, which says how many it stands for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from kubeledger.ingest.correlate.assembler import (
+    Assembler,
+    FreeTextHandler,
+    ItemHandler,
+    StructuredHandler,
+)
+from kubeledger.ingest.correlate.context import BundleContext, IndexedEvent
+from kubeledger.ingest.correlate.holdback import Holdback, Waiting
+from kubeledger.ingest.correlate.sandbox_images import removed_sandbox_image
+from kubeledger.ingest.klog.goliteral import unquote_go
+from kubeledger.ingest.klog.harmless import harmless, harmless_free
+from kubeledger.ingest.klog.sent_events import OCCURRED, SENT, SENT_TEXT
+from kubeledger.ingest.messages.device_messages import HEARTBEAT, HEARTBEAT_FREE
+from kubeledger.ingest.sources.api_events import (
+    COMBINED,
+    ApiReason,
+    EventKey,
+    container_named,
+    container_of,
+    is_controllers,
+    truncated,
+)
+from kubeledger.ingest.sources.facts import Fact, Facts
+from kubeledger.ingest.sources.items import (
+    ApiEvent,
+    CgroupFiles,
+    Item,
+    LogLine,
+    PodList,
+    ProbeCounters,
+    StatsSummary,
+)
+from kubeledger.model.bodies.lifecycle import ReasonReported
+from kubeledger.model.record import Evidence
+from kubeledger.model.units import NS_PER_S
+
+__all__ = ["ReasonAssembler"]
+
+SETTLE_NS = 2 * NS_PER_S
+"""How long a count waits for the log lines that it stands for."""
+COVER_NS = NS_PER_S + NS_PER_S // 5
+"""The log follows an event's time by less: that is cut to whole seconds, and the line is
+written by another goroutine."""
+
+_FREE_TEXT = re.compile(
+    r"Event\(v1\.ObjectReference\{(?P<reference>.*)\}\): type: '(?P<type>[^']*)' "
+    r"reason: '(?P<reason>[^']*)' (?P<message>.*)",
+    re.DOTALL,
+)
+_REFERENCE_FIELD = re.compile(r'(\w+):("(?:[^"\\]|\\.)*")')
+
+_CONTAINER_LISTS = ("containers", "initContainers", "ephemeralContainers")
+
+_HARMLESS = (
+    "Could not construct reference, will not report event",
+    "Unable start event watcher (will not retry!)",
+    "Unable to construct event (will not retry!)",
+    "Unable to record event (will not retry!)",
+    "Unable to record event: too many queued events, dropped event",
+    "Unsupported event type",
+)
+_HARMLESS_FREE = {
+    "event.go": (
+        r"Unable to (?:write|construct) event",
+        r"Server rejected event",
+        r"Could not construct reference",
+        r"Unsupported event type",
+    )
+}
+
+
+class _Occurrence(msgspec.Struct, frozen=True):
+    """One time that the API server counted an event."""
+
+    ts_ns: int
+    api: ApiReason
+    evidence: Evidence
+
+
+class _Tally(msgspec.Struct):
+    """How log lines and API counts of the same words stand against each other.
+
+    Attributes:
+        spare: log lines that no count has covered yet.
+        last_line_ns: time of the newest log line.
+        waiting: facts for counts that no log line has covered yet, oldest first.
+        recent: what the API server counted and no log line has been matched with, of the
+            newest second only.
+    """
+
+    spare: int = 0
+    last_line_ns: int = 0
+    waiting: list[Waiting] = []
+    recent: list[_Occurrence] = []
+
+
+class _Said(msgspec.Struct, frozen=True, kw_only=True):
+    """What a log line says."""
+
+    kind: str
+    namespace: str
+    name: str
+    type: str
+    reason: str
+    message: str
+    field_path: object
+
+
+class ReasonAssembler(Assembler):
+    """One fact for each event in the log, and for what only the API server counted."""
+
+    def __init__(self, context: BundleContext) -> None:
+        super().__init__(context)
+        self._held = Holdback()
+        self._tallies: dict[EventKey, _Tally] = {}
+        self._counted: dict[str, int] = {}
+        self._combined: dict[EventKey, IndexedEvent] = {}
+        for key, event in context.events.items():
+            if key[-1].startswith(COMBINED):
+                self._combined[_similar(key)] = event
+
+    def structured(self) -> Mapping[str, StructuredHandler]:
+        """Message -> method for structured lines."""
+        return {
+            **harmless(_HARMLESS),
+            **dict.fromkeys(HEARTBEAT, self._beat),
+            **dict.fromkeys(SENT, _nothing),
+            OCCURRED: self._structured_event,
+        }
+
+    def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
+        """``file.go`` -> patterns and methods for free text."""
+        patterns = harmless_free(_HARMLESS_FREE)
+        patterns["event.go"][:0] = [
+            (_FREE_TEXT, self._free_text_event),
+            (SENT_TEXT, lambda line, match: ()),
+        ]
+        patterns["kubelet.go"] = [(re.compile(HEARTBEAT_FREE), self._beat_free)]
+        return patterns
+
+    def items(self) -> Mapping[type, ItemHandler]:
+        """Item type -> method."""
+        # These only tell that time has passed: a fact must not wait for the next event.
+        return {
+            **dict.fromkeys((CgroupFiles, PodList, ProbeCounters, StatsSummary), self._tick),
+            ApiEvent: self._api_event,
+        }
+
+    def _tick(self, item: Item) -> Facts:
+        return self._held.release(item.ts_ns)
+
+    def _beat(self, line: LogLine) -> Facts:
+        return self._held.release(line.ts_ns)
+
+    def _beat_free(self, line: LogLine, match: re.Match[str]) -> Facts:
+        return self._held.release(line.ts_ns)
+
+    def waiting_since(self) -> int | None:
+        """Time of the oldest fact that is held back; None when nothing is."""
+        return self._held.waiting_since()
+
+    def finish(self, ts_ns: int) -> Facts:
+        """What still waited for a log line."""
+        return self._held.drain()
+
+    # The log ----------------------------------------------------------------------------
+
+    def _structured_event(self, line: LogLine) -> Facts:
+        values = line.values or {}
+        namespace, name = _object_of(values.get("object"))
+        said = _Said(
+            kind=str(values.get("kind", "")),
+            namespace=namespace,
+            name=name,
+            type=str(values.get("type", "")),
+            reason=str(values.get("reason", "")),
+            message=str(values.get("message", "")),
+            field_path=values.get("fieldPath"),
+        )
+        return self._log_event_of(line, said, str(values.get("podUID") or ""))
+
+    def _free_text_event(self, line: LogLine, match: re.Match[str]) -> Facts:
+        reference = {
+            name: unquote_go(text) for name, text in _REFERENCE_FIELD.findall(match["reference"])
+        }
+        said = _Said(
+            kind=reference.get("Kind", ""),
+            namespace=reference.get("Namespace", ""),
+            name=reference.get("Name", ""),
+            type=match["type"],
+            reason=match["reason"],
+            message=match["message"],
+            field_path=reference.get("FieldPath"),
+        )
+        return self._log_event_of(line, said, reference.get("UID", ""))
+
+    def _log_event_of(self, line: LogLine, said: _Said, uid: str) -> Facts:
+        if said.kind == "Pod" and uid:
+            self.context.learn_uid(said.namespace, said.name, uid, line.ts_ns, line.evidence)
+            return self._log_event(line, said, uid)
+        return self._log_event(line, said)
+
+    def _log_event(self, line: LogLine, said: _Said, uid: str | None = None) -> Facts:
+        if is_controllers(said.kind, said.reason):
+            return self._held.release(line.ts_ns)
+        key, event = self._find(said, line.ts_ns)
+        evidence = [line.evidence]
+        container = container_of(said.field_path) or container_named(said.message)
+        count = None
+        if event is not None:
+            event.matched += 1
+            count = event.count
+            api, seen = self._match(key, event, line.ts_ns)
+            evidence += [*seen, *event.evidence[-1:]]
+            if said.kind == "Pod" and uid is None:
+                uid = self.context.uid_of(said.namespace, said.name, line.ts_ns) or api.pod_uid
+            if container is None and (seen or self._is_only_container(uid, api, said)):
+                container = api.container
+        elif said.kind == "Pod" and uid is None:
+            uid = self.context.uid_of(said.namespace, said.name, line.ts_ns)
+        body = ReasonReported(
+            object_kind=said.kind,
+            namespace=said.namespace,
+            pod=said.name,
+            pod_uid=uid,
+            container=container,
+            type=said.type,
+            reason=said.reason,
+            message=said.message,
+            api_count=count,
+        )
+        # Not held back behind the API's: those are few, and most of them never leave.
+        cause = removed_sandbox_image(self.context, said.reason, said.message, line.ts_ns)
+        fact = Fact(line.ts_ns, body, tuple(dict.fromkeys(evidence)), cause)
+        return [*self._held.release(line.ts_ns), fact]
+
+    def _is_only_container(self, uid: str | None, api: ApiReason, said: _Said) -> bool:
+        """The line can only be about the container of the API event.
+
+        Old kubelets do not log which container an event is about, and what the API says of
+        one container may have been said of another with the same words.
+        """
+        if api.container is None:
+            return True
+        pod = self.context.pods.get(uid or "")
+        spec = pod.spec if pod is not None else {}
+        return sum(len(spec.get(kind) or ()) for kind in _CONTAINER_LISTS) == 1
+
+    def _find(self, said: _Said, ts_ns: int) -> tuple[EventKey, IndexedEvent | None]:
+        """The API event that says the same, if it got that far by then.
+
+        A count covers all occurrences from its first to its last time, those included that
+        the recorder dropped on the way; what is outside never got there.
+        """
+        if not self.context.events:
+            return (said.kind, said.namespace, said.name, said.reason, said.message), None
+        for message in (said.message, truncated(said.message)):
+            key = (said.kind, said.namespace, said.name, said.reason, message)
+            event = self.context.events.get(key)
+            if event is not None and _covers(event, ts_ns):
+                return key, event
+        key = _similar(key)
+        event = self._combined.get(key)
+        return key, event if event is not None and _covers(event, ts_ns) else None
+
+    def _match(
+        self, key: EventKey, event: IndexedEvent, ts_ns: int
+    ) -> tuple[ApiReason, tuple[Evidence, ...]]:
+        """Set the line against the counts; the very occurrence it tells of, if it was seen."""
+        tally = self._tallies.setdefault(key, _Tally())
+        tally.last_line_ns = max(tally.last_line_ns, ts_ns)
+        while tally.waiting and tally.waiting[0].fact is None:
+            tally.waiting.pop(0)
+        if tally.waiting:
+            _take_one(tally.waiting[0])
+        else:
+            tally.spare += 1
+        while tally.recent:
+            seen = tally.recent.pop(0)
+            if 0 <= ts_ns - seen.ts_ns < COVER_NS:
+                return seen.api, (seen.evidence,)
+        return ApiReason.read(event.event), ()
+
+    # The API server ---------------------------------------------------------------------
+
+    def _api_event(self, item: Item) -> Facts:
+        assert isinstance(item, ApiEvent)
+        api = ApiReason.read(item.event)
+        if api.may_be_of(self.context.node):
+            self._count(item, api)
+        return self._held.release(item.ts_ns)
+
+    def _count(self, item: ApiEvent, api: ApiReason) -> None:
+        message = api.key[-1]
+        key = _similar(api.key) if message.startswith(COMBINED) else api.key
+        tally = self._tallies.setdefault(key, _Tally())
+        before = self._counted.get(api.object_id, 0)
+        if api.count <= before:
+            return
+        if tally.recent and tally.recent[-1].ts_ns != item.ts_ns:
+            tally.recent.clear()
+        tally.recent.append(_Occurrence(item.ts_ns, api, item.evidence))
+        self._counted[api.object_id] = api.count
+        if not before and api.count == 1 and tally.last_line_ns < item.ts_ns:
+            # A new series: lines before it belong to none, or to one that is over.
+            tally.spare = 0
+        new = api.count - before
+        covered = min(new, tally.spare)
+        tally.spare -= covered
+        if new > covered:
+            cause = removed_sandbox_image(self.context, api.key[-2], message, item.ts_ns)
+            body = self._body(api, new - covered, item.ts_ns)
+            fact = Fact(item.ts_ns, body, (item.evidence,), cause)
+            tally.waiting.append(self._held.hold(fact, SETTLE_NS))
+
+    def _body(self, api: ApiReason, count: int, ts_ns: int) -> ReasonReported:
+        kind, namespace, name, reason, message = api.key
+        uid = api.pod_uid
+        if uid is None and kind == "Pod":
+            uid = self.context.uid_of(namespace, name, ts_ns)
+        return ReasonReported(
+            object_kind=kind,
+            namespace=namespace,
+            pod=name,
+            pod_uid=uid,
+            container=api.container,
+            type=api.type,
+            reason=reason,
+            message=message,
+            count=count,
+            api_count=api.count,
+        )
+
+
+def _nothing(line: LogLine) -> Facts:
+    """The reader makes an event of the line if it tells one (``sent_events``)."""
+    return ()
+
+
+def _take_one(waiting: Waiting) -> None:
+    """One occurrence less that only the API server tells of."""
+    assert waiting.fact is not None
+    body = waiting.fact.body
+    assert isinstance(body, ReasonReported)
+    if body.count == 1:
+        waiting.drop()
+    else:
+        waiting.fact.body = msgspec.structs.replace(body, count=body.count - 1)
+
+
+def _similar(key: EventKey) -> EventKey:
+    """Key of the events that the recorder merges: the same but for the message."""
+    return (*key[:-1], COMBINED)
+
+
+def _covers(event: IndexedEvent, ts_ns: int) -> bool:
+    return event.first_ts_ns <= ts_ns < event.last_ts_ns + COVER_NS
+
+
+def _object_of(value: object) -> tuple[str, str]:
+    """Namespace and name: ``ns/name``, ``name``, or klog's JSON form of the same."""
+    if isinstance(value, dict):
+        return str(value.get("namespace") or ""), str(value.get("name") or "")
+    namespace, _, name = str(value or "").rpartition("/")
+    return namespace, name

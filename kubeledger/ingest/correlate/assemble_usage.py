@@ -1,0 +1,83 @@
+"""What pods used, from ``/stats/summary``: one record a reading."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kubeledger.ingest.correlate.assembler import Assembler, ItemHandler
+from kubeledger.ingest.klog.line_values import integer
+from kubeledger.ingest.sources.facts import Fact, Facts
+from kubeledger.ingest.sources.items import Item, StatsSummary
+from kubeledger.model.bodies.eviction import ContainerUsage, PodUsage, PodUsageObserved, VolumeUsage
+from kubeledger.model.units import parse_api_ts
+
+__all__ = ["UsageAssembler"]
+
+
+class UsageAssembler(Assembler):
+    """Rows of the summary's pods, with what the eviction manager reads of them."""
+
+    def items(self) -> Mapping[type, ItemHandler]:
+        """Item type -> method."""
+        return {StatsSummary: self._stats}
+
+    def _stats(self, item: Item) -> Facts:
+        assert isinstance(item, StatsSummary)
+        rows = tuple(row for pod in _objects(item.data.get("pods")) for row in _pod(pod))
+        return [Fact(item.ts_ns, PodUsageObserved(pods=rows), (item.evidence,))] if rows else []
+
+
+def _pod(stats: dict[str, Any]) -> Iterator[PodUsage]:
+    ref, memory = _object(stats.get("podRef")), _object(stats.get("memory"))
+    namespace, name, uid = ref.get("namespace"), ref.get("name"), ref.get("uid")
+    if not isinstance(namespace, str) or not isinstance(name, str):
+        return
+    yield PodUsage(
+        namespace=namespace,
+        pod=name,
+        pod_uid=uid if isinstance(uid, str) else None,
+        memory_bytes=integer(memory.get("workingSetBytes")),
+        memory_ts_ns=_time(memory),
+        processes=integer(_object(stats.get("process_stats")).get("process_count")),
+        storage_bytes=integer(_object(stats.get("ephemeral-storage")).get("usedBytes")),
+        containers=tuple(_container(each) for each in _objects(stats.get("containers"))),
+        volumes=tuple(
+            VolumeUsage(
+                name=str(each.get("name")),
+                used_bytes=integer(each.get("usedBytes")),
+                used_inodes=integer(each.get("inodesUsed")),
+            )
+            for each in _objects(stats.get("volume"))
+        ),
+    )
+
+
+def _container(stats: dict[str, Any]) -> ContainerUsage:
+    memory, rootfs, logs = (_object(stats.get(key)) for key in ("memory", "rootfs", "logs"))
+    return ContainerUsage(
+        name=str(stats.get("name")),
+        memory_bytes=integer(memory.get("workingSetBytes")),
+        memory_ts_ns=_time(memory),
+        rootfs_bytes=integer(rootfs.get("usedBytes")),
+        rootfs_inodes=integer(rootfs.get("inodesUsed")),
+        logs_bytes=integer(logs.get("usedBytes")),
+        logs_inodes=integer(logs.get("inodesUsed")),
+    )
+
+
+def _time(stats: dict[str, Any]) -> int | None:
+    """When it was sampled; None where that is not told."""
+    text = stats.get("time")
+    try:
+        return parse_api_ts(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:  # noqa: ANN401 # any decoded value
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _object(value: Any) -> dict[str, Any]:  # noqa: ANN401 # any decoded value
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,61 @@
+"""How assemblers are written and what they may know.
+
+An assembler covers one subsystem. It is fed the items it asks for in the order of
+their time, keeps what it needs between them, and emits facts whose times never go back
+(except where the log's own clock does). It lists the log messages it understands:
+
+* ``structured``: message -> method, for klog's structured lines (exact message);
+* ``free_text``: ``file.go`` -> [(pattern, method)], tried in order with ``match`` on the
+  message, for free text.
+
+A method may return None or no facts: the line still counts as understood.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.klog.harmless import FreeTextHandler, StructuredHandler
+from kubeledger.ingest.sources.facts import Facts
+from kubeledger.ingest.sources.items import Item, LogLine
+
+__all__ = ["Assembler", "FreeTextHandler", "ItemHandler", "StructuredHandler"]
+
+ItemHandler = Callable[[Item], Facts | None]
+
+
+class Assembler:
+    """Base of all assemblers; one instance a bundle.
+
+    Attributes:
+        context: what a first look over the whole bundle found.
+    """
+
+    def __init__(self, context: BundleContext) -> None:
+        self.context = context
+
+    def structured(self) -> Mapping[str, StructuredHandler]:
+        """Message -> method for structured lines."""
+        return {}
+
+    def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
+        """``file.go`` -> patterns and methods for free text."""
+        return {}
+
+    def items(self) -> Mapping[type, ItemHandler]:
+        """Item type (not LogLine) -> method."""
+        return {}
+
+    def goes_on(self, line: LogLine) -> Facts:
+        """Another kubelet process, whose begin no log holds, is running by this line."""
+        return ()
+
+    def waiting_since(self) -> int | None:
+        """Time of the oldest fact that is held back; None when nothing is."""
+        return None
+
+    def finish(self, ts_ns: int) -> Facts:
+        """Facts that only the end of the bundle settles; ``ts_ns`` is its last time."""
+        return ()

@@ -1,0 +1,174 @@
+"""What a first look over the small files of a bundle finds, before the log is read.
+
+Pod specs, container names, API events and checkpoint entries are looked up here by the
+assemblers, so that a log line can be told apart and completed by what other files hold.
+Everything is bounded by the number of API objects, not by the length of the log.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kubeledger.ingest.correlate.links import Links
+from kubeledger.ingest.sources.items import KernelReport, KubeletConfigFile
+from kubeledger.model.bodies.memorymanager import MemoryBlock
+from kubeledger.model.record import Evidence
+from kubeledger.model.units import NS_PER_S
+
+__all__ = ["AllocationEntry", "BundleContext", "ContainerRef", "IndexedEvent", "KnownPod"]
+
+_SKEW_NS = 60 * NS_PER_S
+"""By how much the clock of the API server, which dates objects, may be ahead of the node's."""
+
+
+class KnownPod(msgspec.Struct):
+    """A pod that some file of the bundle shows whole.
+
+    Attributes:
+        uid: as the kubelet uses it.
+        spec: the API's JSON (the last one seen).
+        first_seen_ts_ns: creation time if the object tells it, else the list's time.
+        statuses: (n,) pod status JSONs in the order of time, distinct ones only.
+        listed_by: as in ``PodList``.
+        created: ``first_seen_ts_ns`` is its creation, as its object tells.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    spec: dict[str, Any]
+    first_seen_ts_ns: int
+    listed_by: str
+    evidence: Evidence
+    statuses: list[dict[str, Any]] = []
+    created: bool = False
+
+
+class ContainerRef(msgspec.Struct, frozen=True):
+    """Whose container an ID is; ``container`` None and ``sandbox`` True for a sandbox."""
+
+    pod_uid: str
+    container: str | None
+    sandbox: bool = False
+
+
+class AllocationEntry(msgspec.Struct, frozen=True):
+    """A checkpoint entry where it was first seen."""
+
+    ts_ns: int
+    numa: dict[str, tuple[str, ...]]
+    evidence: Evidence
+
+
+class MemoryEntry(msgspec.Struct, frozen=True):
+    """Memory of a container as ``memory_manager_state`` first showed it so."""
+
+    ts_ns: int
+    blocks: tuple[MemoryBlock, ...]
+    evidence: Evidence
+
+
+class IndexedEvent(msgspec.Struct):
+    """An API event that log lines may match.
+
+    Attributes:
+        count: the highest count seen.
+        first_ts_ns, last_ts_ns: as in the event (whole seconds).
+        matched: log lines that said the same.
+    """
+
+    event: dict[str, Any]
+    count: int
+    first_ts_ns: int
+    last_ts_ns: int
+    evidence: tuple[Evidence, ...]
+    matched: int = 0
+
+
+class BundleContext(msgspec.Struct):
+    """The first look over one bundle.
+
+    Attributes:
+        node: node name.
+        kubelet_version: ``1.36.2``; None when unknown.
+        pods: pod UID -> pod.
+        uids_by_name: (namespace, name) -> UIDs in the order they were first seen.
+        containers: bare container ID -> whose.
+        events: (object kind, namespace, name, reason, message) -> event.
+        allocations: (pod UID, container, resource) -> first checkpoint entry.
+        served: what kubelets answered at ``/configz``, in the order of time.
+        starts_ns: when kubelets stated their version, which each does once.
+        image_sizes: name of an image -> its size in bytes, by the node object.
+        memory_files: times of the files of the memory manager's state.
+        memory: (pod UID, container) -> entries in the order of time.
+        logged_until_ns: the last time of the logs; None without one.
+        first_ts_ns, last_ts_ns: span of the bundle; equal when only one time is known.
+        kernel_reports: file of a kernel log -> its reports of the OOM killer, by time.
+        kernel_boots: times of the boot that kernel logs tell.
+        links: what the assemblers of pods, containers, probes and preemption share.
+    """
+
+    node: str
+    kubelet_version: str | None = None
+    pods: dict[str, KnownPod] = {}
+    uids_by_name: dict[tuple[str, str], list[str]] = {}
+    containers: dict[str, ContainerRef] = {}
+    events: dict[tuple[str, str, str, str, str], IndexedEvent] = {}
+    allocations: dict[tuple[str, str, str], AllocationEntry] = {}
+    served: list[KubeletConfigFile] = []
+    starts_ns: tuple[int, ...] = ()
+    image_sizes: dict[str, int] = {}
+    memory_files: list[int] = []
+    memory: dict[tuple[str, str], list[MemoryEntry]] = {}
+    logged_until_ns: int | None = None
+    first_ts_ns: int = 0
+    last_ts_ns: int = 0
+    kernel_reports: dict[str, list[KernelReport]] = {}
+    kernel_boots: list[int] = []
+    links: Links = msgspec.field(default_factory=Links)
+
+    def uid_of(self, namespace: str, name: str, ts_ns: int) -> str | None:
+        """UID of the pod that had this name at ``ts_ns``; None when no file tells.
+
+        Of several pods with one name the newest that existed by then is taken; a log line
+        that names a UID is to be believed over this. One that was created later is another.
+        """
+        uids = self.uids_by_name.get((namespace, name), ())
+        existing = [uid for uid in uids if self.pods[uid].first_seen_ts_ns <= ts_ns]
+        if existing:
+            return existing[-1]
+        first = self.pods[uids[0]] if uids else None
+        if first is None or (first.created and first.first_seen_ts_ns - ts_ns > _SKEW_NS):
+            return None
+        return first.uid
+
+    def memory_of(self, uid: str, container: str, ts_ns: int) -> MemoryEntry | None:
+        """Memory of a container by the next state file, or by one that bears this second's name.
+
+        A later one may show what the container got after it was let go of.
+        """
+        following = next((file_ns for file_ns in self.memory_files if file_ns >= ts_ns), ts_ns)
+        for entry in self.memory.get((uid, container), ()):
+            if ts_ns - NS_PER_S < entry.ts_ns <= following:
+                return entry
+        return None
+
+    def learn_uid(
+        self, namespace: str, name: str, uid: str, ts_ns: int, evidence: Evidence
+    ) -> None:
+        """Take down a UID that a log line told, for later lines that hold only the name."""
+        uids = self.uids_by_name.setdefault((namespace, name), [])
+        if uid in self.pods:
+            return
+        self.pods[uid] = KnownPod(
+            namespace=namespace,
+            name=name,
+            uid=uid,
+            spec={},
+            first_seen_ts_ns=ts_ns,
+            listed_by="log",
+            evidence=evidence,
+        )
+        uids.append(uid)

@@ -1,0 +1,156 @@
+"""Checkpoints as observations, and the allocations that only they show."""
+
+from __future__ import annotations
+
+from kubeledger.ingest.correlate.device_desk import DeviceDesk, Numa, all_ids
+from kubeledger.ingest.correlate.device_holdings import Holder, Holding
+from kubeledger.ingest.sources.facts import Fact
+from kubeledger.ingest.sources.items import Checkpoint
+from kubeledger.kubelet.devicemanager.checkpoint import read_checkpoint
+from kubeledger.kubelet.kube.checkpoints import MalformedCheckpointError
+from kubeledger.model.bodies.devicemanager import CheckpointRead, DevicesReleased, DevicesReported
+from kubeledger.model.bodies.ledger import FindingReported
+from kubeledger.model.record import Evidence
+from kubeledger.model.units import NS_PER_S
+
+__all__ = ["CheckpointItems"]
+
+_SETTLING_NS = 2 * NS_PER_S
+"""A snapshot is named by a whole second and takes a moment to be made."""
+
+
+class CheckpointItems:
+    """Handlers of checkpoint items."""
+
+    def __init__(self, desk: DeviceDesk) -> None:
+        self._desk = desk
+        self._raw: bytes | None = None
+        self._body: CheckpointRead | None = None
+        self._reported: set[tuple[str, str]] = set()
+
+    def checkpoint(self, item: Checkpoint) -> None:
+        """``kubelet_internal_checkpoint``."""
+        if item.raw == self._raw:
+            return
+        self._raw = item.raw
+        try:
+            body = read_checkpoint(item.data)
+        except MalformedCheckpointError as error:
+            self._find(item.ts_ns, item.evidence, "malformed_checkpoint", f"not read: {error}")
+            return
+        if body == self._body:
+            return
+        before, self._body = self._body, body
+        read = Fact(item.ts_ns, body, (item.evidence,))
+        self._desk.queue.add(read)
+        if body.checksum_ok is False:
+            message = f"checksum {body.checksum} does not fit the content, which is not relied on"
+            self._find(item.ts_ns, item.evidence, "checksum_mismatch", message)
+            self._body = before
+            return
+        self._health(item, before, body, read)
+        self._entries(item, body)
+
+    def _health(
+        self, item: Checkpoint, before: CheckpointRead | None, body: CheckpointRead, read: Fact
+    ) -> None:
+        """The registered lists hold healthy devices only: a change is a change of health.
+
+        An empty list is that of a plugin that is away as well, so it says nothing.
+        """
+        old = before.registered if before is not None else {}
+        for resource, ids in body.registered.items():
+            if ids and old.get(resource) != ids:
+                report = DevicesReported(resource=resource, healthy=len(ids), device_ids=ids)
+                self._desk.queue.add(Fact(item.ts_ns, report, (item.evidence,), read))
+
+    def _entries(self, item: Checkpoint, body: CheckpointRead) -> None:
+        seen: set[Holder] = set()
+        for entry in body.entries:
+            holder = (entry.pod_uid, entry.container, entry.resource)
+            seen.add(holder)
+            self._compare(item, holder, entry.numa)
+        self._missing(item, seen)
+
+    def _compare(self, item: Checkpoint, holder: Holder, numa: Numa) -> None:
+        devices = all_ids(numa)
+        holdings = self._desk.holdings
+        holding = holdings.held.get(holder)
+        if holding is None:
+            asked = holder in self._desk.requests
+            if devices and (asked or not holdings.is_stale(holder, devices)):
+                self._grant(item, holder, numa)
+        elif holding.device_ids == devices:
+            holding.in_checkpoint = True
+        elif holding.in_checkpoint and self._may_be_anew(holder, holding):
+            self._release(item, holder)
+            self._grant(item, holder, numa)
+        elif holding.disputed != devices:
+            self._dispute(item, holder, holding, devices)
+
+    def _may_be_anew(self, holder: Holder, holding: Holding) -> bool:
+        """Whether the pod may have been admitted again since: only then its devices change."""
+        context = self._desk.context
+        since_ns = max(holding.since_ns, holding.confirmed_ns)
+        link = context.links.pod_by_uid(context, holder[0])
+        if link is not None and link.added is not None:
+            return link.deleted is not None or link.added.ts_ns > since_ns
+        # Of a pod from a file, the next one may have the same UID.
+        from_api = "-" in holder[0]
+        return not from_api or (context.links.epoch_ts_ns or 0) > since_ns
+
+    def _grant(self, item: Checkpoint, holder: Holder, numa: Numa) -> None:
+        nodes = None if "" in numa else numa
+        devices = all_ids(numa)
+        fact = self._desk.grant(
+            holder, devices, item.ts_ns, (item.evidence,), nodes, told_by="checkpoint"
+        )
+        self._desk.holdings.held[holder].in_checkpoint = True
+        self._desk.queue.add(fact)
+
+    def _dispute(
+        self, item: Checkpoint, holder: Holder, holding: Holding, devices: tuple[str, ...]
+    ) -> None:
+        holding.disputed = devices
+        uid, container, resource = holder
+        before, believed = "the log gives", "the log is believed"
+        if holding.in_checkpoint:
+            before, believed = "all sources so far give", "what was told first is believed"
+        message = (
+            f"{before} {resource} {', '.join(holding.device_ids)} to container {container} "
+            f"of pod {uid}, the checkpoint {', '.join(devices)}; {believed}"
+        )
+        self._find(item.ts_ns, item.evidence, "contradiction", message, holding.evidence)
+
+    def _missing(self, item: Checkpoint, seen: set[Holder]) -> None:
+        """Entries that a later checkpoint has no more: their devices were given back."""
+        gone = [
+            holder
+            for holder, holding in self._desk.holdings.held.items()
+            if holder not in seen
+            and "/" not in holder[0]
+            and (holding.in_checkpoint or holding.since_ns < item.ts_ns - _SETTLING_NS)
+        ]
+        for pod in sorted({holder[0] for holder in gone}):
+            if set(self._desk.holdings.of_pod(pod)) <= set(gone):
+                self._desk.holdings.release_pod(pod)
+                body = DevicesReleased(pod_uid=pod, inferred=True)
+                self._desk.queue.add(Fact(item.ts_ns, body, (item.evidence,)))
+            else:
+                for holder in sorted(holder for holder in gone if holder[0] == pod):
+                    self._release(item, holder)
+
+    def _release(self, item: Checkpoint, holder: Holder) -> None:
+        uid, container, resource = holder
+        self._desk.holdings.release(holder)
+        body = DevicesReleased(pod_uid=uid, container=container, resource=resource, inferred=True)
+        self._desk.queue.add(Fact(item.ts_ns, body, (item.evidence,)))
+
+    def _find(
+        self, ts_ns: int, evidence: Evidence, finding: str, text: str, *more: Evidence
+    ) -> None:
+        if (finding, text) in self._reported:
+            return
+        self._reported.add((finding, text))
+        body = FindingReported(finding=finding, file=evidence.file, message=text)
+        self._desk.queue.add(Fact(ts_ns, body, (evidence, *more)))

@@ -1,0 +1,204 @@
+"""Requests for devices and grants in the log.
+
+The line before the Allocate call names all devices that the container will hold, those it
+takes over from an init container included: a container that holds devices already gets
+no new ones. But the call may fail, and nothing says that it went well. So a grant waits
+for the next sign: another request of the same pod, a checkpoint written, or a refusal.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from kubeledger.ingest.correlate.device_desk import DeviceDesk, Numa, all_ids
+from kubeledger.ingest.correlate.device_holdings import Holder
+from kubeledger.ingest.correlate.holdback import Waiting
+from kubeledger.ingest.klog.line_values import go_list, integer, split_pod, strings_of, text_of
+from kubeledger.ingest.sources.facts import Fact
+from kubeledger.ingest.sources.items import LogLine
+from kubeledger.model.bodies.devicemanager import DevicesAllocated, DevicesReleased
+from kubeledger.model.units import NS_PER_S
+
+__all__ = ["GrantLines", "numa_of"]
+
+_CALL_NS = NS_PER_S
+"""Between a request and its call the kubelet asks the plugin for its preference, at most."""
+
+_CALL_WAIT_NS = 2 * NS_PER_S
+_SAME_MOMENT_NS = 5 * NS_PER_S
+_NODE = re.compile(r"(-?\d+):\[([^\]]*)\]")
+
+
+def numa_of(value: Any) -> Numa:  # noqa: ANN401 - any decoded value
+    """``DevicesPerNUMA`` as a line shows it; the node is ``""`` in the flat form of 1.19."""
+    if isinstance(value, dict):
+        return {str(node): strings_of(ids) for node, ids in sorted(value.items())}
+    text = str(value)
+    if text.startswith("map["):
+        return {match[1]: go_list(f"[{match[2]}]") for match in _NODE.finditer(text)}
+    return {"": strings_of(value)}
+
+
+class GrantLines:
+    """Handlers of the lines about requests, grants, restored grants and releases."""
+
+    def __init__(self, desk: DeviceDesk) -> None:
+        self._desk = desk
+        self._calls: dict[str, tuple[Holder, Waiting]] = {}
+
+    def needs(self, line: LogLine, match: re.Match[str]) -> None:
+        """``Needs to allocate 1 "example.com/gpu" for pod "uid" container "c"``."""
+        holder = (match["uid"], match["container"], match["resource"])
+        self._ask(line, holder, int(match["needed"]))
+
+    def need_devices(self, line: LogLine) -> None:
+        """``"Need devices to allocate for pod"``."""
+        uid, container = text_of(line, "podUID"), text_of(line, "containerName")
+        resource = text_of(line, "resourceName")
+        needed = integer((line.values or {}).get("deviceNumber"))
+        if uid and container and resource and needed is not None:
+            self._ask(line, (uid, container, resource), needed)
+
+    def _ask(self, line: LogLine, holder: Holder, needed: int) -> None:
+        # The pod got as far as its next request: the call before it went well.
+        if call := self._calls.pop(holder[0], None):
+            call[1].settle()
+        self._desk.ask(holder, needed, line.ts_ns, line.evidence)
+
+    def calls_plugin(self, line: LogLine, match: re.Match[str]) -> None:
+        """``Making allocation request for devices [a b] for device plugin R``."""
+        self._call(line, match["resource"], go_list(match["devices"]))
+
+    def calling_plugin(self, line: LogLine) -> None:
+        """``"Making allocation request for device plugin"``."""
+        resource = text_of(line, "resourceName")
+        if resource:
+            self._call(line, resource, strings_of((line.values or {}).get("devices")))
+
+    def _call(self, line: LogLine, resource: str, devices: tuple[str, ...]) -> None:
+        name = split_pod(text_of(line, "pod"))
+        container = text_of(line, "containerName")
+        holder = self._caller(resource, name, container, line.ts_ns)
+        if holder is None or not devices:
+            return
+        if self._is_told(holder, line, devices):
+            return
+        held = self._desk.holdings.held.get(holder)
+        same = held is not None and held.device_ids == devices and held.in_checkpoint
+        if same and held is not None and line.ts_ns - held.since_ns < _SAME_MOMENT_NS:
+            # A checkpoint read in the same second, but later, has told it already.
+            return
+        numa, seen = self._desk.checkpointed(holder, devices)
+        fact = self._desk.grant(holder, devices, line.ts_ns, (line.evidence, *seen), numa, name)
+        if resource != holder[2] and isinstance(fact.body, DevicesAllocated):
+            # The call is for another resource than was asked for: it is told as it stands.
+            fact.body = msgspec.structs.replace(fact.body, resource=resource)
+        if seen:
+            self._desk.queue.add(fact)
+        else:
+            self._calls[holder[0]] = (holder, self._desk.queue.hold(fact, _CALL_WAIT_NS))
+
+    def _is_told(self, holder: Holder, line: LogLine, devices: tuple[str, ...]) -> bool:
+        """Whether the line stands twice in the log."""
+        held = self._desk.holdings.held.get(holder)
+        same = held is not None and held.device_ids == devices and held.since_ns == line.ts_ns
+        return same and held is not None and held.evidence.text == line.evidence.text
+
+    def _caller(
+        self, resource: str, name: tuple[str | None, str | None], container: str | None, ts_ns: int
+    ) -> Holder | None:
+        """Who calls: the line tells it, or the request before it."""
+        asked = [
+            holder
+            for holder in reversed(self._desk.requests)
+            if container in (None, holder[1])
+            and (name == (None, None) or self._desk.name_of(holder[0]) in ((None, None), name))
+        ]
+        for holder in asked:
+            if holder[2] == resource:
+                return holder
+        for holder in asked[:1]:
+            # Each request is followed by its call: the one that just was is answered by this.
+            if ts_ns - self._desk.requests[holder].ts_ns <= _CALL_NS:
+                return holder
+        namespace, pod = name
+        if namespace is None or pod is None or container is None:
+            return None
+        uid = self._desk.context.uid_of(namespace, pod, ts_ns)
+        return (uid or f"{namespace}/{pod}", container, resource)
+
+    def checkpoint_written(self, line: LogLine) -> None:
+        """The kubelet writes its checkpoint only after all calls for a container went well."""
+        for _, waiting in self._calls.values():
+            waiting.settle()
+        self._calls.clear()
+
+    def call_failed(self, pod: str) -> Holder | None:
+        """The pod's last call gave nothing; tells whose it was."""
+        call = self._calls.pop(pod, None)
+        if call is None or call[1].fact is None:
+            return None
+        call[1].drop()
+        self._desk.holdings.undo(call[0])
+        return call[0]
+
+    def preallocated(self, line: LogLine, match: re.Match[str]) -> None:
+        """``Found pre-allocated devices for resource R container "c" in Pod "uid": [a]``."""
+        holder = (match["uid"], match["container"], match["resource"])
+        self._desk.asking[holder[0]] = holder
+        self._restore(line, holder, {"": go_list(match["devices"])})
+
+    def found_preallocated(self, line: LogLine) -> None:
+        """``"Found pre-allocated devices for resource on pod"``."""
+        holder = self._holder(line)
+        if holder is not None:
+            self._desk.asking[holder[0]] = holder
+            self._restore(line, holder, {"": strings_of((line.values or {}).get("devices"))})
+
+    def restored(self, line: LogLine, match: re.Match[str]) -> None:
+        """``Get checkpoint entry: uid c R map[0:[a]] [10 13]``, at the start of the kubelet."""
+        holder = (match["uid"], match["container"], match["resource"])
+        self._restore(line, holder, numa_of(match["devices"]))
+
+    def get_checkpoint_entry(self, line: LogLine) -> None:
+        """``"Get checkpoint entry"``, at the start of the kubelet."""
+        holder = self._holder(line)
+        if holder is not None:
+            self._restore(line, holder, numa_of((line.values or {}).get("deviceIDs")))
+
+    def _holder(self, line: LogLine) -> Holder | None:
+        uid, container = text_of(line, "podUID"), text_of(line, "containerName")
+        resource = text_of(line, "resourceName")
+        return (uid, container, resource) if uid and container and resource else None
+
+    def _restore(self, line: LogLine, holder: Holder, numa: Numa) -> None:
+        """What the kubelet remembers from before: a new fact only when nothing told it yet."""
+        devices = all_ids(numa)
+        holdings = self._desk.holdings
+        held = holdings.held.get(holder)
+        if held is not None and held.device_ids == devices:
+            held.confirmed_ns = line.ts_ns
+        if held is not None or holdings.is_stale(holder, devices) or not devices:
+            return
+        known, seen = self._desk.checkpointed(holder, devices)
+        nodes = known if "" in numa else numa
+        evidence = (line.evidence, *seen)
+        fact = self._desk.grant(holder, devices, line.ts_ns, evidence, nodes, told_by="restore")
+        self._desk.queue.add(fact)
+
+    def removed(self, line: LogLine, match: re.Match[str]) -> None:
+        """``pods to be removed: [uid uid]``."""
+        self._remove(line, go_list(match["uids"]))
+
+    def removing(self, line: LogLine) -> None:
+        """``"Pods to be removed"``."""
+        self._remove(line, strings_of((line.values or {}).get("podUIDs")))
+
+    def _remove(self, line: LogLine, uids: tuple[str, ...]) -> None:
+        for uid in uids:
+            if self._desk.holdings.release_pod(uid):
+                body = DevicesReleased(pod_uid=uid)
+                self._desk.queue.add(Fact(line.ts_ns, body, (line.evidence,)))

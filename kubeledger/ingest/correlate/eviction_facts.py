@@ -1,0 +1,165 @@
+"""A reclaim and an eviction while their outcome is open."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import msgspec
+
+from kubeledger.ingest.correlate.eviction_messages import exceeded_limit, short_resource
+from kubeledger.ingest.correlate.holdback import Waiting
+from kubeledger.ingest.correlate.links import PodLink
+from kubeledger.ingest.messages.eviction_rounds import Driver, EvictionRounds
+from kubeledger.ingest.messages.podref import PodRef
+from kubeledger.ingest.sources.facts import Fact
+from kubeledger.model.bodies.eviction import ReclaimAttempted
+from kubeledger.model.bodies.lifecycle import PodEvicted
+from kubeledger.model.units import NS_PER_S
+
+__all__ = ["OpenEviction", "Reclaim", "chosen"]
+
+_AT_ONCE_NS = NS_PER_S // 10
+
+
+class Reclaim:
+    """A reclaim whose outcome is open.
+
+    Attributes:
+        fact: kept for what it causes, also when it has left the queue.
+        ranked: the candidates, told at ``ranked_ts_ns``; the first ``tried`` had their turn.
+    """
+
+    def __init__(self, waiting: Waiting, fact: Fact) -> None:
+        self.waiting = waiting
+        self.fact = fact
+        self.ranked: list[PodRef] = []
+        self.ranked_ts_ns = 0
+        self.tried = 0
+
+    def acts(self, ts_ns: int) -> bool:
+        """Whether it was ranked just before: the pod that is chosen is evicted at once."""
+        return bool(self.ranked) and ts_ns - self.ranked_ts_ns <= _AT_ONCE_NS
+
+    @property
+    def body(self) -> ReclaimAttempted:
+        """What is known so far."""
+        return cast(ReclaimAttempted, self.fact.body)
+
+    def tell(self, **values: Any) -> None:  # noqa: ANN401 # fields of the body
+        """Take down more of it, unless it has left the queue."""
+        if self.waiting.fact is not None:
+            self.fact.body = msgspec.structs.replace(self.body, **values)
+
+
+class OpenEviction:
+    """An eviction whose end is open; tentative while nothing but the ranking tells of it.
+
+    Attributes:
+        earlier: one of the same pod that is open, too: the manager's loop and the notifiers of
+            memory thresholds each wait for the pod that they chose.
+        lineless: only the API's event tells of it so far.
+        worded: a line of the log told the message.
+    """
+
+    def __init__(
+        self, waiting: Waiting, fact: Fact, reclaim: Reclaim | None, earlier: OpenEviction | None
+    ) -> None:
+        self.lineless = False
+        self.worded = False
+        self.waiting = waiting
+        self.fact = fact
+        self.reclaim = reclaim
+        self.earlier = earlier
+
+    @property
+    def body(self) -> PodEvicted:
+        """What is known so far."""
+        return cast(PodEvicted, self.fact.body)
+
+    def tell(self, **values: Any) -> None:  # noqa: ANN401 # fields of the body
+        """Take down more of it."""
+        self.fact.body = msgspec.structs.replace(self.body, **values)
+
+    def every(self) -> list[OpenEviction]:
+        """The pod's open evictions, the newest first."""
+        return [self, *(self.earlier.every() if self.earlier is not None else ())]
+
+    def ended(self, ts_ns: int, *, done: bool) -> OpenEviction:
+        """Which of the pod's open evictions a line about an end is of.
+
+        All that wait for the pod are told of its end, the first one first. The wait that is
+        given up is the one that lasted as long as killPodNow waits: 10 s, or half as long again
+        as the grace period that overrides the pod's own.
+        """
+        every = self.every()
+        # Of one second's events some are of what is still to come.
+        every = [each for each in every if each.fact.ts_ns <= ts_ns] or every
+        if done:
+            return min(every, key=lambda each: each.fact.ts_ns)
+        return min(every, key=lambda each: abs(ts_ns - each.fact.ts_ns - each._patience_ns()))
+
+    def _patience_ns(self) -> int:
+        body = self.body
+        grace_s = body.grace_period_s if body.threshold_kind == "soft" else 0
+        return max(10 * NS_PER_S, (grace_s or 0) * NS_PER_S * 3 // 2)
+
+    def without(self, ended: OpenEviction) -> OpenEviction | None:
+        """The open evictions that are left when one has ended."""
+        if ended is self:
+            return self.earlier
+        self.earlier = self.earlier and self.earlier.without(ended)
+        return self
+
+    def explain(self, message: str, rounds: EvictionRounds) -> None:
+        """Take down the message, and what it tells of the threshold."""
+        body = self.body
+        limit = exceeded_limit(message)
+        if limit is not None:
+            self.tell(
+                message=message,
+                signal=limit[0],
+                threshold=limit[1],
+                threshold_kind="local_storage",
+            )
+            return
+        low = short_resource(message)
+        resource = body.resource or low
+        driver = rounds.driver(resource, message) if low else Driver()
+        told = {
+            "resource": resource,
+            "signal": body.signal or driver.signal,
+            "threshold": body.threshold if driver.threshold is None else driver.threshold,
+            "threshold_kind": body.threshold_kind or driver.kind,
+            "since_ts_ns": driver.since_ts_ns or body.since_ts_ns,
+            "observed": body.observed if driver.observed is None else driver.observed,
+        }
+        self.tell(message=message, **told)
+        if self.reclaim is not None:
+            # What lines of its own tell of it counts for the reclaim.
+            known = self.reclaim.body
+            self.reclaim.tell(**{n: v for n, v in told.items() if getattr(known, n) is None})
+
+
+def chosen(pod: PodLink, reclaim: Reclaim | None) -> PodEvicted:
+    """A pod that is to go, with what the reclaim tells of it."""
+    body = PodEvicted(
+        namespace=pod.namespace,
+        pod=pod.name,
+        pod_uid=pod.uid,
+        resource=None,
+        message=None,
+        evicted=None,
+    )
+    if reclaim is not None:
+        told = reclaim.body
+        body = msgspec.structs.replace(
+            body,
+            resource=told.resource,
+            signal=told.signal,
+            threshold=told.threshold,
+            threshold_kind=told.threshold_kind,
+            since_ts_ns=told.since_ts_ns,
+            observed=told.observed,
+            rank=reclaim.tried,
+        )
+    return body

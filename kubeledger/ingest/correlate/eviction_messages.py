@@ -1,0 +1,153 @@
+"""What an evicted pod's message tells, and the pressure conditions of a round; lines as of 1.20."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, cast
+
+from kubeledger.ingest.correlate.context import KnownPod
+from kubeledger.ingest.messages.eviction_rounds import amount_of
+from kubeledger.ingest.messages.podref import FORMATTED_POD
+from kubeledger.ingest.sources.facts import Fact
+from kubeledger.ingest.sources.items import LogLine
+from kubeledger.model.bodies.eviction import NodeCondition, NodeConditionsChanged
+
+__all__ = [
+    "CRITICAL",
+    "EVICTED",
+    "GRACE",
+    "OVERRIDE",
+    "THRESHOLD",
+    "PressureConditions",
+    "ended_by",
+    "exceeded_limit",
+    "is_eviction",
+    "message_ended_by",
+    "message_in_statuses",
+    "short_resource",
+]
+
+CRITICAL = re.compile(rf"eviction manager: cannot evict a critical pod ({FORMATTED_POD})")
+EVICTED = re.compile(
+    rf"eviction manager: pod (?P<pod>{FORMATTED_POD}) (?P<how>is evicted successfully|failed)"
+)
+THRESHOLD = re.compile(
+    r"eviction manager: (?P<log>thresholds[^:]*): threshold \[signal=(?P<signal>[^,]+), "
+    r"quantity=(?P<quantity>[^\]]+)\] observed (?P<available>\S+)"
+)
+OVERRIDE = re.compile(
+    r'Killing container "[^"]*://(?P<id>[^"]+)", but using a (?P<grace>-?\d+) second grace period'
+)
+GRACE = re.compile(
+    r'Killing container "[^"]*://(?P<id>[^"]+)" with a (?P<grace>-?\d+) second grace period'
+)
+_CONDITION = re.compile(r"DiskPressure|MemoryPressure|PIDPressure")
+_LOW = re.compile(r"The node was low on resource: ([^. ]+)\. ")
+_LOCAL = (
+    ("emptydirfs.limit", re.compile(r'Usage of EmptyDir volume ".*" exceeds the limit "(.*)"\. ')),
+    (
+        "ephemeralpodfs.limit",
+        re.compile(r"Pod ephemeral local storage usage exceeds the total limit of \S+ (\S+)\. "),
+    ),
+    (
+        "ephemeralcontainerfs.limit",
+        re.compile(r'Container \S+ exceeded its local ephemeral storage limit "(.*)"\. '),
+    ),
+)
+"""Signal of local storage -> the message, with the limit."""
+
+
+def short_resource(message: str) -> str | None:
+    """The resource that was short; None where the message does not say so."""
+    match = _LOW.match(message)
+    return match[1] if match else None
+
+
+def exceeded_limit(message: str) -> tuple[str, int | None] | None:
+    """Signal and limit of a pod that used too much local storage."""
+    for signal, pattern in _LOCAL:
+        if match := pattern.match(message):
+            return signal, amount_of(match[1])
+    return None
+
+
+def message_in_statuses(pod: KnownPod | None) -> str | None:
+    """The message that a pod list shows for an eviction, where the log holds none."""
+    for status in pod.statuses if pod is not None else ():
+        told = [status] if status.get("reason") == "Evicted" else []
+        told += [each for each in status.get("conditions") or () if _is_disruption(each)]
+        for each in told:
+            message = each.get("message")
+            if isinstance(message, str) and is_eviction(message):
+                return message
+    return None
+
+
+def is_eviction(message: str) -> bool:
+    """Whether these are the words of an eviction, not of a refusal for the same reason."""
+    return bool(short_resource(message) or exceeded_limit(message))
+
+
+def message_ended_by(status: dict[str, Any]) -> str | None:
+    """The message of the eviction that ended a pod with this status.
+
+    The kubelet reports a pod as evicted once its containers have stopped.
+    """
+    message = status.get("message")
+    told = status.get("reason") == "Evicted" and isinstance(message, str) and is_eviction(message)
+    return message if told else None
+
+
+def ended_by(pod: KnownPod | None, message: str | None) -> bool:
+    """Whether a pod list shows that the eviction with this message ended the pod."""
+    statuses = pod.statuses if pod is not None else ()
+    return message is not None and any(message_ended_by(each) == message for each in statuses)
+
+
+def _is_disruption(condition: Any) -> bool:  # noqa: ANN401 # decoded JSON
+    return isinstance(condition, dict) and condition.get("type") == "DisruptionTarget"
+
+
+class PressureConditions:
+    """The conditions that each round tells, from verbosity 3; without a line there are none."""
+
+    def __init__(self) -> None:
+        self._observed: LogLine | None = None
+        self._reported: LogLine | None = None
+        self._conditions: tuple[NodeCondition, ...] = ()
+        self._concluded = True
+
+    def begin(self, line: LogLine) -> Fact | None:
+        """A round begins; what the one before told counts, if it ended early."""
+        fact = self.conclude(line) if self._reported is not None else None
+        self._concluded = False
+        return fact
+
+    def see_observed(self, line: LogLine) -> None:
+        """Conditions whose threshold is met."""
+        self._observed = line
+
+    def see_reported(self, line: LogLine) -> None:
+        """Conditions that are reported."""
+        self._reported = line
+
+    def conclude(self, line: LogLine) -> Fact | None:
+        """All of the round's conditions were told: the fact, if they are others than before."""
+        observed, self._observed = self._observed, None
+        reported, self._reported = self._reported, None
+        conditions = _conditions_in(reported)
+        concluded, self._concluded = self._concluded, True
+        if concluded or conditions == self._conditions:
+            return None
+        self._conditions = conditions
+        body = NodeConditionsChanged(conditions=conditions, observed=_conditions_in(observed))
+        lines = [each for each in (reported, observed) if each is not None] or [line]
+        return Fact(line.ts_ns, body, tuple(each.evidence for each in lines))
+
+
+def _conditions_in(line: LogLine | None) -> tuple[NodeCondition, ...]:
+    if line is None:
+        return ()
+    told = (line.values or {}).get("nodeCondition")
+    text = line.message if told is None else str(told)
+    return tuple(cast(NodeCondition, name) for name in sorted(set(_CONDITION.findall(text))))

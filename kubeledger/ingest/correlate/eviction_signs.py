@@ -1,0 +1,67 @@
+"""Evictions as the API server shows them: events, and pods that ended so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.eviction_messages import ended_by, is_eviction, message_ended_by
+from kubeledger.ingest.correlate.links import PodLink
+from kubeledger.ingest.messages.podref import PodRef
+from kubeledger.ingest.sources.api_events import ApiReason
+from kubeledger.ingest.sources.items import ApiEvent, PodList
+from kubeledger.model.units import NS_PER_S
+
+__all__ = ["EvictionSign", "EvictionSigns"]
+
+
+class EvictionSign(NamedTuple):
+    """An eviction that the API server shows.
+
+    Attributes:
+        ts_ns: when; of a pod that ended so, when that was first shown.
+        ended_pod: the pod's status shows that it was this one that ended it.
+    """
+
+    pod: PodLink
+    ts_ns: int
+    message: str
+    ended_pod: bool
+
+
+class EvictionSigns:
+    """Reads the signs of one bundle, each once."""
+
+    def __init__(self, context: BundleContext) -> None:
+        self._context = context
+        self._seen: set[str] = set()
+        self._living: set[PodLink] = set()
+
+    def of_event(self, item: ApiEvent) -> EvictionSign | None:
+        """The eviction that an event tells of; None for any other event."""
+        api = ApiReason.read(item.event)
+        kind, namespace, name, reason, message = api.key
+        if (kind, reason) != ("Pod", "Evicted") or not is_eviction(message):
+            return None
+        if not api.may_be_of(self._context.node) or api.object_id in self._seen:
+            return None
+        self._seen.add(api.object_id)
+        pod = self._context.links.pod(self._context, PodRef(namespace, name, api.pod_uid), item)
+        ts_ns = item.ts_ns
+        if api.named_ns is not None and 0 <= api.named_ns - ts_ns < NS_PER_S:
+            ts_ns = api.named_ns
+        ended = ended_by(self._context.pods.get(pod.uid or ""), message)
+        return EvictionSign(pod, ts_ns, message, ended)
+
+    def of_list(self, item: PodList) -> Iterator[EvictionSign]:
+        """The pods that were evicted since the list before; of earlier ones no time is known."""
+        for listed in item.pods:
+            metadata, status = listed.get("metadata") or {}, listed.get("status") or {}
+            pod = self._context.links.pod_by_uid(self._context, str(metadata.get("uid") or ""))
+            message = message_ended_by(status)
+            if pod is not None and message is None:
+                self._living.add(pod)
+            elif pod is not None and message is not None and pod in self._living:
+                self._living.discard(pod)
+                yield EvictionSign(pod, item.ts_ns, message, True)

@@ -1,0 +1,112 @@
+"""The lines of one detect pass, gathered.
+
+A pass first asks the runtime (``Container uses image``, several passes at once if need be)
+and then, under a lock, goes through the images: only lines of this second part make up
+the pass. It ends when an image comes up again, when the manager goes on to something
+else, or when nothing more is said for a second.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from kubeledger.ingest.correlate.holdback import Holdback, Waiting
+from kubeledger.ingest.sources.facts import Fact
+from kubeledger.ingest.sources.items import LogLine
+from kubeledger.ingest.sources.times import go_time
+from kubeledger.model.bodies.images import ImagesDetected, ListedImage
+from kubeledger.model.units import NS_PER_S
+
+__all__ = ["DetectPasses"]
+
+_PAUSE_NS = NS_PER_S
+_LONGEST_NS = 60 * NS_PER_S
+
+
+class _Image(msgspec.Struct):
+    """A listed image while its lines come in; fields as in ``ListedImage``."""
+
+    image_id: str
+    size_bytes: int | None = None
+    pinned: bool | None = None
+    in_use: bool = False
+    new: bool = False
+    last_used_ts_ns: int | None = None
+
+    def listed(self) -> ListedImage:
+        return ListedImage(**msgspec.structs.asdict(self))
+
+
+class DetectPasses:
+    """Handlers of the lines of detect passes."""
+
+    def __init__(self, queue: Holdback) -> None:
+        self._queue = queue
+        self._images: dict[str, _Image] = {}
+        self._waiting: Waiting | None = None
+        self._last_ns = 0
+
+    def listed(self, line: LogLine, image_id: str) -> None:
+        """The next image of the runtime's list."""
+        if image_id in self._images:
+            self.end()
+        self.expire(line.ts_ns)
+        if self._waiting is None:
+            fact = Fact(line.ts_ns, ImagesDetected(images=()), ())
+            self._waiting = self._queue.hold(fact, _LONGEST_NS)
+        self._images[image_id] = _Image(image_id)
+        self._note(line)
+
+    def is_new(self, line: LogLine, image_id: str) -> None:
+        """The kubelet had no record of it."""
+        self._image(line, image_id).new = True
+
+    def used(self, line: LogLine, image_id: str, last_used: str) -> None:
+        """A container uses it; ``last_used`` is in Go's notation."""
+        image = self._image(line, image_id)
+        image.in_use = True
+        try:
+            image.last_used_ts_ns = go_time(last_used)
+        except ValueError:
+            image.last_used_ts_ns = None
+
+    def has_size(self, line: LogLine, image_id: str, size_bytes: int | None) -> None:
+        """Its size."""
+        self._image(line, image_id).size_bytes = size_bytes
+
+    def is_pinned(self, line: LogLine, image_id: str, pinned: bool) -> None:
+        """Whether the runtime pins it."""
+        self._image(line, image_id).pinned = pinned
+
+    def dropped(self, line: LogLine) -> None:
+        """The record of an image that the list has no more is dropped."""
+        if self._waiting is not None:
+            self._note(line)
+
+    def expire(self, now_ns: int) -> None:
+        """End a pass about which nothing more is said."""
+        if now_ns - self._last_ns > _PAUSE_NS or now_ns < self._last_ns - _PAUSE_NS:
+            self.end()
+
+    def end(self) -> None:
+        """The pass is complete."""
+        if self._waiting is None:
+            return
+        if self._waiting.fact is not None:
+            images = tuple(image.listed() for image in self._images.values())
+            self._waiting.fact.body = ImagesDetected(images=images)
+        self._waiting.settle()
+        self._waiting = None
+        self._images = {}
+
+    def _image(self, line: LogLine, image_id: str) -> _Image:
+        """The image that a line is about: it was listed, even if that line was lost."""
+        if image_id not in self._images:
+            self.listed(line, image_id)
+        self._note(line)
+        return self._images[image_id]
+
+    def _note(self, line: LogLine) -> None:
+        self._last_ns = line.ts_ns
+        if self._waiting is not None:
+            self._waiting.join(line.evidence)

@@ -1,0 +1,315 @@
+"""Image GC runs: a start over the threshold, deletions, an end.
+
+The manager logs a removal before it asks the runtime, and the end of a run that succeeds
+only at a high verbosity. So a deletion waits for the next sign that it went well, and a run
+that freed what it wanted is over when no end follows for a while. A run that freed less
+always ends with an error line; without one the log was cut and the run stays open.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import msgspec
+
+from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.holdback import Holdback, Waiting
+from kubeledger.ingest.sources.facts import Fact
+from kubeledger.ingest.sources.items import LogLine
+from kubeledger.model.bodies.images import GarbageCollected, GarbageCollectionStarted, ImageDeleted
+from kubeledger.model.record import Evidence
+from kubeledger.model.units import NS_PER_S
+
+__all__ = ["EVENT_REASONS", "GcRuns"]
+
+EVENT_REASONS = ("FreeDiskSpaceFailed", "ImageGCFailed", "InvalidDiskCapacity")
+
+_REMOVAL_NS = 60 * NS_PER_S
+_EVENT_NS = NS_PER_S // 2
+_MAX_EVENTS = 16
+_FREED = re.compile(
+    r"but freed (\d+) bytes|\(freed (\d+) bytes\)|but only found (\d+) bytes eligible"
+)
+_USAGE = re.compile(r"image filesystem \((\d+)% of ")
+_WANTED = re.compile(r"[Ww]anted to free (\d+) bytes|Attempted to free (\d+) bytes")
+_BEFORE_A_RUN = ("invalid capacity", "failed to get image", "imageFs information")
+_AGE_PASS_SINCE = (1, 29)
+
+_Pass = Literal["space", "age", "all"]
+_Outcome = Literal["below_threshold", "freed", "failed"]
+
+
+class _Removal(msgspec.Struct):
+    """A removal that the manager logged."""
+
+    image_id: str
+    size_bytes: int | None
+    of_pass: _Pass | None
+    waiting: Waiting
+    text: str
+
+
+class GcRuns:
+    """Handlers of the lines of garbage collections and of unused image deletions."""
+
+    def __init__(self, context: BundleContext, queue: Holdback) -> None:
+        self._context = context
+        self._queue = queue
+        self._start: Fact | None = None
+        self._removals: list[_Removal] = []
+        self._unused = False
+        self._aged: str | None = None
+        self._ended_before = False
+        self._evaluates = False
+        self._presumed: Waiting | None = None
+        self._last_end: Waiting | None = None
+        self._events: list[tuple[int, str, Evidence]] = []
+        self._pid: int | None = None
+        self._reclaimed: str | None = None
+        self._signals: dict[str, set[str]] = {}
+
+    def follow(self, line: LogLine) -> None:
+        """Another process writes: what the one before had begun has no end."""
+        if line.pid is not None and line.pid != self._pid:
+            if self._pid is not None:
+                self._forget()
+                self._ended_before = True
+                self._evaluates = False
+            self._pid = line.pid
+
+    def started(self, line: LogLine, body: GarbageCollectionStarted) -> None:
+        """The disk is over the high threshold."""
+        self._settle_removals()
+        if self._start is not None:
+            # The run before ended unheard; its deletions are not of this one.
+            self._forget()
+        self._unused = False
+        self._start = self._queue.add(Fact(line.ts_ns, body, (line.evidence,)))
+
+    def threshold_met(self, resource: str, signal: str) -> None:
+        """The eviction manager finds a signal of a resource under its threshold."""
+        self._signals.setdefault(resource, set()).add(signal)
+
+    def reclaiming(self, resource: str | None) -> None:
+        """The eviction manager begins to reclaim a resource, on the node first."""
+        self.deleted_unused()
+        self._reclaimed = resource
+
+    def round_begins(self) -> None:
+        """The eviction manager reads all signals anew."""
+        self._reclaimed = None
+        self._signals.clear()
+
+    def deleting_unused(self, line: LogLine) -> None:
+        """The eviction manager has all unused images deleted."""
+        self._settle_removals()
+        self._unused = True
+
+    def deleted_unused(self) -> None:
+        """The eviction manager goes on."""
+        if self._unused:
+            self._settle_removals()
+            self._removals = self._of_run()
+            self._unused = False
+
+    def evaluating(self, image_id: str, *, by_age: bool) -> None:
+        """An image is considered, so the removal before it is over."""
+        self._settle_removals()
+        self._evaluates = True
+        self._aged = image_id if by_age else None
+
+    def removing(self, line: LogLine, image_id: str, size_bytes: int | None) -> None:
+        """The manager asks the runtime to remove an image."""
+        self._settle_removals()
+        if any(r.image_id == image_id and r.text == line.text for r in self._removals):
+            return  # one line, twice in the log
+        of_pass = self._pass_of(image_id)
+        self._aged = None
+        reclaimed = self._reclaimed if of_pass == "all" else None
+        body = ImageDeleted(
+            image_id=image_id,
+            size_bytes=size_bytes,
+            pass_=of_pass,
+            reclaimed=reclaimed,
+            signals=tuple(sorted(self._signals.get(reclaimed or "", ()))),
+        )
+        cause = self._start if of_pass == "space" else None
+        fact = Fact(line.ts_ns, body, (line.evidence,), cause)
+        waiting = self._queue.hold(fact, _REMOVAL_NS)
+        self._context.links.removed_images.append(fact)
+        self._removals.append(_Removal(image_id, size_bytes, of_pass, waiting, line.text))
+        if of_pass == "space":
+            self._presume(line.ts_ns)
+
+    def removal_failed(self, image_id: str) -> None:
+        """The runtime did not remove it."""
+        for removal in reversed(self._removals):
+            if removal.image_id.split(",", 1)[0] == image_id and removal.waiting.fact is not None:
+                removal.waiting.drop()
+                self._removals.remove(removal)
+                self._drop_presumed()
+                return
+
+    def succeeded(self, line: LogLine) -> None:
+        """The run is over, without an error."""
+        freed = self._start is not None or self._of_run()
+        self._end(line, "freed" if freed else "below_threshold", "")
+
+    def failed(self, line: LogLine, error: str) -> None:
+        """The run is over, with an error."""
+        self._end(line, "failed", error)
+
+    def event(self, line: LogLine, message: str) -> None:
+        """An API event about a run: it may be logged before or after the run's own end."""
+        end = self._last_end.fact if self._last_end is not None else None
+        if end is not None and self._last_end is not None and _same(end, message):
+            self._last_end.join(line.evidence)
+        else:
+            self._events = [*self._events[-_MAX_EVENTS:], (line.ts_ns, message, line.evidence)]
+
+    def _pass_of(self, image_id: str) -> _Pass | None:
+        if self._aged == image_id:
+            return "age"
+        if self._unused:
+            return "all"
+        if self._start is not None:
+            return "space"
+        # Where considered images are logged, a line that tells so was lost.
+        by_age = self._ended_before and self._has_age_pass() and not self._evaluates
+        return "age" if by_age else None
+
+    def _has_age_pass(self) -> bool:
+        """Whether a removal before any start can only be for its age."""
+        version = re.match(r"v?(\d+)\.(\d+)", self._context.kubelet_version or "")
+        return version is not None and (int(version[1]), int(version[2])) >= _AGE_PASS_SINCE
+
+    def _of_run(self) -> list[_Removal]:
+        return [removal for removal in self._removals if removal.of_pass != "all"]
+
+    def _settle_removals(self) -> None:
+        for removal in self._removals:
+            removal.waiting.settle()
+
+    def _freed(self) -> int | None:
+        """The sum of the run's deletions; None when a size is not known."""
+        sizes = [removal.size_bytes for removal in self._of_run()]
+        return None if None in sizes else sum(size for size in sizes if size is not None)
+
+    def _presume(self, ts_ns: int) -> None:
+        """A run that has freed what it wanted ends by itself."""
+        self._drop_presumed()
+        if self._start is None or not isinstance(self._start.body, GarbageCollectionStarted):
+            return
+        space = [r.size_bytes or 0 for r in self._removals if r.of_pass == "space"]
+        if space and sum(space) >= self._start.body.bytes_to_free:
+            evidence = (*self._start.evidence, *self._last_evidence())
+            fact = Fact(ts_ns, self._body("freed", ""), evidence, self._start)
+            self._presumed = self._queue.hold(fact, _REMOVAL_NS)
+
+    def _last_evidence(self) -> tuple[Evidence, ...]:
+        fact = self._removals[-1].waiting.fact
+        return fact.evidence if fact is not None else ()
+
+    def _drop_presumed(self) -> None:
+        if self._presumed is not None:
+            self._presumed.drop()
+            self._presumed = None
+
+    def _end(self, line: LogLine, outcome: _Outcome, error: str) -> None:
+        self._settle_removals()
+        told = self._presumed is not None and self._presumed.fact is None
+        if told and outcome != "failed":
+            # The end of a run that had been taken for over already.
+            self._forget()
+            return
+        if told or (self._start is not None and not self._is_of_run(line, error)):
+            # The run that had begun ended unheard; this is the end of another.
+            self._forget()
+        self._drop_presumed()
+        seen = self._start.evidence if self._start is not None else ()
+        evidence = (line.evidence, *seen)
+        fact = Fact(line.ts_ns, self._body(outcome, error), evidence, self._start)
+        self._last_end = self._queue.hold(fact, _EVENT_NS)
+        self._last_end.join(*self._events_about(line.ts_ns, fact, error))
+        self._ended_before = True
+        self._forget()
+
+    def _is_of_run(self, line: LogLine, error: str) -> bool:
+        """Whether an error can be the end of the run that has begun.
+
+        What the pass over the disk's threshold returns names the bytes that were wanted, or
+        the usage; a failure to read the disk comes before a run begins; anything else (the
+        runtime did not list its images) follows at once.
+        """
+        start = self._start
+        assert start is not None
+        assert isinstance(start.body, GarbageCollectionStarted)
+        if error.startswith(_BEFORE_A_RUN):
+            return False
+        wanted, usage = _number(_WANTED, error), _number(_USAGE, error)
+        if wanted is not None:
+            return wanted == start.body.bytes_to_free
+        if usage is not None:
+            return usage == start.body.usage_percent
+        removed = [r.waiting.due_ns - _REMOVAL_NS for r in self._removals if r.waiting.due_ns]
+        return line.ts_ns - max([start.ts_ns, *removed]) <= _REMOVAL_NS
+
+    def _body(self, outcome: _Outcome, error: str) -> GarbageCollected:
+        start = self._start.body if self._start is not None else None
+        begun = start if isinstance(start, GarbageCollectionStarted) else None
+        usage = begun.usage_percent if begun is not None else _number(_USAGE, error)
+        return GarbageCollected(
+            usage_percent=usage,
+            high_threshold_percent=begun.high_threshold_percent if begun is not None else None,
+            low_threshold_percent=begun.low_threshold_percent if begun is not None else None,
+            bytes_to_free=begun.bytes_to_free if begun is not None else None,
+            bytes_freed=self._freed() if outcome == "freed" else _number(_FREED, error),
+            images_removed=len(self._of_run()),
+            outcome=outcome,
+            error=error,
+        )
+
+    def _events_about(self, ts_ns: int, end: Fact, error: str) -> list[Evidence]:
+        if not error:
+            return []
+        early = [
+            evidence
+            for event_ns, message, evidence in self._events
+            if ts_ns - event_ns <= _EVENT_NS and _same(end, message)
+        ]
+        self._events = []
+        return early + self._api_events(ts_ns, error)
+
+    def _api_events(self, ts_ns: int, error: str) -> list[Evidence]:
+        """What the API server kept about this run."""
+        found: list[Evidence] = []
+        for reason in EVENT_REASONS:
+            for namespace in ("default", ""):
+                key = ("Node", namespace, self._context.node, reason, error)
+                event = self._context.events.get(key)
+                if event is not None and (
+                    event.first_ts_ns - _EVENT_NS <= ts_ns <= event.last_ts_ns + _EVENT_NS
+                ):
+                    found.extend(event.evidence)
+        return found
+
+    def _forget(self) -> None:
+        """Nothing is left of the run."""
+        self._start = None
+        self._presumed = None
+        self._aged = None
+        self._removals = [r for r in self._removals if r.of_pass == "all" and self._unused]
+
+
+def _same(end: Fact, message: str) -> bool:
+    """The event tells the run's error; some versions mangle what follows a percent sign."""
+    body = end.body
+    if not isinstance(body, GarbageCollected) or not body.error:
+        return False
+    return body.error == message or message.startswith(body.error.split("%", 1)[0] + "%")
+
+
+def _number(pattern: re.Pattern[str], text: str) -> int | None:
+    match = pattern.search(text)
+    return None if match is None else int(next(group for group in match.groups() if group))

@@ -1,0 +1,88 @@
+"""Container instances as pod statuses tell them: whose an ID is, and how it ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from kubeledger.ingest.messages.podref import bare_container_id
+from kubeledger.ingest.sources.times import api_time
+
+if TYPE_CHECKING:  # the context holds what the assemblers share, this index included
+    from kubeledger.ingest.correlate.context import KnownPod
+
+__all__ = ["Instance", "index_instances", "is_later", "ran_by"]
+
+_STATUS_LISTS = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+
+
+class Instance(msgspec.Struct):
+    """One container ID in the statuses of its pod.
+
+    Attributes:
+        restart_count: restarts before this instance; None when no status tells.
+        started_ts_ns, finished_ts_ns: whole seconds; None when not known (yet).
+        exit_code: None while no status shows the end; ``reason`` (``OOMKilled``) likewise.
+    """
+
+    pod_uid: str
+    container: str
+    restart_count: int | None = None
+    started_ts_ns: int | None = None
+    finished_ts_ns: int | None = None
+    exit_code: int | None = None
+    reason: str | None = None
+
+
+def index_instances(pods: dict[str, KnownPod]) -> dict[str, Instance]:
+    """Bare container ID -> instance, over all statuses of all pods."""
+    instances: dict[str, Instance] = {}
+    for pod in pods.values():
+        for status in pod.statuses:
+            for key in _STATUS_LISTS:
+                for entry in status.get(key) or ():
+                    _add(instances, pod.uid, entry)
+    return instances
+
+
+def is_later(instance: Instance | None, other: Instance | None) -> bool:
+    """Whether lists count the instance behind the other one of the same container."""
+    counts = [None if each is None else each.restart_count for each in (other, instance)]
+    return counts[0] is not None and counts[1] is not None and counts[0] < counts[1]
+
+
+def ran_by(instance: Instance | None, ts_ns: int) -> bool:
+    """Whether a status says that it had begun by then."""
+    began_ns = None if instance is None else instance.started_ts_ns
+    return began_ns is not None and began_ns <= ts_ns
+
+
+def _add(instances: dict[str, Instance], uid: str, entry: dict[str, Any]) -> None:
+    current = bare_container_id(entry.get("containerID"))
+    count = entry.get("restartCount")
+    if current is not None:
+        instance = instances.setdefault(current, Instance(uid, entry.get("name", "")))
+        instance.restart_count = count
+        _complete(instance, entry.get("state") or {})
+    last = (entry.get("lastState") or {}).get("terminated") or {}
+    previous = bare_container_id(last.get("containerID"))
+    if previous is None:
+        return
+    instance = instances.setdefault(previous, Instance(uid, entry.get("name", "")))
+    # While a container waits for its restart, both fields hold the instance that ended. Without
+    # a present instance the count may or may not include one that is still to come.
+    if current not in (None, previous) and instance.restart_count is None and count:
+        instance.restart_count = count - 1
+    _complete(instance, {"terminated": last})
+
+
+def _complete(instance: Instance, state: dict[str, Any]) -> None:
+    running, terminated = state.get("running") or {}, state.get("terminated") or {}
+    started = terminated.get("startedAt") or running.get("startedAt")
+    if started:
+        instance.started_ts_ns = api_time(started)
+    if terminated.get("finishedAt"):
+        instance.finished_ts_ns = api_time(terminated["finishedAt"])
+        instance.exit_code = terminated.get("exitCode")
+        instance.reason = terminated.get("reason")

@@ -1,0 +1,361 @@
+"""Kills by the kernel's OOM killer: one fact a kill, whoever tells of it.
+
+Up to four sources tell of one: the kernel's own report, the lines of the kubelet's cadvisor
+(``Created an OOM event in container``, at ``-v=3``), its event ``SystemOOM`` where the node's
+memory was used up, and the status ``OOMKilled`` of a container. A status also says so of a
+container that ended otherwise, if any process in it had been killed before.
+
+A kubelet that starts reads the whole ring buffer again, so its first lines tell of old kills.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from kubeledger.ingest.correlate.holdback import Holdback, Waiting
+from kubeledger.ingest.correlate.instances import Instance
+from kubeledger.ingest.sources.facts import Fact
+from kubeledger.ingest.sources.items import KernelReport
+from kubeledger.kubelet.cgroups.paths import owner_of
+from kubeledger.model.bodies.lifecycle import ContainerDied
+from kubeledger.model.bodies.oom import REASON_OF_LEVEL, OutOfMemory, ProcessKilled, Reason, Task
+from kubeledger.model.record import Evidence
+from kubeledger.model.units import NS_PER_S
+
+if TYPE_CHECKING:  # the context holds the links, and they hold the kills
+    from kubeledger.ingest.correlate.context import BundleContext
+
+__all__ = ["OomKills", "Sighting"]
+
+_WAIT_NS = 5 * NS_PER_S
+"""The status follows when the PLEG has looked and the pod was synced."""
+_SAME_NS = 3 * NS_PER_S
+"""The kubelet's time of a kill is the kernel's to the second, and the logs' clocks differ."""
+_REPLAY_NS = 1_200_000_000
+"""Two kubelet processes give one kill times that differ by less: each rounds the boot's."""
+_LATE_NS = 60 * NS_PER_S
+"""A container whose main process was killed is seen to be dead by then."""
+_PAGE_BYTES = 4096
+_SIGKILLED = 128 + 9
+
+
+class Sighting(msgspec.Struct):
+    """A kill as the kubelet tells of it.
+
+    Attributes:
+        ts_ns: of the line.
+        killed_ts_ns: the kernel's time as the kubelet reckons it.
+        task_cgroup: path of the cgroup in which the process ran; None for the node's event.
+    """
+
+    ts_ns: int
+    killed_ts_ns: int
+    task_cgroup: str | None
+    evidence: Evidence
+    process: str | None = None
+    pid: int | None = None
+
+
+class _Kill:
+    """A kill that was told, with all that may still be told of it."""
+
+    def __init__(self, waiting: Waiting, fact: Fact, ts_ns: int) -> None:
+        self.waiting = waiting
+        self.fact = fact
+        self.ts_ns = ts_ns
+        self.sighted_ns: int | None = None
+        self.replayed = 0
+        self.report: KernelReport | None = None
+
+    @property
+    def body(self) -> ProcessKilled:
+        assert isinstance(self.fact.body, ProcessKilled)
+        return self.fact.body
+
+    def tell(self, evidence: Evidence, **known: object) -> None:
+        """Another source tells of it; it changes nothing once the fact has left."""
+        if self.waiting.fact is not None:
+            self.waiting.join(evidence)
+            missing = {k: v for k, v in known.items() if getattr(self.body, k) is None}
+            self.fact.body = msgspec.structs.replace(self.body, **missing)
+
+
+class OomKills:
+    """All kills of one bundle.
+
+    Attributes:
+        queue: the facts leave through it.
+        kubelet_killed: the kill of the kubelet itself, until another one starts.
+    """
+
+    def __init__(self) -> None:
+        self.queue = Holdback()
+        self.kubelet_killed: Fact | None = None
+        self._kills: dict[str, list[_Kill]] = {}
+        self._reports: dict[str, list[KernelReport]] | None = None
+        self._told_statuses: set[str] = set()
+
+    # -- who tells ------------------------------------------------------------------------
+
+    def reported(self, context: BundleContext, report: KernelReport) -> None:
+        """The kernel's report, at its own time; again for one that was taken in: nothing."""
+        self._of_report(context, report, report.ts_ns)
+
+    def sighted(self, context: BundleContext, seen: Sighting, *, process: int) -> None:
+        """A line of the kubelet; ``process``: which kubelet process, counted from 0."""
+        key = _key(seen.task_cgroup)
+        known = self._kills.get(key, [])
+        report = self._report_near(context, key, seen.killed_ts_ns)
+        kill: _Kill | None = next((k for k in known if k.report is report is not None), None)
+        is_old = seen.ts_ns - seen.killed_ts_ns > _SAME_NS
+        if kill is None and report is not None and not self._is_spent(known, report):
+            ts_ns = report.ts_ns if is_old else min(report.ts_ns, seen.ts_ns)
+            kill = self._of_report(context, report, ts_ns)
+        if kill is None:
+            kill = self._old_kill(known, seen, process) if is_old else self._by_status(known, seen)
+        if kill is None:
+            kill = self._add(context, key, seen)
+        kill.sighted_ns = kill.sighted_ns or seen.killed_ts_ns
+        kill.replayed = max(kill.replayed, process)
+        path = _below_root(seen.task_cgroup)
+        kill.tell(seen.evidence, task_cgroup=path, process=seen.process, pid=seen.pid)
+
+    def limit_sighted(self, seen_ns: int, limit_cgroup: str, evidence: Evidence) -> None:
+        """The line after a sighting: whose limit it was."""
+        for kills in self._kills.values():
+            for kill in kills[-1:]:
+                task = kill.body.task_cgroup or ""
+                path = _below_root(limit_cgroup) or ""
+                if kill.sighted_ns == seen_ns and (task + "/").startswith(path + "/"):
+                    kill.tell(evidence, cgroup=path, reason=reason_of(path))
+
+    def status_told(
+        self, context: BundleContext, container_id: str, ended_ns: int, evidence: Evidence
+    ) -> None:
+        """A status says ``OOMKilled`` of a container that ended then (whole seconds)."""
+        if container_id in self._told_statuses:
+            return
+        self._told_statuses.add(container_id)
+        kill = self.last(container_id)
+        if kill is None:
+            body = _body(context, None, container_id)
+            self._hold(container_id, Fact(ended_ns, body, (evidence,)))
+        elif kill.ts_ns <= ended_ns + _SAME_NS:
+            kill.tell(evidence)
+
+    def last(self, container_id: str) -> _Kill | None:
+        """The last kill in a container so far."""
+        return next(reversed(self._kills.get(container_id, ())), None)
+
+    def cause_of_death(
+        self, context: BundleContext, died: Fact, instance: Instance | None
+    ) -> Fact | None:
+        """The kill that ended a container; a status may be all that tells of it."""
+        body = died.body
+        assert isinstance(body, ContainerDied)
+        told = instance is not None and instance.reason == "OOMKilled"
+        kill = self.last(body.container_id)
+        if kill is None and told:
+            known, ts_ns = _body(context, None, body.container_id), died.ts_ns
+            ended_ns = None if instance is None else instance.finished_ts_ns
+            # A kubelet that starts tells of what ended long before.
+            if ended_ns is not None and ts_ns - ended_ns > _SAME_NS:
+                ts_ns = ended_ns
+            kill = self._hold(body.container_id, Fact(ts_ns, known, died.evidence), died.ts_ns)
+        if kill is None or not 0 <= died.ts_ns - kill.ts_ns <= _LATE_NS:
+            return None
+        return kill.fact if told or body.exit_code == _SIGKILLED else None
+
+    # -- the facts ------------------------------------------------------------------------
+
+    def _report_near(self, context: BundleContext, key: str, ts_ns: int) -> KernelReport | None:
+        if self._reports is None:
+            self._reports = {}
+            for reports in context.kernel_reports.values():
+                for report in reports:
+                    self._reports.setdefault(_key(report.task_cgroup), []).append(report)
+        near = [r for r in self._reports.get(key, ()) if abs(r.ts_ns - ts_ns) <= _SAME_NS]
+        return min(near, key=lambda report: abs(report.ts_ns - ts_ns), default=None)
+
+    @staticmethod
+    def _is_spent(known: list[_Kill], report: KernelReport) -> bool:
+        return any(kill.report is report for kill in known)
+
+    @staticmethod
+    def _old_kill(known: list[_Kill], seen: Sighting, process: int) -> _Kill | None:
+        """The kill that a new kubelet process tells of once more."""
+        same = [
+            kill
+            for kill in known
+            if kill.replayed < process
+            and abs((kill.sighted_ns or kill.ts_ns) - seen.killed_ts_ns) <= _REPLAY_NS
+        ]
+        told_ns = seen.killed_ts_ns
+        return min(same, key=lambda k: abs((k.sighted_ns or k.ts_ns) - told_ns), default=None)
+
+    @staticmethod
+    def _by_status(known: list[_Kill], seen: Sighting) -> _Kill | None:
+        """A kill that the container's death told of before its line came."""
+        for kill in known[-1:]:
+            if kill.body.task_cgroup is None and seen.ts_ns - kill.ts_ns <= _WAIT_NS:
+                return kill
+        return None
+
+    def _add(self, context: BundleContext, key: str, seen: Sighting) -> _Kill:
+        is_old = seen.ts_ns - seen.killed_ts_ns > _SAME_NS
+        body = _body(context, seen.task_cgroup, None)
+        if seen.task_cgroup is None:
+            body = msgspec.structs.replace(body, reason="node")
+        ts_ns = seen.killed_ts_ns if is_old else seen.ts_ns
+        return self._hold(key, Fact(ts_ns, body, (seen.evidence,)), seen.ts_ns)
+
+    def _of_report(self, context: BundleContext, report: KernelReport, ts_ns: int) -> _Kill | None:
+        key = _key(report.task_cgroup)
+        known = self._kills.get(key, [])
+        if self._is_spent(known, report):
+            return None
+        told = _body(context, report.task_cgroup, None)
+        body = msgspec.structs.replace(
+            told,
+            cgroup=_below_root(report.cgroup),
+            reason=_reason(report),
+            process=report.process,
+            pid=report.pid,
+            rss_bytes=report.rss_bytes,
+            limit_bytes=report.usages.get("memory", (0, None))[1],
+            oom_score_adj=report.oom_score_adj,
+            chosen_pid=report.chosen_pid if report.chosen_pid != report.pid else None,
+            also_killed=report.also_killed,
+            allocating_task=report.allocating_task,
+        )
+        cause = Fact(ts_ns, _shortage(context, report), report.evidence)
+        self.queue.add(cause)
+        kill = self._hold(key, Fact(ts_ns, body, report.evidence, cause=cause))
+        kill.report = report
+        if report.process == "kubelet":
+            self.kubelet_killed = kill.fact
+        return kill
+
+    def _hold(self, key: str, fact: Fact, now_ns: int = 0) -> _Kill:
+        waiting = self.queue.hold(fact, _WAIT_NS)
+        waiting.due_ns = max(waiting.due_ns, now_ns + _WAIT_NS)
+        kill = _Kill(waiting, fact, fact.ts_ns)
+        self._kills.setdefault(key, []).append(kill)
+        return kill
+
+
+def reason_of(cgroup: str) -> Reason | None:
+    """Whose limit it was, by the cgroup that was out of memory."""
+    owner = owner_of(cgroup)
+    return None if owner is None else REASON_OF_LEVEL[owner.level]
+
+
+def _reason(report: KernelReport) -> Reason | None:
+    if report.cgroup is not None:
+        return reason_of(report.cgroup)
+    is_memcg = report.constraint == "memcg" or report.is_memcg
+    return None if is_memcg else "node"
+
+
+def _key(task_cgroup: str | None) -> str:
+    owner = owner_of(task_cgroup)
+    return (owner.container_id if owner is not None else None) or task_cgroup or ""
+
+
+def _below_root(path: str | None) -> str | None:
+    return None if path is None else path.strip("/")
+
+
+def _body(
+    context: BundleContext, task_cgroup: str | None, container_id: str | None
+) -> ProcessKilled:
+    owner = owner_of(task_cgroup)
+    if owner is not None:
+        container_id = container_id or owner.container_id
+    ref = context.containers.get(container_id or "")
+    uid = None if owner is None else owner.pod_uid
+    if ref is not None and uid not in (None, ref.pod_uid):
+        ref = None  # the kernel's path is to be believed
+    uid = ref.pod_uid if ref is not None else uid
+    pod = context.pods.get(uid or "")
+    return ProcessKilled(
+        namespace=None if pod is None else pod.namespace,
+        pod=None if pod is None else pod.name,
+        pod_uid=uid,
+        container=None if ref is None else ref.container,
+        container_id=container_id,
+        task_cgroup=_below_root(task_cgroup),
+    )
+
+
+def _shortage(context: BundleContext, report: KernelReport) -> OutOfMemory:
+    whose = _body(context, report.cgroup, None)
+    usage, limit = report.usages.get("memory", (None, None))
+    page_bytes = _page_bytes(report)
+    total = None if report.ram_pages is None else report.ram_pages * page_bytes
+    if total is not None:
+        total += report.swap_bytes or 0
+    tasks = None
+    if report.tasks and not report.is_cut:
+        tasks = tuple(
+            Task(
+                pid=task.pid,
+                process=task.name,
+                rss_pages=task.rss_pages,
+                swap_pages=task.swap_pages,
+                page_table_bytes=task.page_table_bytes
+                if task.page_table_bytes is not None
+                else task.page_table_pages * page_bytes,
+                oom_score_adj=task.oom_score_adj,
+            )
+            for task in report.tasks
+        )
+    return OutOfMemory(
+        namespace=whose.namespace,
+        pod=whose.pod,
+        pod_uid=whose.pod_uid,
+        container=whose.container,
+        cgroup=_below_root(report.cgroup),
+        constraint=report.constraint,
+        invoked_by=report.invoked_by,
+        usage_bytes=usage,
+        limit_bytes=limit,
+        swap_limit_bytes=_swap_limit(report),
+        total_bytes=total,
+        at_limit=_at_limit(report, page_bytes),
+        page_bytes=page_bytes,
+        tasks=tasks,
+    )
+
+
+def _swap_limit(report: KernelReport) -> int | None:
+    """How much the cgroup may swap: its own limit, or what both limits leave."""
+    if "swap" in report.usages:
+        return report.usages["swap"][1]
+    if "memory+swap" in report.usages and "memory" in report.usages:
+        return max(report.usages["memory+swap"][1] - report.usages["memory"][1], 0)
+    return None
+
+
+_BATCH_PAGES = 256
+"""What several processors may have given back between the failure and the report."""
+
+
+def _at_limit(report: KernelReport, page_bytes: int) -> bool | None:
+    if not report.usages:
+        return None
+    return any(
+        usage + _BATCH_PAGES * page_bytes >= limit for usage, limit in report.usages.values()
+    )
+
+
+def _page_bytes(report: KernelReport) -> int:
+    """Size of a page: what the last line tells in kB, the table tells in pages."""
+    for task in report.tasks or ():
+        if task.pid == report.pid and task.rss_pages and report.rss_bytes:
+            for size in (4096, 16384, 65536):
+                if abs(report.rss_bytes - task.rss_pages * size) * 8 < report.rss_bytes:
+                    return size
+    return _PAGE_BYTES

@@ -1,0 +1,129 @@
+"""The kubelet's words for refusing a pod, in log lines and in the status that it sets."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from kubeledger.ingest.correlate.context import BundleContext
+
+__all__ = [
+    "FAILED_STATUS",
+    "is_refusal",
+    "reason_of_message",
+    "rejection_in_status",
+    "was_synced",
+    "without_prefix",
+]
+
+_REASONS = frozenset(
+    {
+        "AppArmor",
+        "EmptyPodSharedPoolError",
+        "InitContainerRestartPolicyForbidden",
+        "InvalidNodeInfo",
+        "NodeAffinity",
+        "NodeName",
+        "NodePorts",
+        "NodeShutdown",
+        "NoNewPrivs",
+        "PodFeatureUnsupported",
+        "PodLevelResourcesNotSupported",
+        "PodOSNotSupported",
+        "PodOSSelectorNodeLabelDoesNotMatch",
+        "ProcMount",
+        "SMTAlignmentError",
+        "SupplementalGroupsPolicyNotSupported",
+        "SysctlForbidden",
+        "TaintToleration",
+        "TopologyAffinityError",
+        "UnexpectedAdmissionError",
+        "UnexpectedPredicateFailureType",
+        "UnknownReason",
+        "VolumeAttachmentLimitExceeded",
+    }
+)
+_INSUFFICIENT = re.compile(r"Node didn't have enough resource: ([^,\s]+), ")
+_PREDICATE = re.compile(r"Predicate (\S+) failed")
+_UNEXPECTED = re.compile(
+    r"Unexpected error while attempting to recover|Update plugin resources failed"
+    r"|Allocate failed due to "
+)
+_NOT_AT_ADMISSION = frozenset({"DeadlineExceeded", "Preempting", "Terminated"})
+_STATUS_PREFIXES = ("Pod was rejected: ", "Pod ")
+FAILED_STATUS = re.compile(
+    r'Status Manager: adding pod: "(?P<uid>[^"]*)", with status: '
+    r"\(\d+, \{Failed \[\] (?P<message>.+?) (?P<reason>\w+)    \[\] ",
+    re.DOTALL,
+)
+"""A status that the kubelet sets when it refuses or preempts a pod, which 1.20 logs: no
+conditions, a message and a reason, no addresses."""
+_STATUS_LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+
+
+def is_refusal(reason: str, message: str) -> bool:
+    """Whether a warning about a pod being admitted can be its refusal.
+
+    A pod that is evicted has the same reason as one that is refused under pressure, and in all
+    versions another message.
+    """
+    if reason == "Evicted":
+        return "The node had condition: " in message
+    return reason in _REASONS or reason.startswith("OutOf")
+
+
+def reason_of_message(message: str) -> str | None:
+    """The reason that goes with a refusal's message; None for a message of no refusal.
+
+    The lines of 1.20 hold the message only; the kubelet makes both from the same error.
+    """
+    if insufficient := _INSUFFICIENT.match(message):
+        return f"OutOf{insufficient[1]}"
+    if predicate := _PREDICATE.match(message):
+        return predicate[1]
+    if _UNEXPECTED.match(message):
+        return "UnexpectedAdmissionError"
+    if message.startswith("GeneralPredicates failed due to unknown reason"):
+        return "UnknownReason"
+    if message.startswith("GeneralPredicates failed due to "):
+        return "UnexpectedPredicateFailureType"
+    if message.startswith("SupplementalGroupsPolicy="):
+        return "SupplementalGroupsPolicyNotSupported"
+    if message.startswith("node has conditions: "):
+        return "Evicted"
+    return None
+
+
+def rejection_in_status(context: BundleContext, uid: str | None) -> tuple[str, str] | None:
+    """Reason and message of a pod whose statuses show a refusal and never a container.
+
+    The message is without what the kubelet puts before it in the status.
+    """
+    known = context.pods.get(uid or "")
+    if known is None or any(_had_container(status) for status in known.statuses):
+        return None
+    for status in known.statuses:
+        reason, message = status.get("reason"), status.get("message") or ""
+        if status.get("phase") != "Failed" or not reason or reason in _NOT_AT_ADMISSION:
+            continue
+        if message.startswith(_STATUS_PREFIXES):
+            return str(reason), without_prefix(message)
+    return None
+
+
+def without_prefix(message: str) -> str:
+    """The message of a status without what the kubelet puts before it there."""
+    prefix = next((prefix for prefix in _STATUS_PREFIXES if message.startswith(prefix)), "")
+    return message.removeprefix(prefix)
+
+
+def was_synced(status: dict[str, Any]) -> bool:
+    """Whether only a pod worker can have written the status: the pod had been admitted."""
+    if _had_container(status) or status.get("phase") in ("Running", "Succeeded"):
+        return True
+    # Of a refused pod the kubelet reports no containers, and the API server none at all.
+    return status.get("phase") == "Pending" and any(status.get(key) for key in _STATUS_LISTS)
+
+
+def _had_container(status: dict[str, Any]) -> bool:
+    return any(entry.get("containerID") for key in _STATUS_LISTS for entry in status.get(key) or ())

@@ -1,0 +1,244 @@
+"""The first look over the documents of a bundle: pods, containers, events, allocations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kubeledger.ingest.correlate.context import (
+    AllocationEntry,
+    BundleContext,
+    ContainerRef,
+    IndexedEvent,
+    KnownPod,
+    MemoryEntry,
+)
+from kubeledger.ingest.sources.api_events import ApiReason
+from kubeledger.ingest.sources.documents import Document, event_times, read_document
+from kubeledger.ingest.sources.items import (
+    ApiEvent,
+    Checkpoint,
+    Item,
+    KernelReports,
+    KubeletConfigFile,
+    MemoryManagerState,
+    NodeObject,
+    PodList,
+)
+from kubeledger.ingest.sources.times import api_time
+from kubeledger.kubelet.devicemanager.checkpoint import read_checkpoint
+from kubeledger.kubelet.kube.checkpoints import MalformedCheckpointError
+from kubeledger.kubelet.memorymanager.checkpoint import read_memory_manager_state
+from kubeledger.model.errors import BadInputError
+
+__all__ = ["fill_context", "kubelet_uid"]
+
+_MIRROR = "kubernetes.io/config.mirror"
+_SURVEYED = (
+    "device-checkpoint",
+    "events",
+    "kernel-log",
+    "kubelet-configz",
+    "memory-manager-state",
+    "node",
+    "pod-list",
+    "pod-manifest",
+)
+_STATUS_LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+
+
+def fill_context(context: BundleContext, documents: Sequence[Document]) -> dict[str, str]:
+    """Read the documents that assemblers look things up in, in the order of their time.
+
+    Returns:
+        file -> what is wrong, for documents that are not what their format says.
+    """
+    malformed: dict[str, str] = {}
+    named: dict[str, KnownPod] = {}
+    for document in documents:
+        try:
+            items = read_document(document)[0]
+            if document.format in _SURVEYED:
+                for item in items:
+                    _take(context, item)
+                    if isinstance(item, ApiEvent):
+                        _name_pod(context, item, named)
+        except BadInputError as error:
+            malformed[document.source.name] = error.message
+        except (AttributeError, KeyError, TypeError, ValueError):
+            what = "a value is of another type than it should be"
+            malformed[document.source.name] = f"is no valid {document.format}: {what}"
+    for pod in named.values():
+        if context.pods.setdefault(pod.uid, pod) is pod:
+            context.uids_by_name.setdefault((pod.namespace, pod.name), []).append(pod.uid)
+    for uids in context.uids_by_name.values():
+        uids.sort(key=lambda uid: context.pods[uid].first_seen_ts_ns)
+    return malformed
+
+
+def _take(context: BundleContext, item: Item) -> None:
+    match item:
+        case PodList():
+            for pod in item.pods:
+                _take_pod(context, item, pod)
+        case ApiEvent():
+            _take_event(context, item)
+        case Checkpoint():
+            _take_checkpoint(context, item)
+        case KubeletConfigFile():
+            context.served.append(item)
+        case NodeObject():
+            _take_node(context, item)
+        case MemoryManagerState():
+            _take_memory(context, item)
+        case KernelReports():
+            for report in item.reports:
+                context.kernel_reports.setdefault(report.file, []).append(report)
+            context.kernel_boots += item.boots
+        case _:
+            return
+
+
+def kubelet_uid(pod: dict[str, Any]) -> str | None:
+    """UID as the kubelet uses it: for a mirror pod that of the static pod behind it."""
+    metadata = pod.get("metadata") or {}
+    mirror = (metadata.get("annotations") or {}).get(_MIRROR)
+    uid = mirror or metadata.get("uid")
+    return str(uid) if uid else None
+
+
+def _take_pod(context: BundleContext, item: PodList, pod: dict[str, Any]) -> None:
+    metadata = pod.get("metadata") or {}
+    uid = kubelet_uid(pod)
+    name = metadata.get("name")
+    node = (pod.get("spec") or {}).get("nodeName")
+    if uid is None or not name or (node and node != context.node):
+        return
+    namespace = metadata.get("namespace") or "default"
+    known = context.pods.get(uid)
+    if known is None:
+        known = context.pods[uid] = KnownPod(
+            namespace=namespace,
+            name=name,
+            uid=uid,
+            spec={},
+            first_seen_ts_ns=_created(metadata, item.ts_ns),
+            listed_by=item.listed_by,
+            evidence=item.evidence,
+            created=api_time(metadata.get("creationTimestamp")) is not None,
+        )
+        context.uids_by_name.setdefault((namespace, name), []).append(uid)
+    known.spec = pod.get("spec") or known.spec
+    known.listed_by = item.listed_by
+    status = pod.get("status")
+    if isinstance(status, dict) and status and status not in known.statuses[-1:]:
+        known.statuses.append(status)
+    for container_id, container in _containers(status or {}):
+        context.containers[container_id] = ContainerRef(uid, container)
+
+
+def _created(metadata: dict[str, Any], otherwise: int) -> int:
+    created = api_time(metadata.get("creationTimestamp"))
+    return otherwise if created is None else created
+
+
+def _containers(status: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Bare container ID and container name, of running and of ended instances."""
+    for key in _STATUS_LISTS:
+        for entry in status.get(key) or ():
+            ids = [entry.get("containerID")]
+            for state in ("state", "lastState"):
+                ids.append(((entry.get(state) or {}).get("terminated") or {}).get("containerID"))
+            for text in ids:
+                if text:
+                    yield text.rpartition("://")[2], entry.get("name", "")
+
+
+def _take_event(context: BundleContext, item: ApiEvent) -> None:
+    event = item.event
+    if not ApiReason.read(event).may_be_of(context.node):
+        return
+    obj = event.get("involvedObject") or event.get("regarding") or {}
+    key = (
+        obj.get("kind") or "",
+        obj.get("namespace") or "",
+        obj.get("name") or "",
+        event.get("reason") or "",
+        event.get("message") or event.get("note") or "",
+    )
+    first, last = event_times(event) or (item.ts_ns, item.ts_ns)
+    series = event.get("series") or {}
+    count = event.get("count") or event.get("deprecatedCount") or series.get("count") or 1
+    known = context.events.get(key)
+    if known is None:
+        context.events[key] = IndexedEvent(event, count, first, last, (item.evidence,))
+        return
+    if count >= known.count:
+        known.event, known.count = event, count
+    known.first_ts_ns = min(known.first_ts_ns, first)
+    known.last_ts_ns = max(known.last_ts_ns, last)
+    if item.evidence not in known.evidence:
+        known.evidence = (*known.evidence, item.evidence)
+
+
+def _name_pod(context: BundleContext, item: ApiEvent, named: dict[str, KnownPod]) -> None:
+    """The kubelet's event names a pod of which no list may tell: its UID, and since when."""
+    api = ApiReason.read(item.event)
+    _, namespace, name, _, _ = api.key
+    if not api.pod_uid or not name or not api.may_be_of(context.node):
+        return
+    first, _ = event_times(item.event) or (item.ts_ns, item.ts_ns)
+    pod = KnownPod(namespace, name, api.pod_uid, {}, first, "log", item.evidence)
+    known = named.setdefault(api.pod_uid, pod)
+    known.first_seen_ts_ns = min(known.first_seen_ts_ns, first)
+
+
+def _take_checkpoint(context: BundleContext, item: Checkpoint) -> None:
+    data = item.data.get("Data") or {}
+    try:
+        sound = read_checkpoint(item.data).checksum_ok
+    except MalformedCheckpointError:
+        sound = None
+    if sound is False:
+        return  # its content is not relied on, by the kubelet either
+    for entry in data.get("PodDeviceEntries") or ():
+        key = (
+            str(entry.get("PodUID", "")),
+            str(entry.get("ContainerName", "")),
+            str(entry.get("ResourceName", "")),
+        )
+        if key not in context.allocations:
+            numa = _numa(entry.get("DeviceIDs"))
+            context.allocations[key] = AllocationEntry(item.ts_ns, numa, item.evidence)
+
+
+def _take_node(context: BundleContext, item: NodeObject) -> None:
+    """Images of the node: names of one image share its size."""
+    status = item.node.get("status") or {}
+    for image in status.get("images") or ():
+        size = image.get("sizeBytes")
+        if isinstance(size, int):
+            context.image_sizes.update(dict.fromkeys(map(str, image.get("names") or ()), size))
+
+
+def _take_memory(context: BundleContext, item: MemoryManagerState) -> None:
+    try:
+        body = read_memory_manager_state(item.data)
+    except MalformedCheckpointError:
+        return
+    if body.checksum_ok is False:
+        return
+    context.memory_files.append(item.ts_ns)
+    for uid, containers in body.assignments.items():
+        for name, blocks in containers.items():
+            entry = MemoryEntry(item.ts_ns, blocks, item.evidence)
+            context.memory.setdefault((uid, name), []).append(entry)
+
+
+def _numa(devices: Any) -> dict[str, tuple[str, ...]]:  # noqa: ANN401 - the kubelet's JSON
+    """NUMA node -> sorted IDs; key "" for the flat list of old versions."""
+    if isinstance(devices, dict):
+        return {
+            str(node): tuple(sorted(map(str, ids or ()))) for node, ids in sorted(devices.items())
+        }
+    return {"": tuple(sorted(map(str, devices or ())))}

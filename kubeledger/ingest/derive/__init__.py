@@ -1,0 +1,1 @@
+"""Decisions without a line of their own, by the kubelet's rules."""

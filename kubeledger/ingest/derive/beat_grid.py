@@ -1,0 +1,210 @@
+"""Lines that a kubelet repeats at a fixed period, and which of them its log lost.
+
+Theory of operation. The sync loop cleans up at the beats of a ticker of two seconds, and
+says so at verbosity 4. A ticker keeps its grid. Where a handler takes long, one beat waits
+in the ticker's channel and is served when the loop is free again, off the grid; the others
+are dropped. So a step of two or three periods from beat to beat, both on the grid, is no
+slow handler: it is a line that was lost. (Longer steps tell nothing alone: a call that the
+container runtime does not answer ends after whole minutes.) Since 1.22 the end of each
+clean-up is logged, too: of begin and end none comes without the other.
+
+The eviction manager tells the begin of a round and, if it evicts nothing, its end, at
+verbosity 3, and sleeps ten seconds then: it is never twenty to the begin of the next round.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from kubeledger.ingest.sources.items import LogLine
+from kubeledger.model.record import Evidence
+from kubeledger.model.units import NS_PER_S
+
+__all__ = ["EvictionBeat", "HousekeepingBeat", "Missing"]
+
+_TICK_NS = 2 * NS_PER_S
+_ROUND_NS = 10 * NS_PER_S
+_TICK_SLACK_NS = 20_000_000
+_ROUND_SLACK_NS = 150_000_000
+_SURE_STEPS = 3
+"""Periods up to which a step on the grid is a lost line, whatever else the log holds."""
+
+_HOLES = 3
+"""So many times without any line are a log that is cut off again and again."""
+
+_SLOW_SHARE = 4
+"""Of so many slow handlers one may end on the grid by chance, at the very most."""
+
+_EVIDENCE_MAX = 8
+
+
+class Missing(msgspec.Struct):
+    """Beats of one name that one kubelet process logged, and that are missing.
+
+    Attributes:
+        expected: beats that were due; ``certain``, ``probable`` and ``cut``: missing ones, by a
+            pair that is torn, by a step on the grid, and in times without any line.
+        slow: steps that a slow handler explains; ``holes`` times without any line.
+        from_ts_ns, to_ts_ns: around the missing ones; 0 without any.
+        evidence: lines around the first of them.
+    """
+
+    expected: int = 0
+    certain: int = 0
+    probable: int = 0
+    cut: int = 0
+    slow: int = 0
+    holes: int = 0
+    from_ts_ns: int = 0
+    to_ts_ns: int = 0
+    evidence: list[Evidence] = []
+
+    @property
+    def is_shown(self) -> bool:
+        """More is missing than slow handlers explain."""
+        return self.certain > 0 or self.probable * _SLOW_SHARE > self.slow or self.holes >= _HOLES
+
+    @property
+    def count(self) -> int:
+        """Missing beats; a time without any line is no such case, several are."""
+        cut = self.cut if self.holes >= _HOLES else 0
+        return self.certain + self.probable + cut
+
+    def between(self, before: LogLine, after: LogLine) -> None:
+        """Something is missing between two lines."""
+        if not self.to_ts_ns:
+            self.from_ts_ns = before.ts_ns
+        self.to_ts_ns = after.ts_ns
+        if len(self.evidence) < _EVIDENCE_MAX:
+            self.evidence += [before.evidence, after.evidence]
+
+
+class _Density:
+    """How many lines a log has from one beat to the next, on the average."""
+
+    def __init__(self) -> None:
+        self._lines = 0
+        self._steps = 0
+
+    def add(self, lines: int) -> None:
+        """A step in which nothing is missing."""
+        self._lines += lines
+        self._steps += 1
+
+    def are_few(self, lines: int, periods: float) -> bool:
+        """So few lines are not what so many periods hold."""
+        return self._steps > 0 and lines * self._steps < self._lines * periods
+
+
+class HousekeepingBeat:
+    """``SyncLoop (housekeeping)``, its end, and its being skipped.
+
+    Attributes:
+        begins, ends: what is missing of each; ``ends`` expects none where the kubelet does
+            not log them.
+    """
+
+    def __init__(self) -> None:
+        self.begins = Missing()
+        self.ends = Missing()
+        self._density = _Density()
+        self._last: LogLine | None = None
+        self._open = False
+        self._had_end = False
+        self._took_long = False
+
+    def begin(self, line: LogLine, *, skipped: bool = False) -> None:
+        """A beat; none that is skipped has an end."""
+        last = self._last
+        if last is not None and last.source == line.source and line.ts_ns > last.ts_ns:
+            if self._open and self._had_end and line.ts_ns - last.ts_ns < _TICK_NS * 3 // 2:
+                self.ends.certain += 1
+                self.ends.expected += 1
+                self.ends.between(last, line)
+            self._step(last, line)
+        self._last, self._open, self._took_long = line, not skipped, False
+
+    def end(self, line: LogLine) -> None:
+        """The end of a clean-up."""
+        last = self._last
+        self.ends.expected += 1
+        self._had_end = True
+        if last is None or last.source != line.source:
+            return
+        if self._open:
+            self._took_long = line.ts_ns - last.ts_ns >= _TICK_NS
+        elif 0 < line.ts_ns - last.ts_ns < _TICK_NS * 3 // 2:
+            # Its begin is not there; it was little before.
+            self.begins.expected += 1
+            self.begins.certain += 1
+            self.begins.between(last, line)
+            self._last, self._took_long = line, False
+        self._open = False
+
+    def _step(self, last: LogLine, line: LogLine) -> None:
+        begins = self.begins
+        step_ns, lines = line.ts_ns - last.ts_ns, line.line - last.line
+        periods = round(step_ns / _TICK_NS)
+        begins.expected += 1
+        if periods <= 1:
+            self._density.add(lines)
+        elif self._took_long or abs(step_ns - periods * _TICK_NS) > _TICK_SLACK_NS:
+            begins.slow += 1
+        elif periods <= _SURE_STEPS:
+            begins.expected += periods - 1
+            begins.probable += periods - 1
+            begins.between(last, line)
+        elif self._density.are_few(lines, 2):
+            begins.expected += periods - 1
+            begins.holes += 1
+            begins.cut += periods - 1
+            begins.between(last, line)
+
+
+class EvictionBeat:
+    """Rounds of the eviction manager: begin, and end without an eviction.
+
+    Attributes:
+        rounds: what is missing of their begins.
+    """
+
+    def __init__(self) -> None:
+        self.rounds = Missing()
+        self._density = _Density()
+        self._over: LogLine | None = None
+        self._holes = 0
+
+    def end(self, line: LogLine, holes: int) -> None:
+        """No resources are starved; ``holes`` are those of the log so far."""
+        over = self._over
+        if (
+            over is not None
+            and over.source == line.source
+            and 0 < line.ts_ns - over.ts_ns < _ROUND_NS * 3 // 2
+        ):
+            self.rounds.expected += 1
+            self.rounds.certain += 1
+            self.rounds.between(over, line)
+        self._over, self._holes = line, holes
+
+    def begin(self, line: LogLine, holes: int) -> None:
+        """The next round."""
+        over, self._over = self._over, None
+        if over is None or over.source != line.source:
+            return
+        step_ns, lines = line.ts_ns - over.ts_ns, line.line - over.line
+        periods = round(step_ns / _ROUND_NS)
+        self.rounds.expected += 1
+        if periods <= 1:
+            self._density.add(lines)
+        elif step_ns - periods * _ROUND_NS > periods * _ROUND_SLACK_NS:
+            self.rounds.slow += 1
+        elif (
+            step_ns >= periods * _ROUND_NS - _TICK_SLACK_NS
+            and periods <= _SURE_STEPS
+            and holes == self._holes
+            and not self._density.are_few(lines, periods / 3)
+        ):
+            self.rounds.expected += periods - 1
+            self.rounds.probable += periods - 1
+            self.rounds.between(over, line)

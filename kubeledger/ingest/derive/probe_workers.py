@@ -1,0 +1,296 @@
+"""The probe workers of all pods of the present kubelet process, and what they probe."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.holdback import Waiting
+from kubeledger.ingest.correlate.links import PodLink
+from kubeledger.ingest.derive.probe_told import ToldResults
+from kubeledger.ingest.derive.probe_worker import (
+    INITIAL,
+    ProbeWorker,
+    probe_spec,
+    probed_containers,
+    worker_result,
+)
+from kubeledger.ingest.sources.facts import Fact
+from kubeledger.model.bodies.prober import ProbeExecuted, ProbeResult, ProbeType
+from kubeledger.model.units import NS_PER_S
+
+__all__ = ["Meant", "PodWorkers", "ProbeWorkers"]
+
+_LINE_WAIT_NS = 15 * NS_PER_S
+_AT_ONCE_NS = NS_PER_S // 20
+_NOT_RUNNING_NS = 5 * NS_PER_S
+_RESTART_GRACE_NS = 10 * NS_PER_S
+_NO_INITIAL_SINCE = (1, 35)
+"""From here on no initial value is set for what ran before the kubelet started."""
+
+
+class Meant(NamedTuple):
+    """A worker that a line may mean.
+
+    Attributes:
+        tick: that led to the change; None when it is not in the log, or there was none.
+        run: of ticks with that result; None when not all are in the log.
+        ticked: the change came of a tick, be it in the log or not.
+    """
+
+    worker: ProbeWorker
+    tick: Fact | None
+    run: int | None
+    ticked: bool
+
+
+class PodWorkers:
+    """The workers of one pod.
+
+    Attributes:
+        awaited: changes told by ticks whose line has not come.
+        ticks: last tick of each worker, as a cause.
+        not_running: container -> when a worker found it not running.
+        told: what lines that name no container tell, by probe type.
+    """
+
+    def __init__(self) -> None:
+        self.workers: dict[tuple[str, ProbeType], ProbeWorker] = {}
+        self.awaited: list[tuple[ProbeType, ProbeResult, Waiting]] = []
+        self.ticks: dict[tuple[str, ProbeType], Fact] = {}
+        self.not_running: dict[str, int] = {}
+        self.told: dict[ProbeType, ToldResults] = {}
+        self.added: Fact | None = None
+
+    def take_awaited(
+        self, probe_type: ProbeType, result: ProbeResult, line_ns: int
+    ) -> Waiting | None:
+        """The change that a line tells of: one of just now, else the oldest still waiting.
+
+        What has left without its line is not meant any more: that line is lost, and each
+        later one would be taken for the one before it.
+        """
+        self.awaited = [entry for entry in self.awaited if entry[2].fact is not None]
+        found: tuple[ProbeType, ProbeResult, Waiting] | None = None
+        for entry in self.awaited:
+            fact = entry[2].fact
+            if entry[:2] != (probe_type, result) or fact is None:
+                continue
+            if found is None or line_ns - fact.ts_ns <= _AT_ONCE_NS:
+                found = entry
+        if found is None:
+            return None
+        self.awaited.remove(found)
+        return found[2]
+
+    def has_success(self, probe_type: ProbeType, since_ns: int) -> bool:
+        """Whether the last tick of a worker of that type was a success, not before that."""
+        return any(
+            kind == probe_type and fact.ts_ns >= since_ns and _is(fact, "success")
+            for (_, kind), fact in self.ticks.items()
+        )
+
+    def meant(self, probe_type: ProbeType, result: ProbeResult, line_ns: int) -> list[Meant]:
+        """Workers that a line may mean which no change told by ticks explains, best first.
+
+        The last tick is taken for the one that decided if it is at most half a period old;
+        else that one's line is lost, and only a single worker that was on its way can be meant.
+        """
+        near: list[Meant] = []
+        stopped: list[Meant] = []
+        lost: list[Meant] = []
+        # These are never an initial value, so a line of them is a change.
+        sure = result == "success" or probe_type == "liveness"
+        for worker in self.workers.values():
+            if worker.probe_type != probe_type:
+                continue
+            stopped_ns = self.not_running.get(worker.container)
+            just_stopped = stopped_ns is not None and line_ns - stopped_ns <= _NOT_RUNNING_NS
+            tick = self.ticks.get((worker.container, probe_type))
+            doubtful = worker.uncertain or not worker.knows_thresholds
+            on_its_way = worker.run > 0 and worker.result == result and (doubtful or sure)
+            age_ns = line_ns - tick.ts_ns if tick is not None and on_its_way else None
+            if age_ns is not None and age_ns <= worker.period_ns // 2 and _is(tick, result):
+                near.append(Meant(worker, tick, worker.run_to(result), True))
+            elif just_stopped and result == "failure":
+                stopped.append(Meant(worker, None, None, False))
+            elif age_ns is not None and age_ns <= max(_LINE_WAIT_NS, 2 * worker.period_ns):
+                lost.append(Meant(worker, None, None, True))
+        return [*near, *stopped, *(lost if len(lost) == 1 else ())]
+
+
+def _is(tick: Fact | None, result: ProbeResult) -> bool:
+    """Whether the worker counted that result."""
+    if tick is None:
+        return False
+    return isinstance(tick.body, ProbeExecuted) and worker_result(tick.body.result) == result
+
+
+class ProbeWorkers:
+    """Finds and makes workers; the pods' ADD and the kubelet's restart make them new.
+
+    Attributes:
+        successes_logged: the present kubelet logs successful ticks, so that all changes can
+            be told from ticks; False until one was seen.
+    """
+
+    def __init__(self, context: BundleContext) -> None:
+        self._context = context
+        self._links = context.links
+        self._epoch = 0
+        self._pods: dict[PodLink, PodWorkers] = {}
+        self._pleg_seen = False
+        self.successes_logged = False
+
+    def of_pod(self, pod: PodLink) -> PodWorkers:
+        """A kubelet restart, and a pod added again, make all its workers new."""
+        if self._epoch != self._links.epoch:
+            self._epoch = self._links.epoch
+            self._pods.clear()
+            self.successes_logged = False
+        workers = self._pods.get(pod)
+        if workers is None or workers.added is not pod.added:
+            workers = self._pods[pod] = PodWorkers()
+            workers.added = pod.added
+        return workers
+
+    def worker(
+        self, pod: PodLink, workers: PodWorkers, container: str, probe_type: ProbeType
+    ) -> ProbeWorker:
+        """The worker of that container and type, made when it is new."""
+        worker = workers.workers.get((container, probe_type))
+        if worker is None:
+            spec = self.spec(pod, container, probe_type)
+            worker = ProbeWorker(container, probe_type, spec)
+            workers.workers[container, probe_type] = worker
+            worker.uncertain = self._is_uncertain(pod, worker)
+            worker.pushes = probe_type != "liveness" and not self._began_before(pod, worker)
+            container_id = self._running_id(pod, container, None)
+            if container_id is not None:
+                self._probes(pod, worker, container_id)
+        return worker
+
+    def all_of(self, pod: PodLink, probe_type: ProbeType, ts_ns: int) -> list[ProbeWorker]:
+        """All workers of a type, in the pod spec's order; empty without a spec at hand."""
+        known = self._context.pods.get(pod.uid or "")
+        names = [] if known is None else probed_containers(known.spec, probe_type)
+        workers = [self.worker(pod, self.of_pod(pod), name, probe_type) for name in names]
+        for worker in workers:
+            self._notice_id(pod, worker, ts_ns)
+            worker.perhaps_new = self._is_perhaps_new(pod, worker)
+        return workers
+
+    def spec(self, pod: PodLink, container: str, probe_type: ProbeType) -> dict[str, Any] | None:
+        """The API's JSON of a probe; None when no pod spec is at hand."""
+        known = self._context.pods.get(pod.uid or "")
+        return None if known is None else probe_spec(known.spec, container, probe_type)
+
+    def notice_container(self, pod: PodLink, worker: ProbeWorker, ts_ns: int) -> None:
+        """Notice a new container: by its ID, or because a worker on hold probes again."""
+        if not self._notice_id(pod, worker, ts_ns) and worker.on_hold:
+            worker.probes(None, cached=INITIAL[worker.probe_type])
+
+    def _notice_id(self, pod: PodLink, worker: ProbeWorker, ts_ns: int) -> bool:
+        container_id = self._running_id(pod, worker.container, ts_ns)
+        if container_id is None or container_id == worker.container_id:
+            return False
+        killed_id = pod.probe_kills.get((worker.container, worker.probe_type))
+        was_killed = killed_id is not None and killed_id != container_id
+        if was_killed and self._ends_with(worker, killed_id):
+            del pod.probe_kills[worker.container, worker.probe_type]
+            worker.ends()
+            self._probes(pod, worker, container_id)
+        elif worker.container_id is None and not worker.on_hold and (worker.run or worker.heard):
+            worker.container_id = container_id  # the same container, only now known by its ID
+            if not worker.heard:
+                worker.uncertain = self._is_uncertain(pod, worker)
+        else:
+            self._probes(pod, worker, container_id)
+            worker.uncertain = self._is_uncertain(pod, worker)
+        return True
+
+    def _ends_with(self, worker: ProbeWorker, killed_id: str | None) -> bool:
+        """Whether the kill was of what the worker probed, if under an ID it was not told."""
+        link = self._links.containers.get(killed_id or "")
+        kill = None if link is None else link.kill
+        ticked_ns = worker.ticked_ns
+        is_since = kill is not None and ticked_ns is not None and kill.ts_ns >= ticked_ns
+        return worker.container_id in (None, killed_id) or is_since
+
+    def _probes(self, pod: PodLink, worker: ProbeWorker, container_id: str) -> None:
+        cached = self._initial(container_id, worker.probe_type)
+        pushes = cached is not None and worker.probe_type != "liveness"
+        pushes = pushes and not self._began_before(pod, worker)
+        worker.probes(container_id, cached=cached, pushes=pushes)
+
+    def _is_uncertain(self, pod: PodLink, worker: ProbeWorker) -> bool:
+        """Readiness, in a log that begins inside a process, of what started before the log."""
+        return worker.probe_type == "readiness" and self._began_before(pod, worker)
+
+    def _began_before(self, pod: PodLink, worker: ProbeWorker) -> bool:
+        return self._links.epoch == 0 and pod.added is None and worker.container not in pod.current
+
+    def _is_perhaps_new(self, pod: PodLink, worker: ProbeWorker) -> bool:
+        """Whether the worker may probe a container of which the log did not tell.
+
+        With the PLEG in the log that is one whose ID came without a name. Without it, what
+        follows a failed liveness or startup probe, or what began at a time not known.
+        """
+        if self._has_pleg():
+            return worker.container_id is not None and self._is_followed(pod, worker.container_id)
+        return worker.uncertain or any(
+            other.container == worker.container
+            and other.probe_type != "readiness"
+            and other.cached == "failure"
+            for other in self.of_pod(pod).workers.values()
+        )
+
+    def _has_pleg(self) -> bool:
+        self._pleg_seen = self._pleg_seen or any(
+            link.seen_ts_ns is not None for link in self._links.containers.values()
+        )
+        return self._pleg_seen
+
+    def _is_followed(self, pod: PodLink, container_id: str) -> bool:
+        """Whether it died, and an ID of the pod that has no name was seen since."""
+        link = self._links.containers.get(container_id)
+        if link is None or link.died is None:
+            return False
+        others = [self._links.containers[other].seen_ts_ns for other in pod.unnamed]
+        return any(seen is not None and seen >= link.died.ts_ns for seen in others)
+
+    def _running_id(self, pod: PodLink, container: str, ts_ns: int | None) -> str | None:
+        """ID of the running container: the PLEG's last, else the only one a status tells.
+
+        Statuses tell the second in which it started.
+        """
+        current = pod.current.get(container)
+        if ts_ns is None:
+            return current
+        if current is not None and not self._is_followed(pod, current):
+            return current
+        running = [
+            container_id
+            for container_id, instance in self._links.instances(self._context).items()
+            if (instance.pod_uid, instance.container) == (pod.uid, container)
+            and (instance.started_ts_ns or ts_ns) + NS_PER_S <= ts_ns
+            and (instance.finished_ts_ns is None or ts_ns <= instance.finished_ts_ns + NS_PER_S)
+        ]
+        return running[0] if len(running) == 1 else None
+
+    def _initial(self, container_id: str, probe_type: ProbeType) -> ProbeResult | None:
+        """The result a worker starts with; None where the kubelet sets none."""
+        instance = self._links.instance(self._context, container_id)
+        started = None if instance is None else instance.started_ts_ns
+        if started is None and container_id in self._links.containers:
+            started = self._links.containers[container_id].seen_ts_ns
+        epoch = self._links.epoch_ts_ns
+        if started is None or epoch is None or started >= epoch - _RESTART_GRACE_NS:
+            return INITIAL[probe_type]
+        return None if _version(self._context) >= _NO_INITIAL_SINCE else INITIAL[probe_type]
+
+
+def _version(context: BundleContext) -> tuple[int, int]:
+    match = re.match(r"v?(\d+)\.(\d+)", context.kubelet_version or "")
+    return (int(match[1]), int(match[2])) if match else (0, 0)

@@ -1,0 +1,402 @@
+"""The entries of a log, one physical line at a time: forms, continuation lines, routes.
+
+An entry is finished when the next one begins, because lines without a header may belong
+to it (see ``multiline``). Each physical line is counted once, with its entry.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kubeledger.ingest.klog.account import Account, shape_of
+from kubeledger.ingest.klog.cut_lines import CutValues, LineEnds, begins_entry
+from kubeledger.ingest.klog.ends import EntryEnds, unknown_shape
+from kubeledger.ingest.klog.forms import (
+    Place,
+    json_keys,
+    json_line,
+    json_stamp,
+    message_key,
+    plain_evidence_line,
+    text_line,
+)
+from kubeledger.ingest.klog.last_words import FATAL, is_last_words, last_line
+from kubeledger.ingest.klog.lines import PARTIAL, Bodies
+from kubeledger.ingest.klog.multiline import (
+    block_line,
+    continues_free_text,
+    entry_goes_on,
+    opens_block,
+)
+from kubeledger.ingest.klog.outputs import (
+    ClockStep,
+    LogEntry,
+    LogOutput,
+    NewProcess,
+    PendingEntry,
+    WrongStamp,
+)
+from kubeledger.ingest.klog.router import PREFIX_LENGTH, Call, Route, Router, Verdict
+from kubeledger.ingest.klog.sent_events import OCCURRED, SentEvents
+from kubeledger.ingest.klog.stamps import Clock, exact_json_ns
+from kubeledger.ingest.klog.values import split_structured
+from kubeledger.ingest.sources.items import CutLine, LogLine
+from kubeledger.ingest.sources.other_programs import (
+    begins_kubelet,
+    begins_other_program,
+    is_neighbour,
+)
+from kubeledger.ingest.sources.plain import normal_message
+from kubeledger.ingest.sources.prefix import HEADER, JSON_START
+from kubeledger.model.record import Evidence
+
+__all__ = ["NEVER", "EntryReader"]
+
+VERDICTS_MAX = 100_000
+NEVER = b"~"
+"""Later than any stamp: the loop passes over no line before one has been read whole."""
+_NO_PID = -1
+
+# To look up a member of an enumeration takes as long as three slices.
+_NOISE, _UNKNOWN = Verdict.NOISE, Verdict.UNKNOWN
+_UNDERSTOOD, _MIXED = Verdict.UNDERSTOOD, Verdict.MIXED
+
+
+class EntryReader:
+    """Reads the lines of one log that cannot be passed over.
+
+    Attributes:
+        account: where each line went.
+    """
+
+    def __init__(self, account: Account, router: Router, clock: Clock, ends: LineEnds) -> None:
+        self.account = account
+        self._ends = EntryEnds(ends)
+        self._source = account.file
+        self._router = router
+        self._clock = clock
+        self._verdicts: dict[bytes, Route] = {}
+        self._bodies = Bodies()
+        self._wrapped: bool | None = None
+        self._pid: int | None = _NO_PID
+        self._mixed_pid: int | None = _NO_PID
+        self._pending: PendingEntry | None = None
+        self._tail = b""
+        self._tail_kind: Verdict = _UNKNOWN
+        self._in_block = False
+        self._tag: bytes | None = None
+        self._latest = NEVER
+        self._split_lines = 0
+        self._split_line = 0
+        self._out: list[LogOutput] = []
+        self._ts_ns = clock.last_ns or 0
+        self._events = SentEvents()
+
+    def _take(self) -> list[LogOutput]:
+        out, self._out = self._out, []
+        return out
+
+    def _line(self, place: Place) -> None:
+        """Any line that the loop could not pass over."""
+        if place.body is PARTIAL:
+            self._split_lines += 1
+            self._split_line = place.number
+            return
+        if self._in_block and self._continue_block(place):
+            return
+        if self._entry(place):
+            return
+        if not self._wrapped and (unwrapped := self._bodies.unwrap(place.raw)).wrapped:
+            place.body = unwrapped.body
+            if self._entry(place):
+                return
+        self._without_header(place)
+
+    def _entry(self, place: Place) -> bool:
+        """Begin an entry when the line has a header; False when it has none."""
+        if place.body.startswith(JSON_START):
+            return self._json(place)
+        header = HEADER.match(place.body.lstrip(b"\0"))
+        return header is not None and self._text(place, header)
+
+    def _text(self, place: Place, header: re.Match[bytes]) -> bool:
+        """An entry in text form; False when its stamp is no time."""
+        try:
+            ts_ns = self._clock.read(header[2])
+        except ValueError:
+            return False
+        place.body = header.string
+        if self._clock.last_ns == ts_ns:
+            self._latest = header[2]
+        self._flush()
+        line = text_line(place, header, ts_ns, self._source)
+        self._begin(line, place)
+        if line.pid != self._pid and self._is_kubelets(line, place.body):
+            self._pid = line.pid
+            self._out.append(NewProcess(line))
+        caller = place.body[21 : place.body.find(b"] ", 22, 200)]
+        if caller not in self._verdicts and line.severity != "F":
+            self._learn(caller, self._router.file_verdict(line.file))
+        parts = split_structured(line.message)
+        if parts is None:
+            end = len(caller) + 21
+            self._free_text(line, place.body[21 : end + 2 + PREFIX_LENGTH])
+        else:
+            line.message, rest = parts
+            self._structured(line, rest, message_key(place.body))
+        self._ends.note(self._pending, place)
+        return True
+
+    def _is_kubelets(self, line: LogLine, body: bytes) -> bool:
+        """Whether the kubelet wrote the line of another process than the last.
+
+        Programs that run it beside the API server and others begin with lines of theirs.
+        """
+        if line.pid != self._mixed_pid and begins_other_program(body):
+            self._mixed_pid = line.pid
+        return line.pid != self._mixed_pid or begins_kubelet(body)
+
+    def _json(self, place: Place) -> bool:
+        """An entry in JSON form; False when it is cut short."""
+        body = place.body
+        caller, message, beginning = json_keys(body)
+        verdict = self._verdicts.get(caller)
+        if verdict is None or verdict is _MIXED:
+            verdict = self._verdicts.get(message) or self._verdicts.get(beginning)
+        try:
+            ts_ns = exact_json_ns(json_stamp(body))
+        except ValueError:
+            return False
+        line = None
+        if not isinstance(verdict, Verdict) or verdict is _MIXED or self._clock.has_news:
+            line = json_line(place, ts_ns, self._source)
+            if line is None:
+                return False
+        self._flush()
+        if self._clock.observe(ts_ns) == self._clock.last_ns:
+            self._latest = json_stamp(body)
+        if line is None and not self._clock.has_news:
+            assert isinstance(verdict, Verdict)
+            self._ts_ns, self._tail, self._in_block = ts_ns, body, False
+            self._count(verdict)
+            return True
+        line = line or json_line(place, ts_ns, self._source)
+        self._json_entry(line, place, (caller, message, beginning))
+        return True
+
+    def _json_entry(
+        self, line: LogLine | None, place: Place, keys: tuple[bytes, bytes, bytes]
+    ) -> None:
+        if line is None:  # the cached verdict was for a line that is cut short here
+            self._without_header(place)
+            return
+        self._begin(line, place)
+        self._in_block = False
+        if self._pid == _NO_PID:
+            self._pid = None
+            self._out.append(NewProcess(line))
+        caller, message, beginning = keys
+        if caller:
+            self._learn(caller, self._router.file_verdict(line.file))
+        if line.values or self._router.is_structured(line.message):
+            self._structured(line, None, message or None)
+        else:
+            line.values = None
+            self._free_text(line, beginning or None)
+
+    def _begin(self, line: LogLine, place: Place) -> None:
+        """State for the lines that may follow this entry's first one."""
+        self._ts_ns = line.ts_ns
+        self._tail = place.body
+        self._in_block = opens_block(place.body)
+        self._tag = self._bodies.unwrap(place.raw).tag if self._wrapped else None
+        step = self._clock.take_step()
+        if step is not None:
+            self._out.append(ClockStep(line, *step))
+        doubt = self._clock.take_doubt()
+        if doubt is not None:
+            self._out.append(WrongStamp(doubt))
+
+    def _learn(self, key: bytes, verdict: Route) -> None:
+        if len(self._verdicts) >= VERDICTS_MAX:
+            self._verdicts.clear()
+        self._verdicts[key] = verdict
+
+    def _structured(self, line: LogLine, rest: str | None, key: bytes | None) -> None:
+        route = self._router.structured(line.file, line.message)
+        if key is not None and route is not _UNKNOWN:
+            self._learn(key, route)
+        if isinstance(route, tuple):
+            self._pending = PendingEntry(line, route, rest)
+            self._count(_UNDERSTOOD)
+        elif route is _UNKNOWN:
+            self._reject(shape_of(line.file, line.message, True), line.line, line.evidence)
+        else:
+            self._count(route)
+
+    def _free_text(self, line: LogLine, key: bytes | None = None) -> None:
+        if line.severity != "F" and self._router.file_verdict(line.file) is _NOISE:
+            self._count(_NOISE)
+        else:
+            self._pending = PendingEntry(line, None, key=key)
+
+    def _count(self, verdict: Verdict, lines: int = 1) -> None:
+        lines += self._split_lines
+        self._split_lines = 0
+        self._tail_kind = verdict
+        if verdict is _NOISE:
+            self.account.noise += lines
+        else:
+            self.account.understood += lines
+
+    def _count_split(self) -> None:
+        """At the end: pieces of a split line go where its last one went, or are half a line."""
+        if not self._split_lines:
+            return
+        self._split_lines -= 1
+        if self._bodies.is_open or self._tail_kind is Verdict.UNKNOWN:
+            place = Place(b"", b"", self._split_line, 0)
+            self._reject_plain(place, "(half a line)")
+        else:
+            self._count(self._tail_kind)
+
+    def _reject(self, shape: str, number: int, evidence: Evidence) -> None:
+        self._tail_kind = _UNKNOWN
+        for _ in range(1 + self._split_lines):
+            fact = self.account.reject(shape, number, evidence, self._ts_ns)
+            if fact is not None:
+                self._out.append(fact)
+        self._split_lines = 0
+
+    def _flush(self) -> None:
+        """The entry before this line is whole: route it."""
+        pending, self._pending = self._pending, None
+        if pending is None:
+            return
+        line = pending.line
+        if pending.calls is not None:
+            if pending.rest is not None:
+                line.values = self._ends.values(pending, pending.rest)
+                if isinstance(line.values, CutValues) and line.values.untold is None:
+                    self._cut(line)
+            self._hand_on(line, pending.calls)
+            return
+        line.message = normal_message(pending.whole(line.message))
+        if line.severity == "F":
+            route = self._router.structured("", FATAL)
+        else:
+            route = self._router.free_text(line.file, line.message)
+        if line.severity != "F" and route is not _NOISE and self._ends.is_cut(pending, route):
+            self._cut(line)
+            route = _UNKNOWN
+        elif (
+            pending.key is not None
+            and route in (_NOISE, _UNDERSTOOD)
+            and self._router.may_remember(line.file, line.message)
+        ):
+            self._learn(pending.key, route)
+        if isinstance(route, tuple):
+            self._hand_on(line, route)
+            route = _UNDERSTOOD
+        if route is _UNKNOWN:
+            shape = shape_of(line.file, line.message, False)
+            for number in (line.line, *pending.numbers):
+                self._reject(shape, number, line.evidence)
+        else:
+            self._count(route, 1 + len(pending.numbers))
+
+    def _cut(self, line: LogLine) -> None:
+        """Tell of a line that was cut."""
+        self._out.append(CutLine(line, self._ends.ends.cut_at))
+
+    def _hand_on(self, line: LogLine, calls: tuple[Call, ...]) -> None:
+        """An entry for its handlers; an event that was not sent, for those of events."""
+        if self._events.take(line):
+            route = self._router.structured(line.file, OCCURRED)
+            calls = route if isinstance(route, tuple) else calls
+        self._out.append(LogEntry(line, calls))
+
+    def _repeated(self, place: Place) -> None:
+        """Count a line that says again what one above said; an unknown one stays findable."""
+        header = HEADER.match(place.body)
+        if header is not None:
+            line: LogLine | None = text_line(place, header, self._ts_ns, self._source)
+        else:
+            line = json_line(place, self._ts_ns, self._source)
+        shape = None if line is None else unknown_shape(self._router, line)
+        if line is None or shape is None:
+            self.account.repeated += 1
+            self.account.noise += 1
+            return
+        kind = self._tail_kind
+        self._reject(shape, place.number, line.evidence)
+        self._tail_kind = kind
+
+    # --- lines without a header -------------------------------------------------------
+
+    def _continue_block(self, place: Place) -> bool:
+        """A line inside ``key=<`` ... `` >``; False when it is none of the block."""
+        line = block_line(place.body)
+        if line is None or (self._pending is not None and self._is_foreign(place)):
+            if HEADER.match(place.body) or place.body.startswith(JSON_START):
+                self._in_block = False
+            return False
+        self._in_block = not line.closes or opens_block(line.text)
+        self._append(place, line.text)
+        return True
+
+    def _is_foreign(self, place: Place) -> bool:
+        """Another program than that of the entry above wrote the line."""
+        return bool(self._wrapped) and self._bodies.unwrap(place.raw).tag != self._tag
+
+    def _append(self, place: Place, body: bytes) -> None:
+        """One more line of the entry above."""
+        pending = self._pending
+        self._ends.note(pending, place)
+        if pending is not None:
+            pending.append(place.number, body)
+            if pending.calls is not None:
+                self._count(_UNDERSTOOD)
+        elif self._tail_kind is _UNKNOWN:
+            self._reject_plain(place, "(continued)")
+        else:
+            self._count(self._tail_kind)
+
+    def _without_header(self, place: Place) -> None:
+        text = place.body.rstrip(b"\r").decode("utf-8", "replace")
+        tag = self._bodies.unwrap(place.raw).tag if self._wrapped else None
+        foreign = bool(self._wrapped) and tag != self._tag
+        blank = not text.strip()
+        known = (tag != self._tag and is_neighbour(tag)) or (not blank and self._router.plain(text))
+        is_cut = not known and begins_entry(place.body)
+        if is_last_words(text, tag, self._tag):
+            self._flush()
+            self._pending = PendingEntry(
+                last_line(place, self._ts_ns, self._pid, self._source), None
+            )
+        elif not foreign and not known and not is_cut and self._may_continue():
+            self._append(place, place.body)
+        elif known or blank:
+            kind = self._tail_kind
+            self._count(_NOISE)
+            self._tail_kind = kind
+        else:
+            if is_cut:
+                self._cut(plain_evidence_line(place, self._ts_ns, self._source))
+            self._reject_plain(place, shape_of("", text, False))
+
+    def _may_continue(self) -> bool:
+        """The entry above is free text that is known to go on in such lines."""
+        pending = self._pending
+        if pending is not None:
+            line = pending.line
+            return pending.calls is None and continues_free_text(
+                line.severity, line.file, line.message
+            )
+        return entry_goes_on(self._tail)
+
+    def _reject_plain(self, place: Place, shape: str) -> None:
+        kind = self._tail_kind
+        line = plain_evidence_line(place, self._ts_ns, self._source)
+        self._reject(shape, place.number, line.evidence)
+        self._tail_kind = kind

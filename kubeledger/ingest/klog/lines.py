@@ -1,0 +1,166 @@
+"""From chunks of bytes to numbered lines: cutting, carriers' prefixes, bad bytes.
+
+Memory stays flat whatever the file holds: a line longer than ``LINE_MAX`` is cut, its
+rest is skipped, and the cut is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import filterfalse
+
+from kubeledger.ingest.sources.other_programs import is_other_program
+from kubeledger.ingest.sources.prefix import HEADER, JSON_START, Unwrapped, Unwrapper
+
+__all__ = [
+    "LINE_MAX",
+    "OTHER_PROGRAM",
+    "PARTIAL",
+    "Bodies",
+    "LineCutter",
+    "LineStats",
+    "is_bare_log",
+]
+
+LINE_MAX = 1 << 20
+PARTIAL = b"\x00partial"
+"""Body of a line that its carrier (CRI) says goes on in the next: no klog line has it."""
+
+OTHER_PROGRAM = b"\x1aother"
+"""Body of a line that its carrier says another component than the kubelet wrote."""
+
+_SAMPLE_LINES = 200
+
+
+class LineStats:
+    """What was odd about a file's bytes.
+
+    Attributes:
+        overlong: lines cut at ``LINE_MAX``.
+        undecodable: lines that are no UTF-8.
+        nul_bytes: NUL bytes (a log cut in place while its writer went on has runs of them).
+        ends_with_newline: the last line is whole.
+        size: bytes read.
+    """
+
+    def __init__(self) -> None:
+        self.overlong = 0
+        self.undecodable = 0
+        self.nul_bytes = 0
+        self.ends_with_newline = True
+        self.size = 0
+
+
+Batch = tuple[list[bytes], list[int] | None]
+"""Lines without their newlines; their full lengths where some were cut, else None."""
+
+
+class LineCutter:
+    """Cuts chunks into lines; the state between two chunks."""
+
+    def __init__(self) -> None:
+        self.stats = LineStats()
+        self._tail = b""
+        self._skipped = 0
+
+    def batches(self, chunks: Iterable[bytes]) -> Iterator[Batch]:
+        """Lists of lines, one a chunk, then the last line if it has no newline."""
+        stats = self.stats
+        for chunk in chunks:
+            if not chunk:
+                continue
+            stats.size += len(chunk)
+            if b"\0" in chunk:
+                stats.nul_bytes += chunk.count(b"\0")
+            lines = self._cut(chunk)
+            if not chunk.isascii():
+                stats.undecodable += _count_undecodable(lines[0])
+            yield lines
+        if self._tail or self._skipped:
+            stats.ends_with_newline = False
+            lengths = [len(self._tail) + self._skipped] if self._skipped else None
+            yield [self._tail], lengths
+
+    def _cut(self, chunk: bytes) -> Batch:
+        lines = chunk.split(b"\n")
+        last = lines.pop()
+        if not lines:
+            self._keep(last)
+            return [], None
+        lengths: list[int] | None = None
+        if self._skipped:
+            lengths = [len(line) for line in lines]
+            lengths[0] += len(self._tail) + self._skipped
+            lines[0] = self._tail
+        else:
+            lines[0] = self._tail + lines[0]
+        self._tail, self._skipped = b"", 0
+        self._keep(last)
+        if len(chunk) + len(lines[0]) > LINE_MAX and max(map(len, lines)) > LINE_MAX:
+            lengths = lengths or [len(line) for line in lines]
+            self.stats.overlong += sum(len(line) > LINE_MAX for line in lines)
+            lines = [line[:LINE_MAX] for line in lines]
+        return lines, lengths
+
+    def _keep(self, piece: bytes) -> None:
+        """Carry the unfinished last line over to the next chunk, at most ``LINE_MAX`` of it."""
+        if self._skipped:
+            self._skipped += len(piece)
+            return
+        tail = self._tail + piece
+        if len(tail) > LINE_MAX:
+            self.stats.overlong += 1
+            self._skipped = len(tail) - LINE_MAX
+            tail = tail[:LINE_MAX]
+        self._tail = tail
+
+
+def _count_undecodable(lines: list[bytes]) -> int:
+    count = 0
+    for line in filterfalse(bytes.isascii, lines):
+        try:
+            line.decode()
+        except UnicodeDecodeError:
+            count += 1
+    return count
+
+
+def is_bare_log(lines: list[bytes]) -> bool:
+    """The log has no carrier's prefix: a klog line stands at the start of a line."""
+    return any(HEADER.match(line) or line.startswith(JSON_START) for line in lines[:_SAMPLE_LINES])
+
+
+class Bodies:
+    """Takes carriers' prefixes off whole batches, and joins what a carrier has split."""
+
+    def __init__(self) -> None:
+        self._unwrapper = Unwrapper()
+        self._split = b""
+        self._is_primed = False
+
+    @property
+    def is_open(self) -> bool:
+        """The last line goes on in one that has not come."""
+        return bool(self._split)
+
+    def of(self, lines: list[bytes]) -> list[bytes]:
+        """(n,) bodies; ``PARTIAL`` or ``OTHER_PROGRAM`` for a line that has none of its own."""
+        if not self._is_primed:
+            # Lines before the first entry have the same prefix.
+            self._is_primed = any(self._unwrapper.unwrap(line).wrapped for line in lines)
+        return [self._body(line) for line in lines]
+
+    def unwrap(self, line: bytes) -> Unwrapped:
+        """One line with all that its carrier says."""
+        return self._unwrapper.unwrap(line)
+
+    def _body(self, line: bytes) -> bytes:
+        unwrapped = self._unwrapper.unwrap(line)
+        if unwrapped.tag is not None and is_other_program(unwrapped.tag):
+            return OTHER_PROGRAM
+        body = self._split + unwrapped.body if self._split else unwrapped.body
+        if unwrapped.partial and len(body) < LINE_MAX:
+            self._split = body
+            return PARTIAL
+        self._split = b""
+        return body

@@ -1,0 +1,382 @@
+"""A first look over one log, before it is imported: whose, when, which version.
+
+The whole file is read once anyway for its digest. On the way a few rare byte strings are
+searched for in each chunk, and the lines that hold them are taken down; nothing else is
+parsed. The head and the tail of the file tell its first and last times.
+
+What costs is the searching: a pass over all bytes for each of the strings. One regular
+expression for all of them takes twice as long as all passes, cutting the lines as long as four,
+and what a caller has not told in a hundred lines it may tell in the next.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+
+import msgspec
+
+from kubeledger.ingest.klog.container_survey import NAMING, ContainerSurvey
+from kubeledger.ingest.klog.cut_lines import NOT_CUT, EndsSurvey, LineEnds
+from kubeledger.ingest.klog.fingerprint import version_of_callers
+from kubeledger.ingest.klog.stamps import exact_json_ns, stamp_ns
+from kubeledger.ingest.klog.year_votes import EVENT_TIME, YearVotes
+from kubeledger.ingest.sources.node_lines import OTHER_NODE, LogWriters
+from kubeledger.ingest.sources.prefix import ANY_ENTRY, HEADER, JSON_START, Unwrapper, is_entry
+from kubeledger.ingest.sources.streams import Digests, SourceFile, digest_chunks
+from kubeledger.ingest.sources.times import api_time, go_time
+from kubeledger.model.units import NS_PER_S
+
+__all__ = ["LogSurvey", "VersionMark", "survey_log"]
+
+_HEAD = 1 << 18
+_FEW = 64
+_SAMPLES = 3
+_LONGEST = 1 << 16
+_RARE = (b"hostname-override=", b"ersion: v", b"kubeletVersion=", b'"kubeletVersion":"')
+_SAMPLE_EVERY = 4096
+_ENDS = 1 << 17
+_SECOND = re.compile(
+    rb"(?m:^)(?:[^\n]{0,200}? )??[IWEF](\d{4} \d\d:\d\d:\d\d)\.\d{6} +\d{1,19} [^\s:\]]+:\d+\]"
+    rb'|\{"ts":(\d{10})'
+)
+_SHARED = b"kubeletVersion"
+"""Of two of them: where it is not, one pass over the bytes is saved."""
+_OFTEN = (b"m=+", b'kind="Node"', b'"NodeName"', b"egister node", b"config.seen:")
+
+_VERSION = re.compile(
+    rb'(?:Version: |kubeletVersion="|"kubeletVersion":")(v\d+\.\d+\.\d+[^"\s,\\]*)'
+)
+_RELEASE = re.compile(r"v(\d+\.\d+\.\d+)(?:$|[-+])")
+_NODE = re.compile(
+    rb'--hostname-override=\\?"([^"\\]+)|\\?"?NodeName\\?":\s*\\?"([^"\\]+)'
+    rb'|object="([^"/]+)"(?: fieldPath="")? kind="Node"'
+    rb'|"object":\{"name":"([^"]+)"\},(?:"fieldPath":"",)?"kind":"Node"'
+    rb'|Kind:"Node", Namespace:"", Name:"([^"]+)"'
+    rb"|(?:Attempting to register|Successfully registered) node"
+    rb'(?: |" node="|","v":\d+,"node":")([\w.-]+)'
+)
+_GO_TIME = re.compile(
+    rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4})(?: [A-Z+-]\w*)? m=[+-]"
+)
+_OBSERVED = re.compile(rb'time[:=] ?"?(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4})')
+_CREATED = re.compile(rb"Log file created at: (\d{4})[/-](\d\d)[/-](\d\d) (\d\d):(\d\d):(\d\d)")
+_QUARTER_NS = 900 * NS_PER_S
+_CLOSE_NS = 30 * NS_PER_S
+
+
+class VersionMark(msgspec.Struct, frozen=True):
+    """A line that states the kubelet's version.
+
+    Attributes:
+        stamp, ts_ns: its time in klog's text form, and in its JSON form.
+    """
+
+    offset: int
+    text: str
+    stamp: bytes | None = None
+    ts_ns: int | None = None
+
+    @property
+    def release(self) -> str | None:
+        """``1.36.2``; None for a build that has no version."""
+        match = _RELEASE.match(self.text)
+        return match[1] if match and not match[1].startswith("0.") else None
+
+
+class LogSurvey(msgspec.Struct):
+    """What one log tells about itself.
+
+    Attributes:
+        digests: of its content.
+        nodes: node name -> how many of the lines looked at name it.
+        versions: lines that state the kubelet's version, in order.
+        caller_version: version by its ``file.go:line`` pairs; None if not clear.
+        first_stamp, last_stamp: ``1121 02:52:41.296376``; None in klog JSON.
+        first_ns, last_ns: full times, when the log holds them (klog JSON).
+        reference_ns: any full time near the log's beginning.
+        samples: entries at the beginning and at the end, without a carrier's prefix.
+        offsets_ns: zone's offset -> how many lines agree on it.
+        containers: what its lines about kills tell of them.
+        goes_back: some entry is of an earlier second than one above it; looked for in a few
+            lines of a hundred.
+        writers: who wrote its entries.
+        ends: how its lines end, as some of each part of it do.
+    """
+
+    source: SourceFile
+    digests: Digests
+    nodes: dict[str, int] = {}
+    versions: list[VersionMark] = []
+    caller_version: str | None = None
+    first_stamp: bytes | None = None
+    last_stamp: bytes | None = None
+    first_ns: int | None = None
+    last_ns: int | None = None
+    reference_ns: int | None = None
+    offsets_ns: dict[int, int] = {}
+    samples: list[bytes] = []
+    containers: ContainerSurvey = msgspec.field(default_factory=ContainerSurvey)
+    goes_back: bool = False
+    writers: LogWriters = msgspec.field(default_factory=LogWriters)
+    ends: LineEnds = NOT_CUT
+
+    def is_within(self, other: LogSurvey) -> bool:
+        """Another log of the bundle holds this one's entries: the journal and its file."""
+        missing = set(self.samples)
+        tail = b""
+        for chunk in other.source.chunks():
+            window = tail + chunk
+            missing = {sample for sample in missing if sample not in window}
+            tail = window[-_LONGEST:]
+            if not missing:
+                return bool(self.samples)
+        return False
+
+
+def survey_log(source: SourceFile, lengths: list[int]) -> LogSurvey:
+    """Read a log through once.
+
+    Args:
+        source: the log.
+        lengths: beginnings of the log whose digests are wanted too.
+
+    Raises:
+        BadInputError: it cannot be read.
+    """
+    look = _Look(LogSurvey(source, Digests(0, "", {})))
+    look.survey.digests = digest_chunks(look.over(source.chunks()), lengths)
+    look.finish()
+    return look.survey
+
+
+class _Look:
+    """The state of a survey between two chunks."""
+
+    def __init__(self, survey: LogSurvey) -> None:
+        self.survey = survey
+        self._unwrapper = Unwrapper()
+        self._second = b""
+        self._tail = b""
+        self._size = 0
+        self._seen = dict.fromkeys((*_OFTEN, EVENT_TIME), 0)
+        self._ends = EndsSurvey()
+        self._head = b""
+        self._final = b""
+        self._votes = YearVotes()
+
+    def over(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        """Pass the chunks on, looking at each."""
+        for chunk in chunks:
+            # A line cut by the end of a chunk is seen with the next one.
+            window = self._tail + chunk
+            if self._head:
+                self._head += chunk[: max(0, _HEAD - len(self._head))]
+            elif entry := ANY_ENTRY.search(window):
+                begin = max(0, entry.start() - _HEAD // 2)
+                self._head = window[begin : begin + _HEAD]
+            end = window.rfind(b"\n") + 1
+            if end:
+                lines = window[:end]
+                self.survey.writers.look(lines)
+                self._search(lines, self._size - len(self._tail))
+                self._sample(lines)
+                self._ends.look(self._entries(lines))
+                self._last(lines)
+            self._tail = window[end:][-_HEAD:]
+            self._size += len(chunk)
+            yield chunk
+
+    def _entries(self, window: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Some lines of a part of the log, raw and without a carrier's prefix."""
+        begin = window.find(b"\n", len(window) // 2) + 1
+        for line in window[begin : begin + _ENDS].split(b"\n")[:-1]:
+            yield line, self._body(line)
+
+    def _sample(self, lines: bytes) -> None:
+        """Look at a line now and then: do they go back in time?"""
+        for position in range(0, len(lines), _SAMPLE_EVERY):
+            if self.survey.goes_back:
+                return
+            found = _SECOND.search(lines, position, position + _SAMPLE_EVERY)
+            second = found[found.lastindex or 0] if found is not None else self._second
+            # Numbers of milliseconds have the same length for centuries.
+            self.survey.goes_back = second < self._second
+            self._second = second
+
+    def finish(self) -> None:
+        """The last line, and what the head tells."""
+        if self._tail:
+            self.survey.writers.look(self._tail + b"\n")
+            self._search(self._tail + b"\n", self._size - len(self._tail))
+            self._last(self._tail)
+        self.survey.ends = self._ends.found()
+        lines = self._head.split(b"\n")
+        callers = []
+        for line in lines:
+            body = self._body(line)
+            header = HEADER.match(body)
+            if header is not None:
+                if len(self.survey.samples) < _SAMPLES:
+                    self.survey.samples.append(body.rstrip())
+                callers.append(header[4].rpartition(b"/")[2] + b":" + header[5])
+                if self.survey.first_stamp is None:
+                    self.survey.first_stamp = header[2]
+            elif body.startswith(JSON_START):
+                caller = re.search(rb'"caller":"(?:[^"]*/)?([^"/]+)"', body)
+                callers += [caller[1]] if caller else []
+                if self.survey.first_ns is None:
+                    self.survey.first_ns = _json_ns(body)
+            elif created := _CREATED.match(line):
+                parts = (part.decode() for part in created.groups())
+                with suppress(ValueError):
+                    self.survey.reference_ns = api_time("{}-{}-{}T{}:{}:{}Z".format(*parts))
+        self.survey.caller_version = version_of_callers(callers)
+        if self._final:
+            self.survey.samples.append(self._final)
+        if self.survey.reference_ns is None:
+            self._find_year(lines)
+
+    def _find_year(self, lines: list[bytes]) -> None:
+        stamp, final = self.survey.first_stamp, self.survey.last_stamp
+        if stamp is None or final is None:
+            return
+        for line in lines:
+            header = HEADER.match(self._body(line))
+            stamp = stamp if header is None else header[2]
+            self._votes.take_line(line, (stamp, final))
+        self.survey.reference_ns = self._votes.reference_ns()
+
+    def _body(self, line: bytes) -> bytes:
+        if HEADER.match(line) or line.startswith(JSON_START):
+            return line
+        unwrapped = self._unwrapper.unwrap(line)
+        if unwrapped.time and self.survey.reference_ns is None:
+            with suppress(ValueError):
+                self.survey.reference_ns = api_time(unwrapped.time.decode())
+        return unwrapped.body
+
+    def _last(self, window: bytes) -> None:
+        """The newest time of the window's last lines."""
+        found = any(map(self._is_last, reversed(window[-_HEAD:].rsplit(b"\n", 50))))
+        if not found and OTHER_NODE in window:  # this node's may stand anywhere
+            any(map(self._is_last, reversed(window.split(b"\n"))))
+
+    def _is_last(self, line: bytes) -> bool:
+        """Take the newest time from the log's last line, if this is an entry."""
+        if line.startswith(OTHER_NODE):
+            return False
+        body = self._body(line)
+        header = HEADER.match(body)
+        if header is not None:
+            self.survey.last_stamp = header[2]
+            self._final = body.rstrip()
+            return True
+        if body.startswith(JSON_START):
+            ts_ns = _json_ns(body)
+            self.survey.last_ns = ts_ns if ts_ns is not None else self.survey.last_ns
+            return True
+        return False
+
+    def _search(self, window: bytes, base: int) -> None:
+        shared = window.rfind(_SHARED) >= 0
+        for needle in _RARE:
+            if shared or _SHARED not in needle:
+                for position in _places(window, needle):
+                    self._take(window, position, base)
+        self._search_containers(window)
+        self._search_events(window)
+        for needle in _OFTEN:
+            # What was seen often enough is not looked for any more: that is a pass saved.
+            missing = _FEW - self._seen[needle]
+            if missing > 0:
+                places = _places(window, needle)[:missing]
+                self._seen[needle] += len(places)
+                for position in places:
+                    self._take(window, position, base)
+
+    def _search_events(self, window: bytes) -> None:
+        """Events that were not sent tell of the year, as long as no better source has."""
+        missing = _FEW - self._seen[EVENT_TIME]
+        if self.survey.reference_ns is not None or missing <= 0:
+            return
+        places = _places(window, EVENT_TIME)[:missing]
+        self._seen[EVENT_TIME] += len(places)
+        for position in places:
+            begin, line = _line_at(window, position)
+            header = HEADER.match(self._body(line))
+            if header is not None:
+                self._votes.take_event(line[position - begin :], header[2])
+
+    def _search_containers(self, window: bytes) -> None:
+        for needle in NAMING:
+            for position in _places(window, needle):
+                body = self._body(_line_at(window, position)[1])
+                if is_entry(body):
+                    self.survey.containers.name(body)
+
+    def _take(self, window: bytes, position: int, base: int) -> None:
+        begin, line = _line_at(window, position)
+        body = self._body(line)
+        header = HEADER.match(body)
+        if not is_entry(body):
+            return
+        version = _VERSION.search(body)
+        if version and b"ersion" in line:
+            text = version[1].decode("utf-8", "replace")
+            stamp, ts_ns = (header[2], None) if header else (None, _json_ns(body))
+            self._note_version(VersionMark(base + begin, text, stamp, ts_ns))
+        node = _NODE.search(body)
+        if node:
+            name = next(group for group in node.groups() if group).decode("utf-8", "replace")
+            self.survey.nodes[name] = self.survey.nodes.get(name, 0) + 1
+        if header is not None:
+            self._note_time(header[2], body)
+
+    def _note_version(self, mark: VersionMark) -> None:
+        if mark not in self.survey.versions:
+            self.survey.versions.append(mark)
+            self.survey.versions.sort(key=lambda known: known.offset)
+
+    def _note_time(self, stamp: bytes, body: bytes) -> None:
+        """A Go time in a line tells the year of its stamp, and the zone it is in."""
+        match = _GO_TIME.search(body) or _OBSERVED.search(body)
+        if match is None:
+            return
+        try:
+            utc_ns = go_time(match[1].decode())
+            ahead_ns = stamp_ns(stamp, int(match[1][:4])) - utc_ns
+        except ValueError:
+            return
+        offset_ns = round(ahead_ns / _QUARTER_NS) * _QUARTER_NS
+        if abs(ahead_ns - offset_ns) > _CLOSE_NS or abs(offset_ns) > 14 * 3600 * NS_PER_S:
+            return
+        self.survey.offsets_ns[offset_ns] = self.survey.offsets_ns.get(offset_ns, 0) + 1
+        if self.survey.reference_ns is None:
+            self.survey.reference_ns = utc_ns
+
+
+def _places(window: bytes, needle: bytes) -> list[int]:
+    """Where a byte string stands, in order; from the end, for that search takes half the time."""
+    places = []
+    position = window.rfind(needle)
+    while position >= 0:
+        places.append(position)
+        position = window.rfind(needle, 0, position)
+    places.reverse()
+    return places
+
+
+def _line_at(window: bytes, position: int) -> tuple[int, bytes]:
+    """Where the line around a position begins, and the line."""
+    begin = window.rfind(b"\n", 0, position) + 1
+    end = window.find(b"\n", position)
+    return begin, window[begin : end if end >= 0 else len(window)]
+
+
+def _json_ns(body: bytes) -> int | None:
+    try:
+        return exact_json_ns(body[6 : body.find(b",", 6)])
+    except ValueError:
+        return None

@@ -1,0 +1,89 @@
+"""What the reader of a log hands on."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kubeledger.ingest.klog.router import Call
+from kubeledger.ingest.klog.stamps import Doubt
+from kubeledger.ingest.sources.facts import Fact
+from kubeledger.ingest.sources.items import CutLine, LogLine
+
+__all__ = [
+    "JOINED_MAX",
+    "ClockStep",
+    "LogEntry",
+    "LogOutput",
+    "NewProcess",
+    "Ordered",
+    "PendingEntry",
+    "WrongStamp",
+]
+
+JOINED_MAX = 1 << 20
+"""Bytes of continuation lines that an entry takes; more are counted but not kept."""
+
+
+class LogEntry(msgspec.Struct):
+    """A log line and the handlers that asked for it."""
+
+    line: LogLine
+    calls: tuple[Call, ...]
+
+
+class NewProcess(msgspec.Struct):
+    """The first line of a log, or of another process ID in it."""
+
+    line: LogLine
+
+
+class ClockStep(msgspec.Struct):
+    """The clock went back before this line."""
+
+    line: LogLine
+    from_ts_ns: int
+    to_ts_ns: int
+
+
+class WrongStamp(msgspec.Struct):
+    """One of the lines above has a stamp that is not believed."""
+
+    doubt: Doubt
+
+
+Ordered = LogEntry | NewProcess | ClockStep | CutLine | Fact
+"""What comes of a log in the end; facts are those about lines that nobody understands."""
+LogOutput = Ordered | WrongStamp
+"""What the reader hands on."""
+
+
+class PendingEntry(msgspec.Struct):
+    """An entry whose last line may not have been seen.
+
+    Attributes:
+        calls: handlers, known at once for structured lines; None: free text, known when whole.
+        rest: what follows the message of a structured text line; None for JSON.
+        key: what a verdict on a free-text entry may be remembered by.
+        continuation: its further lines; ``numbers`` where they stand, ``kept`` their bytes.
+        cut: one of its lines was cut.
+    """
+
+    line: LogLine
+    calls: tuple[Call, ...] | None
+    rest: str | None = None
+    key: bytes | None = None
+    continuation: list[str] = []
+    numbers: list[int] = []
+    kept: int = 0
+    cut: bool = False
+
+    def append(self, number: int, body: bytes) -> None:
+        """One more line of the entry, without its carrier's prefix."""
+        self.numbers.append(number)
+        self.kept += len(body)
+        if self.kept <= JOINED_MAX:
+            self.continuation.append(body.rstrip(b"\r").decode("utf-8", "replace"))
+
+    def whole(self, first: str) -> str:
+        """All lines of the text that begins with ``first``."""
+        return "\n".join((first, *self.continuation)) if self.continuation else first

@@ -1,0 +1,124 @@
+"""Log entries in the order of their stamps.
+
+klog stamps a line before it waits for the lock under which lines are written, so lines of
+several goroutines stand in a log a little out of order; shippers swap more. Those of one
+goroutine have stamps that never go back: ordered by their stamps, and by their place in
+the log where these are equal, they are in the order in which they were logged.
+
+A line whose stamp is wrong (``stamps``) stays between the lines that it was written between.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+from kubeledger.ingest.klog.outputs import ClockStep, LogOutput, Ordered, WrongStamp
+from kubeledger.ingest.klog.stamps import STEP_NS, Doubt
+from kubeledger.ingest.sources.facts import Fact
+from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, stamp_dispute
+from kubeledger.model.bodies.ledger import FindingReported
+from kubeledger.model.record import Evidence
+
+__all__ = ["in_order"]
+
+_BEHIND_MAX = 32
+"""Far more entries than a clock needs to tell what lines behind the latest one are."""
+
+Timed = tuple[int, Ordered]
+
+
+def in_order(outputs: Iterable[LogOutput], first_ns: int) -> Iterator[Timed]:
+    """What a reader gives with its time, which never goes back.
+
+    The newest is always held, so that the line behind it may come before it whatever lies
+    between the two; a step of the clock is passed by nothing.
+
+    Args:
+        outputs: in the order of the log.
+        first_ns: no time is before this one.
+    """
+    waiting = _Waiting()
+    key = first_ns
+    for output in outputs:
+        for ts_ns, released in waiting.take(output):
+            key = max(key, ts_ns)
+            yield key, released
+    for ts_ns, released in waiting.drain():
+        key = max(key, ts_ns)
+        yield key, released
+
+
+class _Waiting:
+    """What was read and not given out yet."""
+
+    def __init__(self) -> None:
+        self._sorted: deque[Timed] = deque()
+        # Only what follows tells whether these are late, or the clock was set back before them,
+        # or the newest one is ahead of its time.
+        self._behind: list[Timed] = []
+
+    def take(self, output: LogOutput) -> Iterator[Timed]:
+        """Take in what is read next; gives out what nothing can come before any more."""
+        held = self._sorted
+        if isinstance(output, WrongStamp):
+            self._put_right(output.doubt)
+            return
+        ts_ns = output.ts_ns if isinstance(output, Fact) else output.line.ts_ns
+        if isinstance(output, ClockStep):
+            self._behind = [(held[-1][0], each) for _, each in self._behind]
+            yield from self.drain()
+        elif held and ts_ns < held[-1][0] - STEP_NS and len(self._behind) < _BEHIND_MAX:
+            self._behind.append((ts_ns, output))
+            return
+        self._sort_in()
+        self._insert(ts_ns, output)
+        while held[0][0] <= held[-1][0] - STEP_NS:
+            yield held.popleft()
+
+    def drain(self) -> Iterator[Timed]:
+        """Give out all."""
+        self._sort_in()
+        while self._sorted:
+            yield self._sorted.popleft()
+
+    def _sort_in(self) -> None:
+        behind, self._behind = self._behind, []
+        for ts_ns, output in behind:
+            self._insert(ts_ns, output)
+
+    def _insert(self, ts_ns: int, output: Ordered) -> None:
+        later = []
+        while self._sorted and self._sorted[-1][0] > ts_ns:
+            later.append(self._sorted.pop())
+        self._sorted.append((ts_ns, output))
+        self._sorted.extend(reversed(later))
+
+    def _put_right(self, doubt: Doubt) -> None:
+        """The line with the wrong stamp gets the time of the lines around it."""
+        held = self._sorted
+        wrong: list[Timed] = []
+        while held and held[-1][0] == doubt.told_ns:
+            wrong.insert(0, held.pop())
+        if not wrong:
+            at = [n for n, (ts_ns, _) in enumerate(self._behind) if ts_ns == doubt.told_ns]
+            wrong = [self._behind.pop(n) for n in reversed(at)][::-1]
+        evidence = None
+        for _, output in wrong:
+            if isinstance(output, Fact):
+                output.ts_ns = doubt.before_ns
+            else:
+                output.line.ts_ns = doubt.before_ns
+                evidence = output.line.evidence
+            self._insert(doubt.before_ns, output)
+        if evidence is not None:
+            self._insert(doubt.before_ns, _finding(doubt, evidence))
+        self._sort_in()
+
+
+def _finding(doubt: Doubt, evidence: Evidence) -> Fact:
+    """What the reader of the ledger must know: the text of the evidence is not what counts."""
+    place = f"{evidence.file}:{evidence.line}"
+    dispute = stamp_dispute(place, doubt.told_ns, doubt.before_ns, doubt.after_ns)
+    body = FindingReported(finding=LINES_DISAGREE, file=evidence.file, message=dispute.message)
+    return Fact(doubt.before_ns, body, (evidence,))

@@ -1,0 +1,160 @@
+"""Events that the kubelet could not send, read from the lines that say so.
+
+At verbosity 3 and above each event passes the log as it is recorded (``Event occurred``). Below,
+an event that the API server refuses or that does not get there is written out in full by client-go
+(``tools/record/event.go``), which is then the only trace of it:
+
+* text, up to 1.28: ``Server rejected event '&v1.Event{...}': 'forbidden' (will not retry!)``,
+  with the event in Go's ``%#v``;
+* structured: ``"Server rejected event (will not retry!)" event="&Event{...}"``, in the form of
+  gogo's ``String()``, whose texts are not quoted.
+
+Such a line becomes the one that a more verbose log would have.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from typing import Any
+
+from kubeledger.ingest.klog.cut_lines import CutLineError
+from kubeledger.ingest.klog.goliteral import unquote_go
+from kubeledger.ingest.klog.stamps import stamp_ns
+from kubeledger.ingest.sources.items import LogLine
+from kubeledger.ingest.sources.times import go_date, go_time
+from kubeledger.model.units import NS_PER_S
+
+__all__ = ["OCCURRED", "SENT", "SENT_BEGIN", "SENT_TEXT", "SentEvents"]
+
+OCCURRED = "Event occurred"
+SENT = frozenset(
+    (
+        "Server rejected event (will not retry!)",
+        "Unable to write event (broadcaster is shut down)",
+        "Unable to write event (may retry after sleeping)",
+        "Unable to write event (retry limit exceeded!)",
+    )
+)
+"""Messages of structured lines that hold an event."""
+SENT_TEXT = re.compile(r"(?:Server rejected event|Unable to write event:?) '&v1\.Event\{")
+"""Free-text lines that hold one."""
+SENT_BEGIN = ("Server rejected event", "Unable to write event")
+
+_PLAIN = re.compile(
+    r"&Event\{ObjectMeta:\{(?P<id>\S*) .*?"
+    r"\},InvolvedObject:ObjectReference\{Kind:(?P<kind>\w*),Namespace:(?P<namespace>[^,]*),"
+    r"Name:(?P<name>[^,]*),UID:(?P<uid>[^,]*),.*?,FieldPath:(?P<path>[^,]*),\},"
+    r"Reason:(?P<reason>\w*),Message:(?P<message>.*),"
+    r"Source:EventSource\{Component:(?P<component>[^,]*),Host:[^,]*,\},"
+    r".*?LastTimestamp:(?P<time>\d{4}-\d\d-\d\d [\d:.]+ [+-]\d{4}).*?Count:(?P<count>\d+),"
+    r"Type:(?P<type>\w*),",
+    re.DOTALL,
+)
+_QUOTED = r'"((?:[^"\\]|\\.)*)"'
+_GO = re.compile(
+    rf"&v1\.Event\{{.*?ObjectMeta:v1\.ObjectMeta\{{Name:(?P<id>{_QUOTED}), .*?"
+    rf"InvolvedObject:v1\.ObjectReference\{{Kind:(?P<kind>{_QUOTED}), "
+    rf"Namespace:(?P<namespace>{_QUOTED}), Name:(?P<name>{_QUOTED}), UID:(?P<uid>{_QUOTED}), "
+    rf".*?FieldPath:(?P<path>{_QUOTED})\}}, "
+    rf"Reason:(?P<reason>{_QUOTED}), Message:(?P<message>{_QUOTED}), "
+    rf"Source:v1\.EventSource\{{Component:(?P<component>{_QUOTED}), Host:{_QUOTED}\}}, "
+    r".*?LastTimestamp:(?P<time>.*?), Count:(?P<count>\d+), "
+    rf"Type:(?P<type>{_QUOTED})",
+    re.DOTALL,
+)
+_STAMP = re.compile(r"[IWEF](\d{4} \d\d:\d\d:\d\d\.\d{6}) ")
+_KUBELETS = frozenset(
+    (
+        *("BackOff", "Created", "Evicted", "Failed", "FailedMount", "Killing", "Pulled", "Pulling"),
+        *("NodeHasSufficientMemory", "NodeReady", "Started", "Unhealthy"),
+    )
+)
+"""Reasons that only the kubelet gives, and gives often."""
+_IDS_MAX = 10_000
+_LATE_NS = NS_PER_S
+"""Lines this late are still read in the order of their times."""
+
+
+class SentEvents:
+    """Which events a log has told, and those it tells as it fails to send them."""
+
+    def __init__(self) -> None:
+        self._are_logged = False
+        self._told: dict[tuple[str, int], None] = {}
+
+    def take(self, line: LogLine) -> bool:
+        """Take in an entry; True where it is one that was not sent, and became ``Event occurred``.
+
+        Where the log tells events as they occur, what is sent of them later is no news.
+        Controllers in the kubelet's process log theirs at any verbosity. Of an entry that
+        was cut it is not known.
+        """
+        values = line.values or {}
+        with suppress(CutLineError):
+            if line.message == OCCURRED:
+                self._are_logged |= values.get("reason") in _KUBELETS
+            elif line.file == "event.go" and line.message.startswith(SENT_BEGIN):
+                text = line.message if line.values is None else str(values.get("event", ""))
+                return self._read(line, text)
+        return False
+
+    def _read(self, line: LogLine, text: str) -> bool:
+        """Turn a line that holds an event into ``Event occurred``, at the time of the event.
+
+        A line that comes more than a second after its event keeps its own time.
+
+        Args:
+            line: changed in place.
+            text: that holds the event.
+
+        Returns:
+            Whether it is one that the log had not told before, of a kubelet.
+        """
+        match = _PLAIN.search(text) or _GO.search(text)
+        if match is None or self._are_logged:
+            return False
+        said = match.groupdict()
+        if match.re is _GO:
+            said = {
+                key: unquote_go(value) if value.startswith('"') else value
+                for key, value in said.items()
+            }
+        told = (said["id"], int(said["count"]))
+        if said["component"] != "kubelet" or told in self._told:
+            return False
+        if len(self._told) >= _IDS_MAX:
+            del self._told[next(iter(self._told))]
+        self._told[told] = None
+        late_ns = _late_ns(line, said["time"])
+        if late_ns is not None and 0 <= late_ns <= _LATE_NS:
+            line.ts_ns -= late_ns
+        line.message, line.values = OCCURRED, _values(said)
+        return True
+
+
+def _values(said: dict[str, Any]) -> dict[str, Any]:
+    """The values of the line that a more verbose log has."""
+    name = said["name"]
+    return {
+        "object": f"{said['namespace']}/{name}" if said["namespace"] else name,
+        "kind": said["kind"],
+        "fieldPath": said["path"],
+        "type": said["type"],
+        "reason": said["reason"],
+        "message": said["message"],
+        "podUID": said["uid"],
+    }
+
+
+def _late_ns(line: LogLine, time: str) -> int | None:
+    """How long before its line the event was; None where its time is not told readably."""
+    date = go_date(time)
+    stamp = _STAMP.search(line.text) if date is not None else None
+    try:
+        if date is None:
+            return line.ts_ns - go_time(time)
+        # Both are in the zone of the machine, whichever that is.
+        return None if stamp is None else stamp_ns(stamp[1].encode(), date[0]) - date[1]
+    except ValueError:
+        return None

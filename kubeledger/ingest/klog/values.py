@@ -1,0 +1,285 @@
+"""The values of structured klog lines: ``"msg" key="quoted" key={json} key=<block>``.
+
+klog writes one and the same call in two forms, as text and as JSON; the functions here
+bring both to the same Python values, so that nobody behind them needs to know the form:
+
+* strings are unquoted, and lose one trailing newline (klog's block form cannot tell
+  whether the last line of a value ended with one);
+* an object reference is ``namespace/name`` (JSON has an object with these two keys);
+* a block whose lines are lost (a log that went through ``grep``) is None;
+* what klog wrote as JSON (numbers, true, null, objects, lists) is decoded;
+* any other bare text stays text (Go's ``%v`` of structs, maps and times);
+* times that the JSON form writes as a number become Go's text form, as in text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection
+from typing import Any
+
+from kubeledger.ingest.klog.cut_lines import CutValues
+from kubeledger.ingest.sources.plain import normal_message
+from kubeledger.model.units import NS_PER_S, format_ts
+
+__all__ = [
+    "closes_block",
+    "json_values",
+    "split_structured",
+    "text_values",
+    "unquote",
+]
+
+# Runs of plain letters are taken at once: written as (plain|escape)* it takes three times longer.
+_QUOTED_TEXT = r'"([^"\\]*(?:\\.[^"\\]*)*)"'
+_QUOTED = re.compile(_QUOTED_TEXT, re.DOTALL)
+_PAIR = re.compile(
+    rf" ([\w./-]+)=(?:{_QUOTED_TEXT}|([\w.+-]+)(?= [\w./-]+=|\Z))", re.DOTALL | re.ASCII
+)
+"""A key and a value that is quoted, or one plain word: nearly all are, and one match takes them."""
+_KEY = re.compile(r'\s*([^\s="]+)=')
+_KEY_AHEAD = re.compile(r'\s+[^\s="]+=')
+_ESCAPE = re.compile(
+    r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-7]{3})|(.))", re.DOTALL
+)
+_SIMPLE_ESCAPES = {
+    "a": "\a",
+    "b": "\b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "v": "\v",
+}
+_TAB_WIDTH = 8
+_CLOSING = re.compile(r" {0,7}>(?:\s*\Z|(?:\s+[^\s=\"]+=))")
+"""The line that ends a block; what has more spaces is a line of it whose tab was expanded."""
+_BRACKETS = {"{": "}", "[": "]", "(": ")"}
+_JSON_WORDS: dict[str, Any] = {"true": True, "false": False, "null": None}
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,99})(\.\d+)?([eE][+-]?\d+)?")
+"""Of a length that Python reads; what is longer stays a text."""
+_DECODER = json.JSONDecoder()
+
+_TIME_KEYS = frozenset({"detectTime", "firstDetected", "freeTime", "lastUsed", "startTime", "time"})
+_HEADER_KEYS = frozenset({"ts", "caller", "msg", "v"})
+_ZERO_TIME = "0001-01-01 00:00:00 +0000 UTC"
+_MS_OF_YEAR_2000 = 946_684_800_000
+
+
+def unquote(text: str) -> str:
+    """The string between the quotes of Go's ``strconv.Quote``, escapes undone."""
+    if "\\" not in text:
+        return text
+    return _ESCAPE.sub(_unescape, text)
+
+
+def _unescape(match: re.Match[str]) -> str:
+    byte, short, long, octal, simple = match.groups()
+    if byte is not None:
+        value = int(byte, 16)
+        # Quote writes \x only for bytes that are no UTF-8, and for control characters.
+        return chr(value) if value < 0x80 else "\ufffd"
+    if octal is not None:
+        return chr(int(octal, 8))
+    code = short or long
+    if code is not None:
+        point = int(code, 16)
+        return chr(point) if point <= 0x10FFFF else "\ufffd"
+    return _SIMPLE_ESCAPES.get(simple, simple)
+
+
+def split_structured(text: str) -> tuple[str, str] | None:
+    """Message (unquoted) and the rest of a structured line; None for free text.
+
+    Free text may begin with a quoted word too: a structured line ends after its message,
+    or goes on with a key.
+    """
+    match = _QUOTED.match(text)
+    if match is None:
+        return None
+    rest = text[match.end() :]
+    if rest and not _KEY_AHEAD.match(rest):
+        return None
+    return normal_message(unquote(match[1])), rest
+
+
+def text_values(rest: str, *, cut: bool = False, torn: bool = False) -> dict[str, Any]:
+    """Key -> value of what follows the message of a structured text line.
+
+    Args:
+        rest: of the line, and the lines that go on with it.
+        cut: it was cut, so that a bare value at its end may be half of it.
+        torn: it may have been cut.
+
+    Returns:
+        The values; ``CutValues`` without those that are not whole where the line was cut, as
+        one shows by itself that ends in a quoted text, a list, an object or a key.
+    """
+    values: dict[str, Any] = {}
+    last, open_end, doubtful = "", False, set[str]()
+    position = 0
+    while True:
+        if pair := _PAIR.match(rest, position):
+            last, quoted, bare = pair.groups()
+            open_end = quoted is None
+            if quoted is None:
+                quoted = _bare(bare)
+            elif "\\" in quoted or quoted[-1:] == "\n":
+                quoted = normal_message(unquote(quoted))
+            values[last] = quoted
+            position = pair.end()
+        elif head := _KEY.match(rest, position):
+            last = head[1]
+            value = _value(rest, head.end())
+            # What begins as JSON and is none has its end elsewhere than it seems.
+            is_json = rest.startswith('{"', head.end())
+            if value is None or ((cut or torn) and is_json and isinstance(value[0], str)):
+                return _cut_values(values)
+            values[last], position, open_end = value
+            if rest[head.end() : head.end() + 1] == "<":
+                doubtful.add(last)
+        else:
+            break
+    if rest[position:].strip():
+        return _cut_values(values)
+    if cut and open_end:
+        values.pop(last, None)
+    if cut:
+        return _cut_values(values)
+    if torn and open_end:
+        doubtful.add(last)
+    return _cut_values(values, doubtful) if torn and doubtful else values
+
+
+def _cut_values(values: dict[str, Any], untold: Collection[str] | None = None) -> CutValues:
+    found = CutValues({key: value for key, value in values.items() if key not in (untold or ())})
+    found.untold = frozenset(untold) if untold is not None else None
+    return found
+
+
+def _value(text: str, start: int) -> tuple[Any, int, bool] | None:
+    """A value, its end, and whether it may go on there; None: its end is not in the text."""
+    first = text[start : start + 1]
+    if first == '"':
+        quoted = _QUOTED.match(text, start)
+        return quoted and (normal_message(unquote(quoted[1])), quoted.end(), False)
+    if first == "<" and text[start + 1 : start + 2] in ("", "\n"):
+        value, end = _block(text, start + 2)
+        return value, end, text[end - 1 : end] != ">"
+    if first in ("{", "["):
+        return _bracketed(text, start)
+    end = _bare_end(text, start)
+    return None if end == start == len(text) else (_bare(text[start:end]), end, True)
+
+
+def closes_block(line: str) -> bool:
+    """The line ends a value over several lines; more keys may stand behind its ``>``."""
+    return _CLOSING.match(line) is not None
+
+
+def _block(text: str, start: int) -> tuple[str | None, int]:
+    """A value over several lines: each behind a tab, up to a line that is `` >``.
+
+    Terminals and journal readers expand the tabs. None: no line of the value is left, for
+    klog writes at least one.
+    """
+    lines: list[str] = []
+    indent = ""
+    position = start
+    while position < len(text):
+        end = text.find("\n", position)
+        line = text[position:] if end < 0 else text[position:end]
+        if closes_block(line):
+            return _joined(lines), position + line.index(">") + 1
+        indent = indent or _indent(line)
+        lines.append(line[1:] if line.startswith("\t") else line.removeprefix(indent))
+        if end < 0:
+            break
+        position = end + 1
+    return _joined(lines), len(text)
+
+
+def _indent(line: str) -> str:
+    """The spaces that a line's tab became; nothing where it is still a tab."""
+    return line[: min(_TAB_WIDTH, len(line) - len(line.lstrip(" ")))]
+
+
+def _joined(lines: list[str]) -> str | None:
+    return "\n".join(lines) if lines else None
+
+
+def _bracketed(text: str, start: int) -> tuple[Any, int, bool] | None:
+    try:
+        value, end = _DECODER.raw_decode(text, start)
+        if end == len(text) or text[end] in " \n":
+            return _normal(value), end, False
+    except (ValueError, RecursionError):
+        pass
+    balanced = _balanced_end(text, start)
+    end = balanced or _bare_end(text, start)
+    if balanced is None and end == len(text):
+        return None
+    return text[start:end], end, True
+
+
+def _balanced_end(text: str, start: int) -> int | None:
+    """End of Go's ``%v`` of a struct, map or list; None if unbalanced."""
+    closers: list[str] = []
+    for position in range(start, len(text)):
+        letter = text[position]
+        if letter in _BRACKETS:
+            closers.append(_BRACKETS[letter])
+        elif closers and letter == closers[-1]:
+            closers.pop()
+            if not closers:
+                return _bare_end(text, position + 1)
+    return None
+
+
+def _bare_end(text: str, start: int) -> int:
+    ahead = _KEY_AHEAD.search(text, start)
+    return ahead.start() if ahead else len(text)
+
+
+def _bare(text: str) -> Any:  # noqa: ANN401 - a JSON scalar or text
+    if text in _JSON_WORDS:
+        return _JSON_WORDS[text]
+    number = _NUMBER.fullmatch(text)
+    if number is None:
+        return text
+    return float(text) if number[1] or number[2] else int(text)
+
+
+def json_values(entry: dict[str, Any]) -> dict[str, Any]:
+    """Key -> value of one klog JSON entry, as its text form would have given them."""
+    values: dict[str, Any] = {}
+    for key, value in entry.items():
+        if key not in _HEADER_KEYS:
+            values[key] = _go_time(value) if key in _TIME_KEYS else _normal(value)
+    return values
+
+
+def _normal(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    match value:
+        case str():
+            return normal_message(value)
+        case dict() if value and value.keys() <= {"name", "namespace"} and "name" in value:
+            namespace = value.get("namespace")
+            return f"{namespace}/{value['name']}" if namespace else value["name"]
+        case list():
+            return [_normal(item) for item in value]
+        case _:
+            return value
+
+
+def _go_time(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """A time in milliseconds since the epoch as Go's ``Time.String`` in UTC."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return _normal(value)
+    if value < 0:
+        return _ZERO_TIME
+    if value < _MS_OF_YEAR_2000:
+        return value
+    ts_ns = round(value * 1000) * (NS_PER_S // 1_000_000)
+    return format_ts(ts_ns).replace("T", " ").replace("Z", " +0000 UTC")

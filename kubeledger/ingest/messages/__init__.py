@@ -1,0 +1,1 @@
+"""What single messages say: their words and values, one module a subsystem."""

@@ -1,0 +1,85 @@
+"""The lines in which a CPU manager tells of the machine and of its options, before it starts."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from kubeledger.ingest.klog.line_values import integer
+from kubeledger.ingest.sources.items import LogLine
+from kubeledger.kubelet.kube.cpuset import cpu_set_text, cpus_of
+from kubeledger.model.bodies.cpumanager import CpuManagerStarted, CpuPlace
+from kubeledger.model.record import Body
+
+__all__ = ["CpuMachine", "from_file", "sound_set"]
+
+_CPU_INFO = re.compile(
+    r"(?P<cpu>\d+):\{(?:NUMANodeID:)?(?P<numa>\d+) (?:SocketID:)?(?P<socket>\d+) "
+    r"(?:CoreID:)?(?P<core>\d+)[^}]*\}"
+)
+_OPTION = re.compile(r"(\w+):true")
+_STRICT = "StrictCPUReservation"
+
+
+class CpuMachine:
+    """What has been told since the last line about the machine.
+
+    Attributes:
+        told: field of ``CpuManagerStarted`` -> value.
+    """
+
+    def __init__(self) -> None:
+        self.told: dict[str, Any] = {}
+
+    def topology(self, line: LogLine, topology: Any) -> None:  # noqa: ANN401 - any decoded value
+        """CPUs, with NUMA node, socket and core; this line begins what tells of a new manager."""
+        cpus: dict[str, CpuPlace] = {}
+        if isinstance(topology, dict):
+            for cpu, info in (topology.get("CPUDetails") or {}).items():
+                place = [integer(info.get(key)) for key in ("NUMANodeID", "SocketID", "CoreID")]
+                if None not in place:
+                    cpus[str(cpu)] = _place(*place)
+        else:
+            for match in _CPU_INFO.finditer(str(topology)):
+                cpus[match["cpu"]] = _place(match["numa"], match["socket"], match["core"])
+        ordered = sorted(cpus.items(), key=lambda entry: int(entry[0]))
+        self.told = {"cpus": dict(ordered) or None}
+
+    def options(self, line: LogLine) -> None:
+        """The static policy's options."""
+        options = (line.values or {}).get("options")
+        if isinstance(options, dict):
+            named = [name for name, value in options.items() if value is True]
+        else:
+            named = _OPTION.findall(str(options))
+        self.told["options"] = tuple(sorted(named))
+
+    def reserve(self, line: LogLine, cpus: str | None) -> None:
+        """CPUs that no container gets."""
+        self.told["reserved_cpu_set"] = sound_set(cpus)
+
+
+def _place(*numbers: Any) -> CpuPlace:  # noqa: ANN401 - whole numbers, or texts of them
+    numa_node, socket, core = map(int, numbers)
+    return CpuPlace(numa_node=numa_node, socket=socket, core=core)
+
+
+def from_file(started: Body, cpus: str) -> bool | None:
+    """False where the first shared pool is what a process without a state file begins with."""
+    if not isinstance(started, CpuManagerStarted) or started.cpus is None:
+        return None
+    if started.restored:
+        return True
+    every, reserved = {int(cpu) for cpu in started.cpus}, cpus_of(started.reserved_cpu_set or "")
+    wanted = every - reserved if _STRICT in (started.options or ()) else every
+    return False if cpus_of(cpus) == wanted else None
+
+
+def sound_set(text: str | None) -> str | None:
+    """The set in its one notation; None when it is none."""
+    if text is None:
+        return None
+    try:
+        return cpu_set_text(cpus_of(text))
+    except ValueError:
+        return None

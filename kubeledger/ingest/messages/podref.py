@@ -1,0 +1,153 @@
+"""How the kubelet writes pods and containers in its log, read back.
+
+Free text (1.20) writes ``name_namespace(uid)``; structured lines write ``"namespace/name"``
+with the UID in a key of its own, and klog's JSON format writes an object instead.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from kubeledger.ingest.klog.line_values import text_of
+from kubeledger.ingest.sources.items import LogLine
+
+__all__ = [
+    "FORMATTED_POD",
+    "EventLine",
+    "PodRef",
+    "bare_container_id",
+    "event_line",
+    "formatted_pod",
+    "formatted_pods",
+    "pod_in",
+    "structured_pod",
+    "structured_pods",
+    "text_value",
+]
+
+FORMATTED_POD = r'[^_\s",()]+_[^_\s",()]+\([^\s")]*\)'
+"""Regular expression of ``name_namespace(uid)``, without groups."""
+
+_FORMATTED = re.compile(r'([^_\s",()\[]+)_([^_\s",()]+)\(([^\s")]*)\)')
+_OBJECT_LIST = re.compile(r"[^\s\[\],\"]+/[^\s\[\],\"]+")
+_CONTAINER_ID = re.compile(
+    r'(?:[a-z][\w.+-]*://|\{"?[a-z][\w.+-]*"?\s+"?|\{Type:\S*\s+ID:)([^\s"}]+)"?\}?'
+)
+_FIELD_PATH = re.compile(r"spec\.\w+\{([^}]*)\}")
+_NAMED_IN_MESSAGE = re.compile(
+    r"(?:Stopping|Created|Started) container (\S+)$"
+    r"|Container (\S+) (?:failed (?:liveness|startup) probe|definition changed)"
+    r"|Back-off restarting failed container (\S+) in pod "
+)
+
+
+class PodRef(NamedTuple):
+    """A pod as a log line names it; ``uid`` None when the line does not hold it."""
+
+    namespace: str
+    name: str
+    uid: str | None = None
+
+
+def formatted_pod(text: str) -> PodRef | None:
+    """The first ``name_namespace(uid)`` in the text."""
+    # Most texts have no parenthesis: the search would try every letter before it knows.
+    match = _FORMATTED.search(text) if "(" in text else None
+    return None if match is None else PodRef(match[2], match[1], match[3] or None)
+
+
+def formatted_pods(text: str) -> list[PodRef]:
+    """All ``name_namespace(uid)`` in the text, in order."""
+    return [PodRef(m[2], m[1], m[3] or None) for m in _FORMATTED.finditer(text)]
+
+
+def structured_pod(value: Any, uid: Any = None) -> PodRef | None:  # noqa: ANN401 - decoded JSON
+    """A pod from the value of a structured key, with the UID of another key if there is one.
+
+    Takes ``"namespace/name"``, the object of the JSON format and ``name_namespace(uid)``.
+    """
+    pod_uid = uid if isinstance(uid, str) and uid else None
+    if isinstance(value, dict):
+        name, namespace = value.get("name"), value.get("namespace")
+        if isinstance(name, str) and name:
+            return PodRef(namespace if isinstance(namespace, str) else "", name, pod_uid)
+        return None
+    if not isinstance(value, str) or not value:
+        return None
+    if (formatted := formatted_pod(value)) is not None:
+        return formatted if pod_uid is None else formatted._replace(uid=pod_uid)
+    namespace, slash, name = value.partition("/")
+    return PodRef(namespace, name, pod_uid) if slash and name else None
+
+
+def pod_in(line: LogLine) -> PodRef | None:
+    """The pod that a structured line names with ``pod`` and ``podUID``."""
+    values = line.values or {}
+    return structured_pod(values.get("pod"), values.get("podUID"))
+
+
+def structured_pods(value: Any) -> list[PodRef]:  # noqa: ANN401 - decoded JSON
+    """The pods of a list value: JSON strings or objects, or Go's ``[ns/a ns/b]``."""
+    if isinstance(value, str):
+        value = _OBJECT_LIST.findall(value)
+    if not isinstance(value, list):
+        return []
+    return [pod for entry in value if (pod := structured_pod(entry)) is not None]
+
+
+def bare_container_id(value: Any) -> str | None:  # noqa: ANN401 - decoded JSON
+    """An ID without its runtime.
+
+    Of ``containerd://ID``, ``{"containerd" "ID"}``, ``{Type:containerd ID:ID}``, an object.
+    """
+    if isinstance(value, dict):
+        value = value.get("ID")
+        return value if isinstance(value, str) and value else None
+    if not isinstance(value, str) or not value:
+        return None
+    match = _CONTAINER_ID.fullmatch(value)
+    return match[1] if match else value
+
+
+def text_value(line: LogLine, key: str) -> str:
+    """The value of a structured key as Go prints it; empty when it is missing."""
+    return text_of(line, key) or ""
+
+
+class EventLine(NamedTuple):
+    """An ``Event occurred`` line about a pod.
+
+    Attributes:
+        container: from the field path, else from the message; None when neither names one.
+        type: ``Normal`` or ``Warning``.
+    """
+
+    pod: PodRef
+    container: str | None
+    type: str
+    reason: str
+    message: str
+
+
+def event_line(line: LogLine, reasons: tuple[str, ...] = ()) -> EventLine | None:
+    """The event of a structured ``Event occurred`` line.
+
+    Returns:
+        None when it is not about a pod, or has none of the ``reasons``, if these are given.
+    """
+    values = line.values or {}
+    if values.get("kind") != "Pod" or (reasons and values.get("reason") not in reasons):
+        return None
+    pod = structured_pod(values.get("object"), values.get("podUID"))
+    if pod is None:
+        return None
+    message = text_value(line, "message")
+    path = _FIELD_PATH.match(text_value(line, "fieldPath"))
+    container = path[1] if path else _container_in(message)
+    return EventLine(pod, container, text_value(line, "type"), text_value(line, "reason"), message)
+
+
+def _container_in(message: str) -> str | None:
+    match = _NAMED_IN_MESSAGE.match(message)
+    return None if match is None else next(name for name in match.groups() if name)

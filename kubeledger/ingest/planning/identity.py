@@ -1,0 +1,152 @@
+"""Which node a bundle is from, and which version its kubelet is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, Literal
+
+import msgspec
+
+from kubeledger.ingest.planning.bundle import Bundle, FoundFile
+from kubeledger.ingest.planning.options import ImportOptions
+from kubeledger.ingest.sources.api_events import ApiReason
+from kubeledger.ingest.sources.documents import Document, read_document
+from kubeledger.ingest.sources.items import ApiEvent, Item, NodeObject, PodList, StatsSummary
+from kubeledger.ingest.sources.streams import SourceFile
+from kubeledger.model.errors import BadInputError
+
+__all__ = [
+    "KubeletVersion",
+    "NamesInside",
+    "kubelet_version",
+    "name_of_bundle",
+    "names_inside",
+    "tells_version",
+]
+
+VersionSource = Literal["option", "log", "metrics", "node", "caller", "name"]
+
+_BUILD_INFO = re.compile(rb'kubernetes_build_info\{[^}]*git_version="(v[^"]+)"')
+_RELEASE = re.compile(r"v?(\d+\.\d+\.\d+)(?:$|[-+])")
+_IN_NAME = re.compile(r"(?<![\d.])v?(1\.\d{1,2}\.\d{1,2})(?![\d.])")
+
+
+class KubeletVersion(msgspec.Struct, frozen=True):
+    """A kubelet's version and how it is known.
+
+    Attributes:
+        version: ``1.36.2``; None when nothing tells.
+        text: what the kubelet calls itself.
+    """
+
+    version: str | None
+    source: VersionSource | None
+    text: str | None = None
+
+
+def release_of(text: str | None) -> str | None:
+    """``1.36.2`` of ``v1.36.2+k3s1``; None for a build without a version."""
+    match = _RELEASE.match(text) if text else None
+    return match[1] if match and not match[1].startswith("0.") else None
+
+
+def tells_version(name: str) -> bool:
+    """Whether a directory's name holds a kubelet's version."""
+    return _IN_NAME.search(name) is not None
+
+
+class NamesInside(msgspec.Struct):
+    """The nodes that a document names.
+
+    Attributes:
+        own: it is of this node: statistics, or the kubelet's own list of pods.
+        objects: it holds the objects of these.
+        listed: node -> names of pods on it, from lists and events of the API server.
+    """
+
+    own: set[str] = set()
+    objects: set[str] = set()
+    listed: dict[str, set[str]] = {}
+
+
+def name_of_bundle(bundle: Bundle) -> str:
+    """The node's name by the directory's, if nothing tells it."""
+    return _IN_NAME.sub("", bundle.name).strip("-_. ") or "node"
+
+
+def names_inside(file: FoundFile) -> NamesInside:
+    """The nodes that a document names; what is malformed is told later, and names none."""
+    names = NamesInside()
+    if file.format in ("node", "stats-summary", "pod-list", "events"):
+        with suppress(BadInputError, AttributeError, TypeError):
+            for item in _items(file.source, file.format):
+                _take_names(names, item)
+    return names
+
+
+def _take_names(names: NamesInside, item: Item) -> None:
+    match item:
+        case NodeObject():
+            name = (item.node.get("metadata") or {}).get("name")
+            names.objects |= {str(name)} if name else set()
+        case StatsSummary():
+            name = (item.data.get("node") or {}).get("nodeName")
+            names.own |= {str(name)} if name else set()
+        case PodList():
+            for pod in item.pods:
+                name = (pod.get("spec") or {}).get("nodeName")
+                if name and item.listed_by == "kubelet":
+                    names.own.add(str(name))
+                elif name:
+                    pods = names.listed.setdefault(str(name), set())
+                    pods.add(str((pod.get("metadata") or {}).get("name") or ""))
+        case ApiEvent():
+            api = ApiReason.read(item.event)
+            if api.component == "kubelet" and api.host:
+                names.listed.setdefault(api.host, set()).add(api.key[2])
+        case _:
+            return
+
+
+def _items(source: SourceFile, form: str) -> list[Item]:
+    return read_document(Document(source, form, 0))[0]
+
+
+def kubelet_version(bundle: Bundle, options: ImportOptions) -> KubeletVersion:
+    """The version of the bundle's (first) kubelet, from the surest source that tells it."""
+    if options.kubelet_version is not None:
+        return KubeletVersion(options.kubelet_version.removeprefix("v"), "option")
+    text = None
+    for survey in bundle.logs:
+        for mark in survey.versions:
+            text = text or mark.text
+            if mark.release:
+                return KubeletVersion(mark.release, "log", mark.text)
+    for source, told in _told_elsewhere(bundle):
+        release = release_of(told)
+        if release:
+            return KubeletVersion(release, source, told)
+        text = text or told
+    for survey in bundle.logs:
+        if survey.caller_version:
+            return KubeletVersion(survey.caller_version, "caller", text)
+    match = _IN_NAME.search(bundle.name)
+    if match:
+        return KubeletVersion(match[1], "name", text)
+    return KubeletVersion(None, None, text)
+
+
+def _told_elsewhere(bundle: Bundle) -> Iterator[tuple[VersionSource, str | None]]:
+    for file in bundle.files:
+        if file.format == "metrics":
+            match = _BUILD_INFO.search(file.source.content())
+            if match:
+                yield "metrics", match[1].decode("utf-8", "replace")
+    for file in bundle.files:
+        if file.format == "node":
+            for item in _items(file.source, file.format):
+                if isinstance(item, NodeObject):
+                    info: dict[str, Any] = (item.node.get("status") or {}).get("nodeInfo") or {}
+                    yield "node", info.get("kubeletVersion")

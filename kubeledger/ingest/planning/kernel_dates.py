@@ -1,0 +1,228 @@
+"""When the reports of a kernel log happened, in UTC.
+
+The kernel counts from the boot, and its clock runs a little off the time of day: what
+``dmesg`` makes of it may be seconds away after weeks. Other sources tell of the same kills: the
+kubelet's lines, which hold the kernel's time to the second, and statuses of containers. What
+most of them agree on moves a whole log.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.klog.log_survey import LogSurvey
+from kubeledger.ingest.planning.timing import Timing
+from kubeledger.ingest.sources.findings import Finding
+from kubeledger.ingest.sources.items import KernelReport
+from kubeledger.ingest.sources.kernel_log import KernelLogReader
+from kubeledger.ingest.sources.kernel_stamps import with_year
+from kubeledger.ingest.sources.streams import SourceFile
+from kubeledger.ingest.sources.times import go_time
+from kubeledger.model.units import NS_PER_S
+
+__all__ = ["date_kernel_logs", "date_reports"]
+
+Told = dict[str, list[int]]
+"""Container ID or path of a cgroup -> times at which a process in it was killed."""
+
+_TOLD = re.compile(
+    rb'Created an OOM event in container \\?"([^"\\]+)\\?" at '
+    rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4})"
+)
+_NEEDLE = b"Created an OOM event"
+_REPORT = b"oom-kill"
+_LINE_MAX = 1 << 16
+_COPY_NS = 120 * NS_PER_S
+_CLOSE_NS = 2 * NS_PER_S
+"""The kubelet's lines and statuses tell the second."""
+
+
+def date_kernel_logs(
+    context: BundleContext, logs: Sequence[LogSurvey], timing: Timing
+) -> list[Finding]:
+    """Give the reports of a bundle their times; those that get none are left out.
+
+    A system's log holds lines of the kernel beside the kubelet's, so logs are looked at, too.
+    """
+    reports = context.kernel_reports
+    told: Told = {}
+    for log in logs:
+        _look_into(log.source, context, told)
+    if not reports:
+        return []
+    for container_id, instance in context.links.instances(context).items():
+        if instance.reason == "OOMKilled" and instance.finished_ts_ns is not None:
+            told.setdefault(container_id, []).append(instance.finished_ts_ns)
+    findings = []
+    for file in sorted(reports):
+        ours = _of_node(reports[file], context.node)
+        reports[file] = date_reports(
+            ours,
+            context.kernel_boots,
+            told,
+            offset_ns=timing.offset_ns,
+            near_ns=timing.last_ts_ns,
+        )
+        if missing := len(ours) - len(reports[file]):
+            message = f"{missing} kills in it are left out: no source tells when the node booted"
+            findings.append(Finding("time_unknown", file, message))
+    _leave_out_copies(reports)
+    return findings
+
+
+def _leave_out_copies(reports: dict[str, list[KernelReport]]) -> None:
+    """What several files hold of one kill (``kern.log``, ``syslog``, ``dmesg``) is one report.
+
+    The fullest is kept. No process is killed twice, and an ID does not come back so soon.
+    """
+    kept: dict[tuple[int | None, str | None], list[KernelReport]] = {}
+    every = [report for file in sorted(reports) for report in reports[file]]
+    for report in sorted(every, key=_fullness, reverse=True):
+        known = kept.setdefault((report.pid, report.process), [])
+        for other in known:
+            if abs(other.ts_ns - report.ts_ns) <= _COPY_NS:
+                new = tuple(piece for piece in report.evidence if piece not in other.evidence)
+                other.evidence = (*other.evidence, *new)
+                break
+        else:
+            known.append(report)
+    left = {id(report) for known in kept.values() for report in known}
+    for file, found in reports.items():
+        reports[file] = [report for report in found if id(report) in left]
+
+
+def _fullness(report: KernelReport) -> tuple[bool, bool, int]:
+    """How much of a report a file holds."""
+    whole = report.tasks is not None and not report.is_cut
+    return whole, report.task_cgroup is not None, len(report.evidence)
+
+
+def _of_node(reports: list[KernelReport], node: str) -> list[KernelReport]:
+    """Of a log that several hosts wrote to, the node's own lines."""
+    if len({report.host for report in reports}) < 2:
+        return reports
+    short = node.partition(".")[0]
+    return [report for report in reports if report.host.partition(".")[0] == short]
+
+
+def _look_into(log: SourceFile, context: BundleContext, told: Told) -> None:
+    """What a log tells of kills: the kubelet's lines, and reports of the kernel."""
+    tail, holds_reports = b"", False
+    for chunk in log.chunks():
+        window = tail + chunk
+        holds_reports = holds_reports or _REPORT in window
+        if _NEEDLE in window:
+            for match in _TOLD.finditer(window):
+                with suppress(ValueError):
+                    path = match[1].decode("utf-8", "replace")
+                    told.setdefault(path, []).append(go_time(match[2].decode()))
+        tail = window.rpartition(b"\n")[2][-_LINE_MAX:]
+    if holds_reports:
+        reader = KernelLogReader(log.name)
+        reader.read(_lines(log))
+        if reader.reports:
+            context.kernel_reports[log.name] = reader.reports
+            context.kernel_boots += reader.boots
+
+
+def _lines(log: SourceFile) -> Iterator[tuple[int, int, str]]:
+    """1-based number, byte offset and text of the lines that the kernel may have written."""
+    number, offset, tail = 0, 0, b""
+    for chunk in log.chunks():
+        *lines, tail = (tail + chunk).split(b"\n")
+        for line in lines:
+            number += 1
+            if b"kernel" in line:
+                yield number, offset, line.rstrip(b"\r").decode("utf-8", "replace")
+            offset += len(line) + 1
+
+
+def date_reports(
+    reports: Sequence[KernelReport],
+    boots: Sequence[int],
+    told: Told,
+    *,
+    offset_ns: int,
+    near_ns: int,
+) -> list[KernelReport]:
+    """Give the reports of one kernel log their times.
+
+    Args:
+        reports: are changed.
+        boots: times of the boot that the log itself tells.
+        told: kills that other sources tell of, by path of the cgroup and by container ID.
+        offset_ns: what the node's zone is ahead of UTC.
+        near_ns: a time in the year of the log.
+
+    Returns:
+        those whose time is known, in the order of time.
+    """
+    dated = []
+    for report in reports:
+        base_ns = _base_ns(report, offset_ns, near_ns)
+        if base_ns is not None:
+            report.ts_ns = base_ns
+            dated.append(report)
+    from_boot = [report for report in dated if report.stamp.form == "boot"]
+    others = [report for report in dated if report.stamp.form != "boot"]
+    known = []
+    for group, own, otherwise in ((from_boot, boots, None), (others, (), 0)):
+        shift_ns = _shift_ns(group, own, told, otherwise)
+        if shift_ns is not None:
+            for report in group:
+                report.ts_ns += shift_ns
+            known += group
+    return sorted(known, key=lambda report: report.ts_ns)
+
+
+def _base_ns(report: KernelReport, offset_ns: int, near_ns: int) -> int | None:
+    form, value_ns = report.stamp
+    if form == "local":
+        return value_ns - offset_ns
+    if form != "yearless":
+        return value_ns
+    year = datetime.fromtimestamp(near_ns // NS_PER_S, UTC).year
+    years = []
+    for candidate in (year - 1, year, year + 1):
+        with suppress(ValueError):
+            years.append(with_year(value_ns, candidate) - offset_ns)
+    return min(years, key=lambda ts_ns: abs(ts_ns - near_ns), default=None)
+
+
+def _shift_ns(
+    reports: Sequence[KernelReport], boots: Sequence[int], told: Told, otherwise: int | None
+) -> int | None:
+    """What the log's times are to be moved by: where most of what is told agrees.
+
+    A kill is told once at most, so agreement of many is that of one shift.
+    """
+    shifts = sorted(_candidates(reports, told))
+    best, votes = otherwise, 0
+    if otherwise is not None:
+        votes = sum(abs(shift) <= _CLOSE_NS for shift in shifts)
+    elif boots:
+        return sorted(boots)[len(boots) // 2]
+    start = 0
+    for end, shift in enumerate(shifts):
+        while shift - shifts[start] > _CLOSE_NS:
+            start += 1
+        if end - start + 1 > votes:
+            best, votes = shifts[(start + end) // 2], end - start + 1
+    return best
+
+
+def _candidates(reports: Sequence[KernelReport], told: Told) -> Iterator[int]:
+    for report in reports:
+        path = report.task_cgroup or ""
+        for times in (told.get(path), told.get(_container_of(path))):
+            for ts_ns in times or ():
+                yield ts_ns - report.ts_ns
+
+
+def _container_of(path: str) -> str:
+    match = re.search(r"([0-9a-f]{64})(?:\.scope)?(?:/|$)", path)
+    return match[1] if match else ""

@@ -1,0 +1,290 @@
+"""Logs whose parts stand in another order than that of time: ``cat kubelet.log*``, swapped halves.
+
+A clock that was set back looks alike at first: stamps go back. But then the times before and after
+it overlap, or nothing joins them; parts that were moved fit together without an overlap, each where
+another one has its gap. Such a log is read in the order of time; where each line stands in the file
+is kept. One in which the newest line stands first is turned round.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import NamedTuple
+
+import msgspec
+
+from kubeledger.ingest.klog.lines import LineCutter
+from kubeledger.ingest.klog.log_survey import survey_log
+from kubeledger.ingest.klog.stamps import exact_json_ns, stamp_ns
+from kubeledger.ingest.planning.bundle import Bundle, FoundFile
+from kubeledger.ingest.sources.findings import Finding
+from kubeledger.ingest.sources.newest_first import ReversedLines, between
+from kubeledger.ingest.sources.prefix import HEADER, JSON_START, Unwrapper
+from kubeledger.ingest.sources.streams import SourceFile
+from kubeledger.model.units import NS_PER_S
+
+__all__ = ["OrderedLines", "put_in_order"]
+
+_LATE_NS = NS_PER_S
+"""Lines of goroutines stand this much out of order at most."""
+_RACE_NS = NS_PER_S // 10
+_SURE = 4
+"""So many lines on either side of a step must agree on it."""
+_COARSE_NS = NS_PER_S // 1000
+_PARTS_MAX = 64
+"""The file is read once for each part."""
+_SILENCES = 3
+"""Parts that were one log are no farther apart than its lines ever are, times this."""
+_YEAR = 2000
+"""Any leap year: stamps tell none."""
+
+
+class _Entry(NamedTuple):
+    """A klog entry: its time, and byte and line (from 0) at which it begins."""
+
+    ts_ns: int
+    offset: int
+    line: int
+
+
+class _Part(NamedTuple):
+    """Consecutive lines of the file: its bytes, its first line (from 0), and how many."""
+
+    offset: int
+    end: int
+    line: int
+    lines: int
+
+
+class OrderedLines(SourceFile):
+    """A log with its parts in the order of time."""
+
+    def __init__(self, source: SourceFile, parts: Sequence[_Part], open_end: int | None) -> None:
+        """Nothing is read yet.
+
+        Args:
+            source: the log as it stands.
+            parts: all of it, in the order of time.
+            open_end: its size, if its last line has no end: it gets one before another part.
+        """
+        super().__init__(source.name, source.path, source.mtime_ns)
+        self.truncated = source.truncated
+        self._source = source
+        self._parts = parts
+        self._open_end = open_end
+        self._offsets, self._lines = [0], [0]
+        for part in parts:
+            is_open = part.end == open_end
+            self._offsets.append(self._offsets[-1] + part.end - part.offset + is_open)
+            self._lines.append(self._lines[-1] + part.lines)
+
+    def chunks(self) -> Iterator[bytes]:
+        """The content, part after part.
+
+        Raises:
+            BadInputError: as ``SourceFile.chunks``.
+        """
+        for part in self._parts:
+            yield from between(self._source.chunks(), part.offset, part.end)
+            if part.end == self._open_end and part is not self._parts[-1]:
+                yield b"\n"
+
+    def stored_chunks(self) -> Iterator[bytes]:
+        """As ``SourceFile.stored_chunks``."""
+        return self._source.stored_chunks()
+
+    def place(self, line: int, offset: int) -> tuple[int, int]:
+        """As ``SourceFile.place``."""
+        at = min(bisect_right(self._offsets, offset), len(self._parts)) - 1
+        part = self._parts[at]
+        return line - self._lines[at] + part.line, offset - self._offsets[at] + part.offset
+
+
+def put_in_order(bundle: Bundle) -> None:
+    """Have logs of a bundle read in the order of time, where that is what they lack.
+
+    Raises:
+        BadInputError: a log cannot be read.
+    """
+    for index, file in enumerate(bundle.files):
+        survey = file.survey
+        if (
+            survey is None
+            or not survey.goes_back
+            or isinstance(file.source, OrderedLines | ReversedLines)
+        ):
+            continue
+        source = _ordered(file.source)
+        if source is None:
+            continue
+        bundle.files[index] = _surveyed(file, source)
+        message = "its lines do not stand in the order of time: its parts are read in that order"
+        bundle.findings.append(Finding("not_in_order", source.name, message))
+
+
+def _surveyed(file: FoundFile, source: OrderedLines | ReversedLines) -> FoundFile:
+    survey = survey_log(source, [])
+    survey.digests = file.digests
+    survey.versions = [
+        msgspec.structs.replace(mark, offset=source.place(0, mark.offset)[1])
+        for mark in survey.versions
+    ]
+    return FoundFile(source, file.format, file.digests, survey)
+
+
+def _ordered(source: SourceFile) -> OrderedLines | ReversedLines | None:
+    """A log in the order of time; None where it is in order, or its parts do not fit together."""
+    cutter, begins = LineCutter(), array("Q")
+    found = _entries(cutter, source, begins)
+    lines = len(begins)
+    turned = _even(_without_wrap(found[::-1])) if _falls(found) else []
+    if len(turned) > _SURE and len(_blocks(turned)) == 1 and turned[0].ts_ns < turned[-1].ts_ns:
+        return ReversedLines(
+            source, begins, cutter.stats.size + (not cutter.stats.ends_with_newline)
+        )
+    entries = _even(_without_wrap(found))
+    blocks = _blocks(entries)
+    if not 1 < len(blocks) <= _PARTS_MAX:
+        return None
+    spans = sorted(_cut(entries, blocks), key=lambda span: entries[span.start].ts_ns)
+    if len(spans) > _PARTS_MAX or not _fit(entries, spans):
+        return None
+    size = cutter.stats.size
+    parts = []
+    for span in spans:
+        # What stands above the first entry of a file goes with it.
+        offset, line = (0, 0) if span.start == 0 else entries[span.start][1:]
+        end, behind = (size, lines) if span.stop == len(entries) else entries[span.stop][1:]
+        parts.append(_Part(offset, end, line, behind - line))
+    return OrderedLines(source, parts, None if cutter.stats.ends_with_newline else size)
+
+
+def _falls(entries: Sequence[_Entry]) -> bool:
+    """Whether time goes back from most lines to the next."""
+    steps = [(below.ts_ns > above.ts_ns) - (below.ts_ns < above.ts_ns)
+             for above, below in pairwise(entries)]  # fmt: skip
+    return sum(steps) < 0
+
+
+def _entries(cutter: LineCutter, source: SourceFile, begins: array[int]) -> list[_Entry]:
+    """All entries as they stand; ``begins`` is given the byte at which each line begins.
+
+    Of entries of the same bytes, to the microsecond, only the first counts: parts stand twice.
+    """
+    seen: set[int] = set()
+    unwrapper = Unwrapper()
+    entries: list[_Entry] = []
+    offset = number = 0
+    for lines, lengths in cutter.batches(source.chunks()):
+        for index, line in enumerate(lines):
+            bare = HEADER.match(line) or line.startswith(JSON_START)
+            body = line if bare else unwrapper.unwrap(line).body
+            ts_ns = _time_of(body)
+            if ts_ns is not None:
+                same = hash(body)
+                if same not in seen or ts_ns % _COARSE_NS == 0:
+                    entries.append(_Entry(ts_ns, offset, number))
+                    seen.add(same)
+            begins.append(offset)
+            offset += (lengths[index] if lengths else len(line)) + 1
+            number += 1
+    return entries
+
+
+def _time_of(body: bytes) -> int | None:
+    header = HEADER.match(body)
+    try:
+        if header is not None:
+            return stamp_ns(header[2], _YEAR)
+        if body.startswith(JSON_START):
+            return exact_json_ns(body[6 : body.find(b",", 6)])
+    except ValueError:
+        pass
+    return None
+
+
+def _without_wrap(entries: list[_Entry]) -> list[_Entry]:
+    """Stamps of January that follow on some of December are of the next year."""
+    begin, middle, autumn, end = (
+        int(datetime(_YEAR + month // 12, month % 12 + 1, 1, tzinfo=UTC).timestamp()) * NS_PER_S
+        for month in (0, 3, 9, 12)
+    )
+    times = [entry.ts_ns for entry in entries]
+    if not (any(autumn <= t < end for t in times) and any(begin <= t < middle for t in times)):
+        return entries
+    return [
+        each._replace(ts_ns=each.ts_ns + end - begin) if each.ts_ns < middle else each
+        for each in entries
+    ]
+
+
+def _even(entries: list[_Entry]) -> list[_Entry]:
+    """Lines that are late, or whose stamp alone is wrong, get the time of the line above."""
+    even: list[_Entry] = []
+    latest_ns = 0
+    for index, entry in enumerate(entries):
+        following = entries[index + 1 : index + 1 + _SURE]
+        ahead = bool(following) and max(each.ts_ns for each in following) < entry.ts_ns - _LATE_NS
+        if not even:
+            latest_ns = entry.ts_ns
+        elif entry.ts_ns < latest_ns - _LATE_NS:
+            latest_ns = entry.ts_ns if _agree(entries, index) else latest_ns
+        elif not ahead or _agree(entries, index + 1):
+            latest_ns = max(latest_ns, entry.ts_ns)
+        even.append(entry._replace(ts_ns=latest_ns))
+    return even
+
+
+def _agree(entries: Sequence[_Entry], index: int) -> bool:
+    """Whether several lines on either side of an entry's begin tell that time goes back there."""
+    above = entries[max(0, index - _SURE) : index]
+    below = entries[index : index + _SURE]
+    return (
+        min(len(above), len(below)) == _SURE
+        and max(each.ts_ns for each in below) < min(each.ts_ns for each in above) - _LATE_NS
+    )
+
+
+def _blocks(entries: Sequence[_Entry]) -> list[range]:
+    """Indices of entries between which time goes back."""
+    steps = [
+        index
+        for index, (above, below) in enumerate(pairwise(entries), 1)
+        if below.ts_ns < above.ts_ns
+    ]
+    return [range(*ends) for ends in pairwise([0, *steps, len(entries)])]
+
+
+def _cut(entries: Sequence[_Entry], blocks: Sequence[range]) -> list[range]:
+    """The blocks, cut where another one may belong, and so on; too many where that does not end."""
+    spans, before = list(blocks), 0
+    while before < len(spans) <= _PARTS_MAX:
+        before = len(spans)
+        firsts = [entries[span.start].ts_ns for span in spans]
+        spans = [piece for span in spans for piece in _cut_at(entries, span, firsts)]
+    return spans
+
+
+def _cut_at(entries: Sequence[_Entry], span: range, firsts: Sequence[int]) -> Iterable[range]:
+    times = [entries[index].ts_ns for index in span]
+    at = {bisect_right(times, first_ns + _RACE_NS) for first_ns in firsts if first_ns > times[0]}
+    ends = sorted(at | {0, len(times)})
+    return (span[begin:end] for begin, end in pairwise(ends))
+
+
+def _fit(entries: Sequence[_Entry], spans: Sequence[range]) -> bool:
+    """Whether parts in the order of time overlap nowhere and leave no hole that was not there."""
+    silences = (
+        entries[index + 1].ts_ns - entries[index].ts_ns for span in spans for index in span[:-1]
+    )
+    silence_ns = max(silences, default=0)
+    for span, following in pairwise(spans):
+        gap_ns = entries[following.start].ts_ns - entries[span.stop - 1].ts_ns
+        moved = span.stop != following.start
+        if gap_ns < -_RACE_NS or (moved and gap_ns > max(_LATE_NS, _SILENCES * silence_ns)):
+            return False
+    return True

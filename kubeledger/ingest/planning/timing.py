@@ -1,0 +1,255 @@
+"""When things happened: klog's year and zone, the order of logs, the times of snapshots.
+
+klog writes month, day and time of the node's local clock. The year comes from the option,
+from lines of the log that hold a full time of their own, from the rest of the bundle, or,
+as a guess that is reported, from the file's modification time. The zone is UTC unless
+full times in the log show another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Literal
+
+import msgspec
+
+from kubeledger.ingest.klog.log_survey import LogSurvey
+from kubeledger.ingest.klog.stamps import stamp_ns
+from kubeledger.ingest.planning.bundle import Bundle, Finding, FoundFile
+from kubeledger.ingest.planning.options import YEAR_MAX, YEAR_MIN, ImportOptions
+from kubeledger.ingest.planning.told_time import told_time
+from kubeledger.ingest.sources.documents import Document, read_document
+from kubeledger.model.errors import BadInputError
+from kubeledger.model.units import NS_PER_S, format_ts
+from kubeledger.replay.node.snapshot_time import time_in_name
+
+__all__ = ["Timing", "timing_of"]
+
+YearSource = Literal["option", "bundle", "log", "guessed"]
+
+_LATE_NS = 2 * 86_400 * NS_PER_S
+"""A bundle is gathered soon after its log ends."""
+
+_AT_START = ("kubelet-config", "pod-manifest")
+_UNTIMED = (
+    "cgroup-files",
+    "metrics",
+    "cpu-manager-state",
+    "device-checkpoint",
+    "memory-manager-state",
+)
+"""Formats that hold no time."""
+
+
+class Timing(msgspec.Struct):
+    """Times of a bundle.
+
+    Attributes:
+        year: of the first stamp of the first log; None without a log in text form.
+        offset_ns: what the node's zone is ahead of UTC.
+        logs: in the order they were written.
+        documents: in the order of time.
+        first_ts_ns, last_ts_ns: span of the bundle.
+        starts_ns: when kubelets stated their version, sorted.
+        spans: file -> first and last time, where they are known.
+    """
+
+    year: int | None
+    year_source: YearSource | None
+    offset_ns: int
+    logs: list[LogSurvey]
+    documents: list[Document]
+    first_ts_ns: int
+    last_ts_ns: int
+    starts_ns: tuple[int, ...] = ()
+    spans: dict[str, tuple[int, int]] = {}
+
+
+def timing_of(
+    bundle: Bundle, options: ImportOptions, given_ts: Mapping[str, int]
+) -> tuple[Timing, list[Finding]]:
+    """Times of a bundle, and what a reader must know about them.
+
+    ``given_ts`` are times of documents that tell none, by file.
+
+    Raises:
+        BadInputError: nothing tells the year of a log, not even the file's own time.
+    """
+    findings: list[Finding] = []
+    told = {file.source.name: _told_time(file) for file in bundle.files if file.survey is None}
+    told |= {file: ts_ns for file, ts_ns in given_ts.items() if told.get(file, 0) is None}
+    offset_ns = _offset(bundle.logs)
+    if offset_ns:
+        message = f"the log's times are {offset_ns // (60 * NS_PER_S)} minutes ahead of UTC"
+        findings.append(Finding("time_zone", bundle.logs[0].source.name, message))
+    logs = _in_order(bundle.logs)
+    year, source = _year(logs, [ts_ns for ts_ns in told.values() if ts_ns], offset_ns, options)
+    if source == "guessed":
+        message = (
+            f"no source tells the year of the log's lines; {year} is taken, by the file's own time"
+        )
+        findings.append(Finding("year_guessed", logs[0].source.name, message))
+    of_logs = {log.source.name: tuple(_span(log, year, offset_ns)) for log in logs}
+    spans = [ts_ns for times in of_logs.values() for ts_ns in times]
+    times = spans + [ts_ns for ts_ns in told.values() if ts_ns is not None]
+    if not times:
+        times = [max(file.source.mtime_ns for file in bundle.files)]
+        message = "no source holds a time; the files' own time is taken"
+        findings.append(Finding("time_guessed", None, message))
+    first, last = (min(spans), max(times)) if spans else (min(times), max(times))
+    findings += _doubtful(told, spans)
+    documents = _documents(bundle, told, first, last)
+    starts = tuple(sorted(_starts(logs, year, offset_ns)))
+    by_file = {file: (min(times), max(times)) for file, times in of_logs.items() if times}
+    by_file |= {each.source.name: (each.ts_ns, each.ts_ns) for each in documents}
+    timing = Timing(year, source, offset_ns, logs, documents, first, last, starts, by_file)
+    return timing, findings
+
+
+def _doubtful(told: dict[str, int | None], spans: list[int]) -> list[Finding]:
+    """Documents that say they are of days after the log's end."""
+    if not spans:
+        return []
+    end = max(spans)
+    return [
+        Finding("time_doubtful", file, f"its time is {format_ts(ts_ns)}, days after the log's end")
+        for file, ts_ns in sorted(told.items())
+        if ts_ns is not None and ts_ns > end + _LATE_NS
+    ]
+
+
+def _told_time(file: FoundFile) -> int | None:
+    named = time_in_name(file.source.name)
+    if named is not None or file.format in _AT_START:
+        return named
+    if file.format in _UNTIMED:
+        return None
+    try:
+        return told_time(read_document(Document(file.source, file.format, 0))[0])
+    except BadInputError:  # told when the document is read
+        return None
+
+
+def _documents(
+    bundle: Bundle, told: dict[str, int | None], first: int, last: int
+) -> list[Document]:
+    """Documents with their times: what tells none was there at the end, or all along."""
+    documents = []
+    for file in bundle.files:
+        if file.survey is not None:
+            continue
+        ts_ns = told[file.source.name]
+        if ts_ns is None:
+            ts_ns = first if file.format in _AT_START else last
+        documents.append(Document(file.source, file.format, ts_ns))
+    documents.sort(key=lambda document: (document.ts_ns, document.source.name))
+    return documents
+
+
+def _offset(logs: Sequence[LogSurvey]) -> int:
+    """The zone that most lines with a full time agree on."""
+    votes: dict[int, int] = {}
+    for log in logs:
+        for offset_ns, count in log.offsets_ns.items():
+            votes[offset_ns] = votes.get(offset_ns, 0) + count
+    return max(votes, key=lambda offset_ns: (votes[offset_ns], -abs(offset_ns)), default=0)
+
+
+def _in_order(logs: Sequence[LogSurvey]) -> list[LogSurvey]:
+    """Logs in the order of their first lines; stamps of December go before January's."""
+    stamps = [log.first_stamp for log in logs if log.first_stamp]
+    wraps = any(stamp[:2] >= b"10" for stamp in stamps) and any(
+        stamp[:2] <= b"03" for stamp in stamps
+    )
+
+    def key(log: LogSurvey) -> tuple[int, bytes, str]:
+        if log.first_stamp is None:
+            return (log.first_ns or 0, b"", log.source.name)
+        return (int(wraps and log.first_stamp[:2] <= b"06"), log.first_stamp, log.source.name)
+
+    return sorted(logs, key=key)
+
+
+def _year(
+    logs: Sequence[LogSurvey], others: list[int], offset_ns: int, options: ImportOptions
+) -> tuple[int | None, YearSource | None]:
+    first = next((log for log in logs if log.first_stamp), None)
+    if first is None or first.first_stamp is None:
+        return None, None
+    if options.year is not None:
+        return options.year, "option"
+    for log in logs:
+        if log.reference_ns is not None:
+            return _nearest_year(first.first_stamp, log.reference_ns, offset_ns), "log"
+    jsons = [log.first_ns for log in logs if log.first_ns is not None]
+    known = sorted(others + jsons)
+    if known:
+        return _nearest_year(first.first_stamp, known[0], offset_ns), "bundle"
+    year = _year_before(first.first_stamp, first.source.mtime_ns, offset_ns)
+    if not YEAR_MIN <= year <= YEAR_MAX:  # archives made to be the same anywhere have no times
+        raise BadInputError(
+            "no source tells the year of its lines, and the file's own time is none of a kubelet's",
+            file=first.source.name,
+            advice="say it with --year",
+        )
+    return year, "guessed"
+
+
+def _year_before(stamp: bytes, written_ns: int, offset_ns: int) -> int:
+    """The last year in which a stamp is not later than the file (by more than a day)."""
+    year = datetime.fromtimestamp(written_ns // NS_PER_S, UTC).year
+    for candidate in (year + 1, year, year - 1):
+        try:
+            if stamp_ns(stamp, candidate) - offset_ns <= written_ns + 86_400 * NS_PER_S:
+                return candidate
+        except ValueError:  # 29 February
+            continue
+    return year
+
+
+def _nearest_year(stamp: bytes, reference_ns: int, offset_ns: int) -> int:
+    """The year that brings a stamp nearest to a full time."""
+    middle = datetime.fromtimestamp(reference_ns // NS_PER_S, UTC).year
+    distances: list[tuple[int, int]] = []
+    for year in (middle - 1, middle, middle + 1):
+        try:
+            distance = abs(stamp_ns(stamp, year) - offset_ns - reference_ns)
+        except ValueError:  # 29 February
+            continue
+        distances.append((distance, year))
+    return min(distances)[1] if distances else middle
+
+
+def _span(log: LogSurvey, year: int | None, offset_ns: int) -> Iterator[int]:
+    if log.first_ns is not None:
+        yield log.first_ns
+    if log.last_ns is not None:
+        yield log.last_ns
+    if year is None or log.first_stamp is None:
+        return
+    for stamp in (log.first_stamp, log.last_stamp or log.first_stamp):
+        ts_ns = _time_of(log.first_stamp, stamp, year, offset_ns)
+        if ts_ns is not None:
+            yield ts_ns
+
+
+def _starts(logs: Sequence[LogSurvey], year: int | None, offset_ns: int) -> Iterator[int]:
+    for log in logs:
+        for mark in log.versions:
+            ts_ns = mark.ts_ns
+            if year is not None and log.first_stamp is not None and mark.stamp is not None:
+                ts_ns = _time_of(log.first_stamp, mark.stamp, year, offset_ns)
+            if ts_ns is not None:
+                yield ts_ns
+
+
+def _time_of(first_stamp: bytes, stamp: bytes, year: int, offset_ns: int) -> int | None:
+    """Time of a stamp in a log that begins with the first one in that year; None for no time."""
+    try:
+        ts_ns = stamp_ns(stamp, year)
+        if stamp[:2] < first_stamp[:2] and first_stamp[:2] == b"12":
+            ts_ns = stamp_ns(stamp, year + 1)
+    except ValueError:
+        return None
+    return ts_ns - offset_ns

@@ -1,0 +1,220 @@
+"""From what the user named to a flat list of regular files: walking, unpacking, refusing.
+
+Symbolic links are followed only to regular files inside the tree that was named. Members
+of archives with absolute paths, ``..`` or device types are refused. What comes from
+standard input or an archive is spooled into a temporary directory, since a log is read
+twice: once to know what it is, once to import it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from kubeledger.ingest.sources.findings import Finding
+from kubeledger.ingest.sources.streams import SourceFile, permission_advice
+from kubeledger.ingest.sources.unpack import (
+    FILES_MAX,
+    SPOOL_MAX,
+    copy_stream,
+    is_archive,
+    spool_errors,
+    unpack,
+)
+from kubeledger.model.errors import BadInputError, BadQuestionError
+from kubeledger.replay.node.snapshot_time import SNAPSHOT_NAME
+
+__all__ = ["Collected", "collect"]
+
+
+class Collected(msgspec.Struct):
+    """What one argument of the user's holds.
+
+    Attributes:
+        label: how the user named it.
+        is_tree: a directory or an archive, so that names of its directories mean something.
+        files: sorted by name.
+        skipped: name -> why it is no file that can be read.
+        name: of the directory.
+        findings: what a reader of the ledger must know about it.
+        damage: why an archive is not whole; empty where it is.
+    """
+
+    label: str
+    is_tree: bool
+    files: list[SourceFile]
+    skipped: dict[str, str]
+    name: str = ""
+    findings: list[Finding] = []
+    damage: str = ""
+
+
+def collect(arguments: Sequence[str], spool: Path) -> list[Collected]:
+    """The files behind the arguments, in their order; ``-`` is standard input.
+
+    Args:
+        arguments: paths as the user gave them.
+        spool: an empty directory for what has to be unpacked; the caller removes it.
+
+    Raises:
+        BadInputError: a path does not exist or an archive is hostile or damaged.
+        BadQuestionError: no argument.
+    """
+    if not arguments:
+        raise BadQuestionError("nothing to import", advice="name a file or directory")
+    return [_collect_one(text, spool / str(index)) for index, text in enumerate(arguments)]
+
+
+def _collect_one(text: str, spool: Path) -> Collected:
+    if text == "-":
+        return _from_stdin(spool)
+    path = Path(text)
+    try:
+        if path.is_dir():
+            return _from_directory(text, path)
+        if not path.exists():
+            raise BadInputError("no such file or directory", file=text)
+        is_file = path.is_file()
+    except (OSError, ValueError) as error:  # no permission, a name that is too long or has NUL
+        raise BadInputError(
+            f"cannot be looked at: {_why(error)}", file=text, advice=permission_advice(error)
+        ) from None
+    if not is_file:
+        raise BadInputError("is neither a regular file nor a directory", file=text)
+    source = SourceFile(_printable(path.name), path)
+    if is_archive(source):
+        return _from_tar(text, source, spool)
+    return Collected(text, False, [source], {}, path.resolve().parent.name)
+
+
+def _why(error: OSError | ValueError) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def _printable(name: str) -> str:
+    """The name as text; bytes that are none are replaced."""
+    return os.fsencode(name).decode("utf-8", "replace")
+
+
+def _from_stdin(spool: Path) -> Collected:
+    if sys.stdin is None:
+        raise BadInputError("standard input is closed", file="-")
+    target = spool / "stdin"
+    with spool_errors("-"):
+        spool.mkdir(parents=True)
+        with target.open("wb") as out:
+            copy_stream(sys.stdin.buffer, out, SPOOL_MAX, "-")
+    source = SourceFile("stdin", target)
+    if is_archive(source):
+        return _from_tar("-", source, spool / "tree")
+    return Collected("-", False, [source], {})
+
+
+def _from_directory(text: str, root: Path) -> Collected:
+    inside = root.resolve()
+    collected = Collected(text, True, [], {}, _printable(inside.name))
+
+    def unreadable(error: OSError) -> None:
+        if Path(error.filename) == root:
+            raise error
+        name = _printable(Path(error.filename).relative_to(root).as_posix())
+        collected.skipped[name] = f"a directory that cannot be read: {_why(error)}"
+        message = f"directory is not read: {_why(error)}"
+        collected.findings.append(Finding("unreadable", name, message))
+
+    for path in _walk(root, unreadable):
+        name = _printable(path.relative_to(root).as_posix())
+        reason = _refusal(path, inside)
+        if reason:
+            collected.skipped[name] = reason
+        else:
+            _take(collected, SourceFile(name, path))
+        if len(collected.files) > FILES_MAX:
+            raise BadInputError(
+                f"holds more than {FILES_MAX} files",
+                file=text,
+                advice="name the node's own directory",
+            )
+    collected.files.sort(key=lambda source: source.name)
+    return collected
+
+
+def _take(collected: Collected, source: SourceFile) -> None:
+    """Take in a file, unless it is an archive: a bundle in a bundle would be another node's."""
+    try:
+        inner = is_archive(source)
+    except BadInputError:  # told when the file is looked at
+        inner = False
+    if inner:
+        why = "an archive inside is not opened; import it by itself"
+        collected.skipped[source.name] = why
+        message = f"is not read: {why}"
+        collected.findings.append(Finding("archive_inside", source.name, message))
+    else:
+        collected.files.append(source)
+
+
+def _walk(root: Path, unreadable: Callable[[OSError], None]) -> Iterator[Path]:
+    """Files below a directory; directories behind links are not entered."""
+    for directory, names, files in os.walk(root, onerror=unreadable, followlinks=False):
+        names.sort()
+        for name in sorted(files):
+            yield Path(directory) / name
+        for name in names:
+            path = Path(directory) / name
+            if path.is_symlink():
+                yield path
+
+
+def _refusal(path: Path, inside: Path) -> str | None:
+    if path.is_symlink():
+        try:
+            target = path.resolve(strict=True)
+        except (OSError, RuntimeError):
+            return "a broken link"
+        if not target.is_relative_to(inside):
+            return "a link that leads out of the directory"
+        if target.is_dir():
+            return "a link to a directory"
+    try:
+        return None if path.is_file() else "no regular file"
+    except OSError as error:
+        return f"cannot be looked at: {_why(error)}"
+
+
+def _from_tar(text: str, source: SourceFile, spool: Path) -> Collected:
+    unpacked = unpack(source, spool, text)
+    findings = [
+        Finding("archive_incomplete", name, f"is not read: {why}")
+        for name, why in sorted(unpacked.skipped.items())
+        if why.startswith("cut off")
+    ]
+    if unpacked.damage:
+        message = f"archive {source.name} is damaged: {unpacked.damage}; what is whole is read"
+        findings.append(Finding("truncated", None, message))
+    plain = source.plain_name.partition(".tar")[0].removesuffix(".zip")
+    name = _strip_top(unpacked.files) or plain
+    collected = Collected(text, True, [], unpacked.skipped, name, findings, unpacked.damage)
+    for file in unpacked.files:
+        _take(collected, file)
+    return collected
+
+
+def _strip_top(files: list[SourceFile]) -> str:
+    """Take off directories that all files share, and return the last one's name.
+
+    An archive of a bundle's directory is that bundle.
+    """
+    name = ""
+    while files and all("/" in source.name for source in files):
+        tops = {source.name.partition("/")[0] for source in files}
+        if len(tops) > 1 or SNAPSHOT_NAME.fullmatch(min(tops)):
+            break
+        name = tops.pop()
+        for source in files:
+            source.name = source.name.partition("/")[2]
+    return name

@@ -1,0 +1,258 @@
+"""What kind of file a source is, by its content; its name only breaks ties."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import msgspec
+
+from kubeledger.ingest.sources.kernel_log import is_kernel_log
+from kubeledger.ingest.sources.other_programs import (
+    OTHER_CALLER,
+    OTHER_COMPONENT,
+    holds_kubelets_lines,
+    is_container_log,
+)
+from kubeledger.ingest.sources.prefix import ANY_ENTRY, HEADER, JSON_START, Unwrapper
+from kubeledger.ingest.sources.streams import SourceFile
+from kubeledger.ingest.sources.yaml_text import load_yaml
+
+__all__ = [
+    "A_RECORDING",
+    "FORMATS",
+    "LOG_FORMATS",
+    "Detected",
+    "detect",
+    "is_log_name",
+    "load_documents",
+]
+
+LOG_FORMATS = ("klog-text", "klog-json")
+DOCUMENT_FORMATS = (
+    "cpu-manager-state",
+    "device-checkpoint",
+    "events",
+    "kernel-log",
+    "kubelet-config",
+    "kubelet-configz",
+    "memory-manager-state",
+    "node",
+    "pod-list",
+    "pod-manifest",
+    "stats-summary",
+)
+FORMATS = (*LOG_FORMATS, *DOCUMENT_FORMATS, "cgroup-files", "metrics")
+
+_HEAD = 64 << 10
+_LONG_HEAD = 4 << 20
+
+_CONTROLS_SHARE = 64
+_CONTROLS = bytes((*range(9), *range(14, 27), *range(28, 32)))
+_CGROUP_LINE = re.compile(
+    r"^/?(?:[^\s/]+/)+(?:cpu|cpuset|cpuacct|memory|pids|hugetlb|blkio|io|cgroup|misc)\.[\w.]+ \S",
+    re.MULTILINE,
+)
+_LOG_NAME = re.compile(r"kubelet|\.log|messages|syslog|journal", re.IGNORECASE)
+_DOCUMENT_NAME = re.compile(r"checkpoint|config|\.json|\.ya?ml", re.IGNORECASE)
+
+
+class Detected(msgspec.Struct):
+    """The format of a source, or why there is none.
+
+    Attributes:
+        format: one of ``FORMATS``; None: the file is not read.
+        reason: why it is not read; for a user.
+        finding: kind of finding that this is worth; None for a file of no interest.
+    """
+
+    format: str | None
+    reason: str = ""
+    finding: str | None = None
+
+
+def is_log_name(name: str) -> bool:
+    """Whether a file is called as those are that hold a kubelet's log."""
+    last = name.rpartition("/")[2]
+    return bool(_LOG_NAME.search(last)) and not _DOCUMENT_NAME.search(last)
+
+
+def detect(source: SourceFile) -> Detected:
+    """The format of a source, from its content."""
+    head = source.head(_HEAD)
+    if not head:
+        reason = "damaged: nothing of it can be unpacked" if source.truncated else "empty"
+        return Detected(None, reason, "truncated" if source.truncated else None)
+    found = _detect_log(source, head)
+    if found is not None:
+        return found
+    if _is_binary(head):
+        named = bool(_LOG_NAME.search(source.plain_name))
+        return Detected(None, "not text", "not_text" if named else None)
+    start = head.lstrip()[:1]
+    text = head.translate(None, b"\0").decode("utf-8", "replace")
+    # The kernel's own stamps begin as a JSON list does.
+    if start != b"{" and is_kernel_log(text, source.plain_name):
+        return Detected("kernel-log")
+    if start in (b"{", b"["):
+        return _detect_json(source)
+    if text.startswith(("# HELP", "# TYPE")) or "\n# TYPE " in text:
+        return Detected("metrics")
+    if _CGROUP_LINE.search(text):
+        return Detected("cgroup-files")
+    if re.search(r"^(?:apiVersion|kind):", text, re.MULTILINE):
+        return _detect_yaml(source)
+    return Detected(None, "no known format")
+
+
+def _is_binary(head: bytes) -> bool:
+    """Few bytes that no text holds are damage, many are another kind of file."""
+    controls = len(head) - len(head.translate(None, _CONTROLS))
+    return controls > max(1, len(head) // _CONTROLS_SHARE)
+
+
+def _detect_log(source: SourceFile, head: bytes) -> Detected | None:
+    form = _log_form(head)
+    if form is None and _LOG_NAME.search(source.plain_name):
+        long_head = source.head(_LONG_HEAD) if len(head) == _HEAD else b""
+        form = _log_form(long_head)
+    if form is None:
+        return None
+    other = OTHER_COMPONENT.search(source.plain_name)
+    if (
+        (other or is_container_log(source.name) or OTHER_CALLER.search(head))
+        and "kubelet" not in source.plain_name
+        and not holds_kubelets_lines(head)
+        and not holds_kubelets_lines(source.head(_LONG_HEAD))
+    ):
+        name = f" ({other[0]})" if other else ""
+        return Detected(None, f"log of another component{name}")
+    return Detected(form)
+
+
+def _log_form(head: bytes) -> str | None:
+    if not ANY_ENTRY.search(head):
+        return None
+    unwrapper = Unwrapper()
+    for raw in head.split(b"\n"):
+        line = raw.lstrip(b"\0")
+        if HEADER.match(line):
+            return "klog-text"
+        if line.startswith(JSON_START) and b'"msg":' in line:
+            return "klog-json"
+        if len(line) > 30:
+            body = unwrapper.unwrap(line)
+            if body.wrapped and HEADER.match(body.body):
+                return "klog-text"
+            if body.wrapped and body.body.startswith(JSON_START):
+                return "klog-json"
+    return None
+
+
+def _detect_json(source: SourceFile) -> Detected:
+    try:
+        documents = load_documents(source.content())
+    except ValueError as error:
+        return _half_written(source, str(error))
+    return _of_document(documents, source)
+
+
+def _half_written(source: SourceFile, error: str) -> Detected:
+    known = re.search(
+        r"checkpoint|(?:cpu|memory)_manager_state|pods|events|node|stats|config", source.plain_name
+    )
+    finding = "half_written" if known else None
+    return Detected(None, f"not whole: {error}" if known else f"no valid JSON: {error}", finding)
+
+
+def load_documents(data: bytes) -> list[Any]:
+    """The JSON values of a file: one, or several one after the other.
+
+    Raises:
+        ValueError: the bytes are no such sequence, with line and column.
+    """
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not UTF-8 at byte {error.start}") from None
+    try:
+        return [msgspec.json.decode(text)]
+    except (msgspec.DecodeError, RecursionError):
+        pass
+    decoder, position, documents = json.JSONDecoder(), 0, []
+    end = len(text.rstrip(" \t\r\n,\x1e"))
+    while position < end:
+        while text[position] in " \t\r\n,\x1e":
+            position += 1
+        try:
+            value, position = decoder.raw_decode(text, position)
+        except RecursionError:
+            raise ValueError("nested too deep") from None
+        except json.JSONDecodeError as error:
+            if not text[error.pos :].strip() or error.msg.startswith("Unterminated"):
+                raise ValueError(f"it ends in the middle, in line {error.lineno}") from None
+            place = f"line {error.lineno}, column {error.colno}"
+            raise ValueError(f"it breaks in {place}") from None
+        documents.append(value)
+    return documents
+
+
+def _detect_yaml(source: SourceFile) -> Detected:
+    try:
+        documents = [item for item in load_yaml(source.content()) if item is not None]
+    except ValueError as error:
+        return Detected(None, str(error), "malformed")
+    return _of_document(documents, source)
+
+
+def _of_document(documents: list[Any], source: SourceFile) -> Detected:
+    first = next((item for item in documents if isinstance(item, dict)), None)
+    if first is None:
+        return Detected(None, "no object of the Kubernetes API")
+    if len(documents) > 1 and {"Checksum", "checksum", "pods"} & first.keys():
+        return _half_written(source, "something follows its end")
+    if "Data" in first and "Checksum" in first:
+        return Detected("device-checkpoint")
+    if "policyName" in first and "checksum" in first:
+        if "defaultCpuSet" in first:
+            return Detected("cpu-manager-state")
+        if "machineState" in first:
+            return Detected("memory-manager-state")
+    if isinstance(first.get("node"), dict) and isinstance(first.get("pods"), list):
+        return Detected("stats-summary")
+    if isinstance(first.get("kubeletconfig"), dict):
+        return Detected("kubelet-configz")
+    return _of_kind(first, source)
+
+
+_RECORD_KEYS = frozenset({"node", "seq", "ts_ns", "role", "kind", "body", "chain"})
+"""Of a line of a ledger."""
+
+A_RECORDING = "a recording: it holds the records of an import, so it is not imported again"
+"""Why a recording is not read."""
+
+
+def _of_kind(document: dict[str, Any], source: SourceFile) -> Detected:
+    kind = document.get("kind")
+    if isinstance(document.get("object"), dict):  # one of a watch stream
+        kind = document["object"].get("kind")
+    items = document.get("items")
+    if isinstance(items, list) or (items is None and str(kind).endswith("List")):
+        first = next((item for item in items or () if isinstance(item, dict)), {})
+        kind = str(kind or "").removesuffix("List") or first.get("kind")
+        if kind == "Pod":
+            return Detected("pod-list")
+    match kind:
+        case "Event":
+            return Detected("events")
+        case "Pod":
+            return Detected("pod-list" if "status" in document else "pod-manifest")
+        case "Node":
+            return Detected("node")
+        case "KubeletConfiguration":
+            return Detected("kubelet-config")
+        case _ if document.keys() >= _RECORD_KEYS:
+            return Detected(None, A_RECORDING)
+        case _:
+            return Detected(None, f"an object of kind {kind}: not read" if kind else "unknown JSON")

@@ -1,0 +1,253 @@
+"""API objects as the assemblers may rely on them: types checked, times that can be told.
+
+An API server never answers with other types, but files are written by hand, cut and
+edited. An object whose fields are of other types is rejected, and only this object. What
+Go reads as absent (null, the zero time) is taken out; a time that no record can hold is
+taken as unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from kubeledger.ingest.sources.times import api_time
+
+__all__ = ["Kind", "checked", "sound_objects"]
+
+_Json = dict[str, Any]
+_Map = dict[str, str | None] | None
+_Quantities = dict[str, str | int | float | None] | None
+
+_TIMES = frozenset(
+    (
+        *("creationTimestamp", "deletionTimestamp", "startTime", "startedAt", "finishedAt"),
+        *("lastProbeTime", "lastTransitionTime", "lastHeartbeatTime", "lastObservedTime"),
+        *("firstTimestamp", "lastTimestamp", "eventTime", "time"),
+        *("deprecatedFirstTimestamp", "deprecatedLastTimestamp"),
+    )
+)
+
+
+class _Metadata(msgspec.Struct):
+    name: str | None = None
+    namespace: str | None = None
+    uid: str | None = None
+    labels: _Map = None
+    annotations: _Map = None
+    creationTimestamp: str | None = None
+    deletionTimestamp: str | None = None
+
+
+class _State(msgspec.Struct):
+    running: _Json | None = None
+    waiting: _Json | None = None
+    terminated: _Json | None = None
+
+
+class _ContainerStatus(msgspec.Struct):
+    name: str | None = None
+    containerID: str | None = None
+    restartCount: int | None = None
+    state: _State | None = None
+    lastState: _State | None = None
+
+
+_Statuses = list[_ContainerStatus] | None
+
+
+class _PodStatus(msgspec.Struct):
+    phase: str | None = None
+    reason: str | None = None
+    message: str | None = None
+    conditions: list[_Json] | None = None
+    containerStatuses: _Statuses = None
+    initContainerStatuses: _Statuses = None
+    ephemeralContainerStatuses: _Statuses = None
+
+
+class _Resources(msgspec.Struct):
+    requests: _Quantities = None
+    limits: _Quantities = None
+
+
+class _Probe(msgspec.Struct):
+    initialDelaySeconds: int | None = None
+    periodSeconds: int | None = None
+    timeoutSeconds: int | None = None
+    successThreshold: int | None = None
+    failureThreshold: int | None = None
+    exec: _Json | None = None
+    httpGet: _Json | None = None
+    tcpSocket: _Json | None = None
+    grpc: _Json | None = None
+
+
+class _Container(msgspec.Struct):
+    name: str
+    resources: _Resources | None = None
+    livenessProbe: _Probe | None = None
+    readinessProbe: _Probe | None = None
+    startupProbe: _Probe | None = None
+
+
+class _PodSpec(msgspec.Struct):
+    nodeName: str | None = None
+    containers: list[_Container] | None = None
+    initContainers: list[_Container] | None = None
+    ephemeralContainers: list[_Container] | None = None
+    overhead: _Quantities = None
+    priority: int | None = None
+    terminationGracePeriodSeconds: int | None = None
+
+
+class _Pod(msgspec.Struct):
+    metadata: _Metadata
+    spec: _PodSpec | None = None
+    status: _PodStatus | None = None
+
+
+class _NodeSpec(msgspec.Struct):
+    taints: list[dict[str, str | None]] | None = None
+
+
+class _NodeInfo(msgspec.Struct):
+    kubeletVersion: str | None = None
+
+
+class _NodeStatus(msgspec.Struct):
+    capacity: _Quantities = None
+    allocatable: _Quantities = None
+    nodeInfo: _NodeInfo | None = None
+    conditions: list[_Json] | None = None
+
+
+class _Node(msgspec.Struct):
+    metadata: _Metadata | None = None
+    spec: _NodeSpec | None = None
+    status: _NodeStatus | None = None
+
+
+class _Reference(msgspec.Struct):
+    kind: str | None = None
+    namespace: str | None = None
+    name: str | None = None
+    uid: str | None = None
+    fieldPath: str | None = None
+
+
+class _EventSource(msgspec.Struct):
+    component: str | None = None
+    host: str | None = None
+
+
+class _Series(msgspec.Struct):
+    count: int | None = None
+
+
+class _Event(msgspec.Struct):
+    metadata: _Metadata | None = None
+    involvedObject: _Reference | None = None
+    regarding: _Reference | None = None
+    source: _EventSource | None = None
+    deprecatedSource: _EventSource | None = None
+    series: _Series | None = None
+    reason: str | None = None
+    message: str | None = None
+    note: str | None = None
+    type: str | None = None
+    count: int | None = None
+    deprecatedCount: int | None = None
+    reportingComponent: str | None = None
+    reportingController: str | None = None
+    reportingInstance: str | None = None
+
+
+Kind = type[_Pod] | type[_Node] | type[_Event]
+KINDS: dict[str, Kind] = {"pod": _Pod, "node": _Node, "event": _Event}
+_STRING_MAPS = ("labels", "annotations", "capacity", "allocatable")
+
+
+def sound_objects(kind: str, objects: Iterable[_Json], flaws: list[str]) -> list[_Json]:
+    """The objects that can be relied on, cleaned.
+
+    Args:
+        kind: ``pod``, ``node`` or ``event``.
+        objects: of one file.
+        flaws: what was rejected or replaced is appended, one sentence each.
+    """
+    sound = []
+    for number, value in enumerate(objects, 1):
+        name = _name(kind, number, value)
+        try:
+            sound.append(checked(kind, value, name, flaws))
+        except ValueError as error:
+            flaws.append(f"{name} is not read: {error}")
+    return sound
+
+
+def checked(kind: str, value: _Json, name: str, flaws: list[str]) -> _Json:
+    """One object, cleaned.
+
+    Raises:
+        ValueError: a field is of another type than the API's; says which.
+    """
+    try:
+        msgspec.convert(value, KINDS[kind])
+    except msgspec.ValidationError as error:
+        raise ValueError(_plainly(str(error))) from None
+    if kind == "event":
+        event: _Json = _cleaned(value, name, flaws)
+        return event
+    parts = ("metadata", "status")
+    return {**value, **{key: _cleaned(value[key], name, flaws) for key in parts if key in value}}
+
+
+def _plainly(error: str) -> str:
+    """``Expected `str`, got `int` - at `$.metadata.namespace``` without the ticks."""
+    what, _, where = error.replace("`", "").partition(" - at ")
+    return f"{where.removeprefix('$.')}: {what[:1].lower()}{what[1:]}" if where else what
+
+
+def _name(kind: str, number: int, value: _Json) -> str:
+    metadata = value.get("metadata")
+    names = metadata if isinstance(metadata, dict) else {}
+    parts = [names.get(key) for key in ("namespace", "name")]
+    known = "/".join(part for part in parts if isinstance(part, str) and part)
+    return f"{kind} {known}" if known else f"{kind} number {number}"
+
+
+def _cleaned(value: Any, name: str, flaws: list[str]) -> Any:  # noqa: ANN401 - any JSON value
+    """A copy without zero times, and without times that cannot be told."""
+    if isinstance(value, list):
+        return [
+            _cleaned(member, name, flaws) if isinstance(member, dict | list) else member
+            for member in value
+        ]
+    if not isinstance(value, dict):
+        return value
+    cleaned: _Json = {}
+    for key, member in value.items():
+        if isinstance(member, dict | list):
+            if key in _STRING_MAPS and isinstance(member, dict):
+                # Go reads null as the empty text, and a quantity may be a number.
+                cleaned[key] = {
+                    label: "" if text is None else str(text) for label, text in member.items()
+                }
+            else:
+                cleaned[key] = _cleaned(member, name, flaws)
+        elif key in _TIMES and (member is None or isinstance(member, str)):
+            cleaned[key] = _time(key, member, name, flaws)
+        else:
+            cleaned[key] = member
+    return cleaned
+
+
+def _time(key: str, text: str | None, name: str, flaws: list[str]) -> str | None:
+    try:
+        return None if api_time(text) is None else text
+    except ValueError as error:
+        flaws.append(f"{name}: {key} is taken as unknown: {error}")
+        return None

@@ -1,0 +1,311 @@
+"""Archives (tar, zip) taken apart: members become numbered files; their names can do no harm.
+
+What a member is called matters to records only; on this machine it never names a file. An
+archive that ends early or is damaged still gives the members before the damage.
+"""
+
+from __future__ import annotations
+
+import lzma
+import os
+import stat
+import tarfile
+import zipfile
+import zlib
+from calendar import timegm
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, BinaryIO
+
+import msgspec
+
+from kubeledger.ingest.sources.streams import CHUNK, SourceFile
+from kubeledger.model.errors import BadInputError
+
+__all__ = ["FILES_MAX", "SPOOL_MAX", "Unpacked", "copy_stream", "is_archive", "unpack"]
+
+FILES_MAX = 200_000
+SPOOL_MAX = 64 << 30
+RATIO_MAX = 200
+"""What an archive may unpack to, as a multiple of its size; logs shrink to a thirtieth."""
+
+RATIO_FLOOR = 1 << 30
+"""Bytes up to which any ratio is believed."""
+
+_HEAD = 512
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06")
+_ENCRYPTED = 1
+_DAMAGED_MEMBER = (zipfile.BadZipFile, zlib.error, EOFError, lzma.LZMAError, RuntimeError)
+
+
+class Unpacked(msgspec.Struct):
+    """What an archive holds.
+
+    Attributes:
+        files: regular members, sorted by name; of two with one name the last.
+        skipped: name -> why it is not taken.
+        damage: why members may be missing; empty when the archive is whole.
+    """
+
+    files: list[SourceFile]
+    skipped: dict[str, str]
+    damage: str = ""
+
+
+def is_archive(source: SourceFile) -> bool:
+    """A tar archive, compressed or not, or a zip archive."""
+    return _is_zip(source) or _is_tar(source)
+
+
+def _is_zip(source: SourceFile) -> bool:
+    """The file itself begins like a zip archive, be it an empty one."""
+    try:
+        with source.path.open("rb") as file:
+            return file.read(4) in _ZIP
+    except OSError:  # told when the content is asked for
+        return False
+
+
+def _is_tar(source: SourceFile) -> bool:
+    """The content, unpacked if need be, begins like a tar archive."""
+    head = source.head(_HEAD)
+    if len(head) < _HEAD or head[257:262] != b"ustar":
+        return False
+    try:
+        tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
+    except tarfile.HeaderError:
+        return False
+    return True
+
+
+def unpack(source: SourceFile, spool: Path, label: str) -> Unpacked:
+    """Unpack an archive's regular files into ``spool``, which is made.
+
+    Raises:
+        BadInputError: a member's name leads out of the archive, it unpacks to too much,
+            there is no room for it, or no member is whole.
+    """
+    limit = min(SPOOL_MAX, max(RATIO_FLOOR, RATIO_MAX * source.path.stat().st_size))
+    unpacker = _Unpacker(spool, label, limit)
+    with spool_errors(label):
+        spool.mkdir(parents=True)
+        if _is_zip(source):
+            unpacker.read_zip(source.path)
+        else:
+            unpacker.read(source)
+    unpacked = Unpacked([unpacker.files[name] for name in sorted(unpacker.files)], unpacker.skipped)
+    if source.truncated or unpacker.damage:
+        unpacked.damage = unpacker.damage or "it ends early"
+        if not unpacked.files:
+            raise BadInputError(f"is a damaged archive: {unpacked.damage}", file=label)
+    return unpacked
+
+
+class spool_errors:
+    """What goes wrong in the temporary directory, as an error that names the input."""
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Translate an ``OSError``.
+
+        Raises:
+            BadInputError: in its place.
+        """
+        if isinstance(error, OSError):
+            raise BadInputError(
+                f"cannot be unpacked: {error.strerror or error}",
+                file=self._label,
+                advice="TMPDIR names the directory that is unpacked into; it needs room",
+            ) from None
+
+
+def copy_stream(stream: BinaryIO, out: BinaryIO, limit: int, label: str) -> None:
+    """Copy at most ``limit`` bytes.
+
+    Raises:
+        BadInputError: there are more.
+    """
+    total = 0
+    while chunk := stream.read(CHUNK):
+        total += len(chunk)
+        if total > limit:
+            raise BadInputError(f"is larger than {limit} bytes", file=label)
+        out.write(chunk)
+
+
+class _ChunkReader:
+    """A readable over chunks, as ``tarfile`` wants one."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._rest = b""
+
+    def read(self, size: int) -> bytes:
+        """Up to ``size`` bytes."""
+        while len(self._rest) < size:
+            chunk = next(self._chunks, b"")
+            if not chunk:
+                break
+            self._rest += chunk
+        data, self._rest = self._rest[:size], self._rest[size:]
+        return data
+
+
+class _Header(tarfile.TarInfo):
+    """Takes down how an archive ended: ``tarfile`` keeps damage behind its start to itself."""
+
+    @classmethod
+    def fromtarfile(cls, archive: Any) -> _Header:  # noqa: ANN401 - as in the base
+        """The next member's header.
+
+        Raises:
+            HeaderError: there is none.
+            ReadError: in place of other errors, which ``tarfile`` lets out.
+        """
+        try:
+            return super().fromtarfile(archive)
+        except tarfile.HeaderError as error:
+            archive.end = type(error).__name__
+            raise
+        except (ValueError, OverflowError) as error:  # numbers and texts of extended headers
+            raise tarfile.ReadError("bad extended header") from error
+
+
+class _Archive(tarfile.TarFile):
+    tarinfo = _Header
+    end = ""
+
+
+class _Unpacker:
+    def __init__(self, spool: Path, label: str, limit: int) -> None:
+        self.files: dict[str, SourceFile] = {}
+        self.skipped: dict[str, str] = {}
+        self.damage = ""
+        self._spool = spool
+        self._label = label
+        self._limit = limit
+        self._total = 0
+        self._count = 0
+
+    def read(self, source: SourceFile) -> None:
+        """All members, up to the end or the first damage."""
+        name = ""
+        try:
+            with _Archive.open(fileobj=_ChunkReader(source.chunks()), mode="r|") as archive:  # type: ignore[call-overload]  # any object with read() will do for a stream
+                for member in archive:
+                    name = self._name(member)
+                    if name:
+                        self._member(archive, member, name)
+                    name = ""
+                if archive.end != "EOFHeaderError":
+                    self.damage = "it ends early or is damaged"
+        except (tarfile.TarError, EOFError) as error:
+            self.damage = f"it ends early or is damaged ({error})"
+            if name:
+                self.files.pop(name, None)
+                self.skipped[name] = "cut off: the archive ends in it"
+
+    def read_zip(self, path: Path) -> None:
+        """All members of a zip archive that are whole."""
+        try:
+            archive = zipfile.ZipFile(path)
+        except (zipfile.BadZipFile, ValueError, OSError) as error:
+            raise BadInputError(f"is a damaged archive: {error}", file=self._label) from None
+        with archive:
+            for member in archive.infolist():
+                name = self._safe_name(member.filename)
+                mode = member.external_attr >> 16
+                if member.is_dir():
+                    continue
+                if member.flag_bits & _ENCRYPTED:
+                    self.skipped[name] = "encrypted"
+                elif stat.S_IFMT(mode) not in (0, stat.S_IFREG):
+                    self.skipped[name] = "no regular file"
+                else:
+                    self._zipped(archive, member, name)
+
+    def _zipped(self, archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> None:
+        self._admit(member.file_size)
+        try:
+            with archive.open(member) as stream:
+                self._write(stream, name, member.file_size, _zip_time_s(member))
+        except _DAMAGED_MEMBER as error:
+            self.skipped[name] = f"cut off: {error}"
+            self.damage = self.damage or f"{name} is damaged"
+
+    def _name(self, member: tarfile.TarInfo) -> str:
+        """What records will call a member; empty for what is not taken."""
+        name = self._safe_name(member.name)
+        if member.isdir():
+            return ""
+        reason = _refusal(member, name)
+        if reason:
+            self.skipped[name] = reason
+        return "" if reason else name
+
+    def _safe_name(self, told: str) -> str:
+        path = PurePosixPath(told)
+        if path.is_absolute() or ".." in path.parts:
+            raise BadInputError(f"holds a member that leads out of it: {told}", file=self._label)
+        return str(path).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+    def _member(self, archive: tarfile.TarFile, member: tarfile.TarInfo, name: str) -> None:
+        self._admit(member.size)
+        stream = archive.extractfile(member)
+        assert stream is not None, "only regular members come here"
+        self._write(stream, name, member.size, member.mtime)
+
+    def _admit(self, size_bytes: int) -> None:
+        """Count a member.
+
+        Raises:
+            BadInputError: it is too much.
+        """
+        self._count += 1
+        self._total += size_bytes
+        if self._count > FILES_MAX or self._total > self._limit:
+            raise BadInputError(
+                f"unpacks to more than {FILES_MAX} files or {self._limit} bytes",
+                file=self._label,
+                advice="unpack it by hand if that is right",
+            )
+
+    def _write(self, stream: IO[bytes], name: str, size_bytes: int, written_s: float) -> None:
+        target = self._spool / str(self._count)
+        with target.open("wb") as out:
+            # Never more than the archive told: that is what was counted.
+            while (left := size_bytes - out.tell()) > 0 and (
+                chunk := stream.read(min(CHUNK, left))
+            ):
+                out.write(chunk)
+        os.utime(target, (0, 0))  # the time of unpacking is nobody's, and another each time
+        with suppress(ValueError, OverflowError, OSError, TypeError):  # a time that is none
+            os.utime(target, (written_s, written_s))
+        self.skipped.pop(name, None)
+        if name in self.files:
+            self.skipped[f"{name} (an earlier one)"] = "the archive holds a later one of this name"
+        self.files[name] = SourceFile(name, target)
+
+
+def _zip_time_s(member: zipfile.ZipInfo) -> int:
+    """Seconds since the epoch; a zip tells no zone, so it is good for the year only."""
+    try:
+        return timegm((*member.date_time, 0, 0, 0))
+    except ValueError:
+        return 0
+
+
+def _refusal(member: tarfile.TarInfo, name: str) -> str:
+    if member.issparse():
+        return "a sparse file: it may unpack to any size"
+    if member.issym() or member.islnk():
+        return "a link in an archive"
+    if not member.isreg():
+        return "no regular file"
+    return "a file without a name" if name in ("", ".") else ""

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from typing import Any
+
+from kubeledger.ingest.correlate.assemble_node import NodeAssembler
+from kubeledger.ingest.correlate.context import BundleContext, KnownPod
+from kubeledger.ingest.sources.items import NodeObject, ProbeCounters
+from kubeledger.model.bodies.node import NodeObserved
+from kubeledger.model.bodies.prober import ProbeCountersRead
+from kubeledger.model.record import Evidence
+from tests.ingest.pieces import feed_items, feed_log, klog
+
+MACHINE = (
+    "Machine: {Timestamp:2026-11-21 02:52:41.55821571 +0000 UTC m=+0.339372842 NumCores:4 "
+    "NumPhysicalCores:2 MemoryCapacity:25276514304 MemoryByType:map[] HugePages:[] "
+    "Filesystems:[{Device:/dev/vda Capacity:270553174016}] "
+    "Topology:[{Id:1 Memory:2048 HugePages:[] Cores:[{Id:0 Threads:[0 1] Caches:[]}] Caches:[]} "
+    "{Id:0 Memory:1024 HugePages:[] Cores:[{Id:1 Threads:[2 3] Caches:[]}] Caches:[]}] "
+    "CloudProvider:Unknown}"
+)
+
+
+def test_machine_line() -> None:
+    """CPUs, memory and NUMA nodes; a second start with the same machine is no news."""
+    line = klog("manager.go", MACHINE)
+    (fact,) = feed_log(NodeAssembler(BundleContext(node="n")), line + line)
+    assert fact.body == NodeObserved(cpus=4, memory_capacity_bytes=25276514304, numa_nodes=(0, 1))
+
+
+def node_object(**metadata: Any) -> dict[str, Any]:  # noqa: ANN401  (any JSON value)
+    """A node as the API server gives it."""
+    return {
+        "kind": "Node",
+        "metadata": {"name": "n", **metadata},
+        "spec": {"taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]},
+        "status": {"capacity": {"cpu": "4"}, "allocatable": {"cpu": "3700m"}},
+    }
+
+
+def test_node_object_joins_the_machine() -> None:
+    """Both sources make one picture, with the evidence of both; only changes are recorded."""
+    assembler = NodeAssembler(BundleContext(node="n"))
+    feed_log(assembler, klog("manager.go", MACHINE))
+    node, evidence = node_object(labels={"zone": "a"}), Evidence(file="node.json")
+    items = [NodeObject(5, node, evidence), NodeObject(6, node, evidence)]
+    (fact,) = feed_items(assembler, items)
+    assert fact.body == NodeObserved(
+        labels={"zone": "a"},
+        taints=({"key": "gpu", "value": "yes", "effect": "NoSchedule"},),
+        capacity={"cpu": "4"},
+        allocatable={"cpu": "3700m"},
+        cpus=4,
+        memory_capacity_bytes=25276514304,
+        numa_nodes=(0, 1),
+    )
+    assert [piece.file for piece in fact.evidence] == ["node.json", "kubelet.log"]
+
+
+def test_other_nodes_are_left_out() -> None:
+    """A list of all nodes of a cluster holds others too."""
+    item = NodeObject(5, node_object(name="another"), Evidence(file="nodes.json"))
+    assert feed_items(NodeAssembler(BundleContext(node="n")), [item]) == []
+
+
+def counters(ts_ns: int, **counts: int) -> ProbeCounters:
+    """A reading of one worker's counters, as 1.20 labels them."""
+    keys = {("ns", "web", "u1", "app", "Liveness", result): n for result, n in counts.items()}
+    evidence = {key: Evidence(file=f"{ts_ns}.txt", text=key[-1]) for key in keys}
+    return ProbeCounters(ts_ns, keys, evidence)
+
+
+def test_probe_counters_when_changed() -> None:
+    """One fact a worker and change, with all its lines."""
+    assembler = NodeAssembler(BundleContext(node="n"))
+    readings = [
+        counters(1, successful=3),
+        counters(2, successful=3),
+        counters(3, successful=3, failed=1),
+    ]
+    first, second = feed_items(assembler, readings)
+    assert first.body == ProbeCountersRead(
+        namespace="ns",
+        pod="web",
+        pod_uid="u1",
+        container="app",
+        probe_type="liveness",
+        successful=3,
+        failed=0,
+    )
+    assert isinstance(second.body, ProbeCountersRead)
+    assert (second.ts_ns, second.body.failed) == (3, 1)
+    assert [piece.text for piece in second.evidence] == ["successful", "failed"]
+
+
+def test_probe_counters_without_a_uid() -> None:
+    """Newer kubelets label no UID; what is no probe is left out."""
+    context = BundleContext(node="n")
+    context.pods["u9"] = KnownPod("ns", "web", "u9", {}, 0, "api", Evidence(file="pods.json"))
+    context.uids_by_name["ns", "web"] = ["u9"]
+    totals = {
+        ("ns", "web", "", "app", "Startup", "unknown"): 2,
+        ("ns", "web", "", "app", "Other", "successful"): 2,
+        ("ns", "web", "", "app", "Startup", "other"): 2,
+    }
+    (fact,) = feed_items(NodeAssembler(context), [ProbeCounters(1, totals, {})])
+    assert isinstance(fact.body, ProbeCountersRead)
+    assert (fact.body.pod_uid, fact.body.unknown, fact.body.successful) == ("u9", 2, 0)

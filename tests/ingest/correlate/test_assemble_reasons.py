@@ -1,0 +1,334 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeledger.ingest.correlate.assemble_reasons import ReasonAssembler
+from kubeledger.ingest.correlate.context import BundleContext, IndexedEvent, KnownPod
+from kubeledger.ingest.sources.api_events import COMBINED
+from kubeledger.ingest.sources.facts import Fact
+from kubeledger.ingest.sources.items import ApiEvent, LogLine
+from kubeledger.model.bodies.lifecycle import ReasonReported
+from kubeledger.model.record import Evidence
+from kubeledger.model.units import parse_ts
+from tests.ingest.pieces import feed_items, feed_log, klog, klog_json
+
+MESSAGE = "Liveness probe failed: cat: can't open '/tmp/l': No such file or directory"
+LINE = (
+    '"Event occurred" object="default/web" kind="Pod" apiVersion="v1" type="Warning" '
+    f'reason="Unhealthy" message="{MESSAGE}"'
+)
+SECOND = "2026-11-21T02:52:41Z"
+
+
+def event(
+    count: int,
+    *,
+    first: str = SECOND,
+    last: str = SECOND,
+    message: str = MESSAGE,
+    uid: str = "e1",
+    **changes: Any,  # noqa: ANN401  (any JSON value)
+) -> dict[str, Any]:
+    """An event object as the API server lists it."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"uid": uid, "name": f"web.{uid}", "namespace": "default"},
+        "involvedObject": {
+            "kind": "Pod",
+            "namespace": "default",
+            "name": "web",
+            "uid": "pod-uid",
+            "fieldPath": "spec.containers{app}",
+        },
+        "source": {"component": "kubelet", "host": "n"},
+        "type": "Warning",
+        "reason": "Unhealthy",
+        "message": message,
+        "count": count,
+        "firstTimestamp": first,
+        "lastTimestamp": last,
+        **changes,
+    }
+
+
+def listed(*events: dict[str, Any]) -> tuple[BundleContext, list[ApiEvent]]:
+    """A context that knows the events, and the items they come as."""
+    context = BundleContext(node="n")
+    items = []
+    for number, each in enumerate(events, 1):
+        evidence = Evidence(file="events.json", line=number)
+        obj = each["involvedObject"]
+        key = (obj["kind"], obj.get("namespace", ""), obj["name"], each["reason"], each["message"])
+        first, last = parse_ts(each["firstTimestamp"]), parse_ts(each["lastTimestamp"])
+        known = context.events.setdefault(key, IndexedEvent(each, 0, first, last, ()))
+        known.count = max(known.count, each["count"])
+        known.last_ts_ns = max(known.last_ts_ns, last)
+        known.evidence += (evidence,)
+        items.append(ApiEvent(last, each, evidence))
+    return context, items
+
+
+def reasons(facts: list[Fact]) -> list[ReasonReported]:
+    """The facts' bodies."""
+    bodies = [fact.body for fact in facts]
+    assert all(isinstance(body, ReasonReported) for body in bodies)
+    return [body for body in bodies if isinstance(body, ReasonReported)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        klog("event.go", LINE),
+        klog("event.go", LINE.replace(' kind="Pod"', ' fieldPath="" kind="Pod"')),
+        klog_json(
+            "record/event.go:389",
+            "Event occurred",
+            object={"name": "web", "namespace": "default"},
+            fieldPath="",
+            kind="Pod",
+            apiVersion="v1",
+            type="Warning",
+            reason="Unhealthy",
+            message=MESSAGE,
+        ),
+        klog(
+            "event.go",
+            'Event(v1.ObjectReference{Kind:"Pod", Namespace:"default", Name:"web", UID:"", '
+            'APIVersion:"v1", ResourceVersion:"7", FieldPath:""}): '
+            f"type: 'Warning' reason: 'Unhealthy' {MESSAGE}",
+        ),
+    ],
+    ids=["1.20", "1.36", "1.36 JSON", "1.19"],
+)
+def test_every_form_of_the_line(line: str) -> None:
+    """All four say the same."""
+    (fact,) = feed_log(ReasonAssembler(BundleContext(node="n")), line)
+    assert fact.body == ReasonReported(
+        object_kind="Pod",
+        namespace="default",
+        pod="web",
+        pod_uid=None,
+        type="Warning",
+        reason="Unhealthy",
+        message=MESSAGE,
+    )
+    assert [evidence.line for evidence in fact.evidence] == [1]
+
+
+def test_node_events_have_no_namespace_and_no_pod() -> None:
+    """A node's reference holds its name as the UID, which is no pod's."""
+    free = (
+        'Event(v1.ObjectReference{Kind:"Node", Namespace:"", Name:"n", UID:"n", APIVersion:"", '
+        'ResourceVersion:"", FieldPath:""}): '
+        "type: 'Normal' reason: 'Starting' Starting kubelet."
+    )
+    structured = (
+        '"Event occurred" object="n" kind="Node" apiVersion="" type="Normal" reason="Starting" '
+        'message="Starting kubelet."'
+    )
+    text = klog("event.go", free) + klog("event.go", structured)
+    one, two = reasons(feed_log(ReasonAssembler(BundleContext(node="n")), text))
+    assert one == two
+    assert (one.namespace, one.pod, one.pod_uid) == ("", "n", None)
+
+
+@pytest.mark.parametrize(
+    ("field_path", "message", "container"),
+    [
+        ("spec.containers{app}", "x", "app"),
+        ("spec.initContainers{setup}", "x", "setup"),
+        ("spec.ephemeralContainers{debug}", "x", "debug"),
+        ("", "Started container app-2", "app-2"),
+        ("", "Stopping container app", "app"),
+        ("", "Container app failed liveness probe, will be restarted", "app"),
+        ("", "Container image already present", None),
+    ],
+)
+def test_container(field_path: str, message: str, container: str | None) -> None:
+    """From the field path, or from the kubelet's own words."""
+    line = (
+        f'"Event occurred" object="default/web" fieldPath="{field_path}" kind="Pod" '
+        f'apiVersion="v1" type="Normal" reason="R" message="{message}"'
+    )
+    (body,) = reasons(feed_log(ReasonAssembler(BundleContext(node="n")), klog("event.go", line)))
+    assert body.container == container
+
+
+def test_uid_from_other_files() -> None:
+    """The log of no structured form holds the UID; the bundle's pod lists do."""
+    context = BundleContext(node="n")
+    context.pods["u1"] = KnownPod("default", "web", "u1", {}, 0, "api", Evidence(file="pods.json"))
+    context.uids_by_name["default", "web"] = ["u1"]
+    (body,) = reasons(feed_log(ReasonAssembler(context), klog("event.go", LINE)))
+    assert body.pod_uid == "u1"
+
+
+def test_line_and_api_event_are_one_fact() -> None:
+    """Two sources, one fact with the evidence of both and the API's count."""
+    context, items = listed(event(1))
+    assembler = ReasonAssembler(context)
+    assert feed_items(assembler, items) == []
+    (fact,) = feed_log(assembler, klog("event.go", LINE))
+    (body,) = reasons([fact])
+    assert (body.count, body.api_count) == (1, 1)
+    assert (body.pod_uid, body.container) == ("pod-uid", "app")
+    assert [evidence.file for evidence in fact.evidence] == ["kubelet.log", "events.json"]
+    assert list(assembler.finish(0)) == []
+
+
+def test_long_messages_are_cut_by_the_api_server() -> None:
+    """The API holds 1024 bytes; the log holds all."""
+    long = "é" * 800
+    context, _ = listed(event(1, message="é" * 512))
+    line = LINE.replace(MESSAGE, long)
+    (body,) = reasons(feed_log(ReasonAssembler(context), klog("event.go", line)))
+    assert (body.message, body.api_count) == (long, 1)
+
+
+def test_similar_events_are_combined() -> None:
+    """Once the recorder merges similar events, other words count too."""
+    context, _ = listed(event(12, message=f"{COMBINED}something else"))
+    (body,) = reasons(feed_log(ReasonAssembler(context), klog("event.go", LINE)))
+    assert (body.message, body.api_count) == (MESSAGE, 12)
+
+
+@pytest.mark.parametrize(
+    ("time", "reached"),
+    [("02:52:40.9", False), ("02:52:41.0", True), ("02:52:44.9", True), ("02:52:47.0", False)],
+)
+def test_what_never_reached_the_api(time: str, reached: bool) -> None:
+    """A count covers its first to its last time, and no line outside."""
+    context, _ = listed(event(3, last="2026-11-21T02:52:44Z"))
+    line = klog("event.go", LINE, time=f"{time}00000")
+    (body,) = reasons(feed_log(ReasonAssembler(context), line))
+    assert body.api_count == (3 if reached else None)
+
+
+def test_api_events_that_the_log_lacks() -> None:
+    """They are facts of their own, at their own time, and say how many they stand for."""
+    later = "2026-11-21T02:53:00Z"
+    context, items = listed(event(2), event(5, last=later), event(5, last=later))
+    assembler = ReasonAssembler(context)
+    facts = [*feed_items(assembler, items), *assembler.finish(0)]
+    assert [fact.ts_ns for fact in facts] == [parse_ts(SECOND), parse_ts(later)]
+    assert [(body.count, body.api_count) for body in reasons(facts)] == [(2, 2), (3, 5)]
+
+
+def test_a_log_that_begins_late() -> None:
+    """What the API counted before the log began is added; nothing is counted twice."""
+    context, items = listed(event(7))
+    assembler = ReasonAssembler(context)
+    facts = feed_items(assembler, items)
+    for time in ("02:52:41.2", "02:52:41.6"):
+        facts += feed_log(assembler, klog("event.go", LINE, time=f"{time}00000"))
+    facts += assembler.finish(0)
+    assert [body.count for body in reasons(facts)] == [1, 1, 5]
+    assert facts[-1].ts_ns == parse_ts(SECOND)
+
+
+def test_list_after_the_lines() -> None:
+    """A list shows the last state only: the lines before it are covered by its count."""
+    context, items = listed(event(2, last="2026-11-21T02:52:43Z"))
+    assembler = ReasonAssembler(context)
+    facts = []
+    for time in ("02:52:41.2", "02:52:42.6"):
+        facts += feed_log(assembler, klog("event.go", LINE, time=f"{time}00000"))
+    facts += [*feed_items(assembler, items), *assembler.finish(0)]
+    assert [(body.count, body.api_count) for body in reasons(facts)] == [(1, 2), (1, 2)]
+
+
+def test_lines_cover_counts_only_once() -> None:
+    """A later count needs lines of its own."""
+    context, items = listed(
+        event(2, last="2026-11-21T02:52:43Z"), event(4, last="2026-11-21T02:53:20Z")
+    )
+    assembler = ReasonAssembler(context)
+    times = ("02:52:41.549548", "02:52:41.549549")
+    feed_log(assembler, "".join(klog("event.go", LINE, time=time) for time in times))
+    facts = [*feed_items(assembler, items), *assembler.finish(0)]
+    assert [(body.count, body.api_count) for body in reasons(facts)] == [(2, 4)]
+
+
+def test_waiting_ends_with_time() -> None:
+    """A fact of the API does not wait for the next event when the log goes on."""
+    context, items = listed(event(1))
+    assembler = ReasonAssembler(context)
+    assert feed_items(assembler, items) == []
+    early = klog("kubelet.go", "SyncLoop (housekeeping)", time="02:52:42.500000")
+    late = klog("kubelet.go", "SyncLoop (housekeeping)", time="02:52:43.500000")
+    assert feed_log(assembler, early) == []
+    assert len(feed_log(assembler, late)) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "ours"),
+    [
+        ({}, True),
+        ({"source": {"component": "default-scheduler"}}, False),
+        ({"source": {"component": "kubelet", "host": "another"}}, False),
+        ({"source": {}, "reportingComponent": "kubelet", "reportingInstance": "n"}, True),
+        ({"source": {}, "reportingComponent": "default-scheduler"}, False),
+        ({"source": {}}, True),
+    ],
+)
+def test_only_this_kubelets_events(changes: dict[str, Any], ours: bool) -> None:
+    """The list holds those of schedulers, controllers and other nodes as well."""
+    context, items = listed(event(1, **changes))
+    assembler = ReasonAssembler(context)
+    facts = [*feed_items(assembler, items), *assembler.finish(0)]
+    assert len(facts) == ours
+
+
+def test_events_of_the_newer_api() -> None:
+    """``events.k8s.io/v1`` has other names for the same."""
+    new = {
+        "apiVersion": "events.k8s.io/v1",
+        "metadata": {"uid": "e9"},
+        "regarding": {"kind": "Pod", "namespace": "default", "name": "web", "uid": "pod-uid"},
+        "reportingController": "kubelet",
+        "reportingInstance": "n",
+        "type": "Normal",
+        "reason": "Pulled",
+        "note": "done",
+        "deprecatedCount": 4,
+    }
+    assembler = ReasonAssembler(BundleContext(node="n"))
+    item = ApiEvent(parse_ts(SECOND), new, Evidence(file="events.json"))
+    (body,) = reasons([*feed_items(assembler, [item]), *assembler.finish(0)])
+    assert (body.message, body.count, body.pod_uid) == ("done", 4, "pod-uid")
+
+
+def test_same_words_about_two_containers() -> None:
+    """Old logs do not say which container; the stream of objects does, one by one."""
+    paths = ("spec.containers{a}", "spec.containers{b}")
+    events = [
+        event(1, uid=path, involvedObject={**event(1)["involvedObject"], "fieldPath": path})
+        for path in paths
+    ]
+    context, items = listed(*events)
+    assembler = ReasonAssembler(context)
+    feed_items(assembler, items)
+    lines = "".join(klog("event.go", LINE, time=f"02:52:41.54954{n}") for n in range(3))
+    assert [body.container for body in reasons(feed_log(assembler, lines))] == ["a", "b", None]
+
+
+def test_sent_failures_are_understood() -> None:
+    """Trouble with sending events is no event."""
+    assembler = ReasonAssembler(BundleContext(node="n"))
+    line = klog(
+        "event.go", "Unable to write event: 'connection refused' (may retry after sleeping)"
+    )
+    assert feed_log(assembler, line) == []
+    assert isinstance(line, str)
+    assert "Server rejected event (will not retry!)" in assembler.structured()
+
+
+def test_line_that_lacks_its_values() -> None:
+    """A line cut short is still an event, of an unknown object."""
+    line = LogLine(1, "I", 1, "event.go", 1, "Event occurred", None, "kubelet.log", 1, 0, "text")
+    assembler = ReasonAssembler(BundleContext(node="n"))
+    facts = list(assembler.structured()["Event occurred"](line) or ())
+    assert reasons(facts)[0].object_kind == ""

@@ -1,0 +1,518 @@
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kubeledger.ingest.correlate.assemble_node import NodeAssembler
+from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.klog.values import split_structured, text_values
+from kubeledger.ingest.sources.facts import Fact
+from kubeledger.ingest.sources.items import KubeletConfigFile
+from kubeledger.model.bodies.node import SettingsObserved
+from kubeledger.model.record import Evidence
+from tests.ingest.pieces import feed_items, feed_log, klog, klog_json, not_understood
+
+DATA = Path(__file__).parents[2] / "data" / "settings"
+VERSIONS = ("1.20.2", "1.36.2")
+
+
+def start_log(version: str) -> str:
+    """What a kubelet of that version logged of its settings when it started."""
+    return (DATA / f"kubelet-{version}.log").read_text(encoding="utf-8")
+
+
+def config(version: str) -> dict[str, Any]:
+    """The configuration file it was started with."""
+    text = (DATA / f"kubelet-{version}.yaml").read_text(encoding="utf-8")
+    return dict(yaml.safe_load(text))
+
+
+def config_item(document: dict[str, Any], file: str = "kubelet-config.yaml") -> KubeletConfigFile:
+    """The same as an item."""
+    return KubeletConfigFile(1, document, Evidence(file=file))
+
+
+def without(log: str, *texts: str) -> str:
+    """The log without the entries (continuation lines included) that hold one of the texts."""
+    kept: list[str] = []
+    skipping = False
+    for line in log.splitlines(keepends=True):
+        if line[:1] in "IWEF" and line[1:5].isdigit():
+            skipping = any(text in line for text in texts)
+        if not skipping:
+            kept.append(line)
+    return "".join(kept)
+
+
+def observed(facts: Iterable[Fact]) -> list[SettingsObserved]:
+    """The settings among the facts."""
+    return [fact.body for fact in facts if isinstance(fact.body, SettingsObserved)]
+
+
+def settings_of(
+    log: str, *files: KubeletConfigFile, version: str | None = None
+) -> SettingsObserved:
+    """Settings of a log in which one kubelet starts."""
+    assembler = NodeAssembler(BundleContext(node="n", kubelet_version=version))
+    facts = [*feed_items(assembler, files), *feed_log(assembler, log), *assembler.finish(9)]
+    (body,) = observed(facts)
+    return body
+
+
+def values(body: SettingsObserved) -> dict[str, Any]:
+    """Field -> decoded value, flags without a field left out."""
+    return {
+        field: json.loads(setting.value)
+        for field, setting in body.settings.items()
+        if not field.startswith("--")
+    }
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("known", [True, False], ids=["version known", "version not known"])
+def test_real_start(version: str, known: bool) -> None:
+    """All four sources of a real start agree, and every field of the file is as written."""
+    document = config(version)
+    body = settings_of(
+        start_log(version), config_item(document), version=version if known else None
+    )
+    assert body.conflicts == ()
+    found = values(body)
+    for field, value in document.items():
+        if field in {"authentication", "authorization", "logging"}:
+            assert {**found[field], **value}.keys() == found[field].keys()
+        elif field not in {"apiVersion", "kind"}:
+            assert (found[field], body.settings[field].source) == (value, "config")
+    assert found["cgroupRoot"] == "/"
+    assert body.settings["cgroupRoot"].source == "log"
+    assert found["evictionSoft"] == {}
+    assert found["cpuCFSQuotaPeriod"] == "100ms"
+    assert body.settings["oomScoreAdj"].source == "default"
+    assert body.settings["--hostname-override"].source == "flag"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_dump_and_flags_agree(version: str) -> None:
+    """The dump alone gives the settings that flags and file give without it."""
+    log, item = start_log(version), config_item(config(version))
+    full = values(settings_of(log, item, version=version))
+    pieced = values(settings_of(without(log, "KubeletConfiguration"), item, version=version))
+    derived = {"tlsCertFile", "tlsPrivateKeyFile", "logging"}
+    assert len(pieced) > 80
+    assert {k: v for k, v in pieced.items() if k not in derived} == {
+        k: full[k] for k in pieced if k not in derived
+    }
+
+
+def test_a_dump_that_lost_lines_contradicts_nothing() -> None:
+    """Two lost braces, of which one closed a field and one opened another, leave it valid JSON."""
+    lines = start_log("1.36.2").splitlines(keepends=True)
+    item = config_item(config("1.36.2"))
+    closing = next(n for n, line in enumerate(lines) if '"EvictionHard": {' in line)
+    closing = next(n for n in range(closing, len(lines)) if lines[n].strip() == "},")
+    opening = [n for n in range(closing, len(lines)) if re.search(r'^\s*"\w+": \{$', lines[n])]
+    assert opening
+    for second in opening:
+        lost = {closing - 1, closing, second}  # its last entry has no comma
+        log = "".join(line for n, line in enumerate(lines) if n not in lost)
+        assert settings_of(log, item, version="1.36.2").conflicts == ()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_without_the_file_the_dump_tells(version: str) -> None:
+    """What the bundle's file would have said stands in the dump."""
+    found = settings_of(start_log(version), version=version)
+    for field in ("imageGCHighThresholdPercent", "evictionHard", "maxPods", "kubeReserved"):
+        assert json.loads(found.settings[field].value) == config(version)[field]
+        assert found.settings[field].source == "config"
+    assert found.settings["registryBurst"].source == "default"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_without_file_and_dump_defaults_are_no_settings(version: str) -> None:
+    """A flag at its default says nothing when there was a file; NodeConfig still does."""
+    found = settings_of(without(start_log(version), "KubeletConfiguration"), version=version)
+    assert "imageGCHighThresholdPercent" not in found.settings
+    assert found.settings["topologyManagerPolicy"].source == "log"
+    assert json.loads(found.settings["topologyManagerPolicy"].value) == "best-effort"
+    assert json.loads(found.settings["kubeReserved"].value) == {"cpu": "100m", "memory": "256Mi"}
+    assert json.loads(found.settings["evictionHard"].value) == config(version)["evictionHard"]
+    assert json.loads(found.settings["enforceNodeAllocatable"].value) == ["pods"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_kubelet_without_a_file(version: str) -> None:
+    """Then the flags' defaults are the settings, the command line's own ones among them."""
+    log = without(start_log(version), "KubeletConfiguration", "--config=", "Config: ", "nodeConfig")
+    found = settings_of(log + klog("server.go", "Started kubelet"), version=version)
+    assert found.settings["imageGCHighThresholdPercent"].value == "85"
+    assert found.settings["imageGCHighThresholdPercent"].source == "default"
+    assert json.loads(found.settings["authorization"].value)["mode"] == "AlwaysAllow"
+    assert found.settings["readOnlyPort"].value == "10255"
+
+
+def test_defaults_of_a_file_are_other_ones() -> None:
+    """Authentication is off on the command line and on in a file that does not name it."""
+    log = klog("flags.go", 'FLAG: --authorization-mode="AlwaysAllow"') + klog(
+        "flags.go", 'FLAG: --config="/etc/kubelet.yaml"'
+    )
+    with_file = settings_of(log, config_item({"maxPods": 5}), version="1.20.2")
+    assert json.loads(with_file.settings["authorization"].value) == {"mode": "Webhook"}
+    unknown = settings_of(log, config_item({"maxPods": 5}))
+    assert json.loads(unknown.settings["authorization"].value) == {"mode": "Webhook"}
+
+
+@pytest.mark.parametrize(
+    ("version", "flag", "text", "source"),
+    [
+        ("1.20.2", "event-qps", "5", "default"),
+        ("1.20.2", "event-qps", "50", "flag"),
+        ("1.36.2", "event-qps", "50", "default"),
+        ("1.36.2", "event-qps", "5", "flag"),
+        (None, "event-qps", "5", "default"),
+        (None, "event-qps", "50", "default"),
+        (None, "event-qps", "7", "flag"),
+    ],
+)
+def test_defaults_of_versions(version: str | None, flag: str, text: str, source: str) -> None:
+    """A default of one version is an explicit value in another."""
+    line = klog("flags.go", f'FLAG: --{flag}="{text}"')
+    setting = settings_of(line, version=version).settings["eventRecordQPS"]
+    assert (setting.value, setting.source) == (text, source)
+
+
+@pytest.mark.parametrize(
+    ("flag", "text", "field", "value"),
+    [
+        ("max-pods", "33", "maxPods", 33),
+        ("eviction-hard", "memory.available<1Gi", "evictionHard", {"memory.available": "1Gi"}),
+        ("kube-reserved", "cpu=1,memory=2Gi", "kubeReserved", {"cpu": "1", "memory": "2Gi"}),
+        ("qos-reserved", "memory=50%", "qosReserved", {"memory": "50%"}),
+        ("cluster-dns", "[10.0.0.10,fd00::10]", "clusterDNS", ["10.0.0.10", "fd00::10"]),
+        ("minimum-image-ttl-duration", "1m30s", "imageMinimumGCAge", "1m30s"),
+        ("cpu-cfs-quota", "false", "cpuCFSQuota", False),
+        ("enforce-node-allocatable", "[]", "enforceNodeAllocatable", []),
+        ("manifest-url-header", "a:b,a:c", "staticPodURLHeader", {"a": ["b", "c"]}),
+        (
+            "register-with-taints",
+            "gpu=yes:NoSchedule,solo=:NoExecute",
+            "registerWithTaints",
+            [
+                {"key": "gpu", "value": "yes", "effect": "NoSchedule"},
+                {"key": "solo", "value": "", "effect": "NoExecute"},
+            ],
+        ),
+        (
+            "reserved-memory",
+            "0:hugepages-2Mi=4Mi,memory=1Gi,1:memory=1Gi",
+            "reservedMemory",
+            [
+                {"numaNode": 0, "limits": {"hugepages-2Mi": "4Mi", "memory": "1Gi"}},
+                {"numaNode": 1, "limits": {"memory": "1Gi"}},
+            ],
+        ),
+        ("reserved-memory", "what?", "reservedMemory", "what?"),
+    ],
+)
+def test_flags_that_were_given(flag: str, text: str, field: str, value: object) -> None:
+    """They are read as their kind, and win over the file."""
+    line = klog("flags.go", f'FLAG: --{flag}="{text}"')
+    body = settings_of(line, config_item({field: None, "maxPods": 7}), version="1.36.2")
+    assert json.loads(body.settings[field].value) == value
+    assert body.settings[field].source == "flag"
+    assert body.conflicts == ()
+
+
+def test_feature_gates_of_flag_and_file_are_merged() -> None:
+    """A gate of the command line wins, the file's others stay."""
+    line = klog("flags.go", 'FLAG: --feature-gates="A=true,B=false"')
+    body = settings_of(line, config_item({"featureGates": {"B": True, "C": True}}))
+    assert json.loads(body.settings["featureGates"].value) == {"A": True, "B": False, "C": True}
+
+
+def test_a_flag_has_its_field_from_some_version_on() -> None:
+    """Before the field there was only the flag."""
+    line = klog("flags.go", 'FLAG: --container-runtime-endpoint="unix:///run/x.sock"')
+    old = settings_of(line, version="1.20.2").settings
+    new = settings_of(line, version="1.36.2").settings
+    assert old["--container-runtime-endpoint"].value == '"unix:///run/x.sock"'
+    assert "containerRuntimeEndpoint" not in old
+    assert new["containerRuntimeEndpoint"].source == "flag"
+
+
+def test_go_quoting_in_flags() -> None:
+    """The text of a flag is a Go string."""
+    line = klog("flags.go", r'FLAG: --node-labels="a=\"b\\c\""')
+    assert settings_of(line).settings["--node-labels"].value == r'"a=\"b\\c\""'
+
+
+def test_a_younger_file_contradicts_the_dump() -> None:
+    """The dump is believed, and it is said."""
+    document = {
+        **config("1.36.2"),
+        "imageGCHighThresholdPercent": 70,
+        "imageMinimumGCAge": "10000ms",
+    }
+    body = settings_of(start_log("1.36.2"), config_item(document), version="1.36.2")
+    (conflict,) = body.conflicts
+    assert conflict.startswith("imageGCHighThresholdPercent: the configuration says 70")
+    assert body.settings["imageGCHighThresholdPercent"].value == "5"
+    # The same time in another notation is none.
+    assert body.settings["imageMinimumGCAge"].value == '"10000ms"'
+
+
+def test_node_config_contradicts_the_file() -> None:
+    """At verbosity 0 the container manager's line is all there is to check the file with."""
+    log = without(start_log("1.20.2"), "KubeletConfiguration", "FLAG")
+    body = settings_of(log, config_item({"topologyManagerPolicy": "restricted"}))
+    assert body.settings["topologyManagerPolicy"].value == '"best-effort"'
+    assert body.settings["topologyManagerPolicy"].source == "log"
+    assert len(body.conflicts) == 1
+
+
+TOPOLOGY = {
+    "1.20.2": (
+        klog(
+            "topology_manager.go",
+            "[topologymanager] Creating topology manager with best-effort policy per container "
+            "scope",
+        ),
+        klog(
+            "container_manager_linux.go",
+            "[topologymanager] Initializing Topology Manager with best-effort policy and "
+            "container-level scope",
+        ),
+    ),
+    "1.36.2": (
+        klog(
+            "topology_manager.go",
+            '"Creating topology manager with policy per scope" topologyPolicyName="best-effort" '
+            'topologyScopeName="container"',
+            pid=30095,
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_topology_manager_tells_what_it_runs_with(version: str) -> None:
+    """It says the same as the rest, or it is said that it does not."""
+    assembler = NodeAssembler(BundleContext(node="n", kubelet_version=version))
+    begun = [
+        *feed_items(assembler, [config_item(config(version))]),
+        *feed_log(assembler, start_log(version)),
+    ]
+    (first,) = observed(begun)
+    for line in TOPOLOGY[version]:
+        assert observed(feed_log(assembler, line)) == []
+    for line in TOPOLOGY[version]:
+        for lie, field in (
+            (line.replace("best-effort", "restricted"), "topologyManagerPolicy"),
+            (line.replace("container-level", "pod-level"), "topologyManagerScope"),
+            (line.replace("per container scope", "per pod scope"), "topologyManagerScope"),
+            (line.replace('Name="container"', 'Name="pod"'), "topologyManagerScope"),
+        ):
+            if lie == line:
+                continue
+            facts = list(feed_log(assembler, lie))
+            (body,) = observed(facts)
+            assert body.settings == first.settings
+            (conflict,) = body.conflicts
+            assert conflict.startswith(f"{field}: ")
+            assert "start says" in conflict
+            assert lie.strip() in [piece.text for piece in facts[0].evidence]
+            (told,) = observed(feed_log(assembler, line))
+            assert told == first
+
+
+def test_a_topology_manager_that_alone_tells_its_settings() -> None:
+    """Nothing else does; two lines of it that differ are a conflict."""
+    one, other = TOPOLOGY["1.20.2"]
+    body = settings_of(one + other + klog("server.go", "Started kubelet"))
+    told = {"topologyManagerPolicy": "best-effort", "topologyManagerScope": "container"}
+    assert values(body) == told
+    assert body.conflicts == ()
+    body = settings_of(
+        one + other.replace("best-effort", "none") + klog("server.go", "Started kubelet")
+    )
+    (conflict,) = body.conflicts
+    assert conflict == (
+        'topologyManagerPolicy: the topology manager\'s start says "best-effort", the container '
+        'manager\'s start says "none"'
+    )
+
+
+def test_drop_ins_replace_and_files_contradict() -> None:
+    """``*.conf`` files are merged over the rest; two files that disagree are a conflict."""
+    base = config_item({"maxPods": 5, "evictionHard": {"a": "1", "b": "2"}})
+    drop_in = config_item({"maxPods": 6, "evictionHard": {"b": None}}, "conf.d/10-x.conf")
+    other = config_item({"maxPods": 7}, "old.yaml")
+    merged = settings_of("", base, drop_in)
+    assert values(merged) == {"maxPods": 6, "evictionHard": {"a": "1"}}
+    assert merged.conflicts == ()
+    assert len(settings_of("", base, other).conflicts) == 1
+
+
+def test_unknown_fields_of_a_file_are_kept() -> None:
+    """A field of a later version is taken as it is."""
+    body = settings_of(
+        "", config_item({"kind": "KubeletConfiguration", "later": {"b": 1, "a": []}})
+    )
+    assert body.settings["later"].value == '{"a":[],"b":1}'
+    assert list(body.settings) == ["later"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "field", "value"),
+    [
+        (
+            klog(
+                "server.go",
+                '"Using cgroup driver setting received from the CRI runtime" '
+                'cgroupDriver="systemd"',
+            ),
+            "cgroupDriver",
+            "systemd",
+        ),
+        (
+            klog(
+                "server.go",
+                'After cpu setting is overwritten, KubeReserved="map[cpu:0 memory:256Mi]", '
+                'SystemReserved="map[cpu:2]"',
+            ),
+            "kubeReserved",
+            {"cpu": "0", "memory": "256Mi"},
+        ),
+        (
+            klog(
+                "server.go",
+                '"After cpu setting is overwritten" kubeReserved={"memory":"256Mi"} '
+                'systemReserved={"cpu":"2"}',
+            ),
+            "systemReserved",
+            {"cpu": "2"},
+        ),
+    ],
+)
+def test_lines_that_replace_a_setting(lines: str, field: str, value: object) -> None:
+    """The kubelet says that it uses something else than it was told."""
+    body = settings_of(lines, config_item({field: "told"}))
+    assert json.loads(body.settings[field].value) == value
+    assert body.settings[field].source == "log"
+    assert body.conflicts == ()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_two_processes_in_one_log(version: str) -> None:
+    """Each has its settings, at the end of its start; flags of one are not the other's."""
+    first = start_log(version)
+    pid = first.split()[2]
+    second = first.replace(f" {pid} ", " 99999 ").replace('--max-pods="110"', '--max-pods="20"')
+    second = without(second, "KubeletConfiguration", "Node Config")
+    assembler = NodeAssembler(BundleContext(node="n", kubelet_version=version))
+    end = klog("server.go", "Started kubelet", pid=99999)
+    one, two = observed(feed_log(assembler, first + second + end))
+    assert (one.settings["maxPods"].value, one.settings["maxPods"].source) == ("40", "config")
+    assert (two.settings["maxPods"].value, two.settings["maxPods"].source) == ("20", "flag")
+
+
+@pytest.mark.parametrize("pids", [(1, 2), (1, 1)], ids=["other process", "same or no process"])
+def test_processes_that_log_little(pids: tuple[int, int]) -> None:
+    """At verbosity 0 every start has its NodeConfig and the lines before it."""
+    config_line = "Creating Container Manager object based on Node Config: {CgroupDriver:cgroupfs }"
+    first = klog("container_manager_linux.go", config_line, pid=pids[0])
+    driver = '"Using cgroup driver setting received from the CRI runtime" cgroupDriver="systemd"'
+    second = klog("server.go", driver, pid=pids[1]) + first.replace("cgroupfs", "systemd").replace(
+        f" {pids[0]} container", f" {pids[1]} container"
+    )
+    assembler = NodeAssembler(BundleContext(node="n"))
+    one, two = observed(feed_log(assembler, first + second))
+    assert values(one) == {"cgroupDriver": "cgroupfs"}
+    assert values(two) == {"cgroupDriver": "systemd"}
+
+
+def test_settings_come_with_their_evidence() -> None:
+    """The file, the flags that were given, the dump, NodeConfig and the replacement."""
+    assembler = NodeAssembler(BundleContext(node="n", kubelet_version="1.36.2"))
+    feed_items(assembler, [config_item(config("1.36.2"))])
+    (fact,) = feed_log(assembler, start_log("1.36.2"))
+    texts = [evidence.text or evidence.file for evidence in fact.evidence]
+    for part in ("kubelet-config.yaml", '"KubeletConfiguration"', "nodeConfig=", "--cgroup-root"):
+        assert any(part in text for text in texts)
+
+
+def test_a_log_that_begins_after_the_start() -> None:
+    """The file alone tells; it is taken down at the first sign of a running kubelet."""
+    assembler = NodeAssembler(BundleContext(node="n"))
+    assert feed_items(assembler, [config_item({"maxPods": 5})]) == []
+    line = klog("kubelet_node_status.go", "Updating node status")
+    (fact,) = feed_log(assembler, line + line)
+    assert fact.ts_ns > 1
+    assert list(assembler.finish(9)) == []
+
+
+def test_a_file_that_comes_late_corrects() -> None:
+    """Settings that were already taken down are completed by it."""
+    assembler = NodeAssembler(BundleContext(node="n", kubelet_version="1.36.2"))
+    log = without(start_log("1.36.2"), "KubeletConfiguration")
+    (early,) = observed(feed_log(assembler, log))
+    assert "maxPods" not in early.settings
+    (late,) = observed(feed_items(assembler, [config_item({"maxPods": 5})]))
+    assert late.settings["maxPods"].value == "5"
+
+
+def test_json_form_says_the_same() -> None:
+    """Klog's JSON form has the dump and NodeConfig as JSON, the flags as text."""
+    text_log, json_log = start_log("1.36.2"), ""
+    for entry in text_log.replace("\n\t", "\x00\t").replace("\n >", "\x00 >").splitlines():
+        _, _, message = entry.replace("\x00", "\n").partition("] ")
+        caller = "app/" + entry.split()[3].rstrip("]")
+        parts = split_structured(message)
+        if parts is None:
+            json_log += klog_json(caller, message)
+            continue
+        structured = text_values(parts[1])
+        if "configuration" in structured:
+            structured["configuration"] = json.loads(structured["configuration"])
+        json_log += klog_json(caller, parts[0], **structured)
+    assert settings_of(json_log, version="1.36.2") == settings_of(text_log, version="1.36.2")
+
+
+def test_half_a_dump_is_not_read() -> None:
+    """A log cut in the middle of the dump still gives the rest."""
+    log = start_log("1.20.2")
+    cut = log[: log.index("HTTPCheckFrequency")] + "\n"
+    body = settings_of(cut, config_item({"maxPods": 5}), version="1.20.2")
+    assert body.settings["maxPods"].value == "5"
+    assert "enableSystemLogHandler" not in body.settings
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_line_of_a_start_is_understood(version: str) -> None:
+    """Nothing of it is counted as not understood."""
+    assert not_understood(NodeAssembler(BundleContext(node="n")), start_log(version)) == 0
+
+
+@pytest.mark.parametrize(
+    ("version", "file", "expected"),
+    [
+        ("1.36.2", {}, {"maxContainerRestartPeriod": "5m0s"}),
+        ("1.36.2", {"crashLoopBackOff": {"maxContainerRestartPeriod": "20s"}},
+         {"maxContainerRestartPeriod": "20s"}),
+        ("1.20.2", {}, None),
+    ],
+)  # fmt: skip
+def test_a_default_without_a_flag(
+    version: str, file: dict[str, Any], expected: dict[str, Any] | None
+) -> None:
+    """The greatest restart period has a default in the file's own format only."""
+    log = without(start_log(version), "KubeletConfiguration")
+    found = settings_of(log, config_item(config(version) | file), version=version)
+    setting = found.settings.get("crashLoopBackOff")
+    assert (None if setting is None else json.loads(setting.value)) == expected

@@ -1,0 +1,173 @@
+"""Settings belong to a process: which of a bundle's documents are whose."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kubeledger.ingest.correlate.assemble_node import NodeAssembler
+from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.sources.items import KubeletConfigFile
+from kubeledger.model.bodies.node import SettingsObserved
+from kubeledger.model.record import Evidence
+from kubeledger.model.units import parse_ts
+from tests.ingest.pieces import feed_items, feed_log, klog
+
+OLD, NEW = {"podPidsLimit": -1, "maxPods": 30}, {"podPidsLimit": 200, "maxPods": 26}
+
+
+def at(time: str) -> int:
+    """A time of the log."""
+    return parse_ts(f"2026-11-21T{time}Z")
+
+
+def document(
+    config: dict[str, Any], file: str, time: str, *, served: bool = False
+) -> KubeletConfigFile:
+    """A configuration document of the bundle."""
+    return KubeletConfigFile(at(time), config, Evidence(file=file), served=served)
+
+
+def start(pid: int, time: str, limit: int, *, flags: bool = True) -> str:
+    """What a process at verbosity 2 tells of its settings."""
+    time += ".000000"
+    version = klog("server.go", '"Kubelet version" kubeletVersion="v1.30.14"', pid=pid, time=time)
+    config = json.dumps({"PodPidsLimit": limit, "KubeReserved": {"memory": "256Mi"}})
+    node = f'"Creating Container Manager object based on Node Config" nodeConfig={config}'
+    given = klog("flags.go", 'FLAG: --config="/etc/kubelet.yaml"', pid=pid, time=time)
+    return (given if flags else "") + version + klog("cm.go", node, pid=pid, time=time)
+
+
+def told(
+    log: str,
+    *documents: KubeletConfigFile,
+    starts: tuple[str, ...],
+    until: str | None = None,
+) -> list[tuple[dict[str, Any], tuple[str, ...]]]:
+    """Settings and conflicts of each process."""
+    context = BundleContext(
+        node="n",
+        kubelet_version="1.30.14",
+        starts_ns=tuple(map(at, starts)),
+        logged_until_ns=None if until is None else at(until),
+        served=[item for item in documents if item.served],
+        last_ts_ns=at("12:00:00"),
+    )
+    assembler = NodeAssembler(context)
+    files = [item for item in documents if not item.served]
+    facts = [*feed_items(assembler, files), *feed_log(assembler, log)]
+    facts += feed_items(assembler, context.served)
+    facts += assembler.finish(context.last_ts_ns)
+    return [
+        (
+            {f: json.loads(fact.body.settings[f].value) for f in OLD if f in fact.body.settings},
+            fact.body.conflicts,
+        )
+        for fact in facts
+        if isinstance(fact.body, SettingsObserved)
+    ]
+
+
+TWO = start(1, "10:00:00", -1) + start(2, "11:00:00", 200)
+STARTS = ("10:00:00", "11:00:00")
+FILE = document(NEW, "kubelet-config.yaml", "10:00:00")
+"""Of the second run."""
+
+
+def test_a_file_is_no_settings_of_a_process_that_says_otherwise() -> None:
+    """The first process tells another limit itself; the rest of its settings nobody knows."""
+    assert told(TWO, FILE, starts=STARTS) == [({"podPidsLimit": -1}, ()), (NEW, ())]
+
+
+def test_what_a_kubelet_served_holds_from_its_start_to_its_end() -> None:
+    """Also before it was asked; no other process runs with it, and no file contradicts it."""
+    first = document(OLD, "a/configz.json", "10:10:00", served=True)
+    again = document(OLD, "b/configz.json", "10:20:00", served=True)
+    second = document(NEW, "c/configz.json", "11:10:00", served=True)
+    assert told(TWO, FILE, first, again, second, starts=STARTS) == [(OLD, ()), (NEW, ())]
+    assert told(TWO, first, starts=STARTS) == [(OLD, ()), ({"podPidsLimit": 200}, ())]
+
+
+def test_without_a_log_each_answer_that_differs_is_another_process() -> None:
+    """Snapshots alone."""
+    first = document(OLD, "a/configz.json", "10:10:00", served=True)
+    again = document(OLD, "b/configz.json", "10:20:00", served=True)
+    second = document(NEW, "c/configz.json", "11:10:00", served=True)
+    assert told("", first, again, second, starts=()) == [(OLD, ()), (NEW, ())]
+    assert told("", FILE, first, again, second, starts=()) == [(OLD, ()), (NEW, ())]
+
+
+def test_nobody_knows_whose_a_file_is_when_the_log_begins_in_the_middle() -> None:
+    """Only if the process tells something, or there is no other."""
+    middle = klog("kubelet_node_status.go", "Updating node status", pid=1, time="10:30:00.000000")
+    log = middle + start(2, "11:00:00", 200)
+    assert told(log, FILE, starts=STARTS[1:]) == [(NEW, ())]
+    assert told(middle, FILE, starts=()) == [(NEW, ())]
+
+
+def test_a_file_that_fits_no_process_is_a_conflict() -> None:
+    """Said once, of the last; what else it says counts for nothing."""
+    other = document({**NEW, "podPidsLimit": 7}, "kubelet-config.yaml", "10:00:00")
+    (_, none), (last, (conflict,)) = told(TWO, other, starts=STARTS)
+    assert (none, last) == ((), {"podPidsLimit": 200})
+    assert conflict.startswith("podPidsLimit: ")
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_file_that_the_process_was_started_with(order: int) -> None:
+    """``--config`` names it; of copies of it, the one that lay there at the start."""
+    files = [
+        document({"podPidsLimit": 200, "maxPods": 1}, "other.yaml", "09:00:00"),
+        document({"podPidsLimit": 200, "maxPods": 2}, "20261121T090000Z/kubelet.yaml", "09:00:00"),
+        document({"podPidsLimit": 200, "maxPods": 3}, "20261121T095959Z/kubelet.yaml", "09:59:59"),
+        document({"podPidsLimit": 200, "maxPods": 4}, "20261121T100100Z/kubelet.yaml", "10:01:00"),
+    ]
+    log = start(1, "10:00:00", 200)
+    expected = {"podPidsLimit": 200, "maxPods": 3}
+    assert told(log, *files[::order], starts=STARTS[:1]) == [(expected, ())]
+
+
+def test_amounts_are_compared_as_amounts() -> None:
+    """``0.25Gi`` is ``256Mi``; what a map of one source alone holds says nothing."""
+    same = {"podPidsLimit": 200, "kubeReserved": {"memory": "0.25Gi", "cpu": "1"}, "maxPods": 5}
+    other = {**same, "kubeReserved": {"memory": "1Gi"}}
+    log = start(1, "10:00:00", 200)
+    ((_, none),) = told(log, document(same, "kubelet.yaml", "09:00:00"), starts=STARTS[:1])
+    assert none == ()
+    ((_, (conflict,)),) = told(log, document(other, "kubelet.yaml", "09:00:00"), starts=STARTS[:1])
+    assert conflict.startswith("kubeReserved: ")
+
+
+def test_served_settings_leave_out_what_is_zero() -> None:
+    """Which is not the default of a flag: no thresholds at all, and a closed port."""
+    context = BundleContext(node="n", kubelet_version="1.30.14")
+    served = document({"maxPods": 30}, "configz.json", "10:10:00", served=True)
+    (fact,) = feed_items(NodeAssembler(context), [served])
+    assert isinstance(fact.body, SettingsObserved)
+    found = {name: setting.value for name, setting in fact.body.settings.items()}
+    assert found["evictionHard"] == found["featureGates"] == found["qosReserved"] == "{}"
+    assert found["readOnlyPort"] == "0"
+
+
+@pytest.mark.parametrize("flags", [True, False])
+def test_an_answer_behind_the_end_of_the_log_may_be_another_process(flags: bool) -> None:
+    """Only one that differs is; while the log goes on, the sources contradict each other."""
+    first = start(1, "10:00:00", -1, flags=flags)
+    same = document(OLD, "1/configz.json", "10:40:00", served=True)
+    other = document(NEW, "2/configz.json", "10:50:00", served=True)
+    *before, last = told(first, same, other, starts=STARTS[:1], until="10:30:00")
+    assert last == (NEW, ())
+    assert all(settings["podPidsLimit"] == -1 and not odd for settings, odd in before)
+    assert told(first, other, starts=STARTS[:1], until="11:30:00")[-1][1]
+    apart = told(first, other, starts=STARTS[:1], until="10:30:00")
+    assert apart == [({"podPidsLimit": -1}, ()), (NEW, ())]
+
+
+def test_of_several_answers_the_one_that_agrees_is_the_process_s_own() -> None:
+    """The others are of processes whose starts are lost, wherever they stand."""
+    log = start(1, "10:00:00", -1)
+    other = document(NEW, "1/configz.json", "10:10:00", served=True)
+    own = document(OLD, "2/configz.json", "10:20:00", served=True)
+    assert told(log, other, own, starts=STARTS[:1], until="11:30:00")[0] == (OLD, ())

@@ -1,0 +1,178 @@
+"""Beats that a log lost, and those that a kubelet never made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.derive.assemble_beats import BeatAssembler
+from kubeledger.model.bodies.node import LogThinned
+from tests.ingest.pieces import feed_log, klog, klog_json
+
+US = 1_000_000
+Line = tuple[int, str, str]
+"""Microseconds, file, message."""
+
+
+def old(count: int = 100, begin_us: int = 0) -> list[Line]:
+    """Beats of a kubelet 1.20, with other lines between, and the eviction manager's rounds."""
+    lines: list[Line] = []
+    for beat in range(count):
+        at_us = begin_us + beat * 2 * US + (beat * 7919) % 1500
+        lines.append((at_us, "kubelet.go", "SyncLoop (housekeeping)"))
+        lines += [(at_us + n * 150_000, "labels.go", "Label not found") for n in range(1, 10)]
+    for turn in range(count // 5):
+        at_us = begin_us + turn * (10 * US + 20_000) + 333_000
+        lines.append((at_us, "eviction_manager.go", "eviction manager: synchronize housekeeping"))
+        lines.append(
+            (at_us + 15_000, "eviction_manager.go", "eviction manager: no resources are starved")
+        )
+    return sorted(lines)
+
+
+def new(count: int = 100) -> list[Line]:
+    """Beats of a kubelet 1.36: structured, each with its end."""
+    lines = []
+    for at_us, file, message in old(count):
+        text = message.replace("eviction m", "Eviction m")
+        lines.append((at_us, file, f'"{text}"'))
+        if message == "SyncLoop (housekeeping)":
+            lines.append((at_us + 3000, file, f'"{text} end" duration="3ms"'))
+    return sorted(lines)
+
+
+def text(lines: Iterable[Line], pid: int = 8337) -> str:
+    """As klog writes them."""
+    return "".join(
+        klog(
+            file,
+            message,
+            pid=pid,
+            time=f"02:{at_us // 60 // US:02}:{at_us // US % 60:02}.{at_us % US:06}",
+        )
+        for at_us, file, message in lines
+    )
+
+
+def thinned(log: str) -> list[LogThinned]:
+    """What is told of a log."""
+    assembler = BeatAssembler(BundleContext(node="n"))
+    facts = [*feed_log(assembler, log), *assembler.finish(0)]
+    assert all(fact.evidence for fact in facts)
+    return [fact.body for fact in facts if isinstance(fact.body, LogThinned)]
+
+
+def without(lines: list[Line], message: str, *numbers: int) -> list[Line]:
+    """Lines without some of those that have a message."""
+    found = [line for line in lines if line[2].startswith(message)]
+    gone = {found[number] for number in numbers}
+    return [line for line in lines if line not in gone]
+
+
+BEGIN, END = "SyncLoop (housekeeping)", '"SyncLoop (housekeeping) end'
+ROUND = "eviction manager: sync"
+
+
+@pytest.mark.parametrize("log", [old, new])
+def test_a_whole_log(log: Callable[[], list[Line]]) -> None:
+    """Nothing is missing, wherever it begins and ends."""
+    lines = log()
+    for cut in (0, 1, 2, 5, 17):
+        assert thinned(text(lines[cut : len(lines) - cut])) == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (without(old(), BEGIN, 40), {"housekeeping": 1}),
+        (without(old(), BEGIN, 40, 41), {"housekeeping": 2}),
+        (without(old(), BEGIN, 20, 70), {"housekeeping": 2}),
+        (without(old(), ROUND, 7), {"eviction manager": 1}),
+        (without(new(), f'"{BEGIN}"', 40), {"housekeeping": 1}),
+        (without(new(), END, 40), {"end of housekeeping": 1}),
+        (
+            without(without(new(), f'"{BEGIN}"', 40), END, 40, 60),
+            {"housekeeping": 1, "end of housekeeping": 1},
+        ),
+    ],
+)
+def test_single_lines_are_missing(lines: list[Line], expected: dict[str, int]) -> None:
+    """One is enough where nothing was slow."""
+    (told,) = thinned(text(lines))
+    assert told.beats == expected
+    assert told.beats_missing == sum(expected.values())
+    assert told.beats_expected >= 100
+    assert told.from_ts_ns < told.to_ts_ns
+
+
+def test_in_json() -> None:
+    """Where no process ID is written."""
+    lines = []
+    for at_us, file, message in without(new(), f'"{BEGIN}"', 40):
+        entry = klog_json(f"kubelet/{file}:1", message.split('"')[1])
+        lines.append(entry.replace("1795229561549.548", f"{1795229561549 + at_us / 1000:.3f}"))
+    (told,) = thinned("".join(lines))
+    assert told.beats == {"housekeeping": 1}
+
+
+@pytest.mark.parametrize("blocked_us", [2_300_000, 3_700_000, 7_100_000, 33_000_000])
+@pytest.mark.parametrize("log", [old, new])
+def test_a_slow_handler_is_no_loss(blocked_us: int, log: Callable[[], list[Line]]) -> None:
+    """One beat waits in the channel and is served off the grid, the others are dropped."""
+    begin_us = 80 * US + 100_000
+    end_us = begin_us + blocked_us
+    lines = []
+    for at_us, file, message in log():
+        if "housekeeping)" not in message or not begin_us < at_us < end_us:
+            lines.append((at_us, file, message))
+    mine = [line for line in log() if "housekeeping)" in line[2] and line[0] < end_us]
+    late = [
+        (end_us + (line[0] - mine[-1][0]), *line[1:]) for line in mine if line[0] >= mine[-1][0]
+    ]
+    if "end" in mine[-1][2]:
+        late = [(end_us, *mine[-2][1:]), (end_us + 3000, *mine[-1][1:])]
+    assert thinned(text(sorted([*lines, *late]))) == []
+
+
+def test_a_call_that_the_runtime_never_answers_is_no_loss() -> None:
+    """It ends after whole minutes, on the grid; the rest of the log goes on."""
+    lines = [line for line in old() if line[2] != BEGIN or not 40 * US + 2000 < line[0] < 160 * US]
+    assert thinned(text(lines)) == []
+
+
+def hole(lines: list[Line], *spans_s: tuple[float, float]) -> list[Line]:
+    """Lines without all of some times."""
+    return [line for line in lines if not any(a * US <= line[0] < b * US for a, b in spans_s)]
+
+
+@pytest.mark.parametrize("log", [old, new])
+def test_a_time_without_any_line_is_a_hole_and_no_thinning(
+    log: Callable[[], list[Line]],
+) -> None:
+    """Once; a log that is cut off again and again is one that loses lines."""
+    assert thinned(text(hole(log(), (41.5, 72.5)))) == []
+    (told,) = thinned(text(hole(log(), (31.5, 62.5), (91.5, 112.5), (141.5, 162.5))))
+    assert told.beats["housekeeping"] > 30
+
+
+def test_slow_handlers_hide_a_few_lost_lines() -> None:
+    """Of many late beats one is on the grid by chance."""
+    lines = [line for line in old() if line[2] != BEGIN]
+    beats = [line for line in old() if line[2] == BEGIN]
+    for number in range(5, 95, 9):
+        late_us = beats[number + 1][0] + 700_000
+        beats[number] = (late_us, *beats[number][1:])
+        beats[number + 1] = (late_us + 1, "labels.go", "x")
+    one = without(sorted([*lines, *beats]), BEGIN, 45)
+    assert thinned(text(one)) == []
+    assert thinned(text(without(sorted([*lines, *beats]), BEGIN, 3, 12, 45, 77))) != []
+
+
+def test_each_process_has_its_own_beats() -> None:
+    """What passes between two processes is no beat of either."""
+    first, second = text(without(old(50), BEGIN, 20)), text(old(50, 303 * US), pid=9999)
+    (told,) = thinned(first + second)
+    assert told.beats == {"housekeeping": 1}
+    assert thinned(text(old(50)) + second) == []

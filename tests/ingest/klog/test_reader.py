@@ -1,0 +1,603 @@
+"""The reader of logs: forms of lines, chunks, continuation lines, accounts."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from kubeledger.ingest.correlate.assembler import Assembler, FreeTextHandler, StructuredHandler
+from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.klog.account import Account
+from kubeledger.ingest.klog.cut_lines import NOT_CUT, CutLineError, EndsSurvey, LineEnds
+from kubeledger.ingest.klog.lines import LINE_MAX
+from kubeledger.ingest.klog.outputs import ClockStep, LogEntry, LogOutput, NewProcess, WrongStamp
+from kubeledger.ingest.klog.reader import KlogReader
+from kubeledger.ingest.klog.router import Router
+from kubeledger.ingest.klog.stamps import Clock
+from kubeledger.ingest.sources.facts import Fact, Facts
+from kubeledger.ingest.sources.items import CutLine, LogLine
+from kubeledger.model.bodies.ledger import LinesNotUnderstood
+
+HEAD = "1121 02:52:41.296376    8337"
+NOISE = f'I{HEAD} labels.go:5] "Label not found" label="x"'
+PROBE = f'I{HEAD} prober.go:107] "Probe failed" probeType="Liveness" pod="ns/a" output="no"'
+OLD_PROBE = f'I{HEAD} prober.go:117] Liveness probe for "a_ns(u):c" failed (failure): no'
+UNKNOWN = f'I{HEAD} kubelet.go:9] "Never heard of" pod="ns/a"'
+
+
+class Listener(Assembler):
+    """Understands two messages of the prober."""
+
+    def structured(self) -> Mapping[str, StructuredHandler]:
+        """The structured one."""
+        return {"Probe failed": lambda line: ()}
+
+    def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
+        """The old one."""
+        pattern = re.compile(r'(?:Liveness|Readiness) probe for "', re.DOTALL)
+
+        def understood(line: LogLine, match: re.Match[str]) -> Facts:
+            return ()
+
+        return {"prober.go": [(pattern, understood)]}
+
+
+class Log:
+    """What reading a log gave."""
+
+    def __init__(
+        self,
+        data: bytes | str,
+        cut: Callable[[bytes], Iterable[bytes]],
+        ends: LineEnds = NOT_CUT,
+    ) -> None:
+        raw = data.encode() if isinstance(data, str) else data
+        router = Router([Listener(BundleContext(node="n"))])
+        self.reader = KlogReader(Account("kubelet.log"), router, Clock(2026), ends=ends)
+        self.out: list[LogOutput] = list(self.reader.read(cut(raw)))
+        self.account = self.reader.account
+
+    @property
+    def lines(self) -> list[LogLine]:
+        """Lines that an assembler asked for."""
+        return [item.line for item in self.out if isinstance(item, LogEntry)]
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shape -> lines that nobody understands."""
+        bodies = [item.body for item in self.out if isinstance(item, Fact)]
+        return {body.shape: body.lines for body in bodies if isinstance(body, LinesNotUnderstood)}
+
+    @property
+    def counts(self) -> tuple[int, int, int, int]:
+        """Lines, understood, noise, not understood."""
+        account = self.account
+        assert account.understood + account.noise + account.not_understood == account.lines
+        return account.lines, account.understood, account.noise, account.not_understood
+
+
+def whole(data: bytes) -> Iterable[bytes]:
+    """All in one chunk."""
+    return [data]
+
+
+def bytewise(data: bytes) -> Iterable[bytes]:
+    """One byte a chunk."""
+    return [data[index : index + 1] for index in range(len(data))]
+
+
+def log(*lines: str, cut: Callable[[bytes], Iterable[bytes]] = whole) -> Log:
+    """Read lines."""
+    return Log("".join(f"{line}\n" for line in lines), cut)
+
+
+def test_structured_line() -> None:
+    """All that a line says, and where it stands."""
+    (line,) = log(NOISE, PROBE).lines
+    assert (line.severity, line.pid, line.file, line.caller_line) == ("I", 8337, "prober.go", 107)
+    assert line.message == "Probe failed"
+    assert line.values == {"probeType": "Liveness", "pod": "ns/a", "output": "no"}
+    assert (line.line, line.offset, line.text) == (2, len(NOISE) + 1, PROBE)
+
+
+def test_free_text_line() -> None:
+    """The message of an old line is all behind its header."""
+    (line,) = log(OLD_PROBE).lines
+    assert line.values is None
+    assert line.message.endswith("failed (failure): no")
+
+
+PREFIXES = [
+    "",
+    "Nov 21 02:52:41 node-a kubelet[8337]: ",
+    "Nov 21 02:52:41.296376 node-a kubelet[8337]: ",
+    "2026-11-21T02:52:41+0000 node-a kubelet[8337]: ",
+    "2026-11-21T02:52:41.296376+00:00 node-a k3s[8337]: ",
+    "2026-11-21T02:52:41.296376000Z stderr F ",
+    "2026-11-21T02:52:41.296376000Z ",
+    "2026-11-21 02:52:41.000 | ",
+    "kubelet[8337]: ",
+    "node-a: ",
+    "[pod/kubelet-x/kubelet] ",
+    "12月 25 21:16:17 office k3s[794]: ",
+    "11月  1 21:16:17 office kubelet: ",
+    "déc. 25 21:16:17 node-a kubelet[8337]: ",
+    "грд 25 21:16:17 node-a kubelet[8337]: ",
+    "Sat 2026-11-21 02:52:41 UTC node-a kubelet[8337]: ",
+    "Sat 2026-11-21 02:52:41 UTC node-a kubelet.service[8337]: ",
+    "1795229561.296376 node-a kubelet[8337]: ",
+    "[   12.345678] node-a kubelet[8337]: ",
+    "<30>Nov 21 02:52:41 node-a kubelet[8337]: ",
+    "<30>1 2026-11-21T02:52:41.296376+00:00 node-a kubelet 8337 - - ",
+    '<30>1 2026-11-21T02:52:41Z node-a kubelet 8337 ID47 [x@1 a="b c"] ',
+    "2026-11-21T02:52:41.948 node-a kubelet[8337]: info ",
+    "Nov 21 02:52:41 node-a kubelet[8337]: info ",
+    "Nov 21 02:52:41 node-a (kubelet)[8337]: ",
+    " 1月 28 17:55:38 node-a microshift[8337]: kubelet ",
+]
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+@pytest.mark.parametrize("body", [PROBE, OLD_PROBE])
+def test_prefixes(prefix: str, body: str) -> None:
+    """What carried the log here is taken off; the evidence is the raw line."""
+    read = log(prefix + NOISE, prefix + body)
+    bare = log(NOISE, body)
+    assert [(line.message, line.values) for line in read.lines] == [
+        (line.message, line.values) for line in bare.lines
+    ]
+    assert read.lines[0].text == prefix + body
+    assert read.counts == (2, 1, 1, 0)
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_blocks_behind_prefixes(prefix: str) -> None:
+    """Lines of a block have the prefix of the line that opened it."""
+    read = log(*(prefix + line for line in (NOISE, *BLOCK[:2], *BLOCK[3:])))
+    assert read.lines[0].values is not None
+    assert read.lines[0].values["output"] == "cat: no such file"
+    assert read.counts == (4, 3, 1, 0)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "12月 25 21:16:17 office k3s[794]: X1121 02:52:41.296376 8337 prober.go:107] x",
+        "12月 25 21:16:17 office k3s[794]: I1121 02:52:41 8337 prober.go:107] x",
+        "12月 25 21:16:17 office k3s[794]: I1121 02:52:41.296376 8337 prober.go] x",
+        "12月 25 21:16:17 office k3s[794]: said I1121 02:52:41.296376 8337 prober.go:107] x",
+    ],
+)
+def test_a_prefix_proves_no_klog_line(line: str) -> None:
+    """Without a header behind it the whole line is one that nobody understands."""
+    assert log(line).counts == (1, 0, 0, 1)
+
+
+def test_bare_logs_are_not_cut() -> None:
+    """What looks like a prefix inside the values of a bare log is none."""
+    quoting = PROBE.replace('"no"', f'"a kubelet[8337]: {PROBE[:40]}"')
+    read = log(NOISE, quoting)
+    assert read.lines[0].values == {
+        "probeType": "Liveness",
+        "pod": "ns/a",
+        "output": f"a kubelet[8337]: {PROBE[:40]}",
+    }
+
+
+def test_docker_log_file() -> None:
+    """Lines inside the JSON objects that Docker writes."""
+    lines = [json.dumps({"log": f"{text}\n", "stream": "stderr"}) for text in (NOISE, PROBE)]
+    assert log(*lines).lines[0].values == log(PROBE).lines[0].values
+
+
+def test_cri_partial_lines() -> None:
+    """The runtime cuts long lines; they are put together again, and all are counted."""
+    stamp = "2026-11-21T02:52:41.296376000Z stderr"
+    read = log(f"{stamp} F {NOISE}", f"{stamp} P {PROBE[:60]}", f"{stamp} F {PROBE[60:]}")
+    assert read.lines[0].values == log(PROBE).lines[0].values
+    assert read.counts == (3, 2, 1, 0)
+
+
+def test_other_programs_in_the_journal() -> None:
+    """A line of another unit neither ends nor continues the kubelet's entry."""
+    prefix = "Nov 21 02:52:41 n kubelet[1]: "
+    read = log(
+        prefix + PROBE[:-4] + "<",
+        prefix + "\tline 1",
+        "Nov 21 02:52:41 n containerd[9]: level=error oops",
+        prefix + "\tline 2",
+        prefix + " >",
+    )
+    assert read.lines[0].values is not None
+    assert read.lines[0].values["output"] == "line 1\nline 2"
+    assert read.counts == (5, 4, 1, 0)
+
+
+def test_other_components_of_one_program() -> None:
+    """MicroShift names the component before each entry."""
+    prefix = " 1月 28 17:55:38 node-a microshift[8337]: "
+    other = PROBE.replace(".296376", ".396376")
+    read = log(prefix + "service-manager " + other, prefix + "kubelet " + PROBE)
+    assert read.counts == (2, 1, 1, 0)
+    assert len(read.lines) == 1
+
+
+def json_form(message: str, values: dict[str, Any], **head: object) -> str:
+    """A klog JSON entry."""
+    entry = {"ts": 0, "caller": "prober/prober.go:107", "msg": message, **head, **values}
+    text = json.dumps(entry, separators=(",", ":"))
+    return text.replace('{"ts":0', '{"ts":1795229561296.376')
+
+
+def test_json_is_the_same_as_text() -> None:
+    """Both forms of one call give the same message, values, file and time."""
+    values = {
+        "probeType": "Liveness",
+        "pod": {"name": "a", "namespace": "ns"},
+        "output": "no",
+    }
+    text, as_json = log(PROBE).lines[0], log(json_form("Probe failed", values, v=1)).lines[0]
+    for name in ("ts_ns", "severity", "file", "caller_line", "message", "values"):
+        assert getattr(text, name) == getattr(as_json, name), name
+    assert as_json.pid is None
+
+
+def test_json_free_text() -> None:
+    """Free text in JSON has no values, as in text."""
+    message = 'Liveness probe for "a_ns(u):c" failed (failure): no'
+    (line,) = log(json_form(message, {}, v=1)).lines
+    assert (line.message, line.values) == (message, None)
+
+
+def test_json_errors_and_cut_entries() -> None:
+    """An entry without verbosity is an error; one that is cut is not understood."""
+    good = json_form("Probe failed", {"err": "x"})
+    read = log(good, good[:50], good.replace(".376,", ".377,"))
+    assert [line.severity for line in read.lines] == ["E", "E"]
+    assert read.counts == (3, 2, 0, 1)
+
+
+def test_json_without_caller() -> None:
+    """Old JSON does not name the caller: the message alone decides."""
+    entry = '{"ts":1795229561296.376,"msg":"Liveness probe for \\"a\\" failed","v":0}'
+    assert [line.file for line in log(entry, entry.replace(".376", ".377")).lines] == [""] * 2
+
+
+BLOCK = (
+    PROBE.replace('"no"', "<"),
+    "\tcat: no such file",
+    "\tI1121 02:52:41.296376 1 fake.go:1] a header in a probe's output",
+    ' > extra="x"',
+)
+
+
+@pytest.mark.parametrize("cut", [whole, bytewise])
+def test_block_values(cut: Callable[[bytes], Iterable[bytes]]) -> None:
+    """A block belongs to its entry, whatever its lines look like."""
+    read = log(*BLOCK, NOISE, cut=cut)
+    (line,) = read.lines
+    assert line.values is not None
+    assert line.values["output"].splitlines()[0] == "cat: no such file"
+    assert line.values["extra"] == "x"
+    assert read.counts == (5, 4, 1, 0)
+
+
+def test_block_that_never_ends() -> None:
+    """A log cut inside a block: the next header begins a new entry."""
+    read = log(*BLOCK[:2], PROBE)
+    assert [line.values["output"] for line in read.lines if line.values] == [
+        "cat: no such file",
+        "no",
+    ]
+
+
+@pytest.mark.parametrize("prefix", ["", "May 12 04:58:57 n.local kubelet.sh[2473]: "])
+@pytest.mark.parametrize("tab", ["\t", "        ", "#011"])
+def test_tabs_of_a_block_that_became_something_else(prefix: str, tab: str) -> None:
+    """What carried the log here writes a block's tabs in its own way."""
+    block = (BLOCK[0], f"{tab}line 3: kill: `': no", f"{tab}  > indented", " >")
+    read = log(*(prefix + line for line in (NOISE, *block, NOISE)))
+    (line,) = read.lines
+    assert line.values is not None
+    assert line.values["output"] == "line 3: kill: `': no\n  > indented"
+    assert read.counts == (6, 4, 2, 0)
+
+
+def test_indented_line_of_another_program_in_a_block() -> None:
+    """The journal names the program, so its line stays out of the kubelet's value."""
+    prefix = "Nov 21 02:52:41 n kubelet[1]: "
+    lines = [prefix + line for line in (BLOCK[0], BLOCK[1], BLOCK[3])]
+    read = log(*lines[:2], "Nov 21 02:52:41 n containerd[9]:     at main.go", lines[2])
+    assert read.lines[0].values is not None
+    assert read.lines[0].values["output"] == "cat: no such file"
+    assert read.counts == (4, 3, 1, 0)
+
+
+def test_block_whose_lines_are_lost() -> None:
+    """A log that went through grep has only the lines that open blocks."""
+    read = log(BLOCK[0], BLOCK[0].replace(".296376", ".296377"), NOISE)
+    assert [line.values["output"] for line in read.lines if line.values] == [None, None]
+    assert read.counts == (3, 2, 1, 0)
+
+
+def test_foreign_line_in_a_block() -> None:
+    """It is counted on its own, and the block goes on."""
+    read = log(BLOCK[0], BLOCK[1], "Failed to connect to bus: Host is down", BLOCK[3])
+    assert read.lines[0].values is not None
+    assert read.lines[0].values["output"] == "cat: no such file"
+    assert read.counts == (4, 3, 1, 0)
+
+
+def test_old_probe_output_over_lines() -> None:
+    """The output of an old failed probe goes on without headers."""
+    read = log(OLD_PROBE, "second", "third", NOISE)
+    assert read.lines[0].message.endswith("no\nsecond\nthird")
+    assert read.counts == (4, 3, 1, 0)
+
+
+def test_foreign_lines_do_not_damage_entries() -> None:
+    """Known foreign text stays out of free text; any does of structured entries."""
+    read = log(OLD_PROBE, "Failed to connect to bus: Host is down", PROBE, "who knows")
+    assert [line.message[-2:] for line in read.lines] == ["no", "ed"]
+    assert read.counts == (4, 2, 1, 1)
+    assert list(read.shapes) == ["who knows"]
+
+
+def test_unknown_lines_are_findable() -> None:
+    """Shape, count and line numbers of what nobody understands."""
+    read = log(UNKNOWN, NOISE, UNKNOWN)
+    assert read.shapes == {"kubelet.go Never heard of": (1, 3)}
+
+
+def test_many_unknown_lines_come_in_several_records() -> None:
+    """A record holds at most a thousand line numbers."""
+    read = log(*[UNKNOWN] * 2500)
+    facts = [item.body for item in read.out if isinstance(item, Fact)]
+    counts = [body.count for body in facts if isinstance(body, LinesNotUnderstood)]
+    assert counts == [1000, 1000, 500]
+
+
+def test_chunks_do_not_matter() -> None:
+    """Whole and byte by byte give the same."""
+    lines = (NOISE, PROBE, *BLOCK, OLD_PROBE, "more", UNKNOWN, "", "junk ü", NOISE)
+    first, second = log(*lines), log(*lines, cut=bytewise)
+    assert first.lines == second.lines
+    assert first.counts == second.counts
+    assert first.shapes == second.shapes
+
+
+def test_windows_newlines() -> None:
+    """A carriage return is no part of a value."""
+    read = Log(f"{NOISE}\r\n{PROBE}\r\n{BLOCK[0]}\r\n\tx\r\n >\r\n".encode(), whole)
+    assert [line.values["output"] for line in read.lines if line.values] == ["no", "x"]
+
+
+def test_binary_and_bad_bytes_are_counted() -> None:
+    """NULs of a log cut in place, and bytes that are no UTF-8."""
+    data = b"\0" * 40 + PROBE.encode() + b"\n" + PROBE.replace("no", "\xff").encode("latin-1")
+    read = Log(data, whole)
+    assert len(read.lines) == 2
+    assert read.lines[1].values is not None
+    assert read.lines[1].values["output"] == "\ufffd"
+    stats = read.reader.cutter.stats
+    assert (stats.nul_bytes, stats.ends_with_newline) == (40, False)
+
+
+@pytest.mark.parametrize(
+    "cut", [whole, lambda raw: [raw[i : i + 64] for i in range(0, len(raw), 64)]]
+)
+@pytest.mark.parametrize("form", ["text", "json", "journal"])
+def test_a_line_that_was_sent_twice_counts_once(
+    form: str, cut: Callable[[bytes], Iterable[bytes]]
+) -> None:
+    """Right away, a few lines later, or with all that goes before and behind it."""
+    first, other, second = (
+        PROBE.replace(".296376", stamp).replace("ns/a", pod)
+        for stamp, pod in ((".296376", "ns/a"), (".296376", "ns/b"), (".396376", "ns/a"))
+    )
+    lines = [first, first, other, NOISE, first, NOISE, second, first, other, second, second]
+    if form == "json":
+        entry = '{"ts":1795229561296.%d,"caller":"prober/prober.go:107","msg":"Probe failed",'
+        values = '"v":1,"pod":{"name":"%s"}}'
+        text = {first: (376, "a"), other: (376, "b"), second: (976, "a")}
+        lines = [entry % text[x][0] + values % text[x][1] if x in text else x for x in lines]
+        lines = [line for line in lines if line != NOISE]
+    elif form == "journal":
+        lines = [f"Nov 21 02:52:41 n kubelet[8337]: {line}" for line in lines]
+    read = Log("\n".join(lines) + "\n", cut)
+    assert len(read.lines) == 3
+    assert not [item for item in read.out if isinstance(item, ClockStep)]
+    assert read.account.repeated == len(lines) - 3 - (0 if form == "json" else 1)
+    assert read.counts[1] == 3
+
+
+@pytest.mark.parametrize("form", ["text", "json", "journal"])
+@pytest.mark.parametrize(("told", "ahead"), [("02:54:41", True), ("02:50:41", False)])
+def test_a_wrong_stamp_is_told(form: str, told: str, *, ahead: bool) -> None:
+    """Behind the lines that show it, also where these need no look."""
+    lines = [NOISE.replace(".296376", f".{296376 + n * 1000}") for n in range(20)]
+    lines[8] = PROBE.replace("02:52:41.296376", f"{told}.304376")
+    lines[13] = PROBE.replace(".296376", ".309376")
+    if form == "json":
+        lines = [_as_json(line) for line in lines]
+    elif form == "journal":
+        lines = [f"Nov 21 02:52:41 n kubelet[8337]: {line}" for line in lines]
+    read = Log("\n".join(lines) + "\n", whole)
+    (wrong,) = [item for item in read.out if isinstance(item, WrongStamp)]
+    assert not [item for item in read.out if isinstance(item, ClockStep)]
+    first, second = read.lines
+    assert wrong.doubt.told_ns == first.ts_ns
+    before_ns = second.ts_ns - 6_000_000
+    assert wrong.doubt.before_ns == before_ns
+    assert wrong.doubt.after_ns == (before_ns + 2_000_000 if ahead else wrong.doubt.after_ns)
+
+
+def _as_json(line: str) -> str:
+    """The line as klog's JSON form has it."""
+    stamp, rest = line[6:21], line.partition("] ")[2]
+    seconds = 1795229561 + (int(stamp[3:5]) - 52) * 60
+    message = rest.split('"')[1]
+    return json.dumps(
+        {"ts": float(f"{seconds}{stamp[9:12]}.{stamp[12:15]}"), "caller": "a/b.go:1",
+         "msg": message, "v": 1, "output": "no"}, separators=(",", ":"),
+    )  # fmt: skip
+
+
+def test_lines_of_an_entry_that_was_sent_twice() -> None:
+    """Its further lines belong to the first of two that stand together, or are left out."""
+    later = PROBE.replace(".296376", ".396376")
+    read = log(*BLOCK[:1], *BLOCK, later, *BLOCK, NOISE.replace(".296376", ".496376"))
+    assert [line.values["output"] for line in read.lines if line.values] == [
+        f"cat: no such file\n{BLOCK[2].strip()}",
+        "no",
+    ]
+    assert read.account.repeated == 1 + len(BLOCK)
+
+
+@pytest.mark.parametrize("length", [5, 30, 500])
+def test_a_block_that_was_sent_twice_counts_once(length: int) -> None:
+    """However long it is; what comes a little late in between is no repeat."""
+    lines = [
+        PROBE.replace(".296376", f".{296376 + n * 10}").replace("ns/a", f"ns/p{n}")
+        for n in range(1000)
+    ]
+    late = PROBE.replace(".296376", f".{296376 + 5003}")
+    read = log(*lines[:600], late, *lines[600 - length : 600], *lines[600:])
+    assert len(read.lines) == 1001
+    assert read.account.repeated == length
+
+
+def test_equal_lines_of_a_coarse_clock_are_two() -> None:
+    """Stamps without microseconds do not tell two lines of one millisecond apart."""
+    coarse = PROBE.replace(".296376", ".296000")
+    assert len(log(coarse, coarse).lines) == 2
+    assert len(log(PROBE, coarse.replace(":41", ":42"), coarse.replace(":41", ":42")).lines) == 2
+
+
+def test_overlong_line() -> None:
+    """A huge line is cut; what follows is read, at its right place."""
+    huge = NOISE + "x" * (LINE_MAX + 10)
+    data = f"{huge}\n{PROBE}\n".encode()
+    for cut in (whole, lambda raw: [raw[i : i + 65536] for i in range(0, len(raw), 65536)]):
+        read = Log(data, cut)
+        assert read.lines[0].offset == len(huge) + 1
+        assert read.reader.cutter.stats.overlong == 1
+        assert read.counts == (2, 1, 1, 0)
+
+
+def test_restart_and_clock_step() -> None:
+    """Another process ID is told, and a clock that went back."""
+    later = PROBE.replace("02:52:41", "02:53:41")
+    second = PROBE.replace("8337", "9999")
+    read = log(later, second, second.replace(".296376", ".296377"))
+    kinds = [type(item) for item in read.out]
+    assert kinds.count(NewProcess) == 2
+    assert kinds.count(ClockStep) == 1
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["attempting to delete unused containers", '"Attempting to delete unused containers"'],
+)
+def test_container_gc_is_noise(message: str) -> None:
+    """It names no container and decides nothing: each one that goes has a line of its own."""
+    assert log(f"I{HEAD} container_gc.go:85] {message}").counts == (1, 0, 1, 0)
+
+
+def test_empty_log() -> None:
+    """Nothing comes of nothing."""
+    assert Log(b"", whole).counts == (0, 0, 0, 0)
+
+
+def cut_lines(log: Log) -> list[int]:
+    """Lines that are told to be cut."""
+    return [out.line.line for out in log.out if isinstance(out, CutLine)]
+
+
+def test_a_line_that_was_cut_tells_the_values_before_the_cut() -> None:
+    """What is left of the cut one would be taken for another."""
+    later = PROBE.replace(".296376", ".296377")
+    read = log(PROBE, PROBE[:-2], later)
+    assert [line.values for line in read.lines] == [
+        {"probeType": "Liveness", "pod": "ns/a", "output": "no"},
+        {"probeType": "Liveness", "pod": "ns/a"},
+        {"probeType": "Liveness", "pod": "ns/a", "output": "no"},
+    ]
+    values = read.lines[1].values
+    assert values is not None
+    with pytest.raises(CutLineError):
+        values.get("output")
+    assert cut_lines(read) == [2]
+
+
+@pytest.mark.parametrize("end", range(2, len(PROBE)))
+def test_a_line_that_was_cut_anywhere_goes_on_in_no_other(end: int) -> None:
+    """One that was cut in its header is none of the entry above, which is free text."""
+    above = f'W{HEAD} prober.go:107] Liveness probe for "a" failed'
+    read = log(above, PROBE[:end], NOISE)
+    (line,) = [line for line in read.lines if line.line == 1]
+    assert line.message == 'Liveness probe for "a" failed'
+    assert cut_lines(read) in ([2], [])
+
+
+def test_a_line_of_free_text_that_was_cut_is_not_understood() -> None:
+    """Its quoted text has no end."""
+    line = f'W{HEAD} prober.go:107] Liveness probe for "a'
+    read = log(line, NOISE)
+    assert (read.counts, cut_lines(read)) == ((2, 0, 1, 1), [1])
+
+
+def test_the_last_line_without_an_end_is_no_cut_one() -> None:
+    """The log ends there."""
+    assert cut_lines(Log(f"{NOISE}\n{PROBE[:-2]}", whole)) == []
+
+
+def test_all_lines_of_one_length_are_cut() -> None:
+    """As the survey saw of the log; of each the value at its end is not whole."""
+    ends = LineEnds(cut_at=len(PROBE))
+    short = PROBE.replace('"no"', "5")
+    read = Log(f"{PROBE[:-4]}5000\n{short}\n{NOISE}\n", whole, ends)
+    told = [line.values for line in read.lines]
+    assert told == [
+        {"probeType": "Liveness", "pod": "ns/a"},
+        {"probeType": "Liveness", "pod": "ns/a", "output": 5},
+    ]
+    assert cut_lines(read) == [1]
+
+
+def test_in_a_torn_log_a_value_at_the_end_is_not_believed() -> None:
+    """Nor that a line has no more keys than it shows, where others of its call have."""
+    bare = PROBE.replace('"no"', "5")
+    read = Log(f"{PROBE}\n{bare}\n{PROBE[:-12]}\n{NOISE}\n", whole, LineEnds(torn=True))
+    assert [line.values for line in read.lines] == [
+        {"probeType": "Liveness", "pod": "ns/a", "output": "no"},
+        {"probeType": "Liveness", "pod": "ns/a"},
+        {"probeType": "Liveness", "pod": "ns/a"},
+    ]
+    assert cut_lines(read) == [3]
+
+
+@pytest.mark.parametrize("prefix", ["", "Nov 21 02:52:41.296376 host kubelet[8337]: "])
+@pytest.mark.parametrize("length", [90, 120])
+def test_the_survey_finds_where_lines_are_cut(prefix: str, length: int) -> None:
+    """By their one length, with a carrier's prefix or behind it."""
+    long = [PROBE[:-1] + "x" * number + '"' for number in range(40)]
+    wholes = [(f"{prefix}{line}".encode(), line.encode()) for line in (NOISE, *long)]
+    assert survey(wholes) == LineEnds()
+    raws = [(raw[:length], raw[len(prefix) : length]) for raw, _ in wholes]
+    assert survey(raws) == LineEnds(length)
+    bodies = [(raw[: len(prefix) + length], body[:length]) for raw, body in wholes]
+    uneven = [(b"-" * (number % 3) + raw, body) for number, (raw, body) in enumerate(bodies)]
+    assert survey(uneven) == LineEnds(length, of_body=True)
+    assert survey([*wholes, (b"", long[7][:-4].encode())]) == LineEnds(torn=True)
+
+
+def survey(lines: list[tuple[bytes, bytes]]) -> LineEnds:
+    """What is found out of them."""
+    found = EndsSurvey()
+    found.look(lines)
+    return found.found()

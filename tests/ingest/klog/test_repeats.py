@@ -1,0 +1,44 @@
+"""Lines that were read before are found whatever else begins like them."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from kubeledger.ingest.klog.repeats import Repeats
+
+STAMP = "1121 02:52:{:02d}.{:06d}"
+
+
+def _line(second: int, rest: str) -> bytes:
+    return f"I{STAMP.format(second, 7)}    8337 kubelet.go:9] {rest}".encode()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_line_is_found_by_all_of_its_bytes(seed: int) -> None:
+    """Of lines with the same stamp, process and caller only the very same one counts."""
+    chance = random.Random(seed)
+    batches = [
+        [_line(chance.randrange(20), chance.choice("abcdefghij")) for _ in range(40)]
+        for _ in range(3)
+    ]
+    repeats = Repeats()
+    above: list[bytes] = []
+    for bodies in batches:
+        repeats.begin(bodies)
+        for index, body in enumerate(bodies):
+            # Behind a block of repeats nothing is told by the lines just above.
+            repeats._blocks = True
+            assert repeats.far(index, body[1:21]) == (body in [*above, *bodies[:index]])
+        above += bodies
+
+
+def test_a_log_that_goes_back_forgets_no_line() -> None:
+    """However far above it stands."""
+    block = [_line(second % 60, f"number {second}") for second in range(9000)]
+    for all_above in (True, False):
+        repeats = Repeats(all_above=all_above)
+        for bodies in (block[:4500], block[4500:], block[:10]):
+            repeats.begin(bodies)
+        assert repeats.far(0, block[0][1:21]) == all_above

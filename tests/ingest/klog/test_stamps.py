@@ -1,0 +1,146 @@
+"""Stamps to time: years, zones, steps back."""
+
+from __future__ import annotations
+
+import pytest
+
+from kubeledger.ingest.klog.stamps import Clock, exact_json_ns
+from kubeledger.model.units import format_ts, parse_ts
+
+
+def read(clock: Clock, *stamps: str) -> list[str]:
+    """Times of stamps, as text."""
+    return [format_ts(clock.read(stamp.encode())) for stamp in stamps]
+
+
+def test_year_and_microseconds() -> None:
+    """The year comes from outside; six decimals are kept."""
+    assert read(Clock(2026), "1121 02:52:41.296376") == ["2026-11-21T02:52:41.296376Z"]
+
+
+def test_zone() -> None:
+    """Stamps are the node's local time."""
+    offset_ns = 8 * 3600 * 10**9
+    assert read(Clock(2021, offset_ns), "1215 19:22:59.000000") == ["2021-12-15T11:22:59Z"]
+
+
+def test_december_to_january() -> None:
+    """The year rolls over, and back for a late line."""
+    times = read(
+        Clock(2025),
+        "1231 23:59:59.900000",
+        "0101 00:00:00.100000",
+        "1231 23:59:59.950000",
+        "0101 00:00:00.200000",
+    )
+    assert [text[:4] for text in times] == ["2025", "2026", "2025", "2026"]
+
+
+@pytest.mark.parametrize(
+    ("stamps", "step"),
+    [
+        (["0102 10:00:10.000000", "0102 10:00:09.500000"], None),  # goroutines overtake
+        (["0102 10:00:10.000000", "0102 10:00:05.000000", "0102 10:00:11.000000"], None),
+        (
+            ["0102 10:00:10.000000", "0102 10:00:05.000000", "0102 10:00:06.000000"],
+            ("2026-01-02T10:00:10Z", "2026-01-02T10:00:05Z"),
+        ),
+        (  # nothing follows that could tell it from a late line
+            ["0102 10:00:10.000000", "0102 10:00:05.000000"],
+            ("2026-01-02T10:00:10Z", "2026-01-02T10:00:05Z"),
+        ),
+    ],
+)
+def test_steps_back(stamps: list[str], step: tuple[str, str] | None) -> None:
+    """More than a second back, and staying there, is a step; told once."""
+    clock = Clock(2026)
+    read(clock, *stamps)
+    clock.finish()
+    expected = (parse_ts(step[0]), parse_ts(step[1])) if step else None
+    assert clock.take_step() == expected
+    assert clock.take_step() is None
+
+
+def stamps_of(*seconds: float) -> list[str]:
+    """Stamps so many seconds after ten o'clock."""
+    return [f"0102 10:{int(s) // 60:02}:{s % 60:09.6f}" for s in seconds]
+
+
+def doubts(*seconds: float) -> tuple[list[list[float]], bool]:
+    """What is said of each wrong stamp, and whether the clock was set back."""
+    clock, found = Clock(2026), []
+    ten = parse_ts("2026-01-02T10:00:00Z")
+    for stamp in stamps_of(*seconds):
+        read(clock, stamp)
+        doubt = clock.take_doubt()
+        if doubt is not None:
+            found.append([round((ns - ten) / 1e9, 3) for ns in doubt])
+    clock.finish()
+    return found, clock.take_step() is not None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "doubt"),
+    [
+        ([10, 10.1, 15, 10.2, 10.3, 10.4, 10.5, 10.6], [15, 10.1, 10.2]),
+        ([10, 10.1, 900, 10.2, 10.19, 10.21, 10.4], [900, 10.1, 10.2]),
+        ([10, 10.1, 12, 10.09, 10.2, 10.3, 10.4], [12, 10.1, 10.09]),
+        ([10, 10.1, 5, 10.2, 10.3], [5, 10.1, 10.2]),
+        ([10, 10.1, 8.5, 10.2], [8.5, 10.1, 10.2]),
+        ([20, 80, 900, 95, 100, 105, 110], [900, 80, 95]),
+    ],
+)
+def test_one_stamp_that_is_wrong(seconds: list[float], doubt: list[float]) -> None:
+    """It stands ahead of or behind all others, which are in order; said once."""
+    assert doubts(*seconds) == ([doubt], False)
+
+
+@pytest.mark.parametrize(
+    "seconds",
+    [
+        [10, 10.1, 10.9, 10.2, 10.3, 10.4, 10.5],  # goroutines race for the lock
+        [10, 10.1, 15, 10.2, 15.1, 15.2],  # late: it waited while the log stood still
+        [10, 10.1, 15, 10.2, 10.3, 10.4, 15.1],  # several waited
+        [10, 15, 11, 16],  # neighbours swapped by who sends them
+        [5, 10, 11],
+    ],
+)
+def test_lines_that_are_late(seconds: list[float]) -> None:
+    """Their stamps are right."""
+    assert doubts(*seconds) == ([], False)
+
+
+@pytest.mark.parametrize(
+    "seconds",
+    [
+        [10, 10.1, 5, 5.1, 5.2, 5.3, 5.4],
+        [10, 10.1, 8.9, 9.0, 9.1, 9.2],
+        [10, 70, 50, 51, 52, 53, 54],  # in the middle of a pause
+        [15, 10.2, 10.3, 10.4, 10.5],  # nothing is known of before
+    ],
+)
+def test_a_clock_that_was_set_back(seconds: list[float]) -> None:
+    """All that follows is earlier, and all before was in order."""
+    assert doubts(*seconds) == ([], True)
+
+
+@pytest.mark.parametrize("stamp", ["1332 00:00:00.000000", "0229 00:00:00.000000"])
+def test_impossible_days(stamp: str) -> None:
+    """A stamp that is no time is refused."""
+    with pytest.raises(ValueError, match=r"."):
+        Clock(2025).read(stamp.encode())
+
+
+@pytest.mark.parametrize(
+    ("digits", "time"),
+    [
+        (b"1700000000000.123", "2023-11-14T22:13:20.000123Z"),
+        (b"1795229561296.376", "2026-11-21T02:52:41.296376Z"),
+        (b"1700000000000", "2023-11-14T22:13:20Z"),
+        (b"1580306777.04728", "2020-01-29T14:06:17.04728Z"),  # seconds, in old versions
+        (b"1.700000000000123e+12", "2023-11-14T22:13:20.000123Z"),
+    ],
+)
+def test_json_times_are_exact(digits: bytes, time: str) -> None:
+    """No floating point number comes between the digits and the nanoseconds."""
+    assert exact_json_ns(digits) == parse_ts(time)

@@ -1,0 +1,438 @@
+"""What is found in files, directories and archives, and what is refused."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from kubeledger.ingest.api import plan_sources
+from kubeledger.ingest.planning.options import ImportOptions
+from kubeledger.ingest.planning.plan import Plan
+from kubeledger.ingest.sources.detect import detect
+from kubeledger.ingest.sources.streams import SourceFile, digest_chunks
+from kubeledger.model.errors import BadInputError, BadQuestionError
+from kubeledger.model.units import format_ts
+from tests.ingest.node_files import log_text, pod, snapshot_time, write_node
+
+
+def plans(tmp_path: Path, *paths: Path, options: ImportOptions | None = None) -> list[Plan]:
+    """Plans of an import."""
+    spool = tmp_path / "spool"
+    spool.mkdir(exist_ok=True)
+    return plan_sources([str(path) for path in paths], spool, options or ImportOptions())
+
+
+def one(tmp_path: Path, *paths: Path, options: ImportOptions | None = None) -> Plan:
+    """The only plan."""
+    (plan,) = plans(tmp_path, *paths, options=options)
+    return plan
+
+
+def write(path: Path, text: str | bytes) -> Path:
+    """Make a file and its directories."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+EVENT = {
+    "kind": "Event",
+    "involvedObject": {"kind": "Pod", "namespace": "default", "name": "web"},
+    "reason": "Unhealthy",
+    "message": "Liveness probe failed: x\n",
+    "source": {"component": "kubelet", "host": "node-x"},
+    "firstTimestamp": "2026-11-21T03:01:01Z",
+    "lastTimestamp": "2026-11-21T03:01:09Z",
+    "count": 4,
+}
+POD_LIST = {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": [pod()]}
+
+FORMAT_ROWS = [
+    ("kubelet.log", log_text(), "klog-text"),
+    ("x.log", '{"ts":1.5,"caller":"a.go:1","msg":"m","v":0}\n', "klog-json"),
+    ("y", f"Nov 21 03:01:00 n kubelet[1]: {log_text().splitlines()[0]}\n", "klog-text"),
+    ("noise.log", "+ set -x\n" * 9000 + log_text(), "klog-text"),
+    ("kubelet_internal_checkpoint", '{"Data":{},"Checksum":1}', "device-checkpoint"),
+    ("s", '{"policyName":"none","defaultCpuSet":"","checksum":1}', "cpu-manager-state"),
+    ("s", '{"policyName":"None","machineState":{},"checksum":1}', "memory-manager-state"),
+    ("s", '{"policyName":"None","checksum":1}', None),
+    ("pods.json", json.dumps(POD_LIST), "pod-list"),
+    ("pods.json", '{"kind":"PodList","apiVersion":"v1","metadata":{},"items":null}', "pod-list"),
+    ("p.json", json.dumps({"items": [{"kind": "Pod"}], "kind": "List"}), "pod-list"),
+    ("web.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n", "pod-manifest"),
+    ("e.json", json.dumps({"items": [EVENT], "kind": "List"}, indent=1), "events"),
+    ("w.json", json.dumps(EVENT, indent=1) + "\n" + json.dumps(EVENT), "events"),
+    ("w.json", json.dumps({"type": "ADDED", "object": EVENT}), "events"),
+    ("n.json", '{"kind":"Node","metadata":{"name":"n"}}', "node"),
+    ("stats", '{"node":{"nodeName":"n"},"pods":[]}', "stats-summary"),
+    ("c.yaml", "kind: KubeletConfiguration\nmaxPods: 40\n", "kubelet-config"),
+    ("configz", '{"kubeletconfig":{"maxPods":40}}', "kubelet-configz"),
+    ("m", "# HELP a b\n# TYPE a counter\na 1\n", "metrics"),
+    ("v1", "cpu/kubepods/cpu.shares 2\n", "cgroup-files"),
+    ("v2", "kubepods.slice/kubepods-burstable.slice/cpu.weight 10\n", "cgroup-files"),
+    ("secret.json", '{"kind":"Secret"}', None),
+    ("half", '{"Data":{"PodDeviceEntries":[', None),
+    ("notes.txt", "what I did\n", None),
+    ("empty", "", None),
+    ("kube-proxy.log", "I1121 03:01:00.000000       1 proxier.go:1] x\n", None),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "form"), FORMAT_ROWS)
+def test_detection(tmp_path: Path, name: str, text: str, form: str | None) -> None:
+    """Content tells the format; compression and a byte order mark change nothing."""
+    found = detect(SourceFile(name, write(tmp_path / name, text)))
+    assert found.format == form
+    assert bool(found.reason) == (form is None)
+    for suffix, packed in (
+        (".marked", b"\xef\xbb\xbf" + text.encode()),
+        (".gz", gzip.compress(text.encode())),
+        (".zst", zstandard.ZstdCompressor().compress(text.encode())),
+    ):
+        path = write(tmp_path / f"{name}{suffix}", packed)
+        assert detect(SourceFile(path.name, path)).format == form
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("kubelet.log", b"\x7fELF\0\0\1" * 500),
+        ("kubelet.log.gz", gzip.compress(log_text().encode(), mtime=0)[:5]),
+    ],
+)
+def test_the_only_log_cannot_be_read(tmp_path: Path, name: str, content: bytes) -> None:
+    """It is named and nothing is read; beside a log that can be it is a finding."""
+    root = tmp_path / "n"
+    write(root / "pods.json", json.dumps(POD_LIST))
+    write(root / name, content)
+    with pytest.raises(BadInputError, match=f"{name} is not read: .*nothing is imported") as caught:
+        plans(tmp_path, root)
+    assert caught.value.exit_code == 3
+    write(root / "kubelet.log.1", log_text())
+    assert [found.file for found in one(tmp_path, root).findings] == [name]
+
+
+def test_binary_file_is_told(tmp_path: Path) -> None:
+    """A core dump called a log is skipped, and worth a finding."""
+    found = detect(SourceFile("kubelet.log", write(tmp_path / "x", b"\x7fELF\0\0\1" * 500)))
+    assert (found.format, found.finding) == (None, "not_text")
+
+
+def test_directory(tmp_path: Path) -> None:
+    """Node, version, year and times of a whole bundle."""
+    plan = one(tmp_path, write_node(tmp_path / "node-x-v1.20.2"))
+    assert (plan.context.node, plan.version.version, plan.version.source) == (
+        "node-x",
+        "1.36.2",
+        "log",
+    )
+    assert (plan.timing.year, plan.timing.year_source) == (2026, "bundle")
+    times = {doc.source.name: format_ts(doc.ts_ns) for doc in plan.timing.documents}
+    assert times[f"snapshots/{snapshot_time(5)}/pods.json"] == "2026-11-21T03:01:05Z"
+    assert list(plan.context.pods) == [pod()["metadata"]["uid"]]
+    assert plan.context.containers["abc"].container == "app"
+    assert not plan.findings
+
+
+def test_several_nodes_below_one_directory(tmp_path: Path) -> None:
+    """A bundle for each; what is outside of them is none's."""
+    for node in ("node-a", "node-b"):
+        write_node(tmp_path / "all" / node / "logs", node)
+    write(tmp_path / "all/README.md", "notes")
+    found = plans(tmp_path, tmp_path / "all")
+    assert [plan.context.node for plan in found] == ["node-a", "node-b"]
+    assert {source.file for source in found[0].sources} >= {"logs/kubelet.log", "logs/node.json"}
+
+
+def test_rotated_logs_of_one_node(tmp_path: Path) -> None:
+    """Logs in two directories that name one node are one bundle, in the order of time."""
+    write(tmp_path / "n/old/kubelet.log.1.gz", gzip.compress(log_text(first=0).encode()))
+    write(tmp_path / "n/kubelet.log", log_text(first=40))
+    plan = one(tmp_path, tmp_path / "n")
+    names = [survey.source.name for survey in plan.timing.logs]
+    assert names == ["old/kubelet.log.1.gz", "kubelet.log"]
+
+
+def test_logs_over_new_year(tmp_path: Path) -> None:
+    """December's log comes before January's, and has the year before."""
+    write(tmp_path / "n/kubelet.log", log_text().replace("I1121", "I0101"))
+    write(tmp_path / "n/kubelet.log.1", log_text().replace("I1121", "I1231"))
+    write(tmp_path / "n/20260101T120000Z/pods.json", json.dumps(POD_LIST))
+    plan = one(tmp_path, tmp_path / "n")
+    assert [survey.source.name for survey in plan.timing.logs] == ["kubelet.log.1", "kubelet.log"]
+    assert plan.timing.year == 2025
+
+
+def test_same_content_twice(tmp_path: Path) -> None:
+    """A log and its compressed copy are one source."""
+    write(tmp_path / "n/kubelet.log", log_text())
+    write(tmp_path / "n/kubelet.log.gz", gzip.compress(log_text().encode()))
+    plan = one(tmp_path, tmp_path / "n")
+    assert [source.file for source in plan.sources] == ["kubelet.log"]
+    assert plan.bundle.skipped == {"kubelet.log.gz": "same content as kubelet.log"}
+
+
+def test_journal_beside_the_log(tmp_path: Path) -> None:
+    """The same entries in two wrappings are one source."""
+    write(tmp_path / "n/kubelet.log", log_text())
+    wrapped = [f"Nov 21 03:01:00 n kubelet[8337]: {line}" for line in log_text().splitlines()]
+    write(tmp_path / "n/journal.txt", "\n".join(wrapped) + "\n")
+    plan = one(tmp_path, tmp_path / "n")
+    assert plan.bundle.skipped == {"journal.txt": "same entries as kubelet.log"}
+    write(tmp_path / "n/journal.txt", "\n".join(wrapped[:-12]) + "\n")
+    assert one(tmp_path, tmp_path / "n").bundle.skipped == plan.bundle.skipped
+
+
+def rejected(time: str, observed: int | None = None) -> str:
+    """An event that was not sent, and, before it, what a better source tells of the year."""
+    better = (
+        "I1121 03:01:00.500000    8337 helpers.go:814] time: "
+        f"{observed}-11-21 03:01:00.4 +0000 UTC m=+1.5\n"
+    )
+    return (better if observed is not None else "") + (
+        "E1121 03:01:00.600000    8337 event.go:267] Server rejected event '&v1.Event{"
+        "CreationTimestamp:time.Date(1, time.January, 1, 0, 0, 0, 0, time.UTC), "
+        f"FirstTimestamp:{time}, LastTimestamp:{time}, Count:1}}': 'forbidden' (will not retry!)\n"
+    )
+
+
+YEAR_ROWS = [
+    ("option", ImportOptions(year=2031), "", 2031),
+    ("log", None, "Log file created at: 2019/11/21 03:01:00\n", 2019),
+    (
+        "log",
+        None,
+        "I1121 03:01:00.500000    8337 helpers.go:814] eviction manager: observations: "
+        "signal=pid.available, available: 1, capacity: 2, "
+        "time: 2022-11-21 03:01:00.4 +0000 UTC m=+1.5\n",
+        2022,
+    ),
+    (
+        "log",
+        None,
+        "I1121 03:01:00.500000    8337 status_manager.go:572] Patch status for pod: "
+        '"creationTimestamp":"2018-02-01T10:00:00Z","startTime":"2021-11-20T19:01:00Z"\n',
+        2021,
+    ),
+    (
+        "log",
+        None,
+        "-- Logs begin at Sun 2020-11-01 00:00:00 UTC, end at Sat 2020-11-21 03:01:30\n",
+        2020,
+    ),
+    ("log", None, rejected("time.Date(2017, time.November, 20, 23, 4, 0, 7, time.Local)"), 2017),
+    ("log", None, rejected("2016-11-21 03:00:58 +0100 CET"), 2016),
+    ("log", None, rejected("time.Date(2017, time.May, 1, 1, 4, 0, 7, time.Local)", 2015), 2015),
+    ("bundle", None, rejected("time.Date(2017, time.November, 1, 1, 4, 0, 7, time.Local)"), 2026),
+    (
+        "bundle",
+        None,
+        "I1121 03:01:00.500000    8337 certificate_manager.go:356] Certificate expiration is "
+        "2027-11-21 03:00:00 +0000 UTC, rotation deadline is 2027-11-20 12:00:00 +0000 UTC\n",
+        2026,
+    ),
+]
+
+
+@pytest.mark.parametrize(("source", "options", "line", "year"), YEAR_ROWS)
+def test_year(
+    tmp_path: Path, source: str, options: ImportOptions | None, line: str, year: int
+) -> None:
+    """An option beats the log, the log beats the rest."""
+    root = write_node(tmp_path / "n")
+    write(root / "kubelet.log", line + log_text())
+    plan = one(tmp_path, root, options=options)
+    assert (plan.timing.year, plan.timing.year_source) == (year, source)
+
+
+def test_the_year_of_an_event_far_below(tmp_path: Path) -> None:
+    """The whole log is looked through, and most events decide."""
+    wrong = rejected("time.Date(2011, time.November, 21, 3, 0, 7, 0, time.Local)")
+    right = rejected("time.Date(2023, time.November, 21, 3, 0, 8, 0, time.Local)")
+    beats = log_text() + "I1121 03:01:00.100000    8337 kubelet.go:1] beat\n" * 6_000
+    path = write(tmp_path / "kubelet.log", beats + wrong + right + right)
+    plan = one(tmp_path, path)
+    assert (plan.timing.year, plan.timing.year_source) == (2023, "log")
+    assert "year_guessed" not in {finding.finding for finding in plan.findings}
+
+
+def test_guessed_year_is_reported(tmp_path: Path) -> None:
+    """Only the file's own time is left: not after it, and a finding."""
+    path = write(tmp_path / "kubelet.log", log_text())
+    written = 1_735_700_000  # 2025-01-01T02:53:20Z
+    os.utime(path, (written, written))
+    plan = one(tmp_path, path)
+    assert (plan.timing.year, plan.timing.year_source) == (2024, "guessed")
+    assert [finding.finding for finding in plan.findings] == ["year_guessed"]
+
+
+def test_a_year_is_not_taken_from_a_time_that_is_none(tmp_path: Path) -> None:
+    """Members of archives that are made to be the same anywhere are of 1970."""
+    path = write(tmp_path / "kubelet.log", log_text())
+    os.utime(path, (0, 0))
+    with pytest.raises(BadInputError, match="tells the year") as caught:
+        one(tmp_path, path)
+    assert (caught.value.file, caught.value.advice) == ("kubelet.log", "say it with --year")
+    assert one(tmp_path, path, options=ImportOptions(year=2026)).timing.year == 2026
+
+
+def test_zone(tmp_path: Path) -> None:
+    """Full times in the log show that its stamps are not UTC."""
+    line = (
+        "I1121 03:01:00.500000    8337 helpers.go:814] eviction manager: observations: "
+        "signal=pid.available, available: 1, capacity: 2, "
+        "time: 2026-11-20 19:01:00.4 +0000 UTC m=+1.5\n"
+    )
+    plan = one(tmp_path, write(tmp_path / "kubelet.log", line + log_text()))
+    assert plan.timing.offset_ns == 8 * 3600 * 10**9
+    assert format_ts(plan.timing.first_ts_ns) == "2026-11-20T19:01:00.5Z"
+    assert [finding.finding for finding in plan.findings] == ["time_zone"]
+
+
+@pytest.mark.parametrize(
+    ("line", "directory", "version", "source"),
+    [
+        ("Version: v1.20.2", "n", "1.20.2", "log"),
+        ("Version: v1.30.4+k3s1", "n", "1.30.4", "log"),
+        ("Version: v0.0.0-master+faecb196815e2", "n-v1.20.2", "1.20.2", "name"),
+        ("nothing", "n", None, None),
+    ],
+)
+def test_version(
+    tmp_path: Path, line: str, directory: str, version: str | None, source: str | None
+) -> None:
+    """From the log if it is a release's; a build without a version tells none."""
+    text = f"I1121 03:01:00.000000    8337 server.go:1] {line}\n"
+    plan = one(tmp_path, write(tmp_path / directory / "kubelet.log", text).parent)
+    assert (plan.version.version, plan.version.source) == (version, source)
+    assert ("version_unknown" in {f.finding for f in plan.findings}) == (version is None)
+
+
+def test_version_of_metrics(tmp_path: Path) -> None:
+    """The build's metric tells it when the log does not."""
+    text = "# TYPE kubernetes_build_info gauge\n"
+    text += 'kubernetes_build_info{git_version="v1.28.0",major="1"} 1\n'
+    write(tmp_path / "n/metrics.txt", text)
+    write(tmp_path / "n/node.json", '{"kind":"Node","metadata":{"name":"n1"}}')
+    plan = one(tmp_path, tmp_path / "n")
+    assert (plan.version.version, plan.version.source) == ("1.28.0", "metrics")
+
+
+def test_nothing_useful(tmp_path: Path) -> None:
+    """What was looked at, why it is nothing, and what would be something."""
+    write(tmp_path / "d/notes.txt", "hello")
+    write(tmp_path / "d/empty.log", "")
+    with pytest.raises(BadInputError, match=r"notes\.txt: no known format") as caught:
+        plans(tmp_path, tmp_path / "d")
+    assert "kubelet log" in caught.value.advice
+    with pytest.raises(BadInputError, match="empty"):
+        plans(tmp_path, tmp_path / "d/empty.log")
+    with pytest.raises(BadInputError, match="no such file"):
+        plans(tmp_path, tmp_path / "missing")
+
+
+def test_links(tmp_path: Path) -> None:
+    """Links are followed to files inside the directory, and nowhere else."""
+    root = write_node(tmp_path / "n")
+    outside = write(tmp_path / "secret.log", log_text("other"))
+    (root / "stolen.log").symlink_to(outside)
+    (root / "loop").symlink_to(root)
+    (root / "broken.log").symlink_to(root / "missing")
+    (root / "inside.json").symlink_to(root / "node.json")
+    plan = one(tmp_path, root)
+    assert plan.bundle.skipped == {
+        "broken.log": "a broken link",
+        "loop": "a link to a directory",
+        "stolen.log": "a link that leads out of the directory",
+    }
+    assert "inside.json" in {source.file for source in plan.sources}
+
+
+def packed(members: dict[str, bytes]) -> bytes:
+    """A compressed tar archive."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+        for name, data in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+def test_archive(tmp_path: Path) -> None:
+    """An archive of a bundle is that bundle: the same digest."""
+    root = write_node(tmp_path / "node-x")
+    members = {
+        f"node-x/{path.relative_to(root).as_posix()}": path.read_bytes()
+        for path in sorted(root.rglob("*"))
+        if path.is_file()
+    }
+    plan = one(tmp_path, write(tmp_path / "bundle.tar.gz", packed(members)))
+    assert plan.digest == one(tmp_path, root).digest
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "a/../../x.log"])
+def test_hostile_archive(tmp_path: Path, name: str) -> None:
+    """Members that lead out of the archive are refused before anything is written."""
+    path = write(tmp_path / "bundle.tar.gz", packed({name: b"x"}))
+    with pytest.raises(BadInputError, match="leads out"):
+        plans(tmp_path, path)
+
+
+def test_truncated_compression(tmp_path: Path) -> None:
+    """What can be unpacked is read; a finding says that there was more."""
+    import random
+
+    generator = random.Random(7)
+    noise = "".join(
+        f'I1121 03:02:00.000000    8337 labels.go:5] "Label not found" x="{generator.random()}"\n'
+        for _ in range(20_000)
+    )
+    data = gzip.compress((log_text() + noise).encode())
+    path = write(tmp_path / "kubelet.log.gz", data[: len(data) // 2])
+    plan = one(tmp_path, path)
+    assert [finding.finding for finding in plan.bundle.findings] == ["truncated"]
+    assert plan.sources[0].size_bytes > len(log_text())
+
+
+def test_half_a_checkpoint_is_a_finding(tmp_path: Path) -> None:
+    """A checkpoint cut in the middle is skipped, and told."""
+    root = write_node(tmp_path / "n")
+    write(root / "kubelet_internal_checkpoint", '{"Data":{"PodDeviceEntries":[')
+    plan = one(tmp_path, root)
+    assert [(found.finding, found.file) for found in plan.findings] == [
+        ("half_written", "kubelet_internal_checkpoint")
+    ]
+
+
+def test_digests_of_beginnings() -> None:
+    """The same whatever the chunks are."""
+    data = bytes(range(256)) * 4
+    whole = digest_chunks(iter([data]), [0, 10, 1024, 5000])
+    pieces = digest_chunks(iter([data[:7], data[7:300], data[300:]]), [10, 1024])
+    assert (whole.digest, whole.size) == (pieces.digest, 1024)
+    assert whole.prefixes[10] == pieces.prefixes[10] == digest_chunks(iter([data[:10]])).digest
+    assert whole.prefixes[1024] == whole.digest
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"year": 26}, {"kubelet_version": "new"}, {"format": "xml"}, {"node": " "}],
+)
+def test_senseless_options(options: dict[str, object]) -> None:
+    """An option that means nothing is the user's error."""
+    with pytest.raises(BadQuestionError):
+        ImportOptions(**options)  # type: ignore[arg-type]  # rows of any option
+
+
+@pytest.mark.parametrize("version", ["1.18.3", "v1.37.0-alpha.1", "1.30"])
+def test_a_version_whose_rules_are_not_known_is_one(version: str) -> None:
+    """It is recorded; what was decided by its rules cannot be verified."""
+    assert ImportOptions(kubelet_version=version).kubelet_version == version

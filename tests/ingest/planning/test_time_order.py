@@ -1,0 +1,125 @@
+"""Logs whose lines stand in another order than that of time."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from kubeledger.ingest.api import import_sources
+from kubeledger.ingest.planning.options import ImportOptions
+from kubeledger.ingest.sources import newest_first as newest_first_logs
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.model.bodies.node import ClockStepped
+from kubeledger.model.record import Record
+from tests.recordings import extract
+
+OPTIONS = ImportOptions(node="node-b", kubelet_version="1.36.2", year=2026)
+
+
+@pytest.fixture(scope="module")
+def lines(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
+    """The recorded log."""
+    root = extract("node-b", tmp_path_factory.mktemp("node"))
+    return (root / "kubelet.log").read_bytes().splitlines(keepends=True)
+
+
+@pytest.fixture(scope="module")
+def in_order(lines: list[bytes], tmp_path_factory: pytest.TempPathFactory) -> list[object]:
+    """What it tells as it is."""
+    return told(imported(lines, tmp_path_factory.mktemp("whole")))
+
+
+def imported(lines: list[bytes], directory: Path) -> Ledger:
+    """A ledger of one log."""
+    (directory / "kubelet.log").write_bytes(b"".join(lines))
+    ledger = Ledger.create(directory / "ledger")
+    import_sources([str(directory / "kubelet.log")], ledger, OPTIONS)
+    return ledger
+
+
+def told(ledger: Ledger) -> list[object]:
+    """Facts in the order of their records."""
+    return [(r.ts_ns, r.kind, r.body) for r in of_node(ledger)]
+
+
+def of_node(ledger: Ledger) -> Iterator[Record]:
+    """Records but for those of the ledger itself."""
+    return (r for r in ledger.records() if not r.kind.startswith("ledger."))
+
+
+def shuffled(lines: list[bytes], seed: int) -> list[bytes]:
+    """The lines in a few pieces, in any order but their own."""
+    dice = random.Random(seed)
+    cuts = sorted(dice.sample(range(50, len(lines) - 50), dice.randrange(1, 7)))
+    pieces = [lines[begin:end] for begin, end in pairwise([0, *cuts, len(lines)])]
+    ours = pieces[:]
+    while ours == pieces:
+        dice.shuffle(ours)
+    return [line for piece in ours for line in piece]
+
+
+def halves_swapped(lines: list[bytes]) -> list[bytes]:
+    """And the last line has no end, wherever it stands then."""
+    middle = len(lines) // 2
+    return [*lines[middle:], *lines[: middle - 1], lines[middle - 1].rstrip(b"\n")]
+
+
+def newest_first(lines: list[bytes]) -> list[bytes]:
+    """As ``cat kubelet.log*`` gives rotated ones."""
+    fifth = len(lines) // 5 + 1
+    return [line for at in (4, 3, 2, 1, 0) for line in lines[at * fifth : (at + 1) * fifth]]
+
+
+@pytest.mark.parametrize("order", ["halves", "newest", "turned", 1, 2, 3])
+def test_a_log_in_another_order_tells_the_same(
+    order: str | int,
+    lines: list[bytes],
+    in_order: list[object],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each fact at its time, and found again where its line stands in the file."""
+    if isinstance(order, int):
+        ours = shuffled(lines, order)
+    elif order == "turned":
+        monkeypatch.setattr(newest_first_logs, "_WINDOW", 1_000_003)
+        ours = [*lines[:0:-1], lines[0].rstrip(b"\n")]
+    else:
+        ours = halves_swapped(lines) if order == "halves" else newest_first(lines)
+    ledger = imported(ours, tmp_path)
+    assert told(ledger) == in_order
+    findings = [r.body for r in ledger.records(kinds={"ledger.FindingReported"})]
+    assert "not_in_order" in {getattr(body, "finding", None) for body in findings}
+    starts = [0]
+    for line in ours:
+        starts.append(starts[-1] + len(line))
+    for record in of_node(ledger):
+        for place in record.evidence:
+            assert place.line is not None
+            assert place.offset == starts[place.line - 1]
+            assert ours[place.line - 1].decode().startswith((place.text or "")[:40])
+
+
+@pytest.mark.parametrize("back_s", [30, 600])
+def test_a_clock_that_was_set_back_is_no_other_order(
+    back_s: int, lines: list[bytes], tmp_path: Path
+) -> None:
+    """Times before and behind the step overlap, or nothing joins them."""
+    third = len(lines) // 3
+    ours = [*lines[:third], *(earlier(line, back_s) for line in lines[third:])]
+    steps = [r for r in imported(ours, tmp_path).records() if isinstance(r.body, ClockStepped)]
+    assert len(steps) == 1
+
+
+def earlier(line: bytes, seconds: int) -> bytes:
+    """The line with a stamp of that much before, if it has one."""
+    if line[:1] not in b"IWEF" or not line[1:5].isdigit():
+        return line
+    hours, minutes, rest = int(line[6:8]), int(line[9:11]), float(line[12:21])
+    left = hours * 3600 + minutes * 60 + rest - seconds
+    stamp = f"{int(left // 3600):02}:{int(left // 60 % 60):02}:{left % 60:09.6f}"
+    return line[:6] + stamp.encode() + line[21:]
