@@ -15,7 +15,6 @@ from kubeledger.model.bodies.node import SettingsObserved
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.verify.cached_results import CachedResults
-from kubeledger.verify.capacities import Capacities
 from kubeledger.verify.docket import Docket
 from kubeledger.verify.evidence.coverage import Coverage
 from kubeledger.verify.evidence.instances import ListedInstances
@@ -47,7 +46,6 @@ class Bench:
         instances: what lists tell of single instances of containers.
         coverage: what the records lack, or may. ``losses`` is an older name of it.
         timeline: processes, their settings, pods and containers.
-        capacities: what the machine has, as several sources tell it.
         cached_results: results of probes, as their rule believes them.
         docket: where findings go.
         on_question: is told of each admission: seq of the decision that it is asked for, and
@@ -68,9 +66,8 @@ class Bench:
         self.instances = ListedInstances()
         self.coverage = self.losses = Coverage()
         self.timeline = Timeline(self.coverage, self.pods)
-        self.capacities = Capacities()
         self._notes: dict[type[Body], list[Callable[[Record], None]]] = {}
-        for part in (self.coverage, self.timeline, self.capacities):
+        for part in (self.coverage, self.timeline):
             for kind in dict.fromkeys(part.KINDS):
                 self._notes.setdefault(kind, []).append(part.note)
         self.cached_results = CachedResults()
@@ -83,7 +80,7 @@ class Bench:
         self._recorded_version: str | None = None
         self._use_version(None)
 
-    KINDS: tuple[type[Body], ...] = (*Coverage.KINDS, *Timeline.KINDS, *Capacities.KINDS)
+    KINDS: tuple[type[Body], ...] = (*Coverage.KINDS, *Timeline.KINDS)
     """Kinds of the records that this needs in the first reading."""
 
     def foresee(self, told: Record) -> Record:
@@ -113,12 +110,9 @@ class Bench:
         self.coverage.settle()
         self.timeline.settle()
         self._next_process_ns = self.timeline.processes.next_ns(None)
-        self.capacities.settle()
 
     def observe(self, record: Record) -> None:
         """Take in what concerns all: which kubelet process runs, and with what settings."""
-        if record.seq in self.capacities.disputes:
-            self.docket.add(self.capacities.disputes.pop(record.seq))
         next_ns = self._next_process_ns
         if next_ns is not None and record.ts_ns >= next_ns:
             process = self.timeline.process(record.ts_ns)

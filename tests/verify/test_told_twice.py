@@ -15,6 +15,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodRejected,
     ReasonReported,
 )
+from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
 from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.model.bodies.prober import ProbeExecuted
 from kubeledger.model.record import Body, Evidence, Record
@@ -145,6 +146,19 @@ def test_memory(sizes: tuple[int, ...], is_disputed: bool) -> None:
     ]
     records = scene(*((10.0 * n, signal) for n, signal in enumerate(signals)))
     assert bool(disputes(records)) == is_disputed
+
+
+@pytest.mark.parametrize(
+    ("machine", "again", "is_disputed"), [(8, None, False), (9, None, True), (9, 8, False)]
+)
+def test_memory_of_the_machine(machine: int, again: int | None, is_disputed: bool) -> None:
+    """The line about it, of the same process as the signals."""
+    bodies: list[Body] = [NodeObserved(memory_capacity_bytes=machine)]
+    if again is not None:
+        start = KubeletStarted(pid=2, kubelet_version=None, version_source=None)
+        bodies += [start, NodeObserved(memory_capacity_bytes=again)]
+    bodies += [EvictionSignalObserved(signal="memory.available", available=1, capacity=8)] * 3
+    assert bool(disputes(scene(*enumerate(bodies)))) == is_disputed
 
 
 @pytest.mark.parametrize(

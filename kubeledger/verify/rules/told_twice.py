@@ -10,6 +10,7 @@ output of a failed probe   the prober's line               the event beside it
 name of a pod, by UID      lists                           lines that hand it over
 pods that came             lines that hand them over       all that is told of pods
 memory of the node         an eviction signal              those before and behind it
+memory of the machine      the line about it               the first eviction signal behind it
 exit code of a container   the line of its end             its status in lists
 =========================  ==============================  ======================================
 
@@ -34,7 +35,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodRejected,
     ReasonReported,
 )
-from kubeledger.model.bodies.node import KubeletStarted
+from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
 from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.model.bodies.prober import ProbeExecuted
 from kubeledger.model.record import Body, Evidence, Record
@@ -58,6 +59,8 @@ _WHY: Final = {
     "kill": "a kill and its event tell of different probes that failed",
     "output": "the prober's line and the kubelet's event tell different outputs of one probe",
     "name": "a line hands the kubelet a pod under another name than that which lists show",
+    "machine": "the line about the machine and the eviction signals tell different "
+    "capacities of memory",
     "memory": "one eviction signal tells another capacity than those before and behind it",
     "exit code": "a list shows another exit code than the line about the container's end",
 }
@@ -114,6 +117,7 @@ class ToldTwice(Verifier):
         self._failed: dict[tuple[str | None, str], dict[str, Record]] = {}
         self._victims: dict[str, Row[Told]] = {}
         self._sizes: dict[str, tuple[Row[Told], Row[Told] | None]] = {}
+        self._machine: Row[Told] | None = None
         self._died: dict[str, str] = {}
 
     def sees(self) -> Mapping[type[Body], See]:
@@ -123,6 +127,7 @@ class ToldTwice(Verifier):
             ContainerKilled: self._container_killed,
             EvictionSignalObserved: self._signal_observed,
             KubeletStarted: self._kubelet_started,
+            NodeObserved: self._node_observed,
             PodConfigChanged: self._config_changed,
             PodListed: self._pod_listed,
             PodPreempted: self._pod_preempted,
@@ -292,7 +297,16 @@ class ToldTwice(Verifier):
     def _kubelet_started(self, record: Record, body: KubeletStarted, _: NodeState) -> None:
         """Another process may find another machine, and probes begin anew."""
         self._sizes.clear()
+        self._machine = None
         self._failed.clear()
+
+    def _node_observed(self, record: Record, body: NodeObserved, _: NodeState) -> None:
+        """The line about the machine tells the same memory as the signals behind it."""
+        if body.memory_capacity_bytes is not None and not self._sizes:
+            size = str(body.memory_capacity_bytes)
+            piece = next(iter(record.evidence), None)
+            says = _placed(piece, f"the machine has {size} bytes")
+            self._machine = _row("machine", "node", (size,), record, says)
 
     def _signal_observed(self, record: Record, body: EvictionSignalObserved, _: NodeState) -> None:
         """A capacity that is told once, and then again as before."""
@@ -301,6 +315,9 @@ class ToldTwice(Verifier):
         piece = next(iter(record.evidence), None)
         says = _placed(piece, f"{body.signal} has a capacity of {body.capacity} bytes")
         row = _row("memory", "node", (str(body.capacity),), record, says)
+        if self._machine is not None:
+            self._compare(self._machine, row._replace(kind="machine"))
+            self._machine = None
         first, odd = self._sizes.get(body.signal, (row, None))
         if row.value != first.value:
             self._sizes[body.signal] = (first, row) if odd is None else (row, None)

@@ -74,8 +74,8 @@ class Machine:
 
     def _amounts(self, node: NodeObserved) -> dict[str, Quantity]:
         """The machine as the kubelet found it; as the node object shows it where no line told."""
-        sizes, shown = self._bench.capacities, node.capacity or {}
-        cpus, memory_bytes = node.cpus, sizes.memory_bytes(node.memory_capacity_bytes)
+        shown = node.capacity or {}
+        cpus, memory_bytes = node.cpus, node.memory_capacity_bytes
         names = sorted(n for n in shown if n in ("cpu", "memory") or n.startswith(_HUGE_PAGES))
         amounts = {name: Quantity.from_api(shown[name]) for name in names}
         if cpus is not None:
@@ -96,9 +96,8 @@ class Machine:
 
     def compare(self, record: Record, body: NodeObserved, state: NodeState) -> None:
         """Two sources tell the capacity: the line about the machine, and the node object."""
-        sizes, first = self._bench.capacities, self.at(0)
-        memory = sizes.memory_bytes(body.memory_capacity_bytes)
-        for name, told in (("cpu", body.cpus), ("memory", memory)):
+        first = self.at(0)
+        for name, told in (("cpu", body.cpus), ("memory", body.memory_capacity_bytes)):
             written = (body.capacity or {}).get(name)
             known = (state.machine.capacity or {}).get(name)
             if told is None or written is None or written == known:
