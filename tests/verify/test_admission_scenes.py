@@ -77,7 +77,7 @@ def test_without_rules(version: str | None, missing: str) -> None:
     [
         ({"kubeReserved": None}, "the setting kubeReserved"),
         ({"evictionHard": None}, "the setting evictionHard"),
-        ({"systemReserved": {"cpu": "much"}}, "a readable setting systemReserved"),
+        ({"systemReserved": {"cpu": "much"}}, "readable reservations"),
         ({"maxPods": None}, "the setting maxPods"),
     ],
 )

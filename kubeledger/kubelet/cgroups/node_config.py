@@ -9,13 +9,14 @@ kernel kills.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import msgspec
 
 from kubeledger.kubelet.cgroups.conversions import shares_of_milli_cpu
 from kubeledger.kubelet.cgroups.pod_config import ResourceConfig, huge_page_limits
+from kubeledger.kubelet.kube.cpuset import cpus_of
 from kubeledger.kubelet.kube.quantity import ZERO, Format, Quantity, int64_of_float
 from kubeledger.kubelet.kube.thresholds import EvictionThresholdError, parse_threshold
 from kubeledger.kubelet.profile.cgroups import CgroupFacts
@@ -32,6 +33,7 @@ __all__ = [
     "node_reservation",
     "over_reservation_message",
     "over_reserved",
+    "reservation_of",
     "resource_config_for_node",
 ]
 
@@ -50,6 +52,13 @@ _SIGNALS: Final = (
     "imagefs.inodesFree",
     "pid.available",
 )
+_DEFAULT_THRESHOLDS: Final = {
+    "memory.available": "100Mi",
+    "nodefs.available": "10%",
+    "nodefs.inodesFree": "5%",
+    "imagefs.available": "15%",
+    "imagefs.inodesFree": "5%",
+}
 _SIGNALS_OF_SPLIT_DISKS: Final = ("containerfs.available", "containerfs.inodesFree")
 _SPLIT_DISKS_SINCE: Final = 29
 
@@ -60,6 +69,35 @@ class ReservationSettings(msgspec.Struct, frozen=True, kw_only=True):
     system_reserved: dict[str, Quantity]
     kube_reserved: dict[str, Quantity]
     eviction_hard: dict[str, str]
+
+
+def reservation_of(setting: Callable[[str], Any]) -> ReservationSettings:
+    """The effective settings that take off the capacity.
+
+    Args:
+        setting: name of a KubeletConfiguration field, or of a ``--flag`` -> its JSON value. What is
+            not set is None; the three tables are nothing else.
+
+    Raises:
+        QuantityError: an amount is none.
+        ValueError: ``reservedSystemCPUs`` is no set of CPUs.
+
+    Source: v1.20.2 cmd/kubelet/app/server.go run; v1.33.0 mergeDefaultEvictionSettings
+    """
+    system, kube = (
+        {name: Quantity.from_api(amount) for name, amount in (setting(table) or {}).items()}
+        for table in ("systemReserved", "kubeReserved")
+    )
+    own_cpus = setting("reservedSystemCPUs")
+    if isinstance(own_cpus, str) and own_cpus:
+        kube.pop("cpu", None)
+        system["cpu"] = Quantity.of(len(cpus_of(own_cpus)))
+    hard = {str(signal): str(text) for signal, text in (setting("evictionHard") or {}).items()}
+    if setting("mergeDefaultEvictionSettings") is True:
+        hard = _DEFAULT_THRESHOLDS | hard
+    if setting("--experimental-allocatable-ignore-eviction") in (True, "true"):
+        hard = {}
+    return ReservationSettings(system_reserved=system, kube_reserved=kube, eviction_hard=hard)
 
 
 def eviction_signals(minor: int) -> tuple[str, ...]:

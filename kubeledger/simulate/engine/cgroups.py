@@ -27,8 +27,8 @@ from kubeledger.kubelet.cgroups.names import (
     to_systemd,
 )
 from kubeledger.kubelet.cgroups.node_config import (
-    ReservationSettings,
     kubepods_resources,
+    reservation_of,
     resource_config_for_node,
 )
 from kubeledger.kubelet.cgroups.qos_config import qos_requests, qos_unified
@@ -43,7 +43,7 @@ from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.model.bodies.cgroups import QOSCgroupsUpdated, QOSReserveComputed
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.cgroup_values import MOST_PIDS, CgroupValues, values_of
-from kubeledger.simulate.engine.config import duration_ns, gate, integer, quantities, table
+from kubeledger.simulate.engine.config import duration_ns, gate, integer, table
 from kubeledger.simulate.engine.kubelet import Kubelet
 from kubeledger.simulate.engine.world import SimContainer, SimPod
 
@@ -76,11 +76,7 @@ class CgroupLoop:
             "cpu": Quantity.of(sim.world.cpus),
             "memory": Quantity.of(sim.world.memory_bytes),
         }
-        self._reservation = reservation = ReservationSettings(
-            system_reserved=quantities(settings, "systemReserved"),
-            kube_reserved=quantities(settings, "kubeReserved"),
-            eviction_hard={},
-        )
+        self._reservation = reservation = reservation_of(settings.get)
         self._node = decide_node(self._capacity, reservation, self._facts)
         self._tiered = settings.get("memoryReservationPolicy") == TIERED_RESERVATION
         self._unified = UnifiedSettings(

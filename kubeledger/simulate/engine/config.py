@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.model.units import parse_go_duration
 
-__all__ = ["duration_ns", "gate", "integer", "quantities", "table"]
+__all__ = ["duration_ns", "gate", "integer", "table"]
 
 Settings = Mapping[str, Any]
 
@@ -28,15 +27,6 @@ def integer(settings: Settings, name: str, default: int) -> int:
 def table(settings: Settings, name: str) -> dict[str, str]:
     """Names and texts; empty where it is not set."""
     return {str(key): str(value) for key, value in (settings.get(name) or {}).items()}
-
-
-def quantities(settings: Settings, name: str) -> dict[str, Quantity]:
-    """Resource -> quantity; empty where it is not set.
-
-    Raises:
-        QuantityError: an amount is none.
-    """
-    return {key: Quantity.from_api(text) for key, text in (settings.get(name) or {}).items()}
 
 
 def gate(settings: Settings, name: str) -> bool:

@@ -8,25 +8,17 @@ from typing import Any
 import msgspec
 
 from kubeledger.kubelet.cgroups.node_config import (
-    ReservationSettings,
     node_allocatable,
     node_reservation,
+    reservation_of,
 )
 from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.kubelet.profile.resolve import KubeletProfile
-from kubeledger.simulate.engine.config import integer, quantities, table
+from kubeledger.simulate.engine.config import integer
 from kubeledger.simulate.engine.plan import NodePlan
 
-__all__ = ["Machine", "machine_of", "reservation_of"]
+__all__ = ["Machine", "machine_of"]
 
-_DEFAULT_THRESHOLDS = {
-    "memory.available": "100Mi",
-    "nodefs.available": "10%",
-    "nodefs.inodesFree": "5%",
-    "imagefs.available": "15%",
-    "imagefs.inodesFree": "5%",
-}
-"""What mergeDefaultEvictionSettings puts beneath the thresholds that are set."""
 _PODS = 110
 
 
@@ -49,6 +41,7 @@ def machine_of(node: NodePlan, settings: Mapping[str, Any], profile: KubeletProf
     Raises:
         EvictionThresholdError: a hard threshold is none.
         QuantityError: an amount in the settings is none.
+        ValueError: ``reservedSystemCPUs`` is no set of CPUs.
     """
     pods, per_core = integer(settings, "maxPods", _PODS), integer(settings, "podsPerCore", 0)
     if per_core > 0:
@@ -59,7 +52,7 @@ def machine_of(node: NodePlan, settings: Mapping[str, Any], profile: KubeletProf
         "ephemeral-storage": Quantity.of(node.disk_bytes),
         "pods": Quantity.of(pods),
     }
-    reserved = node_reservation(capacity, reservation_of(settings), profile.cgroups)
+    reserved = node_reservation(capacity, reservation_of(settings.get), profile.cgroups)
     allocatable = node_allocatable(capacity, reserved)
     labels = {
         "kubernetes.io/arch": "amd64",
@@ -71,30 +64,3 @@ def machine_of(node: NodePlan, settings: Mapping[str, Any], profile: KubeletProf
         {name: amount.canonical() for name, amount in allocatable.items()},
         labels | node.labels,
     )
-
-
-def reservation_of(settings: Mapping[str, Any]) -> ReservationSettings:
-    """The settings that take off the capacity.
-
-    Raises:
-        QuantityError: an amount is none.
-    """
-    system = quantities(settings, "systemReserved")
-    kube = quantities(settings, "kubeReserved")
-    own_cpus = _count_cpus(str(settings.get("reservedSystemCPUs") or ""))
-    if own_cpus:
-        kube.pop("cpu", None)
-        system["cpu"] = Quantity.of(own_cpus)
-    hard = table(settings, "evictionHard")
-    if settings.get("mergeDefaultEvictionSettings") is True:
-        hard = _DEFAULT_THRESHOLDS | hard
-    return ReservationSettings(system_reserved=system, kube_reserved=kube, eviction_hard=hard)
-
-
-def _count_cpus(text: str) -> int:
-    """How many CPUs a set like ``0-1,4`` names."""
-    count = 0
-    for part in text.split(",") if text else ():
-        first, dash, last = part.partition("-")
-        count += int(last) - int(first) + 1 if dash else 1
-    return count

@@ -3,7 +3,6 @@
 told        first reading: refusals that lists and managers show, the node's name
 nodes       first reading: the node object; labels and taints at a time
 allocatable what the node had for pods, by machine and settings
-machine     the machine's size where only its signals and cgroups show it
 adds        which pods were handed to the kubelet, and whose turn it is
 podspecs    pod objects as admission gets them
 pressure    the eviction manager's conditions, by its signals

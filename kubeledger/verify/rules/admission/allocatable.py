@@ -9,39 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
+from kubeledger.kubelet.cgroups.conversions import shares_of_milli_cpu
 from kubeledger.kubelet.cgroups.node_config import (
     EvictionThresholdError,
-    ReservationSettings,
     node_allocatable,
     node_reservation,
+    reservation_of,
 )
 from kubeledger.kubelet.devicemanager.state import DeviceManagerState
-from kubeledger.kubelet.kube.cpuset import cpus_of
-from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
+from kubeledger.kubelet.kube.quantity import ZERO, Quantity, QuantityError
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.units import whole_number
 from kubeledger.replay.node.state import NodeState
-from kubeledger.verify.rules.admission.machine import by_signs
 from kubeledger.verify.rules.admission.nodes import Nodes
 from kubeledger.verify.settings import UNKNOWN, Settings
 
 __all__ = ["Allocatable", "allocatable_at", "device_counts"]
 
-_RESERVING: Final = ("systemReserved", "kubeReserved", "evictionHard")
 _LAGS_MAX: Final = 32
 """Of so many devices every number is tried that the node object may still list."""
-_DEFAULT_THRESHOLDS: Final = {
-    "memory.available": "100Mi",
-    "nodefs.available": "10%",
-    "nodefs.inodesFree": "5%",
-    "imagefs.available": "15%",
-    "imagefs.inodesFree": "5%",
-}
-"""What mergeDefaultEvictionSettings puts beneath the thresholds that are set."""
 
 
 class Allocatable(msgspec.Struct, frozen=True):
@@ -66,28 +56,28 @@ def allocatable_at(
     nodes: Nodes, ts_ns: int, settings: Settings, profile: KubeletProfile, state: NodeState
 ) -> Allocatable:
     """What was for pods then, by the settings as they are now."""
-    inputs: dict[int, None] = {}
-    capacity, inferred = _capacity(nodes, ts_ns, settings, state, inputs)
-    reserved = _reservation(settings)
-    missing: tuple[str, ...]
-    if isinstance(reserved, ReservationSettings):
-        inputs |= {} if settings.seq is None else {settings.seq: None}
+    capacity, inputs, inferred = _capacity(nodes, ts_ns, settings, state)
+    tables = ("systemReserved", "kubeReserved", "evictionHard")
+    missing = tuple(
+        f"the setting {name}" for name in tables if not isinstance(settings.get(name), dict | None)
+    )
+    if not missing:
         amounts: dict[str, Quantity] = {}
         try:
-            reservation = node_reservation(capacity, reserved, profile.cgroups)
-            amounts = node_allocatable(capacity, reservation)
-        except (EvictionThresholdError, QuantityError):
-            pass  # such a kubelet does not start
-        missing = tuple(
-            f"the node's capacity of {name}" if name != "pods" else "the setting maxPods"
-            for name in ("cpu", "memory", "pods")
-            if name not in amounts
-        )
+            reserved = node_reservation(capacity, reservation_of(settings.get), profile.cgroups)
+            amounts = node_allocatable(capacity, reserved)
+        except (EvictionThresholdError, QuantityError, ValueError):
+            missing = ("readable reservations",)  # such a kubelet does not start
+        else:
+            missing = tuple(
+                f"the node's capacity of {name}" if name != "pods" else "the setting maxPods"
+                for name in ("cpu", "memory", "pods")
+                if name not in amounts
+            )
+        inputs += () if settings.seq is None else (settings.seq,)
         if not missing:
             whole = nodes.last(ts_ns, "capacity") is not None
-            return Allocatable(amounts, (), tuple(inputs), inferred, whole)
-    else:
-        missing = reserved
+            return Allocatable(amounts, (), inputs, inferred, whole)
     shown = nodes.last(ts_ns, "allocatable", of_process=True)
     if shown is not None and not settings.variant.settings:
         # The settings are not all known: the kubelet's own words are.
@@ -96,7 +86,7 @@ def allocatable_at(
             return Allocatable(amounts, (), (shown.seq,), whole=True)
     # Of pods nothing is reserved, and some pods ask for nothing else.
     known = {"pods": capacity["pods"]} if "pods" in capacity else {}
-    return Allocatable(known, missing, tuple(inputs))
+    return Allocatable(known, missing, inputs)
 
 
 def device_counts(
@@ -113,13 +103,19 @@ def device_counts(
     written = (shown.body.allocatable if shown is not None else None) or {}
     found: dict[str, list[int | None]] = {}
     for resource in resources:
-        plugin, held = manager.resources.get(resource), len(_held(resource, manager))
-        listed = whole_number(written.get(resource))
-        healthy = plugin.healthy if plugin is not None else 0
-        if plugin is not None and healthy is None:
+        plugin, listed = manager.resources.get(resource), whole_number(written.get(resource))
+        if plugin is not None and plugin.healthy is None:
             found[resource] = [None]
             continue
-        likely = max(healthy or 0, held) if plugin is not None or held else listed
+        held = {
+            device
+            for containers in manager.pods.values()
+            for by_resource in containers.values()
+            if resource in by_resource
+            for device in by_resource[resource].device_ids
+        }
+        healthy = 0 if plugin is None else plugin.healthy or 0
+        likely = max(healthy, len(held)) if plugin is not None or held else listed
         if likely is not None:
             total = plugin.total if plugin is not None else None
             most = min(max(likely, listed or 0, total or 0), _LAGS_MAX)
@@ -127,41 +123,60 @@ def device_counts(
     return found
 
 
-def _held(resource: str, manager: DeviceManagerState) -> set[str]:
-    """Devices of a resource that containers hold."""
-    return {
-        device
-        for containers in manager.pods.values()
-        for by_resource in containers.values()
-        if resource in by_resource
-        for device in by_resource[resource].device_ids
-    }
-
-
 def _capacity(
-    nodes: Nodes, ts_ns: int, settings: Settings, state: NodeState, inputs: dict[int, None]
-) -> tuple[dict[str, Quantity], bool]:
-    """The machine's size, and whether no line and no node object tells it."""
-    amounts: dict[str, Quantity] = {}
+    nodes: Nodes, ts_ns: int, settings: Settings, state: NodeState
+) -> tuple[dict[str, Quantity], tuple[int, ...], bool]:
+    """The machine's size, its records, and whether no line and no node object tells it.
+
+    Then the eviction signals hold the capacity of memory and disk, and the CPU shares of the
+    cgroup of all pods are those of a number of CPUs.
+    """
     shown = nodes.last(ts_ns, "capacity")
     machine = nodes.last(ts_ns, "cpus") or nodes.last(ts_ns, "memory_capacity_bytes")
-    if shown is not None and (amounts := _quantities(shown.body.capacity)):
-        inputs[shown.seq] = None
+    inferred = shown is None and nodes.last(ts_ns, "cpus") is None
     units: dict[str, int | None] = {}
     if machine is not None:
-        inputs[machine.seq] = None
         units = {"cpu": machine.body.cpus, "memory": machine.body.memory_capacity_bytes}
+    signals = state.images.signals
+    disk, memory = signals.get("nodefs.available"), signals.get("memory.available")
+    signs = {"ephemeral-storage": None if disk is None else disk.capacity}
+    if inferred:
+        signs["memory"] = None if memory is None else memory.capacity
+        signs["cpu"] = _cpus_by_shares(state, settings.as_recorded())
+    amounts = {name: Quantity.of(n) for name, n in signs.items() if n is not None}
+    amounts |= {} if shown is None else _quantities(shown.body.capacity)
     amounts |= {name: Quantity.of(n) for name, n in units.items() if n is not None}
-    inferred = shown is None and nodes.last(ts_ns, "cpus") is None
-    for name, n in by_signs(state, inferred).items():
-        if n is not None:
-            amounts.setdefault(name, Quantity.of(n))
     if nodes.last(ts_ns, "capacity", of_process=True) is None:
         amounts.pop("pods", None)
     most = _most_pods(settings, amounts.get("cpu"))
     if most is not None:
         amounts["pods"] = Quantity.of(most)
-    return amounts, inferred
+    return amounts, tuple(told.seq for told in (shown, machine) if told is not None), inferred
+
+
+def _cpus_by_shares(state: NodeState, settings: Settings) -> int | None:
+    """Whole CPUs; None where a setting is not known, or no number or several give the shares.
+
+    Args:
+        state: of the node; the shares are those of the cgroup of all pods.
+        settings: the recorded ones, which gave the cgroup its value, whatever is asked now.
+    """
+    shares = next((group.cpu_shares for group in state.cgroups.cgroups.values()
+                   if group.level == "node" and group.cpu_shares is not None), None)  # fmt: skip
+    levels = settings.get("enforceNodeAllocatable")
+    if shares is None or levels is UNKNOWN:
+        return None
+    milli = 0
+    if "pods" in (levels or ()):
+        try:
+            reserved = reservation_of(settings.get)
+        except (QuantityError, ValueError, AttributeError):
+            return None
+        parts = reserved.system_reserved, reserved.kube_reserved
+        milli = sum(part.get("cpu", ZERO).milli_value() for part in parts)
+    cpus = round((shares * 1000 / 1024 + milli) / 1000)
+    given = [shares_of_milli_cpu(n * 1000 - milli) for n in (cpus, cpus + 1)]
+    return cpus if given[0] == shares != given[1] else None
 
 
 def _most_pods(settings: Settings, cpus: Quantity | None) -> int | None:
@@ -174,43 +189,11 @@ def _most_pods(settings: Settings, cpus: Quantity | None) -> int | None:
     return min(cpus.value() * per_core, most)
 
 
-def _reservation(settings: Settings) -> ReservationSettings | tuple[str, ...]:
-    """The settings that take off the capacity, or which of them are not known."""
-    tables: list[dict[str, Any]] = []
-    missing = []
-    for name in _RESERVING:
-        table = settings.get(name)
-        if table is UNKNOWN or not isinstance(table, dict | None):
-            missing.append(f"the setting {name}")
-            table = {}
-        tables.append(table or {})
-    system, kube = map(_quantities, tables[:2])
-    for name, read, written in zip(_RESERVING, (system, kube), tables, strict=False):
-        if len(read) < len(written):
-            missing.append(f"a readable setting {name}")
-    if missing:
-        return tuple(missing)
-    own_cpus = settings.get("reservedSystemCPUs")
-    with suppress(ValueError):
-        if isinstance(own_cpus, str) and own_cpus:
-            system["cpu"] = Quantity.of(len(cpus_of(own_cpus)))
-            kube.pop("cpu", None)
-    thresholds = tables[2]
-    if settings.get("mergeDefaultEvictionSettings") is True:
-        thresholds = {**_DEFAULT_THRESHOLDS, **thresholds}
-    if settings.get("--experimental-allocatable-ignore-eviction") in (True, "true"):
-        thresholds = {}
-    hard = {name: text for name, text in thresholds.items() if isinstance(text, str)}
-    return ReservationSettings(system_reserved=system, kube_reserved=kube, eviction_hard=hard)
-
-
 def _quantities(table: Mapping[str, object] | None) -> dict[str, Quantity]:
     """What can be read of a table of amounts, without extended resources."""
     found = {}
     for name, written in (table or {}).items():
         if isinstance(written, str | int | float) and "/" not in name:
-            try:
+            with suppress(QuantityError):
                 found[name] = Quantity.from_api(written)
-            except QuantityError:
-                continue
     return found

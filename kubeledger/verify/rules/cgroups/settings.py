@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from kubeledger.kubelet.cgroups.node_config import ReservationSettings
+from kubeledger.kubelet.cgroups.node_config import ReservationSettings, reservation_of
 from kubeledger.kubelet.cgroups.unified import TIERED_RESERVATION
 from kubeledger.kubelet.kube.pod import Pod
-from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
+from kubeledger.kubelet.kube.quantity import QuantityError
 from kubeledger.kubelet.profile.gates import with_gates
 from kubeledger.kubelet.profile.resolve import KubeletProfile, resolve
 from kubeledger.model.errors import BadQuestionError
@@ -134,18 +133,11 @@ def _reserve(settings: Settings) -> int | None:
 
 
 def _reservation(settings: Settings) -> ReservationSettings | None:
-    with suppress(QuantityError, TypeError, AttributeError):
-        return ReservationSettings(
-            system_reserved=_quantities(settings.get("systemReserved")),
-            kube_reserved=_quantities(settings.get("kubeReserved")),
-            eviction_hard={},
-        )
+    names = "systemReserved", "kubeReserved", "reservedSystemCPUs"
+    told = {name: settings.get(name) for name in names}
+    with suppress(QuantityError, ValueError, TypeError, AttributeError):
+        return reservation_of(told.get)
     return None
-
-
-def _quantities(value: Any) -> dict[str, Quantity]:  # noqa: ANN401 # any JSON value, or none told
-    told: Mapping[str, Any] = {} if value is None else value
-    return {name: Quantity.from_api(amount) for name, amount in told.items()}
 
 
 class Rules(msgspec.Struct, frozen=True):
