@@ -14,7 +14,7 @@ from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.bodies.node import SettingsObserved
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Body, Evidence, Record
-from kubeledger.verify.cached_results import CachedResults
+from kubeledger.verify.cached_results import CachedResults, NodePressure
 from kubeledger.verify.docket import Docket
 from kubeledger.verify.evidence.coverage import Coverage
 from kubeledger.verify.evidence.instances import ListedInstances
@@ -47,6 +47,7 @@ class Bench:
         coverage: what the records lack, or may. ``losses`` is an older name of it.
         timeline: processes, their settings, pods and containers.
         cached_results: results of probes, as their rule believes them.
+        node_pressure: conditions of the node, as the rule of evictions believes them.
         docket: where findings go.
         on_question: is told of each admission: seq of the decision that it is asked for, and
             what it rests on.
@@ -71,6 +72,7 @@ class Bench:
             for kind in dict.fromkeys(part.KINDS):
                 self._notes.setdefault(kind, []).append(part.note)
         self.cached_results = CachedResults()
+        self.node_pressure = NodePressure()
         self.docket = Docket()
         self.kubelet_seq: int | None = None
         self.process: Process | None = None

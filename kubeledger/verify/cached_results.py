@@ -1,4 +1,4 @@
-"""What one rule may ask another: the probe result that the kubelet holds for a container."""
+"""What one rule may ask another: cached probe results, and the node's pressure conditions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 from kubeledger.model.bodies.prober import ProbeResult, ProbeType
 
-__all__ = ["CachedResult", "CachedResults"]
+__all__ = ["CachedResult", "CachedResults", "NodePressure", "Pressure"]
 
 
 class CachedResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,3 +42,37 @@ class CachedResults:
     def hole(self, start_ns: int, end_ns: int) -> bool:
         """Whether a worker that had to tick did not, so that lines are missing in a span."""
         return False
+
+
+class Pressure(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the node has a pressure condition, as far as the records tell.
+
+    Attributes:
+        present: None where that is not known.
+        seq: the reading that it rests on; 0 for none.
+        why: that reading in words, or what is missing.
+    """
+
+    present: bool | None = None
+    seq: int = 0
+    why: str = "the eviction signals at this time (logged from verbosity 3)"
+
+
+class NodePressure:
+    """Answers for the time just before the record that is being read; this one knows nothing.
+
+    Attributes:
+        reported: conditions that this kubelet process reported last; None before it did.
+    """
+
+    reported: frozenset[str] | None = None
+
+    def pressure(self, condition: str, since_ns: int, until_ns: int) -> Pressure:
+        """Whether the node has a condition through the whole of a span.
+
+        Args:
+            condition: ``MemoryPressure``, ``DiskPressure`` or ``PIDPressure``.
+            since_ns: start of the span, not before the last signals that were read.
+            until_ns: its end.
+        """
+        return Pressure()

@@ -21,6 +21,8 @@ from kubeledger.model.bodies.preemption import InsufficientResource, PodPreempte
 from kubeledger.model.record import Body, Record
 from kubeledger.verify import Contradiction, Finding, Outcome, Variant, run
 from kubeledger.verify.rules.admission.rule import AdmissionVerifier
+from kubeledger.verify.rules.evictions.rule import EvictionVerifier
+from kubeledger.verify.rules.told_twice import ToldTwice
 from tests.verify.histories import outcomes, scene
 
 __all__ = [
@@ -207,7 +209,7 @@ def alone(
 ) -> list[Outcome]:
     """All outcomes of this subject's verifier."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "VERIFIERS", (AdmissionVerifier,))
+        patch.setattr(run, "VERIFIERS", (AdmissionVerifier, EvictionVerifier, ToldTwice))
         found = outcomes(records, variant or Variant())
     kinds = {kind.kind for kind in AdmissionVerifier.decides}
     return [o for o in found if isinstance(o, Contradiction) or o.kind in kinds]

@@ -144,7 +144,7 @@ class Taint:
     def _of_admission(self, finding: Finding) -> list[int | None]:
         """See :meth:`World.trust`."""
         pod, case = pod_of(finding.subject), self._questions.get(finding.seq)
-        asks = pod if case is None else f"pod/{case.add.full_name}"
+        asks = pod if case is None else f"pod/{case.life.full_name}"
         unsure = self._unsure_claims.get(asks)
         self._trust = self._world.trust(finding, case, claims_sure=unsure is None)
         own = [] if finding.kind == _PREEMPTED else [self._world.lives_apart(asks, finding.ts_ns)]

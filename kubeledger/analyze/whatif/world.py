@@ -340,7 +340,7 @@ def _flags(apart: _Apart) -> set[str]:
 
 
 def _subject(case: AdmissionCase) -> str:
-    return f"pod/{case.add.full_name}"
+    return f"pod/{case.life.full_name}"
 
 
 def _rests_on_others(reason: str) -> bool:

@@ -115,6 +115,7 @@ def gather(
         history.runs = _runs(own)
         history.calls = _calls(own)
         history.shown_ns = _shown(own, lists)
+        history.failures = [sign for sign in own if sign.shown is not None and sign.shown.failed]
         builder = LifeBuilder(history, own, around)
         history.lives = builder.lives()
         if history.lives or history.runs:
@@ -125,7 +126,10 @@ def gather(
 def _by_pod(
     name: str, of_name: Mapping[str | None, Sequence[Sign]]
 ) -> Iterator[tuple[str, str | None, list[Sign]]]:
-    """Give each sign to a pod; one without UID to the newest pod of its name by then."""
+    """Give each sign to a pod; one without UID to the newest pod of its name by then.
+
+    Of a pod that is brought while its predecessor is not heard of again, the UID is told later.
+    """
     by_uid = {uid: list(signs) for uid, signs in of_name.items() if uid is not None}
     unnamed = list(of_name.get(None, ()))
     if not by_uid:
@@ -133,8 +137,11 @@ def _by_pod(
             yield name, None, unnamed
         return
     came = sorted((_first_ns(signs), uid) for uid, signs in by_uid.items())
+    last_ns = {uid: max(sign.ts_ns for sign in signs) for uid, signs in by_uid.items()}
     for sign in unnamed:
         index = bisect_right(came, sign.ts_ns, key=lambda pod: pod[0])
+        is_next = 0 < index < len(came) and last_ns[came[index - 1][1]] < sign.ts_ns
+        index += sign.what == "add" and is_next
         by_uid[came[max(index - 1, 0)][1]].append(sign)
     for uid, signs in by_uid.items():
         yield uid or name_key(*name.split("/", 1)), uid, signs

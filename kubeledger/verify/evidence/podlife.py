@@ -16,9 +16,13 @@ from __future__ import annotations
 import msgspec
 
 from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.signs import Sign
 
 __all__ = ["ContainerRun", "PodHistory", "PodLife"]
+
+
+_WHOLE_SECONDS_NS = 2 * NS_PER_S
 
 
 class ContainerRun(msgspec.Struct):
@@ -152,6 +156,7 @@ class PodHistory(msgspec.Struct, kw_only=True):
         created_ns: when the API server made it; None when not known, and for static pods.
         shown_ns: first and last time that a list of the kubelet or of the API shows it alive;
             None where none does.
+        failures: (n,) what lists show of its failure, in the order of time.
     """
 
     key: str
@@ -163,6 +168,22 @@ class PodHistory(msgspec.Struct, kw_only=True):
     calls: list[Sign] = []
     created_ns: int | None = None
     shown_ns: tuple[int, int] | None = None
+    failures: list[Sign] = []
+
+    def failure(self, life: PodLife, from_ns: int) -> tuple[int, str, str] | None:
+        """Record, reason and message of the list that first shows that it failed.
+
+        A static pod may be refused once a process: only what its own stay shows counts.
+
+        Args:
+            life: the stay.
+            from_ns: a list's time may be one of whole seconds, so it may be a little before this.
+        """
+        for sign in self.failures:
+            within = life.removed_ns is None or sign.ts_ns < life.removed_ns
+            if sign.ts_ns >= from_ns - _WHOLE_SECONDS_NS and within and sign.shown is not None:
+                return (sign.seq, *(sign.shown.failed or ("", "")))
+        return None
 
     def runs_of(self, container: str | None) -> list[ContainerRun]:
         """The runs of one container."""

@@ -53,7 +53,7 @@ class Shown(msgspec.Struct, frozen=True):
         running: (n,) names of containers that run.
         created_ns: when the API server made it.
         mirror: it is the API's image of a static pod.
-        ended_ns: the latest time that its status tells of an end; None where it tells none.
+        failed: reason and message of a pod whose phase is Failed; None for any other.
     """
 
     by: Literal["kubelet", "api"]
@@ -62,7 +62,7 @@ class Shown(msgspec.Struct, frozen=True):
     running: tuple[str, ...] = ()
     created_ns: int | None = None
     mirror: bool = False
-    ended_ns: int | None = None
+    failed: tuple[str, str] | None = None
 
 
 class Sign(msgspec.Struct, frozen=True):
@@ -222,8 +222,18 @@ def _listed(ts_ns: int, seq: int, body: PodListed) -> tuple[Who, Sign] | None:
         running=tuple(_running(status)),
         created_ns=body.created_ts_ns,
         mirror=_MIRROR in body.annotations,
+        failed=_failed(status),
     )
     return _who(body), Sign(ts_ns, seq, "listed", shown=shown)
+
+
+def _failed(status: dict[str, Any]) -> tuple[str, str] | None:
+    """Why its phase is Failed; a deadline of the pod that passed stands in place of that."""
+    reason, message = status.get("reason"), status.get("message")
+    told = isinstance(reason, str) and isinstance(message, str)
+    if status.get("phase") != "Failed" or not told or reason == "DeadlineExceeded":
+        return None
+    return str(reason), str(message)
 
 
 def _running(status: dict[str, Any]) -> list[str]:

@@ -229,6 +229,15 @@ class Timeline:
         ]
         return max([came_ns, *(ts_ns for ts_ns in waits if ts_ns <= end_ns)]), end_ns
 
+    def turn(self, ts_ns: int) -> list[PodLife]:
+        """The pods that the last config line by a time brought, if it brought any.
+
+        The sync loop puts them through admission before it reads the next one.
+        """
+        lives = [e for e in self._lives[self._number(ts_ns)] if (e.added_ns or ts_ns + 1) <= ts_ns]
+        places = [(life.added_ns or 0, life.add_line or 0) for life in lives]
+        return [e for e, place in zip(lives, places, strict=True) if place == max(places)]
+
     def _turn(self, life: PodLife) -> Iterator[PodLife]:
         """Other pods that the same line brought."""
         lives, starts = self._lives[life.process], self._starts[life.process]

@@ -3,7 +3,7 @@
 =========================  ==============================  ======================================
 fact                       one source                      the others
 =========================  ==============================  ======================================
-refusal of a pod           the decision                    its lines: predicate, status, event
+refusal of a pod           the decision                    its lines, and its status in lists
 victim of a preemption     the decision                    its lines: event, status, end; lists
 probe that led to a kill   the decision                    the event of the kill
 output of a failed probe   the prober's line               the event beside it
@@ -53,7 +53,7 @@ Told = tuple[str | None, ...]
 """Parts of a fact; None for one that a source does not tell."""
 
 _WHY: Final = {
-    "refusal": "the log tells different things about one refusal",
+    "refusal": "different things are told about one refusal",
     "victim": "the log tells different names of one victim of a preemption",
     "end of a victim": "what is told of a victim of a preemption is not what each of them is told",
     "kill": "a kill and its event tell of different probes that failed",
@@ -168,9 +168,18 @@ class ToldTwice(Verifier):
 
     def _pod_rejected(self, record: Record, body: PodRejected, _: NodeState) -> None:
         subject = f"pod/{body.namespace}/{body.pod}"
-        value = (body.reason, body.message.rstrip())
-        told = _row("refusal", subject, value, record, f"{body.reason}: {body.message}")
-        self._compare(told, *_lines("refusal", subject, record, _ENDS, _end_of))
+        told = _row("refusal", subject, _end_of(body.reason, body.message), record,
+                    f"{body.reason}: {body.message}")  # fmt: skip
+        rows = [*_lines("refusal", subject, record, _ENDS, _parts_of_end)]
+        who = body.pod_uid, body.namespace, body.pod
+        life = self.bench.timeline.life(record.ts_ns, *who)
+        pod = self.bench.timeline.pod(record.ts_ns, *who)
+        shown = pod.failure(life, record.ts_ns) if pod is not None and life is not None else None
+        if shown is not None:
+            seq, reason, message = shown
+            value, says = _end_of(reason, message), f"{reason}: {message}"
+            rows.append(Row("refusal", subject, value, seq, record.ts_ns, says))
+        self._compare(told, *rows)
 
     def _pod_preempted(self, record: Record, body: PodPreempted, _: NodeState) -> None:
         victim = (body.victim_namespace, body.victim_pod)
@@ -181,7 +190,7 @@ class ToldTwice(Verifier):
             *_lines("victim", subject, record, _NAMES, _name_of),
         )
         end = _row("end of a victim", subject, _VICTIM, record, ": ".join(_VICTIM))
-        self._compare(end, *_lines("end of a victim", subject, record, _ENDS, _end_of))
+        self._compare(end, *_lines("end of a victim", subject, record, _ENDS, _parts_of_end))
         if body.victim_uid is not None:
             self._victims[body.victim_uid] = end
 
@@ -347,10 +356,15 @@ def _lines(
                 yield _row(kind, subject, value_of(found.groupdict()), record, says)
 
 
-def _end_of(parts: Mapping[str, str]) -> Told:
-    """Reason and message of a pod's end; some versions put words before it in the status."""
+def _parts_of_end(parts: Mapping[str, str]) -> Told:
+    """Reason and message of a pod's end, as a line quotes them."""
     message = _ESCAPED.sub(lambda one: _ESCAPES.get(one[1], one[1]), parts["message"])
-    return parts.get("reason"), _STATUS_PREFIX.sub("", message).rstrip()
+    return _end_of(parts.get("reason"), message)
+
+
+def _end_of(reason: str | None, message: str) -> Told:
+    """Reason and message of a pod's end; some versions put words before it in the status."""
+    return reason, _STATUS_PREFIX.sub("", message).rstrip()
 
 
 def _probe_of(parts: Mapping[str, str]) -> Told:

@@ -25,7 +25,7 @@ from kubeledger.kubelet.preemption import decider as preemption
 from kubeledger.kubelet.preemption.requirements import Requirements
 from kubeledger.kubelet.profile.admission import AdmissionFacts
 from kubeledger.model.bodies.preemption import InsufficientResource
-from kubeledger.verify.rules.admission.adds import PodAdd
+from kubeledger.verify.evidence.podlife import PodLife
 from kubeledger.verify.rules.admission.podspecs import requests_of
 
 __all__ = [
@@ -107,7 +107,7 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
     """One admission.
 
     Attributes:
-        add: the pod as it was handed over.
+        life: the pod's stay, which a config line began.
         pod: its object; ``spec_seq`` the record that shows it.
         facts: rules of the version.
         nodes: the node, the likeliest first.
@@ -124,7 +124,7 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
             only; None when nothing does.
     """
 
-    add: PodAdd
+    life: PodLife
     pod: Pod
     spec_seq: int
     facts: AdmissionFacts
@@ -144,7 +144,7 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def inputs(self) -> tuple[int, ...]:
         """Records it rests on, without those of other pods."""
-        return (self.add.seq, self.spec_seq, *self.node_inputs)
+        return (self.life.add_seq or 0, self.spec_seq, *self.node_inputs)
 
     @property
     def is_cut(self) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Final
 
 import msgspec
 
+from kubeledger.kubelet.eviction.signals import CONDITION_OF
 from kubeledger.kubelet.kube.pod import Node, NodeSpec, NodeStatus, ObjectMeta, Pod
 from kubeledger.kubelet.kube.podqos import pod_qos
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
@@ -17,7 +19,7 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.bench import Bench
-from kubeledger.verify.rules.admission.adds import PodAdd
+from kubeledger.verify.evidence.podlife import PodLife
 from kubeledger.verify.rules.admission.allocatable import (
     Allocatable,
     allocatable_at,
@@ -32,8 +34,7 @@ from kubeledger.verify.rules.admission.case import (
 )
 from kubeledger.verify.rules.admission.nodes import Marks, Nodes, hostname
 from kubeledger.verify.rules.admission.podspecs import PodObject, PodObjects
-from kubeledger.verify.rules.admission.pressure import CONDITIONS, Pressure
-from kubeledger.verify.rules.admission.told import Told
+from kubeledger.verify.rules.admission.refusals import Refusals, node_name
 from kubeledger.verify.settings import UNKNOWN
 
 __all__ = ["AdmissionInputs"]
@@ -49,19 +50,22 @@ class AdmissionInputs:
     """Makes one case an admission.
 
     Attributes:
-        nodes, pressure, told: what the rule fills.
+        nodes, refusals: what the rule fills.
         shutdown: seq of the record that shows that the node shuts down; None for none.
     """
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
-        self.told = Told(bench.timeline)
+        self.refusals = Refusals(bench.timeline)
         self.nodes = Nodes(bench.timeline)
-        self.pressure = Pressure(bench)
         self.shutdown: int | None = None
         self._objects = PodObjects(bench.pods)
         self._before: Allocatable | None = None
         self._settled_ns: int | None = None
+
+    @cached_property
+    def _name(self) -> str | None:
+        return node_name(self.bench.timeline)
 
     def terminating(self, record: Record, body: PodTerminating, state: NodeState) -> None:
         """A pod is stopped, perhaps because the node shuts down."""
@@ -75,7 +79,6 @@ class AdmissionInputs:
         if body.restart and former.seq is not None and profile is not None:
             self._before = allocatable_at(self.nodes, record.ts_ns, former, profile, state)
         self._settled_ns = record.ts_ns + _SETTLED_NS
-        self.pressure.begin(record.ts_ns if body.from_start else None)
 
     def node_observed(self, record: Record, body: NodeObserved, state: NodeState) -> None:
         """What the node object shows is what machine and settings give."""
@@ -100,12 +103,12 @@ class AdmissionInputs:
             )
 
     def case_of(
-        self, add: PodAdd, node: str, by_ns: int, state: NodeState
+        self, life: PodLife, node: str, by_ns: int, state: NodeState
     ) -> AdmissionCase | tuple[str, ...]:
         """The case of an ADD; or what is missing.
 
         Args:
-            add: the pod.
+            life: the pod's stay, which a config line began.
             node: the ledger's name of the node.
             by_ns: it was judged by then.
             state: of the node at that time.
@@ -113,20 +116,20 @@ class AdmissionInputs:
         bench, profile = self.bench, self.bench.profile
         if profile is None:
             return (bench.missing_profile,)
-        told_name = hostname(bench.settings) or self.told.node()
+        told_name, added_ns = hostname(bench.settings) or self._name, life.added_ns or 0
         node = hostname(bench.settings) or node
-        found = self._objects.at(add.ts_ns, add.life, node)
+        found = self._objects.at(added_ns, life, node)
         if found is None:
             return ("the pod's spec",)
         gates = bench.settings.get("featureGates")
         sidecars = any(each.restart_policy for each in found.pod.spec.init_containers or ())
         if sidecars and profile.admission.sidecars_forbidden and gates is UNKNOWN:
             return ("the setting featureGates",)
-        since_ns, until_ns = bench.timeline.admission_span(add.life, by_ns)
+        since_ns, until_ns = bench.timeline.admission_span(life, by_ns)
         allocatable = allocatable_at(self.nodes, until_ns, bench.settings, profile, state)
         if allocatable.missing and ("pods" not in allocatable.amounts or found.asked):
             return allocatable.missing
-        others, unread, complete = self._counted(add, by_ns, node)
+        others, unread, complete = self._counted(life, by_ns, node)
         most = allocatable.amounts["pods"].value()
         if sum(not other.doubtful for other in others) > most and not bench.variant.settings:
             # No kubelet has let in so many: what told of their ends, or of the settings, is lost.
@@ -136,15 +139,15 @@ class AdmissionInputs:
             unsized = tuple(sorted(found.asked - allocatable.amounts.keys() - {*found.extended}))
         if unsized and may_preempt(found.pod):
             return capacities(unsized)
-        marks = self.nodes.marks(add.ts_ns, bench.settings, node)
+        marks = self.nodes.marks(added_ns, bench.settings, node)
         extended = dict.fromkeys([*found.extended, *(r for o in others for r in o.extended)])
-        counts = device_counts(extended, state.devicemanager, self.nodes, add.ts_ns)
+        counts = device_counts(extended, state.devicemanager, self.nodes, added_ns)
         tables = self._tables(allocatable, unsized, counts, found)
         bound = found.pod.spec.node_name
         # A pod is mostly given to the kubelet of its own node, whatever that is called.
         names = [node] if not bound else dict.fromkeys([told_name or bound, bound])
         return AdmissionCase(
-            add=add,
+            life=life,
             pod=found.pod,
             spec_seq=found.seq,
             facts=profile.admission,
@@ -153,36 +156,36 @@ class AdmissionInputs:
             others=others,
             unread=unread,
             complete=complete,
-            refusals=tuple(self.told.by_managers(add)),
+            refusals=tuple(self.refusals.by_managers(life)),
             labels_known=marks.labels_known,
             taints_known=marks.taints_known,
             unsized=unsized,
             named=told_name is not None,
             inferred=allocatable.inferred,
-            pressure=_pressure_on(self.pressure, found.pod, profile.admission, since_ns, until_ns),
+            pressure=_pressure_on(bench, found.pod, profile.admission, since_ns, until_ns),
         )
 
     def _counted(
-        self, add: PodAdd, by_ns: int, node: str
+        self, life: PodLife, by_ns: int, node: str
     ) -> tuple[tuple[CountedPod, ...], tuple[str, ...], bool]:
         """The pods that counted; names of those without specs; whether these are all."""
-        since_ns, until_ns = self.bench.timeline.admission_span(add.life, by_ns)
-        active = self.bench.timeline.admission(add.life, by_ns)
+        since_ns, until_ns = self.bench.timeline.admission_span(life, by_ns)
+        active = self.bench.timeline.admission(life, by_ns)
         pods: list[CountedPod] = []
         unread: list[str] = []
-        for key, life in active.may.items():
-            found = self._objects.at(since_ns, life, node)
+        for key, other in active.may.items():
+            found = self._objects.at(since_ns, other, node)
             if found is None:
-                unread.append(life.full_name)
+                unread.append(other.full_name)
                 continue
             pods.append(
                 CountedPod(
-                    name=life.full_name,
+                    name=other.full_name,
                     pod=found.pod,
                     seq=found.seq,
                     doubtful=key not in active.must,
                     extended=found.extended,
-                    lives=life.seen_ns > until_ns + _KILLED_NS,
+                    lives=other.seen_ns > until_ns + _KILLED_NS,
                 )
             )
         return tuple(pods), tuple(unread), active.loss is None
@@ -230,7 +233,7 @@ def _reads_as(written: str, amount: Quantity) -> bool:
 
 
 def _pressure_on(
-    pressure: Pressure, pod: Pod, facts: AdmissionFacts, since_ns: int, until_ns: int
+    bench: Bench, pod: Pod, facts: AdmissionFacts, since_ns: int, until_ns: int
 ) -> tuple[int, str] | None:
     """What shows that the node was too short all the time to let in this pod; None if nothing.
 
@@ -245,9 +248,9 @@ def _pressure_on(
     )
     keys = {toleration.key or _MEMORY_TAINT for toleration in pod.spec.tolerations or ()}
     by_memory = qos == "BestEffort" and _MEMORY_TAINT not in keys
-    for condition in CONDITIONS:
+    for condition in dict.fromkeys(CONDITION_OF.values()):
         if by_memory or condition != "MemoryPressure":
-            found = pressure.surely(condition, since_ns, until_ns)
-            if found is not None:
-                return found
+            found = bench.node_pressure.pressure(condition, since_ns, until_ns)
+            if found.present:
+                return found.seq, found.why
     return None

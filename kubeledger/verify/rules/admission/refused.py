@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from kubeledger.kubelet.eviction.signals import CONDITION_OF
 from kubeledger.kubelet.kube.critical import is_critical_pod
 from kubeledger.kubelet.kube.names import is_extended_resource
 from kubeledger.kubelet.lifecycle.nodeinfo import NodeInfo
@@ -19,6 +20,7 @@ from kubeledger.kubelet.lifecycle.resourcefit import pod_request
 from kubeledger.kubelet.lifecycle.shutdown import NOT_ADMITTED
 from kubeledger.model.bodies.lifecycle import PodRejected
 from kubeledger.verify.belief import Judgement, Ruling, lacks, open_to, same
+from kubeledger.verify.cached_results import NodePressure
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.admission.case import AdmissionCase, AdmissionOutcome, capacities
 from kubeledger.verify.rules.admission.judging import (
@@ -32,8 +34,7 @@ from kubeledger.verify.rules.admission.judging import (
     said_in,
 )
 from kubeledger.verify.rules.admission.nodes import tolerates_short_taints
-from kubeledger.verify.rules.admission.pressure import CONDITIONS, Pressure
-from kubeledger.verify.rules.admission.told import ALLOCATION, UNEXPECTED
+from kubeledger.verify.rules.admission.refusals import ALLOCATION, UNEXPECTED
 from kubeledger.verify.rules.admission.words import fits_because, lacked_by, short_of
 
 __all__ = ["judge_refused"]
@@ -62,7 +63,7 @@ _LATE: Final = ("AppArmor", "NodeShutdown", "PodFeatureUnsupported")
 def judge_refused(
     case: AdmissionCase,
     body: PodRejected,
-    pressure: Pressure,
+    pressure: NodePressure,
     shutdown: int | None = None,
 ) -> Judgement:
     """Judge a recorded refusal.
@@ -114,37 +115,32 @@ def _by_managers(case: AdmissionCase, recorded: Fields) -> Judgement:
     if not allowed:
         said = f"{recorded['reason']} ({recorded['message']})"
         why = f"the pod was refused as {said}, but what refused it said {reason} ({message})"
-    inputs = (case.add.seq, case.spec_seq, seq)
+    inputs = (case.life.add_seq or 0, case.spec_seq, seq)
     return same(allowed, why, expected=expected, inputs=inputs, rule=RULE_DEVICES)
 
 
-def _by_pressure(case: AdmissionCase, body: PodRejected, pressure: Pressure) -> Judgement:
+def _by_pressure(case: AdmissionCase, body: PodRejected, node: NodePressure) -> Judgement:
     """The eviction manager keeps out pods while the node has pressure conditions."""
     match = _CONDITION_MESSAGE.fullmatch(body.message)
-    named = set(match[1].split()) if match else set()
-    at_ns = case.add.ts_ns
-    conditions = [condition for condition in CONDITIONS if condition in named]
-    inputs = (*case.inputs, *(seq for c in conditions for seq in pressure.evidence(c)))
+    conditions = match[1].split() if match else []
+    at_ns = case.life.added_ns or 0
+    told = [node.pressure(condition, at_ns, at_ns) for condition in conditions]
+    inputs = (*case.inputs, *(each.seq for each in told))
 
     def says(allowed: bool, why: str, expected: Fields | None = None) -> Judgement:
         return same(allowed, why, expected=expected, inputs=inputs, rule=RULE_EVICTION)
 
-    if not named or len(conditions) < len(named):
+    if not conditions or not set(conditions) <= set(CONDITION_OF.values()):
         return says(False, f"no kubelet says {body.message!r} when it refuses a pod under pressure")
     if is_critical_pod(case.pod):
         return says(False, "the pod is critical, and is admitted under pressure", {"admit": True})
-    told = {condition: pressure.possibly(condition, at_ns) for condition in conditions}
-    for condition in (each for each in conditions if told[each] is False):
-        why = f"no eviction signal had been under its threshold, so there was no {condition}"
-        return says(False, why)
-    why = f"the node had {' and '.join(conditions)}, and the pod is not critical"
-    sure = all(pressure.surely(condition, at_ns, at_ns) for condition in conditions)
-    if sure or pressure.reported == frozenset(named):
+    for absent in (each for each in told if each.present is False):
+        return says(False, f"the pod was refused under pressure, but {absent.why}")
+    if all(each.present for each in told) or node.reported == frozenset(conditions):
+        why = f"the node had {' and '.join(conditions)}, and the pod is not critical"
         return says(True, why, {"reason": body.reason, "message": body.message})
-    phrase = "the eviction signals at this time (logged from verbosity 3)"
-    if None not in told.values():
-        phrase = f"how long the node had {' and '.join(conditions)}"
-    return open_to(phrase, denied="the pod was refused under pressure", inputs=inputs)
+    unknown = next(each.why for each in told if each.present is None)
+    return open_to(unknown, denied="the pod was refused under pressure", inputs=inputs)
 
 
 def _refuses(case: AdmissionCase, outcome: AdmissionOutcome, recorded: Fields) -> Ruling:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kubeledger.kubelet.lifecycle.presence import known
 from kubeledger.model.bodies.devicemanager import AllocationFailed
-from kubeledger.model.bodies.eviction import NodeConditionsChanged
-from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.bodies.lifecycle import (
     PodAdmitted,
-    PodConfigChanged,
-    PodListed,
     PodRejected,
     PodTerminating,
     ReasonReported,
@@ -25,8 +21,8 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, same
 from kubeledger.verify.bench import Bench
+from kubeledger.verify.evidence.podlife import PodLife
 from kubeledger.verify.finding import Fields
-from kubeledger.verify.rules.admission.adds import PodAdd, PodAdds
 from kubeledger.verify.rules.admission.case import AdmissionCase
 from kubeledger.verify.rules.admission.inputs import AdmissionInputs
 from kubeledger.verify.rules.admission.judging import (
@@ -38,8 +34,8 @@ from kubeledger.verify.rules.admission.judging import (
     judge_failed,
     judged,
 )
+from kubeledger.verify.rules.admission.refusals import UNEXPECTED, refusal_of
 from kubeledger.verify.rules.admission.refused import judge_refused
-from kubeledger.verify.rules.admission.told import UNEXPECTED, compare_refusal, refusal_of
 from kubeledger.verify.rules.admission.victims import Kill, judge_victims
 from kubeledger.verify.verifier import Foresee, See
 
@@ -62,18 +58,19 @@ class AdmissionVerifier(RuleVerifier):
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
         self._inputs = AdmissionInputs(bench)
-        self._adds = PodAdds(bench.timeline)
-        self._cases: dict[PodAdd, AdmissionCase] = {}
-        self._owed: list[tuple[PodAdd, Record, str, str]] = []
+        self._cases: dict[int, AdmissionCase] = {}
+        self._kills: dict[int, list[tuple[Record, PodPreempted]]] = {}
+        self._decided: set[int] = set()
+        self._misnamed: set[int] = set()
+        self._owed: list[tuple[PodLife, Record, str, str]] = []
         self._events_logged = False
 
     def foresees(self) -> Mapping[type[Body], Foresee]:
-        """What lists and managers show of refusals, and what the node has."""
+        """What managers refuse, and what the node has."""
         return {
-            PodListed: self._inputs.told.pod_listed,
             NodeObserved: self._inputs.nodes.foresee,
-            AffinityDecided: self._inputs.told.manager_said,
-            AllocationFailed: self._inputs.told.manager_said,
+            AffinityDecided: self._inputs.refusals.manager_said,
+            AllocationFailed: self._inputs.refusals.manager_said,
         }
 
     def sees(self) -> Mapping[type[Body], See]:
@@ -81,9 +78,6 @@ class AdmissionVerifier(RuleVerifier):
         return {
             KubeletStarted: self._kubelet_started,
             NodeObserved: self._inputs.node_observed,
-            PodConfigChanged: self._config_changed,
-            EvictionSignalObserved: self._inputs.pressure.signal_read,
-            NodeConditionsChanged: self._inputs.pressure.changed,
             ReasonReported: self._reason_reported,
             AffinityDecided: self._manager_decided,
             AllocationFailed: self._manager_decided,
@@ -96,21 +90,17 @@ class AdmissionVerifier(RuleVerifier):
 
     def settle(self, state: NodeState) -> None:
         """The records, or the kubelet, end."""
-        for add in self._cases:
-            self._judge_victims(add, None, state)
-        for add, record, reason, message in self._owed:
-            self._miss_refusal(add, record, reason, message)
-        self._owed.clear()
-        self._cases.clear()
+        for case in self._cases.values():
+            self._judge_victims(case.life, None, state)
+        for life, record, reason, message in self._owed:
+            self._miss_refusal(life, record, reason, message)
+        for each in (self._cases, self._kills, self._decided, self._misnamed, self._owed):
+            each.clear()
 
     def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
         self.settle(state)
         self._inputs.kubelet_started(record, body, state)
-        self._adds.clear()
         self._events_logged = False
-
-    def _config_changed(self, record: Record, body: PodConfigChanged, state: NodeState) -> None:
-        self._adds.config_changed(record, body)
 
     # -- refusals that are not told ----------------------------------------------------------
 
@@ -123,88 +113,111 @@ class AdmissionVerifier(RuleVerifier):
         refusal = refusal_of(body)
         if refusal is None or (isinstance(body, AllocationFailed) and body.told_by != "log"):
             return
-        add = self._adds.find(body.pod_uid, body.namespace, body.pod)
-        if add is not None:
-            self._owed.append((add, record, *refusal))
+        life = self._handed(record, body.pod_uid, body.namespace, body.pod)
+        if life is not None:
+            self._owed.append((life, record, *refusal))
 
-    def _miss_refusal(self, add: PodAdd, record: Record, reason: str, message: str) -> None:
+    def _miss_refusal(self, life: PodLife, record: Record, reason: str, message: str) -> None:
         """A list shows the refusal that no record tells, of a log that lost no lines.
 
         Up to 1.30 only an event may tell it, and those are logged from verbosity 3.
         """
-        life, over_ns = add.life, record.ts_ns + _ANSWERED_NS
-        if life.decided_ns is not None or life.returned or add.misnamed:
+        over_ns = record.ts_ns + _ANSWERED_NS
+        if life.decided_ns is not None or life.returned or life.seq in self._misnamed:
             return
         process = self.bench.timeline.process(record.ts_ns)
         ended = process is not None and process.ended_ns is not None and process.ended_ns < over_ns
-        shown = self._inputs.told.rejection(add, add.ts_ns)
+        shown = self._inputs.refusals.shown(life, record.ts_ns)
         lost = self.bench.coverage.missing(record.ts_ns, over_ns) is not None
         if self._events_logged and shown is not None and shown[1] == reason and not (lost or ended):
-            why = f"no refusal is told of the pod that had to get one: {reason}, {message}"
             self.bench.absent(
-                add.added, PodRejected.kind, subject=f"pod/{add.full_name}", why=why,
-                expected={"reason": reason, "message": message}, rule=RULE_PREDICATES,
-                inputs=(add.seq, record.seq, shown[0]),
-            )  # fmt: skip
+                record,
+                PodRejected.kind,
+                subject=f"pod/{life.full_name}",
+                why=f"no refusal is told of the pod that had to get one: {reason}, {message}",
+                expected={"reason": reason, "message": message},
+                rule=RULE_PREDICATES,
+                inputs=(life.add_seq or 0, record.seq, shown[0]),
+            )
 
     # -- what is decided --------------------------------------------------------------------
 
     def _pod_admitted(self, record: Record, body: PodAdmitted, state: NodeState) -> None:
-        add = self._add_of(record, body.pod_uid, body.namespace, body.pod)
-        if add is None:
+        life = self._life_of(record, body.pod_uid, body.namespace, body.pod)
+        if life is None:
             return
-        case = self._case(add, record, state)
-        victims = [f"{kill.victim_namespace}/{kill.victim_pod}" for _, kill in add.kills]
+        case = self._case(life, record, state)
+        victims = [f"{kill.victim_namespace}/{kill.victim_pod}" for _, kill in self._killed(life)]
         judgement = judged(case, lambda known: judge_admitted(known, victims))
-        self.conclude(record, f"pod/{add.full_name}", judgement, recorded={"admit": True})
-        self._close(add, record, state)
+        if (again := self._admitted_wrongly(life)) is not None:
+            judgement = again
+        self.conclude(record, f"pod/{life.full_name}", judgement, recorded={"admit": True})
+        self._close(life, record, state)
+
+    def _admitted_wrongly(self, life: PodLife) -> Judgement | None:
+        """What shows that a pod was not admitted, or not then; None where nothing does."""
+        if self.bench.profile is None:
+            return None
+        shown, seq = self._inputs.refusals.denied(life), life.add_seq or 0
+        if shown is not None:
+            why = (
+                f"the pod was not admitted: a list shows that it failed as {shown[1]} ({shown[2]})"
+            )
+            expected = {"admit": False, "reason": shown[1]}
+            return same(False, why, expected=expected, inputs=(seq, shown[0]))
+        if life.seq in self._decided:
+            why = "the pod was handed to the kubelet once, and was decided about before"
+            return same(False, why, inputs=(seq,))
+        return None
 
     def _pod_rejected(self, record: Record, body: PodRejected, state: NodeState) -> None:
-        add = self._add_of(record, body.pod_uid, body.namespace, body.pod)
-        if add is None:
+        life = self._life_of(record, body.pod_uid, body.namespace, body.pod)
+        if life is None:
             return
-        compare_refusal(self.bench, record, body, self._inputs.told.rejection(add, record.ts_ns))
-        case = self._case(add, record, state)
-        pressure, shutdown = self._inputs.pressure, self._inputs.shutdown
+        case = self._case(life, record, state)
+        pressure, shutdown = self.bench.node_pressure, self._inputs.shutdown
         judgement = judged(case, lambda known: judge_refused(known, body, pressure, shutdown))
         recorded = {"reason": body.reason, "message": body.message}
-        self.conclude(record, f"pod/{add.full_name}", judgement, recorded=recorded)
-        self._close(add, record, state)
+        self.conclude(record, f"pod/{life.full_name}", judgement, recorded=recorded)
+        self._close(life, record, state)
 
     def _preemption_failed(self, record: Record, body: PreemptionFailed, state: NodeState) -> None:
         name = (body.preemptor_namespace, body.preemptor_pod)
-        add = self._add_of(record, body.preemptor_uid, *name, RULE_PREEMPTION)
-        if add is None:
+        life = self._life_of(record, body.preemptor_uid, *name, RULE_PREEMPTION)
+        if life is None:
             return
-        self._owed.append((add, record, UNEXPECTED, RECOVERY + body.error))
-        case = self._case(add, record, state)
+        self._owed.append((life, record, UNEXPECTED, RECOVERY + body.error))
+        case = self._case(life, record, state)
         judgement = judged(case, lambda known: judge_failed(known, body), RULE_PREEMPTION)
-        self.conclude(record, f"pod/{add.full_name}", judgement, recorded=failure_of(body))
+        self.conclude(record, f"pod/{life.full_name}", judgement, recorded=failure_of(body))
 
     def _pod_preempted(self, record: Record, body: PodPreempted, state: NodeState) -> None:
-        add = self._preemptor(body)
+        life = self._preemptor(record, body)
         case: AdmissionCase | tuple[str, ...] = ("the pod that room was made for",)
-        if add is not None:
-            case = self._case(add, record, state)
+        if life is not None:
+            case = self._case(life, record, state)
         elif self.bench.profile is None:
             case = (self.bench.missing_profile,)
-        if add is not None and isinstance(case, AdmissionCase):
-            add.kills.append((record, body))
+        if life is not None and isinstance(case, AdmissionCase):
+            self._killed(life).append((record, body))
         else:
             judgement = judged(case, lambda _: lacks(()), RULE_PREEMPTION)
-            subject = f"pod/{body.victim_namespace}/{body.victim_pod}"
-            self.conclude(record, subject, judgement)
+            self.conclude(record, f"pod/{body.victim_namespace}/{body.victim_pod}", judgement)
 
     # -- victims ----------------------------------------------------------------------------
 
-    def _judge_victims(self, add: PodAdd, decided: Record | None, state: NodeState) -> None:
+    def _killed(self, life: PodLife) -> list[tuple[Record, PodPreempted]]:
+        """Records of the victims of an admission that is under way."""
+        return self._kills.setdefault(life.seq, [])
+
+    def _judge_victims(self, life: PodLife, decided: Record | None, state: NodeState) -> None:
         """All victims of one preemption are judged together, when the preemptor is decided."""
-        case = self._cases.get(add)
-        if case is None or not add.kills:
+        case, killed = self._cases.get(life.seq), self._killed(life)
+        if case is None or not killed:
             return
-        kills = [self._kill(record, body, decided, state) for record, body in add.kills]
-        all_told = _all_told(add, decided)
-        for index, (record, _) in enumerate(add.kills):
+        kills = [self._kill(record, body, decided, state) for record, body in killed]
+        all_told = _all_told(killed, decided)
+        for index, (record, _) in enumerate(killed):
             fields: Fields | None = None
 
             def of_this(case: AdmissionCase, index: int = index) -> Judgement:
@@ -213,9 +226,8 @@ class AdmissionVerifier(RuleVerifier):
                 return judgement
 
             judgement = judged(case, of_this, RULE_PREEMPTION)
-            subject = f"pod/{kills[index].name}"
-            self.conclude(record, subject, judgement, recorded=fields)
-        add.kills.clear()
+            self.conclude(record, f"pod/{kills[index].name}", judgement, recorded=fields)
+        killed.clear()
 
     def _kill(
         self, record: Record, body: PodPreempted, decided: Record | None, state: NodeState
@@ -244,41 +256,57 @@ class AdmissionVerifier(RuleVerifier):
 
     # -- whose decision ---------------------------------------------------------------------
 
-    def _add_of(
+    def _handed(
+        self, record: Record, uid: str | None, namespace: str | None, name: str | None
+    ) -> PodLife | None:
+        """The stay of a pod that a config line had brought by then."""
+        life = self.bench.timeline.life(record.ts_ns, uid, namespace, name)
+        if life is None or life.added_ns is None or life.added_ns > record.ts_ns:
+            return None
+        return life
+
+    def _life_of(
         self,
         record: Record,
         uid: str | None,
         namespace: str,
         name: str,
         rule: str = RULE_PREDICATES,
-    ) -> PodAdd | None:
-        """The ADD that was decided; without one the finding is given here."""
-        add = self._adds.find(uid, namespace, name)
-        if add is not None and (add.namespace, add.name) == (namespace, name):
-            return add
-        named = self._adds.named(namespace, name) or add
+    ) -> PodLife | None:
+        """The stay that was decided; without one the finding is given here."""
+        life = self._handed(record, uid, namespace, name)
+        if life is not None and (life.namespace, life.name) == (namespace, name):
+            return life
+        of_name = (pod.uid for pod in self.bench.timeline.named(namespace, name))
+        handed = (self._handed(record, each, namespace, name) for each in of_name)
+        brought = [each for each in (*handed, life) if each is not None]
+        named = max(brought, key=lambda each: each.add_seq or 0, default=None)
         if named is not None:
-            named.misnamed = True
+            self._misnamed.add(named.seq)
         judgement = self._of_a_stranger(record, uid, named)
         self.conclude(record, f"pod/{namespace}/{name}", judgement, rule=rule)
         return None
 
-    def _of_a_stranger(self, record: Record, uid: str | None, named: PodAdd | None) -> Judgement:
+    def _of_a_stranger(self, record: Record, uid: str | None, named: PodLife | None) -> Judgement:
         """A decision about a pod that was not handed over, as far as the records go."""
         if self.bench.profile is None:
             return lacks((self.bench.missing_profile,))
         # An admission is told by the line of the ADD itself; that of a refused pod may be lost.
         told_alone = not isinstance(record.body, PodAdmitted)
-        if named is None or (told_alone and named.decided) or self._is_another(uid, named):
+        if (
+            named is None
+            or (told_alone and named.seq in self._decided)
+            or self._is_another(uid, named)
+        ):
             return lacks((_NO_ADD,))
         why = (
             f"the pod handed to the kubelet is {named.full_name} with UID {named.uid}; "
             f"no pod of that name with UID {uid} was"
         )
         expected = {"namespace": named.namespace, "pod": named.name, "pod_uid": named.uid}
-        return same(False, why, expected=expected, inputs=(named.seq,))
+        return same(False, why, expected=expected, inputs=(named.add_seq or 0,))
 
-    def _is_another(self, uid: str | None, named: PodAdd) -> bool:
+    def _is_another(self, uid: str | None, named: PodLife) -> bool:
         """Whether records tell of another pod of that name, whose own line is lost then."""
         if uid is None or uid == named.uid:
             return False
@@ -287,42 +315,47 @@ class AdmissionVerifier(RuleVerifier):
             return True
         return listed is not None and f"{listed.namespace}/{listed.name}" == named.full_name
 
-    def _preemptor(self, body: PodPreempted) -> PodAdd | None:
+    def _preemptor(self, record: Record, body: PodPreempted) -> PodLife | None:
         """Whose admission is under way; the named one, else the only one it can be."""
-        add = None
+        under_way = {
+            life.seq: life
+            for life in self.bench.timeline.turn(record.ts_ns)
+            if life.seq not in self._decided and life.decided_ns is not None
+        }
         if body.preemptor_pod is not None:
-            add = self._adds.find(body.preemptor_uid, body.preemptor_namespace, body.preemptor_pod)
-        under_way = self._adds.under_way()
-        if add is not None and add in under_way:
-            return add
-        likely = [each for each in under_way if each.kills] or under_way
+            who = body.preemptor_uid, body.preemptor_namespace, body.preemptor_pod
+            named = self._handed(record, *who)
+            if named is not None and named.seq in under_way:
+                return named
+        likely = [life for seq, life in under_way.items() if self._kills.get(seq)]
+        likely = likely or list(under_way.values())
         return likely[0] if len(likely) == 1 else None
 
     def _case(
-        self, add: PodAdd, record: Record, state: NodeState
+        self, life: PodLife, record: Record, state: NodeState
     ) -> AdmissionCase | tuple[str, ...]:
         """The case of an ADD; made once, before anybody is killed for it."""
         # Who is chosen counted just before.
         by_ns = record.ts_ns - isinstance(record.body, PodPreempted)
-        case = self._cases.get(add) or self._inputs.case_of(add, record.node, by_ns, state)
+        case = self._cases.get(life.seq) or self._inputs.case_of(life, record.node, by_ns, state)
         if isinstance(case, AdmissionCase):
-            self._cases[add] = case
+            self._cases[life.seq] = case
             self.bench.on_question(record.seq, case)
         return case
 
-    def _close(self, add: PodAdd, record: Record, state: NodeState) -> None:
-        self._judge_victims(add, record, state)
-        add.decided = True
-        self._cases.pop(add, None)
+    def _close(self, life: PodLife, record: Record, state: NodeState) -> None:
+        self._judge_victims(life, record, state)
+        self._decided.add(life.seq)
+        self._cases.pop(life.seq, None)
 
 
-def _all_told(add: PodAdd, decided: Record | None) -> bool:
+def _all_told(killed: Sequence[tuple[Record, PodPreempted]], decided: Record | None) -> bool:
     """Whether one line names all victims, is not cut, and the log went on behind it.
 
     Since 1.33 or so there is a line a victim, any of which may be lost. It names the preemptor.
     """
-    last, body = add.kills[-1]
-    if body.cut or not all(kill.preemptor_inferred and kill.insufficient for _, kill in add.kills):
+    last, body = killed[-1]
+    if body.cut or not all(kill.preemptor_inferred and kill.insufficient for _, kill in killed):
         return False
     lines = [(piece.file, piece.line) for piece in last.evidence[:1]]
     shown = decided.evidence if decided is not None else ()

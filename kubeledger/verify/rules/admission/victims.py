@@ -183,16 +183,16 @@ class _World:
         told["insufficient"] = list(told["insufficient"]) or None
         names = ["victim_namespace", "victim_pod", *(["evicted"] if kill.failed else [])]
         names += ["preemptor_namespace", "preemptor_pod", "insufficient", "victim_uid"]
-        names += ["preemptor_uid"] if self._case.add.uid is not None else []
+        names += ["preemptor_uid"] if self._case.life.uid is not None else []
         return {name: told[name] for name in names if told[name] is not None}
 
     def _expected(self, index: int) -> Fields:
         """The same fields as the kubelet decides them in this world."""
-        body, add, uid = self._kills[index].body, self._case.add, self._uids[index]
+        body, life, uid = self._kills[index].body, self._case.life, self._uids[index]
         decided: Fields = {
-            "preemptor_namespace": add.namespace,
-            "preemptor_pod": add.name,
-            "preemptor_uid": add.uid,
+            "preemptor_namespace": life.namespace,
+            "preemptor_pod": life.name,
+            "preemptor_uid": life.uid,
             "insufficient": list(msgspec.to_builtins(self._outcome.requirements)),
             "evicted": not body.evicted,
         }
@@ -210,7 +210,7 @@ class _World:
             return self._kills[index].failed
         if wrong == ["insufficient"]:
             told = amounts(self._kills[index].body.insufficient)
-            return f"{self._case.add.full_name} lacked {lacked_by(self._outcome)}, not {told}"
+            return f"{self._case.life.full_name} lacked {lacked_by(self._outcome)}, not {told}"
         said, right = (listing(f"{n} {of[n]!r}" for n in wrong) for of in (recorded, expected))
         return f"the record names {said} where it was {right}" if wrong else ""
 

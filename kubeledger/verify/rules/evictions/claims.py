@@ -7,8 +7,6 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from kubeledger.kubelet.eviction.explain import observed_text
-from kubeledger.kubelet.eviction.observations import SignalObservation
 from kubeledger.kubelet.eviction.signals import ALLOCATABLE_MEMORY, RESOURCE_OF
 from kubeledger.kubelet.eviction.thresholds import Threshold, is_short, threshold_quantity
 from kubeledger.model.bodies.eviction import ReclaimAttempted
@@ -16,9 +14,9 @@ from kubeledger.model.bodies.lifecycle import PodEvicted
 from kubeledger.model.units import NS_PER_S, format_go_duration, format_ts
 from kubeledger.verify.belief import WORST_FIRST, Belief, Judgement, Ruling, judge, same
 from kubeledger.verify.rules.evictions.rounds import Rounds
-from kubeledger.verify.rules.evictions.thresholds import Met, Reading
+from kubeledger.verify.rules.evictions.thresholds import Met, Reading, threshold_says
 
-__all__ = ["Claim", "best_of", "judge_met", "threshold_says"]
+__all__ = ["Claim", "best_of", "judge_met"]
 
 T = TypeVar("T")
 
@@ -166,8 +164,3 @@ def _told_rulings(threshold: Threshold, observed: int | None) -> Iterator[Ruling
     if allowed is None:
         phrase = f"the eviction signal {threshold.signal} at this time (logged from verbosity 3)"
         yield Ruling(allowed=True, why="", assumes=(phrase,))
-
-
-def threshold_says(threshold: Threshold, reading: Reading) -> str:
-    """What a threshold's signal said, against the threshold and its minimum to be reclaimed."""
-    return observed_text(threshold, SignalObservation(reading.available, reading.capacity))

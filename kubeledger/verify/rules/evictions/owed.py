@@ -16,9 +16,8 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.evidence.coverage import SILENCE_NS
-from kubeledger.verify.rules.evictions.claims import threshold_says
 from kubeledger.verify.rules.evictions.rounds import Rounds
-from kubeledger.verify.rules.evictions.thresholds import Reading, Round, may_act
+from kubeledger.verify.rules.evictions.thresholds import Reading, Round, may_act, threshold_says
 from kubeledger.verify.rules.evictions.usages import Usages
 
 __all__ = ["Owed", "names_of"]
@@ -32,9 +31,6 @@ class Owed:
 
     As recorded only what a whole row of rounds owed is said, as lines of one may be lost. Under
     a variant it is what would have been, where the recorded settings explain what is recorded.
-
-    Attributes:
-        reported: conditions that the node is recorded to report.
     """
 
     def __init__(self, bench: Bench, rounds: Rounds, usages: Usages, rule: str) -> None:
@@ -45,7 +41,6 @@ class Owed:
         self._due: Threshold | None = None
         self._owed: tuple[Threshold, Reading] | None = None
         self._would_report: frozenset[str] | None = None
-        self.reported: frozenset[str] = frozenset()
 
     def look(self) -> None:
         """Look at the last round, once all that came of it was read."""
@@ -93,15 +88,16 @@ class Owed:
     def _conditions_differ(self, last: Round) -> bool:
         """Say which conditions would be reported, once for each change."""
         current, recorded = self._rounds.current.conditions, self._rounds.recorded.conditions
-        explained = recorded.sure <= self.reported <= recorded.possible
+        reported = self._rounds.reported or frozenset()
+        explained = recorded.sure <= reported <= recorded.possible
         if current.sure != current.possible or not explained:
             return False
-        told = current.sure in (self.reported, self._would_report)
+        told = current.sure in (reported, self._would_report)
         self._would_report = current.sure
         if told:
             return False
         why = f"the node had to report {names_of(current.sure)}"
-        why += f", where it reported {names_of(self.reported)}"
+        why += f", where it reported {names_of(reported)}"
         reading, expected = next(iter(last.readings.values())), {"conditions": sorted(current.sure)}
         self._absent(reading, NodeConditionsChanged.kind, "node", expected, why)
         return True

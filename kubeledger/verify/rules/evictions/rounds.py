@@ -11,10 +11,11 @@ from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.bench import Bench
+from kubeledger.verify.cached_results import NodePressure, Pressure
 from kubeledger.verify.evidence.coverage import EVICTING_NS, SILENCE_NS
 from kubeledger.verify.rules.evictions.config import configured, transition_period_ns
 from kubeledger.verify.rules.evictions.thresholds import CLOCK_NS, Reading, Round, Thresholds
-from kubeledger.verify.settings import Settings
+from kubeledger.verify.settings import UNKNOWN, Settings
 
 __all__ = ["Rounds"]
 
@@ -31,7 +32,7 @@ _TRANSITION_NS: Final = 300 * NS_PER_S
 """The default, for what does not depend on it."""
 
 
-class Rounds:
+class Rounds(NodePressure):
     """Follows the rounds of the kubelet process that runs.
 
     Attributes:
@@ -59,6 +60,7 @@ class Rounds:
         if self.loose:
             self.recorded = Thresholds(unseen)
         self.acted = False
+        self.reported = None
         self._stepped = True
         self._observed: set[str] = set()
         self._missing: tuple[str, ...] = ()
@@ -128,7 +130,8 @@ class Rounds:
         for each in self._accounts:
             own = settings if each is self.current else settings.once(Settings.as_recorded)
             period_ns = own.once(transition_period_ns) or _TRANSITION_NS
-            each.step(self.last, self._observed, period_ns)
+            known = own.get("enforceNodeAllocatable") is not UNKNOWN
+            each.step(self.last, self._observed, period_ns, levels_known=known)
 
     def act(self, cause: int | None = None) -> None:
         """The present round decides: its signals were all read, those behind ``cause`` as well."""
@@ -179,6 +182,17 @@ class Rounds:
         self._after_ns = record.ts_ns
         self._after[body.signal] = body
         return True
+
+    def pressure(self, condition: str, since_ns: int, until_ns: int) -> Pressure:
+        """Whether the node has a condition through the whole of a span."""
+        period_ns = self._bench.settings.once(transition_period_ns)
+        if self.last is None or period_ns is None or self.unknown():
+            return Pressure()
+        if since_ns - self.last.ts_ns >= _ROUND_NS:
+            self.close()
+        fresh = until_ns - self.last.ts_ns <= (EVICTING_NS if self.acted else _GRID_NS)
+        settled = self._stepped and fresh
+        return self.current.conditions.at(condition, until_ns, period_ns, settled=settled)
 
     # -- settings ---------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from kubeledger.model.record import Body, Record
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, all_of, open_to, same
 from kubeledger.verify.bench import Bench
-from kubeledger.verify.rules.evictions.claims import Claim, best_of, judge_met, threshold_says
+from kubeledger.verify.rules.evictions.claims import Claim, best_of, judge_met
 from kubeledger.verify.rules.evictions.config import transition_period_ns
 from kubeledger.verify.rules.evictions.owed import Owed, names_of
 from kubeledger.verify.rules.evictions.ranking import Place, judge_first, judge_order, standing
@@ -37,6 +37,7 @@ from kubeledger.verify.rules.evictions.said import (
     judge_message,
     used_by_containers,
 )
+from kubeledger.verify.rules.evictions.thresholds import threshold_says
 from kubeledger.verify.rules.evictions.usages import LATER_NS, Usages
 from kubeledger.verify.verifier import See
 
@@ -59,7 +60,7 @@ class EvictionVerifier(RuleVerifier):
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
-        self._rounds = Rounds(bench)
+        self._rounds = bench.node_pressure = Rounds(bench)
         self._usages = Usages(bench)
         self._owed = Owed(bench, self._rounds, self._usages, self.rule)
         self._waiting: list[tuple[int, Callable[[], None]]] = []
@@ -82,7 +83,6 @@ class EvictionVerifier(RuleVerifier):
 
     def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
         self._rounds.restart(from_start=body.from_start)
-        self._owed.reported = frozenset()
 
     def _clock_stepped(self, record: Record, body: ClockStepped, state: NodeState) -> None:
         self._rounds.widen("the time between rounds, around a step of the clock")
@@ -117,7 +117,7 @@ class EvictionVerifier(RuleVerifier):
         self._rounds.close()
         last, current = self._rounds.last, self._rounds.current
         conditions, reported = current.conditions, frozenset(body.conditions)
-        self._owed.reported = reported
+        self._rounds.reported = reported
         missing = self._rounds.unknown()
         if transition_period_ns(self.bench.settings) is None:
             missing.append("the setting evictionPressureTransitionPeriod")

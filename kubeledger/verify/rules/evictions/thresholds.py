@@ -12,12 +12,16 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from kubeledger.kubelet.eviction.signals import CONDITION_OF
+from kubeledger.kubelet.eviction.explain import observed_text
+from kubeledger.kubelet.eviction.observations import SignalObservation
+from kubeledger.kubelet.eviction.signals import ALLOCATABLE_MEMORY, CONDITION_OF
 from kubeledger.kubelet.eviction.thresholds import Threshold, is_short
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.belief import Belief, World
+from kubeledger.verify.cached_results import Pressure
 
 __all__ = ["CLOCK_NS", "Conditions", "Met", "Reading", "Round", "Thresholds", "may_act"]
+__all__ += ["threshold_says"]
 
 CLOCK_NS: Final = NS_PER_S // 10
 """A round takes its time some milliseconds after the signals are logged."""
@@ -94,13 +98,23 @@ class Thresholds:
         for belief in self.beliefs.values():
             _forget(belief, ts_ns, phrase)
 
-    def step(self, found: Round, observed: set[str], period_ns: int) -> None:
-        """Step every threshold by a round; ``observed`` are the signals that this process reads."""
+    def step(self, found: Round, observed: set[str], period_ns: int, *, levels_known: bool) -> None:
+        """Step every threshold by a round.
+
+        Args:
+            found: the round.
+            observed: the signals that this process reads.
+            period_ns: so long a condition stays.
+            levels_known: ``enforceNodeAllocatable`` is; without ``pods`` in it the memory of all
+                pods has no threshold.
+        """
         ts_ns = found.ts_ns
         for threshold, belief in self.beliefs.items():
             reading = found.readings.get(threshold.signal)
             if reading is not None:
                 belief.step(partial(_step, threshold, reading, ts_ns))
+                if threshold.signal == ALLOCATABLE_MEMORY and not levels_known:
+                    belief.widen(lambda _: (None,), "the setting enforceNodeAllocatable")
                 continue
             # It was not observed, so nothing is met; or its line is lost.
             states = {world.state for world in belief.worlds}
@@ -110,7 +124,7 @@ class Thresholds:
                 states.add(Met(ts_ns, ts_ns + CLOCK_NS, satisfied=not threshold.grace_ns))
             phrase = f"the signal {threshold.signal} at {format_ts(ts_ns)}"
             belief.widen(partial(_any_of, sorted(states, key=str)), phrase)
-        self.conditions.step(ts_ns, self.beliefs, period_ns)
+        self.conditions.step(found, self.beliefs, period_ns)
 
     def learn(self, threshold: Threshold | None, since_ns: int | None, now_ns: int) -> None:
         """A decision for a threshold that was not met in any world is evidence that it was.
@@ -178,6 +192,7 @@ class Conditions:
         """Begin; ``open_at_first``: before the first round any condition may have been reported."""
         self._sure: dict[str, int] = {}
         self._possible: dict[str, int] = {}
+        self._shown: dict[str, tuple[Threshold, Reading]] = {}
         self._open_at_first = open_at_first
         self.sure: frozenset[str] = frozenset()
         self.open: frozenset[str] = frozenset()
@@ -194,9 +209,10 @@ class Conditions:
         self.open = frozenset()
 
     def step(
-        self, ts_ns: int, beliefs: Mapping[Threshold, Belief[Met | None]], period_ns: int
+        self, found: Round, beliefs: Mapping[Threshold, Belief[Met | None]], period_ns: int
     ) -> None:
         """Follow the thresholds of a round."""
+        ts_ns = found.ts_ns
         if self._open_at_first:
             self._open_at_first = False
             self._possible = dict.fromkeys(CONDITION_OF.values(), ts_ns)
@@ -205,6 +221,8 @@ class Conditions:
             met = [world.state is not None for world in belief.worlds]
             if all(met):
                 self._sure[name] = ts_ns
+                if (reading := found.readings.get(threshold.signal)) is not None:
+                    self._shown[name] = threshold, reading
             if any(met):
                 self._possible[name] = ts_ns
         sure, possible = self._sure, self._possible
@@ -213,3 +231,29 @@ class Conditions:
             n for n, at in possible.items() if ts_ns - at - CLOCK_NS < period_ns
         )
         self.open = frozenset(n for n in self.possible - self.sure if sure.get(n) != possible[n])
+
+    def at(self, name: str, until_ns: int, period_ns: int, *, settled: bool) -> Pressure:
+        """Whether the node has a condition, from the last round until then.
+
+        Args:
+            name: of the condition.
+            until_ns: a round may have ended it that came a second before.
+            period_ns: so long it stays.
+            settled: the last round was stepped, and none can have followed it.
+        """
+        sure_ns = self._sure.get(name)
+        if sure_ns is not None and until_ns + NS_PER_S < sure_ns + period_ns:
+            threshold, reading = self._shown.get(name, (None, None))
+            if threshold is None or reading is None:
+                return Pressure(present=True, why=f"the node reports {name}")
+            return Pressure(present=True, seq=reading.seq, why=threshold_says(threshold, reading))
+        if not settled:
+            return Pressure()
+        if name not in self.possible:
+            return Pressure(present=False, why=f"no threshold of {name} had been met")
+        return Pressure(why=f"how long the node had {name}")
+
+
+def threshold_says(threshold: Threshold, reading: Reading) -> str:
+    """What a threshold's signal said, against the threshold and its minimum to be reclaimed."""
+    return observed_text(threshold, SignalObservation(reading.available, reading.capacity))

@@ -12,9 +12,8 @@ from kubeledger.kubelet.images.state import SignalState
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.belief import Judgement, Ruling, judge, same
-from kubeledger.verify.rules.evictions.claims import threshold_says
 from kubeledger.verify.rules.evictions.config import configured
-from kubeledger.verify.rules.evictions.thresholds import Reading
+from kubeledger.verify.rules.evictions.thresholds import Reading, threshold_says
 from kubeledger.verify.settings import Settings
 
 __all__ = ["judge_pressure"]

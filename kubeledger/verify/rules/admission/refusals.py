@@ -1,0 +1,117 @@
+"""What refuses a pod before the fit checks, and how its refusal is known elsewhere."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Final
+
+import msgspec
+
+from kubeledger.kubelet.kube.keys import pod_key
+from kubeledger.kubelet.kube.pod import Pod
+from kubeledger.model.bodies.devicemanager import AllocationFailed
+from kubeledger.model.bodies.topologymanager import AffinityDecided
+from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S
+from kubeledger.verify.evidence.podlife import PodLife
+from kubeledger.verify.evidence.timeline import Timeline
+
+__all__ = ["ALLOCATION", "UNEXPECTED", "Refusal", "Refusals", "node_name", "refusal_of"]
+
+Refusal = tuple[int, str, str]
+"""A record, and the reason and the message of the refusal that it tells."""
+
+UNEXPECTED: Final = "UnexpectedAdmissionError"
+ALLOCATION: Final = "Allocate failed due to "
+"""How the message of a resource manager that has nothing to give begins."""
+_NO_HINTS: Final = "Unable to generate topology hints"
+_TOPOLOGY: Final = "TopologyAffinityError", "Resources cannot be allocated with Topology locality"
+_BEHIND_NS: Final = 2 * NS_PER_S
+"""One line may tell of a refusal and its cause."""
+_BY_ADMISSION: Final = re.compile(
+    r"OutOf\S+|UnexpectedAdmissionError|TopologyAffinityError|SMTAlignmentError|NodeAffinity"
+    r"|NodeName|NodePorts|TaintToleration|SysctlForbidden|AppArmor"
+)
+"""Reasons with which nothing but an admission lets a pod fail."""
+
+
+class Refusals:
+    """Refusals of the topology and device managers; filled in the first reading."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        self._by_managers: dict[str, list[Record]] = {}
+
+    def manager_said(self, record: Record) -> None:
+        """Take in what a manager decided that is asked before the predicates."""
+        body = record.body
+        assert isinstance(body, AffinityDecided | AllocationFailed)
+        if refusal_of(body) is not None:
+            key = pod_key(body.pod_uid, body.namespace, body.pod) or ""
+            self._by_managers.setdefault(key, []).append(record)
+
+    def by_managers(self, life: PodLife) -> list[Refusal]:
+        """What managers refused; what refused the pod comes last.
+
+        A status or an event may be of the kubelet process before.
+        """
+        until_ns = None if life.decided_ns is None else life.decided_ns + _BEHIND_NS
+        found = []
+        for key in dict.fromkeys((life.key, life.full_name)):
+            for record in self._by_managers.get(key, ()):
+                body = record.body
+                assert isinstance(body, AffinityDecided | AllocationFailed)
+                in_log = isinstance(body, AffinityDecided) or body.told_by == "log"
+                said = refusal_of(body)
+                is_of_it = record.ts_ns >= (life.added_ns or 0) and (
+                    until_ns is None or record.ts_ns <= until_ns
+                )
+                if said is not None and is_of_it and (in_log or not life.admitted):
+                    found.append((record.seq, *said))
+        return found
+
+    def shown(self, life: PodLife, from_ns: int) -> Refusal | None:
+        """The list that shows the pod as failed, from a time on."""
+        return self._timeline.pods[life.key].failure(life, from_ns)
+
+    def denied(self, life: PodLife) -> Refusal | None:
+        """The list that shows that a pod was never admitted; None where it may have been.
+
+        It failed with a reason that only an admission gives, in its only stay, and nothing was
+        ever heard of a container of it, though no line that would tell of one is lost.
+        """
+        pod, added_ns = self._timeline.pods[life.key], life.added_ns or 0
+        if len(pod.lives) > 1 or pod.runs or not pod.failures:
+            return None
+        first, process = pod.failures[0], self._timeline.process(added_ns)
+        same_process = process is self._timeline.process(first.ts_ns)
+        lost = self._timeline.coverage.missing(added_ns, first.ts_ns) is not None
+        shown = pod.failure(life, added_ns)
+        if lost or not same_process or first.ts_ns < added_ns or shown is None:
+            return None
+        return shown if _BY_ADMISSION.fullmatch(shown[1]) else None
+
+
+def node_name(timeline: Timeline) -> str | None:
+    """The node that most admitted pods are bound to; None when that is not clear."""
+    named: Counter[str] = Counter()
+    for pod in timeline.pods.values():
+        listed = timeline.specs.at(0, pod.uid, pod.namespace, pod.name)
+        if listed is not None and any(life.admitted for life in pod.lives):
+            try:
+                named[listed.as_(Pod).spec.node_name or ""] += 1
+            except msgspec.ValidationError:
+                continue  # no readable object
+    del named[""]
+    clear = [name for name, count in named.items() if count > 1 and 2 * count > named.total()]
+    return clear[0] if clear else None
+
+
+def refusal_of(body: AffinityDecided | AllocationFailed) -> tuple[str, str] | None:
+    """Reason and message of the pod that a manager refuses; None where it lets it in."""
+    if isinstance(body, AffinityDecided):
+        return _TOPOLOGY if body.admit is False else None
+    if body.error.startswith(_NO_HINTS):
+        return _TOPOLOGY
+    return UNEXPECTED, f"{ALLOCATION}{body.error}, which is unexpected"
