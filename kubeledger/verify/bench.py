@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kubeledger.kubelet.profile.gates import with_gates
-from kubeledger.kubelet.profile.resolve import KubeletProfile, resolve
+from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.bodies.node import SettingsObserved
-from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.verify.cached_results import CachedResults, NodePressure
 from kubeledger.verify.docket import Docket
 from kubeledger.verify.evidence.coverage import Coverage
 from kubeledger.verify.evidence.instances import ListedInstances
+from kubeledger.verify.evidence.machine import Machine
 from kubeledger.verify.evidence.pods import PodRegister
 from kubeledger.verify.evidence.processes import Process
 from kubeledger.verify.evidence.timeline import Timeline
 from kubeledger.verify.finding import Contradiction, Fields, Finding, Side, Verdict
-from kubeledger.verify.settings import Settings
+from kubeledger.verify.settings import Settings, profile_of
 from kubeledger.verify.variant import RECORDED, Variant
 
 if TYPE_CHECKING:
@@ -46,6 +44,7 @@ class Bench:
         instances: what lists tell of single instances of containers.
         coverage: what the records lack, or may. ``losses`` is an older name of it.
         timeline: processes, their settings, pods and containers.
+        machine: what it has, as several sources tell it.
         cached_results: results of probes, as their rule believes them.
         node_pressure: conditions of the node, as the rule of evictions believes them.
         docket: where findings go.
@@ -67,8 +66,9 @@ class Bench:
         self.instances = ListedInstances()
         self.coverage = self.losses = Coverage()
         self.timeline = Timeline(self.coverage, self.pods)
+        self.machine = Machine()
         self._notes: dict[type[Body], list[Callable[[Record], None]]] = {}
-        for part in (self.coverage, self.timeline):
+        for part in (self.coverage, self.timeline, self.machine):
             for kind in dict.fromkeys(part.KINDS):
                 self._notes.setdefault(kind, []).append(part.note)
         self.cached_results = CachedResults()
@@ -82,7 +82,7 @@ class Bench:
         self._recorded_version: str | None = None
         self._use_version(None)
 
-    KINDS: tuple[type[Body], ...] = (*Coverage.KINDS, *Timeline.KINDS)
+    KINDS: tuple[type[Body], ...] = (*Coverage.KINDS, *Timeline.KINDS, *Machine.KINDS)
     """Kinds of the records that this needs in the first reading."""
 
     def foresee(self, told: Record) -> Record:
@@ -112,9 +112,12 @@ class Bench:
         self.coverage.settle()
         self.timeline.settle()
         self._next_process_ns = self.timeline.processes.next_ns(None)
+        self.machine.settle()
 
     def observe(self, record: Record) -> None:
         """Take in what concerns all: which kubelet process runs, and with what settings."""
+        for dispute in self.machine.disputes.pop(record.seq, ()):
+            self.docket.add(dispute)
         next_ns = self._next_process_ns
         if next_ns is not None and record.ts_ns >= next_ns:
             process = self.timeline.process(record.ts_ns)
@@ -139,12 +142,12 @@ class Bench:
     def _use_version(self, recorded: str | None) -> None:
         self._recorded_version = recorded
         self.version_text = self.variant.kubelet_version or recorded
-        self.profile = _profile(self.version_text, self.settings)
+        self.profile = profile_of(self.version_text, self.settings)
 
     @property
     def recorded_profile(self) -> KubeletProfile | None:
         """Rules of the kubelet that ran, without the variant."""
-        return _profile(self._recorded_version, self.settings.as_recorded())
+        return profile_of(self._recorded_version, self.settings.as_recorded())
 
     @property
     def missing_profile(self) -> str:
@@ -271,15 +274,6 @@ class Bench:
                 sides=tuple(Side(seq=seq, says=says) for seq, says in sides),
             )
         )
-
-
-def _profile(version: str | None, settings: Settings) -> KubeletProfile | None:
-    """Of a version this program does not know nothing is assumed."""
-    gates = settings.get("featureGates")
-    with suppress(BadQuestionError):
-        if version is not None:
-            return with_gates(resolve(version), gates if isinstance(gates, dict) else None)
-    return None
 
 
 def _place(record: Record, piece: Evidence | None = None) -> dict[str, Any]:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar, TypeVarTuple
 
+from kubeledger.kubelet.profile.gates import with_gates
+from kubeledger.kubelet.profile.resolve import KubeletProfile, resolve
+from kubeledger.model.errors import BadQuestionError
 from kubeledger.verify.evidence.processes import Process
 from kubeledger.verify.variant import RECORDED, Variant
 
-__all__ = ["UNKNOWN", "Settings", "Unknown"]
+__all__ = ["UNKNOWN", "Settings", "Unknown", "profile_of"]
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -70,3 +74,12 @@ class Settings:
     def get(self, name: str) -> Any:  # noqa: ANN401 # any JSON value
         """Value of a setting; ``UNKNOWN`` when no source tells."""
         return self._values.get(name, UNKNOWN)
+
+
+def profile_of(version: str | None, settings: Settings) -> KubeletProfile | None:
+    """The rules of a kubelet; of a version that this program does not know nothing is assumed."""
+    gates = settings.get("featureGates")
+    with suppress(BadQuestionError):
+        if version is not None:
+            return with_gates(resolve(version), gates if isinstance(gates, dict) else None)
+    return None

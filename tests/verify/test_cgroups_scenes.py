@@ -272,7 +272,7 @@ def test_the_sums_are_told() -> None:
         (BURST, "and 500 * 100000 / 1000 = 50000: c 500m)"),
         (BURST, "memory is limited to 104857600 bytes by all that runs in the pod: c 100Mi)"),
         (f"{BURST}/c1", "the container requests 250 m of cpu, and 250 * 1024 / 1000 = 256)"),
-        (f"{BURST}/c1", "the memory limit of the container: 100Mi)"),
+        (f"{BURST}/c1", "the memory limit of the container)"),
     ):
         found = only([*steps, (10, cgroup(path, container="c", **values))])
         assert (found.verdict, sums in found.why) == ("match", True), found.why

@@ -46,7 +46,7 @@ __all__ = [
 
 
 class PodDecision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """All that is asked for on behalf of one pod; containers by name, without init ones."""
+    """All that is asked for on behalf of one pod; containers by name."""
 
     qos_class: QOSClass
     pod: ResourceConfig
@@ -80,6 +80,7 @@ def decide_pod(
     cpu_period_us: int,
     memory_capacity: int,
     static_cpu_policy: bool = False,
+    with_init_containers: bool = False,
 ) -> PodDecision:
     """Values for a pod's cgroup and its containers.
 
@@ -90,6 +91,7 @@ def decide_pod(
         cpu_period_us: setting cpuCFSQuotaPeriod.
         memory_capacity: bytes of the node, above 0.
         static_cpu_policy: setting cpuManagerPolicy is static.
+        with_init_containers: decide about them, too.
 
     Raises:
         BadInputError: an amount of the pod cannot be asked for.
@@ -103,6 +105,9 @@ def decide_pod(
     exclusive: frozenset[str] = frozenset()
     if static_cpu_policy:
         exclusive = exclusive_containers(pod, qos_class, facts)
+    containers = pod.spec.containers or ()
+    if with_init_containers:
+        containers = (*containers, *(pod.spec.init_containers or ()))
     return PodDecision(
         qos_class=qos_class,
         pod=resource_config_for_pod(
@@ -124,7 +129,7 @@ def decide_pod(
                 memory_capacity=memory_capacity,
                 exclusive_cpus=(container.name or "") in exclusive,
             )
-            for container in pod.spec.containers or ()
+            for container in containers
         },
         cgroupfs_path=to_cgroupfs(name),
         systemd_path=to_systemd(name),

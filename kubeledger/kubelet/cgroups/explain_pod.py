@@ -13,6 +13,7 @@ from kubeledger.kubelet.cgroups.decider import PodDecision
 from kubeledger.kubelet.cgroups.explain_oom import oom_reason
 from kubeledger.kubelet.cgroups.pod_config import (
     HUGE_PAGES_PREFIX,
+    NO_QUOTA,
     pod_limit,
     pod_request,
 )
@@ -161,6 +162,8 @@ class PodExplainer(msgspec.Struct, frozen=True, kw_only=True):
             case "cpuPeriod":
                 return f"cpuCFSQuotaPeriod is {self.cpu_period_us} us"
             case "cpuQuota":
+                if config.cpu_quota_us == NO_QUOTA:
+                    return "it has CPUs of its own"
                 if not milli:
                     return "no cpu limit is set"
                 reason = quota_reason(milli, self.cpu_period_us, config.cpu_quota_us)

@@ -77,6 +77,11 @@ GATES: Final = (
         ),
     ),
     Gate(
+        name="DisableCPUQuotaWithExclusiveCPUs",
+        beta=33,
+        facts=(GatedFact("cgroups", "exclusive_cpus_unlimited", 33),),
+    ),
+    Gate(
         name="InPlacePodVerticalScaling",
         alpha=27,
         beta=33,

@@ -131,7 +131,8 @@ class LifeBuilder:
             life.since_ns = min(max(life.since_ns, self._history.created_ns), sign.ts_ns)
         told = process is not None and process.number in self._around.configured
         life.vague = told
-        if process is not None and process.from_start and told:
+        is_over = sign.shown is not None and not sign.shown.alive
+        if process is not None and process.from_start and told and not is_over:
             lost = self._around.coverage.missing(process.started_ns, sign.ts_ns)
             if lost is None:  # it was heard of soon after it came
                 life.since_ns = max(life.since_ns, sign.ts_ns - SETTLING_NS)
@@ -267,6 +268,10 @@ class LifeBuilder:
         shown = sign.shown
         assert shown is not None
         if not shown.alive:
+            created_ns = self._history.created_ns
+            whole_life = process is not None and (created_ns or 0) >= process.started_ns
+            if self._life is None and shown.by == "kubelet" and shown.final and whole_life:
+                self._begin(sign, process)  # it came and ended since, and no line tells so
             self._unlisted(sign)
             return
         if self._life is None:

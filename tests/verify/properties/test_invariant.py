@@ -21,11 +21,9 @@ from tests.verify.properties.truths import SCENARIOS, named, truths
 DAILY = 5
 """Simulated histories for each way to lose evidence."""
 
-_SILENT = "all lines of one container or pod are lost, and nothing shows it"
 _BEFORE = "settings of a snapshot before the log begins count for the process it begins with"
 
 WRONG: tuple[tuple[str, str, str], ...] = (
-    ("random/2011:pod:2", "cgroups.QOSCgroupsUpdated", _SILENT),
     ("scenario/updates/2022:head:2", "lifecycle.ContainerRestarted", "its spec changed before"),
 )
 """(case, kind, why): cases that no rule is right about yet. What mends one takes its row out, and

@@ -109,15 +109,19 @@ def _compared(body: CgroupUpdated, option: Option) -> Compared | None:
     expected |= option.fields
     recorded = {key: value_of(body, key) for key in expected}
     wrong |= {key: value for key, value in option.fields.items() if recorded[key] != value}
-    said = "; ".join(
-        f"{_name(key)} is {_shown(recorded[key])} and had to be {_shown(value)}"
-        for key, value in wrong.items()
-    )
+    why = option.why
+    if wrong:
+        said = (f"{_name(key)} is {_shown(recorded[key])} and had to be {_shown(value)}"
+                for key, value in wrong.items())  # fmt: skip
+        why = f"{'; '.join(said)}: {why}"
+    elif others := [key for key in expected if recorded[key] != expected[key]]:
+        told = (f"{_name(key)} of {_shown(recorded[key])}" for key in others)
+        why = f"{why}; possible, too, is {', '.join(told)}"
     ruling = Ruling(
         allowed=not wrong,
         chosen=recorded == expected,
         expected=nested(expected),
-        why=f"{said}: {option.why}" if wrong else option.why,
+        why=why,
         inputs=option.inputs,
         certain=body.level != "qos",
     )

@@ -11,20 +11,20 @@ from msgspec.structs import replace
 
 from kubeledger.kubelet.cgroups.names import CgroupNameError
 from kubeledger.kubelet.cgroups.paths import parse_cgroup_path
-from kubeledger.kubelet.kube.pod import Container, Pod, ResourceRequirements
+from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.kube.quantity import QuantityError
 from kubeledger.model.bodies.cgroups import CgroupUpdated
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Record
 from kubeledger.replay.node.state import NodeState
-from kubeledger.verify.belief import Judgement, judge, lacks
+from kubeledger.verify.belief import Judgement, Ruling, judge, lacks
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.evidence.processes import Process
 from kubeledger.verify.rules.cgroups.files import NO_VALUES, Compared, Option, compare
+from kubeledger.verify.rules.cgroups.makers import Makers
 from kubeledger.verify.rules.cgroups.options import PodOptions
 from kubeledger.verify.rules.cgroups.settings import Rules
-from kubeledger.verify.rules.cgroups.sightings import Sightings
 from kubeledger.verify.rules.cgroups.values import Values
 
 __all__ = ["PodLevels", "differing_resources"]
@@ -38,34 +38,38 @@ _BY_SETTINGS: Final = frozenset(
 )
 """Values that another process may have asked for by other settings."""
 _MAKER: Final = "the settings of the kubelet process that made the cgroup"
-_KNOWN_MAX: Final = 512
 _UNREADABLE = (msgspec.ValidationError, BadInputError, QuantityError, CgroupNameError)
 
 
 class PodLevels:
-    """Judges the cgroups of pods and of containers."""
+    """Judges the cgroups of pods and of containers.
 
-    def __init__(
-        self, bench: Bench, seen: Sightings, rules_of: Callable[[Process], Rules | None]
-    ) -> None:
+    Attributes:
+        makers: to be told of all snapshots first.
+    """
+
+    def __init__(self, bench: Bench, rules_of: Callable[[Process], Rules | None]) -> None:
         self._bench = bench
-        self._seen = seen
+        self.makers = Makers(bench)
         self._rules_of = rules_of
-        self._options: dict[int, tuple[ListedPod, Rules, PodOptions]] = {}
 
     def level(
         self, record: Record, body: CgroupUpdated, now: Rules, state: NodeState
     ) -> tuple[Judgement, Compared | None]:
-        """By the rules of whichever process made it; one that is not known allows all."""
+        """By the rules of whichever process made it.
+
+        One of which nothing is known may have had any settings: a world in which the values that
+        settings decide are as they are.
+        """
         where = parse_cgroup_path(body.cgroup)
         uid = body.pod_uid if where is None else where.pod_uid
         listed = self._bench.pods.at(record.ts_ns, uid) if uid is not None else None
-        if listed is None:
+        if listed is None or uid is None:
             return lacks(["the pod's spec"]), None
         if body.level == "pod" or body.container_id is None:
-            makers = self._seen.makers_of_pod(uid or "", record.ts_ns)
+            makers = self.makers.of_pod(uid, record.ts_ns)
         else:
-            makers = self._seen.makers_of_container(body.container_id, uid or "", record.ts_ns)
+            makers = self.makers.of_container(body.container_id, uid, record.ts_ns)
             body = self._named(body, state)
         asked = [None if maker is None else self._rules_of(maker) for maker in makers] or [now]
         with suppress(*_UNREADABLE):
@@ -76,21 +80,24 @@ class PodLevels:
             if isinstance(compared, list):
                 return lacks(compared), None
             found.append(compared)
-        refused = [each for each in found if not each.ruling.allowed]
-        # A process before those that are known most likely had the same settings.
-        alike = None in asked and refused and _BY_SETTINGS.issuperset(refused[0].differing)
-        if not found or alike:
+        if not found:
             return lacks([_MAKER]), None
-        assuming = {id(each): replace(each.ruling, assumes=(_MAKER,)) for each in refused}
-        rulings = [assuming.get(id(each), each.ruling) for each in found]
-        return judge(rulings), (refused or found)[0]
+        shown = next((each for each in found if not each.ruling.allowed), found[0])
+        rulings = [each.ruling for each in found]
+        if None in asked:
+            may_be = _BY_SETTINGS.issuperset(shown.differing)
+            rulings.append(
+                Ruling(allowed=may_be, why="a process of which nothing is known made it")
+            )
+        rulings = [replace(each, assumes=(_MAKER,) * each.allowed) for each in rulings]
+        return judge(rulings), shown
 
     def _by(self, body: CgroupUpdated, listed: ListedPod, rules: Rules) -> Compared | list[str]:
         """By the rules of one process; words for what is missing."""
         if rules.missing:
             return rules.missing
         try:
-            options = _options(self._of(listed, rules), body)
+            options = PodOptions(listed, listed.as_(Pod), rules).of(body)
             if isinstance(options, str):
                 return [options]
             compared = compare(body, options)
@@ -102,26 +109,18 @@ class PodLevels:
         except _UNREADABLE:
             return [_READABLE]
 
-    def _of(self, listed: ListedPod, rules: Rules) -> PodOptions:
-        found = self._options.get(listed.seq)
-        if found is None or found[0] is not listed or found[1] is not rules:
-            if len(self._options) >= _KNOWN_MAX:
-                self._options.clear()
-            options = PodOptions(listed, listed.as_(Pod), rules)
-            found = self._options[listed.seq] = (listed, rules, options)
-        return found[2]
-
     def _named(self, body: CgroupUpdated, state: NodeState) -> CgroupUpdated:
         """The record with the container's name, and whether it is the sandbox, as known."""
-        if body.sandbox or body.container is not None or body.container_id is None:
+        of = body.container_id
+        if body.sandbox or body.container is not None or of is None:
             return body
         pod = state.lifecycle.pods.get(body.pod_uid or "")
-        if pod is not None and pod.sandbox_id == body.container_id:
+        if pod is not None and pod.sandbox_id == of:
             return replace(body, sandbox=True)
-        listed = self._seen.containers.get(body.pod_uid, {}).get(body.container_id)
+        listed = self._bench.instances.of_pod(body.pod_uid or "").get(of)
+        running = () if pod is None else pod.containers.items()
         names = [] if listed is None else [listed.name]
-        for name, container in pod.containers.items() if pod is not None else ():
-            names += [name] if container.container_id == body.container_id else []
+        names += [name for name, container in running if container.container_id == of]
         return replace(body, sandbox=False, container=names[0]) if names else body
 
     def _resized(self, body: CgroupUpdated, listed: ListedPod, rules: Rules) -> Compared | None:
@@ -133,8 +132,8 @@ class PodLevels:
         option: Option | None = None
         for version in dict.fromkeys((listed, *self._bench.pods.versions(listed))):
             pod = version.as_(Pod)
-            for each in (pod, *_given(version, pod)):
-                options = _options(PodOptions(version, each, rules), body)
+            for each in (pod, *_given(pod)):
+                options = PodOptions(version, each, rules).of(body)
                 for found in options if isinstance(options, list) and len(options) == 1 else ():
                     option = option or found
                     for key, possible in found.values.items():
@@ -146,69 +145,34 @@ class PodLevels:
         return again if again is not None and again.ruling.allowed else None
 
 
-def _options(of_pod: PodOptions, body: CgroupUpdated) -> list[Option] | str:
-    """All that the cgroup can be; words for what is missing where that is nothing."""
-    if body.level == "pod":
-        return [of_pod.of_pod(body)]
-    if body.sandbox:
-        if of_pod.pod.spec.overhead:
-            return "the runtime's rule for the sandbox of a pod with overhead"
-        return [of_pod.of_sandbox(body)]
-    if body.container is not None:
-        found = [c for c in of_pod.containers if c.name == body.container]
-        if not found:
-            return f"container {body.container} in the pod's spec"
-        return [of_pod.of_container(found[0], body)]
-    # What no list and no line names may be a debug container, too.
-    options = [of_pod.of_container(c, body) for c in (*of_pod.containers, Container())]
-    if body.sandbox is None and not of_pod.pod.spec.overhead:
-        options.insert(0, of_pod.of_sandbox(body))
-    return options
-
-
-# Resizes ----------------------------------------------------------------------------------
-
-
-class _Status(msgspec.Struct, rename="camel"):
-    name: str = ""
-    resources: ResourceRequirements | None = None
-
-
-class _Statuses(msgspec.Struct, rename="camel"):
-    container_statuses: list[_Status] | None = None
-    init_container_statuses: list[_Status] | None = None
-
-
-class _WithStatus(msgspec.Struct):
-    status: _Statuses | None = None
-
-
-def _given(listed: ListedPod, pod: Pod) -> Iterator[Pod]:
+def _given(pod: Pod) -> Iterator[Pod]:
     """The pod with the resources that the status says its containers have, if it says any."""
-    told = listed.as_(_WithStatus).status or _Statuses()
-    statuses = (*(told.container_statuses or ()), *(told.init_container_statuses or ()))
-    found = {status.name: status.resources for status in statuses if status.resources}
+    status, spec = pod.status, pod.spec
+    if status is None:
+        return
+    statuses = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
+    found = {each.name: each.resources for each in statuses if each.resources}
     if found:
         containers, inits = (
             tuple(replace(c, resources=found.get(c.name or "", c.resources)) for c in each or ())
-            for each in (pod.spec.containers, pod.spec.init_containers)
+            for each in (spec.containers, spec.init_containers)
         )
-        yield replace(pod, spec=replace(pod.spec, containers=containers, init_containers=inits))
+        yield replace(pod, spec=replace(spec, containers=containers, init_containers=inits))
 
 
 def differing_resources(first: ListedPod, second: ListedPod) -> tuple[str, str, str] | None:
     """The first container whose resources two versions show differently, and both in JSON."""
-    try:
+    with suppress(msgspec.ValidationError):
         specs = [listed.as_(Pod).spec for listed in (first, second)]
-    except msgspec.ValidationError:
-        return None
-    before, after = (
-        {c.name: c for c in (*(spec.containers or ()), *(spec.init_containers or ()))}
-        for spec in specs
-    )
-    for name in (name for name in after if name in before):
-        sides = [{"requests": c.requests, "limits": c.limits} for c in (before[name], after[name])]
-        if sides[0] != sides[1]:
-            shown = [msgspec.json.encode(side, order="deterministic").decode() for side in sides]
-            return name or "", shown[0], shown[1]
+        before, after = (
+            {c.name: c for c in (*(spec.containers or ()), *(spec.init_containers or ()))}
+            for spec in specs
+        )
+        for name in (name for name in after if name in before):
+            sides = [
+                {"requests": c.requests, "limits": c.limits} for c in (before[name], after[name])
+            ]
+            if sides[0] != sides[1]:
+                told = [msgspec.json.encode(s, order="deterministic").decode() for s in sides]
+                return name or "", told[0], told[1]
     return None

@@ -11,14 +11,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from kubeledger.kubelet.cgroups.paths import CgroupPath, parse_cgroup_path
-from kubeledger.model.bodies.cgroups import CgroupRemoved
+from kubeledger.model.bodies.cgroups import CgroupRemoved, CgroupUpdated
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, lacks, same
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.evidence.podlife import PodHistory
-from kubeledger.verify.rules.cgroups.sightings import Sightings
 from kubeledger.verify.rules.cgroups.writes import READ_NS
 
 __all__ = ["Removals"]
@@ -31,31 +30,46 @@ _MANY: Final = 3
 """So many cgroups that are gone for no reason: the snapshot was not read as a whole."""
 _NOT_WHOLE: Final = "the whole of the cgroup files, for several running cgroups are not there"
 
+Sign = tuple[int, str, int]
+"""When something is told, what, and by which record; 0 where none is named."""
+
 
 class Removals:
     """Judges removals by what the whole ledger tells."""
 
-    def __init__(self, bench: Bench, seen: Sightings) -> None:
+    def __init__(self, bench: Bench) -> None:
         self._bench = bench
-        self._seen = seen
+        self._shown: dict[str, tuple[int, int]] = {}
+        self._removed: dict[int, list[Record]] = {}
         self._judged: dict[int, Judgement] = {}
+        self._last_ns = 0
+
+    def foresee(self, record: Record) -> None:
+        """Take in a snapshot of the first reading."""
+        self._last_ns = max(self._last_ns, record.ts_ns)
+        if isinstance(record.body, CgroupUpdated):
+            seen, path = (record.ts_ns, record.seq), record.body.cgroup
+            self._shown[path] = max(self._shown.get(path, seen), seen)
+        else:
+            self._removed.setdefault(record.ts_ns, []).append(record)
 
     def removed(self, record: Record, state: NodeState) -> Judgement:
         """Why a cgroup went, with the others that the snapshot shows no more."""
         if record.seq not in self._judged:
-            group = self._seen.removed.pop(record.ts_ns, [record])
+            group = self._removed.pop(record.ts_ns, [record])
             gone = {each.body.cgroup for each in group if isinstance(each.body, CgroupRemoved)}
-            found = {each.seq: self._judge(each, gone, state) for each in group}
+            left = sorted(state.cgroups.cgroups.keys() - gone)
+            found = {each.seq: self._judge(each, left) for each in group}
             odd = sum(judgement.verdict != "match" for judgement in found.values())
             for seq, judgement in found.items():
                 many = odd >= _MANY and judgement.verdict == "impossible"
                 self._judged[seq] = lacks([_NOT_WHOLE]) if many else judgement
         return self._judged.pop(record.seq)
 
-    def _judge(self, record: Record, gone: set[str], state: NodeState) -> Judgement:
-        body = record.body
+    def _judge(self, record: Record, left: list[str]) -> Judgement:
+        body, ts_ns = record.body, record.ts_ns
         assert isinstance(body, CgroupRemoved)
-        where, ts_ns = parse_cgroup_path(body.cgroup), record.ts_ns
+        where = parse_cgroup_path(body.cgroup)
         if where is None:
             return lacks(["a cgroup of the kubelet"])
         if where.level in ("node", "qos"):
@@ -64,18 +78,15 @@ class Removals:
                 return same(False, why)
             return lacks(["the records behind the end of the ledger"])
         pod = self._bench.timeline.pods.get(where.pod_uid or "")
-        for at_ns, sign, seq in (
-            () if pod is None else self._ends(where.container_id or "", pod, ts_ns)
-        ):
+        for at_ns, sign, seq in self._ends(where, pod, ts_ns) if pod is not None else ():
             if at_ns <= ts_ns + _BY_THEN_NS:
-                return same(True, f"{sign} by {format_ts(at_ns)}, and then the cgroup goes",
-                            inputs=(seq,) if seq else ())  # fmt: skip
+                why = f"{sign} by {format_ts(at_ns)}, and then the cgroup goes"
+                return same(True, why, inputs=(seq,) if seq else ())
         if where.container_id is not None:
             return self._still_there(record, body.cgroup, where)
-        below = sorted(path for path in state.cgroups.cgroups if path.startswith(f"{body.cgroup}/")
-                       and path not in gone)  # fmt: skip
-        if below and self._seen.last_ns > ts_ns:
-            child = below[0].rpartition("/")[2][:12]
+        below = next((path for path in left if path.startswith(f"{body.cgroup}/")), None)
+        if below is not None and self._last_ns > ts_ns:
+            child = below.rpartition("/")[2][:12]
             why = (
                 f"the cgroup of its container {child} below it was there before and is there "
                 "still: a cgroup goes only behind all that is below it"
@@ -84,24 +95,24 @@ class Removals:
         end = f"the end of pod {pod.namespace}/{pod.name}" if pod else "the life of the pod"
         return lacks([end])
 
-    def _ends(self, own: str, pod: PodHistory, ts_ns: int) -> Iterator[tuple[int, str, int]]:
-        """Signs that a container, or its pod, had ended: when, what, and the record or 0."""
-        shown = self._seen.containers.get(pod.uid, {})
-        began = {of: (listed.name, listed.seen_ns) for of, listed in shown.items()}
+    def _ends(self, where: CgroupPath, pod: PodHistory, ts_ns: int) -> Iterator[Sign]:
+        """Signs that a container, or its pod, had ended."""
+        own, listed = where.container_id or "", self._bench.instances.of_pod(pod.key)
+        began = {of: (instance.name, instance.seen_ns) for of, instance in listed.items()}
         for run in pod.runs if own else ():
             if run.container_id == own and run.died_ns is not None:
                 yield run.died_ns, f"container {own[:12]} died", run.died_seq
             if run.container_id and run.name and run.started_ns is not None:
                 began[run.container_id] = (run.name, run.started_ns)
-        if own in shown and shown[own].ended:
-            yield shown[own].seen_ns, f"a list shows that container {own[:12]} ended", 0
+        if own in listed and listed[own].ended:
+            yield listed[own].seen_ns, f"a list shows that container {own[:12]} ended", 0
         name, began_ns = began.get(own, ("", 0))
         for other, (others, since_ns) in began.items() if name else ():
             if others == name and began_ns < since_ns:
                 yield since_ns, f"container {other[:12]} came in its place, as {name},", 0
-        who = f"pod {pod.namespace}/{pod.name}"
-        if pod.key in self._seen.over_ns:
-            yield self._seen.over_ns[pod.key], f"{who} was over", 0
+        who, over_ns = f"pod {pod.namespace}/{pod.name}", self._bench.instances.over_ns(pod.key)
+        if over_ns is not None:
+            yield over_ns, f"{who} was over", 0
         lives = [life for life in pod.lives if life.since_ns <= ts_ns + _BY_THEN_NS]
         for life in lives[-1:]:
             if life.ended_ns is not None:
@@ -112,8 +123,8 @@ class Removals:
     def _still_there(self, record: Record, cgroup: str, where: CgroupPath) -> Judgement:
         """Of a container of whose end nothing tells."""
         own, ts_ns = where.container_id or "", record.ts_ns
-        shown = self._seen.shown.get(cgroup, (0, 0))
-        listed = self._seen.containers.get(where.pod_uid, {}).get(own)
+        shown = self._shown.get(cgroup, (0, 0))
+        listed = self._bench.instances.of_pod(where.pod_uid or "").get(own)
         if shown[0] > ts_ns:
             words, seq = "a later snapshot shows it again", shown[1]
         elif listed is not None and listed.ran[0] > ts_ns + _LATE_NS:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Final
 
-import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.cgroups.state import CgroupState
 from kubeledger.model.bodies.cgroups import (
@@ -19,15 +19,12 @@ from kubeledger.model.bodies.cgroups import (
     QOSCgroupsUpdated,
     QOSReserveComputed,
 )
-from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.bodies.lifecycle import PodListed
-from kubeledger.model.bodies.node import NodeObserved
-from kubeledger.model.record import Body, Decision, Evidence, Record
+from kubeledger.model.record import Body, Decision, Record
 from kubeledger.replay.node.state import NodeState
-from kubeledger.verify.belief import Judgement, judge, lacks, same
+from kubeledger.verify.belief import Judgement, RuleVerifier, judge, lacks, same
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.evidence.processes import Process
-from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.cgroups.files import (
     NO_VALUES,
     Compared,
@@ -35,33 +32,29 @@ from kubeledger.verify.rules.cgroups.files import (
     line_of,
     uncompared,
 )
-from kubeledger.verify.rules.cgroups.node import Machine, node_option
+from kubeledger.verify.rules.cgroups.node import node_option
 from kubeledger.verify.rules.cgroups.pods import PodLevels, differing_resources
 from kubeledger.verify.rules.cgroups.qos import QOSLevels
 from kubeledger.verify.rules.cgroups.removals import Removals
 from kubeledger.verify.rules.cgroups.settings import Rules, rules_of
-from kubeledger.verify.rules.cgroups.sightings import Sightings
 from kubeledger.verify.rules.cgroups.values import nested
 from kubeledger.verify.rules.cgroups.writes import Writes
-from kubeledger.verify.verifier import Foresee, See, Verifier
+from kubeledger.verify.verifier import Foresee, See
 
 __all__ = ["CgroupVerifier"]
 
-_QOS_RULE: Final = "pkg/kubelet/cm/qos_container_manager_linux.go UpdateCgroups"
 _REMOVAL_RULE: Final = "pkg/kubelet/kubelet_pods.go cleanupOrphanedPodCgroups"
 _RULES: Final = {
     "node": "pkg/kubelet/cm/node_container_manager_linux.go enforceNodeAllocatableCgroups",
-    "qos": _QOS_RULE,
+    "qos": "pkg/kubelet/cm/qos_container_manager_linux.go UpdateCgroups",
     "pod": "pkg/kubelet/cm/helpers_linux.go ResourceConfigForPod",
     "container": "pkg/kubelet/kuberuntime/kuberuntime_container_linux.go "
     "generateLinuxContainerResources",
 }
 _NOT_PER_QOS: Final = "cgroupsPerQOS is off, so the kubelet makes no cgroups for pods"
 
-Judged = tuple[Judgement, Compared | None]
 
-
-class CgroupVerifier(Verifier):
+class CgroupVerifier(RuleVerifier):
     """Decides about cgroups by what the whole ledger tells of pods, processes and writes."""
 
     decides: ClassVar[tuple[type[Decision], ...]] = (
@@ -69,27 +62,24 @@ class CgroupVerifier(Verifier):
         CgroupRemoved,
         QOSCgroupsUpdated,
     )
+    rule = _RULES["qos"]
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
-        self._seen = Sightings(bench)
-        self._machine = Machine(bench)
-        self._writes = Writes(bench, self._seen)
-        self._removals = Removals(bench, self._seen)
-        self._qos = QOSLevels(bench, self._machine, self._writes)
-        self._pods = PodLevels(bench, self._seen, self._rules_of)
+        self._writes = Writes(bench)
+        self._removals = Removals(bench)
+        self._qos = QOSLevels(bench, self._writes)
+        self._pods = PodLevels(bench, self._rules_of)
         self._rules: dict[int | None, Rules | None] = {}
+        self._changes: set[tuple[str, int]] = set()
         self._told: set[str] = set()
         self._snapshot_ns: int | None = None
 
     def foresees(self) -> Mapping[type[Body], Foresee]:
-        """The machine's capacity, all lists, snapshots and writes."""
+        """All snapshots and writes."""
         return {
-            CgroupRemoved: self._seen.foresee,
-            CgroupUpdated: self._seen.foresee,
-            EvictionSignalObserved: self._machine.foresee,
-            NodeObserved: self._machine.foresee,
-            PodListed: self._seen.foresee,
+            CgroupRemoved: self._removals.foresee,
+            CgroupUpdated: self._foresee,
             QOSCgroupsUpdated: self._writes.foresee,
             QOSReserveComputed: self._writes.foresee,
         }
@@ -99,10 +89,16 @@ class CgroupVerifier(Verifier):
         return {
             CgroupRemoved: self._removed,
             CgroupUpdated: self._updated,
-            NodeObserved: self._machine.compare,
             PodListed: self._listed,
             QOSCgroupsUpdated: self._written,
         }
+
+    def _foresee(self, record: Record) -> None:
+        assert isinstance(record.body, CgroupUpdated)
+        self._removals.foresee(record)
+        self._pods.makers.foresee(record)
+        if record.body.level == "qos":
+            self._changes.add((record.body.cgroup, record.ts_ns))
 
     def _rules_of(self, process: Process | None) -> Rules | None:
         """Those of a process; None where its version's are not known."""
@@ -117,27 +113,37 @@ class CgroupVerifier(Verifier):
         self._stays(record, state)
         self._told.discard(body.cgroup)
         judgement, compared = self._level(record, body, state)
-        if body.level == "qos" and judgement.verdict == "impossible":
+        if judgement.verdict == "impossible":
             self._told.add(body.cgroup)
-        recorded, place = {"cgroup": body.cgroup}, None
-        if compared is not None and judgement.verdict != "unverifiable":
-            recorded, place = compared.recorded, line_of(record, body, compared.differing)
-            why = judgement.why + uncompared(body, recorded)
-            judgement = msgspec.structs.replace(judgement, why=why)
-        self._find(record, judgement, f"cgroup/{body.cgroup}", _RULES[body.level], recorded, place)
+        decided = compared is not None and judgement.verdict != "unverifiable"
+        recorded = (
+            compared.recorded if compared is not None and decided else {"cgroup": body.cgroup}
+        )
+        if decided:
+            judgement = replace(judgement, why=judgement.why + uncompared(body, recorded))
+        self.conclude(
+            record,
+            f"cgroup/{body.cgroup}",
+            judgement,
+            recorded=None if judgement.verdict == "unverifiable" else recorded,
+            rule=_RULES[body.level],
+            place=line_of(record, body, compared.differing) if compared and decided else None,
+        )
 
-    def _level(self, record: Record, body: CgroupUpdated, state: NodeState) -> Judged:
+    def _level(
+        self, record: Record, body: CgroupUpdated, state: NodeState
+    ) -> tuple[Judgement, Compared | None]:
         rules = self._rules_of(self.bench.process)
         if rules is None:
             return lacks([self.bench.missing_profile]), None
-        if not rules.settings.per_qos and not body.created:
+        if not rules.per_qos and not body.created:
             return same(False, _NOT_PER_QOS, certain=True), None
         if body.level == "qos":
             before = state.cgroups.cgroups.get(body.cgroup)
             return self._qos.level(body, record.ts_ns, rules, before)
         if body.level != "node":
             return self._pods.level(record, body, rules, state)
-        option, missing = node_option(body, self._machine, record.ts_ns, rules)
+        option, missing = node_option(body, self.bench.machine, record.ts_ns, rules)
         compared = compare(body, [option])
         # What is known may be wrong even where something else is not known.
         if compared is None or (missing and compared.ruling.allowed):
@@ -150,12 +156,12 @@ class CgroupVerifier(Verifier):
         Only changes are recorded; what is not among those of a snapshot held what it did before.
         """
         rules = self._rules_of(self.bench.process)
-        if record.ts_ns == self._snapshot_ns or rules is None or not rules.settings.per_qos:
+        if record.ts_ns == self._snapshot_ns or rules is None or not rules.per_qos:
             return
         self._snapshot_ns = record.ts_ns
         for path, cgroup in sorted(state.cgroups.cgroups.items()):
-            shown = (path, record.ts_ns) in self._seen.levels
-            if cgroup.level != "qos" or shown or path in self._told:
+            changed = (path, record.ts_ns) in self._changes
+            if cgroup.level != "qos" or changed or path in self._told:
                 continue
             judgement, compared = self._qos.level(
                 _as_shown(path, cgroup), record.ts_ns, rules, cgroup
@@ -168,7 +174,7 @@ class CgroupVerifier(Verifier):
                     subject=f"cgroup/{path}",
                     expected=nested(compared.differing),
                     why=f"the cgroup still holds what it did before: {judgement.why}",
-                    rule=_QOS_RULE,
+                    rule=self.rule,
                     inputs=judgement.inputs,
                 )
 
@@ -178,41 +184,20 @@ class CgroupVerifier(Verifier):
         self._stays(record, state)
         judgement, fields = self._removals.removed(record, state), {"cgroup": body.cgroup}
         if judgement.verdict == "match":
-            judgement = msgspec.structs.replace(judgement, expected=fields)
-        self._find(record, judgement, f"cgroup/{body.cgroup}", _REMOVAL_RULE, fields)
+            judgement = replace(judgement, expected=fields)
+        told = None if judgement.verdict == "unverifiable" else fields
+        subject = f"cgroup/{body.cgroup}"
+        self.conclude(record, subject, judgement, recorded=told, rule=_REMOVAL_RULE)
 
     def _written(self, record: Record, body: QOSCgroupsUpdated, state: NodeState) -> None:
         rules = self._rules_of(self.bench.process)
         self._writes.settle()
-        judgement = (
-            lacks([self.bench.missing_profile])
-            if rules is None
-            else self._qos.written(self._writes.of(record.seq), rules)
-        )
-        self._find(record, judgement, "node", _QOS_RULE, {})
-
-    def _find(
-        self,
-        record: Record,
-        judgement: Judgement,
-        subject: str,
-        rule: str,
-        recorded: Fields,
-        place: Evidence | None = None,
-    ) -> None:
-        """Give a decision its finding; ``recorded`` is what was judged, where anything was."""
-        self.bench.find(
-            record,
-            judgement.verdict,
-            subject=subject,
-            place=place,
-            why=judgement.why,
-            expected=judgement.expected,
-            recorded=None if judgement.verdict == "unverifiable" else recorded,
-            missing=judgement.missing,
-            rule=rule,
-            inputs=judgement.inputs,
-            certain=judgement.certain,
+        if rules is None:
+            judgement = lacks([self.bench.missing_profile])
+        else:
+            judgement = self._qos.written(self._writes.of(record.seq), rules)
+        self.conclude(
+            record, "node", judgement, recorded=None if judgement.verdict == "unverifiable" else {}
         )
 
     # What contradicts ---------------------------------------------------------------------

@@ -10,7 +10,7 @@ Source: v1.36.2 pkg/kubelet/cm/qos_container_manager_linux.go Start, pkg/kubelet
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 from typing import Final
 
@@ -22,7 +22,6 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.evidence.podlife import PodLife
 from kubeledger.verify.evidence.processes import Process
-from kubeledger.verify.rules.cgroups.sightings import Sightings
 
 __all__ = ["PERIOD_NS", "READ_NS", "Write", "Writes"]
 
@@ -31,7 +30,6 @@ READ_NS: Final = 5 * NS_PER_S
 """A snapshot is named after the second in which its reading began; it is over by this time."""
 _OFF_NS: Final = NS_PER_S
 """A beat may be so late, and the next on time again."""
-_SAME_NS: Final = 1000
 _LOGGED_NS: Final = NS_PER_S
 """A write is logged so soon after what it reckons with."""
 _RETRIES_NS: Final = 300 * NS_PER_S
@@ -64,27 +62,6 @@ class Write(msgspec.Struct):
         self.explained, self.inputs = why, inputs
 
 
-class _Spans:
-    """Spans of pods' lives, asked in the order of time."""
-
-    def __init__(self) -> None:
-        self._coming: list[tuple[int, int, PodLife]] = []
-        self._open: list[tuple[int, int, PodLife]] = []
-
-    def add(self, span: tuple[int, int] | None, life: PodLife) -> None:
-        """Before the first question; None is no span."""
-        self._coming += [(*span, life)] if span is not None else []
-
-    def at(self, ts_ns: int) -> list[tuple[int, int, PodLife]]:
-        """Those that hold a time: first, last, and whose it is."""
-        if self._coming:
-            self._coming.sort(key=lambda span: -span[0])
-        while self._coming and self._coming[-1][0] <= ts_ns:
-            self._open.append(self._coming.pop())
-        self._open = [span for span in self._open if span[1] >= ts_ns]
-        return self._open
-
-
 class Writes:
     """All writes of a node.
 
@@ -92,9 +69,8 @@ class Writes:
         all: in the order of time, once the first reading is over (``settle``).
     """
 
-    def __init__(self, bench: Bench, seen: Sightings) -> None:
+    def __init__(self, bench: Bench) -> None:
         self._bench = bench
-        self._seen = seen
         self.all: list[Write] = []
         self._reserves: list[Record] = []
         self._times: list[int] = []
@@ -163,73 +139,57 @@ class Writes:
 
     def _explain_beats(self, process: Process, writes: Sequence[Write]) -> None:
         """Find the writes whole minutes apart; a clock that is set begins another run of them."""
-        why = "it is a beat of the minute timer, as are others whole minutes from it"
         first = process.from_start and writes[0].ts_ns <= process.started_ns + PERIOD_NS
         while writes:
             times = [write.ts_ns for write in writes]
             beats = max((_beats(times, n) for n in range(min(len(times), _TRIED))), key=len)
             if len(beats) < 2 and not first:
                 return
-            at = {write.ts_ns: write for write in reversed(writes)}
-            at[beats[0]].due(why)
+            whys = {beats[0]: "it is a beat of the minute timer, as are others minutes from it"}
             for last_ns, ts_ns in pairwise(beats):
-                at[ts_ns].due(
-                    f"the timer beats once a minute, and its beat before was "
-                    f"{(ts_ns - last_ns) / NS_PER_S:.3f} s earlier"
-                )
+                earlier = f"{(ts_ns - last_ns) / NS_PER_S:.3f} s earlier"
+                whys[ts_ns] = f"the timer beats once a minute, and its beat before was {earlier}"
+            for write in writes:
+                if write.ts_ns in whys:
+                    write.due(whys[write.ts_ns])
             self._runs.append(beats)
             writes, first = writes[bisect_right(times, beats[-1]) :], False
 
     # Pods ---------------------------------------------------------------------------------
 
     def _explain_by_pods(self, writes: Sequence[Write], lives: Sequence[PodLife]) -> None:
-        """Give each other write to a pod: each has one of its own for its first sync."""
-        synced, killed = _Spans(), _Spans()
-        for life in sorted(lives, key=lambda life: life.seq):
-            synced.add(self._first_sync(life), life)
-            killed.add(self._killed(life), life)
-        twin = writes[0]
+        """Explain each other write by a pod that came or went."""
+        coming = [(*span, life.seq) for life in lives for span in self._spans(life)]
+        coming.sort(reverse=True)
+        going_on: list[tuple[int, int, str, int]] = []
         for write in writes:
-            ts_ns, same, twin = write.ts_ns, twin, write
-            if write.explained:
-                continue
-            if same is not write and ts_ns - same.ts_ns < _SAME_NS and same.explained:
-                write.due(f"the log tells of it twice, and {same.explained}", same.seq)
-            elif waiting := synced.at(ts_ns):
-                # Whose line tells when it came goes first; then whose time is over first.
-                chosen = min(waiting, key=lambda each: (each[2].vague, each[1], each[2].seq))
-                waiting.remove(chosen)
-                name = chosen[2].full_name
-                why = f"pod {name} was new and had no cgroup yet when it was first synced"
-                write.due(why, chosen[2].seq)
-            elif down := killed.at(ts_ns):
-                life = max(down, key=lambda each: (each[0], each[2].seq))[2]
-                write.due(f"pod {life.full_name} was being taken down", life.seq)
+            while coming and coming[-1][0] <= write.ts_ns:
+                going_on.append(coming.pop())
+            going_on = [span for span in going_on if span[1] >= write.ts_ns]
+            if going_on and not write.explained:
+                _, _, why, seq = max(going_on)
+                write.due(why, seq)
 
-    def _first_sync(self, life: PodLife) -> tuple[int, int] | None:
-        """When the pod's own write can have been; None where its cgroup was there before."""
-        pod, since_ns = self._bench.timeline.pods[life.key], life.since_ns
-        ran = [run.started_ns for run in pod.runs if run.started_ns is not None]
-        refused = life.admitted is False and not pod.runs
-        if refused or (min(ran, default=since_ns) < since_ns and not life.vague):
-            return None
-        told_ns = since_ns if life.add_seq is not None else max(since_ns, life.seen_ns)
-        until_ns = min((t for t in ran if t >= since_ns), default=told_ns + _RETRIES_NS)
-        return since_ns, until_ns if life.ended_ns is None else min(until_ns, life.ended_ns)
-
-    def _killed(self, life: PodLife) -> tuple[int, int] | None:
-        """When the pod can have been taken down; None where nothing tells that it was."""
-        pod, start_ns = self._bench.timeline.pods[life.key], life.ending_ns
-        if life.admitted is False and not pod.runs:
-            # Since 1.22 a worker may take down what was refused and is deleted (UpdatePod).
-            start_ns = life.deleted_ns or life.removed_ns
-        if start_ns is None:
-            return None
-        signs = [start_ns, life.removed_ns, life.terminated_ns, life.ended_ns]
-        signs += [run.died_ns for run in pod.runs]
-        up = any(run.died_ns is None for run in pod.runs)
-        late_ns = _GRACE_NS if up else _KILLED_NS
-        return start_ns, max(ts_ns for ts_ns in signs if ts_ns is not None) + late_ns
+    def _spans(self, life: PodLife) -> Iterator[tuple[int, int, str]]:
+        """When the QoS level can have been written for a pod, and why."""
+        runs, since_ns = self._bench.timeline.pods[life.key].runs, life.since_ns
+        ran = [run.started_ns for run in runs if run.started_ns is not None]
+        refused = life.admitted is False and not runs
+        if not refused and (life.vague or min(ran, default=since_ns) >= since_ns):
+            told_ns = since_ns if life.add_seq is not None else max(since_ns, life.seen_ns)
+            until_ns = min((t for t in ran if t >= since_ns), default=told_ns + _RETRIES_NS)
+            until_ns = until_ns if life.ended_ns is None else min(until_ns, life.ended_ns)
+            why = f"pod {life.full_name} was new and had no cgroup yet when it was first synced"
+            yield since_ns, until_ns, why
+        # Since 1.22 a worker may take down what was refused and is deleted (UpdatePod).
+        start_ns = (life.deleted_ns or life.removed_ns) if refused else life.ending_ns
+        if start_ns is not None:
+            signs = [life.removed_ns, life.terminated_ns, life.ended_ns]
+            signs += [run.died_ns for run in runs]
+            up = any(run.died_ns is None for run in runs)
+            last_ns = max(ts_ns for ts_ns in (start_ns, *signs) if ts_ns is not None)
+            late_ns = _GRACE_NS if up else _KILLED_NS
+            yield start_ns, last_ns + late_ns, f"pod {life.full_name} was being taken down"
 
 
 def _beats(times: Sequence[int], index: int) -> list[int]:

@@ -15,16 +15,12 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, Final
 
-import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.cgroups.paths import owner_of
-from kubeledger.kubelet.kube.amounts import NANOS
-from kubeledger.kubelet.kube.requests import units_of
 from kubeledger.kubelet.oom.badness import NEVER_KILLED, chosen, own_pages, points, race_pages
 from kubeledger.model.bodies.cgroups import CgroupUpdated
-from kubeledger.model.bodies.node import NodeObserved
 from kubeledger.model.bodies.oom import REASON_OF_LEVEL, OutOfMemory, ProcessKilled, Task
-from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
@@ -47,7 +43,6 @@ __all__ = ["OomVerifier"]
 
 _DYING_NS: Final = 60 * NS_PER_S
 """A process that was killed may still be listed, and is passed over."""
-_RESIZED_SINCE_MINOR: Final = 33
 _NO_TABLE: Final = "the kernel's report with its table of processes"
 _NO_ROW: Final = "the row of the process in the kernel's table"
 _NO_END: Final = 2**50
@@ -61,13 +56,11 @@ class OomVerifier(RuleVerifier):
     rule: ClassVar[str] = "Linux mm/oom_kill.c out_of_memory, oom_badness"
 
     def foresees(self) -> Mapping[type[Body], Foresee]:
-        """The node object may be the only one to tell how much memory there is."""
+        """A variant asks which version the node's cgroups have."""
         self._shortages: dict[int, OutOfMemory] = {}
-        self._capacity = 0
         self._killed: deque[tuple[int, int]] = deque(maxlen=256)
         self._variant = None if self.bench.variant == RECORDED else OomVariant(self.bench)
-        told: dict[type[Body], Foresee] = {NodeObserved: self._observed}
-        return told if self._variant is None else told | {CgroupUpdated: self._variant.seen}
+        return {} if self._variant is None else {CgroupUpdated: self._variant.seen}
 
     def sees(self) -> Mapping[type[Body], See]:
         """A report, and the kill that follows."""
@@ -76,14 +69,7 @@ class OomVerifier(RuleVerifier):
     def settle(self, state: NodeState) -> None:
         """Kills that would have come."""
         if self._variant is not None:
-            self._variant.settle(state.machine.memory_capacity_bytes or self._capacity)
-
-    def _observed(self, record: Record) -> None:
-        body = record.body
-        assert isinstance(body, NodeObserved)
-        self._capacity = self._capacity or _memory_of(body.capacity)
-        if self._variant is not None:
-            self._variant.machine = record
+            self._variant.settle(state.ts_ns or 0)
 
     def _short(self, record: Record, body: OutOfMemory, state: NodeState) -> None:
         self._shortages[record.seq] = body
@@ -94,22 +80,48 @@ class OomVerifier(RuleVerifier):
         if body.pod is not None:
             kind = "pod" if body.container is None else "container"
             subject = "/".join(filter(None, (kind, body.namespace, body.pod, body.container)))
-        capacity = state.machine.memory_capacity_bytes or self._capacity
+        capacity = self.bench.machine.memory_bytes(record.ts_ns) or 0
         moved = [] if self._variant is None else self._variant.limits(record, body, capacity)
-        judged = self._wrong_place(record, body)
-        if judged is None and moved:
-            judged = judge(moved)
-        elif judged is None:
-            judged = self._wrong_limit(record, body, shortage)
-        told = [] if judged is None else [judged]
-        if judged is None or judged.verdict != "impossible":
-            told += self._chosen(record, body, shortage, capacity)
-        inputs = (record.cause or 0,)
-        found = all_of(told)
-        found = msgspec.structs.replace(found, inputs=(*inputs, *found.inputs))
-        self.conclude(record, subject, found)
+        odd = _unlike_its_report(body, shortage)
+        judged = [same(False, odd, certain=True)] if odd else []
+        judged = judged or (
+            [judge(moved)] if moved else list(self._unlike_its_pod(record, body, shortage))
+        )
+        if not judged or judged[0].verdict != "impossible":
+            judged += self._chosen(record, body, shortage, capacity)
+        found = all_of(judged)
+        self.conclude(record, subject, replace(found, inputs=(record.cause or 0, *found.inputs)))
         pids = (body.pid, *body.also_killed)
         self._killed.extend((record.ts_ns, pid) for pid in pids if pid is not None)
+
+    def _unlike_its_pod(
+        self, record: Record, body: ProcessKilled, shortage: OutOfMemory | None
+    ) -> Iterator[Judgement]:
+        """What other records tell of the container, and what its spec asks for."""
+        pod = self.bench.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        run = None if pod is None else pod.run(body.container_id)
+        if run is not None and run.name and body.container and run.name != body.container:
+            why = f"container {run.container_id} is {run.name}, not {body.container}"
+            yield same(False, why, inputs=(run.started_seq or run.died_seq,))
+        of_pods = body.reason in ("container_limit", "pod_limit")
+        if shortage is None or body.limit_bytes is None or not of_pods:
+            return
+        asked = {
+            memory_limit(decision, body): listed.seq
+            for listed, decision in decisions(self.bench, record.ts_ns, body, capacity=1)
+        }
+        page = shortage.page_bytes
+        limits = [limit for limit in asked if limit is not None]
+        profile = self.bench.profile
+        resizes = profile is None or profile.admission.resized_requests_count
+        # Where none was asked for in one version of the spec no value is certain.
+        if None in asked or body.limit_bytes // page in {limit // page for limit in limits}:
+            return
+        if asked and not (shortage.at_limit and resizes):  # else a limit that no list shows
+            whose = "container" if body.reason == "container_limit" else "pod"
+            told = " or ".join(map(str, limits))
+            why = f"the {whose}'s limit is {told}, not {body.limit_bytes} bytes"
+            yield same(False, why, inputs=tuple(asked.values()), certain=True)
 
     def _chosen(
         self, record: Record, body: ProcessKilled, shortage: OutOfMemory | None, capacity: int
@@ -118,20 +130,20 @@ class OomVerifier(RuleVerifier):
         if shortage is None or shortage.tasks is None:
             yield lacks([_NO_TABLE])
             return
-        worlds = [World(body, shortage)]
+        worlds, scope = [World(body, shortage)], []
         if self._variant is not None:
             worlds = list(self._variant.worlds(record, body, shortage, capacity))
+            scope = self._variant.scope(body, shortage)
         rulings = []
         for world in worlds:
             adjusted = self._adjusted(record, world.body, capacity)
             rulings += [
-                msgspec.structs.replace(
+                replace(
                     ruling, why=ruling.why + adjusted, assumes=(*ruling.assumes, *world.assumes)
                 )
                 for ruling in self._choices(record, world.body, world.shortage)
             ]
         yield judge(rulings)
-        scope = [] if self._variant is None else self._variant.scope(body, shortage)
         if scope:
             yield judge(scope)
         if shortage.at_limit is False and shortage.limit_bytes and shortage.usage_bytes is not None:
@@ -139,78 +151,16 @@ class OomVerifier(RuleVerifier):
             denied = f"{shortage.cgroup} used {used} of its limit of {limit} KiB"
             yield open_to("what was freed while the kernel wrote its report", denied=denied)
 
-    # -- where and whose ------------------------------------------------------------------
-
-    def _wrong_place(self, record: Record, body: ProcessKilled) -> Judgement | None:
-        """What the record says of the place against what the paths say, and other records."""
-        task, limit = owner_of(body.task_cgroup), owner_of(body.cgroup)
-        for name, told in (("container_id", task), ("pod_uid", task), ("pod_uid", limit)):
-            value, recorded = getattr(told, name, None), getattr(body, name)
-            if None not in (value, recorded) and value != recorded:
-                why = f"the cgroup is that of {value}, not of {recorded}"
-                return same(False, why, certain=True)
-        inside = f"{body.task_cgroup}/".startswith(f"{body.cgroup}/")
-        if body.cgroup and body.task_cgroup and not inside:
-            why = f"the process ran in {body.task_cgroup}, outside of {body.cgroup}"
-            return same(False, why, certain=True)
-        if limit is not None and body.reason not in (None, REASON_OF_LEVEL[limit.level]):
-            why = f"{body.cgroup} is a {limit.level}'s cgroup, which is no {body.reason}"
-            return same(False, why, certain=True)
-        pod = self.bench.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        for run in () if pod is None else pod.runs:
-            if run.container_id == body.container_id and None not in (run.name, body.container):
-                why = f"container {run.container_id} is {run.name}, not {body.container}"
-                seqs = (run.started_seq or run.died_seq,)
-                return None if run.name == body.container else same(False, why, inputs=seqs)
-        return None
-
-    def _wrong_limit(
-        self, record: Record, body: ProcessKilled, shortage: OutOfMemory | None
-    ) -> Judgement | None:
-        """The limit against the report, and against what the pod asks for."""
-        if shortage is None:
-            return None
-        if body.limit_bytes != shortage.limit_bytes or body.cgroup != shortage.cgroup:
-            told = f"{shortage.limit_bytes} bytes of {shortage.cgroup or 'the node'}"
-            return same(False, f"what had been used up were the {told}", certain=True)
-        if body.limit_bytes is None or body.reason not in ("container_limit", "pod_limit"):
-            return None
-        asked = {
-            memory_limit(decision, body): listed.seq
-            for listed, decision in decisions(self.bench, record.ts_ns, body, capacity=1)
-        }
-        limits, page = [limit for limit in asked if limit is not None], shortage.page_bytes
-        # Where none was asked for in one version of the spec no value is certain.
-        if None in asked or body.limit_bytes // page in {None, *(each // page for each in limits)}:
-            return None
-        if not asked or (shortage.at_limit and self._resizes()):
-            return None  # a limit that no list shows
-        whose = "container" if body.reason == "container_limit" else "pod"
-        why = (
-            f"the {whose}'s limit is {' or '.join(map(str, limits))}, not {body.limit_bytes} bytes"
-        )
-        return same(False, why, inputs=tuple(asked.values()), certain=True)
-
-    def _resizes(self) -> bool:
-        """Whether the resources of a running pod may have changed, and changed back."""
-        profile, gates = self.bench.profile, self.bench.settings.get("featureGates")
-        told = gates.get("InPlacePodVerticalScaling") if isinstance(gates, dict) else None
-        if isinstance(told, bool):
-            return told
-        return profile is None or profile.version.minor >= _RESIZED_SINCE_MINOR
-
-    # -- the choice -----------------------------------------------------------------------
-
     def _choices(
         self, record: Record, body: ProcessKilled, shortage: OutOfMemory
     ) -> Iterator[Ruling]:
-        assert shortage.tasks is not None
+        tasks = shortage.tasks or ()
         pid = body.pid if body.chosen_pid is None else body.chosen_pid
-        victim = next((task for task in shortage.tasks if task.pid == pid), None)
+        victim = next((task for task in tasks if task.pid == pid), None)
         if victim is None:
             why = f"process {pid} is not among those that could be killed"
             yield Ruling(allowed=False, why=why, certain=True)
-            if not any(_flaw(body, shortage, other) is None for other in shortage.tasks):
+            if not any(_flaw(body, shortage, other) is None for other in tasks):
                 yield Ruling(allowed=True, why=why, assumes=(_NO_ROW,))
             return
         flaw = _flaw(body, shortage, victim)
@@ -224,7 +174,7 @@ class OomVerifier(RuleVerifier):
         page = shortage.page_bytes
         # One that was killed a moment before is passed over while it goes.
         dying = {p for ts_ns, p in self._killed if 0 <= record.ts_ns - ts_ns <= _DYING_NS}
-        others = [task for task in shortage.tasks if task.pid == pid or task.pid not in dying]
+        others = [task for task in tasks if task.pid == pid or task.pid not in dying]
         race = race_pages(max(own_pages(task, page) for task in others))
         for total, assumes in _totals(shortage):
             best = chosen(others, total_pages=total, page_bytes=page) or victim
@@ -241,26 +191,37 @@ class OomVerifier(RuleVerifier):
             )
 
     def _adjusted(self, record: Record, body: ProcessKilled, capacity: int) -> str:
-        """What the kubelet asked for, where the process has another adjustment."""
+        """What the kubelet asked for, where the process has an adjustment."""
         if body.oom_score_adj is None or body.container is None or not capacity:
             return ""
-        for _, decision in decisions(self.bench, record.ts_ns, body, capacity):
-            own = decision.containers.get(body.container)
-            if own is None:
-                return ""
-            asked = f"the kubelet gives a {decision.qos_class} container {own.oom_score_adj}"
-            if own.oom_score_adj == body.oom_score_adj:
-                return f"; oom_score_adj {body.oom_score_adj} is what {asked[4:]}"
-            return f"; oom_score_adj was {body.oom_score_adj}, though {asked}"
-        return ""
+        _, decision = next(decisions(self.bench, record.ts_ns, body, capacity), (None, None))
+        own = None if decision is None else decision.containers.get(body.container)
+        if decision is None or own is None:
+            return ""
+        gives = f"the kubelet gives a {decision.qos_class} container"
+        if own.oom_score_adj == body.oom_score_adj:
+            return f"; oom_score_adj {body.oom_score_adj} is what {gives}"
+        return f"; oom_score_adj was {body.oom_score_adj}, though {gives} {own.oom_score_adj}"
 
 
-def _memory_of(capacity: dict[str, str] | None) -> int:
-    """Memory of the node object, in bytes; 0 when it does not tell."""
-    try:
-        return units_of(NANOS[(capacity or {})["memory"]])
-    except (KeyError, BadInputError):
-        return 0
+def _unlike_its_report(body: ProcessKilled, shortage: OutOfMemory | None) -> str | None:
+    """What the record says of place and limit, against its paths and the kernel's report."""
+    task, limit = owner_of(body.task_cgroup), owner_of(body.cgroup)
+    for name, told in (("container_id", task), ("pod_uid", task), ("pod_uid", limit)):
+        value, recorded = getattr(told, name, None), getattr(body, name)
+        if None not in (value, recorded) and value != recorded:
+            return f"the cgroup is that of {value}, not of {recorded}"
+    inside = f"{body.task_cgroup}/".startswith(f"{body.cgroup}/")
+    if body.cgroup and body.task_cgroup and not inside:
+        return f"the process ran in {body.task_cgroup}, outside of {body.cgroup}"
+    if limit is not None and body.reason not in (None, REASON_OF_LEVEL[limit.level]):
+        return f"{body.cgroup} is a {limit.level}'s cgroup, which is no {body.reason}"
+    if shortage is not None and (body.limit_bytes, body.cgroup) != (
+        shortage.limit_bytes, shortage.cgroup
+    ):  # fmt: skip
+        used_up = f"{shortage.limit_bytes} bytes of {shortage.cgroup or 'the node'}"
+        return f"what had been used up were the {used_up}"
+    return None
 
 
 def _flaw(body: ProcessKilled, shortage: OutOfMemory, victim: Task) -> str | None:
@@ -311,7 +272,6 @@ def _sentence(body: ProcessKilled, shortage: OutOfMemory, victim: Task, better: 
         own = f"{own_pages(task, page) * page >> 10} KiB, oom_score_adj {task.oom_score_adj}"
         return f"process {task.pid} {task.process} ({own})"
 
-    highest = f"{short}, and of its {len(shortage.tasks or ())} processes "
-    if better is None:
-        return f"{highest}{told(victim)} scored highest"
-    return f"{highest}{told(better)} scored higher than {told(victim)}"
+    higher = "scored highest" if better is None else f"scored higher than {told(victim)}"
+    count = len(shortage.tasks or ())
+    return f"{short}, and of its {count} processes {told(better or victim)} {higher}"

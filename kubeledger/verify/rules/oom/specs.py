@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import msgspec
 
-from kubeledger.kubelet.cgroups.container_config import container_config
 from kubeledger.kubelet.cgroups.decider import PodDecision, decide_pod
 from kubeledger.kubelet.cgroups.names import CgroupNameError
 from kubeledger.kubelet.kube.pod import Pod
@@ -44,37 +44,18 @@ def both_ways(
 
 
 def _decide(listed: ListedPod, profile: KubeletProfile | None, capacity: int) -> PodDecision | None:
-    """What is asked for; None where the version or the spec says nothing.
-
-    Args:
-        listed: the pod.
-        profile: of the kubelet that asks.
-        capacity: bytes of the node, which only the adjustment depends on.
-    """
-    if profile is None:
-        return None
-    try:
-        pod = listed.as_(Pod)
-        decision = decide_pod(
-            pod,
-            profile.cgroups,
-            enforce_cpu_limits=True,
-            cpu_period_us=_CPU_PERIOD_US,
-            memory_capacity=capacity,
-        )
-        for init in pod.spec.init_containers or ():
-            decision.containers[init.name or ""] = container_config(
-                pod,
-                init,
-                decision.qos_class,
+    """What is asked for, on a node of so many bytes; None where version or spec say nothing."""
+    with suppress(msgspec.ValidationError, BadInputError, CgroupNameError):
+        if profile is not None:
+            return decide_pod(
+                listed.as_(Pod),
                 profile.cgroups,
                 enforce_cpu_limits=True,
                 cpu_period_us=_CPU_PERIOD_US,
                 memory_capacity=capacity,
+                with_init_containers=True,
             )
-    except (msgspec.ValidationError, BadInputError, CgroupNameError):
-        return None
-    return decision
+    return None
 
 
 def memory_limit(decision: PodDecision, body: ProcessKilled) -> int | None:

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import msgspec
+from msgspec.structs import replace
 
-from kubeledger.kubelet.cgroups.decider import decide_node
-from kubeledger.kubelet.cgroups.node_config import resource_config_for_node
 from kubeledger.kubelet.cgroups.paths import owner_of
 from kubeledger.kubelet.cgroups.unified import kills_whole_container
 from kubeledger.kubelet.kube.quantity import Quantity
@@ -25,10 +24,11 @@ from kubeledger.model.record import Record
 from kubeledger.verify.belief import Ruling
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.finding import Finding
-from kubeledger.verify.rules.cgroups.settings import read_settings
+from kubeledger.verify.rules.cgroups.settings import rules_of
 from kubeledger.verify.rules.cgroups.values import is_unified
 from kubeledger.verify.rules.oom.specs import both_ways, memory_limit
 from kubeledger.verify.settings import Settings
+from kubeledger.verify.variant import RECORDED
 
 __all__ = ["OomVariant", "World"]
 
@@ -57,13 +57,11 @@ class OomVariant:
 
     Attributes:
         unified: the node has cgroup v2; None where no cgroup was read.
-        machine: the last record about the node itself.
     """
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
         self.unified: bool | None = None
-        self.machine: Record | None = None
         self._decided: set[str] = set()
 
     def seen(self, record: Record) -> None:
@@ -75,26 +73,19 @@ class OomVariant:
 
     def limits(self, record: Record, body: ProcessKilled, capacity: int) -> list[Ruling]:
         """Rulings where the limit that was reached would have been another; else none."""
-        own = self._own_limit(record, body)
-        return own or (self._limit_of_all(body, capacity) if body.reason == "node" else [])
-
-    def _own_limit(self, record: Record, body: ProcessKilled) -> list[Ruling]:
+        if body.reason == "node":
+            return self._limit_of_all(body, capacity)
         listed = self._bench.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
         both = None if listed is None else both_ways(self._bench, listed, record.ts_ns, 1)
         if both is None or body.reason is None:
             return []
-        whose = "container" if body.reason == "container_limit" else "pod"
         old, new = (memory_limit(decision, body) for decision in both)
-        if body.reason == "node":
-            had = body.rss_bytes or 0
-            if new is None or not (new < had and (old is None or had <= old)):
-                return []
-            old = had
         if old != new:
             self._decided.add(f"{body.namespace}/{body.pod}")
-        return _moved(whose, old, new)
+        return _moved("container" if body.reason == "container_limit" else "pod", old, new)
 
     def _limit_of_all(self, body: ProcessKilled, capacity: int) -> list[Ruling]:
+        """The same where all pods, or those of a class, had used up theirs, or the node its own."""
         owner = owner_of(body.cgroup)
         touched = _RESERVES & self._bench.variant.settings.keys()
         if not touched or (owner is None and body.cgroup is not None):
@@ -102,17 +93,17 @@ class OomVariant:
         if owner is not None and owner.level == "qos":
             return _open(_QOS)
         old, new = self._pods_limits(capacity)
-        if body.cgroup is None:
-            lower = new is not None and (old is None or new < old)
-            return _open(_ALL_USED.format(new)) if lower else []
-        unknown = old is None or new is None
-        return _open(_ALL_PODS) if unknown else _moved("sum of all pods", old, new)
+        if body.cgroup is not None:
+            unknown = old is None or new is None
+            return _open(_ALL_PODS) if unknown else _moved("sum of all pods", old, new)
+        return _open(_ALL_USED.format(new)) if _is_lower(old, new) else []
 
-    def _pods_limits(self, capacity: int) -> tuple[int | None, int | None]:
-        """Of all pods together, as recorded and under the variant."""
-        settings = self._bench.settings
-        old = _pods_limit(settings.as_recorded(), self._bench.recorded_profile, capacity)
-        return old, _pods_limit(settings, self._bench.profile, capacity)
+    def _pods_limits(self, capacity: int) -> list[int | None]:
+        """Of all pods together, as recorded and under the variant; None where not known."""
+        rules = [rules_of(self._bench.process, v) for v in (RECORDED, self._bench.variant)]
+        amounts = {"memory": Quantity.of(capacity)} if capacity else {}
+        left = [None if each is None else each.kubepods(amounts) for each in rules]
+        return [each["memory"].value() if each else None for each in left]
 
     # -- the choice ------------------------------------------------------------------------
 
@@ -131,27 +122,20 @@ class OomVariant:
             yield World(body, shortage)
             return
         victim = body.chosen_pid if body.chosen_pid is not None else body.pid
-        seen = set()
-        for pick in (max, min):
-            tasks = tuple(
-                task
-                if task.oom_score_adj == NEVER_KILLED
-                else msgspec.structs.replace(
-                    task,
-                    oom_score_adj=min(own)
-                    if task.pid == victim and own is not None
-                    else pick(moves.get(task.oom_score_adj, {task.oom_score_adj})),
-                )
-                for task in shortage.tasks or ()
-            )
-            if tasks not in seen:
-                seen.add(tasks)
-                row = next((t for t in tasks if t.pid == body.pid), None)
-                moved = body
-                if row is not None and body.oom_score_adj is not None:
-                    moved = msgspec.structs.replace(body, oom_score_adj=row.oom_score_adj)
-                assumes = () if pick is max else (_WHICH,)
-                yield World(moved, msgspec.structs.replace(shortage, tasks=tasks), assumes)
+        for pick, assumes in ((max, ()), (min, (_WHICH,))):
+            tasks = []
+            for task in shortage.tasks or ():
+                adjustment = pick(moves.get(task.oom_score_adj, {task.oom_score_adj}))
+                if task.pid == victim and own is not None:
+                    adjustment = min(own)
+                if task.oom_score_adj != NEVER_KILLED:
+                    task = replace(task, oom_score_adj=adjustment)
+                tasks.append(task)
+            row = next((t for t in tasks if t.pid == body.pid), None)
+            moved = body
+            if row is not None and body.oom_score_adj is not None:
+                moved = replace(body, oom_score_adj=row.oom_score_adj)
+            yield World(moved, replace(shortage, tasks=tuple(tasks)), assumes)
 
     def _moves(
         self, record: Record, body: ProcessKilled, capacity: int
@@ -206,25 +190,23 @@ class OomVariant:
 
     # -- what was not killed ---------------------------------------------------------------
 
-    def settle(self, capacity: int) -> None:
+    def settle(self, ts_ns: int) -> None:
         """Pods that would have had less to use, and of which no recorded kill tells."""
-        before, now = self._pods_limits(capacity)
-        machine = self.machine
-        if machine is not None and now is not None and (before is None or now < before):
+        machine = self._bench.machine.at(ts_ns)
+        before, now = self._pods_limits(self._bench.machine.memory_bytes(ts_ns) or 0)
+        if machine is not None and _is_lower(before, now):
             missing = _ALL_USED.format(now)
             self._undecided(machine.seq, machine.ts_ns, "cgroup/kubepods", missing)
-        if not self._bench.variant.pods:
-            return
-        for listed in self._bench.pods.newest():
+        for listed in self._bench.pods.newest() if self._bench.variant.pods else ():
             name = f"{listed.namespace}/{listed.name}"
             both = both_ways(self._bench, listed, listed.ts_ns, 1)
             if both is None or name in self._decided:
                 continue
             old, new = both
             limits = [(old.pod.memory_limit_bytes, new.pod.memory_limit_bytes)]
-            limits += [(old.containers[c].memory_limit_bytes, new.containers[c].memory_limit_bytes)
-                       for c in old.containers.keys() & new.containers.keys()]  # fmt: skip
-            lower = [less for was, less in limits if less and (not was or less < was)]
+            limits += [(own.memory_limit_bytes, new.containers[of].memory_limit_bytes)
+                       for of, own in old.containers.items()]  # fmt: skip
+            lower = [now for was, now in limits if now and _is_lower(was, now)]
             if lower:
                 missing = _USED.format(name, min(lower))
                 self._undecided(listed.seq, listed.ts_ns, f"pod/{name}", missing)
@@ -259,15 +241,9 @@ def _moved(whose: str, old: int | None, new: int | None) -> list[Ruling]:
     return [Ruling(allowed=False, expected={"limit_bytes": new}, why=why, certain=True)]
 
 
-def _pods_limit(settings: Settings, profile: KubeletProfile | None, capacity: int) -> int | None:
-    """Bytes that all pods together could use; None when it is not known."""
-    told = read_settings(settings)
-    if told.reservation is None or told.enforce_pods is None or profile is None or not capacity:
-        return None
-    amounts = {"cpu": Quantity.of(1), "memory": Quantity.of(capacity)}
-    if not told.enforce_pods:
-        return resource_config_for_node(amounts).memory_limit_bytes
-    return decide_node(amounts, told.reservation, profile.cgroups).config.memory_limit_bytes
+def _is_lower(old: int | None, new: int | None) -> bool:
+    """Whether a limit is lower than before; 0 and None are none."""
+    return bool(new) and (not old or (new or 0) < old)
 
 
 def _kills_whole(profile: KubeletProfile | None, settings: Settings) -> bool | None:

@@ -1,0 +1,114 @@
+"""What the machine has, as its line in the log, the node object and the signals tell it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+
+from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
+from kubeledger.model.bodies.images import EvictionSignalObserved
+from kubeledger.model.bodies.node import NodeObserved
+from kubeledger.model.record import Body, Record
+from kubeledger.verify.finding import Contradiction, Side
+
+__all__ = ["HUGE_PAGES", "Capacity", "Machine"]
+
+HUGE_PAGES: Final = "hugepages-"
+_MOST_PIDS: Final = 16
+
+
+class Capacity(msgspec.Struct, frozen=True):
+    """What the machine has: resource -> quantity, by the record that tells."""
+
+    ts_ns: int
+    seq: int
+    amounts: dict[str, Quantity]
+
+
+class Machine:
+    """Filled by the first reading; what is told once holds from the start on.
+
+    Attributes:
+        disputes: seq of a record about the node -> where the node object and the line differ.
+    """
+
+    KINDS: tuple[type[Body], ...] = (EvictionSignalObserved, NodeObserved)
+    """Kinds of the records that this needs."""
+
+    def __init__(self) -> None:
+        self._noted: list[tuple[int, int, NodeObserved]] = []
+        self._pids: dict[int, tuple[int, int]] = {}
+        self._told: list[Capacity] = []
+        self.disputes: dict[int, list[Contradiction]] = {}
+
+    def note(self, record: Record) -> None:
+        """Take in a record of the first reading."""
+        match record.body:
+            case NodeObserved() as body:
+                self._noted.append((record.ts_ns, record.seq, body))
+            case EvictionSignalObserved(signal="pid.available", capacity=limit) if limit > 0:
+                if limit in self._pids or len(self._pids) < _MOST_PIDS:
+                    self._pids.setdefault(limit, (record.ts_ns, record.seq))
+
+    def settle(self) -> None:
+        """The first reading is over."""
+        shown: dict[str, str] = {}
+        for ts_ns, seq, body in sorted(self._noted, key=lambda noted: noted[:2]):
+            told = {"cpu": body.cpus, "memory": body.memory_capacity_bytes}
+            with suppress(QuantityError):
+                amounts = _amounts(body, told)
+                if amounts and (not self._told or self._told[-1].amounts != amounts):
+                    self._told.append(Capacity(ts_ns, seq, amounts))
+            capacity = body.capacity or {}
+            for name, amount in told.items():
+                if amount is not None and name in capacity and shown.get(name) != capacity[name]:
+                    self._compare(ts_ns, seq, name, capacity[name], amount)
+            shown |= capacity
+
+    def at(self, ts_ns: int) -> Capacity | None:
+        """What it had then; what was told first where that came later."""
+        index = bisect_right(self._told, ts_ns, key=lambda told: told.ts_ns)
+        return self._told[max(index - 1, 0)] if self._told else None
+
+    def memory_bytes(self, ts_ns: int) -> int | None:
+        """The memory then; None where nothing tells it."""
+        capacity = self.at(ts_ns)
+        memory = None if capacity is None else capacity.amounts.get("memory")
+        return None if memory is None else memory.value()
+
+    def pids(self, ts_ns: int) -> list[tuple[int, int]]:
+        """Limits of process IDs, each with the record that told it first.
+
+        A kubelet reads it when it starts, and the eviction manager at each signal, so that each
+        that was ever told may be the one that was written; the last before a time comes first.
+        """
+        told = [(first_ns > ts_ns, abs(first_ns - ts_ns), limit, seq)
+                for limit, (first_ns, seq) in self._pids.items()]  # fmt: skip
+        return [(limit, seq) for _, _, limit, seq in sorted(told)]
+
+    def _compare(self, ts_ns: int, seq: int, name: str, written: str, told: int) -> None:
+        """The node object and the line tell one capacity; an object that cannot be read none."""
+        with suppress(QuantityError):
+            if Quantity.from_api(written).value() != told:
+                line = self._told[0].seq if self._told else seq
+                why = f"the node object and the kubelet's log tell different capacities of {name}"
+                found = Contradiction(
+                    ts_ns=ts_ns,
+                    subject="node",
+                    why=why,
+                    sides=(
+                        Side(seq=seq, says=f"the node object has a capacity of {written}"),
+                        Side(seq=line, says=f"the machine has {told}"),
+                    ),
+                )
+                self.disputes.setdefault(seq, []).append(found)
+
+
+def _amounts(body: NodeObserved, told: dict[str, int | None]) -> dict[str, Quantity]:
+    """The machine as the kubelet found it; as the node object shows it where no line told."""
+    names = sorted(n for n in body.capacity or {} if n in told or n.startswith(HUGE_PAGES))
+    amounts = {name: Quantity.from_api((body.capacity or {})[name]) for name in names}
+    return amounts | {name: Quantity.of(n) for name, n in told.items() if n is not None}
