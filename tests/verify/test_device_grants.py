@@ -178,8 +178,8 @@ def test_a_plugin_that_went_away() -> None:
     node = one_pod()
     node.add(EndpointStopped(resource=GPU))
     gone = node.grant("a", "gpu-0")
-    open_inputs = (f"the healthy devices of {GPU} at that time", HOLDERS)
-    assert node.finding(gone).missing == open_inputs
+    open_inputs = f"the healthy devices of {GPU} at that time and {HOLDERS}"
+    assert node.finding(gone).missing == (open_inputs,)
 
 
 def test_a_new_kubelet_has_no_device_until_the_plugin_is_back() -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 from kubeledger.kubelet.lifecycle.state import PodState
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
+from kubeledger.verify.belief import Judgement, same
 from kubeledger.verify.bench import Bench
-from kubeledger.verify.evidence.pods import PodRegister
+from kubeledger.verify.evidence.pods import ListedPod, PodRegister
 from kubeledger.verify.evidence.restarting import Restarting
 
-__all__ = ["came_back", "is_active", "lived", "relied_on"]
+__all__ = ["came_back", "is_active", "lived", "misnamed", "relied_on"]
 
 _TOLD_LATE_NS = 2 * NS_PER_S
 """The end of a container is told so long after it, and its pod let go of meanwhile."""
@@ -43,6 +45,18 @@ def relied_on(bench: Bench, record: Record, file: str) -> bool:
             (record.seq, "its content has another checksum"),
         )
     return not is_wrong
+
+
+def misnamed(record: Record, listed: ListedPod | None) -> Judgement | None:
+    """The judgement of a record that gives a pod another name than lists do; else None."""
+    body: Any = record.body
+    if listed is None or body.pod is None or listed.uid != body.pod_uid:
+        return None
+    named = {"namespace": listed.namespace, "pod": listed.name}
+    if named == {"namespace": body.namespace, "pod": body.pod}:
+        return None
+    why = f"pod {listed.uid} is {listed.namespace}/{listed.name} in the pod list"
+    return same(False, why, expected=named, inputs=[listed.seq], certain=True)
 
 
 def is_active(

@@ -10,16 +10,17 @@ from kubeledger.kubelet.profile.devices import DeviceFacts
 from kubeledger.kubelet.topologymanager.bitmask import BITS_MAX
 from kubeledger.model.record import Record
 from kubeledger.replay.node.state import NodeState
-from kubeledger.verify.belief import Judgement, same
+from kubeledger.verify.belief import Judgement, lacks, same
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.evidence.pods import ListedPod
+from kubeledger.verify.rules.activity import misnamed
+from kubeledger.verify.rules.devices.evidence import Evidence
 from kubeledger.verify.rules.devices.foresight import Foresight, Holder, when_of
 from kubeledger.verify.rules.devices.holdings import Holdings
 from kubeledger.verify.rules.devices.lists import When
 from kubeledger.verify.rules.devices.specs import PodAsks, asks_of
-from kubeledger.verify.rules.devices.worlds import Evidence
 
-__all__ = ["Affinity", "Asked", "Desk", "SetUp"]
+__all__ = ["Affinity", "Asked", "Desk"]
 
 _KEPT_MAX = 256
 
@@ -44,26 +45,6 @@ class Affinity(NamedTuple):
     seq: int
     masks: tuple[int | None, ...]
     without_topology: frozenset[str]
-
-
-class SetUp(NamedTuple):
-    """The inputs of a request, or what is missing of them.
-
-    Attributes:
-        evidence: None when an input is missing.
-        missing: (n,) noun phrases.
-        asks: the pod's containers; None when no list shows the pod.
-        limit: devices by the spec; None when it does not tell.
-        asked: the logged request.
-        seqs: (n,) records it rests on.
-    """
-
-    evidence: Evidence | None = None
-    missing: tuple[str, ...] = ()
-    asks: PodAsks | None = None
-    limit: int | None = None
-    asked: Asked | None = None
-    seqs: tuple[int, ...] = ()
 
 
 class Desk:
@@ -144,36 +125,36 @@ class Desk:
         nodes = told or self.foresight.voted(own)
         return nodes if nodes and all(0 <= node < BITS_MAX for node in nodes) else None
 
-    def set_up(self, record: Record, state: NodeState, holder: Holder) -> SetUp:
-        """All that is known just before a container gets, or is refused, devices."""
-        bench, when, listed_pod = self.bench, when_of(record), self.pod(record)
-        asks, asked = asks_of(listed_pod), self._request_of(holder)
+    def evidence(self, record: Record, state: NodeState, holder: Holder) -> Evidence | Judgement:
+        """All that is known just before a container gets, or is refused, devices.
+
+        Or, where an input is missing without which no world is known, the judgement that it is.
+        """
+        bench, when, resource = self.bench, when_of(record), holder[2]
+        asks, asked = asks_of(self.pod(record)), self._request_of(holder)
         asker = asks.of(holder[1]) if asks is not None else None
-        limit = asker.limits.get(holder[2], 0) if asker is not None else None
-        required = limit if limit is not None else (asked.needed if asked else None)
-        seqs = tuple(each.seq for each in (asks, asked) if each is not None)
-        known = SetUp(None, (), asks, limit, asked, seqs)
-        missing = [bench.missing_profile] if bench.profile is None else []
+        required = asked.needed if asked is not None else None
+        required = required if asker is None else asker.limits.get(resource, 0)
+        if bench.profile is None:
+            return lacks([bench.missing_profile])
         if required is None:
-            missing.append("a readable spec of the pod" if listed_pod else "the pod's spec")
-        if bench.profile is None or required is None:
-            return known._replace(missing=tuple(missing))
+            return lacks(["the pod's spec"])
         facts = bench.profile.devices
         reuse = self._reuse(holder, asks, facts)
         if reuse is None:
-            of_init = "the pod's spec" if asks is None else "the devices of its init containers"
-            return known._replace(missing=(of_init,))
+            return lacks(["the devices of its init containers" if asks else "the pod's spec"])
         masks, affinity_seqs = self._affinity(holder)
-        held, listed = self.holdings.get(holder), self.foresight.lists.at(holder[2], when)
+        held, listed = self.holdings.get(holder), self.foresight.lists.at(resource, when)
         in_use = self.holdings.in_use(holder, lambda pod: self._lives(state, when, pod))
-        evidence = Evidence(
+        seqs = (each.seq for each in (asks, asked) if each is not None)
+        return Evidence(
             holder=holder,
             required=required,
             held=held.devices if held is not None and held.certain else None,
             reuse=reuse,
             listed=listed,
             in_use=in_use,
-            nodes_of=lambda device: self._nodes_of(holder[2], device, facts),
+            nodes_of=lambda device: self._nodes_of(resource, device, facts),
             name_of=self.name_of,
             affinities=masks,
             numa_nodes=self.numa_nodes(state) or (),
@@ -181,7 +162,6 @@ class Desk:
             surely=lambda other: self._surely_holds(other, holder[0], when),
             seqs=(*seqs, *affinity_seqs, *listed.seqs, *in_use.seqs),
         )
-        return known._replace(evidence=evidence, seqs=evidence.seqs)
 
     def _lives(self, state: NodeState, when: When, pod: str) -> bool:
         """Whether a pod certainly still holds what it was granted, by what is told."""
@@ -240,34 +220,29 @@ class Desk:
             return False
         return holder[0] == asking or self.foresight.surely_holds(holder, held.devices, when)
 
-    def wrong_asker(self, record: Record, holder: Holder, set_up: SetUp) -> Judgement | None:
+    def wrong_asker(self, record: Record, holder: Holder) -> Judgement | None:
         """The judgement of a record that cannot be about this container; None if it can.
 
         Another one asked; the pod has another name; the container has no limit; the log tells
         of another number than the spec.
         """
-        body, listed = record.body, self.pod(record)
-        uid, namespace, pod = (getattr(body, n, None) for n in ("pod_uid", "namespace", "pod"))
         caused, (_, container, resource) = self.requests.get(record.cause or 0), holder
-        expected: dict[str, str] | None = None
-        named: dict[str, str] | None = None
-        if listed is not None and uid is not None and listed.uid == uid:
-            named = {"namespace": listed.namespace, "pod": listed.name}
-        why, asked, limit = "", set_up.asked, set_up.limit
         if caused is not None and caused.holder != holder:
             expected = dict(zip(("pod_uid", "container", "resource"), caused.holder, strict=True))
             why = f"container {caused.holder[1]} of pod {caused.holder[0]} asked just then"
-        elif (
-            named is not None and pod is not None and named != {"namespace": namespace, "pod": pod}
-        ):
-            expected = named
-            why = f"pod {uid} is {named['namespace']}/{named['pod']} in the pod list"
-        elif set_up.asks is not None and not limit:
+            return same(False, why, expected=expected, inputs=[caused.seq])
+        listed = self.pod(record)
+        if (wrong := misnamed(record, listed)) is not None:
+            return wrong
+        asks, asked = asks_of(listed), self._request_of(holder)
+        asker = asks.of(container) if asks is not None else None
+        limit, why = asker.limits.get(resource, 0) if asker is not None else 0, ""
+        if asks is not None and not limit:
             none = f"container {container} has no limit on {resource}"
-            if set_up.asks.of(container) is None:
-                none = f"the pod has no container {container}"
+            none = none if asker is not None else f"the pod has no container {container}"
             why = f"{none}, so nothing is allocated to it, or refused"
-        elif asked is not None and limit is not None and asked.needed != limit:
+        elif asks is not None and asked is not None and asked.needed != limit:
             log = f"the log says that container {container} needs {asked.needed} {resource}"
             why = f"{log}, its spec has a limit of {limit}"
-        return same(False, why, expected=expected, inputs=set_up.seqs) if why else None
+        seqs = [each.seq for each in (asks, asked) if each is not None]
+        return same(False, why, inputs=seqs) if why else None

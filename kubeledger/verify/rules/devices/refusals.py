@@ -1,32 +1,34 @@
 """Refused containers: would the kubelet have refused, and in these words?
 
-What the plugin or the disk answered stands in the error alone. Such an error is possible
-whenever the plugin was asked at all, and nothing more can be said about it.
+What it says depends on how many devices are free, and on whether the resource is registered. So
+the decider is asked in the worlds with the fewest devices, the most, and as many as are told.
+What the plugin or the disk answered stands in the error alone: such an error is possible
+whenever the plugin was asked at all.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from kubeledger.kubelet.devicemanager.allocate import Refusal, plans
 from kubeledger.model.bodies.devicemanager import NO_HINTS, AllocationFailed
 from kubeledger.model.record import Record
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, same
 from kubeledger.verify.rules.devices.desk import Desk
+from kubeledger.verify.rules.devices.evidence import Evidence, Topic
 from kubeledger.verify.rules.devices.foresight import Holder
 from kubeledger.verify.rules.devices.grants import RULE, found_with
 from kubeledger.verify.rules.devices.specs import asks_of
 from kubeledger.verify.rules.devices.words import surroundings, times
-from kubeledger.verify.rules.devices.worlds import Evidence, Topic, errors_in
 
 __all__ = ["failed"]
 
 _SHORTAGE = re.compile(
-    r"requested number of devices unavailable for \S+\. Requested: -?\d+, Available: -?\d+"
+    r"requested number of devices unavailable for \S+\. Requested: (-?\d+), Available: (-?\d+)"
 )
 _HINTS_RULE: Final = "pkg/kubelet/cm/devicemanager/topology_hints.go GetTopologyHints"
-_UNCOUNTED = 1 << 30
 _ANSWERS = (
     "rpc error: ",
     "endpoint /",
@@ -41,6 +43,14 @@ _LEAKS = ("no containers return", "device plugin GetPreferredAllocation rpc fail
 """Those after which what was picked stays in use."""
 
 
+class _Said(NamedTuple):
+    """An error, empty for success, with its counts where it is about these."""
+
+    error: str
+    requested: int | None = None
+    available: int | None = None
+
+
 def failed(
     desk: Desk, record: Record, body: AllocationFailed, state: NodeState
 ) -> tuple[Judgement, str]:
@@ -51,14 +61,12 @@ def failed(
         asking = asks.asking(body.resource) if asks is not None else []
         container = asking[0] if len(asking) == 1 else None
     subject = desk.subject(record, pod, container)
-    unknown = {
-        "the resource that was refused": body.resource is None,
-        "the container that was refused": container is None,
-        "the time of the refusal": body.told_by == "status",
-    }
-    missing = [name for name, is_unknown in unknown.items() if is_unknown]
-    if container is None or body.resource is None or missing:
-        return lacks(missing[:1]), subject
+    if body.resource is None:
+        return lacks(["the resource that was refused"]), subject
+    if container is None:
+        return lacks(["the container that was refused"]), subject
+    if body.told_by == "status":
+        return lacks(["the time of the refusal"]), subject
     holder = (pod, container, body.resource)
     found = _judge(desk, record, body, holder, state)
     desk.answered(record, holder)
@@ -71,12 +79,11 @@ def failed(
 def _judge(
     desk: Desk, record: Record, body: AllocationFailed, holder: Holder, state: NodeState
 ) -> Judgement:
-    set_up = desk.set_up(record, state, holder)
-    if (wrong := desk.wrong_asker(record, holder, set_up)) is not None:
+    if (wrong := desk.wrong_asker(record, holder)) is not None:
         return wrong
-    evidence = set_up.evidence
-    if evidence is None:
-        return lacks(set_up.missing)
+    evidence = desk.evidence(record, state, holder)
+    if not isinstance(evidence, Evidence):
+        return evidence
     # The line about hints counts all that is needed, and what is to be used again as there.
     counts = body.hints_requested, body.hints_available
     known = None not in counts and body.available is not None
@@ -93,89 +100,87 @@ def _judge(
         desk.holdings.suspect(body.resource or "")
     if found.verdict == "impossible" and _ruling(body, evidence.opened()).verdict != "impossible":
         # What it could not refuse by what is told, it may by what a lost line told.
-        lost = " and ".join(evidence.inputs(evidence.lost()))
-        found = open_to(lost, denied=found.why)
-    return found_with(found, set_up.seqs)
+        found = open_to(evidence.lost(), denied=found.why)
+    return found_with(found, evidence.seqs)
 
 
 def _ruling(body: AllocationFailed, evidence: Evidence) -> Judgement:
-    """The judgement of an error's kind: counts, a plugin's answer, or the words of another."""
-    low, high = _span(evidence)
-    reuse, required = len(evidence.reuse), evidence.required
-    if body.error == NO_HINTS:  # all devices are counted, those to be used again as there
-        return _counts(body, evidence, NO_HINTS, required, (low + reuse, high + reuse))
-    counted = _SHORTAGE.fullmatch(body.error) or body.requested is not None
-    if counted and evidence.held is None and evidence.listed.registered is not False:
-        return _counts(body, evidence, None, required - reuse, (low, high))
-    return _words(body, evidence)
-
-
-def _span(evidence: Evidence) -> tuple[int, int]:
-    """The least and the most devices that may have been free."""
-    listed, least, most = evidence.listed, len(evidence.free), len(evidence.perhaps_free)
-    if evidence.is_exact():
-        return least, least
-    named = evidence.in_use.unknown or evidence.in_use.maybe or listed.known
-    if listed.count is not None and listed.count == listed.total and not named:
-        least = most = listed.count - len(evidence.in_use.certain | evidence.reuse)
-    elif not listed.complete:
-        # Without a count, devices that no checkpoint names may have been there.
-        most = max(most, _UNCOUNTED if listed.count is None else listed.count)
-    return least, most
-
-
-def _counts(
-    body: AllocationFailed,
-    evidence: Evidence,
-    text: str | None,
-    needed: int,
-    there: tuple[int, int],
-) -> Judgement:
-    (low, high), resource, around = there, evidence.resource, surroundings(evidence)
-    exact = low == high
-    needs = f"{needed} {resource} {'is' if needed == 1 else 'are'} needed"
-    if exact and low >= needed:
-        why = f"{needs}, and enough are there, so the kubelet does not refuse: {around}"
-        return same(False, why)
-    available = low if exact else body.available
-    error = text or (
-        f"requested number of devices unavailable for {resource}. "
-        f"Requested: {needed}, Available: {available}"
-    )
-    expected: dict[str, Any] = {"requested": needed, "available": available, "error": error}
-    told = {"requested": body.requested, "available": body.available, "error": body.error}
-    possible = body.available is not None and low <= body.available <= min(high, needed - 1)
-    if expected != told or not possible:
-        are = f"{low}" if exact else f"{low} to {high}" if high < _UNCOUNTED else f"{low} or more"
-        why = f"{needs} and {are} {'is' if are == '1' else 'are'} there: {around}"
-        return same(False, why, expected=expected if exact else None)
-    if not exact:
-        return lacks(evidence.inputs(_open(evidence)))
-    why = f"container {evidence.holder[1]} needs {needed} {resource}, more than the {around}"
-    return same(True, why, expected=expected)
-
-
-def _words(body: AllocationFailed, evidence: Evidence) -> Judgement:
-    """Errors without counts: registration, health, a changed request; or a plugin's answer."""
-    texts, only = errors_in(evidence)
+    """Whether the kubelet says so here."""
+    counted = body.error == NO_HINTS or _SHORTAGE.fullmatch(body.error)
+    told = _Said(body.error, *((body.requested, body.available) if counted else ()))
+    said = _said(evidence, told)
     is_answer = body.error.startswith(_ANSWERS)
-    expected = {"error": min(texts)} if only and "" not in texts else None
     asks = f"container {evidence.holder[1]} asks for {times(evidence.required, 'device')}"
-    if is_answer and "" in texts:
+    if is_answer and _Said("") in said:
         why = (
             f"{asks}: the plugin of {evidence.resource} was asked, and the error is its answer, or "
             "that of the disk, which nothing else shows"
         )
         return judge([Ruling(allowed=True, chosen=False, why=why, expected={})])
     # Where no checkpoint names any device, of what the plugin listed nothing is known.
-    unnamed = is_answer and not only and not evidence.listed.maybe
-    if body.error not in texts and not unnamed:
-        said = " or ".join(sorted(text or "no error" for text in texts))
-        why = f"the kubelet comes to {said} here: {surroundings(evidence)}"
-        return same(False, why, expected=expected)
-    if len(texts) > 1 or unnamed:
+    unnamed = is_answer and not evidence.is_exact() and not evidence.listed.maybe
+    around, only = surroundings(evidence), next(iter(said)) if len(said) == 1 else None
+    expected: dict[str, Any] | None = None
+    if only is not None and only.error:
+        expected = {name: value for name, value in only._asdict().items() if value is not None}
+    if told not in said and not unnamed:
+        errors = " or ".join(sorted({each.error or "no error" for each in said}))
+        return same(False, f"the kubelet comes to {errors} here: {around}", expected=expected)
+    if only is None or unnamed:
         return lacks(evidence.inputs(_open(evidence)))
-    return same(True, f"{asks} of {evidence.resource}: {body.error}", expected=expected)
+    why = f"{asks} of {evidence.resource}: {body.error}"
+    if counted:
+        needed = f"{body.requested} {evidence.resource}"
+        why = f"container {evidence.holder[1]} needs {needed}, more than the {around}"
+    return same(True, why, expected=expected)
+
+
+def _said(evidence: Evidence, told: _Said) -> set[_Said]:
+    """What the kubelet may say: with the fewest devices free, the most, and as many as told."""
+    listed, in_use, reuse = evidence.listed, evidence.in_use, evidence.reuse
+    certain = in_use.certain - reuse
+    few, many = listed.healthy, listed.maybe
+    perhaps = (in_use.maybe | few if in_use.unknown else in_use.maybe) - reuse
+    if not listed.complete:  # stand-ins for devices that no record names, as many as matter
+        unnamed = evidence.required if listed.count is None else listed.count - len(many)
+        many |= _stand_ins(min(unnamed, evidence.required))
+        if listed.count is not None and listed.count == listed.total and not in_use.unknown:
+            few |= _stand_ins(listed.count - len(few | certain | perhaps | reuse))
+    worlds = [(few, certain | perhaps), (many, certain)]
+    asked_for = told.available if told.error != NO_HINTS else (told.available or 0) - len(reuse)
+    most = sorted(many - certain - reuse)
+    least = len(few - certain - perhaps - reuse)
+    if asked_for is not None and least <= asked_for <= len(most):
+        worlds.append((many, certain.union(most[asked_for:])))
+    return {
+        said
+        for healthy, used in worlds
+        for registered in ((True, False) if listed.registered is None else (listed.registered,))
+        for said in _said_in(evidence, healthy if registered else None, used, told)
+    }
+
+
+def _said_in(
+    evidence: Evidence, healthy: frozenset[str] | None, used: frozenset[str], told: _Said
+) -> set[_Said]:
+    """What it says in one world; ``healthy`` is None where the resource is not registered."""
+    required = evidence.required
+    if told.error == NO_HINTS:  # all devices are counted, those to be used again as there
+        there = len((healthy or frozenset()) - used - evidence.reuse) + len(evidence.reuse)
+        return {_Said(NO_HINTS, required, there) if there < required else _Said("")}
+    manager = evidence.manager(healthy or frozenset(), used)
+    if healthy is None:
+        manager.healthy.clear()
+    found = set()
+    for plan in plans(manager, evidence.request(None), evidence.facts):
+        error = plan.error if isinstance(plan, Refusal) else ""
+        counts = _SHORTAGE.fullmatch(error)
+        found.add(_Said(error, *map(int, counts.groups())) if counts else _Said(error))
+    return found
+
+
+def _stand_ins(count: int) -> frozenset[str]:
+    return frozenset(f"<{index}>" for index in range(count))
 
 
 def _open(evidence: Evidence) -> tuple[Topic, ...]:

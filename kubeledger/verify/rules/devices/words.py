@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from kubeledger.kubelet.topologymanager.bitmask import bits_of
-from kubeledger.verify.rules.devices.worlds import Evidence
+from kubeledger.verify.rules.devices.evidence import Evidence
 
 __all__ = ["joined", "listing", "nodes_text", "surroundings", "taken", "times"]
 

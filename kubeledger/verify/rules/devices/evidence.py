@@ -1,0 +1,162 @@
+"""All that is known when a container asks for devices: what must be so, and what may be.
+
+Four inputs may be open: which devices were healthy, which were in use, on which NUMA nodes
+they are, and to which nodes the container was aligned; the plugin's answer is always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Literal
+
+import msgspec
+
+from kubeledger.kubelet.devicemanager.allocate import Request
+from kubeledger.kubelet.devicemanager.manager import ManagerImpl
+from kubeledger.kubelet.profile.devices import DeviceFacts
+from kubeledger.verify.rules.devices.foresight import Holder
+from kubeledger.verify.rules.devices.holdings import InUse
+from kubeledger.verify.rules.devices.lists import Listed
+
+__all__ = ["OPEN", "Evidence", "Topic"]
+
+Topic = Literal["health", "use", "numa", "affinity", "preferred", "registered"]
+"""An input that may be open."""
+
+OPEN: tuple[Topic, ...] = ("health", "use", "numa", "affinity", "preferred")
+_Devices = frozenset[str]
+_Nodes = tuple[int, ...] | None
+
+
+class _Plugin:
+    """A plugin whose preference is given, and whose Allocate succeeds."""
+
+    def __init__(self, preference: _Devices | None) -> None:
+        self._preference = preference
+
+    def preferred(self, available: _Devices, must: _Devices, size: int) -> _Devices | None:
+        return self._preference
+
+    def allocate(self, devices: _Devices) -> None:
+        return None
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is known when a container asks for devices of one resource.
+
+    Attributes:
+        holder: who asks for what; ``required``: for how many.
+        held: what the container holds already; None for nothing.
+        reuse: devices that the pod's init containers are done with.
+        listed: the plugin's devices.
+        in_use: devices of others, those of ``reuse`` among them.
+        nodes_of: device -> whether its NUMA nodes are known, and which; None for no topology.
+        name_of: pod key -> its name, for people.
+        affinities: (n,) masks that may be stored for the container, None for none; empty
+            when nothing tells.
+        numa_nodes: of the machine.
+        facts: of the kubelet version.
+        surely: whether a container certainly holds its devices, whatever lines were lost.
+        seqs: (n,) records that tell it.
+    """
+
+    holder: Holder
+    required: int
+    held: _Devices | None
+    reuse: _Devices
+    listed: Listed
+    in_use: InUse
+    nodes_of: Callable[[str], tuple[bool, _Nodes]]
+    name_of: Callable[[str], str]
+    affinities: tuple[int | None, ...]
+    numa_nodes: tuple[int, ...]
+    facts: DeviceFacts
+    surely: Callable[[Holder], bool]
+    seqs: tuple[int, ...] = ()
+
+    @property
+    def resource(self) -> str:
+        """What is asked for."""
+        return self.holder[2]
+
+    def opened(self) -> Evidence:
+        """What is certain whatever lines were lost: others may hold devices, or no more do."""
+        in_use = self.in_use
+        sure = frozenset(d for d in in_use.certain if any(map(self.surely, in_use.holders[d])))
+        maybe = in_use.maybe | in_use.certain - sure
+        in_use = msgspec.structs.replace(in_use, certain=sure, maybe=maybe, unknown=True)
+        return msgspec.structs.replace(self, in_use=in_use, listed=self.listed.opened())
+
+    @property
+    def free(self) -> _Devices:
+        """Devices that were certainly to be had."""
+        if self.in_use.unknown:
+            return frozenset()
+        return self.listed.healthy - self.in_use.certain - self.in_use.maybe - self.reuse
+
+    @property
+    def perhaps_free(self) -> _Devices:
+        """Devices that may have been to be had."""
+        return self.listed.maybe - self.in_use.certain - self.reuse
+
+    def is_exact(self) -> bool:
+        """Nothing is open but the kubelet's own choice, and NUMA nodes."""
+        return self.listed.complete and not self.in_use.unknown and self.free == self.perhaps_free
+
+    def inputs(self, topics: Iterable[Topic], devices: Collection[str] = ()) -> tuple[str, ...]:
+        """Topics as inputs that are missing; ``devices`` are those of a claim."""
+        resource = self.resource
+        asked = self.perhaps_free.union(devices)
+        unknown = [device for device in asked if not self.nodes_of(device)[0]]
+        phrases: dict[Topic, str] = {
+            "health": f"the healthy devices of {resource} at that time",
+            "use": f"all holders of {resource} at that time",
+            "numa": f"the NUMA nodes of {', '.join(sorted(unknown))} of {resource}",
+            "affinity": f"the affinity of container {self.holder[1]}",
+            "preferred": f"the answer to GetPreferredAllocation of the plugin of {resource}",
+            "registered": f"whether {resource} was registered at that time",
+        }
+        return tuple(phrases[topic] for topic in topics)
+
+    def open_topics(self) -> tuple[Topic, ...]:
+        """Inputs that are open at all, when devices are claimed."""
+        nodes_known = all(self.nodes_of(device)[0] for device in self.perhaps_free)
+        is_open: dict[Topic, bool] = {
+            "health": not self.listed.complete,
+            "use": self.in_use.unknown or bool(self.in_use.maybe),
+            "numa": self.affinities != (None,) and not nodes_known,
+            "affinity": len(self.affinities) != 1,
+            "preferred": True,
+        }
+        return tuple(topic for topic in OPEN if is_open[topic])
+
+    def lost(self) -> str:
+        """What a line that was lost may have told."""
+        topics: tuple[Topic, ...] = ("use",) if self.listed.firm else ("health", "use")
+        return " and ".join(self.inputs(topics))
+
+    def request(self, affinity: int | None) -> Request:
+        """What is asked of the device manager, with this mask stored."""
+        pod, container, resource = self.holder
+        return Request(
+            pod=pod,
+            container=container,
+            resource=resource,
+            required=self.required,
+            affinity=affinity,
+            reusable=self.reuse,
+        )
+
+    def manager(
+        self, healthy: _Devices, used: _Devices, preference: _Devices | None = None
+    ) -> ManagerImpl:
+        """The device manager with these devices, besides what the container holds or reuses."""
+        pod, container, resource = self.holder
+        manager = ManagerImpl(self.numa_nodes)
+        if self.listed.registered is not False:
+            manager.healthy[resource] = set(healthy)
+        manager.endpoints[resource] = _Plugin(preference)
+        manager.allocated[resource] = {*used, *self.reuse, *(self.held or ())}
+        if self.held is not None:
+            manager.pod_devices.insert(pod, container, resource, {0: sorted(self.held)})
+        return manager
