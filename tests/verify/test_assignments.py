@@ -342,7 +342,7 @@ def test_true_memory() -> None:
         (10, memory("b", nodes=(1,)), "the affinity is NUMA node 0, and it lies on 1"),
         (10, memory("b", nodes=(0, 2)), "the machine has NUMA nodes 0, 1, not 0, 2"),
         (10, memory("a"), "it had memory already"),
-        (13, freed("d"), "it had no memory that could be given back"),
+        (13, freed("d"), "it had nothing that could be given back"),
     ],
 )
 def test_lies_about_memory(seq: int, body: Body, told: str) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from kubeledger.model.bodies.lifecycle import PodRejected
 from tests.verify.device_world import GPU, Node
 
 UNREGISTERED = f"cannot allocate unregistered device {GPU}"
@@ -110,16 +109,13 @@ def test_open_counts(limit: int, available: int, verdict: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "rejected", "verdict"),
-    [(1, ANSWER, "admissible"), (1, UNREGISTERED, "impossible"), (3, ANSWER, "impossible")],
+    ("limit", "verdict"),
+    [(1, "admissible"), (3, "impossible")],
 )
-def test_the_plugin_s_own_error(limit: int, rejected: str, verdict: str) -> None:
-    """Possible wherever the plugin is asked at all, and the pod's rejection tells the same."""
+def test_the_plugin_s_own_error(limit: int, verdict: str) -> None:
+    """Possible wherever the plugin is asked at all."""
     node = two_free(limit)
     seq = node.refuse("a", limit, ANSWER)
-    message = f"Allocate failed due to {rejected}, which is unexpected"
-    reason = "UnexpectedAdmissionError"
-    node.add(PodRejected(namespace="ns", pod="a", pod_uid="uid-a", reason=reason, message=message))
     node.lives("h")
     assert node.finding(seq).verdict == verdict
 

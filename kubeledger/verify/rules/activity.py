@@ -9,12 +9,12 @@ from kubeledger.kubelet.lifecycle.state import PodState
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
-from kubeledger.verify.belief import Judgement, same
+from kubeledger.verify.belief import Judgement, lacks, same
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.evidence.pods import ListedPod, PodRegister
 from kubeledger.verify.evidence.restarting import Restarting
 
-__all__ = ["came_back", "is_active", "lived", "misnamed", "relied_on"]
+__all__ = ["came_back", "is_active", "let_go", "lived", "misnamed", "relied_on"]
 
 _TOLD_LATE_NS = 2 * NS_PER_S
 """The end of a container is told so long after it, and its pod let go of meanwhile."""
@@ -45,6 +45,24 @@ def relied_on(bench: Bench, record: Record, file: str) -> bool:
             (record.seq, "its content has another checksum"),
         )
     return not is_wrong
+
+
+def let_go(
+    bench: Bench, state: NodeState, pod: str, *, keeps: bool, since_ns: int = 0
+) -> Judgement:
+    """Whether what a pod holds may be taken from it: it may once the pod is not active any more.
+
+    Args:
+        bench: of the node.
+        state: just before.
+        pod: its key.
+        keeps: something later shows that it kept what it holds.
+        since_ns: as for :func:`is_active`.
+    """
+    active, said = is_active(state, bench.pods, pod, since_ns)
+    if active and keeps:
+        return same(False, f"only pods that are not active any more give back, and {said}")
+    return lacks(["the end of the pod"]) if active is not False else same(True, said)
 
 
 def misnamed(record: Record, listed: ListedPod | None) -> Judgement | None:

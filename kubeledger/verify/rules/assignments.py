@@ -25,7 +25,7 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, recorded, same
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.evidence.pods import ListedPod
-from kubeledger.verify.rules.activity import came_back, lived, relied_on
+from kubeledger.verify.rules.activity import came_back, let_go, lived, misnamed, relied_on
 from kubeledger.verify.verifier import Foresee, See
 from kubeledger.verify.witnesses import Row, Witnesses
 
@@ -193,12 +193,10 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
     def _foreign(self, record: Record, body: Any) -> Judgement | None:  # noqa: ANN401 - any body
         """The judgement of a record whose pod has another name, or no such container."""
         listed = self.bench.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        if (wrong := misnamed(record, listed)) is not None:
+            return wrong
         if listed is None or listed.uid != body.pod_uid or body.container is None:
             return None
-        named = {"namespace": listed.namespace, "pod": listed.name}
-        if body.pod is not None and named != {"namespace": body.namespace, "pod": body.pod}:
-            why = f"pod {body.pod_uid} is {listed.namespace}/{listed.name} in the pod list"
-            return same(False, why, expected=named, inputs=[listed.seq], certain=True)
         if not any(specs_in(listed)) or self.specs(record):
             return None
         why = f"the pod has no container {body.container}"
@@ -286,6 +284,20 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
             lived(self.bench, holder[0], ts_ns)
             or any(at_ns > ts_ns and value == held.value for at_ns, value in shown)
         )
+
+    def given_back(
+        self, record: Record, holder: Holder, state: NodeState, *, asks: bool
+    ) -> Judgement:
+        """Judge that a container gives back what it has; ``asks``: its spec may ask for some."""
+        held, inferred = self.held.get(holder), getattr(record.body, "inferred", False)
+        if held is not None:
+            keeps = self.surely_has(holder, record.ts_ns)
+            found = let_go(self.bench, state, holder[0], keeps=keeps)
+            why = f"{found.why}; {self.text(held.value)} given back"
+            return msgspec.structs.replace(found, why=why, inputs=(held.seq,))
+        if self.complete and not inferred and not (asks and self.may_have_got(holder)):
+            return same(False, "it had nothing that could be given back")
+        return lacks(["what it had before"])
 
     def may_have_got(self, holder: Holder) -> bool:
         """Whether a grant to the container may stand in a line that was lost: none is there."""

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import ClassVar, Final
 
+import msgspec
+
 from kubeledger.kubelet.cpumanager.decider import (
     Cpus,
     assignable,
@@ -37,7 +39,6 @@ from kubeledger.model.units import NS_PER_S, parse_go_duration
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, same
 from kubeledger.verify.bench import Bench
-from kubeledger.verify.rules.activity import is_active, lived
 from kubeledger.verify.rules.assignments import AssignmentRule, Holder, Spec, specs_in
 from kubeledger.verify.verifier import See
 
@@ -248,13 +249,13 @@ class CpuRule(AssignmentRule[Cpus]):
     def _judge_release(
         self, record: Record, body: CpusReleased, holder: Holder, state: NodeState
     ) -> Judgement:
-        held = self.held.get(holder)
+        held, asks = self.held.get(holder), any(self._counts(self.specs(record)))
+        found = self.given_back(record, holder, state, asks=asks)
         if held is None:
-            asks = any(self._counts(self.specs(record)))
-            if self.complete and not body.inferred and not (asks and self.may_have_got(holder)):
-                return same(False, "it had no CPUs of its own that could be given back")
-            return lacks(["what it had before"])
-        cpus, siblings, seqs = held.value, self._siblings(holder), (held.seq,)
+            return found
+        if found.verdict == "impossible" and not self.facts.cpus_kept_on_failed_update:
+            found = lacks(["the end of the pod"])
+        cpus, siblings = held.value, self._siblings(holder)
         behind, expected = _set(body.default_cpu_set), {"default_cpu_set": body.default_cpu_set}
         expected["cpu_set"] = body.cpu_set and cpu_set_text(cpus)
         if behind is not None and self._pool is not None:
@@ -265,20 +266,8 @@ class CpuRule(AssignmentRule[Cpus]):
             if odd is not None:
                 return odd
         if expected["cpu_set"] != body.cpu_set:
-            why = f"it had {expected['cpu_set']}"
-            return same(False, why, expected=expected, inputs=seqs)
-        active, said = is_active(state, self.bench.pods, holder[0])
-        kept = self.facts.cpus_kept_on_failed_update
-        if active and kept and lived(self.bench, holder[0], record.ts_ns):
-            why = f"CPUs are taken from pods that are not active any more, and {said}"
-            return same(False, why, inputs=seqs)
-        if active is not False:
-            return lacks(["the end of the pod"])
-        back = cpus - siblings if self.facts.release_spares_siblings else cpus
-        why = f"{said}; {cpu_set_text(back)} went back to the shared pool"
-        if not back:
-            why = f"{said}; {cpu_set_text(cpus)} is another container's of the pod as well"
-        return same(True, why, expected=expected, inputs=seqs)
+            found = same(False, f"it had {expected['cpu_set']}", inputs=(held.seq,))
+        return msgspec.structs.replace(found, expected=expected)
 
     def _judge_shortage(
         self, record: Record, body: CpuAllocationFailed, holder: Holder, state: NodeState

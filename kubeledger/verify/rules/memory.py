@@ -27,15 +27,14 @@ from kubeledger.model.bodies.memorymanager import (
     MemoryStateRefused,
     NUMANodeMemory,
 )
-from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Body, Decision, Record
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, same
 from kubeledger.verify.bench import Bench
-from kubeledger.verify.rules.activity import came_back, is_active, lived
+from kubeledger.verify.rules.activity import came_back, is_active
 from kubeledger.verify.rules.assignments import AssignmentRule, Holder, Spec
-from kubeledger.verify.verifier import Foresee, See
+from kubeledger.verify.verifier import See
 
 __all__ = ["MemoryRule"]
 
@@ -70,25 +69,15 @@ class MemoryRule(AssignmentRule[_Blocks]):
         super().__init__(bench)
         self._nodes: _Nodes = {}
         self._seqs: tuple[int, ...] = ()
-        self._process = 0
-        self._machines: dict[int, tuple[_Nodes, int]] = {}
-
-    def foresees(self) -> Mapping[type[Body], Foresee]:
-        """Changes and files, and of which process they are."""
-        return {**super().foresees(), KubeletStarted: self._foresee_process}
-
-    def _foresee_process(self, record: Record) -> None:
-        self._process = record.seq
+        self._files: list[tuple[int, int, _Nodes]] = []
 
     def foresee_file(self, record: Record) -> None:
-        """First reading of a state file; the first of a process tells of the machine."""
+        """First reading of a state file, which tells of the machine as well."""
         super().foresee_file(record)
         body = record.body
         assert isinstance(body, MemoryManagerStateRead)
         if body.checksum_ok is not False and body.machine:
-            self._machines.setdefault(self._process, (body.machine, record.seq))
-            if not self._process:
-                self._nodes, self._seqs = body.machine, (record.seq,)
+            self._files.append((record.ts_ns, record.seq, body.machine))
 
     def sees(self) -> Mapping[type[Body], See]:
         """Decisions, what the manager began with, and its file."""
@@ -111,12 +100,13 @@ class MemoryRule(AssignmentRule[_Blocks]):
         """Blocks shrink while later containers use them again: only a missing entry denies."""
         return () if shown is None else told
 
-    def _process_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
-        super()._process_started(record, body, state)
-        self._nodes, self._seqs = {}, ()
-        if record.seq in self._machines:
-            self._nodes, seq = self._machines[record.seq]
-            self._seqs = (seq,)
+    def _find_machine(self, ts_ns: int) -> None:
+        """The first file of the process that runs tells of its machine."""
+        process = self.bench.timeline.process
+        now = process(ts_ns)
+        files = (file for file in self._files if process(file[0]) == now)
+        _, seq, self._nodes = min(files, key=lambda file: file[:2], default=(0, 0, {}))
+        self._seqs = (seq,) if seq else ()
 
     def _started(self, record: Record, body: MemoryManagerStarted, state: NodeState) -> None:
         self.begin(body.restored)
@@ -129,6 +119,7 @@ class MemoryRule(AssignmentRule[_Blocks]):
     def judge(self, record: Record, holder: Holder, state: NodeState) -> Judgement:
         """Judge a grant, a release, or that there was too little."""
         body = record.body
+        self._find_machine(record.ts_ns)
         if isinstance(body, MemoryReleased):
             return self._judge_release(record, body, holder, state)
         if isinstance(body, MemoryAllocationFailed):
@@ -168,7 +159,7 @@ class MemoryRule(AssignmentRule[_Blocks]):
         why = (
             "it is in a Guaranteed pod and got what it requests, "
             f"{'what later containers do not use again, ' if left else ''}{_sizes(blocks)}, "
-            f"{self._room(body)}{'' if only else '; others with room may be given as well'}"
+            f"on NUMA node {_list(_nodes_of(body))}{'' if only else '; others may be given, too'}"
         )
         ruling = Ruling(allowed=True, chosen=only, why=why, expected=_plain(body),
                         inputs=tuple(seqs))  # fmt: skip
@@ -232,38 +223,16 @@ class MemoryRule(AssignmentRule[_Blocks]):
         table = self._nodes[node].memory.get(memory_type) if node in self._nodes else None
         return None if table is None else table.allocatable_bytes
 
-    def _room(self, body: MemoryAllocated) -> str:
-        nodes = sorted(_nodes_of(body))
-        chosen = f"{'no' if body.affinity is None else 'the'} affinity was decided"
-        table = self._nodes[str(nodes[0])].memory.get("memory") if len(nodes) == 1 else None
-        room = f", {table.allocatable_bytes} bytes allocatable there" if table is not None else ""
-        if table is not None and table.allocatable_bytes < 0:
-            room = (
-                f"; of its {table.total_bytes} bytes {table.system_reserved_bytes} are reserved, "
-                "which leaves nearly 2^64 by the kubelet's unsigned numbers"
-            )
-        return f"on NUMA node {_list(nodes)} ({chosen}{room})"
-
     def _judge_release(
         self, record: Record, body: MemoryReleased, holder: Holder, state: NodeState
     ) -> Judgement:
         held, specs = self.held.get(holder), self.specs(record)
-        if held is None:
-            gets = not specs or any(map(self._gets, specs))
-            if self.complete and not body.inferred and not (gets and self.may_have_got(holder)):
-                return same(False, "it had no memory that could be given back")
-            return lacks(["what it had before"])
-        seqs, back = (held.seq,), f"{_sizes(held.value)} given back"
-        active, said = is_active(state, self.bench.pods, holder[0])
-        if active is False:
-            return same(True, f"{said}; {back}", inputs=seqs)
-        if any(map(self._is_past_init, specs)):
-            why = f"the pod's next container starts, so this init container is done; {back}"
-            return same(True, why, inputs=seqs, rule=f"{_FILE}memory_manager.go AddContainer")
-        if active and lived(self.bench, holder[0], record.ts_ns):
-            why = f"memory is taken from pods that are not active any more, and {said}"
-            return same(False, why, inputs=seqs)
-        return lacks(["the end of the pod"])
+        if held is not None and any(map(self._is_past_init, specs)):
+            why = "the pod's next container starts, so this init container is done"
+            if is_active(state, self.bench.pods, holder[0])[0] is not False:
+                rule = f"{_FILE}memory_manager.go AddContainer"
+                return same(True, why, inputs=[held.seq], rule=rule)
+        return self.given_back(record, holder, state, asks=not specs or any(map(self._gets, specs)))
 
     def _is_past_init(self, spec: Spec) -> bool:
         """An init container that is no sidecar, or was none for this version."""

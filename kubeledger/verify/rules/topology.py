@@ -34,16 +34,11 @@ _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 
 
 class _Offer(NamedTuple):
-    """Hints that were generated, and what is open of them.
-
-    Attributes:
-        unclear: resources of which no line tells whether they had no preference or no hint.
-    """
+    """Hints that were generated for a pod."""
 
     record: Record
     pod: str
     body: HintsGenerated
-    unclear: frozenset[str]
 
 
 class Affinities:
@@ -60,8 +55,7 @@ class Affinities:
 
     def offered(self, record: Record, body: HintsGenerated, state: NodeState) -> None:
         """Hints came in: keep them for the merge that they cause."""
-        pod = self._desk.key(record, state)
-        self._offers[record.seq] = _Offer(record, pod, body, _unclear(record, body))
+        self._offers[record.seq] = _Offer(record, self._desk.key(record, state), body)
         if len(self._offers) > _KEPT_MAX:
             self._offers.popitem(last=False)
 
@@ -70,8 +64,7 @@ class Affinities:
     ) -> None:
         """Judge a merged hint, and remember what was stored."""
         desk = self._desk
-        pod = desk.key(record, state)
-        offer = self._offers.get(record.cause or 0)
+        pod, offer = desk.key(record, state), self._offers.get(record.cause or 0)
         subject = desk.subject(record, pod, body.container)
         masks: set[int | None] = {_mask(body.hint)}
         policy, missing = self._policy(body, state, offer)
@@ -95,24 +88,22 @@ class Affinities:
 
     def _policy(
         self, body: AffinityDecided, state: NodeState, offer: _Offer | None
-    ) -> tuple[Policy | None, tuple[str, ...]]:
+    ) -> tuple[Policy | None, list[str]]:
         """The policy on this machine; or what is missing of it, or of the hints."""
         bench = self._desk.bench
-        missing = [bench.missing_profile] if bench.profile is None else []
         name: Any = bench.settings.get(_POLICY)
         name = body.policy if name is UNKNOWN else name
-        if name not in get_args(PolicyName):
-            missing.append(_POLICY)
         # Without any hint, all nodes are merged: those that most other decisions came to.
         none = offer is not None and all(hints is None for hints in offer.body.hints.values())
         nodes = self._desk.numa_nodes(state, body.hint.numa_nodes if none else None)
-        if nodes is None:
-            missing.append("the NUMA nodes of the machine")
-        if offer is None:
-            missing.append("the hints of the providers")
-        if missing or nodes is None:
-            return None, tuple(missing)
-        return Policy(name=name, numa_nodes=nodes), ()
+        lacking = {
+            bench.missing_profile: bench.profile is None,
+            _POLICY: name not in get_args(PolicyName),
+            "the NUMA nodes of the machine": nodes is None,
+            "the hints of the providers": offer is None,
+        }
+        missing = [phrase for phrase, is_missing in lacking.items() if is_missing]
+        return None if missing else Policy(name=name, numa_nodes=nodes or ()), missing
 
     def _judge(
         self, record: Record, body: AffinityDecided, policy: Policy, offer: _Offer, pod: str
@@ -123,56 +114,49 @@ class Affinities:
         provided = {name: _hints(hints) for name, hints in offer.body.hints.items()}
         hint, admits = decide(policy, [provided], bench.profile.topology)
         wrong = self._wrong_subject(body, offer, pod)
-        expected: dict[str, Any] = {"hint": _plain(hint)}
+        expected: dict[str, Any] = {"hint": _plain(hint), **wrong}
         if body.admit is not None:
             expected["admit"] = admits
         if body.policy is not None and self._is_own(_POLICY):
             expected["policy"] = policy.name
-        expected |= wrong
         told = recorded(record, expected)
         if body.disputed is not None and told["hint"] == expected["hint"]:
-            sides = [f"the merged hint is {_hint_text(h)}" for h in (body.hint, body.disputed)]
             told["hint"] = _plain(TopologyHint(_mask(body.disputed), body.disputed.preferred))
-            what = "lines about one merged hint name different hints"
+            sides = ((record.seq, _hint_text(each)) for each in (body.hint, body.disputed))
             subject = self._desk.subject(record, pod, body.container)
-            bench.contradict(record.ts_ns, subject, what, *((record.seq, said) for said in sides))
+            what = "lines about one merged hint name different hints"
+            bench.contradict(record.ts_ns, subject, what, *sides)
         why = _merged(policy, offer.body, hint, admits=admits)
         inputs = (offer.record.seq, bench.settings.seq or 0)
         if told == expected:
             self._compare_scope(record, body)
             return hint.affinity, same(True, why, expected=expected, inputs=inputs), told
-        differs = [f"{n} {v}" for n, v in told.items() if v != expected[n] and n != "hint"]
-        differs += [_hint_text(Hint(**told["hint"]))] if told["hint"] != expected["hint"] else []
-        why = f"{why}, not {joined(differs)}"
-        open_input = self._open_input(policy, hint, offer, told["hint"] != expected["hint"])
-        if open_input and (not wrong or open_input == _DISTANCES):
-            return hint.affinity, open_to(open_input, denied=why), told
-        return hint.affinity, same(False, why, expected=expected, inputs=inputs), told
-
-    def _open_input(
-        self, policy: Policy, hint: TopologyHint, offer: _Offer, differs: bool
-    ) -> str | None:
-        """What may have led to another merge; None where all of it is told."""
-        options = self._desk.bench.settings.get("topologyManagerPolicyOptions")
-        closest = isinstance(options, dict) and str(options.get(PREFER_CLOSEST, "")) in _TRUE
+        differs = {name: value for name, value in told.items() if value != expected[name]}
+        if "hint" in differs:
+            differs["hint"] = _hint_text(Hint(**told["hint"]))
+        why = f"{why}, not {joined(f'{name} {value}' for name, value in differs.items())}"
         size = (hint.affinity or 0).bit_count()
-        if closest and differs and 2 <= size < len(policy.numa_nodes):
-            return _DISTANCES
-        return None if self._whole(offer) else "the hints of every provider"
+        if "hint" in differs and self._by_distance and 2 <= size < len(policy.numa_nodes):
+            found = open_to("the distances of the NUMA nodes", denied=why)
+        elif not wrong and not self._whole(offer):
+            found = open_to("the hints of every provider", denied=why)
+        else:
+            found = same(False, why, expected=expected, inputs=inputs)
+        return hint.affinity, found, told
+
+    @property
+    def _by_distance(self) -> bool:
+        """Whether sets of nodes that lie closer together win, which no record tells."""
+        options = self._desk.bench.settings.get("topologyManagerPolicyOptions")
+        return isinstance(options, dict) and str(options.get(PREFER_CLOSEST, "")) in _TRUE
 
     def _wrong_subject(self, body: AffinityDecided, offer: _Offer, pod: str) -> dict[str, Any]:
         """Fields that say for whom hints were merged, where it was for another."""
         bench, told = self._desk.bench, offer.body
         wrong: dict[str, Any] = {"pod_uid": told.pod_uid} if offer.pod != pod else {}
-        for name in ("namespace", "pod"):
-            value = getattr(told, name)
-            if value is not None and getattr(body, name) not in (None, value):
-                wrong[name] = value
-        if told.container != body.container:
-            wrong["container"] = told.container
         pods = _SCOPE in bench.variant.settings and bench.settings.get(_SCOPE) == "pod"
-        if pods and body.container:
-            wrong.setdefault("container", None)
+        if told.container != body.container or (pods and body.container):
+            wrong["container"] = None if pods else told.container
         return wrong
 
     def _is_own(self, setting: str) -> bool:
@@ -183,44 +167,33 @@ class Affinities:
     def _compare_scope(self, record: Record, body: AffinityDecided) -> None:
         """Hints and merged hint are about a container, or a pod: the setting tells which."""
         bench = self._desk.bench
-        scope, settings = bench.settings.get(_SCOPE), bench.settings.seq
+        scope, seq = bench.settings.get(_SCOPE), bench.settings.seq
         own = "pod" if body.container is None else "container"
-        is_other = scope in ("pod", "container") and scope != own
-        if (
-            settings is not None
-            and is_other
-            and self._is_own(_SCOPE)
-            and settings != self._scope_told
-        ):
-            self._scope_told = settings
-            what = f"{_SCOPE} is {scope} by the settings, and hints were merged for a {own}"
-            sides = (settings, f"{_SCOPE} = {scope}"), (record.seq, f"hints merged for a {own}")
-            bench.contradict(record.ts_ns, "node", what, *sides)
+        if seq in (None, self._scope_told) or scope in (UNKNOWN, own) or not self._is_own(_SCOPE):
+            return
+        self._scope_told = seq
+        sides = (seq or 0, f"{_SCOPE} = {scope}"), (record.seq, f"hints merged for a {own}")
+        what = f"{_SCOPE} is {scope} by the settings, and hints were merged for a {own}"
+        bench.contradict(record.ts_ns, "node", what, *sides)
 
     def _whole(self, offer: _Offer) -> bool:
         """Whether hints of all providers are there: each writes a line of its own."""
-        lines = sum("TopologyHints" in (piece.text or "") for piece in offer.record.evidence)
-        if offer.unclear or not lines:
-            return not offer.unclear
+        texts = [piece.text or "" for piece in offer.record.evidence]
+        lines = sum("TopologyHints" in text for text in texts)
+        if any("TopologyHints for pod" in text for text in texts):
+            # Go 1.20 writes no preference and no possible hint alike; another line tells which.
+            told = [text for text in texts if "no possible NUMA affinities" in text]
+            empty = [resource for resource, hints in offer.body.hints.items() if hints == ()]
+            if not all(any(f"'{resource}'" in text for text in told) for resource in empty):
+                return False
         bench = self._desk.bench
         gates = bench.settings.get("featureGates")
         gates = gates if isinstance(gates, dict) else {}
         minor = bench.profile.version.minor if bench.profile is not None else 0
         providers = 1 + (gates.get("CPUManager", True) is not False)
-        return lines >= providers + (gates.get("MemoryManager", minor >= 22) is not False)
-
-
-_DISTANCES: Final = "the distances of the NUMA nodes"
-
-
-def _unclear(record: Record, body: HintsGenerated) -> frozenset[str]:
-    """Go 1.20 writes no preference and no possible hint alike; another line tells them apart."""
-    texts = [piece.text or "" for piece in record.evidence]
-    if not any("TopologyHints for pod" in text for text in texts):
-        return frozenset()
-    told = [text for text in texts if "no possible NUMA affinities" in text]
-    empty = (resource for resource, hints in body.hints.items() if hints == ())
-    return frozenset(r for r in empty if not any(f"'{r}'" in text for text in told))
+        return not lines or lines >= providers + (
+            gates.get("MemoryManager", minor >= 22) is not False
+        )
 
 
 def _plain(hint: TopologyHint) -> dict[str, Any]:

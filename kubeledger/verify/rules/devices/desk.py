@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import NamedTuple
 
 from kubeledger.kubelet.lifecycle.presence import key_of
@@ -21,8 +20,6 @@ from kubeledger.verify.rules.devices.lists import When
 from kubeledger.verify.rules.devices.specs import PodAsks, asks_of
 
 __all__ = ["Affinity", "Asked", "Desk"]
-
-_KEPT_MAX = 256
 
 
 class Asked(NamedTuple):
@@ -61,8 +58,8 @@ class Desk:
         self.foresight = Foresight(bench)
         self.holdings = Holdings()
         self.log_began_ns = 0
-        self.requests: OrderedDict[int, Asked] = OrderedDict()
-        self.affinities: OrderedDict[str, dict[str, Affinity]] = OrderedDict()
+        self.requests: dict[int, Asked] = {}
+        self.affinities: dict[str, dict[str, Affinity]] = {}
 
     def key(self, record: Record, state: NodeState) -> str:
         """The pod a record is about: its UID where any source tells."""
@@ -89,8 +86,6 @@ class Desk:
     def ask(self, record: Record, holder: Holder, needed: int) -> None:
         """A request was logged."""
         self.requests[record.seq] = Asked(record.seq, holder, needed)
-        if len(self.requests) > _KEPT_MAX:
-            self.requests.popitem(last=False)
 
     def answered(self, record: Record, holder: Holder) -> Holder:
         """A request was granted or refused; gives who asked, where the record tells another."""
@@ -108,9 +103,6 @@ class Desk:
     def store(self, pod: str, container: str, affinity: Affinity) -> None:
         """The topology manager stored an affinity."""
         self.affinities.setdefault(pod, {})[container] = affinity
-        self.affinities.move_to_end(pod)
-        if len(self.affinities) > _KEPT_MAX:
-            self.affinities.popitem(last=False)
 
     def numa_nodes(
         self, state: NodeState, own: tuple[int, ...] | None = None

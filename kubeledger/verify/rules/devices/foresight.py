@@ -20,7 +20,7 @@ from kubeledger.model.bodies.devicemanager import (
     DevicesReported,
     EndpointStopped,
 )
-from kubeledger.model.bodies.lifecycle import PodConfigChanged, PodRejected
+from kubeledger.model.bodies.lifecycle import PodConfigChanged
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
 from kubeledger.model.bodies.topologymanager import AffinityDecided, HintsGenerated
 from kubeledger.model.record import Body, Record
@@ -85,7 +85,6 @@ class Foresight:
         entries: holder -> (n,) what checkpoints hold for it, in order, changes only.
         late: pod -> holder -> (n,) grants that only a checkpoint shows, in order.
         added: pod -> first time that it was added.
-        rejections: pod -> messages of refusals for what a manager could not allocate.
         numa_nodes: of the machine, where records agree on them; None when not known.
     """
 
@@ -101,7 +100,6 @@ class Foresight:
         KubeletStarted,
         NodeObserved,
         PodConfigChanged,
-        PodRejected,
     )
 
     def __init__(self, bench: Bench) -> None:
@@ -109,7 +107,6 @@ class Foresight:
         self.entries: dict[Holder, list[Entry]] = {}
         self.late: dict[str, dict[Holder, list[tuple[When, DevicesAllocated]]]] = {}
         self.added: dict[str, When] = {}
-        self.rejections: dict[str, list[str]] = {}
         self.numa_nodes: tuple[int, ...] | None = None
         self._bench = bench
         self._let_go: dict[str, list[When]] = {}
@@ -149,9 +146,6 @@ class Foresight:
                 self._machines.update([body.numa_nodes] if body.numa_nodes else [])
             case PodConfigChanged(operation="ADD"):
                 self.added[pod] = min(self.added.get(pod, when), when)
-            case PodRejected():
-                if "which is unexpected" in body.message:
-                    self.rejections.setdefault(pod, []).append(body.message)
             case HintsGenerated():
                 if not any(hints is not None for hints in body.hints.values()):
                     self._without_hints.add(record.seq)
@@ -192,8 +186,9 @@ class Foresight:
                 yield holder, *grants[0]
 
     def is_told(self, holder: Holder, when: When) -> bool:
-        """Whether a record behind a checkpoint tells of the grant that only it shows."""
-        return any(at > when for at, _ in self.late.get(holder[0], {}).get(holder, ()))
+        """Whether a record tells of the grant that a checkpoint shows, or that it was let go of."""
+        late = any(at > when for at, _ in self.late.get(holder[0], {}).get(holder, ()))
+        return late or any(at < when for at in self._let_go.get(holder[0], ()))
 
     def shows_all(self, when: When) -> When | None:
         """The checkpoint that shows, with what the log tells, all that was held when it begins.

@@ -17,7 +17,7 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, lacks, same
 from kubeledger.verify.rules.devices.desk import Desk
 from kubeledger.verify.rules.devices.evidence import Evidence
-from kubeledger.verify.rules.devices.foresight import Entry, Holder, all_ids, when_of
+from kubeledger.verify.rules.devices.foresight import Entry, Holder, when_of
 from kubeledger.verify.rules.devices.holdings import Held
 from kubeledger.verify.rules.devices.specs import asks_of
 from kubeledger.verify.rules.devices.words import listing
@@ -51,8 +51,10 @@ class Grants:
         found = desk.wrong_asker(record, holder)
         if found is None and disputed is not None:
             found = self._disputed(record, body, disputed)
-        elif found is None and body.numa:
-            found = _misplaced(body, entry)
+        elif found is None and entry is not None and body.numa not in (None, entry.numa):
+            why = f"its NUMA record holds {body.numa}, and the checkpoint {entry.numa}"
+            numa = {node: list(ids) for node, ids in entry.numa.items()}
+            found = None if "" in numa else same(False, why, expected={"numa": numa})
         if found is None and early is None and body.told_by != "call":
             found = lacks([_UNTOLD[body.told_by]])
         found = found or early or self._by_rule(record, devices, holder, state)
@@ -147,16 +149,6 @@ class Grants:
             devices = frozenset(body.device_ids)
             self._early[holder, seq] = self._by_rule(record, devices, holder, state)
             desk.holdings.take(holder, Held(devices, seq))
-
-
-def _misplaced(body: DevicesAllocated, entry: Entry | None) -> Judgement | None:
-    """The judgement of a grant whose NUMA record is another one than the checkpoint's."""
-    wrong = all_ids(body.numa or {}) != frozenset(body.device_ids)
-    if not wrong and (entry is None or "" in entry.numa or entry.numa == body.numa):
-        return None
-    told = {node: list(ids) for node, ids in entry.numa.items()} if entry else None
-    why = f"its NUMA record holds {body.numa}, and the checkpoint {told or 'no such entry'}"
-    return same(False, why, expected={"numa": told} if told else None)
 
 
 def found_with(found: Judgement, inputs: tuple[int, ...] = (), **fields: Any) -> Judgement:  # noqa: ANN401

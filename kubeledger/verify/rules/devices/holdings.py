@@ -15,7 +15,6 @@ from kubeledger.verify.rules.devices.foresight import Holder
 
 __all__ = ["Held", "Holdings", "InUse"]
 
-_LET_GO_MAX = 256
 _NOBODY = ""
 
 
@@ -69,11 +68,9 @@ class Holdings:
         self.run = 0
         self._held: dict[Holder, Held] = {}
         self._suspects: dict[str, set[str]] = {}
-        self._let_go: dict[str, None] = {}
 
     def take(self, holder: Holder, held: Held) -> None:
         """A container holds devices from now on."""
-        self._let_go.pop(holder[0], None)
         held.run = self.run
         self._held[holder] = held
 
@@ -86,17 +83,8 @@ class Holdings:
         for holder in self.of_pod(pod):
             if container in (None, holder[1]) and resource in (None, holder[2]):
                 del self._held[holder]
-        if container is not None:
-            return
-        self._let_go[pod] = None
-        if len(self._let_go) > _LET_GO_MAX:
-            del self._let_go[next(iter(self._let_go))]
         for pods in self._suspects.values():
             pods.difference_update((pod, _NOBODY))
-
-    def was_let_go(self, pod: str) -> bool:
-        """Whether a pod was let go of (one of the last), so that a checkpoint may lag behind."""
-        return pod in self._let_go
 
     def restore_failed(self, holder: Holder) -> None:
         """A container asks; if it holds devices of an earlier process, they were not restored.

@@ -13,7 +13,6 @@ from typing import ClassVar, Final
 from kubeledger.model.bodies.devicemanager import (
     AllocationFailed,
     AllocationRequested,
-    CheckpointEntry,
     CheckpointRead,
     DevicesAllocated,
     DevicesReleased,
@@ -23,14 +22,13 @@ from kubeledger.model.bodies.lifecycle import PodAdmitted, PodConfigChanged, Pod
 from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.bodies.topologymanager import AffinityDecided, HintsGenerated
 from kubeledger.model.record import Body, Decision, Record
-from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, recorded, same
 from kubeledger.verify.bench import Bench
-from kubeledger.verify.rules.activity import is_active, lived, relied_on
+from kubeledger.verify.rules.activity import is_active, let_go, lived, relied_on
 from kubeledger.verify.rules.devices.desk import Desk
-from kubeledger.verify.rules.devices.foresight import Holder, all_ids, when_of
-from kubeledger.verify.rules.devices.grants import RULE, Grants
+from kubeledger.verify.rules.devices.foresight import all_ids, when_of
+from kubeledger.verify.rules.devices.grants import RULE, Grants, found_with
 from kubeledger.verify.rules.devices.holdings import Held
 from kubeledger.verify.rules.devices.lists import When
 from kubeledger.verify.rules.devices.refusals import failed
@@ -41,8 +39,6 @@ from kubeledger.verify.verifier import Foresee, See
 
 __all__ = ["DeviceRule"]
 
-_SETTLING_NS = 2 * NS_PER_S
-"""A snapshot is named by a whole second and takes a moment to be made."""
 _RELEASE: Final = "pkg/kubelet/cm/devicemanager/manager.go UpdateAllocatedDevices"
 
 
@@ -63,7 +59,6 @@ class DeviceRule(RuleVerifier):
         self._grants = Grants(self._desk)
         self._affinities = Affinities(self._desk)
         self._read_ns: int | None = None
-        self._told: set[tuple[Holder, frozenset[str]]] = set()
 
     def foresees(self) -> Mapping[type[Body], Foresee]:
         """Lists, checkpoints, and what is known late."""
@@ -178,13 +173,13 @@ class DeviceRule(RuleVerifier):
         """What a living pod holds, it keeps; what any other one holds goes back all at once."""
         desk, pod, when = self._desk, body.pod_uid, when_of(record)
         held = {holder: held for holder, held in desk.holdings if holder[0] == pod}
-        seqs = sorted(each.seq for each in held.values())
-        active, said = is_active(state, self.bench.pods, pod, desk.log_began_ns)
+        seqs = tuple(sorted(each.seq for each in held.values()))
         is_part = body.container is not None or body.resource is not None
         keeps = any(desk.foresight.surely_holds(h, has.devices, when) for h, has in held.items())
-        if active and (keeps if held else lived(self.bench, pod, record.ts_ns)):
-            why = f"the device manager gives back what pods hold that have ended, and {said}"
-            return same(False, why, inputs=seqs)
+        keeps = keeps if held else lived(self.bench, pod, record.ts_ns)
+        found = let_go(self.bench, state, pod, keeps=keeps, since_ns=desk.log_began_ns)
+        if found.verdict == "impossible":
+            return found_with(found, seqs)
         expected = {"pod_uid": pod, "container": None, "resource": None}
         if is_part and held and not body.inferred:
             why = "the device manager lets go of all that a pod holds at once, never of a part"
@@ -192,21 +187,13 @@ class DeviceRule(RuleVerifier):
         if not held and self._asks_for_none(record, pod, state):
             why = "the device manager lets go of pods that hold devices, and this one holds none"
             return same(False, why)
-        missing = {
-            "what the pod held": not held,
-            # A static pod that came back has the UID of the one before.
-            "the log between the two checkpoints": is_part,
-            "the end of the pod's containers": active is not False,
-        }
-        for name, is_missing in missing.items():
-            if is_missing:
-                return lacks([name])
+        if not held or is_part:  # a static pod that came back has the UID of the one before
+            return lacks(["the log between the two checkpoints" if held else "what the pod held"])
         whole = joined(
             f"{listing(has.devices or ())} of {resource} (container {container})"
             for (_, container, resource), has in sorted(held.items())
         )
-        why = f"{said}, and it held {whole}, which no active pod needs any more"
-        return same(True, why, expected=expected, inputs=seqs)
+        return found_with(found, seqs, why=f"{found.why}; it held {whole}", expected=expected)
 
     def _asks_for_none(self, record: Record, pod: str, state: NodeState) -> bool:
         """Whether no source knows the pod, or it asks for no devices: no grant was lost."""
@@ -258,33 +245,11 @@ class DeviceRule(RuleVerifier):
         holdings = desk.holdings
         for entry in body.entries:
             holder = (entry.pod_uid, entry.container, entry.resource)
-            self._compare(record, entry, holder)
             told = desk.foresight.is_told(holder, when_of(record))
-            if holdings.get(holder) is None and not told and not holdings.was_let_go(holder[0]):
+            if holdings.get(holder) is None and not told:
                 active = is_active(state, self.bench.pods, entry.pod_uid, desk.log_began_ns)[0]
                 held = Held(all_ids(entry.numa), record.seq, certain=active is True)
                 holdings.take(holder, held)
         holdings.complete = True
         if not desk.foresight.lists.tells_requests(when_of(record)):
             holdings.clear()
-
-    def _compare(self, record: Record, entry: CheckpointEntry, holder: Holder) -> None:
-        """What a container was granted stays its own while its pod does."""
-        desk, when, devices = self._desk, when_of(record), all_ids(entry.numa)
-        held = desk.holdings.get(holder)
-        if held is None or held.devices in (None, devices) or not held.certain:
-            return
-        own = "-" in entry.pod_uid and held.run == desk.holdings.run
-        if not own and not desk.foresight.lists.tells_requests(when):
-            return  # it may have been granted anew, and no line would tell
-        changed = desk.foresight.may_change(entry.pod_uid, when, (when[0] + _SETTLING_NS, 0))
-        if changed or (holder, devices) in self._told:
-            return
-        self._told.add((holder, devices))
-        self.bench.contradict(
-            record.ts_ns,
-            f"container/{desk.name_of(entry.pod_uid)}/{entry.container}",
-            f"a checkpoint holds other devices of {entry.resource} than the container was granted",
-            (held.seq, f"container {entry.container} got {listing(held.devices or ())}"),
-            (record.seq, f"it holds {listing(devices)}"),
-        )
