@@ -37,6 +37,10 @@ nightly:
 fuzz *args:
     nice -n 10 {{python}} -m tests.fuzz "$@"
 
+# mutation testing: `just mutants 'kubeledger.kubelet.prober.*'`; `.venv/bin/mutmut results` lists what no test notices
+mutants *names:
+    nice -n 10 .venv/bin/mutmut run --max-children 2 "$@"
+
 # rewrite schemas/ from the record types and the scenario's models
 schemas:
     {{python}} -m kubeledger.testing.schemas schemas
