@@ -24,8 +24,8 @@ from kubeledger.ingest.klog.outputs import (
 from kubeledger.ingest.klog.reader import KlogReader
 from kubeledger.ingest.klog.reorder import in_order
 from kubeledger.ingest.klog.rotation import overlap_of, up_to
-from kubeledger.ingest.klog.router import Router
 from kubeledger.ingest.klog.stamps import Clock
+from kubeledger.ingest.messages.catalogue import router
 from kubeledger.ingest.planning.bundle import Finding
 from kubeledger.ingest.planning.plan import Plan
 from kubeledger.ingest.planning.time_order import OrderedLines
@@ -84,7 +84,7 @@ class Pipeline:
             self._starts,
             *(kind(plan.context) for kind in ASSEMBLERS),
         ]
-        self._router = Router(self._assemblers)
+        self._router = router(self._assemblers)
         self._sequencer = Sequencer(
             [
                 each.waiting_since
@@ -307,9 +307,9 @@ class Pipeline:
     def _entry(self, entry: LogEntry) -> Facts:
         line = entry.line
         facts: list[Fact] = []
-        for handler, match in entry.calls:
+        for handler in entry.handlers:
             try:
-                told = handler(line) if match is None else handler(line, match)  # type: ignore[call-arg]  # the match goes with the kind of handler
+                told = handler(line)
                 if told:
                     facts += told
             except CutLineError:

@@ -17,8 +17,8 @@ from kubeledger.ingest.api import import_sources
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.klog.account import Account
 from kubeledger.ingest.klog.reader import KlogReader
-from kubeledger.ingest.klog.router import Router
 from kubeledger.ingest.klog.stamps import Clock
+from kubeledger.ingest.messages.catalogue import router
 from kubeledger.ingest.registry import ASSEMBLERS
 from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.ledger.ledger import Ledger
@@ -43,9 +43,9 @@ def best_of(rounds: int, work: Callable[[], object]) -> float:
 def read_only(log: Path) -> None:
     """Read the log as the import does, without assemblers at work and without a ledger."""
     context = BundleContext(node="node")
-    router = Router([kind(context) for kind in ASSEMBLERS])
+    routes = router([kind(context) for kind in ASSEMBLERS])
     source = SourceFile(log.name, log)
-    for _ in KlogReader(Account(log.name), router, Clock(2026)).read(source.chunks()):
+    for _ in KlogReader(Account(log.name), routes, Clock(2026)).read(source.chunks()):
         pass
 
 

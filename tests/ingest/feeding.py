@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
+
+import msgspec
 
 from kubeledger.ingest.correlate.assembler import Assembler
+from kubeledger.ingest.klog.router import Heard, LineHandler, Router, Verdict
 from kubeledger.ingest.klog.values import split_structured, text_values
+from kubeledger.ingest.messages.catalogue import router
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import Item, LogLine
 from kubeledger.model.record import Body
@@ -76,30 +80,33 @@ def at(clock: str) -> int:
 
 def feed(assembler: Assembler, stream: Iterable[Item]) -> list[Fact]:
     """All facts, in the order of their emission; checks that lines are asked for and ordered."""
-    structured, free_text, items = (
-        assembler.structured(),
-        assembler.free_text(),
-        assembler.items(),
-    )
+    routes, items = router([assembler]), assembler.items()
     facts: list[Fact] = []
     ordered = sorted(stream, key=lambda piece: piece.ts_ns)
     for piece in ordered:
-        found: Any
         if not isinstance(piece, LogLine):
-            found = items[type(piece)](piece)
-        elif piece.values is not None:
-            found = structured[piece.message](piece)
-        else:
-            found = None
-            for pattern, handler in free_text[piece.file]:
-                if match := pattern.match(piece.message):
-                    found = handler(piece, match)
-                    break
-            else:
-                raise AssertionError(f"no handler for {piece.text}")
-        _take(facts, found)
+            _take(facts, items[type(piece)](piece))
+            continue
+        heard = hear(routes, piece)
+        assert heard is not None, f"nobody understands {piece.text}"
+        for handler in heard[1]:
+            _take(facts, handler(heard[0]))
     _take(facts, assembler.finish(ordered[-1].ts_ns if ordered else 0))
     return facts
+
+
+def hear(routes: Router, line: LogLine) -> tuple[LogLine, tuple[LineHandler, ...]] | None:
+    """A line as the reader hands it on, and who asked for it; None where nobody knows it."""
+    line = msgspec.structs.replace(line)
+    if line.values is not None:
+        route = routes.structured(line.file, line.message)
+    else:
+        route = routes.free_text(line.file, line.message)
+    if not isinstance(route, Heard):
+        return (line, ()) if route is Verdict.UNDERSTOOD else None
+    if route.row is not None:
+        route.row.read(line, route.match)
+    return line, route.handlers
 
 
 def _take(facts: list[Fact], found: Iterable[Fact] | None) -> None:

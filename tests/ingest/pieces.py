@@ -9,8 +9,8 @@ from kubeledger.ingest.correlate.assembler import Assembler
 from kubeledger.ingest.klog.account import Account
 from kubeledger.ingest.klog.outputs import LogEntry
 from kubeledger.ingest.klog.reader import KlogReader
-from kubeledger.ingest.klog.router import Router
 from kubeledger.ingest.klog.stamps import Clock
+from kubeledger.ingest.messages.catalogue import router
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import Item
 
@@ -19,20 +19,18 @@ YEAR = 2026
 
 def feed_log(assembler: Assembler, text: str) -> list[Fact]:
     """Facts that the assembler makes of a log."""
-    reader = KlogReader(Account("kubelet.log"), Router([assembler]), Clock(YEAR))
+    reader = KlogReader(Account("kubelet.log"), router([assembler]), Clock(YEAR))
     facts: list[Fact] = []
     for output in reader.read(iter([text.encode()])):
         if isinstance(output, LogEntry):
-            for call in output.calls:
-                # One test a pair, so that the types of handler and match stay together.
-                made = call[0](output.line) if call[1] is None else call[0](output.line, call[1])
-                facts += made or ()
+            for handler in output.handlers:
+                facts += handler(output.line) or ()
     return facts
 
 
 def not_understood(assembler: Assembler, text: str) -> int:
     """Lines of a log that neither the assembler nor the noise tables know."""
-    reader = KlogReader(Account("kubelet.log"), Router([assembler]), Clock(YEAR))
+    reader = KlogReader(Account("kubelet.log"), router([assembler]), Clock(YEAR))
     list(reader.read(iter([text.encode()])))
     return reader.account.not_understood
 

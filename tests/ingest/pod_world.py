@@ -21,11 +21,12 @@ from kubeledger.ingest.correlate.assemble_preemption import PreemptionAssembler
 from kubeledger.ingest.correlate.assembler import Assembler
 from kubeledger.ingest.correlate.context import BundleContext, KnownPod
 from kubeledger.ingest.derive.assemble_prober import ProberAssembler
+from kubeledger.ingest.messages.catalogue import router
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import ApiEvent, LogLine, PodList
 from kubeledger.model.record import Body, Evidence
 from kubeledger.model.units import parse_ts
-from tests.ingest.feeding import log_line
+from tests.ingest.feeding import hear, log_line
 
 # In the order in which the pipeline asks them.
 _ASSEMBLERS = (
@@ -113,6 +114,7 @@ def tell(
     """
     text = log if isinstance(log, str) else "\n".join(log) + "\n"
     assemblers: list[Assembler] = [assembler(context) for assembler in _ASSEMBLERS]
+    routes = router(assemblers)
     waiting = sorted(lists, key=lambda item: item.ts_ns)
     facts: list[Fact] = []
     last_ns = 0
@@ -120,8 +122,9 @@ def tell(
         last_ns = line.ts_ns
         while waiting and waiting[0].ts_ns <= last_ns:
             _list(assemblers, waiting.pop(0), facts)
-        for assembler in assemblers:
-            _number(facts, _handled(assembler, line))
+        read, handlers = hear(routes, line) or (line, ())
+        for handler in handlers:
+            _number(facts, handler(read))
     for item in waiting:
         _list(assemblers, item, facts)
         last_ns = item.ts_ns
@@ -143,16 +146,6 @@ def _entries(text: str) -> Iterator[LogLine]:
             entry.append(line)
     if entry:
         yield log_line("\n".join(entry), first)
-
-
-def _handled(assembler: Assembler, line: LogLine) -> Iterable[Fact] | None:
-    if line.values is not None:
-        handler = assembler.structured().get(line.message)
-        return None if handler is None else handler(line)
-    for pattern, text_handler in assembler.free_text().get(line.file, ()):
-        if match := pattern.match(line.message):
-            return text_handler(line, match)
-    return None
 
 
 def _list(assemblers: Sequence[Assembler], item: PodList | ApiEvent, facts: list[Fact]) -> None:

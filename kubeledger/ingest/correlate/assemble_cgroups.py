@@ -8,7 +8,7 @@ for a container, the runtime at its behest) wrote in between.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -21,7 +21,6 @@ from kubeledger.ingest.correlate.assembler import (
     StructuredHandler,
 )
 from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.klog.harmless import harmless, harmless_free
 from kubeledger.ingest.sources.facts import Fact, Facts
 from kubeledger.ingest.sources.items import CgroupFiles, Item, LogLine
 from kubeledger.kubelet.cgroups.paths import CgroupPath, parse_cgroup_path
@@ -67,65 +66,6 @@ _RESERVE_1_20 = re.compile(
     r"(?P<bytes>-?\d+) bytes \(reserve (?P<percent>\d+)%\)"
 )
 
-_HARMLESS = (
-    "Attempt failed to kill all unwanted process from cgroup, retrying",
-    "Attempting to enforce Node Allocatable",
-    "Attempting to kill process from cgroup",
-    "Cgroup manager encountered error getting procs for cgroup path",
-    "Cgroup manager encountered error scanning cgroup path",
-    "Cgroup manager encountered error scanning pids for directory",
-    "Disabled CFS quota",
-    "Enforcing CFS quota",
-    "Enforcing kube reserved compressible on cgroup",
-    "Enforcing kube reserved on cgroup",
-    "Enforcing limits on cgroup",
-    "Enforcing system reserved compressible on cgroup",
-    "Enforcing system reserved on cgroup",
-    "Failed to delete cgroup paths",
-    "Failed to get resource stats",
-    "Failed to kill all the processes attached to cgroup",
-    "Failed to kill process from cgroup",
-    "Failed to reserve QoS requests",
-    "Allocatable memory reported as 0, might be in standalone mode, not setting QoS memory limits",
-    "Allocatable memory value could not be determined, not setting QoS memory limits",
-    "MemoryQoS config for container",
-    "MemoryQoS config for pod",
-    "MemoryQoS config for qos",
-    "Optional subsystem not supported: hugetlb",
-    "Pod cgroup manager ignored unexpected cgroup because it is not a pod",
-    "Process no longer exists",
-    "Successfully killed all unwanted processes from cgroup",
-    "The Cgroup has some missing controllers",
-    "The Cgroup has some missing paths",
-    "Cgroup has some missing controllers",
-    "Cgroup has some missing paths",
-)
-_HARMLESS_FREE = {
-    "cgroup_manager_linux.go": (
-        r"The Cgroup .* has some missing (?:paths|controllers)",
-        r"Unable to find subsystem mount for optional subsystem",
-        r"Optional subsystem not supported",
-        r"pageSize is invalid",
-        r"cgroup manager encountered error",
-    ),
-    "node_container_manager_linux.go": (
-        r"Attempting to enforce Node Allocatable",
-        r"Enforcing ",
-        r"Failed to create ",
-    ),
-    "pod_container_manager_linux.go": (
-        r"process with pid ",
-        r"Attempt ",
-        r"(?:failed to|successfully) kill",
-        r"failed to delete cgroup paths",
-        r"pod cgroup manager ignoring unexpected cgroup",
-    ),
-    "qos_container_manager_linux.go": (
-        r"\[Container ?Manager\]:? (?:Failed|Allocatable|Memory allocatable)",
-        r"\[Container Manager\] ",
-    ),
-}
-
 
 class _Values(msgspec.Struct, frozen=True):
     """Values of one cgroup, in the fields of ``CgroupUpdated``."""
@@ -150,7 +90,7 @@ class CgroupAssembler(Assembler):
 
     def structured(self) -> Mapping[str, StructuredHandler]:
         """Message -> method for structured lines."""
-        handlers: dict[str, StructuredHandler] = harmless(_HARMLESS)
+        handlers: dict[str, StructuredHandler] = {}
         handlers["Updated QoS cgroup configuration"] = _updated
         handlers["Failed to update QoS cgroup configuration"] = _failed
         handlers["QoS pod memory limit"] = _reserve
@@ -158,7 +98,7 @@ class CgroupAssembler(Assembler):
 
     def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
         """``file.go`` -> patterns and methods for free text."""
-        patterns = harmless_free(_HARMLESS_FREE)
+        patterns: dict[str, list[tuple[re.Pattern[str], FreeTextHandler]]] = defaultdict(list)
         patterns["qos_container_manager_linux.go"][:0] = [
             (re.compile(r"\[ContainerManager\]: Updated QoS cgroup"), _updated_free),
             (re.compile(r"\[ContainerManager\]: Failed to update QoS cgroup"), _failed_free),

@@ -8,6 +8,7 @@ restarts. What a kubelet process's first relist finds was not restarted by that 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -24,7 +25,6 @@ from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.holdback import Waiting
 from kubeledger.ingest.correlate.instances import is_later, ran_by
 from kubeledger.ingest.correlate.links import ContainerLink, PodLink
-from kubeledger.ingest.klog.harmless import harmless, harmless_free
 from kubeledger.ingest.klog.line_values import integer
 from kubeledger.ingest.messages.pleg_lines import pleg_event
 from kubeledger.ingest.messages.podref import (
@@ -58,29 +58,6 @@ _NOT_STARTED = re.compile(
 )
 _UNSTARTED = re.compile(r'failed to \\*"StartContainer\\*" for \\*"([^"\\]+)\\*" with ')
 
-_HARMLESS = (
-    "Backing Off restarting container in pod",
-    "Checking backoff for container in pod",
-    "Completed init container for pod",
-    "Computing init container action",
-    "Container of pod is not in the desired state and shall be started",
-    "Container start failed in pod",
-    "GenericPLEG",
-    "Init container has been initialized",
-    "Pod sandbox and network ready, invoking callback",
-)
-_HARMLESS_TEXT = {
-    "generic.go": (r"GenericPLEG: \S+/\S+: ", r"PLEG: (?:Delete|Ignoring|Write|pod) "),
-    "kuberuntime_manager.go": (
-        r"checking backoff for container ",
-        r"(?:init )?container &Container",
-        r"Backing Off restarting ",
-        r"Completed init container ",
-        r"Container \S+ of pod \S+ is not in the desired state and shall be started",
-    ),
-    "pod_workers.go": (r"Error syncing pod ",),
-}
-
 _STARTED = "ContainerStarted"
 _FIRST_RELIST_NS = NS_PER_S * 9 // 10
 """The PLEG waits a second between relists, so what follows faster is of the first."""
@@ -102,7 +79,7 @@ class ContainersAssembler(Assembler):
 
     def structured(self) -> Mapping[str, StructuredHandler]:
         """Messages since 1.21, and the events of 1.20."""
-        handlers = harmless(_HARMLESS)
+        handlers: dict[str, StructuredHandler] = {}
         handlers["SyncLoop (PLEG): event for pod"] = self._pleg
         handlers["SyncLoop (PLEG): pod does not exist, ignore irrelevant event"] = self._pleg_gone
         handlers["Generic (PLEG): container finished"] = self._finished
@@ -116,7 +93,7 @@ class ContainersAssembler(Assembler):
 
     def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
         """Messages of 1.20 and before."""
-        tables = harmless_free(_HARMLESS_TEXT)
+        tables: dict[str, list[tuple[re.Pattern[str], FreeTextHandler]]] = defaultdict(list)
         tables["kubelet.go"] = [(_PLEG, self._pleg_text), (_PLEG_GONE, self._pleg_gone_text)]
         tables["kuberuntime_manager.go"][:0] = [
             (_SANDBOX, self._sandbox_text),

@@ -20,10 +20,9 @@ from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.holdback import Waiting
 from kubeledger.ingest.correlate.queued import LineMethod, MatchMethod, nothing, nothing_matched
 from kubeledger.ingest.correlate.resource_managers import ResourceManagerAssembler, Subject
-from kubeledger.ingest.klog.harmless import harmless
 from kubeledger.ingest.klog.line_values import integer, split_pod_text, text_of
 from kubeledger.ingest.messages.cpu_machine import CpuMachine, from_file, sound_set
-from kubeledger.ingest.messages.device_messages import HEARTBEAT, HEARTBEAT_FREE
+from kubeledger.ingest.messages.heartbeat import HEARTBEAT, HEARTBEAT_FREE
 from kubeledger.ingest.messages.topology_hints import hint_of
 from kubeledger.ingest.sources.facts import Fact, Facts
 from kubeledger.ingest.sources.items import CpuManagerState, Item, LogLine
@@ -42,21 +41,6 @@ __all__ = ["CpuAssembler"]
 
 _FILE = "cpu_manager.go"
 _START_NS = 2 * NS_PER_S
-_HARMLESS = (
-    " RemoveContainer end",
-    "Added Container",
-    "Allocate end",
-    "Allocated exclusive CPUs",
-    "CPUs already allocated to container with different number than request",
-    "Reconciling",
-    "Regenerating TopologyHints for CPUs already allocated",
-    "TopologyHints generated",
-)
-_HARMLESS_FREE = {
-    "policy_static.go": (
-        r"\[cpumanager\] (?:Regenerating TopologyHints|TopologyHints generated|CPUs already)",
-    )
-}
 _POD = r"(?P<pod>\S+?), container: (?P<container>[^\s,)]+)"
 
 
@@ -121,7 +105,7 @@ class CpuAssembler(ResourceManagerAssembler[str]):
             "Static policy: RemoveContainer": lambda line: self._remove(self.subject_of(line)),
             "RemoveContainer start": lambda line: self._remove(self.subject_of(line)),
         }
-        return harmless(_HARMLESS) | self.then_release(methods)
+        return self.then_release(methods)
 
     def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
         """``file.go`` -> patterns and methods for free text."""
@@ -176,7 +160,7 @@ class CpuAssembler(ResourceManagerAssembler[str]):
             ],
             "kubelet.go": [(HEARTBEAT_FREE, nothing_matched)],
         }
-        return self.then_release_matched(tables, _HARMLESS_FREE)
+        return self.then_release_matched(tables)
 
     def items(self) -> Mapping[type, ItemHandler]:
         """Item type -> method."""

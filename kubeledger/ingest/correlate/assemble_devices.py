@@ -29,11 +29,8 @@ from kubeledger.ingest.correlate.queued import (
     nothing,
     nothing_matched,
 )
-from kubeledger.ingest.klog.harmless import harmless
 from kubeledger.ingest.klog.line_values import integer, split_pod, split_pod_text, text_of
-from kubeledger.ingest.messages.device_messages import (
-    HARMLESS,
-    HARMLESS_FREE,
+from kubeledger.ingest.messages.heartbeat import (
     HEARTBEAT,
     HEARTBEAT_FREE,
 )
@@ -99,8 +96,7 @@ class DeviceAssembler(QueuedAssembler):
             "Patch status for pod": self._status_values,
             "Status for pod updated successfully": self._status_values,
         }
-        handlers = self.then_release(methods)
-        return harmless(HARMLESS) | handlers
+        return self.then_release(methods)
 
     def _plugin_methods(self) -> dict[str, LineMethod]:
         plugins = self._plugins
@@ -158,7 +154,7 @@ class DeviceAssembler(QueuedAssembler):
             "event.go": [(_OLD_EVENT, self._old_event)],
             "kubelet.go": [(HEARTBEAT_FREE, nothing_matched)],
         }
-        return self.then_release_matched(tables, HARMLESS_FREE)
+        return self.then_release_matched(tables)
 
     def _grant_texts(self) -> list[tuple[str, MatchMethod]]:
         return [

@@ -22,10 +22,8 @@ from kubeledger.ingest.correlate.queued import (
     nothing,
     nothing_matched,
 )
-from kubeledger.ingest.klog.harmless import harmless
 from kubeledger.ingest.klog.line_values import integer, text_of
-from kubeledger.ingest.messages.device_messages import HEARTBEAT, HEARTBEAT_FREE
-from kubeledger.ingest.messages.image_messages import HARMLESS, HARMLESS_FREE
+from kubeledger.ingest.messages.heartbeat import HEARTBEAT, HEARTBEAT_FREE
 from kubeledger.ingest.sources.facts import Fact, Facts
 from kubeledger.ingest.sources.items import Item, LogLine, StatsSummary
 from kubeledger.kubelet.eviction.signals import RESOURCE_OF
@@ -78,8 +76,7 @@ class ImageAssembler(QueuedAssembler):
             "Eviction manager: threshold observed resource": self._threshold,
             "Event occurred": self._event,
         }
-        handlers = self.then_release(methods)
-        return harmless(HARMLESS) | handlers
+        return self.then_release(methods)
 
     def _pass_methods(self) -> dict[str, LineMethod]:
         passes = self._passes
@@ -196,7 +193,7 @@ class ImageAssembler(QueuedAssembler):
                 (_OLD_EVENT, lambda line, match: self._runs.event(line, match["message"]))
             ],
         }
-        return self.then_release_matched(tables, HARMLESS_FREE)
+        return self.then_release_matched(tables)
 
     def _pass_texts(self) -> list[tuple[str, MatchMethod]]:
         passes = self._passes

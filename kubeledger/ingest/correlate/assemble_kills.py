@@ -9,6 +9,7 @@ of the pod: preempted, evicted or deleted.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -18,7 +19,6 @@ from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.holdback import Waiting
 from kubeledger.ingest.correlate.kill_reasons import reason_of_kill
 from kubeledger.ingest.correlate.links import ContainerLink, PodLink
-from kubeledger.ingest.klog.harmless import harmless, harmless_free
 from kubeledger.ingest.messages.podref import (
     FORMATTED_POD,
     bare_container_id,
@@ -52,14 +52,6 @@ _OVERRIDE = re.compile(
 )
 _PRE_STOP = re.compile(r'Running preStop hook for container "[^"]*://(?P<id>[^"]+)"')
 _FAILED = re.compile(r'Container "[^"]*://(?P<id>[^"]+)" termination failed')
-
-_HARMLESS = ("Container exited normally", "PreStop hook completed")
-_HARMLESS_TEXT = {
-    "kuberuntime_container.go": (
-        r'Container "[^"]*" exited normally',
-        r'preStop hook for container "[^"]*" completed',
-    )
-}
 
 _LEAST_S = 2
 """The kubelet's minimumGracePeriodInSeconds; up to 1.27 a period that was given may be less."""
@@ -98,7 +90,7 @@ class KillsAssembler(Assembler):
 
     def structured(self) -> Mapping[str, StructuredHandler]:
         """Messages since 1.21, and the event of 1.20."""
-        handlers = harmless(_HARMLESS)
+        handlers: dict[str, StructuredHandler] = {}
         handlers["Message for Container of pod"] = self._message
         handlers["Killing unwanted container for pod"] = self._unwanted
         handlers["Killing container with a grace period"] = self._grace
@@ -110,7 +102,7 @@ class KillsAssembler(Assembler):
 
     def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
         """Messages of 1.20 and before."""
-        tables = harmless_free(_HARMLESS_TEXT)
+        tables: dict[str, list[tuple[re.Pattern[str], FreeTextHandler]]] = defaultdict(list)
         tables["kuberuntime_manager.go"] = [
             (_MESSAGE, self._named_text),
             (_UNWANTED, self._named_text),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, cast
 
@@ -23,7 +24,6 @@ from kubeledger.ingest.correlate.assembler import (
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.links import PodLink
 from kubeledger.ingest.correlate.survey import kubelet_uid
-from kubeledger.ingest.klog.harmless import harmless, harmless_free
 from kubeledger.ingest.messages.podref import (
     FORMATTED_POD,
     PodRef,
@@ -49,53 +49,6 @@ _TERMINATED = re.compile(
     rf'Pod "({FORMATTED_POD})" (?:has completed.*: (?!create)|fully terminated and removed from)'
 )
 
-_HARMLESS = (
-    "Cancelling current pod sync",
-    "Pod has been terminated and is no longer known to the kubelet, remove all history",
-    "Pod is complete and the worker can now stop",
-    "Pod is finished processing, no further updates",
-    "Pod is terminated and all resources are reclaimed",
-    "Pod is terminated, but pod cgroup sandbox has not been cleaned up",
-    "Pod is terminated, but some container status has not yet been reported",
-    "Pod is terminated, but some containers are still running",
-    "Pod is terminated, but some volumes have not been cleaned up",
-    "Pod terminated all containers successfully",
-    "Pod terminated all orphaned containers successfully and worker can now stop",
-    "Pod termination stopped all running containers",
-    "Pod termination stopped all running orphan containers",
-    "Pod termination cleaned up volume paths",
-    "Pod termination removed cgroups",
-    "Pod termination unmounted volumes",
-    "Pod worker has stopped",
-    "Post-termination container state",
-    "Status manager phase was terminal, updating phase to match",
-    "SyncPod exit",
-    "SyncTerminatedPod enter",
-    "SyncTerminatedPod exit",
-    "SyncTerminatingPod enter",
-    "SyncTerminatingPod exit",
-    "TerminatePod calling updateStatusInternal",
-    "syncPod enter",
-    "syncPod exit",
-    "syncTerminatedPod enter",
-    "syncTerminatedPod exit",
-    "syncTerminatingPod enter",
-    "syncTerminatingPod exit",
-)
-_HARMLESS_TEXT = {
-    "kubelet_pods.go": (
-        r'Pod "[^"]*" is terminated, but ',
-        r"marking pod (?:pending )?termination ",
-        r"pod \S+ is pending termination",
-    ),
-    "status_manager.go": (
-        r"Pod status is inconsistent with cached status for pod ",
-        r"Removing ",
-        r"Status Manager: ",
-    ),
-    "config.go": (r"Receiving a new pod ",),
-}
-
 
 class LifecycleAssembler(Assembler):
     """Config changes, pod lists and terminated pods."""
@@ -108,7 +61,7 @@ class LifecycleAssembler(Assembler):
 
     def structured(self) -> Mapping[str, StructuredHandler]:
         """Messages since 1.21."""
-        handlers = harmless(_HARMLESS)
+        handlers: dict[str, StructuredHandler] = {}
         for operation in ("ADD", "UPDATE", "DELETE", "REMOVE", "RECONCILE"):
             handlers[f"SyncLoop {operation}"] = self._config_structured
         for message in ("SyncLoop (SYNC) pods", "SyncLoop (housekeeping)"):
@@ -122,7 +75,7 @@ class LifecycleAssembler(Assembler):
 
     def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
         """Messages of 1.20 and before."""
-        tables = harmless_free(_HARMLESS_TEXT)
+        tables: dict[str, list[tuple[re.Pattern[str], FreeTextHandler]]] = defaultdict(list)
         tables["kubelet.go"] = [
             (_CONFIG, self._config_text),
             (_TURN, lambda line, _: self._turn(line)),

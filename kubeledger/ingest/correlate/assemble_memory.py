@@ -16,9 +16,8 @@ from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.holdback import Waiting
 from kubeledger.ingest.correlate.queued import LineMethod
 from kubeledger.ingest.correlate.resource_managers import ResourceManagerAssembler, Subject
-from kubeledger.ingest.klog.harmless import harmless
 from kubeledger.ingest.klog.line_values import integer, text_of
-from kubeledger.ingest.messages.device_messages import HEARTBEAT
+from kubeledger.ingest.messages.heartbeat import HEARTBEAT
 from kubeledger.ingest.messages.topology_hints import hint_of
 from kubeledger.ingest.sources.facts import Fact, Facts
 from kubeledger.ingest.sources.items import Item, LogLine, MemoryManagerState
@@ -41,13 +40,6 @@ __all__ = ["MemoryAssembler"]
 _MANAGER = "memory_manager.go"
 _POLICY = "policy_static.go"
 _START_NS = 5 * NS_PER_S
-_HARMLESS = (
-    "Allocated exclusive memory",
-    "Deleted memory assignment",
-    "Failed to get container from container map",
-    "Memory affinity",
-    "Regenerating TopologyHints, resource was already allocated to pod",
-)
 _TABLE_KEYS = ("total", "systemReserved", "allocatable", "reserved", "free")
 _TABLE_TEXT = re.compile(
     r"\{TotalMemSize:(\d+) SystemReserved:(\d+) Allocatable:(\d+) Reserved:(\d+) Free:(\d+)\}"
@@ -93,7 +85,7 @@ class MemoryAssembler(ResourceManagerAssembler[Blocks]):
             "Allocate error": self._failed,
             "RemoveContainer": self._remove,
         }
-        return harmless(_HARMLESS) | self.then_release(methods)
+        return self.then_release(methods)
 
     def items(self) -> Mapping[type, ItemHandler]:
         """Item type -> method."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -16,8 +17,6 @@ from kubeledger.ingest.correlate.assembler import (
 )
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.settings_log import SettingsCollector
-from kubeledger.ingest.klog.harmless import harmless, harmless_free
-from kubeledger.ingest.messages.node_messages import HARMLESS, HARMLESS_FREE, RUNNING
 from kubeledger.ingest.sources.facts import Fact, Facts
 from kubeledger.ingest.sources.items import (
     Item,
@@ -63,6 +62,9 @@ _PROBE_TYPES = {"liveness", "readiness", "startup"}
 _PROBE_RESULTS = ("successful", "failed", "unknown")
 _Worker = tuple[str, str, str, str, str]
 
+_RUNNING = ("Recording event message for node", "Started kubelet", "Updating node status")
+"""Signs of a kubelet that is past its start."""
+
 
 class NodeAssembler(Assembler):
     """Settings once a kubelet process; the node and each worker's counters as they change."""
@@ -77,8 +79,7 @@ class NodeAssembler(Assembler):
     def structured(self) -> Mapping[str, StructuredHandler]:
         """Message -> method for structured lines."""
         return {
-            **harmless(HARMLESS),
-            **dict.fromkeys(RUNNING, self._settings.running),
+            **dict.fromkeys(_RUNNING, self._settings.running),
             "KubeletConfiguration": self._dump,
             "Creating Container Manager object based on Node Config": self._node_config,
             "--cgroups-per-qos enabled, but --cgroup-root was not specified.  Defaulting to /": (
@@ -95,7 +96,7 @@ class NodeAssembler(Assembler):
 
     def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
         """``file.go`` -> patterns and methods for free text."""
-        patterns = harmless_free(HARMLESS_FREE)
+        patterns: dict[str, list[tuple[re.Pattern[str], FreeTextHandler]]] = defaultdict(list)
         ours: dict[str, list[tuple[re.Pattern[str], FreeTextHandler]]] = {
             "flags.go": [(_FLAG, self._flag)],
             "server.go": [

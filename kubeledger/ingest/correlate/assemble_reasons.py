@@ -10,6 +10,7 @@ verbose) becomes a fact of its own, which says how many it stands for.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -24,9 +25,8 @@ from kubeledger.ingest.correlate.context import BundleContext, IndexedEvent
 from kubeledger.ingest.correlate.holdback import Holdback, Waiting
 from kubeledger.ingest.correlate.sandbox_images import removed_sandbox_image
 from kubeledger.ingest.klog.goliteral import unquote_go
-from kubeledger.ingest.klog.harmless import harmless, harmless_free
 from kubeledger.ingest.klog.sent_events import OCCURRED, SENT, SENT_TEXT
-from kubeledger.ingest.messages.device_messages import HEARTBEAT, HEARTBEAT_FREE
+from kubeledger.ingest.messages.heartbeat import HEARTBEAT, HEARTBEAT_FREE
 from kubeledger.ingest.sources.api_events import (
     COMBINED,
     ApiReason,
@@ -66,23 +66,6 @@ _FREE_TEXT = re.compile(
 _REFERENCE_FIELD = re.compile(r'(\w+):("(?:[^"\\]|\\.)*")')
 
 _CONTAINER_LISTS = ("containers", "initContainers", "ephemeralContainers")
-
-_HARMLESS = (
-    "Could not construct reference, will not report event",
-    "Unable start event watcher (will not retry!)",
-    "Unable to construct event (will not retry!)",
-    "Unable to record event (will not retry!)",
-    "Unable to record event: too many queued events, dropped event",
-    "Unsupported event type",
-)
-_HARMLESS_FREE = {
-    "event.go": (
-        r"Unable to (?:write|construct) event",
-        r"Server rejected event",
-        r"Could not construct reference",
-        r"Unsupported event type",
-    )
-}
 
 
 class _Occurrence(msgspec.Struct, frozen=True):
@@ -138,7 +121,6 @@ class ReasonAssembler(Assembler):
     def structured(self) -> Mapping[str, StructuredHandler]:
         """Message -> method for structured lines."""
         return {
-            **harmless(_HARMLESS),
             **dict.fromkeys(HEARTBEAT, self._beat),
             **dict.fromkeys(SENT, _nothing),
             OCCURRED: self._structured_event,
@@ -146,7 +128,7 @@ class ReasonAssembler(Assembler):
 
     def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
         """``file.go`` -> patterns and methods for free text."""
-        patterns = harmless_free(_HARMLESS_FREE)
+        patterns: dict[str, list[tuple[re.Pattern[str], FreeTextHandler]]] = defaultdict(list)
         patterns["event.go"][:0] = [
             (_FREE_TEXT, self._free_text_event),
             (SENT_TEXT, lambda line, match: ()),

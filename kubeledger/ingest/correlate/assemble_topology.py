@@ -21,9 +21,8 @@ from kubeledger.ingest.correlate.queued import (
     nothing_matched,
 )
 from kubeledger.ingest.correlate.topology_admissions import REASON, REFUSAL, Admissions, Subject
-from kubeledger.ingest.klog.harmless import harmless
 from kubeledger.ingest.klog.line_values import split_pod, split_pod_text, text_of
-from kubeledger.ingest.messages.device_messages import HEARTBEAT, HEARTBEAT_FREE
+from kubeledger.ingest.messages.heartbeat import HEARTBEAT, HEARTBEAT_FREE
 from kubeledger.ingest.messages.topology_hints import hint_of, hints_of
 from kubeledger.ingest.sources.facts import Facts
 from kubeledger.ingest.sources.items import Item, KubeletConfigFile, LogLine
@@ -37,24 +36,6 @@ _OLD_EVENT = (
     rf'Name:"(?P<name>[^"]*)", UID:"(?P<uid>[^"]*)".*?\}}\): type: \'Warning\' reason: \'{REASON}\''
 )
 _FILES = ("topology_manager.go", "scope_container.go", "scope_pod.go")
-
-_HARMLESS = (
-    "Adding hint provider",
-    "Calling AllocatePod on hint providers",
-    "Hint Provider has no preference for NUMA affinity with any resource",
-    "Pod-level allocation failed",
-    "RemoveContainer",
-    "Resource alignment at container scope guaranteed",
-    "Resource alignment at pod scope guaranteed",
-    "Topology Admit Handler",
-    "Topology manager admission check",
-    "WARNING: the value of max-allowable-numa-nodes is more than the default recommended value",
-)
-_HARMLESS_FREE = {
-    "policy.go": (rf"{_TAG}Hint Provider has no preference for NUMA affinity with any resource",),
-    "scope.go": (rf"{_TAG}RemoveContainer",),
-    "topology_manager.go": (rf"{_TAG}RemoveContainer", rf"{_TAG}Topology Admit Handler"),
-}
 
 
 class TopologyAssembler(QueuedAssembler):
@@ -86,8 +67,7 @@ class TopologyAssembler(QueuedAssembler):
             "Pod admission denied": self._result,
             "Event occurred": self._event,
         }
-        handlers = self.then_release(methods)
-        return harmless(_HARMLESS) | handlers
+        return self.then_release(methods)
 
     def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
         """``file.go`` -> patterns and methods for free text; files moved between versions."""
@@ -129,7 +109,7 @@ class TopologyAssembler(QueuedAssembler):
         ]
         tables["event.go"] = [(_OLD_EVENT, self._old_event)]
         tables["kubelet.go"] = [(HEARTBEAT_FREE, nothing_matched)]
-        return self.then_release_matched(tables, _HARMLESS_FREE)
+        return self.then_release_matched(tables)
 
     def items(self) -> Mapping[type, ItemHandler]:
         """Item type -> method."""

@@ -17,7 +17,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.klog.harmless import FreeTextHandler, StructuredHandler
+from kubeledger.ingest.klog.router import LineHandler as StructuredHandler
+from kubeledger.ingest.klog.router import TextHandler as FreeTextHandler
 from kubeledger.ingest.sources.facts import Facts
 from kubeledger.ingest.sources.items import Item, LogLine
 

@@ -12,7 +12,6 @@ from kubeledger.ingest.correlate.assembler import (
 )
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.holdback import Holdback
-from kubeledger.ingest.klog.harmless import harmless_free
 from kubeledger.ingest.sources.facts import Facts
 from kubeledger.ingest.sources.items import LogLine
 
@@ -47,21 +46,16 @@ class QueuedAssembler(Assembler):
     def then_release_matched(
         self,
         tables: Mapping[str, Sequence[tuple[str, MatchMethod]]],
-        harmless_texts: Mapping[str, Sequence[str]],
     ) -> dict[str, list[tuple[re.Pattern[str], FreeTextHandler]]]:
         """The same for free text; ``.`` matches newlines.
 
         Args:
             tables: ``file.go`` -> patterns and methods.
-            harmless_texts: ``file.go`` -> patterns of what says nothing; they come last.
         """
-        handlers = {
+        return {
             file: [(re.compile(text, re.DOTALL), self._matched(method)) for text, method in table]
             for file, table in tables.items()
         }
-        for file, patterns in harmless_free(harmless_texts).items():
-            handlers.setdefault(file, []).extend(patterns)
-        return handlers
 
     def _structured(self, method: LineMethod) -> StructuredHandler:
         def handle(line: LogLine) -> Facts:

@@ -15,6 +15,7 @@ and probe type are counted, and a finding at the end says how many.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import cast
 
@@ -31,7 +32,6 @@ from kubeledger.ingest.derive.probe_worker import (
     worker_result,
 )
 from kubeledger.ingest.derive.probe_workers import PodWorkers, ProbeWorkers
-from kubeledger.ingest.klog.harmless import harmless, harmless_free
 from kubeledger.ingest.messages.podref import (
     FORMATTED_POD,
     PodRef,
@@ -68,41 +68,6 @@ _EXEC = re.compile(r"Exec-Probe Pod: (\S+), Container: (\S+), Command: ")
 _UNHEALTHY = re.compile(rf'SyncLoop \(container unhealthy\): "({FORMATTED_POD})"')
 _NOT_RUNNING = re.compile(rf"Non-running container probed: ({FORMATTED_POD}) - (\S+)")
 
-_HARMLESS = (
-    "Failed to trigger a manual run",
-    "GRPC-Probe",
-    "HTTP-Probe",
-    "HTTP-Probe failed to create request",
-    "Liveness probe already exists for container",
-    "No status for pod",
-    "Pod deletion requested before container has fully started",
-    "Pod deletion requested, setting probe result to success",
-    "Pod is terminated, exiting probe worker",
-    "Probe is nil",
-    "Probe target container not found",
-    "Readiness probe already exists for container",
-    "Startup probe already exists for container",
-    "TCP-Probe",
-    "TCP-Probe failed to resolve port",
-    "Triggerd Probe by manual run",
-    "Triggered Probe by manual run",
-)
-_HARMLESS_TEXT = {
-    "prober.go": (
-        r"HTTP-Probe (?:Host|Headers): ",
-        r"TCP-Probe Host: ",
-        r"\S+ probe for .* is nil$",
-        r"Failed to find probe builder for container: ",
-    ),
-    "prober_manager.go": (r"(?:Startup|Readiness|Liveness) probe already exists! ",),
-    "worker.go": (
-        r"Probe target container not found: ",
-        r"No status for pod: ",
-        r"Pod .*, exiting probe worker$",
-    ),
-    "kubelet.go": (r"SyncLoop \(container unhealthy\): ignore irrelevant update",),
-}
-
 _RESULTS: dict[tuple[str, str], ProbeResult] = {
     ("liveness", "unhealthy"): "failure",
     ("readiness", "ready"): "success",
@@ -128,7 +93,7 @@ class ProberAssembler(Assembler):
 
     def structured(self) -> Mapping[str, StructuredHandler]:
         """Messages since 1.21."""
-        handlers = harmless(_HARMLESS)
+        handlers: dict[str, StructuredHandler] = {}
         handlers.update(dict.fromkeys(TICK_MESSAGES, self._tick_structured))
         handlers["Exec-Probe runProbe"] = self._exec
         handlers["SyncLoop (probe)"] = self._told
@@ -138,7 +103,7 @@ class ProberAssembler(Assembler):
 
     def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
         """Messages of 1.20 and before."""
-        tables = harmless_free(_HARMLESS_TEXT)
+        tables: dict[str, list[tuple[re.Pattern[str], FreeTextHandler]]] = defaultdict(list)
         tables["prober.go"] = [(_TICK, self._tick_text), (_EXEC, self._exec_text)] + tables[
             "prober.go"
         ]

@@ -8,7 +8,7 @@ from kubeledger.ingest.klog.account import shape_of
 from kubeledger.ingest.klog.cut_lines import CutValues, LineEnds, ends_open
 from kubeledger.ingest.klog.forms import Place
 from kubeledger.ingest.klog.outputs import PendingEntry
-from kubeledger.ingest.klog.router import Route, Router, Verdict
+from kubeledger.ingest.klog.router import Heard, Route, Router, Verdict
 from kubeledger.ingest.klog.values import split_structured, text_values
 from kubeledger.ingest.sources.items import LogLine
 from kubeledger.ingest.sources.plain import normal_message
@@ -49,11 +49,13 @@ class EntryEnds:
         message = pending.line.message
         if pending.cut or ends_open(message.encode()):
             return True
-        if not self.ends.torn or not isinstance(route, tuple):
+        if not self.ends.torn or not isinstance(route, Heard):
             return False
-        matches = [match for _, match in route if match is not None]
-        return message[-1:].isalnum() and any(
-            match.end(match.lastindex or 0) == len(message) for match in matches
+        match = route.match
+        return (
+            match is not None
+            and message[-1:].isalnum()
+            and match.end(match.lastindex or 0) == len(message)
         )
 
 

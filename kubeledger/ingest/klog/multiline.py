@@ -5,7 +5,7 @@ behind a tab, then `` >``), free text with newlines in it (the output of a faile
 a dumped pod, a runtime's error), and other programs that write to the same file. The
 first is certain. For the second an entry must be one of those below: a file whose
 messages hold text of others, or any warning or error, whose text may come from anywhere.
-A known foreign line (``noise.NOISE_PLAIN``) never continues an entry. All else is a line
+A known foreign line (``Noise.plain``) never continues an entry. All else is a line
 of its own, so that a stray line cannot change what an entry says.
 """
 

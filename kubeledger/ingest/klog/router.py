@@ -1,4 +1,4 @@
-"""Which assembler a log line is for: known, known noise, or not understood.
+"""Which handlers a log line is for: known, known noise, or not understood.
 
 One look-up a line has to decide this for the millions of lines that nobody asked for, so
 the tables are keyed by what is cheap to cut out of a raw line: the caller's file and,
@@ -8,31 +8,56 @@ for structured lines, the exact message.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
-from functools import lru_cache
-from typing import NamedTuple, Protocol
+from functools import lru_cache, partial
+from itertools import chain
+from typing import NamedTuple
 
-from kubeledger.ingest.klog.harmless import (
-    FreeTextHandler,
-    StructuredHandler,
-    harmless,
-    harmless_free,
-)
-from kubeledger.ingest.klog.noise import (
-    NOISE_ANYWHERE,
-    NOISE_CALLERLESS,
-    NOISE_FILES,
-    NOISE_FREE_TEXT,
-    NOISE_MESSAGES,
-    NOISE_PLAIN,
-    NOISE_TEXTS,
-)
+import msgspec
 
-__all__ = ["PREFIX_LENGTH", "Call", "Route", "Router", "Verdict"]
+from kubeledger.ingest.klog.rows import Row
+from kubeledger.ingest.sources.facts import Facts
+from kubeledger.ingest.sources.items import LogLine
 
-Call = tuple[StructuredHandler, None] | tuple[FreeTextHandler, re.Match[str]]
-"""A handler of a line; with the match of its pattern for free text."""
+__all__ = ["PREFIX_LENGTH", "Heard", "LineHandler", "Noise", "Route", "Router", "Verdict"]
+
+LineHandler = Callable[[LogLine], Facts | None]
+TextHandler = Callable[[LogLine, re.Match[str]], Facts | None]
+TextTables = Mapping[str, Sequence[tuple[re.Pattern[str], TextHandler]]]
+
+
+class Noise(msgspec.Struct, frozen=True):
+    """Lines that never tell a decision, from the cheapest table to look up to the dearest.
+
+    Attributes:
+        files: callers all of whose lines are noise, unless a row is about the file.
+        quiet_files: callers whose lines are noise unless a row has their message.
+        messages: structured messages that are noise wherever they come from.
+        texts: caller -> pattern of free text that is noise.
+        anywhere: pattern of free text that is noise from any file.
+        callerless: free text of ``files``, for logs that do not name the caller (old klog JSON).
+        plain: lines that klog did not write and that mean nothing.
+    """
+
+    files: frozenset[str]
+    quiet_files: frozenset[str]
+    messages: frozenset[str]
+    texts: Mapping[str, re.Pattern[str]]
+    anywhere: re.Pattern[str]
+    callerless: re.Pattern[str]
+    plain: re.Pattern[str]
+
+    def has_text(self, file: str, message: str) -> bool:
+        """Free text is noise; ``file`` "" stands for any."""
+        if file in self.quiet_files or self.anywhere.match(message):
+            return True
+        if file:
+            pattern = self.texts.get(file)
+            return pattern is not None and pattern.match(message) is not None
+        if self.callerless.match(message):
+            return True
+        return any(known.match(message) for known in self.texts.values())
 
 
 class Verdict(Enum):
@@ -46,7 +71,15 @@ class Verdict(Enum):
     """The caller's file writes noise and other lines: its messages decide."""
 
 
-Route = tuple[Call, ...] | Verdict
+class Heard(NamedTuple):
+    """A line that is asked for: by whom, and how it is read."""
+
+    handlers: tuple[LineHandler, ...]
+    row: Row | None = None
+    match: re.Match[str] | None = None
+
+
+Route = Heard | Verdict
 """Who gets a line; a verdict when nobody does."""
 
 PREFIX_LENGTH = 16
@@ -56,13 +89,11 @@ _LIKELY_MAX = 10_000
 
 
 class _Known(NamedTuple):
-    """A pattern of free text; ``heads``: what its matches begin with.
-
-    ``handler`` is None where it would do nothing.
-    """
+    """A pattern of free text; ``heads``: what its matches begin with."""
 
     pattern: re.Pattern[str]
-    handler: FreeTextHandler | None
+    row: Row
+    handlers: tuple[LineHandler, ...]
     heads: tuple[str, ...]
 
     def may_match(self, beginning: str) -> bool:
@@ -72,53 +103,59 @@ class _Known(NamedTuple):
         )
 
 
-_Table = list[_Known]
-"""The patterns of one assembler for one file: the first that matches has the line."""
-
 _TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
 _GROUP = re.compile(r"\((?:\?:|\?P<\w+>|(?!\?))((?:\\.|[^()\\])*)\)")
 """A group at the beginning, without another one in it."""
 
-_NO_OPS = frozenset(
-    [harmless(("",))[""], *(handler for _, handler in harmless_free({"": ("",)})[""])]
-)
-
-
-class Listener(Protocol):
-    """Who asks for log lines: an assembler."""
-
-    def structured(self) -> Mapping[str, StructuredHandler]:
-        """Message -> method for structured lines."""
-
-    def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
-        """``file.go`` -> patterns and methods for free text."""
-
 
 class Router:
-    """The messages that the assemblers of one bundle understand, and the known noise."""
+    """The messages that are understood, and the known noise."""
 
-    def __init__(self, assemblers: Iterable[Listener]) -> None:
-        structured: dict[str, tuple[Call, ...]] = {}
-        self._free_text: dict[str, list[_Table]] = {}
-        self._likely: dict[tuple[str, str], list[_Table]] = {}
-        for assembler in assemblers:
-            for message, handler in assembler.structured().items():
-                structured[message] = (*structured.get(message, ()), (handler, None))
-            for file, patterns in assembler.free_text().items():
-                table = [
-                    _Known(
-                        pattern,
-                        None if handler in _NO_OPS else handler,
-                        _literal_heads(pattern.pattern),
-                    )
-                    for pattern, handler in patterns
-                ]
-                self._free_text.setdefault(file, []).append(table)
-        self._structured = {message: _effective(calls) for message, calls in structured.items()}
+    def __init__(
+        self,
+        rows: Iterable[Row],
+        noise: Noise,
+        listeners: Iterable[Mapping[str, LineHandler]],
+        texts: Iterable[TextTables] = (),
+    ) -> None:
+        """Whoever listens gets what its messages say, in any words of theirs.
+
+        Args:
+            rows: of one file's free text the first that fits has the line; those that are read
+                go before those that are ignored.
+            noise: what no row is about.
+            listeners: message -> handler, in the order in which they get a line.
+            texts: likewise for free text that no row is about.
+        """
+        self._noise = noise
+        handlers: dict[str, tuple[LineHandler, ...]] = {}
+        for listener in listeners:
+            for message, handler in listener.items():
+                handlers[message] = (*handlers.get(message, ()), handler)
+        self._structured: dict[str, Route] = {
+            message: Heard(heard) for message, heard in handlers.items()
+        }
+        self._free_text: dict[str, list[_Known]] = {}
+        self._likely: dict[tuple[str, str], list[_Known]] = {}
+        self._texts = [table for table in texts if table]
+        for row in sorted(rows, key=lambda row: row.to is None):
+            heard = handlers.get(row.to, ()) if row.to is not None else ()
+            if row.pattern is not None:
+                known = _Known(row.pattern, row, heard, _literal_heads(row.pattern.pattern))
+                for file in row.files:
+                    self._free_text.setdefault(file, []).append(known)
+            elif heard:
+                self._structured[row.words] = Heard(heard, row if row.keys or row.told else None)
+            else:
+                self._structured.setdefault(row.words, Verdict.UNDERSTOOD)
 
     def file_verdict(self, file: str) -> Verdict:
         """NOISE when all lines of the caller's file are noise, else MIXED."""
-        if file in NOISE_FILES and file not in self._free_text:
+        if (
+            file in self._noise.files
+            and file not in self._free_text
+            and not any(file in table for table in self._texts)
+        ):
             return Verdict.NOISE
         return Verdict.MIXED
 
@@ -127,9 +164,10 @@ class Router:
         route = self._structured.get(message)
         if route is not None:
             return route
-        if file in NOISE_FILES or file in NOISE_FREE_TEXT or message in NOISE_MESSAGES:
+        noise = self._noise
+        if file in noise.files or file in noise.quiet_files or message in noise.messages:
             return Verdict.NOISE
-        if NOISE_ANYWHERE.match(message) or (file and self._is_noise_text(file, message)):
+        if noise.anywhere.match(message) or (file and noise.has_text(file, message)):
             return Verdict.NOISE
         return Verdict.UNKNOWN
 
@@ -138,75 +176,62 @@ class Router:
 
         JSON entries without values do not show whether they are structured or free text.
         """
-        return message in self._structured or message in NOISE_MESSAGES
+        return message in self._structured or message in self._noise.messages
 
     def may_remember(self, file: str, message: str) -> bool:
         """A verdict on free text holds for all messages of its call that begin alike.
 
         One call writes one format, so its messages differ behind their first letters only.
-        Not where an assembler's pattern could tell messages with these letters apart.
+        Not where a pattern with handlers could tell messages with these letters apart.
         """
-        likely = self._likely_tables(file, message[:PREFIX_LENGTH])
-        return not any(known.handler for table in likely for known in table)
+        if any(file in table or not file for table in self._texts):
+            return False
+        return not any(known.handlers for known in self._likely_rows(file, message))
 
     def free_text(self, file: str, message: str) -> Route:
-        """Handlers with their matches, or a verdict; ``file`` "" stands for any."""
-        calls: list[Call] = []
-        is_known = False
-        for table in self._likely_tables(file, message[:PREFIX_LENGTH]):
-            for pattern, handler, _ in table:
-                match = pattern.match(message)
-                if match:
-                    is_known = True
-                    if handler is not None:
-                        calls.append((handler, match))
-                    break
-        if is_known:
-            return tuple(calls) or Verdict.UNDERSTOOD
-        if file in NOISE_FILES or self._is_noise_text(file, message):
+        """Handlers with their match, or a verdict; ``file`` "" stands for any."""
+        told = self._told(file, message)
+        for pattern, row, handlers, _ in self._likely_rows(file, message):
+            match = pattern.match(message)
+            if match:
+                handlers = (*handlers, *told)
+                if not handlers:
+                    return Verdict.UNDERSTOOD
+                return Heard(handlers, None if told else row, match)
+        if told:
+            return Heard(told)
+        if file in self._noise.files or self._noise.has_text(file, message):
             return Verdict.NOISE
         return Verdict.UNKNOWN
 
-    def _likely_tables(self, file: str, beginning: str) -> list[_Table]:
-        """The tables of a file, without the patterns that a message's first letters rule out."""
+    def _likely_rows(self, file: str, message: str) -> list[_Known]:
+        """The rows of a file, without those that a message's first letters rule out."""
+        beginning = message[:PREFIX_LENGTH]
         likely = self._likely.get((file, beginning))
         if likely is None:
             if len(self._likely) >= _LIKELY_MAX:
                 self._likely.clear()
-            tables = (
-                [known for known in table if known.may_match(beginning)]
-                for table in self._tables(file)
-            )
-            likely = self._likely[file, beginning] = [table for table in tables if table]
+            of_file = self._free_text.get(file, ()) if file else self._of_any_file()
+            likely = [known for known in of_file if known.may_match(beginning)]
+            self._likely[file, beginning] = likely
         return likely
 
-    def _tables(self, file: str) -> Iterable[_Table]:
-        if file:
-            return self._free_text.get(file, ())
-        return (table for tables in self._free_text.values() for table in tables)
+    def _told(self, file: str, message: str) -> tuple[LineHandler, ...]:
+        found: list[LineHandler] = []
+        for table in self._texts:
+            of_file = table.get(file, ()) if file else chain.from_iterable(table.values())
+            for pattern, handler in of_file:
+                if match := pattern.match(message):
+                    found.append(partial(_call, handler, match))
+                    break
+        return tuple(found)
 
-    @staticmethod
-    def _is_noise_text(file: str, message: str) -> bool:
-        if file in NOISE_FREE_TEXT or NOISE_ANYWHERE.match(message):
-            return True
-        if file:
-            pattern = NOISE_TEXTS.get(file)
-            return pattern is not None and pattern.match(message) is not None
-        # klog JSON of old kubelets does not name the caller's file.
-        if NOISE_CALLERLESS.match(message):
-            return True
-        return any(known.match(message) for known in NOISE_TEXTS.values())
+    def _of_any_file(self) -> Iterable[_Known]:
+        return sorted(chain.from_iterable(self._free_text.values()), key=lambda x: x.row.to is None)
 
-    @staticmethod
-    def plain(line: str) -> bool:
+    def plain(self, line: str) -> bool:
         """A line that klog did not write is known noise."""
-        return NOISE_PLAIN.match(line) is not None
-
-
-def _effective(calls: tuple[Call, ...]) -> Route:
-    """The handlers that do something; UNDERSTOOD when none does."""
-    effective = tuple(call for call in calls if call[0] not in _NO_OPS)
-    return effective or Verdict.UNDERSTOOD
+        return self._noise.plain.match(line) is not None
 
 
 @lru_cache(4096)
@@ -245,3 +270,7 @@ def _literal_head(pattern: str) -> str:
             return "".join(head[:-1] if token in "*?{" else head)
         head.append(token)
     return "".join(head)
+
+
+def _call(handler: TextHandler, match: re.Match[str], line: LogLine) -> Facts | None:
+    return handler(line, match)

@@ -6,11 +6,13 @@ import pytest
 
 from kubeledger.ingest.correlate.assemble_topology import TopologyAssembler
 from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.messages.catalogue import router
 from kubeledger.ingest.messages.topology_hints import Hints, hint_of, hints_of, nodes_of_mask
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import KubeletConfigFile, LogLine
 from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint, HintsGenerated
 from kubeledger.model.record import Evidence
+from tests.ingest import feeding
 from tests.ingest.feeding import at, bodies, feed, lines, of_kind, recorded
 
 FILE = Evidence(file="pods.json")
@@ -37,10 +39,9 @@ def run(stream: list[LogLine], **pods: str) -> list[Fact]:
 
 def hear(assembler: TopologyAssembler, line: LogLine) -> list[Fact]:
     """What one line makes leave."""
-    for pattern, handler in assembler.free_text()[line.file]:
-        if match := pattern.match(line.message):
-            return list(handler(line, match) or ())
-    raise AssertionError(f"no handler for {line.text}")
+    heard = feeding.hear(router([assembler]), line)
+    assert heard is not None, line.text
+    return [fact for handler in heard[1] for fact in handler(heard[0]) or ()]
 
 
 def offered(facts: list[Fact]) -> list[tuple[str | None, str | None, Hints]]:

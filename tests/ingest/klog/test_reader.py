@@ -16,8 +16,8 @@ from kubeledger.ingest.klog.cut_lines import NOT_CUT, CutLineError, EndsSurvey, 
 from kubeledger.ingest.klog.lines import LINE_MAX
 from kubeledger.ingest.klog.outputs import ClockStep, LogEntry, LogOutput, NewProcess, WrongStamp
 from kubeledger.ingest.klog.reader import KlogReader
-from kubeledger.ingest.klog.router import Router
 from kubeledger.ingest.klog.stamps import Clock
+from kubeledger.ingest.messages.catalogue import router
 from kubeledger.ingest.sources.facts import Fact, Facts
 from kubeledger.ingest.sources.items import CutLine, LogLine
 from kubeledger.model.bodies.ledger import LinesNotUnderstood
@@ -56,8 +56,8 @@ class Log:
         ends: LineEnds = NOT_CUT,
     ) -> None:
         raw = data.encode() if isinstance(data, str) else data
-        router = Router([Listener(BundleContext(node="n"))])
-        self.reader = KlogReader(Account("kubelet.log"), router, Clock(2026), ends=ends)
+        routes = router([Listener(BundleContext(node="n"))])
+        self.reader = KlogReader(Account("kubelet.log"), routes, Clock(2026), ends=ends)
         self.out: list[LogOutput] = list(self.reader.read(cut(raw)))
         self.account = self.reader.account
 

@@ -8,53 +8,50 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubeledger.ingest.correlate.assembler import Assembler, FreeTextHandler
-from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.klog.router import Router, Verdict
-from kubeledger.ingest.registry import ASSEMBLERS
+from kubeledger.ingest.klog.router import Heard, Router, Verdict
+from kubeledger.ingest.klog.rows import Row, ignore, ignore_text, klog, text
+from kubeledger.ingest.messages.catalogue import MESSAGES
+from kubeledger.ingest.messages.noise import NOISE
 from kubeledger.ingest.sources.facts import Facts
 from kubeledger.ingest.sources.items import LogLine
+from tests.ingest.feeding import lines
 
-TEXTS = sorted(
-    {
-        pattern.pattern
-        for kind in ASSEMBLERS
-        for table in kind(BundleContext(node="n")).free_text().values()
-        for pattern, _ in table
-    }
+PATTERNS = sorted(
+    {row.pattern.pattern for rows in MESSAGES.values() for row in rows if row.pattern is not None}
 )
 
 
-def _handler(line: LogLine, match: re.Match[str]) -> Facts:
+def _handler(line: LogLine) -> Facts:
     return ()
 
 
-class _Listener(Assembler):
-    def __init__(self, texts: list[str]) -> None:
-        super().__init__(BundleContext(node="n"))
-        self._texts = texts
+def router(*rows: Row) -> Router:
+    """Routes with one who listens to a message."""
+    return Router(rows, NOISE, [{"It happened": _handler}])
 
-    def free_text(self) -> dict[str, list[tuple[re.Pattern[str], FreeTextHandler]]]:
-        """One file, one table."""
-        return {"x.go": [(re.compile(text, re.DOTALL), _handler) for text in self._texts]}
+
+def told(*patterns: str) -> Router:
+    """Routes with free text of one file."""
+    return router(
+        *(text("x.go", re.compile(each, re.DOTALL), to="It happened") for each in patterns)
+    )
 
 
 @settings(max_examples=300)
 @given(st.data())
 def test_whatever_a_pattern_matches_is_routed_by_it(data: st.DataObject) -> None:
-    """Texts made from the patterns of all assemblers."""
-    text = data.draw(st.sampled_from(TEXTS))
-    message = data.draw(st.from_regex(re.compile(text, re.DOTALL), fullmatch=True))
-    route = Router([_Listener([text])]).free_text("x.go", message)
-    assert isinstance(route, tuple)
-    ((handler, match),) = route
-    assert handler is _handler
-    assert match is not None
-    assert match.string == message
+    """Texts made from all patterns."""
+    pattern = data.draw(st.sampled_from(PATTERNS))
+    message = data.draw(st.from_regex(re.compile(pattern, re.DOTALL), fullmatch=True))
+    route = told(pattern).free_text("x.go", message)
+    assert isinstance(route, Heard)
+    assert route.handlers == (_handler,)
+    assert route.match is not None
+    assert route.match.string == message
 
 
 @pytest.mark.parametrize(
-    ("text", "message", "fits"),
+    ("pattern", "message", "fits"),
     [
         ("(?:a|bc)d", "bcd", True),
         ("(?:a|bc)d", "b", False),
@@ -69,9 +66,9 @@ def test_whatever_a_pattern_matches_is_routed_by_it(data: st.DataObject) -> None
         ("", "anything", True),
     ],
 )
-def test_first_letters(text: str, message: str, fits: bool) -> None:
+def test_first_letters(pattern: str, message: str, fits: bool) -> None:
     """Of groups, classes, alternatives and what may be absent."""
-    route = Router([_Listener([text])]).free_text("x.go", message)
+    route = told(pattern).free_text("x.go", message)
     assert (route is not Verdict.UNKNOWN) == fits
 
 
@@ -79,20 +76,62 @@ def test_first_letters(text: str, message: str, fits: bool) -> None:
 @given(st.data())
 def test_other_patterns_change_no_route(data: st.DataObject) -> None:
     """With all patterns of one file the first that matches has the message, and none else."""
-    text = data.draw(st.sampled_from(TEXTS))
-    message = data.draw(st.from_regex(re.compile(text, re.DOTALL), fullmatch=True))
-    route = Router([_Listener(TEXTS)]).free_text("x.go", message)
-    first = next(each for each in TEXTS if re.compile(each, re.DOTALL).match(message))
-    assert isinstance(route, tuple)
-    ((_, match),) = route
-    assert match is not None
-    assert match.re.pattern == first
+    pattern = data.draw(st.sampled_from(PATTERNS))
+    message = data.draw(st.from_regex(re.compile(pattern, re.DOTALL), fullmatch=True))
+    route = told(*PATTERNS).free_text("x.go", message)
+    first = next(each for each in PATTERNS if re.compile(each, re.DOTALL).match(message))
+    assert isinstance(route, Heard)
+    assert route.row is not None
+    assert route.row.words == first
 
 
 def test_what_is_remembered() -> None:
     """Not where a message that begins alike may have a handler."""
-    router = Router([_Listener(["Container .* died"])])
-    assert not router.may_remember("x.go", "Container web of a")
-    assert not router.may_remember("x.go", "Cont")
-    assert router.may_remember("x.go", "Sandbox web of a pod")
-    assert router.may_remember("y.go", "Container web of a")
+    routes = told("Container .* died")
+    assert not routes.may_remember("x.go", "Container web of a")
+    assert not routes.may_remember("x.go", "Cont")
+    assert routes.may_remember("x.go", "Sandbox web of a pod")
+    assert routes.may_remember("y.go", "Container web of a")
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "values"),
+    [
+        ('got {size:int} of "{image}" {}', 'got -5 of "a b" now', {"size": -5, "image": "a b"}),
+        ("pods: {pods:list} left", "pods: [a b] left", {"pods": "[a b]"}),
+        (
+            "{pod:pod} failed: {error}",
+            "a_b(c) failed: no\nway",
+            {"pod": "a_b(c)", "error": "no\nway"},
+        ),
+        ("at {one} and ({two})", "at 1 and (2)", {"one": "1", "two": "2"}),
+    ],
+)
+def test_templates(words: str, message: str, values: dict[str, object]) -> None:
+    """A value ends before the letter that stands behind it in the template."""
+    route = router(text("x.go", words, to="It happened", why="it")).free_text("x.go", message)
+    assert isinstance(route, Heard)
+    assert route.row is not None
+    (line,) = lines(f"x.go {message}")
+    route.row.read(line, route.match)
+    assert line.values == {"why": "it", **values}
+
+
+def test_new_words_for_a_message() -> None:
+    """They come to those who listen to it, under its own keys."""
+    routes = router(klog("It has happened", to="It happened", pod="podName"), *ignore("It ended"))
+    route = routes.structured("x.go", "It has happened")
+    assert isinstance(route, Heard)
+    assert route.row is not None
+    (line,) = lines('x.go "It has happened" podName="a"')
+    route.row.read(line, None)
+    assert line.values == {"pod": "a", "podName": "a"}
+    assert routes.structured("x.go", "It ended") is Verdict.UNDERSTOOD
+    assert routes.structured("x.go", "It began") is Verdict.UNKNOWN
+
+
+def test_what_is_read_goes_before_what_is_ignored() -> None:
+    """In whichever order the rows stand."""
+    routes = router(*ignore_text("x.go", "It "), text("x.go", "It was {}", to="It happened"))
+    assert isinstance(routes.free_text("x.go", "It was he"), Heard)
+    assert routes.free_text("x.go", "It is he") is Verdict.UNDERSTOOD

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from kubeledger.ingest.klog import reader as klog
-from kubeledger.ingest.klog.noise import NOISE_FILES
+from kubeledger.ingest.messages.noise import NOISE as KNOWN_NOISE
 from tests.ingest.klog.test_reader import HEAD, NOISE, OLD_PROBE, PROBE, UNKNOWN, Log
 
 SECOND = "I1121 02:52:{:02d}.{:06d}    8337 "
@@ -59,7 +59,7 @@ def test_steps_change_nothing(seed: int, monkeypatch: pytest.MonkeyPatch) -> Non
     assert read.shapes == alone.shapes
 
 
-FILE = min(NOISE_FILES)
+FILE = min(KNOWN_NOISE.files)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Lines of a kubelet's log that never tell a decision: known, counted, and passed over.
 
-The tables go from the cheapest to look up to the dearest. A file stands in ``NOISE_FILES``
+The tables go from the cheapest to look up to the dearest. A file stands in ``noise_files.txt``
 only when nothing that it logs can matter in any version: cadvisor's housekeeping, volumes,
 mounts, certificates, client-go, gRPC. Of files that do take decisions single messages are
 listed. What an assembler handles goes before these tables.
@@ -11,29 +11,17 @@ from __future__ import annotations
 import re
 from importlib.resources import files
 
-__all__ = [
-    "NOISE_ANYWHERE",
-    "NOISE_CALLERLESS",
-    "NOISE_FILES",
-    "NOISE_FREE_TEXT",
-    "NOISE_MESSAGES",
-    "NOISE_PLAIN",
-    "NOISE_TEXTS",
-]
+from kubeledger.ingest.klog.router import Noise
+
+__all__ = ["NOISE"]
 
 
 def _listed(name: str) -> frozenset[str]:
-    text = files("kubeledger.ingest.klog").joinpath(name).read_text("utf-8")
+    text = files("kubeledger.ingest.messages").joinpath(name).read_text("utf-8")
     return frozenset(line for line in text.splitlines() if line and not line.startswith("#"))
 
 
-NOISE_FILES = _listed("noise_files.txt")
-"""Callers all of whose lines are noise."""
-
-NOISE_MESSAGES = _listed("noise_messages.txt")
-"""Structured messages that are noise wherever they come from."""
-
-NOISE_ANYWHERE = re.compile(
+_ANYWHERE = re.compile(
     "|".join(
         (
             r"\[(?:cpumanager|memorymanager|core|transport|balancer|pick-first|resolver)",
@@ -47,7 +35,7 @@ NOISE_ANYWHERE = re.compile(
 )
 """Free text that is noise from any file."""
 
-NOISE_CALLERLESS = re.compile(
+_CALLERLESS = re.compile(
     r"Using factory|Factory \"|\S+ not handled by|Regist(?:ering|ration of)|Start housekeeping"
     r"|No-op Destroy|running iptables|Running iptables|pickfirstBalancer|Unable to find (?:net|cad)"
     r"|Failed to (?:create summary|get the info|publish CSI|update stats)|Loaded volume plugin"
@@ -59,9 +47,9 @@ NOISE_CALLERLESS = re.compile(
     r"|Cannot run systemd-run|systemd-run output|Detected umount|Ensuring Plugin|Plugin Watcher"
     r"|Registering credential|failed to get node|kubernetes\.io/csi|Skipping CSINode"
 )
-"""Free text of ``NOISE_FILES``, for logs that do not name the caller (old klog JSON)."""
+"""Free text of ``noise_files.txt``, for logs that do not name the caller (old klog JSON)."""
 
-NOISE_FREE_TEXT = frozenset(
+_QUIET_FILES = frozenset(
     (
         *("kubelet_getters.go", "kuberuntime_image.go", "kuberuntime_logs.go", "log_handler.go"),
         *("machine.go", "memory_manager.go", "oom_watcher_linux.go", "remote_image.go"),
@@ -210,12 +198,7 @@ _TEXTS: dict[str, tuple[str, ...]] = {
     "util.go": (r"No sandbox|No ready sandbox|Using|Unable|error",),
 }
 
-NOISE_TEXTS: dict[str, re.Pattern[str]] = {
-    file: re.compile("|".join(texts), re.DOTALL) for file, texts in _TEXTS.items()
-}
-"""File -> pattern of free text that is noise."""
-
-NOISE_PLAIN = re.compile(
+_PLAIN = re.compile(
     r"""
       \s*$
     | Flag\ --\S+\ has\ been\ deprecated
@@ -232,3 +215,13 @@ NOISE_PLAIN = re.compile(
     re.VERBOSE,
 )
 """Lines that klog did not write and that mean nothing: banners, journald, neighbours."""
+
+NOISE = Noise(
+    files=_listed("noise_files.txt"),
+    quiet_files=_QUIET_FILES,
+    messages=_listed("noise_messages.txt"),
+    texts={file: re.compile("|".join(texts), re.DOTALL) for file, texts in _TEXTS.items()},
+    anywhere=_ANYWHERE,
+    callerless=_CALLERLESS,
+    plain=_PLAIN,
+)

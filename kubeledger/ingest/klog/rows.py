@@ -1,0 +1,151 @@
+"""One row a message of the kubelet: its words, the versions that log it, what it is read as.
+
+Structured lines are told apart by their whole message, free text by the caller's file and a
+pattern. A row names the message whose handlers get the line (``to``): so free text of an old
+kubelet becomes the structured line that newer ones log in its place, and what reads lines
+knows one form of each. A new message of the kubelet is one row:
+
+* ``klog("Image ID has size", since="1.21")``: a structured line as it is;
+* ``klog("Registered", to="Device plugin connected", resourceName="resource")``: new words or keys
+  (here the value of ``resource``) for what another message says;
+* ``text("manager.go", 'needs {needed:int} "{resource}"', to="Need devices")``: free text;
+* ``ignore("Add device")``, ``ignore_text("manager.go", "created deprecation file")``: understood,
+  and nothing of it is recorded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from kubeledger.ingest.sources.items import LogLine
+
+__all__ = ["FORMATTED_POD", "Row", "ignore", "ignore_text", "klog", "text"]
+
+FORMATTED_POD = r'[^_\s",()]+_[^_\s",()]+\([^\s")]*\)'
+"""Regular expression of ``name_namespace(uid)``, without groups."""
+
+_FIELD = re.compile(r"\{(?P<key>\w*)(?::(?P<kind>\w+))?\}")
+_KINDS = {
+    "int": r"-?\d+",
+    "list": r"\[[^\]]*\]",
+    "pod": FORMATTED_POD,
+    "rest": r".*",
+    "some": r".*?",
+    "word": r"\S+",
+}
+"""What a field of free text may hold; without a kind it ends before the letter behind it."""
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A message.
+
+    Attributes:
+        words: the whole message of a structured line, or of free text what it begins with, its
+            values as ``{key}`` or ``{key:kind}``, or a pattern.
+        to: the structured message that it says; None: nothing is recorded of it.
+        files: callers of free text; a structured message may come from any.
+        keys: key of ``to`` -> key of the line, where they differ.
+        told: key of ``to`` -> value that the words themselves tell.
+        since, until: the first and the last minor version that logs it, as far as is known.
+        pattern: of free text; None for a structured message.
+        integers: fields that are whole numbers.
+    """
+
+    words: str
+    to: str | None
+    files: tuple[str, ...] = ()
+    keys: Mapping[str, str] = {}
+    told: Mapping[str, Any] = {}
+    since: str | None = None
+    until: str | None = None
+    pattern: re.Pattern[str] | None = None
+    integers: frozenset[str] = frozenset()
+
+    def read(self, line: LogLine, match: re.Match[str] | None) -> None:
+        """Give a line the values of ``to``.
+
+        Args:
+            line: changed in place.
+            match: of the pattern of free text.
+        """
+        if match is not None:
+            found = {key: value for key, value in match.groupdict().items() if value is not None}
+            line.values = {
+                **self.told,
+                **{k: int(v) if k in self.integers else v for k, v in found.items()},
+            }
+        elif line.values is not None:
+            for key, other in self.keys.items():
+                if other in line.values:
+                    line.values[key] = line.values[other]
+            line.values.update(self.told)
+
+
+def klog(
+    message: str,
+    *,
+    to: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    told: Mapping[str, Any] | None = None,
+    **keys: str,
+) -> Row:
+    """A structured message that is read."""
+    return Row(message, to or message, keys=keys, told=told or {}, since=since, until=until)
+
+
+def text(
+    files: str | tuple[str, ...],
+    words: str | re.Pattern[str],
+    *,
+    to: str,
+    since: str | None = None,
+    until: str | None = "1.20",
+    **told: object,
+) -> Row:
+    """Free text that is read; structured logging replaced most of it in 1.21."""
+    pattern = words if isinstance(words, re.Pattern) else re.compile(_regex(words), re.DOTALL)
+    return Row(
+        words if isinstance(words, str) else words.pattern,
+        to,
+        files=(files,) if isinstance(files, str) else files,
+        told=told,
+        since=since,
+        until=until,
+        pattern=pattern,
+        integers=frozenset(
+            field["key"] for field in _FIELD.finditer(str(words)) if field["kind"] == "int"
+        ),
+    )
+
+
+def ignore(*messages: str) -> Iterable[Row]:
+    """Structured messages that are understood, and of which nothing is recorded."""
+    return (Row(message, None) for message in messages)
+
+
+def ignore_text(file: str, *patterns: str) -> Iterable[Row]:
+    """The same for free text: regular expressions of its beginning."""
+    return (Row(text, None, (file,), pattern=re.compile(text)) for text in patterns)
+
+
+def _regex(words: str) -> str:
+    """The pattern of a template's matches."""
+    parts, at = [], 0
+    for field in _FIELD.finditer(words):
+        parts.append(re.escape(words[at : field.start()]))
+        at = field.end()
+        following = words[at : at + 1]
+        if field["kind"]:
+            value = _KINDS[field["kind"]]
+        elif following:
+            value = r"\S*" if following == " " else f"[^{re.escape(following)}]*"
+        else:
+            value = _KINDS["rest"]
+        parts.append(f"(?P<{field['key']}>{value})" if field["key"] else f"(?:{value})")
+    parts.append(re.escape(words[at:]))
+    return "".join(parts)

@@ -1,0 +1,62 @@
+"""All messages that are known, by subsystem, and who hears them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from typing import Protocol
+
+from kubeledger.ingest.klog.router import LineHandler, Router, TextTables
+from kubeledger.ingest.klog.rows import Row
+from kubeledger.ingest.messages import (
+    cgroups,
+    containers,
+    cpus,
+    devices,
+    events,
+    images,
+    memory,
+    node,
+    pods,
+    probes,
+    topology,
+)
+from kubeledger.ingest.messages.noise import NOISE
+
+__all__ = ["MESSAGES", "router"]
+
+MESSAGES: dict[str, tuple[Row, ...]] = {
+    "cgroups": cgroups.MESSAGES,
+    "containers": containers.MESSAGES,
+    "cpus": cpus.MESSAGES,
+    "devices": devices.MESSAGES,
+    "events": events.MESSAGES,
+    "images": images.MESSAGES,
+    "memory": memory.MESSAGES,
+    "node": node.MESSAGES,
+    "pods": pods.MESSAGES,
+    "probes": probes.MESSAGES,
+    "topology": topology.MESSAGES,
+}
+"""Subsystem -> its messages."""
+
+
+class Listener(Protocol):
+    """Who asks for log lines: an assembler."""
+
+    def structured(self) -> Mapping[str, LineHandler]:
+        """Message -> method."""
+
+    def free_text(self) -> TextTables:
+        """``file.go`` -> patterns and methods for free text."""
+
+
+def router(listeners: Iterable[Listener]) -> Router:
+    """Routes of all messages to those who listen, in their order."""
+    heard = tuple(listeners)
+    return Router(
+        chain.from_iterable(MESSAGES.values()),
+        NOISE,
+        [listener.structured() for listener in heard],
+        [listener.free_text() for listener in heard],
+    )

@@ -1,0 +1,95 @@
+"""Messages of the image manager and of image garbage collection."""
+
+from __future__ import annotations
+
+from kubeledger.ingest.klog.rows import ignore, ignore_text
+
+__all__ = ["MESSAGES"]
+
+MESSAGES = (
+    *ignore(
+        "Container garbage collection failed",
+        "Container garbage collection succeeded",
+        "Container uses image",
+        "Container uses image as mount",
+        "Error migrating image pull intents",
+        "Error migrating image pulled records",
+        "Eviction manager: created memoryThresholdNotifier",
+        "Eviction manager: error adding epoll eventfd",
+        "Eviction manager: error reading memcg events",
+        "Eviction manager: error while waiting for memcg events",
+        "Eviction manager: eviction criteria not yet met",
+        "Eviction manager: failed to construct signal",
+        "Eviction manager: failed to create memory threshold notifier",
+        "Eviction manager: failed to get HasDedicatedImageFs",
+        "Eviction manager: failed to get get summary stats",
+        "Eviction manager: failed to get summary stats",
+        "Eviction manager: failed to synchronize",
+        "Eviction manager: failed to update notifier",
+        "Eviction manager: no observation found for eviction signal",
+        "Eviction manager: no ranking function for signal",
+        "Eviction manager: pods evicted, waiting for pod to be cleaned up",
+        "Eviction manager: pods successfully cleaned up",
+        "Eviction manager: setting notifier to capacity",
+        "Eviction manager: starting control loop",
+        "Eviction manager: threshold had no observation",
+        "Eviction manager: threshold was crossed, but reclaim is not implemented for this "
+        "threshold.",
+        "Eviction manager: timed out waiting for pods to be cleaned up",
+        "Failed to monitor images",
+        "Failed to update image list",
+        "FileSystem detection",
+        "ImageGCHighThresholdPercent is set 100 and ImageMaximumGCAge is 0, Disable image GC",
+        "ImageGCHighThresholdPercent is set 100, Disable image GC",
+        "Unable to access cache records about image pulls",
+        "cgroup notifications not supported",
+        "eviction manager: failed to check if we have separate container filesystem. Ignoring.",
+        "eviction manager: found conflicting containerfs eviction. Ignoring.",
+        "failed to list images",
+        "failed to parse image name, forcing image credentials reverification",
+        "failed to remove an ImagePulledRecord",
+        "failed to remove image pull intent",
+        "failed to remove image pull intent file",
+        "failed to retrieve an ImagePulledRecord",
+        "failed to write an image pull record",
+        "failed to write an image pulled record",
+        "failed to write image pulled record",
+        "there were errors listing ImagePullIntents, continuing with an incomplete records list",
+        "there were errors listing ImagePulledRecords, garbage collection will proceed "
+        "with incomplete records list",
+    ),
+    *ignore_text(
+        "image_gc_manager.go",
+        r"Pod \S+, container \S+ uses image ",
+        r"\[imageGCManager\] Failed to (?:monitor images|update image list): ",
+    ),
+    *ignore_text(
+        "kubelet.go",
+        "Container garbage collection (?:failed: |succeeded)",
+        "ImageGCHighThresholdPercent is set 100, Disable image GC",
+    ),
+    *ignore_text(
+        "helpers.go",
+        "eviction manager: no observation found for eviction signal ",
+        r"eviction manager: .*: threshold \[signal=",
+        "eviction manager: threshold .* was crossed, but reclaim is not implemented",
+        "eviction manager: eviction criteria not yet met for ",
+        "eviction manager: failed to construct signal",
+    ),
+    *ignore_text(
+        "eviction_manager.go",
+        "eviction manager: ",
+    ),
+    *ignore_text(
+        "memory_threshold_notifier.go",
+        "eviction manager: (?:created|setting) ",
+    ),
+    *ignore_text(
+        "threshold_notifier_linux.go",
+        "eviction manager: error ",
+    ),
+    *ignore_text(
+        "threshold_notifier_unsupported.go",
+        "cgroup notifications not supported",
+    ),
+)
