@@ -37,12 +37,11 @@ class Bench:
         profile: rules of the kubelet that runs now, with its feature gates; None when its
             version is not known, or is one outside of the known range.
         process: the kubelet process that runs; None before the first.
-        kubelet_seq: record of its start; None as above.
         settings: the effective settings now; ``former_settings`` those of the process before.
         pods: every pod that a list shows, ever.
         recorded_pods: those that the variant changes, as they are recorded.
         instances: what lists tell of single instances of containers.
-        coverage: what the records lack, or may. ``losses`` is an older name of it.
+        coverage: what the records lack, or may.
         timeline: processes, their settings, pods and containers.
         machine: what it has, as several sources tell it.
         cached_results: results of probes, as their rule believes them.
@@ -64,7 +63,7 @@ class Bench:
         self.pods = PodRegister()
         self.recorded_pods = PodRegister()
         self.instances = ListedInstances()
-        self.coverage = self.losses = Coverage()
+        self.coverage = Coverage()
         self.timeline = Timeline(self.coverage, self.pods)
         self.machine = Machine()
         self._notes: dict[type[Body], list[Callable[[Record], None]]] = {}
@@ -74,7 +73,6 @@ class Bench:
         self.cached_results = CachedResults()
         self.node_pressure = NodePressure()
         self.docket = Docket()
-        self.kubelet_seq: int | None = None
         self.process: Process | None = None
         self._next_process_ns: int | None = None
         self.profile: KubeletProfile | None = None
@@ -135,7 +133,6 @@ class Bench:
         self.former_settings = Settings(self.variant, self.process)
         self.process = process
         self._next_process_ns = self.timeline.processes.next_ns(process)
-        self.kubelet_seq = process.seq or None
         self.settings.use(process)
         self._use_version(process.version)
 
@@ -180,7 +177,7 @@ class Bench:
 
         ``place`` is the piece of evidence that the finding is about, where it is not the first.
         """
-        loss = None if certain or verdict != "impossible" else self.losses.at(record.ts_ns)
+        loss = None if certain or verdict != "impossible" else self.coverage.at(record.ts_ns)
         if loss is not None:
             verdict, expected = "unverifiable", None
             missing = (*missing, loss.phrase)
@@ -234,7 +231,7 @@ class Bench:
         Nothing is said where the log lost lines (the decision's may be among them), unless it
         is ``certain``: it would show elsewhere than in the log.
         """
-        if not certain and self.losses.at(observation.ts_ns) is not None:
+        if not certain and self.coverage.at(observation.ts_ns) is not None:
             return
         self.docket.add(
             Finding(
@@ -264,7 +261,7 @@ class Bench:
         One side ``by_absence`` is what the log does not hold; then nothing is said where the
         log lost lines.
         """
-        if by_absence and self.losses.at(ts_ns) is not None:
+        if by_absence and self.coverage.at(ts_ns) is not None:
             return
         self.docket.add(
             Contradiction(

@@ -51,8 +51,8 @@ def bench_with(*bodies: tuple[int, Body]) -> Bench:
     """A bench behind the first reading."""
     bench = Bench()
     for record in scene(*bodies, start_s=0):
-        bench.losses.note(record)
-    bench.losses.settle()
+        bench.coverage.note(record)
+    bench.coverage.settle()
     return bench
 
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+import msgspec
+
 from kubeledger.model.units import NS_PER_S
+from kubeledger.verify.evidence.coverage import Coverage
 from kubeledger.verify.evidence.endings import READ_NS, inherited, ran_out
 from kubeledger.verify.evidence.podlife import PodHistory, PodLife
-from kubeledger.verify.evidence.processes import Process
+from kubeledger.verify.evidence.pods import PodRegister
+from kubeledger.verify.evidence.processes import Process, Processes
 from kubeledger.verify.evidence.restarting import Restarting
 from kubeledger.verify.evidence.signs import POD_ENDS, Sign
-from kubeledger.verify.evidence.surroundings import Surroundings
-from kubeledger.verify.evidence.turns import SETTLING_NS
+from kubeledger.verify.evidence.turns import SETTLING_NS, Turns
 
-__all__ = ["LifeBuilder"]
+__all__ = ["LifeBuilder", "Surroundings"]
 
 _LATE_NS: Final = NS_PER_S
 """The kubelet acts on an end within this time of the line that tells of it."""
@@ -22,6 +25,20 @@ _TOLD_NS: Final = NS_PER_S // 10
 """The worker that tells of its pod's end ends itself at once."""
 _NOTICED_NS: Final = 2 * NS_PER_S
 """What the kubelet takes at most to notice that the containers of a pod are down."""
+
+
+class Surroundings(msgspec.Struct, frozen=True):
+    """What a life depends on besides the pod's own signs; all of it is settled.
+
+    Attributes:
+        configured: process -> its first config line.
+    """
+
+    processes: Processes
+    turns: Turns
+    coverage: Coverage
+    specs: PodRegister
+    configured: Mapping[int, int]
 
 
 class LifeBuilder:
@@ -333,7 +350,7 @@ class LifeBuilder:
         return name is not None and policy.again(name, sign.number) is True
 
     def _while_terminating(self, process: Process | None) -> bool | None:
-        return None if process is None else self._around.counts_while_terminating(process)
+        return None if process is None else process.counts_while_terminating
 
     def _policy(self, ts_ns: int) -> Restarting:
         """Whether its containers are started again, as lists tell of its spec."""

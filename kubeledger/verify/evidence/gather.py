@@ -12,13 +12,12 @@ import msgspec
 
 from kubeledger.kubelet.kube.keys import name_key
 from kubeledger.model.units import NS_PER_S
-from kubeledger.verify.evidence.builder import LifeBuilder
+from kubeledger.verify.evidence.builder import LifeBuilder, Surroundings
 from kubeledger.verify.evidence.coverage import Coverage
 from kubeledger.verify.evidence.podlife import ContainerRun, PodHistory
 from kubeledger.verify.evidence.pods import PodRegister
 from kubeledger.verify.evidence.processes import Process, Processes
 from kubeledger.verify.evidence.signs import Sign
-from kubeledger.verify.evidence.surroundings import Surroundings
 from kubeledger.verify.evidence.turns import Turns
 
 __all__ = ["Gathered", "gather"]

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
 
+from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserved
+from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.snapshot_time import time_in_name
@@ -66,6 +69,14 @@ class Process(msgspec.Struct):
     def known_from_ns(self) -> int:
         """From when on it can have run: 0 where its start is not in the log."""
         return self.started_ns if self.from_start else 0
+
+    @property
+    def counts_while_terminating(self) -> bool | None:
+        """Whether a pod counts until its containers are down; None where no version is known."""
+        with suppress(BadQuestionError):
+            if self.version is not None:
+                return resolve(self.version).admission.terminating_pods_count
+        return None
 
 
 class _Account(msgspec.Struct, frozen=True):

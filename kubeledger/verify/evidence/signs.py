@@ -70,7 +70,6 @@ class Sign(msgspec.Struct, frozen=True):
 
     Attributes:
         what: the config line's operation, or what happened.
-        inferred: no line says so.
         word: reason, config source, or event; empty for none.
         container: its name; None where none is named.
         container_id: bare ID; None as above.
@@ -84,7 +83,6 @@ class Sign(msgspec.Struct, frozen=True):
     ts_ns: int
     seq: int
     what: What
-    inferred: bool = False
     word: str = ""
     container: str | None = None
     container_id: str | None = None
@@ -126,74 +124,48 @@ def _who(body: Any) -> Who:  # noqa: ANN401  (any body about a pod)
     return body.pod_uid, body.namespace, body.pod
 
 
+def _reads(what: What, word: str = "", number: str = "") -> Read:
+    """A reader of what happened to a pod, or to a container of it.
+
+    Args:
+        what: that.
+        word: field of the body that holds the word; empty for none.
+        number: as ``word``.
+    """
+
+    def read(ts_ns: int, seq: int, body: Any) -> tuple[Who, Sign]:  # noqa: ANN401 # any body
+        return _who(body), Sign(
+            ts_ns,
+            seq,
+            what,
+            word=(getattr(body, word) or "") if word else "",
+            container=getattr(body, "container", None),
+            container_id=getattr(body, "container_id", None),
+            sandbox=getattr(body, "sandbox", None),
+            number=getattr(body, number) if number else None,
+        )
+
+    return read
+
+
 def _config(ts_ns: int, seq: int, body: PodConfigChanged) -> tuple[Who, Sign]:
     return _who(body), Sign(ts_ns, seq, _CONFIG[body.operation], word=body.source or "")
 
 
-def _admitted(ts_ns: int, seq: int, body: PodAdmitted) -> tuple[Who, Sign]:
-    return _who(body), Sign(ts_ns, seq, "admitted", inferred=body.inferred)
-
-
-def _rejected(ts_ns: int, seq: int, body: PodRejected) -> tuple[Who, Sign]:
-    return _who(body), Sign(ts_ns, seq, "rejected", word=body.reason)
+def _outcome(evicted: bool | None) -> str:
+    return "" if evicted is None else "gone" if evicted else "survived"
 
 
 def _evicted(ts_ns: int, seq: int, body: PodEvicted) -> tuple[Who, Sign]:
-    word = "" if body.evicted is None else "gone" if body.evicted else "survived"
-    return _who(body), Sign(ts_ns, seq, "evicted", word=word)
+    return _who(body), Sign(ts_ns, seq, "evicted", word=_outcome(body.evicted))
 
 
 def _preempted(ts_ns: int, seq: int, body: PodPreempted) -> tuple[Who, Sign]:
-    word = "" if body.evicted is None else "gone" if body.evicted else "survived"
     who = body.victim_uid, body.victim_namespace, body.victim_pod
     other: Who | None = None
     if body.preemptor_pod is not None:
         other = body.preemptor_uid, body.preemptor_namespace or "", body.preemptor_pod
-    return who, Sign(ts_ns, seq, "preempted", word=word, other=other)
-
-
-def _terminating(ts_ns: int, seq: int, body: PodTerminating) -> tuple[Who, Sign]:
-    sign = Sign(ts_ns, seq, "terminating", word=body.reason, number=body.grace_period_s)
-    return _who(body), sign
-
-
-def _terminated(ts_ns: int, seq: int, body: PodTerminated) -> tuple[Who, Sign]:
-    return _who(body), Sign(ts_ns, seq, "terminated")
-
-
-def _started(ts_ns: int, seq: int, body: ContainerStarted) -> tuple[Who, Sign]:
-    return _who(body), Sign(
-        ts_ns,
-        seq,
-        "started",
-        container=body.container,
-        container_id=body.container_id,
-        sandbox=body.sandbox,
-    )
-
-
-def _died(ts_ns: int, seq: int, body: ContainerDied) -> tuple[Who, Sign]:
-    return _who(body), Sign(
-        ts_ns,
-        seq,
-        "died",
-        container=body.container,
-        container_id=body.container_id,
-        sandbox=body.sandbox,
-        number=body.exit_code,
-    )
-
-
-def _killed(ts_ns: int, seq: int, body: ContainerKilled) -> tuple[Who, Sign]:
-    return _who(body), Sign(
-        ts_ns,
-        seq,
-        "killed",
-        word=body.reason or "",
-        container=body.container,
-        container_id=body.container_id,
-        number=body.grace_period_s,
-    )
+    return who, Sign(ts_ns, seq, "preempted", word=_outcome(body.evicted), other=other)
 
 
 def _reported(ts_ns: int, seq: int, body: ReasonReported) -> tuple[Who, Sign] | None:
@@ -246,20 +218,22 @@ def _running(status: dict[str, Any]) -> list[str]:
     return found
 
 
-SIGNS: Final[Mapping[type[Body], Callable[[int, int, Any], tuple[Who, Sign] | None]]] = {
+Read = Callable[[int, int, Any], tuple[Who, Sign] | None]
+
+SIGNS: Final[Mapping[type[Body], Read]] = {
     AffinityDecided: _aligned,
-    ContainerDied: _died,
-    ContainerKilled: _killed,
-    ContainerStarted: _started,
+    ContainerDied: _reads("died", number="exit_code"),
+    ContainerKilled: _reads("killed", "reason", "grace_period_s"),
+    ContainerStarted: _reads("started"),
     HintsGenerated: _aligned,
-    PodAdmitted: _admitted,
+    PodAdmitted: _reads("admitted"),
     PodConfigChanged: _config,
     PodEvicted: _evicted,
     PodListed: _listed,
     PodPreempted: _preempted,
-    PodRejected: _rejected,
-    PodTerminated: _terminated,
-    PodTerminating: _terminating,
+    PodRejected: _reads("rejected", "reason"),
+    PodTerminated: _reads("terminated"),
+    PodTerminating: _reads("terminating", "reason", "grace_period_s"),
     ReasonReported: _reported,
 }
 """Kind of record -> how it is read."""
