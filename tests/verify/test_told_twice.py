@@ -10,14 +10,11 @@ import pytest
 from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
-    PodConfigChanged,
     PodListed,
     PodRejected,
-    ReasonReported,
 )
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
 from kubeledger.model.bodies.preemption import PodPreempted
-from kubeledger.model.bodies.prober import ProbeExecuted
 from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.verify import Contradiction, verify
 from kubeledger.verify.rules.told_twice import ToldTwice
@@ -73,15 +70,10 @@ def test_refusal(line: str, is_disputed: bool) -> None:
     ("line", "is_disputed"),
     [
         (EVENT.format("ns/web", "Preempting", PREEMPTED), False),
-        (EVENT.format("ns/other", "Preempting", PREEMPTED), True),
         (EVENT.format("ns/web", "Evicted", PREEMPTED), True),
         (EVENT.format("ns/ot", "Preempting", PREEMPTED)[:22], False),  # it is cut
         (STATUS.format(PREEMPTED, "Preempting"), False),
         (STATUS.format(PREEMPTED, "Evicted"), True),
-        ('"Pod evicted successfully" pod="ns/web"', False),
-        ('"Pod evicted successfully" pod="ns/other"', True),
-        ("preemption: pod web_ns(uid-1) evicted successfully", False),
-        ("preemption: pod other_ns(uid-1) evicted successfully", True),
     ],
 )
 def test_victim(line: str, is_disputed: bool) -> None:
@@ -102,50 +94,6 @@ def test_status_of_a_victim(reason: str, message: str, is_disputed: bool) -> Non
     """A preemption and a list."""
     status = {"phase": "Failed", "reason": reason, "message": message}
     assert bool(disputes(scene((0, victim()), (9, listed(status))))) == is_disputed
-
-
-@pytest.mark.parametrize(
-    ("output", "told", "after_s", "count", "is_disputed"),
-    [
-        ("no such file", "no such file", 0.01, 1, False),
-        ("no such file", "no such page", 0.01, 1, True),
-        ("", "x", 0.01, 1, True),
-        ("no such file", "no such page", 0.7, 1, False),  # of another tick
-        ("no such file", "no such page", 0.01, 2, False),  # the last of several
-        ("x" * 600, "x" * 1000, 0.01, 1, False),  # it was cut
-        ("caf\u00e9", "caf\\xc3\\xa9", 0.01, 1, False),  # written in another form
-    ],
-)
-def test_output(output: str, told: str, after_s: float, count: int, is_disputed: bool) -> None:
-    """A failed probe's line and the event beside it."""
-    records = scene((0, failed("app", output)), (after_s, event(told, count)))
-    assert bool(disputes(records)) == is_disputed
-
-
-def test_output_of_one_of_two() -> None:
-    """An old event does not name the container."""
-    one, other = failed("app", "no such file"), failed("sidecar", "timeout")
-    assert disputes(scene((0, one), (0.01, other), (0.02, event("no such page", 1)))) == []
-
-
-@pytest.mark.parametrize(
-    ("sizes", "is_disputed"),
-    [
-        ((8, 8, 8), False),
-        ((8, 9, 8), True),
-        ((8, 9, 9), False),  # memory was added
-        ((8, 9, 9, 8), False),  # and taken away
-        ((8, 8, 9), False),
-    ],
-)
-def test_memory(sizes: tuple[int, ...], is_disputed: bool) -> None:
-    """A capacity that one signal alone tells."""
-    signals = [
-        EvictionSignalObserved(signal="memory.available", available=1, capacity=size)
-        for size in sizes
-    ]
-    records = scene(*((10.0 * n, signal) for n, signal in enumerate(signals)))
-    assert bool(disputes(records)) == is_disputed
 
 
 @pytest.mark.parametrize(
@@ -178,16 +126,6 @@ def test_exit_code(container_id: str, code: int, reason: str, is_disputed: bool)
     assert bool(disputes(scene((0, died), (9, listed(status))))) == is_disputed
 
 
-@pytest.mark.parametrize(
-    ("name", "uid", "is_disputed"),
-    [("web", "uid-1", False), ("web-2", "uid-1", True), ("web-2", None, False)],
-)
-def test_name(name: str, uid: str | None, is_disputed: bool) -> None:
-    """A line that hands a pod over, and a list; many lines hold no UID."""
-    added = PodConfigChanged(namespace="ns", pod=name, pod_uid=uid, operation="ADD", source="api")
-    assert bool(disputes(scene((0, added), (9, listed({}))))) == is_disputed
-
-
 def victim() -> PodPreempted:
     """The pod as a victim."""
     return PodPreempted(
@@ -205,27 +143,3 @@ def victim() -> PodPreempted:
 def listed(status: dict[str, Any]) -> PodListed:
     """The pod in a list."""
     return PodListed(**POD, spec={"containers": []}, status=status, listed_by="kubelet")
-
-
-def failed(container: str, output: str) -> ProbeExecuted:
-    """A tick of a liveness probe."""
-    return ProbeExecuted(
-        **POD,
-        container=container,
-        container_id="c-1",
-        probe_type="liveness",
-        result="failure",
-        output=output,
-    )
-
-
-def event(told: str, count: int) -> ReasonReported:
-    """The event of a failed liveness probe."""
-    return ReasonReported(
-        **POD,
-        object_kind="Pod",
-        type="Warning",
-        reason="Unhealthy",
-        message=f"Liveness probe failed: {told}",
-        count=count,
-    )

@@ -8,10 +8,6 @@ __all__ = ["DAILY_WITNESSES", "NIGHTLY_WITNESSES"]
 
 LOG = "kubelet.log"
 A, B = "node-a", "node-b"
-A_STATS = "snapshots/20261121T025733Z/stats-summary.json"
-IMAGE = "image/sha256:2cf000c66ba5a7627abd2b39aa1f8c91bb027284cfb79dde302bd73003e7b27e"
-LISTED_A = "Image ID sha256:2cf000c66ba5a7627abd2b39aa1f8c91bb027284cfb79dde302bd73003e7b27e has"
-LISTED_B = '"Image ID has size" imageID="sha256:2cf000c66ba5'
 
 
 def _lie(name: str, node: str, edit: Edit, subject: str, says: str) -> Lie:
@@ -38,27 +34,6 @@ NIGHTLY_WITNESSES = (
         Edit(LOG, 'adding pod: "9f62a548', "OutOfcpu", "OutOfmemory"),
         "pod/default/too-big",
         "OutOfmemory",
-    ),
-    _lie(
-        "output of a failed probe in its line",
-        A,
-        Edit(LOG, '2940731faba2):app" failed', "/tmp/ok", "/tmp/no"),
-        "container/default/live-fail/app",
-        "/tmp/no",
-    ),
-    _lie(
-        "output of a failed probe in its line",
-        B,
-        Edit(LOG, 'failed" probeType="Startup" pod="default/startup-never', '=""', '="x"'),
-        "container/default/startup-never-node-b/app",
-        "'x'",
-    ),
-    _lie(
-        "capacity of memory in one signal",
-        B,
-        Edit(LOG, 4702, "24684096Ki", "24684097Ki"),
-        "node",
-        "25276515328",
     ),
 )
 """The long tail."""

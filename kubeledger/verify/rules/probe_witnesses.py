@@ -7,11 +7,9 @@ is a contradiction, and neither is silently believed.
 
 from __future__ import annotations
 
-import re
 from collections import Counter, deque
 from typing import Final
 
-from kubeledger.kubelet.kube.keys import pod_key
 from kubeledger.kubelet.prober.results import SUCCESS
 from kubeledger.model.bodies.lifecycle import PodListed, ReasonReported
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTransitioned
@@ -33,9 +31,7 @@ _DENIED_WITHIN_NS: Final = NS_PER_S // 2
 _BLOCKED_NS: Final = 120 * NS_PER_S
 _LISTED_WITHIN_NS: Final = 30 * NS_PER_S
 """The API's lists lag behind what the kubelet knows."""
-_AT_ONCE_NS: Final = NS_PER_S // 10
-_HEADER: Final = re.compile(r"[IWEF]\d{4} (\d\d):(\d\d):(\d\d)\.(\d{6})\d*")
-_DAY_NS: Final = 86_400 * NS_PER_S
+_LONG_AGO_NS: Final = -86_400 * NS_PER_S
 
 
 class ProbeWitnesses:
@@ -47,16 +43,14 @@ class ProbeWitnesses:
         self._failed: deque[tuple[Record, Worker]] = deque(maxlen=256)
         self._matched = 0
         self._told: Counter[str] = Counter()
-        self._blocked_ns = -_DAY_NS
+        self._blocked_ns = _LONG_AGO_NS
         self._ready: Witnesses[bool] = Witnesses(_LISTED_WITHIN_NS)
-        self._line: dict[Worker, tuple[ProbeTransitioned, Record, int]] = {}
 
     def forget(self) -> None:
         """The kubelet process ended."""
         self._failed.clear()
         self._ready.forget()
         self._told.clear()
-        self._line.clear()
         self._matched = 0
 
     def blocked(self, ts_ns: int) -> None:
@@ -106,8 +100,6 @@ class ProbeWitnesses:
         """A worker ticked; ``possible``: it can have."""
         if body.result == "failure":
             self._failed.append((record, worker))
-        if (line := self._line.pop(worker, None)) is not None:
-            self._compare_line(worker, record, *line)
         if worker.told or worker.listed is None:
             return
         why = self._why_not(worker, record, possible=possible)
@@ -209,12 +201,9 @@ class ProbeWitnesses:
         told = worker.machine is not None and STORES[body.to_result] in worker.machine.told
         if not body.inferred:
             self._told[body.probe_type] += told
-            late_ns = _line_late_ns(record)
-            if late_ns is not None and late_ns > NS_PER_S:
-                self._line[worker] = body, record, late_ns
         elif (
             told
-            and (self._told[body.probe_type] >= _ENOUGH or self._is_alone(body))
+            and self._told[body.probe_type] >= _ENOUGH
             and record.ts_ns - self._blocked_ns > _BLOCKED_NS
         ):
             self._say(
@@ -223,35 +212,6 @@ class ProbeWitnesses:
                 "it as it does of others",
                 (record.seq, f"{body.from_result} to {body.to_result}"),
                 (record.seq, "no line of the sync loop"), by_absence=True,
-            )  # fmt: skip
-
-    def _is_alone(self, body: ProbeTransitioned) -> bool:
-        """Whether the sync loop told of all others of the same worker."""
-        pod = pod_key(body.pod_uid, body.namespace, body.pod) or ""
-        change, counts = (
-            (pod, body.container, body.probe_type, body.to_result),
-            self._workers.changes,
-        )
-        return counts[*change, True] == 1 and counts[*change, False] >= _ENOUGH
-
-    def _compare_line(
-        self, worker: Worker, tick: Record, body: ProbeTransitioned, record: Record, late_ns: int
-    ) -> None:
-        """The sync loop told of a change only when a later tick had just come to the same."""
-        if (
-            worker.result is None
-            or worker.listed is None
-            or STORES[body.to_result] != worker.result
-        ):
-            return
-        since_ns = record.ts_ns + late_ns - tick.ts_ns
-        if 0 <= since_ns < _AT_ONCE_NS:
-            self._say(
-                worker, record, f"by the pod's spec the {body.probe_type} result became "
-                f"{body.to_result} at {format_ts(record.ts_ns)}; the sync loop told of it "
-                f"{late_ns / NS_PER_S:.1f} s later, at once after the next tick",
-                (worker.listed.seq, f"threshold {body.threshold}"),
-                (tick.seq, "the tick beside the sync loop's line"), by_absence=True,
             )  # fmt: skip
 
     # -- lists -----------------------------------------------------------------------------------
@@ -277,19 +237,3 @@ class ProbeWitnesses:
                 self._ready.show(
                     Row("ready", whose, entry["ready"], record.seq, record.ts_ns, says)
                 )
-
-
-def _line_late_ns(record: Record) -> int | None:
-    """How long after a tick's line the sync loop's stands; None where either has no time."""
-    if len(record.evidence) < 2:
-        return None
-    first, last = (_time_ns(record.evidence[at].text) for at in (0, -1))
-    return None if first is None or last is None else (last - first) % _DAY_NS
-
-
-def _time_ns(text: str | None) -> int | None:
-    found = _HEADER.search((text or "")[:200])
-    if found is None:
-        return None
-    hours, minutes, seconds, micros = map(int, found.groups())
-    return ((hours * 60 + minutes) * 60 + seconds) * NS_PER_S + micros * 1000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -76,7 +75,6 @@ class Workers:
     Attributes:
         successes_logged: the process logs successful ticks; until one is seen, it may not.
         thresholds_known: pods for which the importer knew thresholds.
-        changes: how often a worker's change to a result is recorded, by whether it is inferred.
     """
 
     def __init__(self, bench: Bench) -> None:
@@ -89,7 +87,6 @@ class Workers:
         self._first_told_ns: int | None = None
         self.successes_logged = False
         self.thresholds_known: set[str] = set()
-        self.changes: Counter[tuple[str, str, str, str, bool]] = Counter()
 
     # -- the first reading -------------------------------------------------------------------
 
@@ -97,10 +94,8 @@ class Workers:
         """A change of which the importer knew the threshold."""
         body = record.body
         assert isinstance(body, ProbeTransitioned)
-        pod = pod_key(body.pod_uid, body.namespace, body.pod) or ""
         if body.threshold is not None:
-            self.thresholds_known.add(pod)
-        self.changes[pod, body.container, body.probe_type, body.to_result, body.inferred] += 1
+            self.thresholds_known.add(pod_key(body.pod_uid, body.namespace, body.pod) or "")
 
     def foresee(self, record: Record) -> None:
         """A list tells since when containers run, to the second."""

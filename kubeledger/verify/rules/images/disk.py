@@ -2,14 +2,12 @@
 
 The log holds the percent and the amount to free. With a capacity, which some record of the
 ledger tells and which hardly ever changes, the amount says what was available: whole blocks of
-the filesystem, of the percent told, and not far from what was read just before.
+the filesystem, of the percent told.
 """
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
-
-import msgspec
 
 from kubeledger.kubelet.images.manager import ImageFsStats
 from kubeledger.kubelet.images.policy import ImageGCPolicy
@@ -22,12 +20,10 @@ from kubeledger.model.bodies.images import (
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["Disk", "Sample", "sample_of"]
+__all__ = ["Disk", "Sample"]
 
 _NEAR_NS: Final = 60 * NS_PER_S
 """A sample this near in time tells of the disk as it was."""
-_FILLS_BYTES_PER_S: Final = 1 << 30
-_FILLS_AT_ONCE_BYTES: Final = 1 << 30
 _BLOCK_MAX: Final = 512
 """No filesystem has smaller blocks; some tell amounts that are no multiple of it."""
 _AROUND_NS: Final = 3600 * NS_PER_S
@@ -37,15 +33,15 @@ _STEADY_MAX: Final = 2
 
 
 class Sample(NamedTuple):
-    """The filesystem as one record shows it."""
+    """The filesystem as one record shows it, or a start implies."""
 
     seq: int
     ts_ns: int
     usage: DiskUsage
 
 
-class _Size(msgspec.Struct):
-    """A capacity: when it was seen."""
+class _Size(NamedTuple):
+    """A capacity: the record that told it first, and when it was seen first and last."""
 
     seq: int
     first_ns: int
@@ -57,42 +53,37 @@ class _Size(msgspec.Struct):
 
 
 class Disk:
-    """The last sample, and what all samples of the ledger have in common.
-
-    Attributes:
-        last: newest sample of the second reading; None before one.
-        lowest_percent: least usage of all samples of the ledger; 100 without any.
-    """
+    """The newest sample of the second reading, and what all samples of the ledger tell."""
 
     def __init__(self) -> None:
-        self.lowest_percent = 100
-        self.last: Sample | None = None
+        self._last: Sample | None = None
         self._sizes: dict[int, _Size] = {}
         self._bits = 0
 
     def foresee(self, record: Record) -> None:
         """First reading: learn the capacities and the block size."""
-        sample = sample_of(record)
+        sample = _sample_of(record)
         if sample is None:
             return
         capacity, ts_ns = sample.usage.capacity_bytes, record.ts_ns
         self._bits |= capacity | sample.usage.available_bytes
-        self.lowest_percent = min(self.lowest_percent, sample.usage.percent)
-        size = self._sizes.get(capacity)
-        if size is not None:
-            size.first_ns, size.last_ns = min(size.first_ns, ts_ns), max(size.last_ns, ts_ns)
-        elif len(self._sizes) < _CAPACITIES_MAX:
-            self._sizes[capacity] = _Size(record.seq, ts_ns, ts_ns)
+        if capacity in self._sizes or len(self._sizes) < _CAPACITIES_MAX:
+            seq, first_ns, last_ns = self._sizes.get(capacity, (record.seq, ts_ns, ts_ns))
+            self._sizes[capacity] = _Size(seq, min(first_ns, ts_ns), max(last_ns, ts_ns))
+
+    def forget(self) -> None:
+        """Another process has read nothing yet."""
+        self._last = None
 
     def see(self, record: Record) -> Sample | None:
         """Second reading: this is how the disk is now; None where the record does not tell."""
-        sample = sample_of(record)
-        self.last = sample or self.last
+        sample = _sample_of(record)
+        self._last = sample or self._last
         return sample
 
     def near(self, ts_ns: int) -> Sample | None:
         """The last sample, if it is near enough."""
-        last = self.last
+        last = self._last
         return last if last is not None and abs(ts_ns - last.ts_ns) <= _NEAR_NS else None
 
     def is_steady(self, ts_ns: int) -> bool:
@@ -109,28 +100,15 @@ class Disk:
         """Capacities, the nearest in time first."""
         return sorted(self._sizes, key=lambda capacity: self._sizes[capacity].away_ns(ts_ns))
 
-    def implied(self, ts_ns: int, start: GarbageCollectionStarted) -> tuple[DiskUsage, int] | None:
-        """The disk that a start at some time tells of, and the record of its capacity."""
-        sample = self.near(ts_ns)
-        near = {} if sample is None else {sample.usage.capacity_bytes: sample.seq}
+    def implied(self, ts_ns: int, start: GarbageCollectionStarted) -> Sample | None:
+        """The disk that a start at some time tells of; with the record of its capacity."""
         for capacity in self.capacities(ts_ns):
             usage = _implied(capacity, start.bytes_to_free, start.low_threshold_percent)
             if usage is None or usage.available_bytes % self.block_bytes:
                 continue
             if usage.percent == start.usage_percent:
-                return usage, near.get(capacity, self._sizes[capacity].seq)
+                return Sample(self._sizes[capacity].seq, ts_ns, usage)
         return None
-
-    def jump(self, ts_ns: int, usage: DiskUsage) -> str:
-        """What besides images must have filled the disk since the last sample; empty: nothing."""
-        sample = self.near(ts_ns)
-        if sample is None:
-            return ""
-        after_ns = abs(ts_ns - sample.ts_ns)
-        filled = sample.usage.available_bytes - usage.available_bytes
-        if filled <= _FILLS_AT_ONCE_BYTES + _FILLS_BYTES_PER_S * after_ns // NS_PER_S:
-            return ""
-        return f"what filled the disk by {filled} bytes within {after_ns // NS_PER_S} s"
 
 
 def _implied(capacity_bytes: int, amount_bytes: int, low_percent: int) -> DiskUsage | None:
@@ -144,7 +122,7 @@ def _implied(capacity_bytes: int, amount_bytes: int, low_percent: int) -> DiskUs
     return read_usage(ImageFsStats(capacity_bytes, available))
 
 
-def sample_of(record: Record) -> Sample | None:
+def _sample_of(record: Record) -> Sample | None:
     """What a record shows of the image filesystem; None when it shows nothing of use."""
     body = record.body
     if isinstance(body, ImageFsObserved):

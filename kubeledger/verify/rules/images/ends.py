@@ -12,11 +12,12 @@ from kubeledger.kubelet.images.usage import DiskUsage
 from kubeledger.model.bodies.images import GarbageCollected, ImageDeleted
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, same
 from kubeledger.verify.finding import Fields
-from kubeledger.verify.rules.images.courses import Course
 from kubeledger.verify.rules.images.disk import Disk
+from kubeledger.verify.rules.images.removals import kept_of
 from kubeledger.verify.rules.images.runs import REFUSED, START_FIELDS, Run, body_of, short
+from kubeledger.verify.rules.images.worlds import World
 
-__all__ = ["judge_end", "kept_of"]
+__all__ = ["judge_end"]
 
 _KEPT_MAX: Final = 8
 _START: Final = "the start of this collection"
@@ -24,41 +25,24 @@ _ANSWER: Final = "what the container runtime answered to this collection"
 _REMOVALS: Final = "the removals of this collection that are not recorded"
 
 
-def judge_end(run: Run, disk: Disk, worlds: Sequence[Course], left: Course | None) -> Judgement:
+def judge_end(run: Run, disk: Disk, worlds: Sequence[World], *, doubtful: bool) -> Judgement:
     """Whether a run can end so.
 
     Args:
         run: of which the end is recorded.
         disk: as it is known.
-        worlds: courses of the run; none without a detect pass or the policy.
-        left: the likeliest that the removals leave.
+        worlds: that the removals leave; none without a detect pass or the policy.
+        doubtful: lines of other removals may be lost.
 
     Source: v1.36.2 pkg/kubelet/images/image_gc_manager.go GarbageCollect
     """
     body = run.end_body
     assert body is not None
-    if run.policy.disabled:
-        return same(False, f"no collection runs at all: {run.policy.disabled}")
-    if run.start is None and (wrong := run.too_early()):
+    if (run.start is None or run.policy.disabled) and (wrong := run.why_not()):
         return same(False, wrong)
     if run.start is not None or run.begins:
-        return _judge_space(run, disk, body, worlds, left)
-    if body.error.startswith("invalid capacity "):
-        return _judge_no_capacity(run, disk, body)
-    if body.error:
-        if body.outcome != "failed":
-            why = f"a collection that ended with the error {body.error!r} has failed"
-            return same(False, why, expected={"outcome": "failed"})
-        has_start = body.bytes_freed is not None or body.usage_percent is not None
-        return lacks([_START if has_start else _ANSWER])
+        return _judge_space(run, disk, body, worlds, doubtful=doubtful)
     return _judge_without_space(run, disk, body)
-
-
-def kept_of(run: Run, course: Course | None) -> list[tuple[str, str]]:
-    """Images that a run left, and why, sorted by ID."""
-    gone = {body_of(record).image_id for record in run.removals}
-    kept = course.kept.items() if course is not None else ()
-    return [(image, why) for image, why in sorted(kept) if image not in gone]
 
 
 def _held_against(body: GarbageCollected, expected: Fields, why: str) -> Ruling:
@@ -69,46 +53,35 @@ def _held_against(body: GarbageCollected, expected: Fields, why: str) -> Ruling:
     return Ruling(allowed=wrong is None, why=why, expected=expected)
 
 
-def _judge_no_capacity(run: Run, disk: Disk, body: GarbageCollected) -> Judgement:
-    why = (
-        "the kubelet had no size of the image filesystem yet, so it counted as 0, and the "
-        "collection failed before it looked for space to free"
-    )
-    expected: Fields = {
-        **dict.fromkeys(START_FIELDS),
-        "bytes_freed": None,
-        "images_removed": len(run.removals),
-        "outcome": "failed",
-        "error": INVALID_CAPACITY,
-    }
-    ruling = _held_against(body, expected, why)
+def _judge_without_space(run: Run, disk: Disk, body: GarbageCollected) -> Judgement:
+    """No space pass is recorded: the disk was under the threshold, or something failed before."""
     assert run.end is not None
-    if ruling.allowed and disk.near(run.end.ts_ns) is not None:
+    count, high, error = len(run.removals), run.policy.high, body.error
+    expected: Fields = {
+        "outcome": "failed" if error else "freed" if count else "below_threshold",
+        "images_removed": body.images_removed if error else count,
+        "error": error,
+    }
+    ruling = _held_against(
+        body, expected, f"{count} removals are recorded, and {error or 'no error'}"
+    )
+    if not ruling.allowed:
+        return lacks([_REMOVALS]) if _tells_of_more(run, body) else judge([ruling])
+    sample = disk.near(run.end.ts_ns)
+    if error == INVALID_CAPACITY and sample is None:
+        why = "the kubelet had no size of the image filesystem yet, so it counted as 0"
+        return same(True, why, expected=expected)
+    if error == INVALID_CAPACITY:
         unknown = "the capacity of the image filesystem as this collection read it"
         return open_to(unknown, denied="the size of the image filesystem was known")
-    return judge([ruling])
-
-
-def _judge_without_space(run: Run, disk: Disk, body: GarbageCollected) -> Judgement:
-    """No space pass is recorded: the disk was under the threshold."""
-    assert run.end is not None
-    count, high = len(run.removals), run.policy.high
-    expected: Fields = {
-        "outcome": "freed" if count else "below_threshold",
-        "images_removed": count,
-        "error": "",
-    }
-    ruling = _held_against(body, expected, f"{count} removals are recorded, and no error")
-    if not ruling.allowed:
-        lost = body.images_removed > count and _tells_of_more(run, body)
-        return lacks([_REMOVALS]) if lost else judge([ruling])
-    sample = disk.near(run.end.ts_ns)
+    if error:
+        tells_start = body.bytes_freed is not None or body.usage_percent is not None
+        return lacks([_START if tells_start else _ANSWER])
     if sample is None or high is None:
-        unknown = () if sample is not None else ("the usage of the image filesystem at this time",)
-        return lacks((*run.policy.missing_thresholds, *unknown))
+        unknown_usage = [] if sample else ["the usage of the image filesystem at this time"]
+        return lacks([*run.policy.missing_thresholds, *unknown_usage])
     if sample.usage.percent >= high - 1:
-        over = disk.lowest_percent > high
-        return lacks([_START if over else "the usage of the image filesystem at this very moment"])
+        return lacks(["the usage of the image filesystem at this very moment, or a start"])
     ago_s = abs(run.end.ts_ns - sample.ts_ns) / 1e9
     why = (
         f"the image filesystem was {sample.usage.percent} % used, last read {ago_s:.1f} s before, "
@@ -118,59 +91,53 @@ def _judge_without_space(run: Run, disk: Disk, body: GarbageCollected) -> Judgem
 
 
 def _judge_space(
-    run: Run, disk: Disk, body: GarbageCollected, worlds: Sequence[Course], left: Course | None
+    run: Run,
+    disk: Disk,
+    body: GarbageCollected,
+    worlds: Sequence[World],
+    *,
+    doubtful: bool,
 ) -> Judgement:
-    why, start = _why_space(run, left), _begun(run, body)
+    start = run.begun
+    if run.loose and run.runs is False:
+        under: Fields = {"outcome": "below_threshold", "images_removed": 0, "error": ""}
+        return judge([_held_against(body, under, run.why_under())])
+    if not start:
+        return lacks(run.policy.missing_thresholds or [_START])
+    assert run.end is not None
+    why = _why_space(run, worlds)
+    capacities: Sequence[int | None] = disk.capacities(run.end.ts_ns) or [None]
+    if run.disk is not None and (run.exact or run.loose):
+        capacities = [run.disk.usage.capacity_bytes]
     rulings = [
         _held_against(body, _space_end(run, body, start, capacity, count, freed), why)
         for count, freed in _freed(run, worlds)
-        for capacity in _capacities(run, disk)
+        for capacity in capacities
     ]
-    if run.loose and run.runs is False:
-        under: Fields = {"outcome": "below_threshold", "images_removed": 0, "error": ""}
-        rulings = [_held_against(body, under, run.why_under())]
     # Removals are judged for themselves: the end may rest on what they tell as well as on what
     # was decided.
     fitting = [ruling for ruling in rulings if ruling.allowed][:1]
     if fitting:
         return judge(fitting)
-    doubtful = not worlds or any(course.lost for course in worlds)
     succeeded = body.outcome == "freed" and not body.error
     if not run.loose and doubtful and (succeeded or _tells_of_more(run, body)):
         return lacks([_REMOVALS])
-    asked = run.facts.detects_before_disk_check or run.options or run.removals
+    asked = run.facts.detects_before_disk_check or run.passes or run.removals
     if not asked and body.outcome == "failed" and body.bytes_freed is None and body.error:
         return lacks([_ANSWER])
     if not rulings:
-        return lacks(run.policy.missing or ["the sizes of the removed images"])
+        return lacks(run.policy.missing_ages or ["the sizes of the removed images"])
     return judge(rulings[:1])
 
 
-def _begun(run: Run, body: GarbageCollected) -> Fields:
-    """With what it began: by its start, or what repeats a start that cannot have been."""
-    due, start = run.due_start() or {}, run.start_body
-    told = body if run.start_denied and body.bytes_to_free is not None else start
-    if told is None or (run.loose and len(due) == len(START_FIELDS)):
-        return due
-    return {name: getattr(told, name) for name in START_FIELDS}
-
-
-def _capacities(run: Run, disk: Disk) -> Sequence[int | None]:
-    """Each size that the disk may have had; None when no record tells any."""
-    assert run.end is not None
-    if run.usage is not None and (run.exact or run.loose):
-        return [run.usage.capacity_bytes]
-    return disk.capacities(run.end.ts_ns) or [None]
-
-
-def _freed(run: Run, worlds: Sequence[Course]) -> Iterator[tuple[int, int]]:
+def _freed(run: Run, worlds: Sequence[World]) -> Iterator[tuple[int, int]]:
     """Images removed and bytes freed by the space pass: as decided, and as removals tell."""
-    for course in worlds:
-        if course.done.bytes_to_free is not None and not course.lost:
-            yield len(course.done.removed), course.done.freed_bytes
+    for done in (world.done for world in worlds):
+        if done.bytes_to_free is not None:
+            yield len(done.removed), done.freed_bytes
             if not run.loose:
                 # Of the last to go the line may be lost; the count is that of the lines.
-                yield len(run.removals), course.done.freed_bytes
+                yield len(run.removals), done.freed_bytes
     if run.loose and worlds:
         return
     known = worlds[0].known if worlds else {}
@@ -229,16 +196,14 @@ def _tells_of_more(run: Run, body: GarbageCollected) -> bool:
     return body.images_removed >= len(run.removals) and (body.bytes_freed or 0) > freed
 
 
-def _why_space(run: Run, course: Course | None) -> str:
-    body = run.start_body
-    wanted = run.amount() if body is None or run.loose else body.bytes_to_free
-    removed = len(run.removals)
+def _why_space(run: Run, worlds: Sequence[World]) -> str:
+    removed, wanted = len(run.removals), run.begun.get("bytes_to_free")
     sentence = (
         f"{removed} image{'' if removed == 1 else 's'} had been removed when {wanted} bytes were "
         "to be freed"
     )
-    if course is None:
+    if not worlds:
         return f"{sentence}; what more could go is not known without a detect pass"
-    kept = [f"image {short(image_id)} {why}" for image_id, why in kept_of(run, course)]
+    kept = [f"image {short(image_id)} {why}" for image_id, why in kept_of(run, worlds)]
     more = f" and {len(kept) - _KEPT_MAX} more" if len(kept) > _KEPT_MAX else ""
     return f"{sentence}; kept: {', '.join(kept[:_KEPT_MAX])}{more}" if kept else sentence

@@ -34,18 +34,18 @@ class KnownImage(msgspec.Struct, frozen=True, kw_only=True):
         before: the kubelet knew it before the first record: it may have been used since.
         last_used_ns: the zero time when no pass saw it in use.
         size_bytes, pinned: as listed last; None when no source tells.
-        first_seq, used_seq: passes that say so.
+        first_seq, used_seq: passes that say so; 0 for none.
     """
 
-    first_lo_ns: int
-    first_hi_ns: int
-    order_ns: int
+    first_lo_ns: int = ZERO_TIME_NS
+    first_hi_ns: int = ZERO_TIME_NS
+    order_ns: int = ZERO_TIME_NS
     before: bool = False
     last_used_ns: int = ZERO_TIME_NS
     size_bytes: int | None = None
     pinned: bool | None = None
-    first_seq: int | None = None
-    used_seq: int | None = None
+    first_seq: int = 0
+    used_seq: int = 0
 
 
 class DetectPass(msgspec.Struct, frozen=True):
@@ -86,24 +86,21 @@ class Passes:
                 sees.
             of_loop: it can only be a pass of the detect loop.
         """
-        infinite = zero_time and not self._loop_began
+        infinite, ts_ns = zero_time and not self._loop_began, record.ts_ns
         self._loop_began = self._loop_began or of_loop
-        lo_ns = ZERO_TIME_NS if infinite else record.ts_ns - LISTING_NS
-        hi_ns = ZERO_TIME_NS if infinite and of_loop else record.ts_ns
-        if not self._recent or record.ts_ns - self._recent[-1].record.ts_ns > LISTING_NS:
-            self._order_ns = record.ts_ns
-        first = KnownImage(
-            first_lo_ns=lo_ns,
+        hi_ns = ZERO_TIME_NS if infinite and of_loop else ts_ns
+        if not self._recent or ts_ns - self._recent[-1].record.ts_ns > LISTING_NS:
+            self._order_ns = ts_ns
+        new = KnownImage(
+            first_lo_ns=ZERO_TIME_NS if infinite else ts_ns - LISTING_NS,
             first_hi_ns=hi_ns,
             order_ns=min(hi_ns, self._order_ns),
             first_seq=record.seq,
         )
-        before = KnownImage(
-            first_lo_ns=ZERO_TIME_NS, first_hi_ns=record.ts_ns, order_ns=ZERO_TIME_NS, before=True
-        )
+        before = KnownImage(first_hi_ns=ts_ns, before=True)
         self._known = {
             image.image_id: _listed(
-                first if image.new else self._known.get(image.image_id, before), image, record
+                new if image.new else self._known.get(image.image_id, before), image, record
             )
             for image in body.images
         }
@@ -114,8 +111,7 @@ class Passes:
     def deleted(self, image_id: str) -> None:
         """The image manager removed an image, and its record with it."""
         self.seen.discard(image_id)
-        if image_id in self._known:
-            self._known = {k: known for k, known in self._known.items() if k != image_id}
+        self._known = {k: known for k, known in self._known.items() if k != image_id}
 
     def own(self, ts_ns: int, since: Record | None, *, soon: bool) -> tuple[DetectPass, ...]:
         """Passes behind ``since`` of which one is a collection's own, oldest first.
@@ -131,14 +127,10 @@ class Passes:
 
 
 def _listed(old: KnownImage, image: ListedImage, record: Record) -> KnownImage:
-    changes: dict[str, object] = {}
-    if image.size_bytes is not None:
-        changes["size_bytes"] = image.size_bytes
-    if image.pinned is not None:
-        changes["pinned"] = image.pinned
+    told: dict[str, object] = {"size_bytes": image.size_bytes, "pinned": image.pinned}
     if image.in_use:
         used_ns = image.last_used_ts_ns
-        changes["last_used_ns"] = record.ts_ns if used_ns is None else used_ns
-        changes["used_seq"] = record.seq
-        changes["before"] = False
-    return msgspec.structs.replace(old, **changes) if changes else old
+        told["last_used_ns"] = record.ts_ns if used_ns is None else used_ns
+        told |= {"used_seq": record.seq, "before": False}
+    changes = {name: value for name, value in told.items() if value is not None}
+    return msgspec.structs.replace(old, **changes)

@@ -1,8 +1,8 @@
-"""Removals of one collection, each held against what the decider removes in each course."""
+"""Removals of one collection, each held against what may go at its turn in each world."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from kubeledger.model.bodies.images import ImageDeleted
@@ -10,151 +10,194 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import format_go_duration, format_ts
 from kubeledger.verify.belief import Judgement, Ruling, judge
 from kubeledger.verify.finding import Fields
-from kubeledger.verify.rules.images.courses import Course, Step, tells_other_size
 from kubeledger.verify.rules.images.runs import Run, body_of, short
+from kubeledger.verify.rules.images.worlds import EVERYTHING, World
 
-__all__ = ["NO_PASS", "judge_removals"]
+__all__ = ["NO_PASS", "judge_removals", "kept_of"]
 
 NO_PASS: Final = "the detect pass before the removal (logged from verbosity 5)"
 _USE_BEFORE: Final = "the use of the image before the first record"
 _DOUBLED: Final = "whether the line of the removal is there twice"
 _UNLISTED: Final = "the lines about the image in the collection's detect pass"
+_NO_START: Final = "the start of this collection"
 
 
-def judge_removals(run: Run, worlds: Sequence[Course]) -> tuple[list[Judgement], Course]:
-    """Judge each removal by the courses in which those before it were right.
+def judge_removals(run: Run, worlds: Sequence[World]) -> tuple[list[Judgement], list[World]]:
+    """Judge each removal by the worlds in which those before it were right.
 
     Args:
         run: a collection.
-        worlds: (n,) n >= 1, its courses, the likeliest first.
+        worlds: (n,) n >= 1, the likeliest first.
 
     Returns:
-        one judgement a removal, and the likeliest course that is left.
+        one judgement a removal, and the worlds that are left.
     """
-    left = list(worlds)
+    left = [(world, list(_Walk(run, world).rulings())) for world in worlds]
     judgements: list[Judgement] = []
-    for at, record in enumerate(run.removals):
-        rulings = [_rulings(run, course, record, course.steps[at]) for course in left]
-        judgements.append(judge([ruling for of_course in rulings for ruling in of_course]))
-        still = [
-            each
-            for each, of_course in zip(left, rulings, strict=True)
-            if any(ruling.allowed for ruling in of_course)
-        ]
+    for at in range(len(run.removals)):
+        judgements.append(judge([ruling for _, rulings in left for ruling in rulings[at]]))
+        still = [each for each in left if any(ruling.allowed for ruling in each[1][at])]
         left = still or left
-    return judgements, left[0]
+    return judgements, [world for world, _ in left]
 
 
-def _rulings(run: Run, course: Course, record: Record, step: Step) -> list[Ruling]:
-    """What a course says of a removal; two rulings where it leaves that open."""
-    body, assumes, known = body_of(record), course.assumes, course.known
-    image_id = body.image_id
-    expected = _expected(run, course, image_id, body)
-    image, why, certain = short(image_id), "", False
-    if not step.due or step.before:
-        why = _why_not(run, course, image_id, step)
-        expected = _expected(run, course, step.before[0], None) if step.before else {}
-    elif tells_other_size(known, record):
-        size, certain = expected["size_bytes"], True
-        why = f"image {image} was detected with {size} bytes, and removed as one of "
-        why += f"{body.size_bytes} bytes"
-    elif expected.get("pass", body.pass_) != body.pass_:
-        why = f"image {image} had to go in the {expected['pass']} pass, not in the {body.pass_} one"
-    if why:
-        denied = Ruling(
-            allowed=False, why=why, expected=expected or None, assumes=assumes, certain=certain
+def kept_of(run: Run, worlds: Sequence[World]) -> list[tuple[str, str]]:
+    """Images that a run left, and why, in the likeliest world; sorted by ID."""
+    gone = {body_of(record).image_id for record in run.removals}
+    kept = worlds[0].kept.items() if worlds else ()
+    return [(image, why) for image, why in sorted(kept) if image not in gone]
+
+
+class _Walk:
+    """Goes through the removals of a run in one world.
+
+    An image that was overtaken once may go at any time behind that, and one that cannot have
+    gone stands for the first that had to go and did not: one lie is one.
+    """
+
+    def __init__(self, run: Run, world: World) -> None:
+        self._run, self._world = run, world
+        self._wanted = run.begun.get("bytes_to_free")
+        self._rest = list(world.order.removed)
+        self._gone: set[str] = set()
+        self._freed_bytes = 0
+
+    def rulings(self) -> Iterator[list[Ruling]]:
+        """What the world says of each removal; two rulings where it leaves that open."""
+        for at, record in enumerate(self._run.removals):
+            later = {body_of(other).image_id for other in self._run.removals[at + 1 :]}
+            yield list(self._rulings(record, later))
+
+    def _rulings(self, record: Record, later: Collection[str]) -> Iterator[Ruling]:
+        run, world, body = self._run, self._world, body_of(record)
+        image_id, image = body.image_id, short(body.image_id)
+        why, perhaps = self._why_not(record)
+        if why:
+            left = [other for other in self._rest if other not in later][: self._is_short]
+            self._rest = [other for other in self._rest if other not in (image_id, *left)]
+            why = f"image {image} cannot have been removed{why}"
+            yield self._denied(why + "".join(f"; image {short(o)} had to go" for o in left), left)
+            if perhaps:
+                yield self._allowed(perhaps)
+                self._gone.add(image_id)
+            if perhaps == _NO_START:  # of one world with it: the next go in that
+                self._wanted = EVERYTHING
+            return
+        expected = self._expected(image_id, body)
+        size, of_pass = expected["size_bytes"], expected.get("pass", body.pass_)
+        if body.size_bytes not in (None, size):
+            why = f"image {image} was detected with {size} bytes, and removed as one of "
+            yield self._denied(f"{why}{body.size_bytes} bytes", [image_id], certain=True)
+            if image_id in later:  # that one tells its size
+                return
+        elif of_pass != body.pass_:
+            why = f"image {image} had to go in the {of_pass} pass, not in the {body.pass_} one"
+            yield self._denied(why, [image_id])
+        before = self._rest[: self._rest.index(image_id)] if image_id in self._rest else []
+        if not why and before and not (run.loose or run.refused):
+            lost = ", ".join(map(short, before))
+            why = f"image {image} was removed out of its turn, which came behind {lost}"
+            yield self._denied(why, before)
+            yield self._allowed(f"all that became of {lost}, of which a line may be lost")
+        elif not why:
+            yield from self._in_turn(body, expected)
+        self._rest = [other for other in self._rest if other not in (image_id, *before)]
+        self._gone.add(image_id)
+        if image_id not in world.aged:
+            self._freed_bytes += size or 0
+
+    def _in_turn(self, body: ImageDeleted, expected: Fields) -> Iterator[Ruling]:
+        world, image_id = self._world, body.image_id
+        tied, at = world.tied(image_id), world.order.removed.index(image_id)
+        chosen = world.plain[at] == image_id
+        why = _why_right(self._run, world, image_id)
+        if not chosen:
+            others = ", ".join(map(short, tied)) or "others"
+            why += (
+                f"; the kubelet leaves its order among {others} open, as their times are the same"
+            )
+        yield Ruling(allowed=True, chosen=chosen, why=why, expected=expected, assumes=world.assumes)
+        doubt = "" if self._run.passes else NO_PASS
+        if not doubt and tied and any(world.known[each].before for each in (*tied, image_id)):
+            doubt = _USE_BEFORE
+        if doubt:
+            why = f"image {short(image_id)} may not have been the next"
+            yield Ruling(allowed=False, why=why, assumes=(*world.assumes, doubt))
+
+    def _why_not(self, record: Record) -> tuple[str, str]:
+        """Why an image cannot have gone, and on what that hangs; both empty if it can."""
+        run, world, body = self._run, self._world, body_of(record)
+        image_id = body.image_id
+        if image_id in self._gone:
+            doubled = [(r.ts_ns, r.body) for r in run.removals].count((record.ts_ns, body)) > 1
+            return " twice in one collection", _DOUBLED if doubled else ""
+        if image_id not in world.known:
+            listed = image_id in run.listed and not run.loose
+            return ": the runtime did not list it", _UNLISTED if listed else ""
+        if image_id in world.kept:
+            return f": it {world.kept[image_id]}", ""
+        if image_id in world.aged or run.sweep:
+            return "", ""
+        if self._wanted is None:
+            why, limit = ": there was no space to be freed", run.policy.max_age_ns
+            if limit:
+                why += f", nor had it been unused for more than {format_go_duration(limit)} in a "
+                why += "kubelet that ran so long"
+            return why, "" if run.loose or body.pass_ == "age" else _NO_START
+        freed_bytes = world.done.freed_bytes if run.loose else self._freed_bytes
+        due = image_id in world.done.removed if run.loose else self._is_short
+        if not due:
+            return f": {freed_bytes} of {self._wanted} bytes had been freed before its turn", ""
+        return "", ""
+
+    @property
+    def _is_short(self) -> bool:
+        """Whether more has to go; that is asked behind a removal, so one goes in any case."""
+        wanted = self._wanted
+        return wanted is not None and (not self._freed_bytes or self._freed_bytes < wanted)
+
+    def _denied(self, why: str, instead: Sequence[str], *, certain: bool = False) -> Ruling:
+        expected = self._expected(instead[0], None) if instead else None
+        return Ruling(
+            allowed=False,
+            why=why,
+            expected=expected,
+            assumes=self._world.assumes,
+            certain=certain,
         )
-        perhaps = ""
-        if [(r.ts_ns, r.body) for r in run.removals].count((record.ts_ns, body)) > 1:
-            perhaps = _DOUBLED
-        elif image_id in run.listed and image_id not in known:
-            perhaps = _UNLISTED
-        if run.loose or not perhaps or step.due:
-            return [denied]
-        return [denied, Ruling(allowed=True, why="", assumes=(*assumes, perhaps))]
-    tied = course.tied(image_id)
-    allowed = Ruling(
-        allowed=True,
-        chosen=_is_plain(course, image_id),
-        why=_why_right(run, course, image_id, tied),
-        expected=expected,
-        assumes=assumes,
-    )
-    doubt = "" if run.options else NO_PASS
-    if not doubt and tied and any(known[other].before for other in (*tied, image_id)):
-        doubt = _USE_BEFORE
-    if not doubt:
-        return [allowed]
-    why = f"image {image} may not have been the next"
-    return [allowed, Ruling(allowed=False, why=why, assumes=(*assumes, doubt))]
+
+    def _allowed(self, assumed: str) -> Ruling:
+        return Ruling(allowed=True, why="", assumes=(*self._world.assumes, assumed))
+
+    def _expected(self, image_id: str, told: ImageDeleted | None) -> Fields:
+        run, world = self._run, self._world
+        size = world.known[image_id].size_bytes
+        if size is None and told is not None:
+            size = told.size_bytes
+        fields: Fields = {"image_id": image_id, "size_bytes": size}
+        # Where only other settings lead to a space pass, the source could not tell which it was.
+        if told is None or (told.pass_ is not None and not run.begins):
+            of_space = "all" if run.sweep else "space"
+            fields["pass"] = "age" if image_id in world.aged else of_space
+        return fields
 
 
-def _is_plain(course: Course, image_id: str) -> bool:
-    at = course.done.removed.index(image_id)
-    return course.plain[at : at + 1] == (image_id,)
-
-
-def _expected(run: Run, course: Course, image_id: str, told: ImageDeleted | None) -> Fields:
-    known = course.known.get(image_id)
-    size = known.size_bytes if known is not None else None
-    if size is None and told is not None:
-        size = told.size_bytes
-    fields: Fields = {"image_id": image_id, "size_bytes": size}
-    # Where only other settings lead to a space pass, the source could not tell of which it was.
-    if told is None or (told.pass_ is not None and not run.begins):
-        of_space = "all" if run.sweep else "space"
-        fields["pass"] = "age" if image_id in course.aged else of_space
-    return fields
-
-
-def _why_right(run: Run, course: Course, image_id: str, tied: Sequence[str]) -> str:
-    known, policy = course.known[image_id], run.policy
+def _why_right(run: Run, world: World, image_id: str) -> str:
+    known, policy = world.known[image_id], run.policy
     facts = ["was not in use"]
-    if known.used_seq is not None:
+    if known.used_seq:
         facts.append(f"was last seen in use at {format_ts(known.last_used_ns)}")
     elif not known.before:
         facts.append("was never seen in use by this kubelet")
-    if known.first_seq is not None and known.first_hi_ns > 0:
-        facts.append(f"was first detected at {format_ts(known.first_hi_ns)}")
-    elif known.first_seq is not None:
-        facts.append("was there when the kubelet began")
-    if image_id in course.aged:
+    if known.first_seq:
+        when = f"first detected at {format_ts(known.first_hi_ns)}"
+        facts.append(f"was {when if known.first_hi_ns > 0 else 'there when the kubelet began'}")
+    if image_id in world.aged:
         limit = f"unused for more than {format_go_duration(policy.max_age_ns or 0)}"
     else:
         limit = f"older than {format_go_duration(policy.min_age_ns or 0)}"
-    order = course.done.removed.index(image_id) + 1
-    why = (
+    order = world.order.removed.index(image_id) + 1
+    return (
         f"image {short(image_id)} {', '.join(facts)}, is {limit}, and its turn came as "
-        f"number {order} of {len(course.done.eviction_keys)} candidates"
+        f"number {order} of {len(world.order.eviction_keys)} candidates"
     )
-    if _is_plain(course, image_id):
-        return why
-    others = ", ".join(map(short, tied)) or "others"
-    return f"{why}; the kubelet leaves its order among {others} open, as their times are the same"
-
-
-def _why_not(run: Run, course: Course, image_id: str, step: Step) -> str:
-    image, done = short(image_id), course.done
-    cannot = f"image {image} cannot have been removed"
-    if step.due:
-        why = f"image {image} was removed out of its turn"
-    elif image_id in done.removed:
-        why = f"{cannot} twice in one collection"
-    elif image_id not in course.known:
-        why = f"{cannot}: the runtime did not list it"
-    elif image_id in course.kept:
-        why = f"{cannot}: it {course.kept[image_id]}"
-    elif done.bytes_to_free is None:
-        why = f"{cannot}: there was no space to be freed"
-        if run.policy.max_age_ns:
-            limit = format_go_duration(run.policy.max_age_ns)
-            why += f", nor had it been unused for more than {limit} in a kubelet that ran so long"
-    else:
-        freed = f"{done.freed_bytes} of {done.bytes_to_free} bytes had been freed"
-        why = f"{cannot}: {freed} before its turn"
-    if step.before:
-        first = step.before[0]
-        longer = course.known[first].used_seq is not None
-        told = ", used longer ago," if longer else ", which had to go,"
-        why += f"; image {short(first)}{told} {'went later' if step.passed else 'was left'}"
-    return why

@@ -7,21 +7,20 @@ from typing import Final
 import msgspec
 
 from kubeledger.kubelet.images.loop import GC_PERIOD_S
-from kubeledger.kubelet.images.usage import DiskUsage, bytes_to_free
+from kubeledger.kubelet.images.policy import ImageGCPolicy
+from kubeledger.kubelet.images.usage import bytes_to_free
 from kubeledger.kubelet.profile.images import ImageFacts
 from kubeledger.model.bodies.images import GarbageCollected, GarbageCollectionStarted, ImageDeleted
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.belief import Judgement
 from kubeledger.verify.finding import Fields
-from kubeledger.verify.rules.images.disk import Disk
+from kubeledger.verify.rules.images.disk import Sample
 from kubeledger.verify.rules.images.passes import DetectPass
 from kubeledger.verify.rules.images.policy import Policy
 
-__all__ = ["EVERYTHING", "REFUSED", "START_FIELDS", "Run", "body_of", "short"]
+__all__ = ["REFUSED", "START_FIELDS", "Run", "body_of", "short"]
 
-EVERYTHING: Final = 2**63 - 1
-"""What the eviction manager asks to be freed."""
 REFUSED: Final = " bytes space with errors in image deletion: "
 """What the error of a space pass says of which the runtime refused removals."""
 START_FIELDS: Final = (
@@ -33,7 +32,6 @@ START_FIELDS: Final = (
 """What a start tells, and the end repeats."""
 _SLACK_NS: Final = 2 * NS_PER_S
 """A clock that is being set right loses no more of a period."""
-_NO_START: Final = "the start of this collection"
 
 
 class Run(msgspec.Struct, kw_only=True):
@@ -44,17 +42,16 @@ class Run(msgspec.Struct, kw_only=True):
         loose: under other settings or another version than the recorded ones: removals are no
             evidence of what was known.
         pressure: of a deletion for the eviction manager, whether it had to be; None for a run.
-        start, start_body: None when it had no space pass, or none is recorded.
+        start: None when it had no space pass, or none is recorded.
         start_denied: there can have been none such: the end tells better what was to be freed.
         removals: in their order.
-        options: detect passes of which one is its own; None until its first removal or its end.
-        end, end_body: None while it runs, and when no end is recorded.
+        passes: of which one is its own, oldest first; None until its first removal or its end.
+        end: None while it runs, and when no end is recorded.
         previous: end of the one before it in the same process.
         began_ns: start of the kubelet process; None when it is not known.
         last_ns: time of its newest record.
         listed: images that a pass of the process listed, and that were not removed.
-        usage: the disk as it read it; None when nothing tells.
-        usage_seqs: records that tell it.
+        disk: as it read it; None when nothing tells.
         exact: its start tells it; else it is a sample near in time.
         settings: (0 or 1,) record of the settings.
     """
@@ -64,26 +61,35 @@ class Run(msgspec.Struct, kw_only=True):
     loose: bool
     pressure: Judgement | None = None
     start: Record | None = None
-    start_body: GarbageCollectionStarted | None = None
     start_denied: bool = False
     removals: list[Record] = []
-    options: tuple[DetectPass, ...] | None = None
+    passes: tuple[DetectPass, ...] | None = None
     end: Record | None = None
-    end_body: GarbageCollected | None = None
     previous: Record | None = None
     began_ns: int | None = None
     last_ns: int = 0
     listed: frozenset[str] = frozenset()
-    usage: DiskUsage | None = None
-    usage_seqs: tuple[int, ...] = ()
+    disk: Sample | None = None
     exact: bool = False
     settings: tuple[int, ...] = ()
 
     @property
+    def start_body(self) -> GarbageCollectionStarted | None:
+        """What its start tells."""
+        body = None if self.start is None else self.start.body
+        return body if isinstance(body, GarbageCollectionStarted) else None
+
+    @property
+    def end_body(self) -> GarbageCollected | None:
+        """What its end tells."""
+        body = None if self.end is None else self.end.body
+        return body if isinstance(body, GarbageCollected) else None
+
+    @property
     def inputs(self) -> tuple[int, ...]:
         """Records that its decisions rest on."""
-        passes = [option.record.seq for option in self.options or ()]
-        return (*self.settings, *self.usage_seqs, *passes)
+        disk = () if self.disk is None else (self.disk.seq,)
+        return (*self.settings, *disk, *(each.record.seq for each in self.passes or ()))
 
     @property
     def told(self) -> list[Record]:
@@ -103,9 +109,9 @@ class Run(msgspec.Struct, kw_only=True):
     @property
     def runs(self) -> bool | None:
         """Whether there is a space pass by the disk; None when that cannot be told."""
-        if self.policy.high is None or self.usage is None:
+        if self.policy.high is None or self.disk is None:
             return None
-        return not self.policy.disabled and self.usage.percent >= self.policy.high
+        return not self.policy.disabled and self.disk.usage.percent >= self.policy.high
 
     @property
     def begins(self) -> bool:
@@ -115,32 +121,33 @@ class Run(msgspec.Struct, kw_only=True):
         return self.loose and self.start is None and self.runs is True and succeeds
 
     @property
-    def wanted(self) -> int | None:
-        """What its space pass is to free; None when there is none, or it cannot be told."""
-        body, end = self.start_body, self.end_body
-        if self.loose and self.usage is not None:
-            return self.amount() if self.runs and (body is not None or self.begins) else None
-        if body is None:
-            return None
-        repeated = end.bytes_to_free if end is not None and self.start_denied else None
-        return body.bytes_to_free if repeated is None else repeated
+    def due(self) -> Fields:
+        """What is known of the start that has to be; empty when none has to be."""
+        if self.policy.disabled or self.runs is False:
+            return {}
+        usage, amount = None if self.disk is None else self.disk.usage, None
+        if usage is not None and self.policy.low is not None:
+            policy = ImageGCPolicy(
+                high_threshold_percent=100,
+                low_threshold_percent=self.policy.low,
+                min_age_ns=0,
+            )
+            amount = bytes_to_free(usage, policy)
+        percent = None if usage is None else usage.percent
+        values = (percent, self.policy.high, self.policy.low, amount)
+        fields = zip(START_FIELDS, values, strict=True)
+        return {name: value for name, value in fields if value is not None}
 
     @property
-    def amounts(self) -> tuple[tuple[int | None, tuple[str, ...]], ...]:
-        """Bytes to free (None: there is no space pass), and what is assumed by it."""
-        if self.sweep:
-            return ((EVERYTHING, ()),)
-        for_space = any(body_of(record).pass_ != "age" for record in self.removals)
-        if self.start is None and not self.loose and for_space:
-            return ((None, ()), (EVERYTHING, (_NO_START,)))
-        return ((self.wanted, ()),)
-
-    def amount(self) -> int | None:
-        """Bytes to free by the disk and the settings; None when either is not known."""
-        policy = None
-        if None not in (self.policy.high, self.policy.low):
-            policy = self.policy.whole(min_age_ns=0, max_age_ns=0)
-        return None if policy is None or self.usage is None else bytes_to_free(self.usage, policy)
+    def begun(self) -> Fields:
+        """With what its space pass begins; empty when there is none, or nothing tells."""
+        if self.loose and (self.runs is False or len(self.due) == len(START_FIELDS)):
+            return self.due if self.start is not None or self.begins else {}
+        told, end = self.start_body, self.end_body
+        if told is None:
+            return {}
+        repeated = end is not None and end.bytes_to_free is not None and self.start_denied
+        return {name: getattr(end if repeated else told, name) for name in START_FIELDS}
 
     def now_ns(self, own: DetectPass) -> int:
         """Its clock, if a pass is its own."""
@@ -148,36 +155,18 @@ class Run(msgspec.Struct, kw_only=True):
             return own.record.ts_ns
         return self.start.ts_ns
 
-    def read_disk(self, disk: Disk) -> None:
-        """Take in what it read of the disk: what its start tells, or else a sample near it."""
-        if self.start is not None and self.start_body is not None:
-            found = disk.implied(self.start.ts_ns, self.start_body)
-            if found is not None:
-                self.usage, self.usage_seqs, self.exact = found[0], (found[1],), True
-                return
-        sample = disk.near(min(record.ts_ns for record in self.told))
-        if sample is not None:
-            self.usage, self.usage_seqs = sample.usage, (sample.seq,)
-
-    def due_start(self) -> Fields | None:
-        """What is known of the start that had to be; None when there had to be none."""
-        if self.policy.disabled or self.runs is False:
-            return None
-        usage = None if self.usage is None else self.usage.percent
-        values = (usage, self.policy.high, self.policy.low, self.amount())
-        fields = zip(START_FIELDS, values, strict=True)
-        return {name: value for name, value in fields if value is not None}
-
     def why_under(self) -> str:
         """Why no space pass begins, by the disk."""
-        assert self.usage is not None
+        assert self.disk is not None
         return (
-            f"the image filesystem was {self.usage.percent} % used, which is under the high "
+            f"the image filesystem was {self.disk.usage.percent} % used, which is under the high "
             f"threshold of {self.policy.high} %, so no space pass begins"
         )
 
-    def too_early(self) -> str:
-        """Why it cannot have begun yet, as the loop waits for its period; empty if it can."""
+    def why_not(self) -> str:
+        """Why there can be no run at this time; empty if there can."""
+        if self.policy.disabled:
+            return f"no collection runs at all: {self.policy.disabled}"
         first = self.start or self.end
         if first is None or self.previous is None:
             return ""

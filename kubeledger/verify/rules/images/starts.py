@@ -25,38 +25,33 @@ def judge_start(run: Run, disk: Disk) -> Judgement:
 
     Source: v1.36.2 pkg/kubelet/images/image_gc_manager.go GarbageCollect
     """
-    start, body, policy = run.start, run.start_body, run.policy
-    assert start is not None
+    body, policy = run.start_body, run.policy
+    assert run.start is not None
     assert body is not None
-    inputs, expected = (*run.settings, *run.usage_seqs), run.due_start()
-    if wrong := _against_settings(run, body):
-        own = body.usage_percent < body.high_threshold_percent
-        certain = own or policy.high != body.high_threshold_percent
+    ts_ns, inputs, expected = run.start.ts_ns, run.inputs, run.due or None
+    if wrong := _against_settings(run, body) or run.why_not():
+        certain = body.usage_percent < body.high_threshold_percent
+        certain = certain or policy.high not in (None, body.high_threshold_percent)
         certain = certain or policy.low not in (None, body.low_threshold_percent)
         return same(False, wrong, expected=expected, inputs=inputs, certain=certain)
-    if wrong := run.too_early():
-        return same(False, wrong, expected=expected, inputs=inputs)
-    if missing := policy.missing_thresholds:
-        return lacks(missing)
-    usage = run.usage
-    if usage is None or not run.exact:
-        capacities = disk.capacities(start.ts_ns)
+    if policy.missing_thresholds:
+        return lacks(policy.missing_thresholds)
+    if run.disk is None or not run.exact:
         why = (
-            f"no state of a filesystem of {capacities or 'unknown'} bytes in blocks of "
-            f"{disk.block_bytes} that is {body.usage_percent} % used gives {body.bytes_to_free} "
-            "bytes to free"
+            f"no state of a filesystem of {disk.capacities(ts_ns) or 'unknown'} bytes in blocks "
+            f"of {disk.block_bytes} that is {body.usage_percent} % used gives "
+            f"{body.bytes_to_free} bytes to free"
         )
-        if disk.is_steady(start.ts_ns):
+        if disk.is_steady(ts_ns):
             return same(False, why, expected=expected, inputs=inputs)
         return open_to("the size of the image filesystem", denied=why, inputs=inputs)
+    usage = run.disk.usage
     why = (
         f"the image filesystem was {usage.percent} % used ({usage.available_bytes} of "
         f"{usage.capacity_bytes} bytes available), which is not under the high threshold of "
         f"{policy.high} %, so {body.bytes_to_free} bytes are to be freed to come down to "
         f"{policy.low} %"
     )
-    if jump := disk.jump(start.ts_ns, usage):
-        return open_to(jump, denied=f"{why}; shortly before it was less full", inputs=inputs)
     return same(True, why, expected=expected, inputs=inputs)
 
 
@@ -64,7 +59,7 @@ def _against_settings(run: Run, body: GarbageCollectionStarted) -> str:
     """Why the settings, or a disk under the threshold, allow no such start; empty if they do."""
     policy = run.policy
     if policy.disabled:
-        return f"no collection runs at all: {policy.disabled}"
+        return run.why_not()
     if run.runs is False and (run.exact or run.loose):
         return run.why_under()
     for name, value, told in (
@@ -73,10 +68,10 @@ def _against_settings(run: Run, body: GarbageCollectionStarted) -> str:
     ):
         if value not in (None, told):
             return f"the {name} threshold is {value} % by the settings, not {told} %"
-    if policy.high is not None and body.usage_percent < policy.high:
+    if body.usage_percent < body.high_threshold_percent:
         return (
-            f"{body.usage_percent} % is under the high threshold of {policy.high} %, so no space "
-            "pass begins"
+            f"{body.usage_percent} % is under the high threshold of "
+            f"{body.high_threshold_percent} %, so no space pass begins"
         )
     return ""
 
@@ -98,10 +93,8 @@ class Owed:
         """The log tells of a run."""
         self._heard, self._since = True, None
 
-    def see(self, record: Record, sample: Sample | None, policy: Policy) -> None:
+    def see(self, record: Record, sample: Sample, policy: Policy) -> None:
         """A signal of the disk: how long was it over the threshold?"""
-        if sample is None or sample.seq != record.seq:
-            return
         high, percent = policy.high, sample.usage.percent
         if high is None or policy.disabled or not self._heard or percent <= high:
             self._since = None

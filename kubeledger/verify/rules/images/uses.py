@@ -6,8 +6,8 @@ which no list tells may have been used all the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+from contextlib import suppress
+from typing import Final
 
 import msgspec
 
@@ -31,8 +31,8 @@ class _Use(msgspec.Struct):
 
     name: str
     from_ns: int
-    to_ns: int
-    seq: int
+    to_ns: int = 0
+    seq: int = 0
 
 
 class ImageUse:
@@ -45,41 +45,33 @@ class ImageUse:
         """Take in one pod of a list."""
         body = record.body
         assert isinstance(body, PodListed)
-        for status in _statuses(body.status):
-            running = (status.get("state") or {}).get("running") or {}
-            image_id, container_id = status.get("imageID"), status.get("containerID")
-            started_ns = _time(running.get("startedAt"))
-            if not image_id or not container_id or started_ns is None:
-                continue
-            name = f"{body.namespace}/{body.pod}/{status.get('name')}"
-            uses = self._uses.setdefault(str(image_id), {})
-            use = uses.setdefault(str(container_id), _Use(name, started_ns, 0, 0))
-            if record.ts_ns > use.to_ns:
-                use.to_ns, use.seq = record.ts_ns, record.seq
+        for group in ("containerStatuses", "initContainerStatuses"):
+            for status in (body.status or {}).get(group) or ():
+                with suppress(KeyError, TypeError, ValueError):  # parts that tell nothing
+                    began_ns = parse_ts(status["state"]["running"]["startedAt"])
+                    name = f"{body.namespace}/{body.pod}/{status['name']}"
+                    uses = self._uses.setdefault(str(status["imageID"]), {})
+                    use = uses.setdefault(str(status["containerID"]), _Use(name, began_ns))
+                    if record.ts_ns > use.to_ns:
+                        use.to_ns, use.seq = record.ts_ns, record.seq
 
     def passes(self, run: Run) -> tuple[DetectPass, ...]:
         """The passes of which one is a run's own, with what lists show to be in use, too.
 
         Where none is logged, one that saw the images that went, of which nothing else is known.
         """
-        if run.options or not run.removals:
-            return tuple(map(self._with_lists, run.options or ()))
-        record = run.removals[0]
-        begun_ns = record.ts_ns if run.start is None else run.start.ts_ns
-        bodies = {body_of(each).image_id: body_of(each) for each in reversed(run.removals)}
-        known: dict[str, KnownImage] = {}
-        for image_id, body in bodies.items():
-            used_ns, seq = self._detected(image_id, record.ts_ns)
-            known[image_id] = KnownImage(
-                first_lo_ns=ZERO_TIME_NS,
-                first_hi_ns=ZERO_TIME_NS,
-                order_ns=ZERO_TIME_NS,
-                before=True,
-                last_used_ns=used_ns if body.pass_ == "age" else begun_ns - 1,
-                size_bytes=body.size_bytes,
-                used_seq=seq,
-            )
-        return (self._with_lists(DetectPass(record, {}, known)),)
+        passes = run.passes or ()
+        if run.removals and not passes:
+            known = {}
+            for body in map(body_of, reversed(run.removals)):
+                used_ns, seq = run.told[0].ts_ns - 1, 0
+                if body.pass_ == "age":
+                    used_ns, seq = self._detected(body.image_id, run.removals[0].ts_ns)
+                known[body.image_id] = KnownImage(
+                    before=True, size_bytes=body.size_bytes, last_used_ns=used_ns, used_seq=seq
+                )
+            passes = (DetectPass(run.removals[0], {}, known),)
+        return tuple(map(self._with_lists, passes))
 
     def _with_lists(self, own: DetectPass) -> DetectPass:
         ts_ns, in_use, known = own.record.ts_ns, dict(own.in_use), dict(own.known)
@@ -90,7 +82,7 @@ class ImageUse:
                     known[image_id] = msgspec.structs.replace(known[image_id], used_seq=use.seq)
         return DetectPass(own.record, in_use, known)
 
-    def _detected(self, image_id: str, ts_ns: int) -> tuple[int, int | None]:
+    def _detected(self, image_id: str, ts_ns: int) -> tuple[int, int]:
         """When a pass surely saw an image in use last, not before which time, and the list."""
         return max(
             (
@@ -98,20 +90,5 @@ class ImageUse:
                 for use in self._uses.get(image_id, {}).values()
                 if use.to_ns <= ts_ns and use.to_ns - use.from_ns > _DETECTED_NS
             ),
-            default=(ZERO_TIME_NS, None),
+            default=(ZERO_TIME_NS, 0),
         )
-
-
-def _statuses(status: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
-    for name in ("containerStatuses", "initContainerStatuses"):
-        entries = (status or {}).get(name)
-        for entry in entries if isinstance(entries, list) else ():
-            if isinstance(entry, dict) and isinstance(entry.get("state") or {}, dict):
-                yield entry
-
-
-def _time(text: object) -> int | None:
-    try:
-        return parse_ts(text) if isinstance(text, str) else None
-    except ValueError:
-        return None

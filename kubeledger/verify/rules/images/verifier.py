@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
-from kubeledger.kubelet.profile.images import ImageFacts
 from kubeledger.model.bodies.images import (
     EvictionSignalObserved,
     GarbageCollected,
@@ -18,22 +17,22 @@ from kubeledger.model.bodies.images import (
 )
 from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.bodies.node import ClockStepped, KubeletStarted
-from kubeledger.model.record import Body, Evidence, Record
+from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, all_of, lacks, same
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.finding import Fields
-from kubeledger.verify.rules.images.courses import Course, courses
 from kubeledger.verify.rules.images.disk import Disk
-from kubeledger.verify.rules.images.ends import judge_end, kept_of
+from kubeledger.verify.rules.images.ends import judge_end
 from kubeledger.verify.rules.images.passes import Passes
 from kubeledger.verify.rules.images.policy import POLICY_SETTINGS, read_policy
-from kubeledger.verify.rules.images.removals import NO_PASS, judge_removals
+from kubeledger.verify.rules.images.removals import NO_PASS, judge_removals, kept_of
 from kubeledger.verify.rules.images.runs import Run, body_of, short
 from kubeledger.verify.rules.images.starts import Owed, judge_start
 from kubeledger.verify.rules.images.sweeps import judge_pressure
 from kubeledger.verify.rules.images.uses import ImageUse
+from kubeledger.verify.rules.images.worlds import World, worlds_of
 from kubeledger.verify.verifier import Foresee, See
 
 __all__ = ["ImagesVerifier"]
@@ -93,7 +92,7 @@ class ImagesVerifier(RuleVerifier):
     def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
         self.settle(state)
         self._passes = Passes()
-        self._disk.last = None
+        self._disk.forget()
         self._restart(record.ts_ns if body.from_start else None)
 
     def _clock_stepped(self, record: Record, body: ClockStepped, state: NodeState) -> None:
@@ -106,80 +105,77 @@ class ImagesVerifier(RuleVerifier):
 
     def _disk_seen(self, record: Record, body: Body, state: NodeState) -> None:
         self._expire(record.ts_ns)
-        sample, facts = self._disk.see(record), self._facts
+        sample, profile = self._disk.see(record), self.bench.profile
         if isinstance(body, EvictionSignalObserved):
             self._close_sweep()
-            if sample is not None and facts is not None:
-                self._owed.see(record, sample, self.bench.settings.once(read_policy, facts))
+            if sample is not None and profile is not None:
+                policy = self.bench.settings.once(read_policy, profile.images)
+                self._owed.see(record, sample, policy)
 
     def _detected(self, record: Record, body: ImagesDetected, state: NodeState) -> None:
         self._expire(record.ts_ns)
-        zero_time = self._facts is not None and self._facts.first_detect_time_zero
+        profile = self.bench.profile
+        zero_time = profile is not None and profile.images.first_detect_time_zero
         of_loop = self._run is None and self._sweep is None
         self._passes.take(record, body, zero_time=zero_time, of_loop=of_loop)
-
-    @property
-    def _facts(self) -> ImageFacts | None:
-        profile = self.bench.profile
-        return None if profile is None else profile.images
 
     # -- what is decided -------------------------------------------------------------------
 
     def _started(self, record: Record, body: GarbageCollectionStarted, state: NodeState) -> None:
         if self._run is None or self._run.start is not None:
             self._close()
-            self._open(record)
-        run = self._run
-        if run is None:
-            self.lacking(record, "node", [self.bench.missing_profile])
-            return
-        run.start, run.start_body, run.last_ns = record, body, record.ts_ns
-        if run.facts.detects_before_disk_check:
-            self._freeze(run, record)
+        run = self._open(record, "node")
+        if run is not None:
+            run.start, run.last_ns = record, record.ts_ns
+            if run.facts.detects_before_disk_check:
+                self._freeze(run, record)
 
     def _deleted(self, record: Record, body: ImageDeleted, state: NodeState) -> None:
         start = self._run.start if self._run is not None else None
+        subject = f"image/{body.image_id}"
         if body.pass_ == "all" and (start is None or record.cause != start.seq):
-            run = self._sweep = self._sweep or self._new(record, state)
+            run = self._sweep = self._sweep or self._new(record, subject)
+            if run is not None and run.pressure is None:
+                run.pressure = judge_pressure(self.bench, state.images.signals, record.ts_ns)
         else:
-            run = self._run or self._open(record)
+            run = self._open(record, subject)
         self._passes.deleted(body.image_id)
-        if run is None:
-            self.lacking(record, f"image/{body.image_id}", [self.bench.missing_profile])
-            return
-        self._freeze(run, record)
-        run.removals.append(record)
-        run.last_ns = record.ts_ns
+        if run is not None:
+            self._freeze(run, record)
+            run.removals.append(record)
+            run.last_ns = record.ts_ns
 
     def _collected(self, record: Record, body: GarbageCollected, state: NodeState) -> None:
         start = self._run.start if self._run is not None else None
         other = body.error.startswith(_BEFORE_SPACE) or body.outcome == "below_threshold"
         if start is not None and other and record.cause != start.seq:
             self._close()
-        run = self._run or self._open(record)
-        if run is None:
-            self.lacking(record, "node", [self.bench.missing_profile])
-            return
-        self._freeze(run, record)
-        run.end, run.end_body = record, body
-        self._close()
-        self._previous = record
+        run = self._open(record, "node")
+        if run is not None:
+            self._freeze(run, record)
+            run.end = record
+            self._close()
+            self._previous = record
 
     # -- runs ------------------------------------------------------------------------------
 
-    def _new(self, record: Record, sweeps: NodeState | None = None) -> Run | None:
-        """A run that begins with a record; None where the kubelet's rules are not known."""
-        facts, variant, settings = self._facts, self.bench.variant, self.bench.settings
-        profile, pressure = self.bench.profile, None
-        if facts is None or profile is None:
+    def _open(self, record: Record, subject: str) -> Run | None:
+        """The run that a record belongs to; None where the kubelet's rules are not known."""
+        if self._run is None:
+            self._run = self._new(record, subject)
+            self._owed.heard()
+        return self._run
+
+    def _new(self, record: Record, subject: str) -> Run | None:
+        variant, settings = self.bench.variant, self.bench.settings
+        if self.bench.profile is None:
+            self.lacking(record, subject, [self.bench.missing_profile])
             return None
-        if sweeps is not None:
-            pressure = judge_pressure(settings, profile, sweeps.images.signals, record.ts_ns)
+        facts = self.bench.profile.images
         return Run(
             facts=facts,
             policy=settings.once(read_policy, facts),
             loose=bool(POLICY_SETTINGS & variant.settings.keys() or variant.kubelet_version),
-            pressure=pressure,
             previous=self._previous,
             began_ns=self._began_ns,
             last_ns=record.ts_ns,
@@ -187,140 +183,120 @@ class ImagesVerifier(RuleVerifier):
             settings=() if settings.seq is None else (settings.seq,),
         )
 
-    def _open(self, record: Record) -> Run | None:
-        self._run = self._new(record)
-        self._owed.heard()
-        return self._run
-
     def _freeze(self, run: Run, record: Record) -> None:
         """Its own detect pass lies behind it now."""
-        if run.options is None:
+        if run.passes is None:
             before = run.start is None or run.facts.detects_before_disk_check
             since = run.previous if before else run.start
-            run.options = self._passes.own(record.ts_ns, since, soon=before)
+            run.passes = self._passes.own(record.ts_ns, since, soon=before)
 
     def _expire(self, now_ns: int) -> None:
         """Time went on: a run that nothing is heard of is over."""
         if self._run is not None and now_ns - self._run.last_ns > _LONGEST_NS:
             self._close()
 
+    # -- what is said ----------------------------------------------------------------------
+
     def _close(self) -> None:
         run, self._run = self._run, None
         if run is None:
             return
-        run.read_disk(self._disk)
+        if run.start is not None and run.start_body is not None:
+            run.disk = self._disk.implied(run.start.ts_ns, run.start_body)
+            run.exact = run.disk is not None
+        run.disk = run.disk or self._disk.near(min(record.ts_ns for record in run.told))
         if run.start is not None:
             judgement = judge_start(run, self._disk)
             run.start_denied = judgement.verdict == "impossible"
-            self._say(run.start, judgement)
-        worlds = courses(run, self._use.passes(run))
-        left = self._judge_removals(run, worlds)
-        if not run.options:
-            worlds, left = [], None
+            self.conclude(run.start, "node", judgement, recorded=_recorded(run.start, judgement))
+        worlds, doubtful = self._judge_removals(run)
         if run.end is not None:
-            self._judge_end(run, run.end, worlds, left)
-        if run.loose and left is not None:
-            self._absent(run, left)
+            judgement = judge_end(run, self._disk, worlds, doubtful=doubtful)
+            begun = run.start.evidence if run.start is not None else ()
+            told = (record.seq for record in run.told if record is not run.end)
+            self.conclude(
+                run.end,
+                "node",
+                msgspec.structs.replace(judgement, inputs=(*run.inputs, *told)),
+                recorded=_recorded(run.end, judgement),
+                about={f"image/{image_id}": why for image_id, why in kept_of(run, worlds)},
+                place=next((piece for piece in run.end.evidence if piece not in begun), None),
+            )
+        if run.loose and worlds:
+            self._absent(run, worlds[0])
 
     def _close_sweep(self) -> None:
         sweep, self._sweep = self._sweep, None
         if sweep is not None:
-            self._judge_removals(sweep, courses(sweep, self._use.passes(sweep)))
+            self._judge_removals(sweep)
 
-    def _say(
-        self,
-        record: Record,
-        judgement: Judgement,
-        *,
-        rule: str | None = None,
-        about: Mapping[str, str] | None = None,
-        place: Evidence | None = None,
-    ) -> None:
-        body, expected = record.body, judgement.expected
-        recorded = msgspec.to_builtins(body)
-        self.conclude(
-            record,
-            f"image/{body.image_id}" if isinstance(body, ImageDeleted) else "node",
-            judgement,
-            recorded={name: recorded[name] for name in expected} if expected else recorded,
-            about=about,
-            rule=rule,
-            place=place,
-        )
+    def _judge_removals(self, run: Run) -> tuple[list[World], bool]:
+        """Give the removals of a run their findings.
 
-    # -- what is said ----------------------------------------------------------------------
-
-    def _judge_removals(self, run: Run, worlds: Sequence[Course]) -> Course | None:
-        """Give the removals of a run their findings; the likeliest course, if any is known."""
-        missing = [m for m in run.policy.missing if not run.sweep or "Minimum" in m]
-        judgements = [lacks(missing if run.options else [*missing, NO_PASS])] * len(run.removals)
-        left = None
+        Returns:
+            the worlds that are left (none where no pass tells of images), and whether lines of
+            other removals may be lost.
+        """
+        missing = [*run.policy.missing_ages[: 1 if run.sweep else 2]]
+        judgements = [lacks(missing if run.passes else [*missing, NO_PASS])] * len(run.removals)
+        worlds = worlds_of(run, self._use.passes(run))
         if worlds:
-            judgements, left = judge_removals(run, worlds)
+            judgements, worlds = judge_removals(run, worlds)
         start = () if run.start is None else (run.start.seq,)
         for record, judgement in zip(run.removals, judgements, strict=True):
-            rule = _RULE_REMOVAL
+            subject, rule = f"image/{body_of(record).image_id}", _RULE_REMOVAL
+            known = worlds[0].known.get(body_of(record).image_id) if worlds else None
+            seen = () if known is None else sorted({known.first_seq, known.used_seq})
             if run.policy.disabled and not run.sweep:
                 judgement = same(False, f"image GC does not run: {run.policy.disabled!r}")
             elif run.pressure is not None and run.pressure.verdict == "impossible":
                 judgement, rule = run.pressure, _RULE_PRESSURE
             elif run.pressure is not None:
                 judgement = all_of([judgement, run.pressure])
-            known = left.known.get(body_of(record).image_id) if left is not None else None
-            seen = () if known is None else (known.first_seq, known.used_seq)
-            passes = sorted({seq for seq in seen if seq is not None})
-            inputs = (*passes, *run.inputs, *start, *judgement.inputs)
-            self._say(record, msgspec.structs.replace(judgement, inputs=inputs), rule=rule)
-        return left
+            inputs = (*seen, *run.inputs, *start, *judgement.inputs)
+            judgement = msgspec.structs.replace(judgement, inputs=inputs)
+            recorded = _recorded(record, judgement)
+            self.conclude(record, subject, judgement, recorded=recorded, rule=rule)
+        worlds = worlds if run.passes else []
+        return worlds, not worlds or "unverifiable" in {each.verdict for each in judgements}
 
-    def _judge_end(
-        self, run: Run, end: Record, worlds: Sequence[Course], left: Course | None
-    ) -> None:
-        judgement = judge_end(run, self._disk, worlds, left)
-        begun = run.start.evidence if run.start is not None else ()
-        told = [record.seq for record in run.told if record is not end]
-        self._say(
-            end,
-            msgspec.structs.replace(judgement, inputs=(*run.inputs, *told)),
-            about={f"image/{image_id}": why for image_id, why in kept_of(run, left)},
-            place=next((piece for piece in end.evidence if piece not in begun), None),
-        )
-
-    def _absent(self, run: Run, course: Course) -> None:
+    def _absent(self, run: Run, world: World) -> None:
         """What would have come under other settings.
 
         Under the recorded ones this is not said: of an image that went the line may be lost,
         and of one that stayed the line that it was used.
         """
-        expected, body, done = run.due_start(), run.end_body, course.done
-        if body is None or not run.options or not (run.start or run.begins):
+        if run.end is None or not run.passes or not (run.start or run.begins):
             return
         owed: list[tuple[str, str, Fields, str, str]] = []
-        if run.begins and expected is not None and run.usage is not None:
+        if run.begins:
             why = (
-                f"the image filesystem was {run.usage.percent} % used, which is not under the "
-                f"high threshold of {run.policy.high} %, so a space pass had to begin"
+                f"the image filesystem was {run.due['usage_percent']} % used, which is not under "
+                f"the high threshold of {run.policy.high} %, so a space pass had to begin"
             )
-            owed.append((GarbageCollectionStarted.kind, "node", expected, why, self.rule))
+            owed.append((GarbageCollectionStarted.kind, "node", run.due, why, self.rule))
         gone = {body_of(record).image_id for record in run.removals}
-        for image_id in () if run.refused else done.removed:
+        for image_id in () if run.refused else world.done.removed:
             if image_id in gone:
                 continue
-            size = course.known[image_id].size_bytes
+            size = world.known[image_id].size_bytes
             fields: Fields = {"image_id": image_id, "size_bytes": size, "pass": "space"}
             why = (
                 f"image {short(image_id)} was not in use and old enough, and "
-                f"{done.bytes_to_free} bytes were to be freed, but its removal is not recorded"
+                f"{world.done.bytes_to_free} bytes were to be freed, but its removal is not "
+                "recorded"
             )
             owed.append((ImageDeleted.kind, f"image/{image_id}", fields, why, _RULE_REMOVAL))
         inputs = (*run.inputs, *(r.seq for r in (run.start, run.end) if r is not None))
-        for kind, subject, fields, why, rule in owed:
+        for kind, subject, expected, why, rule in owed:
+            observed = run.passes[-1].record
             self.bench.absent(
-                run.options[-1].record,
-                kind,
-                subject=subject,
-                expected=fields,
-                why=why,
-                rule=rule,
+                observed, kind, subject=subject, expected=expected, why=why, rule=rule,
                 inputs=inputs,
-            )
+            )  # fmt: skip
+
+
+def _recorded(record: Record, judgement: Judgement) -> Fields:
+    """What is recorded of that which is expected, or all."""
+    told, expected = msgspec.to_builtins(record.body), judgement.expected
+    return {name: told[name] for name in expected} if expected else told
