@@ -44,6 +44,7 @@ class ProbeWitnesses:
         self._matched = 0
         self._told: Counter[str] = Counter()
         self._blocked_ns = _LONG_AGO_NS
+        self._changed_ns: dict[Worker, int] = {}
         self._ready: Witnesses[bool] = Witnesses(_LISTED_WITHIN_NS)
 
     def forget(self) -> None:
@@ -51,6 +52,7 @@ class ProbeWitnesses:
         self._failed.clear()
         self._ready.forget()
         self._told.clear()
+        self._changed_ns.clear()
         self._matched = 0
 
     def blocked(self, ts_ns: int) -> None:
@@ -198,6 +200,8 @@ class ProbeWitnesses:
             says = "ready" if is_ready else "not ready"
             whose = f"{subject_of(body)} {body.container_id}"
             self._ready.tell(Row("ready", whose, is_ready, record.seq, record.ts_ns, says))
+        since_ns = self._changed_ns.get(worker, 0)
+        self._changed_ns[worker] = record.ts_ns
         told = worker.machine is not None and STORES[body.to_result] in worker.machine.told
         if not body.inferred:
             self._told[body.probe_type] += told
@@ -205,6 +209,7 @@ class ProbeWitnesses:
             told
             and self._told[body.probe_type] >= _ENOUGH
             and record.ts_ns - self._blocked_ns > _BLOCKED_NS
+            and worker.missed_ns <= since_ns  # else the result may have been this one already
         ):
             self._say(
                 worker, record, f"by its ticks the {body.probe_type} result became "
