@@ -150,7 +150,8 @@ def test_without_file_and_dump_defaults_are_no_settings(version: str) -> None:
 def test_a_kubelet_without_a_file(version: str) -> None:
     """Then the flags' defaults are the settings, the command line's own ones among them."""
     log = without(start_log(version), "KubeletConfiguration", "--config=", "Config: ", "nodeConfig")
-    found = settings_of(log + klog("server.go", "Started kubelet"), version=version)
+    log = klog("flags.go", 'FLAG: --config=""') + log + klog("server.go", "Started kubelet")
+    found = settings_of(log, version=version)
     assert found.settings["imageGCHighThresholdPercent"].value == "85"
     assert found.settings["imageGCHighThresholdPercent"].source == "default"
     assert json.loads(found.settings["authorization"].value)["mode"] == "AlwaysAllow"
@@ -182,8 +183,8 @@ def test_defaults_of_a_file_are_other_ones() -> None:
 )
 def test_defaults_of_versions(version: str | None, flag: str, text: str, source: str) -> None:
     """A default of one version is an explicit value in another."""
-    line = klog("flags.go", f'FLAG: --{flag}="{text}"')
-    setting = settings_of(line, version=version).settings["eventRecordQPS"]
+    lines = klog("flags.go", f'FLAG: --{flag}="{text}"') + klog("flags.go", 'FLAG: --config=""')
+    setting = settings_of(lines, version=version).settings["eventRecordQPS"]
     assert (setting.value, setting.source) == (text, source)
 
 

@@ -21,7 +21,6 @@ from tests.verify.properties.truths import SCENARIOS, named, truths
 DAILY = 5
 """Simulated histories for each way to lose evidence."""
 
-_BEFORE = "settings of a snapshot before the log begins count for the process it begins with"
 
 WRONG: tuple[tuple[str, str, str], ...] = (
     ("scenario/updates/2022:head:2", "lifecycle.ContainerRestarted", "its spec changed before"),
@@ -88,22 +87,14 @@ def test_what_is_wrong_yet(case: str, kind: str) -> None:
     assert kind not in kinds
 
 
-_FILES_WRONG = {
-    ("node-e-oom", "other-settings"): _BEFORE,
-}
 _RESTART = "an instance that failed to start is between two that lists show"
 
 
 def _files(nodes: tuple[str, ...], ways: tuple[str, ...], seed: int) -> list[object]:
     return [
-        pytest.param(
-            Case(f"files/{node}", way, seed),
-            marks=[pytest.mark.xfail(reason=why)] if why else [],
-            id=f"{node} {way}",
-        )
+        pytest.param(Case(f"files/{node}", way, seed), id=f"{node} {way}")
         for node in nodes
         for way in ways
-        for why in (_FILES_WRONG.get((node, way)),)
     ]
 
 
