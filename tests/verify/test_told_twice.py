@@ -70,10 +70,15 @@ def test_refusal(line: str, is_disputed: bool) -> None:
     ("line", "is_disputed"),
     [
         (EVENT.format("ns/web", "Preempting", PREEMPTED), False),
+        (EVENT.format("ns/other", "Preempting", PREEMPTED), True),
         (EVENT.format("ns/web", "Evicted", PREEMPTED), True),
         (EVENT.format("ns/ot", "Preempting", PREEMPTED)[:22], False),  # it is cut
         (STATUS.format(PREEMPTED, "Preempting"), False),
         (STATUS.format(PREEMPTED, "Evicted"), True),
+        ('"Pod evicted successfully" pod="ns/web"', False),
+        ('"Pod evicted successfully" pod="ns/other"', True),
+        ("preemption: pod web_ns(uid-1) evicted successfully", False),
+        ("preemption: pod other_ns(uid-1) evicted successfully", True),
     ],
 )
 def test_victim(line: str, is_disputed: bool) -> None:

@@ -17,6 +17,7 @@ from kubeledger.kubelet.profile.kuberuntime import KuberuntimeFacts
 from kubeledger.model.bodies.lifecycle import ContainerRestarted
 from kubeledger.model.units import format_ts
 from kubeledger.verify.belief import Judgement, Ruling, judge
+from kubeledger.verify.evidence.coverage import Loss
 from kubeledger.verify.rules.container_specs import PodSpec
 from kubeledger.verify.rules.containers import Instance
 
@@ -42,6 +43,7 @@ def judge_policy(
     before: Instance,
     *,
     remade: bool,
+    lost: Loss | None,
 ) -> Judgement:
     """Judge a restart by its container's restart policy, in every version of the spec.
 
@@ -51,6 +53,8 @@ def judge_policy(
         body: the restart.
         before: the instance that ended.
         remade: the pod got another sandbox since, so that all of it runs anew.
+        lost: why a line about a kill may be missing: one whose definition changed is killed and
+            started again whatever the policy; None where that would be told.
     """
     rulings = []
     for spec in specs:
@@ -59,6 +63,9 @@ def judge_policy(
             final = f"the pod's spec has no container {body.container}"
         why = final or _why_restarted(body, before, spec)
         rulings.append(Ruling(allowed=final is None, why=why, assumes=spec.assumes(specs)))
+        if final and lost is not None and before.killed_ns is None:
+            changed = f"whether its definition had changed ({lost.phrase})"
+            rulings.append(Ruling(allowed=True, why="", assumes=(*spec.assumes(specs), changed)))
     return judge(rulings)
 
 

@@ -8,6 +8,7 @@ by each start that follows an exited instance (:mod:`.back_off`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -34,6 +35,9 @@ from kubeledger.verify.rules.starts import Starts
 from kubeledger.verify.verifier import See
 
 __all__ = ["RestartVerifier"]
+
+_LONGEST_KILL_NS: Final = 60 * NS_PER_S
+"""So long before its end a container was killed at most, with the usual grace period."""
 
 
 class RestartVerifier(Starts):
@@ -83,7 +87,10 @@ class RestartVerifier(Starts):
         else:
             facts = self.bench.profile.kuberuntime
             remade = self._remade_since(record, body, before.started_ns or 0)
-            judgements = [judge_policy(facts, specs, body, before, remade=remade)]
+            ended_ns = record.ts_ns if before.died_ns is None else before.died_ns
+            killed_from_ns = max(before.started_ns or 0, ended_ns - _LONGEST_KILL_NS)
+            lost = self.bench.coverage.missing(killed_from_ns, ended_ns)
+            judgements = [judge_policy(facts, specs, body, before, remade=remade, lost=lost)]
             if (said := _compared(body, fields)) is not None:
                 judgements.insert(0, said)
             if container.back_off.early:

@@ -4,7 +4,7 @@
 fact                       one source                      the others
 =========================  ==============================  ======================================
 refusal of a pod           the decision                    its lines: predicate, status, event
-end of a victim            the preemption                  its lines: event, status; lists
+victim of a preemption     the decision                    its lines: event, status, end; lists
 probe that led to a kill   the decision                    the event of the kill
 exit code of a container   the line of its end             its status in lists
 memory of the machine      the line about it               the first eviction signal behind it
@@ -43,6 +43,7 @@ Told = tuple[str | None, ...]
 
 _WHY: Final = {
     "refusal": "the log tells different things about one refusal",
+    "victim": "the log tells different names of one victim of a preemption",
     "end of a victim": "what is told of a victim of a preemption is not what each of them is told",
     "kill": "a kill and its event tell of different probes that failed",
     "machine": "the line about the machine and the eviction signals tell different "
@@ -65,6 +66,12 @@ _STATUS_PREFIX: Final = re.compile(r"^Pod (was rejected: )?")
 _KILLS: Final = (
     ("Event occurred", re.compile(r' message="Container \S+ failed (?P<probe>\w+) probe')),
 )
+_NAMES: Final = (
+    ("Event occurred", re.compile(r' object="(?P<namespace>[^/" ]+)/(?P<name>[^/" ]+)"')),
+    ("evicted successfully", re.compile(r' pod="(?P<namespace>[^/" ]+)/(?P<name>[^/" ]+)"')),
+    ("evicted successfully", re.compile(r" pod (?P<name>[^ _]+)_(?P<namespace>[^ _(]+)\(")),
+)
+"""Words of a line about a victim, and how it names it."""
 _ESCAPED: Final = re.compile(r"\\(.)")
 _ESCAPES: Final = {"n": "\n", "t": "\t"}
 _CUT_FROM: Final = 512
@@ -116,7 +123,10 @@ class ToldTwice(Verifier):
         self._compare(told, *_lines("refusal", subject, record, _ENDS, _end_of))
 
     def _pod_preempted(self, record: Record, body: PodPreempted, _: NodeState) -> None:
-        subject = f"pod/{name_key(body.victim_namespace, body.victim_pod)}"
+        victim = (body.victim_namespace, body.victim_pod)
+        subject = f"pod/{name_key(*victim)}"
+        told = _row("victim", subject, victim, record, f"{name_key(*victim)} ({body.victim_uid})")
+        self._compare(told, *_lines("victim", subject, record, _NAMES, _name_of))
         end = _row("end of a victim", subject, _VICTIM, record, ": ".join(_VICTIM))
         self._compare(end, *_lines("end of a victim", subject, record, _ENDS, _end_of))
         if body.victim_uid is not None:
@@ -205,6 +215,10 @@ def _end_of(parts: Mapping[str, str]) -> Told:
     """Reason and message of a pod's end; some versions put words before it in the status."""
     message = _ESCAPED.sub(lambda one: _ESCAPES.get(one[1], one[1]), parts["message"])
     return parts.get("reason"), _STATUS_PREFIX.sub("", message).rstrip()
+
+
+def _name_of(parts: Mapping[str, str]) -> Told:
+    return parts["namespace"], parts["name"]
 
 
 def _probe_of(parts: Mapping[str, str]) -> Told:

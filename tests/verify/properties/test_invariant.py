@@ -22,22 +22,11 @@ DAILY = 5
 """Simulated histories for each way to lose evidence."""
 
 
-WRONG: tuple[tuple[str, str, str], ...] = (
-    ("scenario/updates/2022:head:2", "lifecycle.ContainerRestarted", "its spec changed before"),
-)
-"""(case, kind, why): cases that no rule is right about yet. What mends one takes its row out, and
-then the way to lose evidence may not make any decision of that kind impossible."""
-
-_NOT_YET = {(Case.parse(case).how, kind) for case, kind, _ in WRONG}
-
-
 def wrong(case: Case) -> list[str]:
-    """What is impossible or contradicts, but for what is known to lack a rule."""
-    files = case.truth.startswith("files/")
+    """What is impossible or contradicts."""
     return [
         f"{case}: {kind_of(outcome)} {outcome.subject}: {outcome.why}"
         for outcome in judged(case.records()).wrong
-        if files or (case.how, kind_of(outcome)) not in _NOT_YET
     ]
 
 
@@ -72,19 +61,6 @@ def test_any_loss_of_records(case: Case) -> None:
 def test_many_losses_of_records(case: Case) -> None:
     """Many more."""
     assert wrong(case) == []
-
-
-@pytest.mark.parametrize(
-    ("case", "kind"),
-    [
-        pytest.param(case, kind, marks=pytest.mark.xfail(reason=why), id=f"{case} {kind}")
-        for case, kind, why in WRONG
-    ],
-)
-def test_what_is_wrong_yet(case: str, kind: str) -> None:
-    """Nothing may be."""
-    kinds = [kind_of(outcome) for outcome in judged(Case.parse(case).records()).wrong]
-    assert kind not in kinds
 
 
 _RESTART = "an instance that failed to start is between two that lists show"
