@@ -30,7 +30,6 @@ record, or a contradiction about it), ``elsewhere`` (something else became impos
 and way, with the argument that brings each back; ``--missed N`` prints N lies of each field that
 were not caught.
 
-``test_invariant`` and ``test_lies`` run some of it daily, much of it nightly. ``WRONG`` names the
-cases that fail yet, each a strict xfail: who mends one takes its row out. ``CAUGHT`` holds the
+``test_invariant`` and ``test_lies`` run some of it daily, much of it nightly. ``CAUGHT`` holds the
 least share of lies that are caught of each kind; it may only grow.
 """
