@@ -9,7 +9,6 @@ import msgspec
 from kubeledger.kubelet.cases.fields import Bytes, check_amounts
 from kubeledger.kubelet.cases.judgement import MATCH, Judgement, impossible
 from kubeledger.kubelet.cgroups.decider import PodUnifiedDecision, admissible, decide_pod_unified
-from kubeledger.kubelet.cgroups.explain_unified import UnifiedExplainer
 from kubeledger.kubelet.cgroups.unified import LIMITED_SWAP, TIERED_RESERVATION, UnifiedSettings
 from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.kube.requests import Amount, nanos_of, units_of
@@ -63,13 +62,7 @@ def judge(case_input: CgroupV2Input, profile: KubeletProfile, outcome: object) -
     """
     settings = _settings(case_input)
     decision = decide_pod_unified(case_input.pod, profile.cgroups, settings)
-    explainer = UnifiedExplainer(
-        pod=case_input.pod,
-        qos_class=decision.qos_class,
-        facts=profile.cgroups,
-        settings=settings,
-    )
-    difference = admissible(_outcome(decision), outcome, explainer.explain)
+    difference = admissible(_outcome(decision), outcome, decision.explain)
     return MATCH if difference is None else impossible(difference)
 
 

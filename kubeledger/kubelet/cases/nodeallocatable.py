@@ -9,12 +9,13 @@ import msgspec
 from kubeledger.kubelet.cases.fields import check_amounts, keyed
 from kubeledger.kubelet.cases.judgement import MATCH, Judgement, impossible
 from kubeledger.kubelet.cgroups.decider import admissible, decide_node
-from kubeledger.kubelet.cgroups.explain_node import NodeExplainer
 from kubeledger.kubelet.cgroups.node_config import (
+    NO_SUCH,
     EvictionThresholdError,
     ReservationSettings,
     eviction_signals,
     hard_eviction_reservation,
+    node_reasons,
 )
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
 from kubeledger.kubelet.kube.requests import ResourceList
@@ -53,6 +54,8 @@ class NodeAllocatableOutcome(msgspec.Struct, frozen=True, rename="camel"):
 
 INPUT = NodeAllocatableInput
 
+_RESOURCES: Final = (("reservation",), ("kubepods", "resources"))
+"""Paths of tables by resource."""
 _RESERVABLE: Final = ("cpu", "memory", "ephemeral-storage", "pid")
 
 
@@ -86,12 +89,13 @@ def judge(case_input: NodeAllocatableInput, profile: KubeletProfile, outcome: ob
         BadInputError: as ``decide``.
     """
     decided = msgspec.to_builtins(decide(case_input, profile))
-    explainer = NodeExplainer(
-        capacity=_quantities(case_input.capacity),
-        settings=_settings(case_input),
-        facts=profile.cgroups,
+    capacity, settings = _quantities(case_input.capacity), _settings(case_input)
+    reasons = node_reasons(capacity, settings, profile.cgroups)
+    difference = admissible(
+        decided,
+        outcome,
+        lambda path: reasons.get(path, NO_SUCH if path[:-1] in _RESOURCES else ""),
     )
-    difference = admissible(decided, outcome, explainer.explain)
     return MATCH if difference is None else impossible(difference)
 
 

@@ -9,7 +9,7 @@ import msgspec
 from kubeledger.kubelet.cases.fields import check_amounts, keyed
 from kubeledger.kubelet.cases.judgement import MATCH, Judgement, impossible
 from kubeledger.kubelet.cgroups.decider import admissible, decide_qos
-from kubeledger.kubelet.cgroups.explain_qos import QOSExplainer
+from kubeledger.kubelet.cgroups.qos_config import qos_reasons
 from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.kube.requests import ResourceList, nanos_of, units_of
 from kubeledger.kubelet.profile.resolve import KubeletProfile
@@ -68,13 +68,18 @@ def judge(case_input: QOSInput, profile: KubeletProfile, outcome: object) -> Jud
         BadInputError: as ``decide``.
     """
     decided = msgspec.to_builtins(decide(case_input, profile))
-    explainer = QOSExplainer(
-        pods=case_input.active_pods,
-        facts=profile.cgroups,
+    reasons = qos_reasons(
+        case_input.active_pods,
+        profile.cgroups,
         allocatable_memory=_allocatable_memory(case_input),
         memory_reserve_percent=case_input.qos_reserved_percent.get("memory"),
     )
-    difference = admissible(decided, outcome, explainer.explain)
+    root = "the update of this version leaves the root of all pods out"
+    if profile.cgroups.qos_update_names_root:
+        root = "the update names the root of all pods, and writes nothing to it"
+    difference = admissible(
+        decided, outcome, lambda path: root if path[:1] == ("kubepods",) else reasons.get(path, "")
+    )
     return MATCH if difference is None else impossible(difference)
 
 

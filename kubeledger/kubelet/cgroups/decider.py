@@ -25,7 +25,13 @@ from kubeledger.kubelet.cgroups.node_config import (
 from kubeledger.kubelet.cgroups.pod_config import ResourceConfig, resource_config_for_pod
 from kubeledger.kubelet.cgroups.qos_config import QOSConfig, qos_config, qos_requests
 from kubeledger.kubelet.cgroups.reasons import Explain, Path
-from kubeledger.kubelet.cgroups.unified import UnifiedSettings, container_unified, pod_unified
+from kubeledger.kubelet.cgroups.unified import (
+    Files,
+    UnifiedSettings,
+    container_files,
+    pod_files,
+    written,
+)
 from kubeledger.kubelet.kube.amounts import check_asked
 from kubeledger.kubelet.kube.pod import Pod, lists_of_pods
 from kubeledger.kubelet.kube.podqos import pod_qos
@@ -56,11 +62,36 @@ class PodDecision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PodUnifiedDecision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """cgroup v2 files of a pod and its containers: file -> value."""
+    """cgroup v2 files of a pod and its containers, those that are left alone among them."""
 
     qos_class: QOSClass
-    pod: dict[str, str]
-    containers: dict[str, dict[str, str]]
+    pod_files: Files
+    container_files: dict[str, Files]
+
+    @property
+    def pod(self) -> dict[str, str]:
+        """File -> value."""
+        return written(self.pod_files)
+
+    @property
+    def containers(self) -> dict[str, dict[str, str]]:
+        """Container -> file -> value."""
+        return {name: written(files) for name, files in self.container_files.items()}
+
+    def explain(self, path: Path) -> str:
+        """The rule behind the file at a path of the outcome, as users see it."""
+        match path:
+            case ("pod", "unified", name):
+                file = self.pod_files.get(name)
+                return file.why if file else "the kubelet asks for no such file of a pod"
+            case ("containers", name, *_) if name not in self.container_files:
+                return "the pod has no such container"
+            case ("containers", name, "unified", of):
+                file = self.container_files[name].get(of)
+                return file.why if file else "the kubelet asks for no such file of a container"
+            case ("containers", *_):
+                return "the pod has this container"
+        return ""
 
 
 class NodeDecision(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,9 +181,9 @@ def decide_pod_unified(
     )
     return PodUnifiedDecision(
         qos_class=qos_class,
-        pod=pod_unified(pod, qos_class, facts, settings),
-        containers={
-            container.name or "": container_unified(pod, container, qos_class, facts, settings)
+        pod_files=pod_files(pod, qos_class, facts, settings),
+        container_files={
+            container.name or "": container_files(pod, container, qos_class, facts, settings)
             for container in pod.spec.containers or ()
         },
     )

@@ -8,7 +8,7 @@ keep memory from being reclaimed, ``memory.high`` throttles before the limit kil
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -23,16 +23,14 @@ from kubeledger.model.bodies.cgroups import QOSClass
 
 __all__ = [
     "LIMITED_SWAP",
-    "MEMORY_LOW",
-    "MEMORY_MIN",
     "TIERED_RESERVATION",
+    "Files",
     "UnifiedSettings",
-    "container_unified",
+    "container_files",
     "kills_whole_container",
     "limited_swap_bytes",
-    "memory_high_bytes",
-    "pod_unified",
-    "protection_file",
+    "pod_files",
+    "written",
 ]
 
 MEMORY_MIN: Final = "memory.min"
@@ -44,6 +42,18 @@ OOM_GROUP: Final = "memory.oom.group"
 TIERED_RESERVATION: Final = "TieredReservation"
 LIMITED_SWAP: Final = "LimitedSwap"
 PAGE_BYTES: Final = 4096
+_NOT_TIERED: Final = "memoryReservationPolicy is not TieredReservation"
+
+
+class File(NamedTuple):
+    """A file's text, None where it is left alone, and the rule behind that as users see it."""
+
+    text: str | None
+    why: str
+
+
+Files = dict[str, File]
+"""By name."""
 
 
 class UnifiedSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,29 +79,30 @@ class UnifiedSettings(msgspec.Struct, frozen=True, kw_only=True):
     node_allocatable_memory: int
 
 
-def pod_unified(
+def pod_files(
     pod: Pod, qos_class: QOSClass, facts: CgroupFacts, settings: UnifiedSettings
-) -> dict[str, str]:
+) -> Files:
     """Files of the pod's cgroup: its memory request, protected.
 
     Source: v1.36.2 pkg/kubelet/cm/helpers_linux.go ResourceConfigForPod
     """
-    if not (facts.memory_qos and settings.memory_qos):
-        return {}
-    if facts.memory_reservation_tiers and not settings.tiered_reservation:
-        return {}
+    off = _memory_qos_off(facts, settings)
+    if not off and facts.memory_reservation_tiers and not settings.tiered_reservation:
+        off = f"{_NOT_TIERED}, so nothing is reserved"
+    if off:
+        return dict.fromkeys((MEMORY_MIN, MEMORY_LOW), File(None, off))
     pod_level = facts.pod_level_resources
     request = units_of(pod_request(pod.spec, "memory", facts, pod_level=pod_level) or 0)
-    return {protection_file(qos_class, facts): str(request)} if request > 0 else {}
+    return _protected(request, "the pod", qos_class, facts)
 
 
-def container_unified(
+def container_files(
     pod: Pod,
     container: Container,
     qos_class: QOSClass,
     facts: CgroupFacts,
     settings: UnifiedSettings,
-) -> dict[str, str]:
+) -> Files:
     """Files of one container.
 
     Raises:
@@ -101,18 +112,24 @@ def container_unified(
         generateLinuxContainerResources
     Differs: the swap controller is there.
     """
-    files: dict[str, str] = {}
-    if kills_whole_container(facts, settings.single_process_oom_kill):
-        files[OOM_GROUP] = "1"
-    request, limit = _memory(container.requests), _memory(container.limits)
+    swap = File(None, "this version does not limit swap in this file")
     if facts.swap_file_written:
-        files[SWAP_MAX] = _swap_max(pod, container, qos_class, facts, settings)
-    if facts.memory_qos and settings.memory_qos:
-        files.update(_memory_protection(request, qos_class, facts, settings))
-        high = memory_high_bytes(request, limit, facts, settings)
-        if high is not None and high > request:
-            files[MEMORY_HIGH] = str(high)
-    return files
+        swap = _swap_max(pod, container, qos_class, facts, settings)
+    files = {OOM_GROUP: _oom_group(facts, settings), SWAP_MAX: swap}
+    if off := _memory_qos_off(facts, settings):
+        return files | dict.fromkeys((MEMORY_MIN, MEMORY_LOW, MEMORY_HIGH), File(None, off))
+    request, limit = _memory(container.requests), _memory(container.limits)
+    files |= _protected(request, "the container", qos_class, facts)
+    if facts.memory_reservation_tiers and not (request and settings.tiered_reservation):
+        why = "no memory is requested" if settings.tiered_reservation else _NOT_TIERED
+        reset = File("0", f"{why}, so both files that reserve memory are set back to 0")
+        files |= dict.fromkeys((MEMORY_MIN, MEMORY_LOW), reset)
+    return files | {MEMORY_HIGH: _memory_high(request, limit, facts, settings)}
+
+
+def written(files: Files) -> dict[str, str]:
+    """File -> text, of those that are written."""
+    return {name: file.text for name, file in files.items() if file.text is not None}
 
 
 def limited_swap_bytes(memory_request: int, memory_capacity: int, swap_capacity: int) -> int | None:
@@ -143,39 +160,55 @@ def kills_whole_container(facts: CgroupFacts, single_process_oom_kill: bool | No
     return not facts.oom_kill_scope_configurable or single_process_oom_kill is False
 
 
-def protection_file(qos_class: QOSClass, facts: CgroupFacts) -> str:
-    """The file that protects memory of a class: hard, or since there are tiers also soft."""
+def _oom_group(facts: CgroupFacts, settings: UnifiedSettings) -> File:
+    text = "1" if kills_whole_container(facts, settings.single_process_oom_kill) else None
+    if not facts.oom_kills_whole_container:
+        return File(text, "this version leaves the file alone")
+    if not facts.oom_kill_scope_configurable:
+        return File(text, "this version has all processes of a container killed at once")
+    return File(text, "singleProcessOOMKill decides about the file, and is not false here")
+
+
+def _memory_qos_off(facts: CgroupFacts, settings: UnifiedSettings) -> str:
+    if not facts.memory_qos:
+        return "this version has no MemoryQoS"
+    return "" if settings.memory_qos else "MemoryQoS is not enforced"
+
+
+def _protected(request: int, who: str, qos_class: QOSClass, facts: CgroupFacts) -> Files:
+    """The file that protects what is requested: hard, or since there are tiers also soft."""
     hard = not facts.memory_reservation_tiers or qos_class == "Guaranteed"
-    return MEMORY_MIN if hard else MEMORY_LOW
+    due, other = (MEMORY_MIN, MEMORY_LOW) if hard else (MEMORY_LOW, MEMORY_MIN)
+    if not request:
+        return dict.fromkeys((due, other), File(None, f"{who} requests no memory"))
+    why = f"MemoryQoS reserves what {who} requests, {request} bytes"
+    elsewhere = f"MemoryQoS reserves what a {qos_class} pod requests in {due}"
+    return {due: File(str(request), why), other: File(None, elsewhere)}
 
 
-def _memory_protection(
-    request: int, qos_class: QOSClass, facts: CgroupFacts, settings: UnifiedSettings
-) -> dict[str, str]:
-    if not facts.memory_reservation_tiers:
-        return {MEMORY_MIN: str(request)} if request else {}
-    if request and settings.tiered_reservation:
-        return {protection_file(qos_class, facts): str(request)}
-    return {MEMORY_MIN: "0", MEMORY_LOW: "0"}
-
-
-def memory_high_bytes(
-    request: int, limit: int, facts: CgroupFacts, settings: UnifiedSettings
-) -> int | None:
-    """Bytes at which throttling begins; without a limit the node's memory stands in.
-
-    Negative where 64 bits do not hold it; the file is then not written.
+def _memory_high(request: int, limit: int, facts: CgroupFacts, settings: UnifiedSettings) -> File:
+    """Where throttling begins; without a limit the node's memory stands in.
 
     Source: v1.22.0, v1.27.0 pkg/kubelet/kuberuntime/kuberuntime_container_linux.go
     """
-    top = limit or max(settings.node_allocatable_memory, 0)
+    top, factor = limit or max(settings.node_allocatable_memory, 0), settings.throttling_factor
+    of = "limit" if limit else "node's allocatable"
+    if not top:
+        return File(None, "there is neither a memory limit nor allocatable memory of the node")
     if not facts.memory_high_above_request:
-        return int64_of_float(float(top) * settings.throttling_factor)
-    if request == limit or not top:
-        return None
-    span = (float(top) - float(request)) * settings.throttling_factor
-    # Near 2**63 the product wraps around, and the file is then left out.
-    return wrapped(int64_of_float(math.floor(float(request) + span) / PAGE_BYTES) * PAGE_BYTES)
+        high, told = int64_of_float(float(top) * factor), f"{top} * {factor}, {top} the {of},"
+    elif request == limit:
+        return File(None, "the memory request is the limit, which leaves no room to throttle in")
+    else:
+        span = (float(top) - float(request)) * factor
+        # Near 2**63 the product wraps around, and the file is then left out.
+        high = wrapped(int64_of_float(math.floor(float(request) + span) / PAGE_BYTES) * PAGE_BYTES)
+        told = f"{request} + ({top} - {request}) * {factor} in whole pages, {top} the {of},"
+    if high < 0:
+        return File(None, f"{told} does not fit 64 bits")
+    if high <= request:
+        return File(None, f"{told} is not above the request of {request}")
+    return File(str(high), f"{told} is {high}")
 
 
 def _swap_max(
@@ -184,22 +217,28 @@ def _swap_max(
     qos_class: QOSClass,
     facts: CgroupFacts,
     settings: UnifiedSettings,
-) -> str:
+) -> File:
     """Only Burstable containers whose memory limit leaves room above the request get swap.
 
     Source: v1.28.0, v1.33.0 pkg/kubelet/kuberuntime/kuberuntime_container_linux.go
         ConfigureLimitedSwap, GetContainerSwapBehavior
     """
     if facts.swap_never_for_critical_pods and is_critical_pod(pod):
-        return "0"
+        return File("0", "a critical pod gets no swap")
     if not settings.limited_swap:
-        return "max" if facts.swap_unlimited_unless_limited else "0"
-    request, limit = (
+        text, most = ("max", "unlimited") if facts.swap_unlimited_unless_limited else ("0", "no")
+        return File(text, f"any swapBehavior but LimitedSwap is {most} swap")
+    if qos_class != "Burstable":
+        return File("0", f"LimitedSwap gives a {qos_class} pod none")
+    asked, limit = (
         NANOS[resources["memory"]] if "memory" in resources else 0
         for resources in (container.requests, container.limits)
     )
-    # Without request and limit the two are equal as well.
-    if qos_class != "Burstable" or request == limit:
-        return "0"
-    swap = limited_swap_bytes(units_of(request), settings.memory_capacity, settings.swap_capacity)
-    return "0" if swap is None else str(swap)
+    if asked == limit:
+        return File("0", "the memory request is the limit" if asked else "no memory is requested")
+    request, memory, all_swap = units_of(asked), settings.memory_capacity, settings.swap_capacity
+    swap = limited_swap_bytes(request, memory, all_swap)
+    if swap is None:
+        return File("0", f"{request} bytes requested are no part of {memory} bytes of memory")
+    why = f"the container requests {request} of {memory} bytes of memory, of {all_swap} of swap"
+    return File(str(swap), why)

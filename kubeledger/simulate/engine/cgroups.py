@@ -36,7 +36,8 @@ from kubeledger.kubelet.cgroups.unified import (
     OOM_GROUP,
     TIERED_RESERVATION,
     UnifiedSettings,
-    container_unified,
+    container_files,
+    written,
 )
 from kubeledger.kubelet.kube.pod import Container
 from kubeledger.kubelet.kube.quantity import Quantity
@@ -183,7 +184,9 @@ class CgroupLoop:
         if self._version == 1 or not self._on:
             return False
         container = _container_of(pod, name)
-        files = container_unified(pod.api, container, pod.qos_class, self._facts, self._unified)
+        files = written(
+            container_files(pod.api, container, pod.qos_class, self._facts, self._unified)
+        )
         return files.get(OOM_GROUP) == "1"
 
     def container_removed(self, pod: SimPod, container_id: str) -> None:

@@ -14,7 +14,7 @@ from kubeledger.kubelet.cgroups.node_config import (
 )
 from kubeledger.kubelet.cgroups.oom import container_oom_score_adj
 from kubeledger.kubelet.cgroups.qos_config import QOSRequests, qos_unified
-from kubeledger.kubelet.cgroups.unified import UnifiedSettings, container_unified
+from kubeledger.kubelet.cgroups.unified import UnifiedSettings, container_files, written
 from kubeledger.kubelet.kube.pod import Container, Pod, PodSpec, ResourceRequirements
 from kubeledger.kubelet.kube.quantity import parse
 from kubeledger.kubelet.profile.resolve import resolve
@@ -118,7 +118,7 @@ def test_single_process_oom_kill(single: bool | None, asked: bool) -> None:
     )
     facts = resolve("1.36.2").cgroups
     pod = Pod(spec=PodSpec(containers=(container,)))
-    files = container_unified(pod, container, "BestEffort", facts, settings)
+    files = written(container_files(pod, container, "BestEffort", facts, settings))
     assert ("memory.oom.group" in files) == asked
 
 
