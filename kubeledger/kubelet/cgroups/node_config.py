@@ -219,7 +219,8 @@ def node_reasons(
     """
     eviction = hard_eviction_reservation(settings.eviction_hard, capacity, facts)
     reservation = node_reservation(capacity, settings, facts)
-    kubepods, reasons = kubepods_resources(capacity, settings), {}
+    kubepods = kubepods_resources(capacity, settings)
+    reasons: dict[tuple[str, ...], str] = {}
     for name, amount in capacity.items():
         system, kube = (
             each.get(name, ZERO) for each in (settings.system_reserved, settings.kube_reserved)
