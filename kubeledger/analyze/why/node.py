@@ -9,9 +9,9 @@ import msgspec
 
 from kubeledger.analyze.histories.history import History
 from kubeledger.analyze.sql.shorten import cut_clause
-from kubeledger.analyze.why.explanation import Answer, Step, StoryStep
+from kubeledger.analyze.why.explanation import Answer, StoryStep
 from kubeledger.analyze.why.headline import counted_steps
-from kubeledger.analyze.why.pieces import evidence_of, in_time, words_of
+from kubeledger.analyze.why.pieces import cited, evidence_of, in_time, step_of, words_of
 from kubeledger.analyze.why.target import Target
 from kubeledger.analyze.why.words import HEADLINE_MAX, ended, seconds, time, times
 from kubeledger.model.bodies.eviction import NodeConditionsChanged
@@ -115,18 +115,15 @@ def explain_node(history: History, target: Target, *, upto_ts_ns: int | None) ->
     by_seq = {record.seq: record for record in (*told, *because.values(), *last)}
     shown = sorted(by_seq.values(), key=in_time)
     evidence = evidence_of(shown[-_STEPS_MAX:], target)
-    numbers = {piece.seq: piece.number for piece in evidence}
+    told_steps = [*counted_steps(target, steps), *map(_last_heard, wordless)]
     return Answer(
         target=str(target),
         node=history.node,
         headline=_headline(history.node, processes, because, rest),
-        steps=tuple(
-            msgspec.structs.replace(step, evidence=numbers.get(step.seq))
-            for step in _in_time([*counted_steps(target, steps), *map(_last_heard, wordless)])
-        ),
+        steps=cited(sorted(told_steps, key=lambda step: (step.ts_ns, step.seq)), evidence),
         sentence=f"{sentence}.",
         evidence=evidence,
-        history=tuple(map(_step, shown[-_STEPS_MAX:])),
+        history=tuple(map(step_of, shown[-_STEPS_MAX:])),
     )
 
 
@@ -311,12 +308,3 @@ def _last_heard(process: _Process) -> StoryStep:
         kind=last.kind,
         seq=last.seq,
     )
-
-
-def _in_time(steps: Iterable[StoryStep]) -> list[StoryStep]:
-    return sorted(steps, key=lambda step: (step.ts_ns, step.seq))
-
-
-def _step(record: Record) -> Step:
-    summary = words_of(record)[1]
-    return Step(seq=record.seq, ts_ns=record.ts_ns, kind=record.kind, summary=summary, verdict=None)

@@ -9,9 +9,9 @@ import msgspec
 
 from kubeledger.analyze.sql.shorten import cut_clause
 from kubeledger.analyze.why.concern import is_image
-from kubeledger.analyze.why.explanation import Answer, Step, StoryStep
+from kubeledger.analyze.why.explanation import Answer, StoryStep
 from kubeledger.analyze.why.headline import counted_steps
-from kubeledger.analyze.why.pieces import evidence_of, words_of
+from kubeledger.analyze.why.pieces import cited, evidence_of, step_of, words_of
 from kubeledger.analyze.why.scope import Scope
 from kubeledger.analyze.why.target import Target
 from kubeledger.analyze.why.words import HEADLINE_MAX, ended, seconds, time
@@ -56,21 +56,14 @@ def only_told(target: Target, about: Sequence[Record], scope: Scope) -> Answer |
     says += f": {seconds(words_of(last)[1])}"
     shown = about[-_STEPS_MAX:]
     evidence = evidence_of(shown, target)
-    numbers = {piece.seq: piece.number for piece in evidence}
     return Answer(
         target=str(target),
         node=last.node,
         headline=ended(cut_clause(says, HEADLINE_MAX - 1)),
-        steps=tuple(
-            msgspec.structs.replace(step, evidence=numbers.get(step.seq))
-            for step in counted_steps(target, about)
-        ),
+        steps=cited(counted_steps(target, about), evidence),
         sentence=ended(says),
         evidence=evidence,
-        history=tuple(
-            Step(seq=r.seq, ts_ns=r.ts_ns, kind=r.kind, summary=words_of(r)[1], verdict=None)
-            for r in shown
-        ),
+        history=tuple(map(step_of, shown)),
         pod_uid=scope.pod_uid,
         namesakes=scope.namesakes,
     )
@@ -113,35 +106,28 @@ def image_told(
     says += f", last {last[0]} ({time(last[1].last.ts_ns)})"
     shown = order[-_STEPS_MAX:]
     evidence = evidence_of([first[1].first, last[1].last], target)
-    numbers = {piece.seq: piece.number for piece in evidence}
+    steps = [
+        StoryStep(
+            ts_ns=use.first.ts_ns,
+            last_ts_ns=use.last.ts_ns,
+            count=use.count,
+            text=f"{who} uses it",
+            weight=0,
+            kind=use.last.kind,
+            seq=use.last.seq,
+        )
+        for who, use in shown
+    ]
     return Answer(
         target=str(target),
         node=last[1].last.node,
         headline=ended(cut_clause(says, HEADLINE_MAX - 1)),
-        steps=tuple(
-            StoryStep(
-                ts_ns=use.first.ts_ns,
-                last_ts_ns=use.last.ts_ns,
-                count=use.count,
-                text=f"{who} uses it",
-                weight=0,
-                kind=use.last.kind,
-                seq=use.last.seq,
-                evidence=numbers.get(use.last.seq),
-            )
-            for who, use in shown
-        ),
+        steps=cited(steps, evidence),
         sentence=ended(says),
         evidence=evidence,
         history=tuple(
-            Step(
-                seq=use.last.seq,
-                ts_ns=use.last.ts_ns,
-                kind=use.last.kind,
-                summary=f"{who} uses it",
-                verdict=None,
-            )
-            for who, use in shown
+            msgspec.structs.replace(step_of(use.last), summary=step.text)
+            for (_, use), step in zip(shown, steps, strict=True)
         ),
     )
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import msgspec
-
 from kubeledger.analyze.histories.history import History
 from kubeledger.analyze.sql.names import similar_pods
 from kubeledger.analyze.why.attempts import ending_attempt, told_attempts
@@ -19,11 +17,11 @@ from kubeledger.analyze.why.concern import (
     tells_of,
 )
 from kubeledger.analyze.why.ends import ended_by_itself, last_end
-from kubeledger.analyze.why.explanation import Answer, Explanation, Step, StoryStep
+from kubeledger.analyze.why.explanation import Answer, Explanation, StoryStep
 from kubeledger.analyze.why.focus import passes_about
 from kubeledger.analyze.why.headline import counted_steps, short_headline
 from kubeledger.analyze.why.lead import clause
-from kubeledger.analyze.why.pieces import evidence_of, in_time, words_of
+from kubeledger.analyze.why.pieces import cited, evidence_of, in_time, step_of, words_of
 from kubeledger.analyze.why.sandboxes import failures_about
 from kubeledger.analyze.why.scope import Scope, scope_of
 from kubeledger.analyze.why.story import most_telling, tell
@@ -114,19 +112,20 @@ def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) 
         sentence = f"{sentence}; at last, {alone}" if is_later else f"{alone}; {sentence}"
     others = told_attempts(main, decisions)
     evidence = evidence_of(history.pick(list(seqs)[-_EVIDENCE_MAX:]), target)
-    numbers = {piece.seq: piece.number for piece in evidence}
+    verdicts = {seq: finding.verdict for seq, finding in findings.items()}
     return Explanation(
         target=str(target),
         node=main.node,
         headline=headline,
-        steps=tuple(
-            msgspec.structs.replace(step, evidence=numbers.get(step.seq)) for step in steps
-        ),
+        steps=cited(steps, evidence),
         sentence="; ".join(filter(None, (sentence, others, failed.clause))) + ".",
         finding=findings[main.seq],
         ranking=_ranking(findings[main.seq]),
         evidence=evidence,
-        history=tuple(_step(record, findings) for record in decisions[-HISTORY_MAX:]),
+        history=tuple(
+            step_of(record, verdicts.get(record.seq, "unverifiable"))
+            for record in decisions[-HISTORY_MAX:]
+        ),
         pod_uid=scope.pod_uid,
         namesakes=scope.namesakes,
     )
@@ -295,17 +294,6 @@ def _sentence(chains: list[list[Record]], findings: dict[int, Finding]) -> str:
             word = "earlier, " if is_earlier else next(after, "after that, ")
         parts.append(word + "; before that, ".join(dict.fromkeys(clauses)))
     return "; ".join(parts)
-
-
-def _step(record: Record, findings: dict[int, Finding]) -> Step:
-    finding = findings.get(record.seq)
-    return Step(
-        seq=record.seq,
-        ts_ns=record.ts_ns,
-        kind=record.kind,
-        summary=words_of(record)[1],
-        verdict=finding.verdict if finding is not None else "unverifiable",
-    )
 
 
 def _lacks_container(read: Reader, target: Target) -> bool:
