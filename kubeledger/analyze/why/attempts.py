@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from kubeledger.model.bodies.lifecycle import PodEvicted, PodListed
 from kubeledger.model.record import Record
 from kubeledger.model.units import format_ts
-from kubeledger.verify import Reader
 
 __all__ = ["ending_attempt", "told_attempts"]
 
@@ -20,26 +19,25 @@ _GAVE_UP = "the eviction manager gave up waiting for its end"
 _FAILED = re.compile(r'failed to evict(?:".*?\berr"?[=:]"(?P<quoted>[^"]*)"| (?P<plain>.+))')
 
 
-def ending_attempt(read: Reader, main: Record, decisions: Sequence[Record]) -> Record:
+def ending_attempt(main: Record, decisions: Sequence[Record], about: Sequence[Record]) -> Record:
     """The eviction that ended the pod, where it was evicted more than once.
 
     The pod's status bears the message of the one that ended it; without a status it is the
     first one, for a pod that is being killed is not spared any more.
 
     Args:
-        read: the records of the node.
         main: what explains the pod.
         decisions: (n,) about it.
+        about: (m,) all that tells of it.
     """
     attempts = _attempts(main, decisions)
     message = None
-    for record in read({PodListed.kind}) if len(attempts) > 1 else ():
-        body = record.body
-        status = body.status if isinstance(body, PodListed) and body.pod_uid == _uid(main) else None
+    for record in about:
+        status = record.body.status if isinstance(record.body, PodListed) else None
         if status and status.get("reason") == "Evicted":
             message = status.get("message")
-    first = attempts[0] if attempts else main
-    return next((each for each in attempts if _message(each) == message), first)
+    said = [each for each in attempts if getattr(each.body, "message", None) == message]
+    return [*said, *attempts, main][0]
 
 
 def told_attempts(main: Record, decisions: Sequence[Record]) -> str:
@@ -75,11 +73,3 @@ def _given_up(attempt: Record) -> str:
         if match := _FAILED.search(piece.text or ""):
             return f"{_GAVE_UP}: {match['quoted'] or match['plain']}"
     return _GAVE_UP
-
-
-def _uid(record: Record) -> str | None:
-    return record.body.pod_uid if isinstance(record.body, PodEvicted) else None
-
-
-def _message(record: Record) -> str | None:
-    return record.body.message if isinstance(record.body, PodEvicted) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kubeledger.analyze.why.named import pods_in
 from kubeledger.analyze.why.target import Target
 from kubeledger.model.record import Record
 
@@ -149,9 +150,7 @@ def is_image(target: Target, image_id: str) -> bool:
 
 
 def _names_pod(body: Any, pod: tuple[str, ...], uids: frozenset[str]) -> bool:  # noqa: ANN401 # any body
-    for prefix in ("", "victim_", "preemptor_"):
-        namespace = getattr(body, f"{prefix}namespace", None)
-        name = getattr(body, f"{prefix}pod", None)
-        if (namespace, name) == pod:
-            return prefix != "preemptor_" or not hasattr(body, "victim_pod")
+    for named in pods_in(body):
+        if named.pod == pod:
+            return named.role != "preemptor_" or not hasattr(body, "victim_pod")
     return getattr(body, "pod", None) is None and getattr(body, "pod_uid", None) in uids

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from kubeledger.analyze.sql.shorten import cut
+from kubeledger.analyze.why.named import containers_in
 from kubeledger.model.record import Record
 from kubeledger.verify import Finding
 
@@ -99,15 +100,12 @@ def facts_of(records: Sequence[Record], facts: Facts) -> Facts:
     return facts
 
 
-def _note_probes(facts: Facts, spec: Any) -> None:  # noqa: ANN401 # a spec as the API gives it
-    if not isinstance(spec, dict):
-        return
-    for group in ("initContainers", "containers"):
-        for container in spec.get(group) or ():
-            for probe_type in PROBES:
-                probe = container.get(f"{probe_type}Probe")
-                if isinstance(probe, dict):
-                    facts.probes[container.get("name"), probe_type] = probe
+def _note_probes(facts: Facts, spec: object) -> None:
+    for container in containers_in(spec):
+        for probe_type in PROBES:
+            probe = container.get(f"{probe_type}Probe")
+            if isinstance(probe, dict):
+                facts.probes[str(container.get("name")), probe_type] = probe
 
 
 def is_besides(record: Record, facts: Facts) -> bool:

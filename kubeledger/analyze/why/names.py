@@ -11,6 +11,7 @@ import msgspec
 
 from kubeledger.analyze.histories.history import History
 from kubeledger.analyze.why.concern import weight_of
+from kubeledger.analyze.why.named import containers_in, pods_in
 from kubeledger.analyze.why.target import FORMS, Target, TargetKind, parse_target
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Record
@@ -145,12 +146,8 @@ def _note(known: Known, record: Record) -> None:
             pass
     if getattr(body, "object_kind", "Pod") != "Pod":
         return
-    for prefix in ("", "victim_", "preemptor_"):
-        namespace = getattr(body, f"{prefix}namespace", None)
-        pod = getattr(body, f"{prefix}pod", None)
-        if namespace and pod:
-            uid = getattr(body, f"{prefix or 'pod_'}uid", None)
-            _note_pod(known, (namespace, pod), uid, record)
+    for named in pods_in(body):
+        _note_pod(known, named.pod, named.uid, record)
     uid, container = getattr(body, "pod_uid", None), getattr(body, "container", None)
     if uid and container and not getattr(body, "pod", None):
         known.unnamed.setdefault(uid, {})[container] = None
@@ -172,14 +169,9 @@ def _note_pod(known: Known, pod: Pod, uid: str | None, record: Record) -> None:
     container_id = getattr(body, "container_id", None)
     if container_id and (name or container_id not in known.container_ids):
         known.container_ids[container_id] = (pod, name or "", uid)
-    for part, groups in (
-        ("spec", ("initContainers", "containers", "ephemeralContainers")),
-        ("status", ("initContainerStatuses", "containerStatuses")),
-    ):
-        content: Any = getattr(body, part, None) or {}
-        for group in groups:
-            for container in content.get(group) or ():
-                _note_container(known, pod, container)
+    for part in (getattr(body, "spec", None), getattr(body, "status", None)):
+        for container in containers_in(part):
+            _note_container(known, pod, container)
 
 
 def _note_container(known: Known, pod: Pod, container: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from kubeledger.analyze.why.explanation import Namesake
+from kubeledger.analyze.why.named import pods_in
 from kubeledger.analyze.why.target import Target
 from kubeledger.model.record import Record
 
@@ -70,9 +71,7 @@ def scope_of(target: Target, records: Sequence[Record], decisions: Sequence[Reco
 def _uid_in(record: Record, pod: tuple[str, ...]) -> str | None:
     """UID that the record gives to the pod of this name."""
     body: Any = record.body
-    for prefix in ("", "victim_", "preemptor_"):
-        names = getattr(body, f"{prefix}namespace", None), getattr(body, f"{prefix}pod", None)
-        if names == pod:
-            uid: str | None = getattr(body, f"{prefix or 'pod_'}uid", None)
-            return uid
+    for named in pods_in(body):
+        if named.pod == pod:
+            return named.uid
     return getattr(body, "pod_uid", None) if getattr(body, "pod", None) is None else None

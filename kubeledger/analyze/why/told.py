@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -11,6 +11,7 @@ from kubeledger.analyze.sql.shorten import cut_clause
 from kubeledger.analyze.why.concern import is_image
 from kubeledger.analyze.why.explanation import Answer, StoryStep
 from kubeledger.analyze.why.headline import counted_steps
+from kubeledger.analyze.why.named import containers_in
 from kubeledger.analyze.why.pieces import cited, evidence_of, step_of, words_of
 from kubeledger.analyze.why.scope import Scope
 from kubeledger.analyze.why.target import Target
@@ -20,15 +21,6 @@ from kubeledger.model.record import Record
 __all__ = ["image_told", "only_told"]
 
 _STEPS_MAX = 200
-_STATUSES = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
-
-
-class _Use(msgspec.Struct):
-    """Who has an image: the first record that says so, the last, and how many."""
-
-    first: Record
-    last: Record
-    count: int = 1
 
 
 def only_told(target: Target, about: Sequence[Record], scope: Scope) -> Answer | None:
@@ -82,52 +74,49 @@ def image_told(
     Returns:
         None where no status of a container names the image.
     """
-    uses: dict[str, _Use] = {}
+    uses: dict[str, list[Record]] = {}
     names: dict[str, None] = {}
     for record in listed:
         if upto_ts_ns is not None and record.ts_ns > upto_ts_ns:
             continue
         body: Any = record.body
-        for status in _statuses(body.status):
+        for status in containers_in(body.status):
             if not is_image(target, _image_id_of(status)):
                 continue
             names[str(status.get("image"))] = None
-            use = uses.setdefault(
-                f"{body.namespace}/{body.pod}/{status.get('name')}", _Use(record, record, 0)
-            )
-            use.last, use.count = record, use.count + 1
+            who = f"{body.namespace}/{body.pod}/{status.get('name')}"
+            uses.setdefault(who, []).append(record)
     if not uses:
         return None
-    order = sorted(uses.items(), key=lambda item: (item[1].first.ts_ns, item[0]))
-    first, last = order[0], max(order, key=lambda item: item[1].last.ts_ns)
+    order = sorted(uses.items(), key=lambda use: (use[1][0].ts_ns, use[0]))
+    first, last = order[0], max(order, key=lambda use: use[1][-1].ts_ns)
     many = "1 container has" if len(order) == 1 else f"{len(order):,} containers have"
     says = f"no deletion of image {', '.join(names)} is recorded; {many} used it, "
-    says += f"first {first[0]} ({time(first[1].first.ts_ns)})"
-    says += f", last {last[0]} ({time(last[1].last.ts_ns)})"
-    shown = order[-_STEPS_MAX:]
-    evidence = evidence_of([first[1].first, last[1].last], target)
+    says += f"first {first[0]} ({time(first[1][0].ts_ns)})"
+    says += f", last {last[0]} ({time(last[1][-1].ts_ns)})"
     steps = [
         StoryStep(
-            ts_ns=use.first.ts_ns,
-            last_ts_ns=use.last.ts_ns,
-            count=use.count,
+            ts_ns=its[0].ts_ns,
+            last_ts_ns=its[-1].ts_ns,
+            count=len(its),
             text=f"{who} uses it",
             weight=0,
-            kind=use.last.kind,
-            seq=use.last.seq,
+            kind=its[-1].kind,
+            seq=its[-1].seq,
         )
-        for who, use in shown
+        for who, its in order[-_STEPS_MAX:]
     ]
+    evidence = evidence_of([first[1][0], last[1][-1]], target)
     return Answer(
         target=str(target),
-        node=last[1].last.node,
+        node=last[1][-1].node,
         headline=ended(cut_clause(says, HEADLINE_MAX - 1)),
         steps=cited(steps, evidence),
         sentence=ended(says),
         evidence=evidence,
         history=tuple(
-            msgspec.structs.replace(step_of(use.last), summary=step.text)
-            for (_, use), step in zip(shown, steps, strict=True)
+            msgspec.structs.replace(step_of(its[-1]), summary=f"{who} uses it")
+            for who, its in order[-_STEPS_MAX:]
         ),
     )
 
@@ -135,10 +124,3 @@ def image_told(
 def _image_id_of(status: dict[str, Any]) -> str:
     """ID of a container's image, as records of images have it; empty where it is not told."""
     return str(status.get("imageID") or "").rpartition("://")[2].rpartition("@")[2]
-
-
-def _statuses(status: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
-    for group in _STATUSES:
-        for each in (status or {}).get(group) or ():
-            if isinstance(each, dict):
-                yield each

@@ -21,6 +21,7 @@ from kubeledger.analyze.why.explanation import Answer, Explanation, StoryStep
 from kubeledger.analyze.why.focus import passes_about
 from kubeledger.analyze.why.headline import counted_steps, short_headline
 from kubeledger.analyze.why.lead import clause
+from kubeledger.analyze.why.named import containers_in
 from kubeledger.analyze.why.pieces import cited, evidence_of, in_time, step_of, words_of
 from kubeledger.analyze.why.sandboxes import failures_about
 from kubeledger.analyze.why.scope import Scope, scope_of
@@ -84,7 +85,7 @@ def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) 
     if not decisions:
         return only_told(target, about, scope)
     end = last_end(about, target)
-    main = ending_attempt(read, main_of(target, decisions, end), decisions)
+    main = ending_attempt(main_of(target, decisions, end), decisions, about)
     led = [*_rests_on(history, findings[main.seq]), *_causes(history, main)]
     chains = [[main, *led]]
     chains += [[r, *_causes(history, r)] for r in _earlier(decisions, main)]
@@ -309,12 +310,9 @@ def containers_of(read: Reader, target: Target) -> list[str]:
     found: dict[str, None] = {}
     for record in read({"lifecycle.PodListed"}):
         body: Any = record.body
-        if (body.namespace, body.pod) != target.parts[:2] or not isinstance(body.spec, dict):
-            continue
-        for group in ("initContainers", "containers", "ephemeralContainers"):
-            for container in body.spec.get(group) or ():
-                if isinstance(container, dict) and isinstance(container.get("name"), str):
-                    found[container["name"]] = None
+        if (body.namespace, body.pod) == target.parts[:2]:
+            names = (container.get("name") for container in containers_in(body.spec))
+            found |= dict.fromkeys(name for name in names if isinstance(name, str))
     return list(found)
 
 
