@@ -58,16 +58,11 @@ class _Report(msgspec.Struct):
 
 
 class _Awaited(msgspec.Struct):
-    """A decision; ``lines`` are those it rests on."""
+    """A decision that nothing reports yet, the reasons of its events, and lines it rests on."""
 
-    record_seq: int
-    ts_ns: int
-    kind: str
-    subject: str
-    place: str
+    fate: DecisionFate
     reasons: frozenset[str]
     lines: set[tuple[str, int]]
-    reports: list[_Report]
 
 
 class EventPart:
@@ -174,18 +169,19 @@ class EventPart:
         place = f"record {record.seq}"
         if first is not None:
             place = first.file if first.line is None else f"{first.file}:{first.line}"
-        self._awaited.append(
-            _Awaited(
-                record.seq,
-                record.ts_ns,
-                record.kind,
-                subject_of(record.body),
-                place,
-                reasons,
-                {(e.file, e.line) for e in record.evidence if e.line is not None},
-                [],
-            )
+        fate = DecisionFate(
+            seq=record.seq,
+            ts_ns=record.ts_ns,
+            kind=record.kind,
+            subject=subject_of(record.body),
+            place=place,
+            reason=None,
+            report_seq=None,
+            fate="no report",
+            why=_NO_REPORT,
         )
+        lines = {(e.file, e.line) for e in record.evidence if e.line is not None}
+        self._awaited.append(_Awaited(fate, reasons, lines))
 
     def report(self) -> EventReport:
         """The section."""
@@ -217,17 +213,15 @@ class EventPart:
         reports = [r for r in reports if r.reason in awaited.reasons]
         ranks: tuple[Fate, ...] = ("event", "counted", "never", "no list")
         best = min(reports, key=lambda r: ranks.index(self._fate(r)), default=None)
-        fate: Fate = self._fate(best) if best is not None else "no report"
-        return DecisionFate(
-            seq=awaited.record_seq,
-            ts_ns=awaited.ts_ns,
-            kind=awaited.kind,
-            subject=awaited.subject,
-            place=awaited.place,
-            reason=best.reason if best is not None else None,
-            report_seq=best.seq if best is not None else None,
+        if best is None:
+            return awaited.fate
+        fate = self._fate(best)
+        return msgspec.structs.replace(
+            awaited.fate,
+            reason=best.reason,
+            report_seq=best.seq,
             fate=fate,
-            why=self._why(best, fate) if best is not None else _NO_REPORT,
+            why=self._why(best, fate),
         )
 
     def _why(self, report: _Report, fate: Fate) -> str:
@@ -280,15 +274,10 @@ class EventPart:
         }
         for fate in fates:
             kind = found[fate.kind]
-            match fate.fate:
-                case "event":
-                    kind.event += 1
-                case "counted":
-                    kind.counted += 1
-                case "never":
-                    kind.never += 1
-                case _:
-                    kind.not_told += 1
+            kind.event += fate.fate == "event"
+            kind.counted += fate.fate == "counted"
+            kind.never += fate.fate == "never"
+            kind.not_told += fate.fate in {"no list", "no report"}
         return list(found.values())
 
     def _by_reason(self) -> list[ReasonFates]:

@@ -92,7 +92,7 @@ def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) 
     chains += [[record] for record in _assigned(target, decisions, main)]
     chains += [[record] for record in _later(target, decisions, main)]
     failed = failures_about(history, target, {r.seq for r in decisions}, upto_ts_ns)
-    told = {record.seq for chain in chains for record in chain}
+    told = {record.seq for chain in chains for record in chain if record.role == "decision"}
     findings |= _findings(read, told - findings.keys())
     kept = _kept(target, findings[main.seq])
     passes = passes_about(target, read({"images.ImagesDetected"}), main) if kept else []
