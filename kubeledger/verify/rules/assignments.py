@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from kubeledger.kubelet.kube.pod import Container, Pod
+from kubeledger.kubelet.kube.pod import SIDECAR, Container, Pod
+from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
 from kubeledger.kubelet.lifecycle.presence import key_of
 from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
 from kubeledger.model.bodies.node import KubeletStarted
@@ -55,6 +57,27 @@ class Spec(NamedTuple):
     seq: int
     defaulted: bool
 
+    @property
+    def name(self) -> str:
+        """Of the container."""
+        return self.container.name or ""
+
+    @property
+    def is_init(self) -> bool:
+        """An init container; ``is_sidecar``: one that keeps running."""
+        return self.container in (self.pod.spec.init_containers or ())
+
+    @property
+    def is_sidecar(self) -> bool:
+        """An init container that keeps running."""
+        return self.is_init and self.container.restart_policy == SIDECAR
+
+    def limit(self, resource: str) -> int:
+        """Its limit on a resource, rounded up; 0 where it has none that can be read."""
+        with suppress(QuantityError):
+            return Quantity.from_api(self.container.limits.get(resource, "0")).value()
+        return 0
+
 
 class Held(NamedTuple, Generic[V]):
     """What a container has, and the record that told of it."""
@@ -69,16 +92,23 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
     Attributes:
         file: name of the manager's state file.
         denied: what it means when the file shows something else than the lines told.
-        released: the kubelet's function that gives back.
+        released: the kubelet's function that gives back; ``validated`` the one that checks a file.
+        grants, releases, shortages, refusals: of containers, and of the state file.
+        starts, files: the manager began; its file was read.
         held: the table; ``complete``: nobody else has anything.
     """
 
     file: ClassVar[str]
     denied: ClassVar[str]
     released: ClassVar[str]
+    validated: ClassVar[str]
     grants: ClassVar[type[Body]]
     releases: ClassVar[type[Body]]
+    shortages: ClassVar[type[Body]]
+    refusals: ClassVar[type[Body]]
+    starts: ClassVar[type[Body]]
     files: ClassVar[type[Body]]
+    none: Any
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
@@ -100,8 +130,15 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
 
     def sees(self) -> Mapping[type[Body], See]:
         """Decisions about containers, the manager's file, and starts of the kubelet."""
-        decided: dict[type[Body], See] = dict.fromkeys(self.decides, self._decided)
-        return {**decided, self.files: self._file_read, KubeletStarted: self._process_started}
+        return {
+            self.grants: self._decided,
+            self.releases: self._decided,
+            self.shortages: self._decided,
+            self.refusals: self._refused,
+            self.starts: self.started,
+            self.files: self._file_read,
+            KubeletStarted: self._process_started,
+        }
 
     def settle(self, state: NodeState) -> None:
         """The records end."""
@@ -116,21 +153,25 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
         """What a container has, for people."""
 
     @abstractmethod
+    def started(self, record: Record, body: Any, state: NodeState) -> None:  # noqa: ANN401
+        """The manager began."""
+
+    @abstractmethod
     def judge(self, record: Record, holder: Holder, state: NodeState) -> Judgement:
         """Judge a decision about a container by the rules of this version."""
 
     @abstractmethod
-    def given(self, record: Record) -> V:
+    def judge_file(self, body: Any) -> Judgement:  # noqa: ANN401
+        """Judge that a new process refused the state file."""
+
+    @abstractmethod
+    def given(self, body: Any) -> V:  # noqa: ANN401
         """What a grant gives."""
 
     def compared(self, told: V, shown: V | None) -> V:
         """What a file that shows this, or no entry, says of what was told."""
-        return self.none if shown is None else shown
-
-    @property
-    @abstractmethod
-    def none(self) -> V:
-        """What a container has that has nothing."""
+        nothing: V = self.none
+        return nothing if shown is None else shown
 
     def _foresee_change(self, record: Record) -> None:
         body: Any = record.body
@@ -185,10 +226,13 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
         told = recorded(record, found.expected) if found.expected else None
         self.conclude(record, subject, found, recorded=told, rule=rule)
         if isinstance(body, self.grants):
-            self.take(record, holder, self.given(record))
+            self.take(record, holder, self.given(body))
             self._granted_ns = record.ts_ns
         elif isinstance(body, self.releases):
             self.lose(record, holder)
+
+    def _refused(self, record: Record, body: Any, state: NodeState) -> None:  # noqa: ANN401 - any
+        self.conclude(record, "node", self.judge_file(body), rule=self.validated)
 
     def _foreign(self, record: Record, body: Any) -> Judgement | None:  # noqa: ANN401 - any body
         """The judgement of a record whose pod has another name, or no such container."""

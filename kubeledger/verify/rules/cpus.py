@@ -34,13 +34,12 @@ from kubeledger.model.bodies.cpumanager import (
     CpuStateRefused,
 )
 from kubeledger.model.errors import BadInputError
-from kubeledger.model.record import Body, Decision, Record
+from kubeledger.model.record import Decision, Record
 from kubeledger.model.units import NS_PER_S, parse_go_duration
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, same
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.rules.assignments import AssignmentRule, Holder, Spec, specs_in
-from kubeledger.verify.verifier import See
 
 __all__ = ["CpuRule"]
 
@@ -68,7 +67,9 @@ class CpuRule(AssignmentRule[Cpus]):
     released = f"{_FILE}cpu_manager.go removeStaleState"
     file = "cpu_manager_state"
     denied = "cpu_manager_state shows other CPUs of containers than the lines told"
-    grants, releases, files = CpusAllocated, CpusReleased, CpuManagerStateRead
+    validated = f"{_FILE}policy_static.go validateState"
+    grants, releases, shortages, refusals = decides
+    starts, files = CpuManagerStarted, CpuManagerStateRead
     none = _NONE
 
     def __init__(self, bench: Bench) -> None:
@@ -76,14 +77,6 @@ class CpuRule(AssignmentRule[Cpus]):
         self._pool: Cpus | None = None
         self._start: CpuManagerStarted | None = None
         self._start_seq = 0
-
-    def sees(self) -> Mapping[type[Body], See]:
-        """Decisions, what the manager began with, and its file."""
-        return {
-            **super().sees(),
-            CpuManagerStarted: self._started,
-            CpuStateRefused: self._state_refused,
-        }
 
     def text(self, value: Cpus) -> str:
         """What a container has."""
@@ -99,7 +92,7 @@ class CpuRule(AssignmentRule[Cpus]):
         super().reset()
         self._pool, self._start = None, None
 
-    def _started(self, record: Record, body: CpuManagerStarted, state: NodeState) -> None:
+    def started(self, record: Record, body: CpuManagerStarted, state: NodeState) -> None:
         """A new process has the file's assignments, or none."""
         pool, before = _set(body.default_cpu_set), self._pool
         self.begin(body.restored, same=pool == before)
@@ -130,12 +123,12 @@ class CpuRule(AssignmentRule[Cpus]):
         lacking = [holder for holder, held in self.held.items() if not held.value & pool]
         self.overdue(record, lacking, noticed_ns)
 
-    def given(self, record: Record) -> Cpus:
+    def given(self, body: CpusAllocated) -> Cpus:
         """The CPUs of a grant."""
-        return cpus_of(getattr(record.body, "cpu_set", ""))
+        return cpus_of(body.cpu_set)
 
     def judge(self, record: Record, holder: Holder, state: NodeState) -> Judgement:
-        """Judge a grant, a release, or that there were too few."""
+        """Judge a grant, a release, or that there was too little."""
         body = record.body
         if isinstance(body, CpusAllocated):
             return self._judge_grant(record, body, holder, state)
@@ -237,9 +230,7 @@ class CpuRule(AssignmentRule[Cpus]):
         again = f", {cpu_set_text(reused)} an init container's before" if reused else ""
         why = (
             f"it requests {_cpus(len(given))} in a Guaranteed pod, so it gets "
-            f"{cpu_set_text(given)} alone; {cpu_set_text(free)} free for that{again} (shared pool "
-            f"{cpu_set_text(self._pool or ())}, reserved "
-            f"{cpu_set_text(self._reserved or ()) or 'none'}): {choice}"
+            f"{cpu_set_text(given)} alone, out of {cpu_set_text(free)}{again}: {choice}"
         )
         expected = {"cpu_set": body.cpu_set, "requested": body.requested}
         chosen = Ruling(allowed=True, chosen=only or ordered == given, why=why, expected=expected,
@@ -352,20 +343,17 @@ class CpuRule(AssignmentRule[Cpus]):
                 counts += [count] if count or spec.defaulted else []
         return counts
 
-    def _state_refused(self, record: Record, body: CpuStateRefused, state: NodeState) -> None:
-        start, pool, found = self._start, self._pool, lacks(["what cpu_manager_state held"])
-        known = self.complete and pool is not None and self._reserved is not None
-        if known and start is not None and start.cpus is not None:
-            held = {holder: has.value for holder, has in self.held.items()}
-            machine, strict = frozenset(map(int, start.cpus)), _STRICT in (start.options or ())
-            error = state_error(
-                pool or _NONE, held, self._reserved or _NONE, machine, strict=strict
-            )
-            why = f"cpu_manager_state does not fit: {error}" if error else "the file fits"
-            right = error is not None and error in body.error
-            found = same(right, why, expected={"error": error})
-        rule = f"{_FILE}policy_static.go validateState"
-        self.conclude(record, "node", found, recorded={"error": body.error}, rule=rule)
+    def judge_file(self, body: CpuStateRefused) -> Judgement:
+        """Decide the error again, where all that the file held is known."""
+        start, pool, reserved = self._start, self._pool, self._reserved
+        if not self.complete or pool is None or reserved is None or not (start and start.cpus):
+            return lacks(["what cpu_manager_state held"])
+        held = {holder: has.value for holder, has in self.held.items()}
+        machine, strict = frozenset(map(int, start.cpus)), _STRICT in (start.options or ())
+        error = state_error(pool, held, reserved, machine, strict=strict)
+        why = f"cpu_manager_state does not fit: {error}" if error else "the file fits"
+        right = error is not None and error in body.error
+        return same(right, why, expected={"error": error})
 
 
 def _wrong_count(specs: list[Spec], counts: list[int], body: CpusAllocated) -> str:

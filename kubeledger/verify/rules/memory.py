@@ -7,10 +7,10 @@ container's when the next container starts. Sizes are told by the state file beh
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, ClassVar, Final
 
-from kubeledger.kubelet.kube.pod import SIDECAR
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
 from kubeledger.kubelet.memorymanager.decider import (
     gets_memory,
@@ -28,13 +28,12 @@ from kubeledger.model.bodies.memorymanager import (
     NUMANodeMemory,
 )
 from kubeledger.model.errors import BadInputError
-from kubeledger.model.record import Body, Decision, Record
+from kubeledger.model.record import Decision, Record
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, same
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.rules.activity import came_back, is_active
 from kubeledger.verify.rules.assignments import AssignmentRule, Holder, Spec
-from kubeledger.verify.verifier import See
 
 __all__ = ["MemoryRule"]
 
@@ -62,7 +61,9 @@ class MemoryRule(AssignmentRule[_Blocks]):
     released = f"{_FILE}memory_manager.go removeStaleState"
     file = "memory_manager_state"
     denied = "memory_manager_state lacks a container that got memory by the lines"
-    grants, releases, files = MemoryAllocated, MemoryReleased, MemoryManagerStateRead
+    validated = f"{_FILE}policy_static.go validateState"
+    grants, releases, shortages, refusals = decides
+    starts, files = MemoryManagerStarted, MemoryManagerStateRead
     none: _Blocks = ()
 
     def __init__(self, bench: Bench) -> None:
@@ -78,14 +79,6 @@ class MemoryRule(AssignmentRule[_Blocks]):
         assert isinstance(body, MemoryManagerStateRead)
         if body.checksum_ok is not False and body.machine:
             self._files.append((record.ts_ns, record.seq, body.machine))
-
-    def sees(self) -> Mapping[type[Body], See]:
-        """Decisions, what the manager began with, and its file."""
-        return {
-            **super().sees(),
-            MemoryManagerStarted: self._started,
-            MemoryStateRefused: self._state_refused,
-        }
 
     def text(self, value: _Blocks) -> str:
         """What a container has."""
@@ -108,24 +101,23 @@ class MemoryRule(AssignmentRule[_Blocks]):
         _, seq, self._nodes = min(files, key=lambda file: file[:2], default=(0, 0, {}))
         self._seqs = (seq,) if seq else ()
 
-    def _started(self, record: Record, body: MemoryManagerStarted, state: NodeState) -> None:
+    def started(self, record: Record, body: MemoryManagerStarted, state: NodeState) -> None:
+        """A new process has the file's assignments, or none."""
         self.begin(body.restored)
 
-    def given(self, record: Record) -> _Blocks:
+    def given(self, body: MemoryAllocated) -> _Blocks:
         """The blocks of a grant, where a file shows them."""
-        assert isinstance(record.body, MemoryAllocated)
-        return record.body.blocks or ()
+        return body.blocks or ()
 
     def judge(self, record: Record, holder: Holder, state: NodeState) -> Judgement:
         """Judge a grant, a release, or that there was too little."""
-        body = record.body
+        body, held = record.body, self.held.get(holder)
         self._find_machine(record.ts_ns)
         if isinstance(body, MemoryReleased):
             return self._judge_release(record, body, holder, state)
         if isinstance(body, MemoryAllocationFailed):
             return self._judge_shortage(record, body)
         assert isinstance(body, MemoryAllocated)
-        held = self.held.get(holder)
         if held is None or not self.complete or body.told_by != "log":
             return self._judge_grant(record, body, holder)
         why = "it had memory already, and what the state holds is left as it is"
@@ -236,50 +228,37 @@ class MemoryRule(AssignmentRule[_Blocks]):
 
     def _is_past_init(self, spec: Spec) -> bool:
         """An init container that is no sidecar, or was none for this version."""
-        is_init = spec.container in (spec.pod.spec.init_containers or ())
-        is_sidecar = spec.container.restart_policy == SIDECAR and self.facts.sidecars_keep_resources
-        return is_init and not is_sidecar
+        return spec.is_init and not (spec.is_sidecar and self.facts.sidecars_keep_resources)
 
     def _judge_shortage(self, record: Record, body: MemoryAllocationFailed) -> Judgement:
-        specs, room = self.specs(record), self._free()
-        if _NONE_FITS not in body.error or not specs or room is None:
-            inputs = {"the pod's spec": specs, "the memory of the NUMA nodes": room}
+        """No group of nodes has as much as is requested."""
+        specs, tables = self.specs(record), [node.memory for node in self._nodes.values()]
+        held = [has.value for has in self.held.values()]
+        # A reserve above the total leaves nearly 2^64 bytes by the kubelet's unsigned numbers.
+        odd = any(table.allocatable_bytes < 0 for types in tables for table in types.values())
+        known = tables and self.complete and all(held) and not odd
+        if _NONE_FITS not in body.error or not specs or not known:
+            inputs = {"the pod's spec": specs, "the memory of the NUMA nodes": known}
             missing = [name for name, value in inputs.items() if not value]
             return lacks(missing or ["the hints of the memory manager"])
-        asked = requested_memory(specs[0].container)
-        why = ", ".join(
-            f"{size} bytes of {name} are requested and {room.get(name, 0)} free"
-            for name, size in sorted(asked.items())
-        )
-        short = any(size > room.get(name, 0) for name, size in asked.items())
-        if not short and len(self._nodes) > 1:
+        free: Counter[str] = Counter()
+        for types in tables:
+            free.update({name: table.allocatable_bytes for name, table in types.items()})
+        for block in (block for blocks in held for block in blocks):
+            free[block.type] -= block.size_bytes
+        asked = sorted(requested_memory(specs[0].container).items())
+        why = ", ".join(f"{size} of {name} requested, {free[name]} free" for name, size in asked)
+        short = any(size > free[name] for name, size in asked)
+        if not short and len(tables) > 1:
             # No group of nodes may have room even though the sum has.
             return open_to("the hints of the memory manager", denied=why)
         return same(short, why, inputs=self._seqs)
 
-    def _free(self) -> dict[str, int] | None:
-        """Type -> bytes that no container has, over all nodes; None where it is not known."""
-        held = [has.value for has in self.held.values()]
-        if not (self._nodes and self.complete and all(held)):
-            return None
-        free: dict[str, int] = {}
-        for node in self._nodes.values():
-            for name, table in node.memory.items():
-                if table.allocatable_bytes < 0:
-                    return None
-                free[name] = free.get(name, 0) + table.allocatable_bytes
-        for block in (block for blocks in held for block in blocks):
-            free[block.type] = free.get(block.type, 0) - block.size_bytes
-        return free
-
-    def _state_refused(self, record: Record, body: MemoryStateRefused, state: NodeState) -> None:
-        rule = f"{_FILE}policy_static.go validateState"
+    def judge_file(self, body: MemoryStateRefused) -> Judgement:
+        """The file's table of a node differs from the one by the machine and the settings."""
         stored, expected = body.stored, body.expected
         if stored is None or expected is None:
-            found = lacks(["what memory_manager_state held"])
-            self.conclude(record, "node", found, rule=rule)
-            return
-        where = f"NUMA node {body.numa_node}" if body.numa_node is not None else "a NUMA node"
+            return lacks(["what memory_manager_state held"])
         differs = [
             f"{name.removesuffix('_bytes').replace('_', ' ')} {getattr(stored, name)} in the "
             f"file and {getattr(expected, name)} by the machine and its settings"
@@ -287,12 +266,11 @@ class MemoryRule(AssignmentRule[_Blocks]):
             if getattr(stored, name) != getattr(expected, name)
         ]
         reserved = _reserved_bytes(self.bench.settings.get("reservedMemory"), body)
-        why = f"memory_manager_state does not fit {where}: {body.type} {', '.join(differs)}"
-        wrong = "" if differs else "both tables are the same, so the file fits"
         if reserved not in (None, expected.system_reserved_bytes):
-            wrong = f"{reserved} bytes are reserved by the settings"
-        found = same(not wrong, wrong or why, inputs=() if wrong else self._seqs)
-        self.conclude(record, "node", found, rule=rule)
+            return same(False, f"{reserved} bytes are reserved by the settings")
+        where = f"NUMA node {body.numa_node}" if body.numa_node is not None else "a NUMA node"
+        why = f"memory_manager_state does not fit {where}: {body.type} {', '.join(differs)}"
+        return same(bool(differs), why if differs else "both tables are the same")
 
 
 def _reserved_bytes(setting: Any, body: MemoryStateRefused) -> int | None:  # noqa: ANN401

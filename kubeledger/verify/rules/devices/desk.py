@@ -13,11 +13,11 @@ from kubeledger.verify.belief import Judgement, lacks, same
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.rules.activity import misnamed
+from kubeledger.verify.rules.assignments import Spec, specs_in
 from kubeledger.verify.rules.devices.evidence import Evidence
 from kubeledger.verify.rules.devices.foresight import Foresight, Holder, when_of
 from kubeledger.verify.rules.devices.holdings import Holdings
 from kubeledger.verify.rules.devices.lists import When
-from kubeledger.verify.rules.devices.specs import PodAsks, asks_of
 
 __all__ = ["Affinity", "Asked", "Desk"]
 
@@ -78,6 +78,11 @@ class Desk:
         names = (getattr(record.body, name, None) for name in ("pod_uid", "namespace", "pod"))
         return self.bench.pods.at(record.ts_ns, *names)
 
+    def specs(self, record: Record) -> list[Spec]:
+        """The pod's containers, init containers first; empty where no list shows them."""
+        listed = self.pod(record)
+        return [] if listed is None else list(specs_in(listed))
+
     def name_of(self, key: str) -> str:
         """``namespace/name`` of a pod, or its UID when no source names it."""
         pod = self.bench.timeline.pods.get(key)
@@ -123,22 +128,22 @@ class Desk:
         Or, where an input is missing without which no world is known, the judgement that it is.
         """
         bench, when, resource = self.bench, when_of(record), holder[2]
-        asks, asked = asks_of(self.pod(record)), self._request_of(holder)
-        asker = asks.of(holder[1]) if asks is not None else None
+        specs, asked = self.specs(record), self._request_of(holder)
+        spec = next((each for each in specs if each.name == holder[1]), None)
         required = asked.needed if asked is not None else None
-        required = required if asker is None else asker.limits.get(resource, 0)
+        required = required if spec is None else spec.limit(resource)
         if bench.profile is None:
             return lacks([bench.missing_profile])
         if required is None:
             return lacks(["the pod's spec"])
         facts = bench.profile.devices
-        reuse = self._reuse(holder, asks, facts)
+        reuse = self._reuse(holder, specs, facts)
         if reuse is None:
-            return lacks(["the devices of its init containers" if asks else "the pod's spec"])
+            return lacks(["the devices of its init containers" if specs else "the pod's spec"])
         masks, affinity_seqs = self._affinity(holder)
         held, listed = self.holdings.get(holder), self.foresight.lists.at(resource, when)
         in_use = self.holdings.in_use(holder, lambda pod: self._lives(state, when, pod))
-        seqs = (each.seq for each in (asks, asked) if each is not None)
+        seqs = (each.seq for each in (spec, asked) if each is not None)
         return Evidence(
             holder=holder,
             required=required,
@@ -183,26 +188,26 @@ class Desk:
         return True, nodes
 
     def _reuse(
-        self, holder: Holder, asks: PodAsks | None, facts: DeviceFacts
+        self, holder: Holder, specs: list[Spec], facts: DeviceFacts
     ) -> frozenset[str] | None:
         """Devices that init containers of the pod are done with; None when that is not known."""
         pod, container, resource = holder
-        if asks is None or asks.of(container) is None:
+        if all(spec.name != container for spec in specs):
             others = (o for o in self.holdings.of_pod(pod) if o[2] == resource and o != holder)
             return None if any(others) else frozenset()
         reuse: frozenset[str] = frozenset()
-        for asker in asks.askers:
-            if asker.name == container:
+        for spec in specs:
+            if spec.name == container:
                 break
-            held = self.holdings.get((pod, asker.name, resource))
-            if held is None and asker.is_init and asker.limits.get(resource, 0) > 0:
+            held = self.holdings.get((pod, spec.name, resource))
+            if held is None and spec.is_init and spec.limit(resource) > 0:
                 return None  # it got its devices before, and the line is not there
             if held is None:
                 continue
             if held.devices is None or not held.certain:
                 return None
-            keeps = asker.is_restartable and facts.restartable_init_keeps_devices
-            reuse = reuse | held.devices if asker.is_init and not keeps else reuse - held.devices
+            keeps = spec.is_sidecar and facts.restartable_init_keeps_devices
+            reuse = reuse | held.devices if spec.is_init and not keeps else reuse - held.devices
         return reuse
 
     def _surely_holds(self, holder: Holder, asking: str, when: When) -> bool:
@@ -226,15 +231,15 @@ class Desk:
         listed = self.pod(record)
         if (wrong := misnamed(record, listed)) is not None:
             return wrong
-        asks, asked = asks_of(listed), self._request_of(holder)
-        asker = asks.of(container) if asks is not None else None
-        limit, why = asker.limits.get(resource, 0) if asker is not None else 0, ""
-        if asks is not None and not limit:
-            none = f"container {container} has no limit on {resource}"
-            none = none if asker is not None else f"the pod has no container {container}"
-            why = f"{none}, so nothing is allocated to it, or refused"
-        elif asks is not None and asked is not None and asked.needed != limit:
-            log = f"the log says that container {container} needs {asked.needed} {resource}"
-            why = f"{log}, its spec has a limit of {limit}"
-        seqs = [each.seq for each in (asks, asked) if each is not None]
-        return same(False, why, inputs=seqs) if why else None
+        specs, asked = self.specs(record), self._request_of(holder)
+        limits = [spec.limit(resource) for spec in specs if spec.name == container]
+        limit = limits[0] if limits else 0
+        if not specs or (limit and (asked is None or asked.needed == limit)):
+            return None
+        why = f"the pod has no container {container}"
+        if limits:
+            why = f"its spec has {f'a limit of {limit}' if limit else 'no limit'} on {resource}"
+        if asked is not None:
+            why = f"the log says that it needs {asked.needed}, and {why}"
+        seqs = [specs[0].seq, *([asked.seq] if asked is not None else [])]
+        return same(False, why, inputs=seqs)

@@ -19,7 +19,6 @@ from kubeledger.verify.rules.devices.desk import Desk
 from kubeledger.verify.rules.devices.evidence import Evidence
 from kubeledger.verify.rules.devices.foresight import Entry, Holder, when_of
 from kubeledger.verify.rules.devices.holdings import Held
-from kubeledger.verify.rules.devices.specs import asks_of
 from kubeledger.verify.rules.devices.words import listing
 from kubeledger.verify.rules.devices.worlds import granted
 
@@ -136,8 +135,7 @@ class Grants:
         due = desk.foresight.late.get(desk.key(record, state))
         if not due:
             return
-        asks = asks_of(desk.pod(record))
-        order = {asker.name: index for index, asker in enumerate(asks.askers)} if asks else {}
+        order = {spec.name: index for index, spec in enumerate(desk.specs(record))}
         for holder in sorted(due, key=lambda one: (order.get(one[1], 0), one)):
             grant = next(((w, b) for w, b in due[holder] if w > when), None)
             current = desk.holdings.get(holder)

@@ -20,7 +20,6 @@ from kubeledger.verify.rules.devices.desk import Desk
 from kubeledger.verify.rules.devices.evidence import Evidence, Topic
 from kubeledger.verify.rules.devices.foresight import Holder
 from kubeledger.verify.rules.devices.grants import RULE, found_with
-from kubeledger.verify.rules.devices.specs import asks_of
 from kubeledger.verify.rules.devices.words import surroundings, times
 
 __all__ = ["failed"]
@@ -57,8 +56,7 @@ def failed(
     """Judge a refusal; gives the subject as well."""
     pod, container = desk.key(record, state), body.container
     if container is None and body.resource is not None:
-        asks = asks_of(desk.pod(record))
-        asking = asks.asking(body.resource) if asks is not None else []
+        asking = [spec.name for spec in desk.specs(record) if spec.limit(body.resource)]
         container = asking[0] if len(asking) == 1 else None
     subject = desk.subject(record, pod, container)
     if body.resource is None:

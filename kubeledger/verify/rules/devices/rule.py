@@ -32,7 +32,6 @@ from kubeledger.verify.rules.devices.grants import RULE, Grants, found_with
 from kubeledger.verify.rules.devices.holdings import Held
 from kubeledger.verify.rules.devices.lists import When
 from kubeledger.verify.rules.devices.refusals import failed
-from kubeledger.verify.rules.devices.specs import asks_of
 from kubeledger.verify.rules.devices.words import joined, listing
 from kubeledger.verify.rules.topology import Affinities
 from kubeledger.verify.verifier import Foresee, See
@@ -201,9 +200,8 @@ class DeviceRule(RuleVerifier):
         if not (self._desk.holdings.complete and foresight.lists.tells_requests(when_of(record))):
             return False
         listed = self._desk.pod(record)
-        asks = asks_of(listed)
-        if asks is not None:
-            return not any(asks.asking(resource) for resource in foresight.lists.resources)
+        if specs := self._desk.specs(record):
+            return not any(spec.limit(r) for spec in specs for r in foresight.lists.resources)
         return listed is None and pod not in state.lifecycle.pods and pod not in foresight.added
 
     def _rejected(self, record: Record, body: PodRejected, state: NodeState) -> None:
@@ -221,9 +219,9 @@ class DeviceRule(RuleVerifier):
             (_, seq), grant = grants[0]
             if holdings.get(holder) is None:
                 holdings.take(holder, Held(frozenset(grant.device_ids), seq, certain=False))
-        asks = asks_of(desk.pod(record))
+        specs = desk.specs(record)
         for resource in lists.resources:
-            asking = asks.asking(resource) if asks is not None else [""]
+            asking = [spec.name for spec in specs if spec.limit(resource)] if specs else [""]
             if any((pod, name, resource) not in late for name in asking):
                 holdings.suspect(resource, pod)
 

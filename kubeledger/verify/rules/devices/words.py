@@ -61,13 +61,12 @@ def surroundings(evidence: Evidence) -> str:
 def taken(evidence: Evidence, devices: frozenset[str]) -> str:
     """``gpu-1 was taken out of the 3 free healthy devices gpu-1, gpu-2, gpu-3; ...``."""
     reused, free = devices & evidence.reuse, evidence.perhaps_free
-    clauses = []
-    if reused:
-        of_init = "taken over from an init container of the pod"
-        clauses.append(f"{_were(reused)} {of_init}")
-    if fresh := devices - reused:
-        out_of = f"the {times(len(free), 'free healthy device')} {listing(free)}"
-        clauses.append(f"{_were(fresh)} taken out of {out_of}")
+    fresh, out_of = (
+        devices - reused,
+        f"the {times(len(free), 'free healthy device')} {listing(free)}",
+    )
+    clauses = [f"{_were(reused)} taken over from an init container of the pod"] if reused else []
+    clauses += [f"{_were(fresh)} taken out of {out_of}"] if fresh else []
     _, container, resource = evidence.holder
     asks = f"container {container} asks for {evidence.required} {resource}"
     parts = [f"{asks}: {' and '.join(clauses)}", *surroundings(evidence).split("; ")[1:]]
