@@ -29,20 +29,6 @@ def merged(
     return node, node.affinity("a", "c", result or hint(1), offered, **fields)
 
 
-def test_the_best_merge() -> None:
-    """Node 1 is what both can have."""
-    node, seq = merged()
-    finding = node.finding(seq)
-    assert finding.verdict == "match"
-    assert finding.expected == {
-        "hint": {"numa_nodes": [1], "preferred": True},
-        "admit": True,
-        "policy": "best-effort",
-    }
-    assert "memory has NUMA node 1, preferred" in finding.why
-    assert "on a machine with NUMA nodes 0 and 1 this merges to NUMA node 1" in finding.why
-
-
 @pytest.mark.parametrize(
     "lie", [hint(0), hint(1, preferred=False), hint(), hint(0, 1, preferred=False)]
 )
@@ -64,19 +50,6 @@ def test_other_fields(fields: dict[str, Any]) -> None:
     assert finding.verdict == "impossible"
     assert finding.expected is not None
     assert finding.expected.keys() >= fields.keys()
-
-
-def test_a_policy_that_refuses() -> None:
-    """Restricted admits only with a preferred hint."""
-    node = Node(policy="restricted", numa=(0, 1))
-    offered = node.hints("a", "c", cpu=(hint(0),), gpu=())
-    good = node.affinity("a", "c", hint(0, preferred=False), offered, admit=False)
-    assert node.finding(good).verdict == "match"
-    assert "policy restricted refuses" in node.finding(good).why
-    node = Node(policy="restricted", numa=(0, 1))
-    offered = node.hints("a", "c", cpu=(hint(0),), gpu=())
-    bad = node.affinity("a", "c", hint(0, preferred=False), offered, admit=True)
-    assert node.finding(bad).verdict == "impossible"
 
 
 def test_under_other_settings() -> None:

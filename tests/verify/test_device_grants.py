@@ -6,7 +6,6 @@ import pytest
 
 from kubeledger.model.bodies.devicemanager import DevicesReported, EndpointStopped
 from kubeledger.model.bodies.lifecycle import ContainerStarted
-from kubeledger.verify import Variant
 from tests.verify.device_world import GPU, Node, hint
 
 HOLDERS = f"all holders of {GPU} at that time"
@@ -34,18 +33,6 @@ def test_a_free_device(device: str, verdict: str) -> None:
     assert finding.subject == "container/ns/a/c"
 
 
-def test_the_sentence_names_who_holds_the_rest() -> None:
-    """What was free, what was held and by whom, and what was not healthy."""
-    node = one_pod()
-    node.grant("a", "gpu-0")
-    node.plugin(("gpu-0", "gpu-1", "gpu-2"))
-    node.pod("b", ("c", 1, "app"))
-    assert node.finding(node.grant("b", "gpu-1")).why == (
-        "container c asks for 1 example.com/gpu: gpu-1 was taken out of the 2 free healthy "
-        "devices gpu-1, gpu-2; gpu-0 held by ns/a/c; gpu-3 not healthy"
-    )
-
-
 def test_a_device_is_held_once() -> None:
     """A device in the hands of an active pod goes to nobody else."""
     node = one_pod()
@@ -59,19 +46,6 @@ def test_a_device_is_held_once() -> None:
     assert finding.verdict == "impossible"
     assert "device gpu-0, held by container c of pod ns/a, was taken" in finding.why
     assert "gpu-0 held by ns/a/c" in finding.why
-
-
-def test_after_its_pod_a_device_is_free_again() -> None:
-    """Once the device manager let go of the pod."""
-    node = one_pod()
-    node.grant("a", "gpu-0")
-    node.end("a")
-    released = node.release("a")
-    node.pod("b", ("c", 1, "app"))
-    assert node.finding(node.grant("b", "gpu-0")).verdict == "match"
-    finding = node.finding(released)
-    assert finding.verdict == "match"
-    assert "the pod was gone from the node" in finding.why or "ended" in finding.why
 
 
 def test_only_pods_that_ended_are_let_go() -> None:
@@ -97,16 +71,6 @@ def test_nobody_is_let_go_who_holds_nothing() -> None:
     node = one_pod()
     node.grant("a", "gpu-0")
     assert node.finding(node.release("z")).verdict == "impossible"
-
-
-def test_all_of_a_pod_goes_at_once() -> None:
-    """A logged release is never one of a single container."""
-    node = one_pod()
-    node.grant("a", "gpu-0")
-    node.end("a")
-    finding = node.finding(node.release("a", container="c", resource=GPU))
-    assert finding.verdict == "impossible"
-    assert finding.expected == {"pod_uid": "uid-a", "container": None, "resource": None}
 
 
 @pytest.mark.parametrize(("count", "limit"), [(2, 1), (1, 2)])
@@ -182,22 +146,6 @@ def test_a_plugin_that_went_away() -> None:
     assert node.finding(gone).missing == (open_inputs,)
 
 
-def test_a_new_kubelet_has_no_device_until_the_plugin_is_back() -> None:
-    """What containers hold is restored from the checkpoint."""
-    node = one_pod()
-    node.grant("a", "gpu-0")
-    node.start(restart=True)
-    node.pod("a", ("c", 1, "app"))
-    node.plugin()
-    node.pod("d", ("c", 1, "app"))
-    free = node.grant("d", "gpu-2")
-    node.pod("e", ("c", 1, "app"))
-    held = node.grant("e", "gpu-0")
-    node.lives("a")
-    assert node.finding(held).verdict == "impossible"
-    assert node.finding(free).verdict in {"match", "admissible"}
-
-
 def test_a_container_gets_its_devices_once() -> None:
     """In one kubelet process, nothing more is allocated to a container that holds devices."""
     node = one_pod()
@@ -218,32 +166,6 @@ def test_a_log_that_begins_within_a_process() -> None:
     assert finding.missing == (f"all holders of {GPU} at that time",)
 
 
-def test_devices_of_init_containers_are_used_again() -> None:
-    """All of them before any other; a sidecar keeps its own since 1.29."""
-    node = Node()
-    node.plugin()
-    node.pod("a", ("i", 1, "init"), ("s", 1, "sidecar"), ("c", 1, "app"))
-    node.grant("a", "gpu-1", container="i")
-    side = node.grant("a", "gpu-1", container="s")
-    app = node.grant("a", "gpu-2")
-    assert node.finding(side).why.startswith(
-        "container s asks for 1 example.com/gpu: gpu-1 was taken over from an init container"
-    )
-    assert node.finding(app).verdict == "admissible"
-    assert node.finding(app, Variant(kubelet_version="1.28.0")).verdict == "impossible"
-
-
-def test_a_device_that_is_there_to_be_used_again_must_be_used() -> None:
-    """Another one instead is impossible."""
-    node = Node()
-    node.plugin()
-    node.pod("a", ("i", 1, "init"), ("c", 1, "app"))
-    node.grant("a", "gpu-1", container="i")
-    finding = node.finding(node.grant("a", "gpu-2"))
-    assert finding.verdict == "impossible"
-    assert "while gpu-1, reusable, was left" in finding.why
-
-
 def aligned(version: str = "1.36.2", policy: str = "best-effort") -> tuple[Node, int]:
     """Two NUMA nodes; gpu-0 and gpu-1 are on node 0, gpu-2 and gpu-3 on node 1."""
     node = Node(version, policy=policy, numa=(0, 1))
@@ -259,22 +181,6 @@ ON_NODES = {
     ("y", "c"): {"1": ("gpu-2",)},
     ("z", "c"): {"1": ("gpu-3",)},
 }
-
-
-@pytest.mark.parametrize(
-    ("device", "verdict"), [("gpu-0", "match"), ("gpu-1", "admissible"), ("gpu-2", "unverifiable")]
-)
-def test_aligned_devices_come_first(device: str, verdict: str) -> None:
-    """The NUMA nodes of devices are those under which any checkpoint holds them."""
-    node, _ = aligned()
-    seq = node.grant("a", device)
-    node.checkpoint(ON_NODES)
-    finding = node.finding(seq)
-    assert finding.verdict == verdict
-    if verdict == "unverifiable":
-        assert finding.missing == (HOLDERS,)  # those of gpu-0 and gpu-1
-    else:
-        assert "aligned to NUMA node 0, where gpu-0, gpu-1 are" in finding.why
 
 
 def test_unknown_numa_nodes_are_named() -> None:
@@ -295,20 +201,6 @@ def test_an_affinity_that_is_not_recorded(policy: str, missing: tuple[str, ...])
     seq = node.grant("a", "gpu-2")
     node.checkpoint(ON_NODES)
     assert node.finding(seq).missing == missing
-
-
-def test_log_and_checkpoint_name_different_devices() -> None:
-    """Both sides are shown, and what comes next rests on the checkpoint."""
-    node = one_pod()
-    lie = node.grant("a", "gpu-1")
-    node.pod("b", ("c", 1, "app"))
-    next_one = node.grant("b", "gpu-1")
-    read = node.checkpoint({("a", "c"): {"-1": ("gpu-0",)}, ("b", "c"): {"-1": ("gpu-1",)}})
-    finding = node.finding(lie)
-    assert (finding.verdict, finding.expected) == ("impossible", {"device_ids": ["gpu-0"]})
-    assert node.finding(next_one).verdict == "match"
-    (contradiction,) = node.contradictions()
-    assert [side.seq for side in contradiction.sides] == [lie, read]
 
 
 def test_a_static_pod_that_comes_back() -> None:
@@ -333,15 +225,6 @@ def test_a_checkpoint_with_a_wrong_checksum_counts_for_nothing() -> None:
     assert node.finding(grant).verdict == "match"
     (contradiction,) = node.contradictions()
     assert [side.seq for side in contradiction.sides] == [read, read]
-
-
-def test_numa_record_of_a_grant() -> None:
-    """It holds the devices of the grant, under the nodes of the checkpoint."""
-    node = one_pod()
-    seq = node.grant("a", "gpu-0", numa={"1": ("gpu-0",)})
-    node.checkpoint({("a", "c"): {"0": ("gpu-0",)}})
-    finding = node.finding(seq)
-    assert (finding.verdict, finding.expected) == ("impossible", {"numa": {"0": ["gpu-0"]}})
 
 
 def test_what_only_a_checkpoint_shows_is_judged_at_the_admission() -> None:

@@ -26,17 +26,6 @@ def two_free(limit: int = 3, version: str = "1.36.2") -> Node:
     return node
 
 
-def test_too_few() -> None:
-    """3 asked for, 2 free."""
-    node = two_free()
-    finding = node.finding(node.short("a", 3, 2))
-    assert finding.verdict == "match"
-    assert finding.why == (
-        "container c needs 3 example.com/gpu, more than the 2 free healthy devices: gpu-2, "
-        "gpu-3; gpu-0, gpu-1 held by ns/h/c"
-    )
-
-
 @pytest.mark.parametrize(
     ("limit", "told", "holder_lives", "verdict"),
     [
@@ -118,22 +107,6 @@ def test_the_plugin_s_own_error(limit: int, verdict: str) -> None:
     seq = node.refuse("a", limit, ANSWER)
     node.lives("h")
     assert node.finding(seq).verdict == verdict
-
-
-@pytest.mark.parametrize(
-    ("version", "error", "verdict"),
-    [
-        ("1.36.2", NO_HEALTHY, "match"),
-        ("1.20.2", NO_HEALTHY, "impossible"),
-        ("1.20.2", SHORT.replace("3", "1").replace("2", "0"), "match"),
-    ],
-)
-def test_before_the_plugin_is_back(version: str, error: str, verdict: str) -> None:
-    """After a restart, newer kubelets have words of their own for it; older ones count."""
-    node = two_free(limit=1, version=version)
-    node.start(restart=True)
-    fields = {"requested": 1, "available": 0} if "Requested" in error else {}
-    assert node.finding(node.refuse("a", 1, error, **fields)).verdict == verdict
 
 
 def test_registered_or_not() -> None:

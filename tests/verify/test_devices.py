@@ -10,7 +10,6 @@ import pytest
 
 from kubeledger.model.bodies.devicemanager import (
     AllocationFailed,
-    AllocationRequested,
     DevicesAllocated,
     DevicesReported,
 )
@@ -111,13 +110,6 @@ def test_a_lie_about_a_merge_stays_alone() -> None:
         )
         odd = {s for s, f in findings.items() if f.verdict in ("impossible", "unverifiable")}
         assert odd == {merged.seq}
-
-
-def test_a_lie_about_a_request() -> None:
-    """It differs from the spec, so the grant that follows is impossible."""
-    asked = of_pod("node-a", AllocationRequested, "gpu-b", "train")
-    grant = of_pod("node-a", DevicesAllocated, "gpu-b", "train")
-    assert impossible(changed(relevant("node-a"), asked.seq, needed=2)) == {grant.seq}
 
 
 def test_a_lie_about_healthy_devices() -> None:

@@ -61,10 +61,8 @@ def surroundings(evidence: Evidence) -> str:
 def taken(evidence: Evidence, devices: frozenset[str]) -> str:
     """``gpu-1 was taken out of the 3 free healthy devices gpu-1, gpu-2, gpu-3; ...``."""
     reused, free = devices & evidence.reuse, evidence.perhaps_free
-    fresh, out_of = (
-        devices - reused,
-        f"the {times(len(free), 'free healthy device')} {listing(free)}",
-    )
+    fresh = devices - reused
+    out_of = f"the {times(len(free), 'free healthy device')} {listing(free)}"
     clauses = [f"{_were(reused)} taken over from an init container of the pod"] if reused else []
     clauses += [f"{_were(fresh)} taken out of {out_of}"] if fresh else []
     _, container, resource = evidence.holder
