@@ -72,7 +72,7 @@ class NodePressure:
 
         Args:
             condition: ``MemoryPressure``, ``DiskPressure`` or ``PIDPressure``.
-            since_ns: start of the span, not before the last signals that were read.
+            since_ns: start of the span; nothing is told of one before the last signals.
             until_ns: its end.
         """
         return Pressure()

@@ -208,3 +208,14 @@ def test_an_add_of_another_pod_is_no_evidence() -> None:
     finding = next(f for f in found(without) if f.seq == first.seq)
     assert finding.verdict == "unverifiable"
     assert finding.missing == ("the line that hands the pod to the kubelet (SyncLoop ADD)",)
+
+
+def test_a_pod_that_lists_show_as_refused_was_not_admitted() -> None:
+    """Its status tells the reason of an admission, and no container of it was heard of."""
+    records = recorded("node-a")
+    refusals = [r for r in records if isinstance(r.body, PodRejected) and "OutOf" in r.body.reason]
+    for refusal in refusals:
+        assert isinstance(refusal.body, PodRejected)
+        who = {name: getattr(refusal.body, name) for name in ("namespace", "pod", "pod_uid")}
+        lie = msgspec.structs.replace(refusal, body=PodAdmitted(**who), kind=PodAdmitted.kind)
+        assert refusal.seq in impossible([lie if r is refusal else r for r in records])

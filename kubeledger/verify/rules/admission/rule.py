@@ -291,8 +291,17 @@ class AdmissionVerifier(RuleVerifier):
         """A decision about a pod that was not handed over, as far as the records go."""
         if self.bench.profile is None:
             return lacks((self.bench.missing_profile,))
-        # An admission is told by the line of the ADD itself; that of a refused pod may be lost.
+        # An admission is told with the line of the ADD; that of a refused pod may be lost.
         told_alone = not isinstance(record.body, PodAdmitted)
+        process = self.bench.timeline.process(record.ts_ns)
+        if (
+            named is None
+            and not told_alone
+            and process is not None
+            and process.from_start
+            and self.bench.coverage.missing(process.started_ns, record.ts_ns) is None
+        ):
+            return same(False, "no line had handed a pod of that name to the kubelet")
         if (
             named is None
             or (told_alone and named.seq in self._decided)

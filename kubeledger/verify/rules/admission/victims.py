@@ -148,31 +148,18 @@ class _World:
         return choices(candidates, self._names, self._outcome.requirements, uids)
 
     def _blame(self, why: str) -> dict[int, str]:
-        """Index of a record that cannot be -> why; as few of them as explain it."""
-        uids, decided = self._uids, self._decided
-        everyone = dict.fromkeys(range(len(uids)), why)
-        if not why or not decided:
-            return everyone if why else {}
-        missing = amounts(self._outcome.requirements)
-        foreign = [index for index, uid in enumerate(uids) if uid not in decided]
-        suspects = [*foreign, *(index for index in everyone if index not in foreign)]
-        for index, uid in product(suspects, self._unused):
+        """Index of a record that cannot be -> why; one alone where that explains it."""
+        uids, everyone = self._uids, range(len(self._uids))
+        if not why:
+            return {}
+        foreign = [index for index in everyone if uids[index] not in self._decided]
+        for index, uid in product(dict.fromkeys((*foreign, *everyone)), self._unused):
             right = [*uids[:index], uid, *uids[index + 1 :]]
             if not self._refuted(right):
                 choice = self._chosen(right)[uid]
                 what = f"was to be killed, and not {self._kills[index].name}"
                 return {index: f"{self._names[uid]} {what}: {choice.who}, {choice.because}"}
-        for index in suspects:
-            rest = [*uids[:index], *uids[index + 1 :]]
-            if not self._refuted(rest):
-                gone = listing(self._names[uid] for uid in rest)
-                enough = f"the missing {missing} is free with {gone} gone"
-                return {index: f"{self._names[uids[index]]} was not to be killed: {enough}"}
-        if set(uids) < set(decided):
-            killed, more = (listing(self._names[u] for u in us) for us in (uids, self._unused))
-            what = f"{killed} cannot free the missing {missing}: {more} is needed, too"
-            return {len(uids) - 1: what}
-        return dict.fromkeys(foreign, why) or everyone
+        return dict.fromkeys(foreign or everyone, why)
 
     # -- fields and words -----------------------------------------------------------------
 

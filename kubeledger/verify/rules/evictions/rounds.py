@@ -188,6 +188,8 @@ class Rounds(NodePressure):
         period_ns = self._bench.settings.once(transition_period_ns)
         if self.last is None or period_ns is None or self.unknown():
             return Pressure()
+        if self.last.ts_ns > since_ns:
+            return Pressure()  # what was before the last round is not kept
         if since_ns - self.last.ts_ns >= _ROUND_NS:
             self.close()
         fresh = until_ns - self.last.ts_ns <= (EVICTING_NS if self.acted else _GRID_NS)
