@@ -16,85 +16,70 @@ from kubeledger.verify.belief import WORST_FIRST, Belief, Judgement, Ruling, jud
 from kubeledger.verify.rules.evictions.rounds import Rounds
 from kubeledger.verify.rules.evictions.thresholds import Met, Reading, threshold_says
 
-__all__ = ["Claim", "best_of", "judge_met"]
+__all__ = ["best_of", "judge_met"]
 
 T = TypeVar("T")
+
+Decision = ReclaimAttempted | PodEvicted
 
 _TOLERANCE_NS: Final = NS_PER_S
 """A threshold counts from the round's time, which stands in no line."""
 
 
-class Claim(msgspec.Struct, frozen=True):
-    """What a record says of the threshold that was met, under the names of its fields."""
-
-    resource: str | None
-    signal: str | None = None
-    threshold: int | None = None
-    threshold_kind: str | None = None
-    since_ts_ns: int | None = None
-    observed: int | None = None
-
-    @classmethod
-    def of(cls, body: ReclaimAttempted | PodEvicted) -> Claim:
-        """From a decision."""
-        return cls(*(getattr(body, name) for name in cls.__struct_fields__))
-
-    def fits(self, threshold: Threshold, reading: Reading | None) -> bool:
-        """Whether this threshold can be meant."""
-        kind = "hard" if threshold.is_hard else "soft"
-        if threshold.signal == ALLOCATABLE_MEMORY:
-            kind = "allocatable"
-        if self.signal not in (None, threshold.signal) or self.threshold_kind not in (None, kind):
-            return False
-        if self.resource not in (None, RESOURCE_OF[threshold.signal]):
-            return False
-        if reading is not None and self.observed not in (None, reading.available):
-            return False
-        if self.threshold is None or (isinstance(threshold.value, float) and reading is None):
-            return True
-        capacity = reading.capacity if reading is not None else 0
-        return threshold_quantity(threshold.value, capacity).value() == self.threshold
-
-    def says(self) -> str:
-        """The threshold that is meant, in words."""
-        what = f"{self.threshold_kind or ''} threshold of {self.signal or self.resource}".strip()
-        return what if self.threshold is None else f"{what} of {self.threshold}"
+def _may_mean(told: Decision, threshold: Threshold, reading: Reading | None) -> bool:
+    """Whether this threshold can be the one that a decision tells of."""
+    kind = "hard" if threshold.is_hard else "soft"
+    if threshold.signal == ALLOCATABLE_MEMORY:
+        kind = "allocatable"
+    if (
+        told.signal not in (None, threshold.signal)
+        or told.threshold_kind not in (None, kind)
+        or told.resource not in (None, RESOURCE_OF[threshold.signal])
+        or (reading is not None and told.observed not in (None, reading.available))
+    ):
+        return False
+    if told.threshold is None or (isinstance(threshold.value, float) and reading is None):
+        return True
+    capacity = reading.capacity if reading is not None else 0
+    return threshold_quantity(threshold.value, capacity).value() == told.threshold
 
 
 def judge_met(
-    rounds: Rounds, ts_ns: int, claim: Claim, seqs: tuple[int, ...]
+    rounds: Rounds, ts_ns: int, told: Decision, seqs: tuple[int, ...]
 ) -> list[tuple[Judgement, Threshold | None]]:
-    """The thresholds that fit what is claimed, and whether each was met.
+    """The thresholds that a decision may mean, and whether each was met.
 
-    Which one was meant no line tells below verbosity 3. Without any that fits, what is
-    claimed is none of the settings. Under a variant only the resource counts of what is said.
+    Which one was meant no line tells below verbosity 3. Without any, what is told is none of
+    the settings. Under a variant only the resource counts of what is told.
 
     Args:
         rounds: what was read, and what follows for each threshold.
         ts_ns: when the round began to act.
-        claim: what is said of it.
+        told: the decision.
         seqs: records of the settings.
     """
     if rounds.loose:
-        claim = Claim(claim.resource)
+        told = ReclaimAttempted(resource=told.resource)
     read = {each: rounds.latest(each.signal, ts_ns) for each in rounds.current.beliefs}
     is_recent = rounds.is_recent(ts_ns)
     found: list[tuple[Judgement, Threshold | None]] = []
     for threshold, belief in rounds.current.beliefs.items():
-        if claim.fits(threshold, read[threshold]):
-            rulings = _told_rulings(threshold, claim.observed)
+        if _may_mean(told, threshold, read[threshold]):
+            rulings = _told_rulings(threshold, told.observed)
             if is_recent:
-                _learn_since(belief, claim.since_ts_ns)
-                rulings = _rulings(threshold, belief, read[threshold], claim.since_ts_ns)
+                _learn_since(belief, told.since_ts_ns)
+                rulings = _rulings(threshold, belief, read[threshold], told.since_ts_ns)
             cut = "since when the threshold was met" if is_recent and belief.cut else None
             found.append((judge(list(rulings), cut=cut), threshold))
     if found:
         # Under a variant all that it would have done follows from one.
         return [best_of(found)] if rounds.loose else found
-    why = f"no {claim.says()} is set" + ("" if claim.observed is None else " that fits")
+    amount = "" if told.threshold is None else f" of {told.threshold}"
+    what = f"{told.threshold_kind or ''} threshold of {told.signal or told.resource}{amount}"
+    why = f"no {what.strip()} is set" + ("" if told.observed is None else " that fits")
     # Of which kind it was, and in which round, follows from lines that may be lost.
-    of_any_kind = msgspec.structs.replace(claim, threshold_kind=None, observed=None)
-    certain = not any(of_any_kind.fits(each, reading) for each, reading in read.items())
+    of_any_kind = msgspec.structs.replace(told, threshold_kind=None, observed=None)
+    certain = not any(_may_mean(of_any_kind, each, reading) for each, reading in read.items())
     return [(same(False, why, inputs=seqs, certain=certain), None)]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Final
 
 from kubeledger.kubelet.eviction.ranking import Candidate, rank_key
@@ -10,14 +9,12 @@ from kubeledger.kubelet.eviction.signals import RESOURCE_OF
 from kubeledger.kubelet.eviction.thresholds import Threshold, threshold_quantity
 from kubeledger.kubelet.kube.critical import is_critical_pod
 from kubeledger.model.bodies.eviction import NodeConditionsChanged, ReclaimAttempted
-from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.bodies.lifecycle import PodEvicted
-from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.evidence.coverage import SILENCE_NS
 from kubeledger.verify.rules.evictions.rounds import Rounds
-from kubeledger.verify.rules.evictions.thresholds import Reading, Round, may_act, threshold_says
+from kubeledger.verify.rules.evictions.thresholds import Round, may_act, threshold_says
 from kubeledger.verify.rules.evictions.usages import Usages
 
 __all__ = ["Owed", "names_of"]
@@ -39,7 +36,8 @@ class Owed:
         self._usages = usages
         self._rule = rule
         self._due: Threshold | None = None
-        self._owed: tuple[Threshold, Reading] | None = None
+        self._row: tuple[Threshold, Round] | None = None
+        self._said = False
         self._would_report: frozenset[str] | None = None
 
     def look(self) -> None:
@@ -64,26 +62,24 @@ class Owed:
 
         A round may do nothing as the statistics are those of the one before, so a row counts.
         """
-        read = {each: last.readings.get(each.signal) for each in self._rounds.current.due()}
-        far = [(each, reading) for each, reading in read.items() if reading and _far(each, reading)]
-        if not far or self._rounds.acted:
-            self._owed = None
-            return
-        due, reading = far[0]
+        due = next((each for each in self._rounds.current.due() if _is_far(each, last)), None)
         before = self._rounds.before
-        silent = before is None or last.ts_ns - before.ts_ns > SILENCE_NS
-        if self._owed is None or self._owed[0] != due or silent:
-            self._owed = due, reading
-        first = self._owed[1]
-        if not 0 <= last.ts_ns - first.ts_ns - _OWED_NS < SILENCE_NS:
+        if due is None or self._rounds.acted:
+            self._row = None
             return
-        self._owed = due, first._replace(ts_ns=0)
+        silent = before is None or last.ts_ns - before.ts_ns > SILENCE_NS
+        if self._row is None or self._row[0] != due or silent:
+            self._row, self._said = (due, last), False
+        first = self._row[1]
+        if self._said or last.ts_ns - first.ts_ns < _OWED_NS:
+            return
+        self._said = True
         why = (
-            f"something had to be reclaimed: {threshold_says(due, reading)}, and was less "
-            f"than half of it in every round since {format_ts(first.ts_ns)}"
+            f"something had to be reclaimed: {threshold_says(due, first.readings[due.signal])}, "
+            f"and was less than half of it in every round since {format_ts(first.ts_ns)}"
         )
         expected = {"resource": RESOURCE_OF[due.signal]}
-        self._absent(reading, ReclaimAttempted.kind, "node", expected, why, (first.seq,))
+        self._absent(last, ReclaimAttempted.kind, "node", expected, why)
 
     def _conditions_differ(self, last: Round) -> bool:
         """Say which conditions would be reported, once for each change."""
@@ -98,25 +94,20 @@ class Owed:
             return False
         why = f"the node had to report {names_of(current.sure)}"
         why += f", where it reported {names_of(reported)}"
-        reading, expected = next(iter(last.readings.values())), {"conditions": sorted(current.sure)}
-        self._absent(reading, NodeConditionsChanged.kind, "node", expected, why)
+        expected = {"conditions": sorted(current.sure)}
+        self._absent(last, NodeConditionsChanged.kind, "node", expected, why)
         return True
 
     def _would_evict(self, last: Round, due: Threshold) -> None:
         """Name the pod that had to be evicted, by what was sampled before."""
         reading, layout = last.readings[due.signal], self._rounds.layout
-        places = [
-            self._usages.place(reading.ts_ns, who, due.signal, layout)
-            for who in self._usages.latest(reading.ts_ns)
-        ]
-        sampled = [
-            (place, Candidate(place.name, place.priority, place.likely.most,
-                              place.request_nanos, place.deducted_nanos))
-            for place in places
-            if place.pod is not None and not is_critical_pod(place.pod) and place.likely is not None
-        ]  # fmt: skip
-        key = rank_key(due.signal)
-        first, _ = min(sampled, key=lambda each: key(each[1]), default=(None, None))
+        candidates = []
+        for who in self._usages.latest(reading.ts_ns):
+            pod = self._usages.place(reading.ts_ns, who, due.signal, layout)
+            if pod.pod is not None and not is_critical_pod(pod.pod) and pod.likely is not None:
+                usage = pod.likely.most, pod.request_nanos, pod.deducted_nanos
+                candidates.append(Candidate(pod.name, pod.priority, *usage))
+        first = min(candidates, key=rank_key(due.signal), default=None)
         why = f"a pod had to be evicted: {threshold_says(due, reading)}"
         expected: dict[str, Any] = {
             "resource": RESOURCE_OF[due.signal],
@@ -126,40 +117,36 @@ class Owed:
         }
         subject = "node"
         if first is not None:
-            namespace, _, name = first.name.partition("/")
+            namespace, _, name = first.uid.partition("/")
             expected |= {"namespace": namespace, "pod": name}
-            subject = f"pod/{first.name}"
-            why += f"; by the usage sampled last pod {first.name} comes first"
+            subject = f"pod/{first.uid}"
+            why += f"; by the usage sampled last pod {first.uid} comes first"
         if self._rounds.reclaims(due):
             why += ", unless deleting what is unused suffices"
-        seqs = [self._bench.settings.seq or 0]
-        self._absent(reading, PodEvicted.kind, subject, expected, why, seqs)
+        self._absent(last, PodEvicted.kind, subject, expected, why)
 
     def _absent(
-        self,
-        reading: Reading,
-        kind: str,
-        subject: str,
-        expected: dict[str, Any],
-        why: str,
-        inputs: Iterable[int] = (),
+        self, last: Round, kind: str, subject: str, expected: dict[str, Any], why: str
     ) -> None:
-        """Say it at a reading, which is the place of a decision that did not come."""
-        body = EvictionSignalObserved(signal="", available=0, capacity=0)
-        place = Record(
-            node="", seq=reading.seq, ts_ns=reading.ts_ns, role=body.role, kind=body.kind,
-            v=body.v, cause=None, evidence=(), body=body,
-        )  # fmt: skip
-        seqs = [seq for seq in (*inputs, reading.seq) if seq]
+        """Say it at a round, which is the place of a decision that did not come."""
+        inputs = [self._bench.settings.seq or 0, *(each.seq for each in last.readings.values())]
         self._bench.absent(
-            place, kind, subject=subject, expected=expected, why=why, rule=self._rule, inputs=seqs
+            last.record,
+            kind,
+            subject=subject,
+            expected=expected,
+            why=why,
+            rule=self._rule,
+            inputs=[seq for seq in inputs if seq],
         )
 
 
-def _far(threshold: Threshold, reading: Reading) -> bool:
+def _is_far(threshold: Threshold, last: Round) -> bool:
     """Whether a signal is under half of its threshold."""
-    limit = threshold_quantity(threshold.value, reading.capacity).value()
-    return 2 * reading.available < limit
+    reading = last.readings.get(threshold.signal)
+    if reading is None:
+        return False
+    return 2 * reading.available < threshold_quantity(threshold.value, reading.capacity).value()
 
 
 def names_of(conditions: frozenset[str]) -> str:

@@ -99,7 +99,7 @@ class Rounds(NodePressure):
     def begin(self, record: Record, body: EvictionSignalObserved) -> None:
         """Another round begins with this reading."""
         self._configure(record.ts_ns)
-        self.before, self.last = self.last, Round(ts_ns=record.ts_ns)
+        self.before, self.last = self.last, Round(record)
         self._stepped = False
         self._widen_by_gap(record.ts_ns)
         self._take(record, body)

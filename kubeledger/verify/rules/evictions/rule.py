@@ -25,7 +25,7 @@ from kubeledger.model.record import Body, Record
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, all_of, open_to, same
 from kubeledger.verify.bench import Bench
-from kubeledger.verify.rules.evictions.claims import Claim, best_of, judge_met
+from kubeledger.verify.rules.evictions.claims import best_of, judge_met
 from kubeledger.verify.rules.evictions.config import transition_period_ns
 from kubeledger.verify.rules.evictions.owed import Owed, names_of
 from kubeledger.verify.rules.evictions.ranking import Place, judge_first, judge_order, standing
@@ -180,7 +180,7 @@ class EvictionVerifier(RuleVerifier):
         self, ts_ns: int, body: ReclaimAttempted | PodEvicted
     ) -> list[tuple[Judgement, Threshold | None]]:
         rounds, seq = self._rounds, self.bench.settings.seq
-        found = judge_met(rounds, ts_ns, Claim.of(body), () if seq is None else (seq,))
+        found = judge_met(rounds, ts_ns, body, () if seq is None else (seq,))
         if not rounds.loose and len(found) == 1 and found[0][0].verdict == "impossible":
             now_ns = 0 if rounds.last is None else rounds.last.ts_ns
             rounds.current.learn(found[0][1], body.since_ts_ns, now_ns)

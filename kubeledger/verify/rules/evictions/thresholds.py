@@ -16,6 +16,7 @@ from kubeledger.kubelet.eviction.explain import observed_text
 from kubeledger.kubelet.eviction.observations import SignalObservation
 from kubeledger.kubelet.eviction.signals import ALLOCATABLE_MEMORY, CONDITION_OF
 from kubeledger.kubelet.eviction.thresholds import Threshold, is_short
+from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.belief import Belief, World
 from kubeledger.verify.cached_results import Pressure
@@ -38,10 +39,15 @@ class Reading(NamedTuple):
 
 
 class Round(msgspec.Struct):
-    """The readings of one round: signal -> reading."""
+    """The readings of one round: signal -> reading; ``record`` is that of the first."""
 
-    ts_ns: int
+    record: Record
     readings: dict[str, Reading] = {}
+
+    @property
+    def ts_ns(self) -> int:
+        """When it began."""
+        return self.record.ts_ns
 
 
 class Met(NamedTuple):
