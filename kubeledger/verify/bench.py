@@ -9,7 +9,6 @@ import msgspec
 
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.lifecycle import PodListed
-from kubeledger.model.bodies.node import SettingsObserved
 from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.verify.cached_results import CachedResults, NodePressure
 from kubeledger.verify.docket import Docket
@@ -113,21 +112,14 @@ class Bench:
         self.machine.settle()
 
     def observe(self, record: Record) -> None:
-        """Take in what concerns all: which kubelet process runs, and with what settings."""
-        for dispute in self.machine.disputes.pop(record.seq, ()):
+        """Take in what concerns all: which kubelet process runs."""
+        disputes = self.machine.disputes
+        for dispute in disputes.pop(record.seq, ()) if disputes else ():
             self.docket.add(dispute)
-        next_ns = self._next_process_ns
-        if next_ns is not None and record.ts_ns >= next_ns:
+        if self._next_process_ns is not None and record.ts_ns >= self._next_process_ns:
             process = self.timeline.process(record.ts_ns)
             if process is not None and process.has_begun(record):
                 self._use(process)
-        body = record.body
-        whose = self.timeline.processes
-        if isinstance(body, SettingsObserved) and record.seq not in whose.of_none:
-            for conflict in body.conflicts:
-                name, _, said = conflict.partition(": ")
-                sides = [(record.seq, side) for side in (said or conflict).split(", ", 1)]
-                self.contradict(record.ts_ns, "node", f"sources disagree on {name}", *sides)
 
     def _use(self, process: Process) -> None:
         self.former_settings = Settings(self.variant, self.process)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import chain
+from typing import Final
 
 from kubeledger.model.record import Body, Record
-from kubeledger.replay.node.reducer import evolve
+from kubeledger.replay.node.reducer import evolve, steps_without
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.finding import Outcome
@@ -16,6 +17,9 @@ from kubeledger.verify.variant import RECORDED, Variant
 from kubeledger.verify.verifier import Foresee, See, Verifier
 
 __all__ = ["BasedReader", "Reader", "verify"]
+
+_STEPS: Final = steps_without("prober")
+"""Probe workers are followed as beliefs, so nobody reads those of the state."""
 
 Reader = Callable[[Collection[str] | None], Iterator[Record]]
 """Opens the records of a node from the first on, in the order of replay: all of them, or (the
@@ -90,7 +94,7 @@ def verify(
         for see in sees.get(type(body), ()):
             see(record, body, state)
         if record.seq > base_seq:
-            evolve(state, record)
+            evolve(state, record, _STEPS)
         if docket.waiting:
             yield from docket.ready()
     for verifier in at_work:

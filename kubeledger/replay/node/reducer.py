@@ -14,7 +14,7 @@ subsystems:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
 import msgspec
@@ -52,9 +52,10 @@ from kubeledger.model.record import Body, Record
 from kubeledger.replay.node import kubelet
 from kubeledger.replay.node.state import NodeState
 
-__all__ = ["evolve"]
+__all__ = ["Steps", "evolve", "steps_without"]
 
 Step = Callable[[NodeState, int, Any], None]
+Steps = Mapping[type[Body], Step]
 Handler = Callable[[Any, int, Any], None]
 PodBound = (
     DevicesAllocated
@@ -67,12 +68,13 @@ PodBound = (
 """Bodies that count only while their pod is on the node and has not ended."""
 
 
-def evolve(state: NodeState, record: Record) -> NodeState:
+def evolve(state: NodeState, record: Record, steps: Steps | None = None) -> NodeState:
     """Apply one record to the state, in place; a kind it does not know changes only ``seq``.
 
     Args:
         state: owned by the caller, who must not keep it from before.
         record: the next one in the order of the ledger.
+        steps: what kinds do; None: all that they do.
 
     Returns:
         The same object.
@@ -83,14 +85,22 @@ def evolve(state: NodeState, record: Record) -> NodeState:
     state.ts_ns = ts_ns
     if state.latest_ts_ns is None or ts_ns > state.latest_ts_ns:
         state.latest_ts_ns = ts_ns
-    step = _STEPS.get(type(record.body))
+    step = (steps or _STEPS).get(type(record.body))
     if step is not None:
         step(state, ts_ns, record.body)
     return state
 
 
-def _of_pod(part: str, handler: Handler) -> Step:
-    """A step for what a subsystem knows of a pod that is on the node and has not ended."""
+def steps_without(part: str) -> Steps:
+    """What records do where nobody reads one subsystem's part of the state; it stays empty."""
+    return _steps(without=part)
+
+
+def _of_pod(part: str, handler: Handler | None) -> Step:
+    """A step for what a subsystem knows of a pod that is on the node and has not ended.
+
+    Without a handler it tells only that the pod is there.
+    """
 
     def step(state: NodeState, ts_ns: int, body: PodBound) -> None:
         pods = state.lifecycle
@@ -104,7 +114,7 @@ def _of_pod(part: str, handler: Handler) -> Step:
                 return
             if pods.without_uid < named_before:
                 _rename(state, body.namespace, body.pod, body.pod_uid)
-        if pod.ended:
+        if handler is None or pod.ended:
             return
         if not body.pod_uid:
             key = key_of(pods, None, body.namespace, body.pod)
@@ -229,7 +239,7 @@ _CONTAINER_STEPS: dict[type[Body], Step] = {
 }
 
 
-def _steps() -> dict[type[Body], Step]:
+def _steps(without: str | None = None) -> Steps:
     steps: dict[type[Body], Step] = dict(kubelet.STEPS)
     for part, module in (
         ("cgroups", cgroups),
@@ -242,8 +252,10 @@ def _steps() -> dict[type[Body], Step]:
         ("topologymanager", topologymanager),
     ):
         for kind, handler in module.HANDLERS.items():
-            bound = kind in get_args(PodBound)
-            steps[kind] = _of_pod(part, handler) if bound else _of_node(part, handler)
+            if kind in get_args(PodBound):
+                steps[kind] = _of_pod(part, None if part == without else handler)
+            elif part != without:
+                steps[kind] = _of_node(part, handler)
     for kind, handler in lifecycle.HANDLERS.items():
         steps[kind] = _of_lifecycle(handler)
     steps[ContainerStarted] = steps[ContainerRestarted] = _container_started

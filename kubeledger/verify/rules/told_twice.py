@@ -27,7 +27,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodListed,
     PodRejected,
 )
-from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
+from kubeledger.model.bodies.node import KubeletStarted, NodeObserved, SettingsObserved
 from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.model.record import Body, Record
 from kubeledger.replay.node.state import NodeState
@@ -102,6 +102,7 @@ class ToldTwice(Verifier):
             PodListed: self._pod_listed,
             PodPreempted: self._pod_preempted,
             PodRejected: self._pod_rejected,
+            SettingsObserved: self._settings_observed,
         }
 
     def _compare(self, told: Row[Told], *shown: Row[Told]) -> None:
@@ -181,6 +182,15 @@ class ToldTwice(Verifier):
             size = str(body.memory_capacity_bytes)
             says = f"the machine has {size} bytes"
             self._machine = _row("machine", "node", (size,), record, says)
+
+    def _settings_observed(self, record: Record, body: SettingsObserved, _: NodeState) -> None:
+        """Sources of one process's settings that disagree."""
+        if record.seq in self.bench.timeline.processes.of_none:
+            return
+        for conflict in body.conflicts:
+            name, _colon, said = conflict.partition(": ")
+            sides = [(record.seq, side) for side in (said or conflict).split(", ", 1)]
+            self.bench.contradict(record.ts_ns, "node", f"sources disagree on {name}", *sides)
 
     def _signal_observed(self, record: Record, body: EvictionSignalObserved, _: NodeState) -> None:
         if self._machine is not None and body.signal == "memory.available":

@@ -200,8 +200,7 @@ class Rounds(NodePressure):
 
     def _configure(self, ts_ns: int) -> None:
         """Take over the settings for a round, and what the disks tell of them."""
-        for each in (self.before, self.last):
-            self._known_layout = _layout_of(each) or self._known_layout
+        self._known_layout = _layout_of(self.last) or self._known_layout
         profile, settings = self._bench.profile, self._bench.settings
         key = (settings.seq, self._known_layout, profile)
         if key == self._key:

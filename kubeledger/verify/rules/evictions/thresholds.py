@@ -118,9 +118,11 @@ class Thresholds:
         for threshold, belief in self.beliefs.items():
             reading = found.readings.get(threshold.signal)
             if reading is not None:
-                belief.step(partial(_step, threshold, reading, ts_ns))
-                if threshold.signal == ALLOCATABLE_MEMORY and not levels_known:
-                    belief.widen(lambda _: (None,), "the setting enforceNodeAllocatable")
+                is_calm = len(belief.worlds) == 1 and belief.worlds[0].state is None
+                if not is_calm or is_short(threshold, reading.available, reading.capacity):
+                    belief.step(partial(_step, threshold, reading, ts_ns))
+                    if threshold.signal == ALLOCATABLE_MEMORY and not levels_known:
+                        belief.widen(lambda _: (None,), "the setting enforceNodeAllocatable")
                 continue
             # It was not observed, so nothing is met; or its line is lost.
             states = {world.state for world in belief.worlds}
