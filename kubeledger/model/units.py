@@ -98,10 +98,15 @@ def _from_match(match: re.Match[str]) -> int:
     return ts_ns
 
 
+@lru_cache(maxsize=256)
+def _whole_second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
 def format_ts(ts_ns: int) -> str:
     """RFC 3339 in UTC with as many of nine decimals as are needed (Go's RFC3339Nano)."""
     seconds, fraction = divmod(ts_ns, NS_PER_S)
-    whole = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    whole = _whole_second(seconds)
     if not fraction:
         return f"{whole}Z"
     return f"{whole}.{fraction:09d}".rstrip("0") + "Z"

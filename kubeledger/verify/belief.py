@@ -299,7 +299,9 @@ class Belief(Generic[S]):
             known = cheapest.get(world.state)
             if known is None or len(world.assumes) < len(known.assumes):
                 cheapest[world.state] = world
-        ordered = sorted(cheapest.values(), key=lambda world: len(world.assumes))
+        ordered = list(cheapest.values())
+        if len(ordered) > 1:
+            ordered.sort(key=lambda world: len(world.assumes))
         if not ordered:
             raise ValueError("a belief holds at least one world")
         if len(ordered) > self._most:

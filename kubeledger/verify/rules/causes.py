@@ -28,26 +28,18 @@ class Causes:
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
-        self._names: dict[int, Fields] = {}
+        self._told: dict[int, Body] = {}
 
     def see(self, record: Record, body: Body, _state: object = None) -> None:
-        """Take down a record with a body as it is believed.
-
-        What follows from the end of a container is about another one.
-        """
-        but = "container_id" if isinstance(body, ContainerDied | ContainerKilled) else ""
-        names = _VICTIM if isinstance(body, PodPreempted) else dict.fromkeys(_NAMES)
-        told = {name: getattr(body, field or name, None) for name, field in names.items()}
-        found = {n: v for n, v in told.items() if v is not None and n != but}
-        if "pod_uid" in found:
-            del found["namespace"], found["pod"]
-        self._names[record.seq] = found
-        if len(self._names) > _CAUSES_MAX:
-            del self._names[next(iter(self._names))]
+        """Take down a record with a body as it is believed."""
+        self._told[record.seq] = body
+        if len(self._told) > _CAUSES_MAX:
+            del self._told[next(iter(self._told))]
 
     def judge(self, record: Record, body: OfContainer) -> Judgement | None:
         """The judgement of a decision about another one than its cause; None for the same."""
-        names = dict(self._names.get(record.cause or 0, {}))
+        cause = self._told.get(record.cause or 0)
+        names = {} if cause is None else _names(cause)
         uid = names.get("pod_uid", body.pod_uid)
         listed = None if uid is None else self._bench.pods.at(record.ts_ns, uid)
         if listed is not None:
@@ -65,3 +57,14 @@ def corrected(body: B, wrong: Judgement | None) -> B:
     """The body as it must have been, so that one wrong name is found only once."""
     expected = None if wrong is None else wrong.expected
     return body if expected is None else msgspec.structs.replace(body, **expected)
+
+
+def _names(cause: Body) -> Fields:
+    """Whom what follows is about; after the end of a container that is another one."""
+    but = "container_id" if isinstance(cause, ContainerDied | ContainerKilled) else ""
+    fields = _VICTIM if isinstance(cause, PodPreempted) else dict.fromkeys(_NAMES)
+    told = {name: getattr(cause, field or name, None) for name, field in fields.items()}
+    found = {n: v for n, v in told.items() if v is not None and n != but}
+    if "pod_uid" in found:
+        del found["namespace"], found["pod"]
+    return found

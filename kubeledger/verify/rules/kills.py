@@ -84,8 +84,8 @@ class KillVerifier(RuleVerifier):
     def _transitioned(self, record: Record, body: ProbeTransitioned, state: NodeState) -> None:
         """A probe's cached result changed; readiness kills nothing."""
         self._names.see(record, body)
-        pod = self._pod(record, body)
-        if body.probe_type == "readiness" or pod is None:
+        pod = None if body.probe_type == "readiness" else self._pod(record, body)
+        if pod is None:
             return
         name = pod.key, body.container, body.probe_type
         if body.to_result != "failure":

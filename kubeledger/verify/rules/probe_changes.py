@@ -238,16 +238,14 @@ class ChangeJudge(RuleVerifier, CachedResults):
         recorded = None if expected is None else {name: getattr(body, name) for name in expected}
         self.conclude(record, subject_of(body), judgement, recorded=recorded)
 
-    def _reconsider(
-        self, worker: Worker, missing: frozenset[tuple[int, int]], read_ns: int
-    ) -> None:
-        """The counts tell how many ticks are missing since the reading before."""
+    def _reconsider(self, worker: Worker, read_ns: int) -> None:
+        """The counts tell that no tick is missing since the reading before."""
         kept: deque[_Waiting] = deque()
         for waiting in self._waiting:
             if waiting.worker is not worker or waiting.record.ts_ns >= read_ns:
                 kept.append(waiting)
                 continue
-            left = [case for case in waiting.cases if _may_hide(case.state, missing)]
+            left = [case for case in waiting.cases if not case.state.hidden]
             self._conclude(waiting.record, left or waiting.cases, waiting.cut)
         self._waiting = kept
 
@@ -301,12 +299,6 @@ def _cut(worker: Worker) -> str | None:
     if worker.is_cut:
         return f"the {worker.probe_type} ticks before, of which too many may be missing"
     return None
-
-
-def _may_hide(state: State, missing: frozenset[tuple[int, int]]) -> bool:
-    """Whether no more ticks are hidden in a state than were counted beside those recorded."""
-    hidden = state.hidden
-    return hidden is None or any(hidden[0] <= good and hidden[1] <= bad for good, bad in missing)
 
 
 def _wrong_names(body: ProbeTransitioned, tick: ProbeExecuted) -> Fields:

@@ -34,7 +34,7 @@ _NEAR_NS: Final = NS_PER_S // 5
 
 Pair = tuple[int, int]
 """Successes and failures."""
-Tell = Callable[[Worker, frozenset[Pair], int], None]
+Tell = Callable[[Worker, int], None]
 
 
 class _Tally:
@@ -83,7 +83,7 @@ class Counts:
         self._bench = bench
         self._workers = workers
         self._readings: list[_Reading] = []
-        self._tell: Tell = lambda _, __, ___: None
+        self._tell: Tell = lambda _, __: None
         self.told_later = False
 
     def tick(self, worker: Worker, ts_ns: int, result: Result) -> None:
@@ -134,12 +134,11 @@ class Counts:
         near = [at for at in candidates if at <= record.ts_ns + _AT_ONCE_NS]
         sure = all(tally.off(counted, ns) == (0, 0) for at in near for ns in (at, at + _NEAR_NS))
         if known and agreed and sure and self._workers.logs_all:
-            nothing = frozenset({(0, 0)})
-            self._tell(worker, nothing, record.ts_ns - _EARLY_NS)
-            self._drop_hidden(worker, nothing, record.ts_ns)
+            self._tell(worker, record.ts_ns - _EARLY_NS)
+            self._count_anew(worker, record.ts_ns, whole=True)
             offs = {(0, 0)}
         else:
-            self._drop_hidden(worker, None, record.ts_ns)
+            self._count_anew(worker, record.ts_ns, whole=False)
         tally.base = None
         if len(offs) == 1 and tally.recent and not wrong:
             good, bad = tally.at(when[0])
@@ -149,22 +148,19 @@ class Counts:
         return wrong and not worker.told
 
     @staticmethod
-    def _drop_hidden(worker: Worker, missing: frozenset[Pair] | None, read_ns: int) -> None:
-        """States with as many missing ticks as were counted are left; all count from here on.
+    def _count_anew(worker: Worker, read_ns: int, *, whole: bool) -> None:
+        """Ticks that are missing count from here on; ``whole``: before this none was.
 
         Of ticks that may be missing since the reading it tells nothing.
         """
         later = worker.missed_ns > read_ns - _EARLY_NS
 
-        def fits(state: State) -> bool:
-            return missing is None or later or state.hidden is None or state.hidden in missing
-
         def restart(state: State) -> tuple[State]:
-            some = later and state.hidden != (0, 0)
-            return (state._replace(hidden=None if some else (0, 0)),)
+            return (state._replace(hidden=None if later and state.hidden is not False else False),)
 
         for belief in worker.beliefs():
-            belief.keep(fits)
+            if whole and not later:
+                belief.keep(lambda state: not state.hidden)
             belief.step(restart)
 
     def _contradict(self, reading: _Reading, at_ns: int) -> None:

@@ -41,8 +41,6 @@ _ATTEMPTS: Final[dict[Result, tuple[TickResult, ...]]] = {
     SUCCESS: ("success",), FAILURE: ("failure",),
 }  # fmt: skip
 _ID: Final = "c://probed"
-_COUNTED_MAX: Final = 4
-"""So many missing ticks are told apart by what they returned."""
 _KNOWN_MAX: Final = 4096
 
 
@@ -89,8 +87,8 @@ class State(NamedTuple):
         on_hold: no tick before there is a new container.
         was: what was cached before the newest tick changed it; None when it did not.
             ``ticks``: how many in a row that led to it.
-        hidden: ticks without a record since the kubelet's counts were last read, by result
-            (success, failure); None for any number of them.
+        hidden: whether there were ticks without a record since the kubelet's counts were last
+            read; None: not known.
     """
 
     last: Result
@@ -100,7 +98,7 @@ class State(NamedTuple):
     on_hold: bool
     was: Result | None = None
     ticks: int = 0
-    hidden: tuple[int, int] | None = (0, 0)
+    hidden: bool | None = False
 
     def after(self, ticks: int) -> State:
         """Behind further ticks that only make the run longer."""
@@ -149,7 +147,7 @@ class Machine:
             self.told = frozenset({FAILURE})
         self._steps: dict[tuple[State, Result], State | None] = {}
         self._known: dict[tuple[State, Result], State | None] = {}
-        self._any: tuple[State, ...] = ()
+        self._any: dict[bool | None, tuple[State, ...]] = {}
         self._hidden: dict[tuple[State, Span], tuple[State, ...]] = {}
         spec = objects.Probe(success_threshold=successes, failure_threshold=failures)
         container = objects.Container(
@@ -177,13 +175,13 @@ class Machine:
         """A new worker that has taken up its first container."""
         return State(SUCCESS, 0, False, INITIAL[self.probe_type], False)
 
-    @property
-    def any_state(self) -> tuple[State, ...]:
-        """Every state that a worker can be in."""
-        if not self._any:
+    def any_state(self, hidden: bool | None) -> tuple[State, ...]:
+        """Every state that a worker can be in; ``hidden`` as in :class:`State`."""
+        if hidden not in self._any:
             found = (self.fresh, *self.hidden(self.fresh, Span(2 * self.cap + 2)))
-            self._any = tuple(dict.fromkeys(state._replace(hidden=None) for state in found))
-        return self._any
+            states = dict.fromkeys(state._replace(hidden=hidden) for state in found)
+            self._any[hidden] = tuple(states)
+        return self._any[hidden]
 
     def step(self, state: State, result: Result) -> State | None:
         """Take a tick; None when a worker on hold would not have probed."""
@@ -265,7 +263,7 @@ class Machine:
                         span.quiet and after.was is not None and result in self.told
                     ):
                         continue
-                    yield self.capped(after)._replace(hidden=self._hide(each, result, span))
+                    yield self.capped(after)._replace(hidden=self._hide(each, span))
 
     def lost(self, state: State, span: Span) -> tuple[State, ...]:
         """Every state behind some ticks of which the last one has just been."""
@@ -277,14 +275,10 @@ class Machine:
         return state if state.run <= self.cap else state._replace(run=self.cap, at_least=True)
 
     @staticmethod
-    def _hide(state: State, result: Result, span: Span) -> tuple[int, int] | None:
+    def _hide(state: State, span: Span) -> bool | None:
         if span.counted is None or state.hidden is None:
             return None
-        if not span.counted:
-            return state.hidden
-        good, bad = state.hidden
-        more = (good + (result == SUCCESS), bad + (result == FAILURE))
-        return more if sum(more) <= _COUNTED_MAX else None
+        return state.hidden or span.counted
 
     @staticmethod
     def follow(state: State, first: Result) -> State:

@@ -87,7 +87,8 @@ class Worker:
     def _open(self, belief: Belief[State], phrase: str) -> None:
         """Any state is possible."""
         assert self.machine is not None
-        first, states = belief.worlds[0].state, self.machine.any_state
+        first = belief.worlds[0].state
+        states = self.machine.any_state(None if self.is_counted else False)
         belief.widen(lambda state: states if state is first else (), phrase)
 
     def _widen(self, belief: Belief[State], span: Span, phrase: str) -> None:
