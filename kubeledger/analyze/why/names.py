@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -190,82 +190,82 @@ def _pods(known: Known) -> Iterable[Pod]:
             yield namespace, name
 
 
-def _exact(asked: str, known: Known) -> Iterable[Target]:
-    """What goes by just this name, UID, ID or path."""
-    if asked in {"node", known.node}:
-        yield Target("node", () if asked == "node" else (asked,))
-    parts = tuple(asked.split("/"))
-    pods = [pod for pod in _pods(known) if _is_pod(parts, pod, known.node)]
-    yield from (Target("pod", pod) for pod in pods)
-    if not pods:
-        yield from _containers(parts, known)
-    yield from _by_id(known, lambda uid: uid == asked, lambda i: i == _RUNTIME.sub("", asked))
-    for resource, device in known.devices:
-        if asked in {device, f"{resource}/{device}", resource}:
-            yield Target("device", (resource, device))
-    for image_id, names in known.images.items():
-        if asked in {image_id, image_id.removeprefix("sha256:"), *names}:
-            yield Target("image", (image_id,))
-    path = _MOUNT.sub("", asked).strip("/")
-    if path in known.cgroups:
-        yield Target("cgroup", (path,))
+def _exact(asked: str, known: Known) -> list[Target]:
+    """What goes by just this name, UID, ID or path; a container only where no pod does."""
+    spelled = {asked, _RUNTIME.sub("", asked), _path(asked)}
+    named = (*_whole_names(known), *_ids(known), *_cgroups(known))
+    found = [target for name, target in named if name in spelled]
+    is_pod = any(target.kind == "pod" for target in found)
+    return [target for target in found if not (is_pod and target.kind == "container")]
 
 
-def _is_pod(parts: tuple[str, ...], pod: Pod, node: str) -> bool:
-    """``NAME`` or ``NAMESPACE/NAME``, a static pod's with or without the node's name."""
-    if len(parts) > 2 or (len(parts) == 2 and parts[0] != pod[0]):
-        return False
-    return pod[1] in {parts[-1], f"{parts[-1]}-{node}"}
-
-
-def _containers(parts: tuple[str, ...], known: Known) -> Iterable[Target]:
-    """``CONTAINER``, ``POD/CONTAINER``, ``UID/CONTAINER`` or ``NAMESPACE/POD/CONTAINER``."""
-    for pod in _pods(known):
-        uids = known.pods.get(pod, {})
-        for name in known.containers.get(pod, {}):
-            if parts[-1] != name or len(parts) > 3:
-                continue
-            if len(parts) == 1 or _is_pod(parts[:-1], pod, known.node):
-                yield Target("container", (*pod, name))
-            elif len(parts) == 2 and parts[0] in uids:
-                yield Target("container", (*pod, name), parts[0])
-
-
-def _by_id(
-    known: Known, is_uid: Callable[[str], bool], is_id: Callable[[str], bool]
-) -> Iterable[Target]:
-    for pod, uids in known.pods.items():
-        yield from (Target("pod", pod, uid) for uid in uids if is_uid(uid))
-    for container_id, (pod, name, uid) in known.container_ids.items():
-        if is_id(container_id):
-            yield Target("container", (*pod, name), uid) if name else Target("pod", pod, uid)
-
-
-def _beginning(asked: str, known: Known) -> Iterable[Target]:
+def _beginning(asked: str, known: Known) -> list[Target]:
     """What begins with it: IDs by six digits, images by their name, pods by a controller's."""
     bare = _RUNTIME.sub("", asked).removeprefix("sha256:")
-    if len(bare) >= _ID_MIN and _HEX.fullmatch(bare.replace("-", "")):
-        yield from _by_id(known, lambda uid: uid.startswith(bare), lambda i: i.startswith(bare))
-        for image_id in known.images:
-            if image_id.removeprefix("sha256:").startswith(bare):
-                yield Target("image", (image_id,))
-    for image_id, names in known.images.items():
-        if any(asked in _names_of_image(name) for name in names):
-            yield Target("image", (image_id,))
-    namespace, _, name = asked.rpartition("/")
-    for pod in _pods(known):
-        if pod[1].startswith(f"{name}-") and namespace in {"", pod[0]} and name:
-            yield Target("pod", pod)
-        within, _, prefix = namespace.rpartition("/")
-        if prefix and pod[1].startswith(f"{prefix}-") and within in {"", pod[0]}:
-            yield from (
-                Target("container", (*pod, each))
-                for each in known.containers.get(pod, {})
-                if each == name
-            )
-    path = _MOUNT.sub("", asked).strip("/")
+    is_id = len(bare) >= _ID_MIN and _HEX.fullmatch(bare.replace("-", "")) is not None
+    found = [target for name, target in _ids(known) if is_id and name.startswith(bare)]
+    found += [target for name, target in _part_names(known) if name == asked]
+    path = _path(asked)
     if "/" in path or "kubepods" in path:
-        yield from (Target("cgroup", (p,)) for p in known.cgroups if p.endswith(f"/{path}"))
+        found += [target for whole, target in _cgroups(known) if whole.endswith(f"/{path}")]
+    return found
+
+
+def _path(asked: str) -> str:
+    return _MOUNT.sub("", asked).strip("/")
+
+
+def _ids(known: Known) -> Iterator[tuple[str, Target]]:
+    """IDs and what they are of; one of a sandbox is its pod's."""
+    for pod, uids in known.pods.items():
+        yield from ((uid, Target("pod", pod, uid)) for uid in uids)
+    for container_id, (pod, name, uid) in known.container_ids.items():
+        target = Target("container", (*pod, name), uid) if name else Target("pod", pod, uid)
+        yield container_id, target
+    for image_id in known.images:
+        yield image_id.removeprefix("sha256:"), Target("image", (image_id,))
+
+
+def _cgroups(known: Known) -> Iterator[tuple[str, Target]]:
+    return ((path, Target("cgroup", (path,))) for path in known.cgroups)
+
+
+def _whole_names(known: Known) -> Iterator[tuple[str, Target]]:
+    """What targets are called; a static pod also without the node's name."""
+    yield "node", Target("node", ())
+    yield known.node, Target("node", (known.node,))
+    for pod in _pods(known):
+        short = pod[1].removesuffix(f"-{known.node}")
+        yield from _names_of_pod(known, pod, dict.fromkeys((pod[1], short)))
+        for name in known.containers.get(pod, {}):
+            yield name, Target("container", (*pod, name))
+            for uid in known.pods.get(pod, {}):
+                yield f"{uid}/{name}", Target("container", (*pod, name), uid)
+    for resource, device in known.devices:
+        for name in dict.fromkeys((device, f"{resource}/{device}", resource)):
+            yield name, Target("device", (resource, device))
+    for image_id, names in known.images.items():
+        yield from ((name, Target("image", (image_id,))) for name in (image_id, *sorted(names)))
+
+
+def _part_names(known: Known) -> Iterator[tuple[str, Target]]:
+    """Shorter names: of an image without its registry, path or tag, of a pod its controllers'."""
+    for image_id, names in known.images.items():
+        short = {short for name in names for short in _names_of_image(name)}
+        yield from ((name, Target("image", (image_id,))) for name in sorted(short))
+    for pod in _pods(known):
+        parts = pod[1].split("-")
+        made = ("-".join(parts[:end]) for end in range(len(parts) - 1, 0, -1))
+        yield from _names_of_pod(known, pod, filter(None, made))
+
+
+def _names_of_pod(known: Known, pod: Pod, names: Iterable[str]) -> Iterator[tuple[str, Target]]:
+    """A pod and its containers under names of the pod, with and without its namespace."""
+    for called in names:
+        for name in (called, f"{pod[0]}/{called}"):
+            yield name, Target("pod", pod)
+            for container in known.containers.get(pod, {}):
+                yield f"{name}/{container}", Target("container", (*pod, container))
 
 
 def _names_of_image(name: str) -> set[str]:
@@ -278,14 +278,6 @@ def _names_of_image(name: str) -> set[str]:
         for short in (whole, whole.partition("/")[2], whole.rpartition("/")[2])
         if short
     }
-
-
-def _controllers(pod: str) -> Iterator[str]:
-    """What a pod's name may begin with: that of its controller, and of that one's own."""
-    for _ in range(2):
-        pod = pod.rpartition("-")[0]
-        if pod:
-            yield pod
 
 
 def _written(target: Target) -> str:
@@ -307,33 +299,25 @@ def _several(text: str, found: list[Target]) -> BadQuestionError:
 def _nothing(
     text: str, kind: TargetKind | None, asked: str, known: list[Known]
 ) -> BadQuestionError:
-    """The error that suggests the nearest names."""
+    """The error that suggests the nearest names; one that several go by stands for itself."""
     names: dict[str, str] = {}
-    shorter: dict[str, dict[str, None]] = {}
-    for each in known:
-        for pod in _pods(each):
-            whole = f"pod/{pod[0]}/{pod[1]}"
-            names |= {pod[1]: whole, "/".join(pod): whole}
-            for container in each.containers.get(pod, {}):
-                whole = f"container/{pod[0]}/{pod[1]}/{container}"
-                names |= {f"{pod[1]}/{container}": whole, f"{pod[0]}/{pod[1]}/{container}": whole}
-                shorter.setdefault(f"container/{container}", {})[whole] = None
-            for short in _controllers(pod[1]):
-                shorter.setdefault(f"pod/{short}", {})[f"pod/{pod[0]}/{pod[1]}"] = None
-        for resource, device in each.devices:
-            names.setdefault(device, f"device/{resource}/{device}")
-        for image_id, its in each.images.items():
-            for short in sorted({short for name in its for short in _names_of_image(name)}):
-                names.setdefault(short, f"image/{image_id}")
-    for short, wholes in shorter.items():
-        names.setdefault(short.partition("/")[2], short if len(wholes) > 1 else next(iter(wholes)))
-    named = {name: whole for name, whole in names.items() if whole.startswith(kind or "")}
-    near = difflib.get_close_matches(asked, named or names, 3, 0.6) if asked else []
+    for called in (_whole_names, _part_names):
+        found: dict[str, dict[Target, None]] = {}
+        for name, target in (pair for each in known for pair in called(each)):
+            if target.kind == "node" or target.pod_uid or kind not in {None, target.kind}:
+                continue
+            in_short = called is _part_names and target.kind == "container"
+            if not in_short and not name.startswith("sha256:"):
+                found.setdefault(name, {})[target] = None
+        for name, targets in found.items():
+            first = next(iter(targets))
+            names.setdefault(name, str(first) if len(targets) == 1 else f"{first.kind}/{name}")
+    near = difflib.get_close_matches(asked, names, 3, 0.6) if asked else []
     part = asked.rpartition("/")[2]
     near += [name for name in names if part and part in name][:3]
-    found = list(dict.fromkeys(names[name] for name in near))[:3]
-    if found:
-        advice = f"is it {' or '.join(found)}?"
+    meant = list(dict.fromkeys(names[name] for name in near))[:3]
+    if meant:
+        advice = f"is it {' or '.join(meant)}?"
         return BadQuestionError(f"nothing is known as {text!r}", advice=advice)
     if kind is not None:
         return BadQuestionError(f"{text!r} is not of the form {FORMS[kind]}")
