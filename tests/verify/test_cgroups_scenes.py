@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.model.bodies.cgroups import (
     CgroupRemoved,
     CgroupUpdated,
@@ -444,9 +443,7 @@ def test_two_capacities() -> None:
         cpus=4, memory_capacity_bytes=8 * GIB, capacity={"cpu": "8", "memory": f"{8 * GIB}"}
     )
     found = [o for o in outcomes(scene(*start(), (5, node))) if isinstance(o, Contradiction)]
-    assert len(found) == 1
-    assert "cpu" in found[0].why
-    assert Quantity.from_api("8").value() == 8
+    assert ["cpu" in each.why for each in found] == [True]
 
 
 # QoS levels ---------------------------------------------------------------------------------

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from kubeledger.model.bodies.cgroups import CgroupUpdated
-from kubeledger.verify.finding import Fields, Finding, Outcome
+from kubeledger.verify.finding import Fields, Finding
 
-__all__ = ["Drift", "drift_of", "drifts"]
+__all__ = ["Drift", "drift_of"]
 
 
 class Drift(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,13 +35,6 @@ class Drift(msgspec.Struct, frozen=True, kw_only=True):
     expected: Any
     found: Any
     why: str
-
-
-def drifts(outcomes: Iterable[Outcome]) -> Iterator[Drift]:
-    """All drift that a verification found, in the order of its outcomes."""
-    for outcome in outcomes:
-        if isinstance(outcome, Finding):
-            yield from drift_of(outcome)
 
 
 def drift_of(finding: Finding) -> Iterator[Drift]:

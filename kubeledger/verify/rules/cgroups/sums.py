@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from operator import add
 from typing import Final
 
@@ -12,6 +13,7 @@ from kubeledger.kubelet.cgroups.qos_config import qos_requests
 from kubeledger.kubelet.kube.amounts import check_asked
 from kubeledger.kubelet.kube.pod import Pod, lists_of_pods
 from kubeledger.kubelet.kube.quantity import QuantityError
+from kubeledger.kubelet.profile.cgroups import CgroupFacts
 from kubeledger.model.errors import BadInputError
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.evidence.pods import ListedPod
@@ -59,7 +61,6 @@ class Summer:
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
-        self._known: dict[int, tuple[ListedPod, Rules, Amounts | None]] = {}
 
     def between(self, start_ns: int, end_ns: int, rules: Rules) -> Sums:
         """The sums of a write at some instant of a span."""
@@ -78,7 +79,7 @@ class Summer:
             listed = self._bench.pods.at(end_ns, life.uid, life.namespace, life.name)
             if listed is None and life.is_static:  # its image in the API has its spec
                 listed = self._bench.pods.at(end_ns, None, life.namespace, life.name)
-            requests = self._requests(listed, rules)
+            requests = None if listed is None else _requests(listed, rules.profile.cgroups)
             if requests is None or listed is None:
                 named = f"the spec of pod {life.full_name}"
                 (missing if key in active.must else unknown).append(named)
@@ -102,23 +103,14 @@ class Summer:
             tuple(unknown),
         )
 
-    def _requests(self, listed: ListedPod | None, rules: Rules) -> Amounts | None:
-        """What a pod requests; None where its spec is not known, or cannot be read."""
-        if listed is None:
-            return None
-        known = self._known.get(listed.seq)
-        if known is None or known[0] is not listed or known[1] is not rules:
-            if len(self._known) >= _KEPT_MAX:
-                self._known.clear()
-            known = self._known[listed.seq] = (listed, rules, _requests(listed, rules))
-        return known[2]
 
-
-def _requests(listed: ListedPod, rules: Rules) -> Amounts | None:
+@lru_cache(maxsize=_KEPT_MAX)
+def _requests(listed: ListedPod, facts: CgroupFacts) -> Amounts | None:
+    """What a pod requests; None where its spec cannot be read."""
     try:
         pods = (listed.as_(Pod),)
         check_asked(lists_of_pods(pods))
-        return msgspec.structs.astuple(qos_requests(pods, rules.profile.cgroups))
+        return msgspec.structs.astuple(qos_requests(pods, facts))
     except (msgspec.ValidationError, BadInputError, QuantityError):
         return None
 

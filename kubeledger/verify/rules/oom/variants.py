@@ -177,16 +177,14 @@ class OomVariant:
                 return []
             why = f"process {body.pid} would be killed alone, without the rest of its container"
             return [Ruling(allowed=False, expected={"also_killed": []}, why=why)]
-        why = "the kernel would kill all processes of the container"
         tasks = () if shortage is None or shortage.tasks is None else shortage.tasks
         others = [t.pid for t in tasks if t.pid != body.pid and t.oom_score_adj != NEVER_KILLED]
         if tasks and not others:
             return []
-        assumes: tuple[str, ...] = () if others and body.reason == "container_limit" else (_WHICH,)
-        assumes += () if self.unified else (_CGROUPS,)
-        expected = None if assumes else {"also_killed": others}
-        change = Ruling(allowed=False, expected=expected, why=why, assumes=assumes)
-        return [Ruling(allowed=True, why=why), change] if assumes else [change]
+        if not others or body.reason != "container_limit" or not self.unified:
+            return _open(_WHICH if self.unified else _CGROUPS)
+        why = "the kernel would kill all processes of the container"
+        return [Ruling(allowed=False, expected={"also_killed": others}, why=why)]
 
     # -- what was not killed ---------------------------------------------------------------
 
