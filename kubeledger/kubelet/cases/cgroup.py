@@ -8,7 +8,6 @@ import msgspec
 
 from kubeledger.kubelet.cases.judgement import MATCH, Judgement, impossible
 from kubeledger.kubelet.cgroups.decider import PodDecision, admissible, decide_pod
-from kubeledger.kubelet.cgroups.explain_pod import PodExplainer
 from kubeledger.kubelet.cgroups.names import CgroupNameError
 from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.profile.resolve import KubeletProfile
@@ -80,16 +79,8 @@ def judge(case_input: CgroupInput, profile: KubeletProfile, outcome: object) -> 
         BadInputError: as ``decide``.
     """
     decision = _decision(case_input, profile)
-    explainer = PodExplainer(
-        pod=case_input.pod,
-        decision=decision,
-        facts=profile.cgroups,
-        enforce_cpu_limits=case_input.cpu_cfs_quota,
-        cpu_period_us=case_input.cpu_cfs_quota_period_us,
-        memory_capacity=case_input.memory_capacity,
-    )
     decided = msgspec.to_builtins(_outcome(decision), str_keys=True)
-    difference = admissible(decided, outcome, explainer.explain)
+    difference = admissible(decided, outcome, decision.explain)
     return MATCH if difference is None else impossible(difference)
 
 

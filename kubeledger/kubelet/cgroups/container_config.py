@@ -10,9 +10,14 @@ from collections.abc import Iterable
 
 import msgspec
 
-from kubeledger.kubelet.cgroups.conversions import quota_of_milli_cpu, shares_of_milli_cpu
+from kubeledger.kubelet.cgroups.conversions import (
+    MIN_SHARES,
+    quota_of_milli_cpu,
+    shares_of_milli_cpu,
+)
 from kubeledger.kubelet.cgroups.oom import container_oom_score_adj
 from kubeledger.kubelet.cgroups.pod_config import HUGE_PAGES_PREFIX, NO_QUOTA, page_size_of
+from kubeledger.kubelet.cgroups.reasons import quota_reason, shares_reason
 from kubeledger.kubelet.kube.amounts import NANOS
 from kubeledger.kubelet.kube.pod import Container, Pod
 from kubeledger.kubelet.kube.requests import Amount, ResourceList, milli_of, units_of
@@ -35,6 +40,7 @@ class ContainerConfig(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     Attributes:
         cpu_quota_us, cpu_period_us: both 0 where CFS quota is off; a quota of -1 is none.
         memory_limit_bytes: 0 where there is none.
+        reasons: name of a value as outcomes have it -> the rule behind it, as users see it.
     """
 
     cpu_shares: int
@@ -42,6 +48,7 @@ class ContainerConfig(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     cpu_period_us: int
     memory_limit_bytes: int
     oom_score_adj: int
+    reasons: dict[str, str]
 
 
 def container_config(
@@ -74,18 +81,38 @@ def container_config(
         generateLinuxContainerResources, calculateLinuxResources
     Differs: no.
     """
-    limit_milli = milli_of(_limit(pod, container, "cpu", facts))
-    quota = quota_of_milli_cpu(limit_milli, cpu_period_us) if enforce_cpu_limits else 0
-    if enforce_cpu_limits and exclusive_cpus and facts.exclusive_cpus_unlimited:
-        quota = NO_QUOTA
+    cpu, holder = _limit(pod, container, "cpu", facts)
+    memory, memory_holder = _limit(pod, container, "memory", facts)
+    milli, memory_limit = milli_of(cpu), units_of(memory)
+    shares, of_shares = _shares(container.requests, milli, holder, facts)
+    adjust, of_adjust = container_oom_score_adj(
+        pod, container, qos_class, facts, memory_capacity=memory_capacity
+    )
+    quota, period, of_quota, of_period = 0, 0, "cpuCFSQuota is off", "cpuCFSQuota is off"
+    if enforce_cpu_limits:
+        period, of_period = cpu_period_us, f"cpuCFSQuotaPeriod is {cpu_period_us} us"
+        quota, of_quota = quota_of_milli_cpu(milli, cpu_period_us), "no cpu limit is set"
+        if milli:
+            reason = quota_reason(milli, cpu_period_us, quota)
+            of_quota = f"the cpu limit of {holder} is {milli} m, {reason}"
+        if exclusive_cpus and facts.exclusive_cpus_unlimited:
+            quota, of_quota = NO_QUOTA, "it has CPUs of its own"
+    of_memory = "no memory limit is set"
+    if memory_limit:
+        of_memory = f"this is the memory limit of {memory_holder}"
     return ContainerConfig(
-        cpu_shares=_shares(container.requests, limit_milli, facts),
+        cpu_shares=shares,
         cpu_quota_us=quota,
-        cpu_period_us=cpu_period_us if enforce_cpu_limits else 0,
-        memory_limit_bytes=units_of(_limit(pod, container, "memory", facts)),
-        oom_score_adj=container_oom_score_adj(
-            pod, container, qos_class, facts, memory_capacity=memory_capacity
-        ),
+        cpu_period_us=period,
+        memory_limit_bytes=memory_limit,
+        oom_score_adj=adjust,
+        reasons={
+            "cpuShares": of_shares,
+            "cpuQuota": of_quota,
+            "cpuPeriod": of_period,
+            "memoryLimit": of_memory,
+            "oomScoreAdj": of_adjust,
+        },
     )
 
 
@@ -134,8 +161,8 @@ def huge_page_unit_size(size_bytes: int) -> str | None:
     return None if size_bytes > 1024 and index < last else f"{size_bytes}{_UNITS[index]}"
 
 
-def _limit(pod: Pod, container: Container, name: str, facts: CgroupFacts) -> int:
-    """Nanos of the container's limit, else of the pod level's; 0 where there is none.
+def _limit(pod: Pod, container: Container, name: str, facts: CgroupFacts) -> tuple[int, str]:
+    """Nanos of the container's limit, else of the pod level's, and whose it is; 0 without any.
 
     Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_container_linux.go getCPULimit,
         getMemoryLimit
@@ -143,17 +170,26 @@ def _limit(pod: Pod, container: Container, name: str, facts: CgroupFacts) -> int
     limits = container.limits
     limit = NANOS[limits[name]] if name in limits else 0
     if limit or not facts.pod_level_resources or pod.spec.resources is None:
-        return limit
+        return limit, "the container"
     own = pod.spec.resources.limits or {}
-    return NANOS[own[name]] if name in own else 0
+    return NANOS[own[name]] if name in own else 0, "spec.resources"
 
 
-def _shares(requests: ResourceList, limit_milli: int, facts: CgroupFacts) -> int:
-    """Shares by the request, or by the limit in its stead."""
+def _shares(
+    requests: ResourceList, limit_milli: int, holder: str, facts: CgroupFacts
+) -> tuple[int, str]:
+    """Shares by the request, or by the limit in its stead, and the rule behind them."""
     request: Amount = requests.get("cpu")
     request_milli = milli_of(NANOS[request]) if request is not None else 0
     absent = "cpu" not in requests
     if not facts.limit_is_share_only_without_request:
         absent = request_milli == 0
     milli_cpu = limit_milli if absent else request_milli
-    return shares_of_milli_cpu(milli_cpu, capped=facts.container_shares_capped)
+    shares = shares_of_milli_cpu(milli_cpu, capped=facts.container_shares_capped)
+    reason = shares_reason(milli_cpu, shares)
+    if not absent:
+        return shares, f"the container requests {milli_cpu} m of cpu, {reason}"
+    if not limit_milli:
+        return shares, f"no cpu is requested, nor limited, and {MIN_SHARES} shares are the least"
+    why = f"no cpu is requested, so the limit of {holder} counts, {limit_milli} m, {reason}"
+    return shares, why

@@ -8,6 +8,7 @@ says which value differs first.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
@@ -22,7 +23,11 @@ from kubeledger.kubelet.cgroups.node_config import (
     over_reserved,
     resource_config_for_node,
 )
-from kubeledger.kubelet.cgroups.pod_config import ResourceConfig, resource_config_for_pod
+from kubeledger.kubelet.cgroups.pod_config import (
+    HUGE_PAGES_PREFIX,
+    ResourceConfig,
+    resource_config_for_pod,
+)
 from kubeledger.kubelet.cgroups.qos_config import QOSConfig, qos_config, qos_requests
 from kubeledger.kubelet.cgroups.reasons import Explain, Path
 from kubeledger.kubelet.cgroups.unified import (
@@ -32,7 +37,7 @@ from kubeledger.kubelet.cgroups.unified import (
     pod_files,
     written,
 )
-from kubeledger.kubelet.kube.amounts import check_asked
+from kubeledger.kubelet.kube.amounts import NANOS, check_asked
 from kubeledger.kubelet.kube.pod import Pod, lists_of_pods
 from kubeledger.kubelet.kube.podqos import pod_qos
 from kubeledger.kubelet.kube.quantity import Quantity
@@ -51,14 +56,45 @@ __all__ = [
 ]
 
 
+_NO_CONTAINER: Final = "the pod has no such container"
+_A_CONTAINER: Final = "the pod has this container"
+
+
 class PodDecision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """All that is asked for on behalf of one pod; containers by name."""
 
     qos_class: QOSClass
+    qos_reason: str
     pod: ResourceConfig
     containers: dict[str, ContainerConfig]
     cgroupfs_path: str
     systemd_path: str
+
+    def explain(self, path: Path) -> str:
+        """The rule behind the value at a path of the outcome, as users see it."""
+        match path:
+            case ("qosClass",):
+                return self.qos_reason
+            case ("pod", "hugePageLimits"):
+                return "" if self.pod.huge_page_limits else "no huge pages are requested"
+            case ("pod", "hugePageLimits", size):
+                amounts = {str(of): n for of, n in self.pod.huge_page_limits.items()}
+                if size not in amounts:
+                    return f"no resource {HUGE_PAGES_PREFIX}<size> of this size is requested"
+                return f"the pod requests {amounts[size]} bytes in huge pages of {size} bytes"
+            case ("pod", name):
+                return self.pod.reasons.get(name, "")
+            case ("containers", name, *_) if name not in self.containers:
+                return _NO_CONTAINER
+            case ("containers", name, value):
+                return self.containers[name].reasons.get(value, "")
+            case ("containers", *_):
+                return _A_CONTAINER
+            case ("cgroupfsPath",) | ("systemdPath",):
+                where = f"in the cgroup of class {self.qos_class}"
+                where = "directly in kubepods" if self.qos_class == "Guaranteed" else where
+                return f"a {self.qos_class} pod stands {where}, under its UID"
+        return ""
 
 
 class PodUnifiedDecision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -85,12 +121,12 @@ class PodUnifiedDecision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
                 file = self.pod_files.get(name)
                 return file.why if file else "the kubelet asks for no such file of a pod"
             case ("containers", name, *_) if name not in self.container_files:
-                return "the pod has no such container"
+                return _NO_CONTAINER
             case ("containers", name, "unified", of):
                 file = self.container_files[name].get(of)
                 return file.why if file else "the kubelet asks for no such file of a container"
             case ("containers", *_):
-                return "the pod has this container"
+                return _A_CONTAINER
         return ""
 
 
@@ -141,6 +177,7 @@ def decide_pod(
         containers = (*containers, *(pod.spec.init_containers or ()))
     return PodDecision(
         qos_class=qos_class,
+        qos_reason=_qos_reason(pod, qos_class, facts),
         pod=resource_config_for_pod(
             pod,
             qos_class,
@@ -165,6 +202,24 @@ def decide_pod(
         cgroupfs_path=to_cgroupfs(name),
         systemd_path=to_systemd(name),
     )
+
+
+def _qos_reason(pod: Pod, qos_class: QOSClass, facts: CgroupFacts) -> str:
+    """The rule behind the class of a pod, as users see it."""
+    spec, status = pod.spec, pod.status
+    if facts.qos_class_from_status and status is not None and status.qos_class:
+        return "the pod's status says so"
+    level = facts.pod_level_resources and spec.resources is not None
+    who = "spec.resources" if level else "its containers"
+    if qos_class == "BestEffort":
+        return f"{who} neither request nor limit cpu or memory, or only 0"
+    if qos_class == "Guaranteed":
+        return f"{who} limit cpu and memory, to what is requested where anything is"
+    for container in (*(spec.containers or ()), *(spec.init_containers or ())):
+        for name in ("cpu", "memory"):
+            if not level and not NANOS[container.limits.get(name, "0")]:
+                return f"container {container.name or ''} has no {name} limit"
+    return f"what is requested in {who} is not all limited to the same amount"
 
 
 def decide_pod_unified(

@@ -32,8 +32,8 @@ def container_oom_score_adj(
     facts: CgroupFacts,
     *,
     memory_capacity: int,
-) -> int:
-    """The adjustment of one container.
+) -> tuple[int, str]:
+    """The adjustment of one container, and the rule behind it as users see it.
 
     Args:
         pod: that the container is part of.
@@ -50,19 +50,29 @@ def container_oom_score_adj(
     guaranteed = -997 if facts.oom_score_of_guaranteed_997 else -998
     only_node = facts.oom_only_node_critical_protected
     if is_node_critical_pod(pod) if only_node else is_critical_pod(pod):
-        return guaranteed
-    if qos_class == "Guaranteed":
-        return guaranteed
-    if qos_class == "BestEffort":
-        return BEST_EFFORT_OOM_SCORE_ADJ
+        kind = "node-critical" if only_node else "critical"
+        return guaranteed, f"all containers of a {kind} pod are protected with this"
+    if qos_class != "Burstable":
+        adjust = guaranteed if qos_class == "Guaranteed" else BEST_EFFORT_OOM_SCORE_ADJ
+        return adjust, f"all containers of {qos_class} pods have this"
     share = _unallocated_share(pod.spec) if facts.pod_level_resources else 0
-    adjust = _score(_memory_request(container) + share, memory_capacity)
+    request = _memory_request(container)
+    of = f"of the node's {memory_capacity} bytes of memory {request} are requested, and"
+    adjust = _score(request + share, memory_capacity)
+    why = f"{of} 1000 - 1000 * {request} / {memory_capacity} = {adjust}"
+    if share:
+        why = f"{of} the container's part of what spec.resources requests beyond its containers"
     if facts.oom_sidecar_outlives_containers and _is_sidecar_of(pod, container):
         least = min(map(_memory_request, pod.spec.containers or ()), default=0)
-        adjust = min(adjust, _score(least + share, memory_capacity))
+        most = _score(least + share, memory_capacity)
+        if most < adjust:
+            adjust, why = most, f"{of} a sidecar's adjustment is at most that of the containers"
     if adjust < 1000 + guaranteed:
-        return 1000 + guaranteed
-    return adjust - 1 if adjust == BEST_EFFORT_OOM_SCORE_ADJ else adjust
+        return 1000 + guaranteed, f"{of} {1000 + guaranteed} is the least for Burstable pods"
+    if adjust == BEST_EFFORT_OOM_SCORE_ADJ:
+        none = "no thousandth of the node's memory is requested"
+        return adjust - 1, f"{none}, and {adjust} is for BestEffort pods"
+    return adjust, why
 
 
 def _score(memory_request: int, memory_capacity: int) -> int:

@@ -16,6 +16,7 @@ from kubeledger.kubelet.cgroups.conversions import (
     quota_of_milli_cpu,
     shares_of_milli_cpu,
 )
+from kubeledger.kubelet.cgroups.reasons import quota_reason, shares_reason
 from kubeledger.kubelet.kube.amounts import NANOS
 from kubeledger.kubelet.kube.pod import Container, Pod, PodSpec, is_sidecar
 from kubeledger.kubelet.kube.quantity import QuantityError, value_of
@@ -45,6 +46,7 @@ class ResourceConfig(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         cpu_quota_us: -1 is no quota.
         memory_limit_bytes: limit.
         huge_page_limits: page size in bytes -> bytes.
+        reasons: name of a pod's value as outcomes have it -> the rule behind it, as users see it.
     """
 
     cpu_shares: int | None = None
@@ -52,6 +54,7 @@ class ResourceConfig(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     cpu_period_us: int | None = None
     memory_limit_bytes: int | None = None
     huge_page_limits: dict[int, int] = {}
+    reasons: dict[str, str] = {}
 
 
 def resource_config_for_pod(
@@ -83,24 +86,58 @@ def resource_config_for_pod(
     spec = pod.spec
     huge_pages = _pod_huge_pages(spec, facts)
     if qos_class == "BestEffort":
-        return ResourceConfig(cpu_shares=MIN_SHARES, huge_page_limits=huge_pages)
+        names = "cpuQuota", "cpuPeriod", "memoryLimit"
+        reasons = dict.fromkeys(names, "a BestEffort pod is not limited")
+        reasons["cpuShares"] = f"a BestEffort pod has the least shares, {MIN_SHARES}"
+        return ResourceConfig(cpu_shares=MIN_SHARES, huge_page_limits=huge_pages, reasons=reasons)
     guaranteed = qos_class == "Guaranteed"
-    enforce_cpu_limits &= not (exclusive_cpus and facts.exclusive_cpus_unlimited)
+    off = "cpuCFSQuota is off"
+    if exclusive_cpus and facts.exclusive_cpus_unlimited:
+        enforce_cpu_limits, off = False, "a container has CPUs of its own"
+    level = facts.pod_level_resources
+    milli = milli_of(pod_request(spec, "cpu", facts, pod_level=level) or 0)
+    shares = shares_of_milli_cpu(milli)
+    asked = f"{milli} m of cpu are requested{_origin(spec, 'cpu', facts, limits=False)}"
     quota = period = memory = None
-    if guaranteed or _limits_declared(spec, "cpu", facts):
-        milli_cpu = milli_of(pod_limit(spec, "cpu", facts) or 0)
-        quota = quota_of_milli_cpu(milli_cpu, cpu_period_us) if enforce_cpu_limits else NO_QUOTA
-        period = cpu_period_us
-    if guaranteed or _limits_declared(spec, "memory", facts):
+    unlimited = None if guaranteed else _unlimited(spec, "cpu", facts)
+    of_quota = of_period = f"container {unlimited} has no cpu limit, so the pod has none"
+    if unlimited is None:
+        milli_limit, period = milli_of(pod_limit(spec, "cpu", facts) or 0), cpu_period_us
+        quota, of_quota = NO_QUOTA, f"{off}, so a limited pod has the quota {NO_QUOTA}"
+        of_period = f"the pod is limited, and cpuCFSQuotaPeriod is {cpu_period_us} us"
+        if enforce_cpu_limits:
+            quota = quota_of_milli_cpu(milli_limit, cpu_period_us)
+            by = _origin(spec, "cpu", facts, limits=True)
+            reason = quota_reason(milli_limit, cpu_period_us, quota)
+            of_quota = f"cpu is limited to {milli_limit} m{by}, {reason}"
+    unlimited = None if guaranteed else _unlimited(spec, "memory", facts)
+    of_memory = f"container {unlimited} has no memory limit, so the pod has none"
+    if unlimited is None:
         memory = units_of(pod_limit(spec, "memory", facts) or 0)
-    request = pod_request(spec, "cpu", facts, pod_level=facts.pod_level_resources)
+        by = _origin(spec, "memory", facts, limits=True)
+        of_memory = f"memory is limited to {memory} bytes{by}"
     return ResourceConfig(
-        cpu_shares=shares_of_milli_cpu(milli_of(request or 0)),
+        cpu_shares=shares,
         cpu_quota_us=quota,
         cpu_period_us=period,
         memory_limit_bytes=memory,
         huge_page_limits=huge_pages,
+        reasons={
+            "cpuShares": f"{asked}, {shares_reason(milli, shares)}",
+            "cpuQuota": of_quota,
+            "cpuPeriod": of_period,
+            "memoryLimit": of_memory,
+        },
     )
+
+
+def _origin(spec: PodSpec, name: str, facts: CgroupFacts, *, limits: bool) -> str:
+    """Where an amount of a pod comes from: `` by spec.resources``, with overhead."""
+    level = spec.resources if facts.pod_level_resources else None
+    named = None if level is None else (level.limits if limits else level.requests)
+    by = " by spec.resources" if name in (named or {}) else " by all that runs in the pod"
+    overhead = spec.overhead or {}
+    return f"{by}, overhead included" if name in overhead and NANOS[overhead[name]] else by
 
 
 def pod_request(spec: PodSpec, name: str, facts: CgroupFacts, *, pod_level: bool) -> int | None:
@@ -200,22 +237,24 @@ def _sum_of_requests(containers: Iterable[Container], name: str) -> int | None:
     return total
 
 
-def _limits_declared(spec: PodSpec, name: str, facts: CgroupFacts) -> bool:
-    """Whether all that runs in the pod is limited, or the pod level is.
+def _unlimited(spec: PodSpec, name: str, facts: CgroupFacts) -> str | None:
+    """The first of all that runs in the pod that is not limited, unless the pod level is.
 
     An init container counts with the sidecars before it, where the version runs them
     alongside: their limits can stand in for its own.
     """
     own = _pod_level_limits(spec, facts)
     if own and name in own and NANOS[own[name]]:
-        return True
+        return None
     for container in spec.containers or ():
         limits = container.limits
         if name not in limits or not NANOS[limits[name]]:
-            return False
+            return container.name or ""
     if not (facts.pod_config_visits_init_containers and spec.init_containers):
-        return True
-    return all(_init_limits(spec.init_containers, name, facts))
+        return None
+    inits = spec.init_containers
+    limited = zip(inits, _init_limits(inits, name, facts), strict=True)
+    return next((init.name or "" for init, limit in limited if not limit), None)
 
 
 def _init_limits(inits: Iterable[Container], name: str, facts: CgroupFacts) -> Iterator[int]:

@@ -39,7 +39,7 @@ def test_sidecar_outlives_its_containers(version: str, own: str, score: int) -> 
         Container("b", requests("3Gi")),
     )
     pod = Pod(spec=PodSpec(containers=containers, init_containers=(sidecar,)))
-    adjust = container_oom_score_adj(
+    adjust, _ = container_oom_score_adj(
         pod, sidecar, "Burstable", resolve(version).cgroups, memory_capacity=8 * GIB
     )
     assert adjust == score
@@ -51,7 +51,7 @@ def test_an_init_container_is_no_sidecar() -> None:
     containers = (Container("a", requests("4Gi")),)
     pod = Pod(spec=PodSpec(containers=containers, init_containers=(init,)))
     facts = resolve("1.36.2").cgroups
-    score = container_oom_score_adj(pod, init, "Burstable", facts, memory_capacity=8 * GIB)
+    score, _ = container_oom_score_adj(pod, init, "Burstable", facts, memory_capacity=8 * GIB)
     assert score == 999
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Final
 
 from kubeledger.kubelet.cgroups.container_config import (
@@ -12,7 +12,6 @@ from kubeledger.kubelet.cgroups.container_config import (
 )
 from kubeledger.kubelet.cgroups.conversions import MIN_SHARES, SHARES_PER_CPU
 from kubeledger.kubelet.cgroups.decider import decide_pod, decide_pod_unified
-from kubeledger.kubelet.cgroups.explain_pod import PodExplainer
 from kubeledger.kubelet.cgroups.paths import parse_cgroup_path
 from kubeledger.kubelet.cgroups.pod_config import ResourceConfig
 from kubeledger.kubelet.cgroups.unified import UnifiedSettings
@@ -59,14 +58,6 @@ class PodOptions:
             memory_capacity=_ANY_CAPACITY,
             static_cpu_policy=rules.static_cpus,
             with_init_containers=True,
-        )
-        self._explainer = PodExplainer(
-            pod=pod,
-            decision=self._decision,
-            facts=self._facts,
-            enforce_cpu_limits=bool(rules.enforce_cpu_limits),
-            cpu_period_us=rules.cpu_period_us or 0,
-            memory_capacity=_ANY_CAPACITY,
         )
 
     def of(self, body: CgroupUpdated) -> list[Option] | str:
@@ -125,7 +116,7 @@ class PodOptions:
             pids = str(rules.pod_pids) if rules.pod_pids else "max"
             values["unified/pids.max" if unified else "other/pids.max"] = (pids,)
         who = f"pod {self._name} is {self._decision.qos_class} and"
-        return self._option(body, values, _words(who, asked, self._pod_reason))
+        return self._option(body, values, _words(who, asked, self._pod_reasons()))
 
     def _of_container(self, container: Container, body: CgroupUpdated) -> Option:
         config = self._decision.containers[container.name or ""]
@@ -136,12 +127,8 @@ class PodOptions:
             self._pod, container, body.hugetlb_limit_bytes, self._facts
         )
         values |= {f"hugetlb_limit_bytes/{size}": (limit,) for size, limit in limits.items()}
-
-        def reason(value: str) -> str:
-            return self._explainer.container_value(container, config, value)
-
         who = f"container {container.name} of pod {self._name}"
-        return self._option(body, values, _words(who, config, reason))
+        return self._option(body, values, _words(who, config, config.reasons))
 
     def _asked_for(
         self, asked: ResourceConfig | ContainerConfig, body: CgroupUpdated, *, by_runtime: bool
@@ -156,13 +143,14 @@ class PodOptions:
             by_systemd=self._rules.by_systemd,
         )
 
-    def _pod_reason(self, value: str) -> str:
-        """The rule behind a value of the pod, with what its containers ask for."""
-        part, resource = _ASKED[value]
-        amounts = ((c.name or "", getattr(c, part)) for c in self._containers)
-        told = [(name, str(asked[resource])) for name, asked in amounts if resource in asked]
-        reason = self._explainer.explain(("pod", value))
-        return f"{reason}: {listed(told)}" if told else reason
+    def _pod_reasons(self) -> dict[str, str]:
+        """The rules behind the values of the pod, with what its containers ask for."""
+        reasons = dict(self._decision.pod.reasons)
+        for value, (part, resource) in _ASKED.items():
+            amounts = ((c.name or "", getattr(c, part)) for c in self._containers)
+            told = [(name, str(asked[resource])) for name, asked in amounts if resource in asked]
+            reasons[value] += f": {listed(told)}" if told else ""
+        return reasons
 
     def _protection(self, container: Container | None) -> dict[str, str]:
         """Memory files of the pod, or of a container, with the gate MemoryQoS."""
@@ -190,14 +178,14 @@ def _texts(files: dict[str, str]) -> Values:
     return {f"unified/{name}": (text,) for name, text in files.items()}
 
 
-def _words(who: str, asked: ResourceConfig | ContainerConfig, reason: Callable[[str], str]) -> str:
+def _words(who: str, asked: ResourceConfig | ContainerConfig, why: dict[str, str]) -> str:
     quota, memory = "no quota", asked.memory_limit_bytes
     if asked.cpu_quota_us and asked.cpu_quota_us > 0:
         quota = f"a quota of {asked.cpu_quota_us} us every {asked.cpu_period_us} us"
     limit = f"a memory limit of {memory} bytes" if memory else "no memory limit"
     return (
-        f"{who} gets {asked.cpu_shares} shares ({reason('cpuShares')}), "
-        f"{quota} ({reason('cpuQuota')}) and {limit} ({reason('memoryLimit')})"
+        f"{who} gets {asked.cpu_shares} shares ({why['cpuShares']}), "
+        f"{quota} ({why['cpuQuota']}) and {limit} ({why['memoryLimit']})"
     )
 
 
