@@ -37,6 +37,10 @@ __all__ = [
 
 HUGE_PAGES_PREFIX: Final = "hugepages-"
 NO_QUOTA: Final = -1
+_OF_BEST_EFFORT: Final = {
+    "cpuShares": f"a BestEffort pod has the least shares, {MIN_SHARES}",
+    **dict.fromkeys(("cpuQuota", "cpuPeriod", "memoryLimit"), "a BestEffort pod is not limited"),
+}
 
 
 class ResourceConfig(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -86,10 +90,9 @@ def resource_config_for_pod(
     spec = pod.spec
     huge_pages = _pod_huge_pages(spec, facts)
     if qos_class == "BestEffort":
-        names = "cpuQuota", "cpuPeriod", "memoryLimit"
-        reasons = dict.fromkeys(names, "a BestEffort pod is not limited")
-        reasons["cpuShares"] = f"a BestEffort pod has the least shares, {MIN_SHARES}"
-        return ResourceConfig(cpu_shares=MIN_SHARES, huge_page_limits=huge_pages, reasons=reasons)
+        return ResourceConfig(
+            cpu_shares=MIN_SHARES, huge_page_limits=huge_pages, reasons=_OF_BEST_EFFORT
+        )
     guaranteed = qos_class == "Guaranteed"
     off = "cpuCFSQuota is off"
     if exclusive_cpus and facts.exclusive_cpus_unlimited:
