@@ -90,15 +90,14 @@ def resource_config_for_pod(
     spec = pod.spec
     huge_pages = _pod_huge_pages(spec, facts)
     if qos_class == "BestEffort":
-        return ResourceConfig(
-            cpu_shares=MIN_SHARES, huge_page_limits=huge_pages, reasons=_OF_BEST_EFFORT
-        )
+        reasons = _OF_BEST_EFFORT
+        return ResourceConfig(cpu_shares=MIN_SHARES, huge_page_limits=huge_pages, reasons=reasons)
     guaranteed = qos_class == "Guaranteed"
     off = "cpuCFSQuota is off"
     if exclusive_cpus and facts.exclusive_cpus_unlimited:
         enforce_cpu_limits, off = False, "a container has CPUs of its own"
-    level = facts.pod_level_resources
-    milli = milli_of(pod_request(spec, "cpu", facts, pod_level=level) or 0)
+    request = pod_request(spec, "cpu", facts, pod_level=facts.pod_level_resources)
+    milli = milli_of(request or 0)
     shares = shares_of_milli_cpu(milli)
     asked = f"{milli} m of cpu are requested{_origin(spec, 'cpu', facts, limits=False)}"
     quota = period = memory = None
