@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from functools import cache
 
 from kubeledger.verify.bench import Bench
@@ -19,7 +20,7 @@ from kubeledger.verify.rules.restarts import RestartVerifier
 from kubeledger.verify.rules.told_twice import ToldTwice
 from kubeledger.verify.verifier import Verifier
 
-__all__ = ["VERIFIERS", "kinds_seen_for"]
+__all__ = ["VERIFIERS", "kinds_seen_for", "verifiers_of"]
 
 VERIFIERS: tuple[type[Verifier], ...] = (
     AdmissionVerifier,
@@ -35,6 +36,21 @@ VERIFIERS: tuple[type[Verifier], ...] = (
     RestartVerifier,
     ToldTwice,
 )
+
+
+_ASKED: Mapping[type[Verifier], type[Verifier]] = {
+    AdmissionVerifier: EvictionVerifier,
+    KillVerifier: ProbeVerifier,
+    RestartVerifier: ProbeVerifier,
+}
+"""Verifier -> the one whose belief it asks; see :mod:`kubeledger.verify.cached_results`."""
+
+
+def verifiers_of(kinds: Collection[str]) -> tuple[type[Verifier], ...]:
+    """Those that judge some kinds of decisions, and those whose beliefs they ask."""
+    judging = {each for each in VERIFIERS if any(body.kind in kinds for body in each.decides)}
+    asked = {_ASKED[each] for each in judging if each in _ASKED}
+    return tuple(each for each in VERIFIERS if each in judging | asked)
 
 
 @cache

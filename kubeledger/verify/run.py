@@ -62,18 +62,19 @@ def verify(
     Args:
         read: opens its records; called twice.
         variant: decide under these settings; the recorded ones by default.
-        verifiers: only these; all by default.
+        verifiers: only these, for the decisions that they judge; all by default.
         on_question: is told what each admission rests on, before its finding comes: seq of the
             decision, and the question.
 
     Yields:
-        one finding for each recorded decision, in the order of replay, and between them
+        one finding for each decision that is judged, in the order of replay, and between them
         decisions that had to be taken but were not, and contradictions. The same records
         give the same outcomes. Memory grows with the pods a ledger knows, and with nothing
         else.
     """
     bench = Bench(variant, on_question)
     at_work = [verifier(bench) for verifier in (VERIFIERS if verifiers is None else verifiers)]
+    judged = {kind for verifier in at_work for kind in verifier.decides}
     foresees: dict[type[Body], list[Foresee]] = {}
     sees: dict[type[Body], list[See]] = {}
     for verifier in at_work:
@@ -88,9 +89,9 @@ def verify(
     records = chain(carried, read(None))
     for record in map(variant.of, records) if variant.changes_pods else records:
         bench.observe(record)
-        if record.role == "decision":
-            docket.enter(record)
         body = record.body
+        if type(body) in judged:
+            docket.enter(record)
         for see in sees.get(type(body), ()):
             see(record, body, state)
         if record.seq > base_seq:

@@ -10,7 +10,7 @@ from kubeledger.model.wire.catalogue import BODY_TYPES
 from kubeledger.verify import Contradiction, Finding, verify
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.docket import Docket
-from kubeledger.verify.registry import VERIFIERS
+from kubeledger.verify.registry import VERIFIERS, verifiers_of
 from tests.verify.histories import findings, outcomes, reader, recorded, scene
 
 
@@ -33,17 +33,16 @@ def test_every_kind_of_decision_has_its_verifier() -> None:
     assert set(decided) == kinds
 
 
-@pytest.mark.parametrize("node", ["node-a", "node-b"])
-def test_one_verifier_alone_finds_the_same(node: str) -> None:
-    """No verifier rests on what another one found."""
+@pytest.mark.parametrize("node", ["node-a", "node-b", "node-e-evictions"])
+def test_only_the_verifiers_of_a_kind_find_the_same(node: str) -> None:
+    """With those that they ask, and in the same order; nothing is said of other kinds."""
     records = recorded(node)
-    all_of_them = {f.seq: f for f in findings(records)}
-    for verifier in VERIFIERS:
-        kinds = {kind.kind for kind in verifier.decides}
-        alone = verify(reader(records), verifiers=(verifier,))
-        for found in alone:
-            if isinstance(found, Finding) and found.kind in kinds:
-                assert found == all_of_them[found.seq]
+    all_of_them = findings(records)
+    for kind in sorted({f.kind for f in all_of_them}):
+        at_work = verifiers_of({kind})
+        judged = {body.kind for verifier in at_work for body in verifier.decides}
+        found = [f for f in verify(reader(records), verifiers=at_work) if isinstance(f, Finding)]
+        assert found == [f for f in all_of_them if f.kind in judged]
 
 
 def test_the_same_records_give_the_same_outcomes() -> None:

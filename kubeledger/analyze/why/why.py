@@ -32,6 +32,7 @@ from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Record
 from kubeledger.model.units import format_ts
 from kubeledger.verify import Finding, Reader, verify
+from kubeledger.verify.registry import verifiers_of
 
 __all__ = ["HISTORY_MAX", "explain"]
 
@@ -77,7 +78,7 @@ def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) 
     if _lacks_container(read, target):
         return None
     about, decisions, scope = _scoped(read, target, upto_ts_ns)
-    findings = _findings(read, {record.seq for record in decisions})
+    findings = _findings(read, decisions)
     meant = {record.seq: _meant(target, findings[record.seq]) for record in decisions}
     decisions = [r for r in decisions if meant[r.seq] or not is_about_others(target, r)]
     if not decisions and target.kind == "image":
@@ -92,8 +93,8 @@ def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) 
     chains += [[record] for record in _assigned(target, decisions, main)]
     chains += [[record] for record in _later(target, decisions, main)]
     failed = failures_about(history, target, {r.seq for r in decisions}, upto_ts_ns)
-    told = {record.seq for chain in chains for record in chain if record.role == "decision"}
-    findings |= _findings(read, told - findings.keys())
+    told = (record for chain in chains for record in chain if record.role == "decision")
+    findings |= _findings(read, (record for record in told if record.seq not in findings))
     kept = _kept(target, findings[main.seq])
     passes = passes_about(target, read({"images.ImagesDetected"}), main) if kept else []
     because = f"it {kept[1]}" if kept else ""
@@ -267,11 +268,12 @@ def _kept(target: Target, finding: Finding) -> tuple[str, str] | None:
     return next(((image_id, why) for image_id, why in found if is_image(target, image_id)), None)
 
 
-def _findings(read: Reader, wanted: set[int]) -> dict[int, Finding]:
+def _findings(read: Reader, decisions: Iterable[Record]) -> dict[int, Finding]:
+    """What is found about some decisions; only what judges such ones is at work."""
+    wanted = {record.seq: record.kind for record in decisions}
     found: dict[int, Finding] = {}
-    if not wanted:
-        return found
-    for outcome in verify(read):
+    outcomes = verify(read, verifiers=verifiers_of(set(wanted.values()))) if wanted else ()
+    for outcome in outcomes:
         if isinstance(outcome, Finding) and outcome.recorded is not None and outcome.seq in wanted:
             found[outcome.seq] = outcome
             if len(found) == len(wanted):

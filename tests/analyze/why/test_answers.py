@@ -60,7 +60,7 @@ def verified(name: str) -> list[Outcome]:
 @pytest.fixture(autouse=True)
 def verified_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A recording is decided again once, not once for each question."""
-    monkeypatch.setattr(why_module, "verify", lambda read: verified(_name_of(read)))
+    monkeypatch.setattr(why_module, "verify", lambda read, **_: verified(_name_of(read)))
 
 
 def _name_of(read: Reader) -> str:
@@ -126,7 +126,7 @@ def test_every_answer_fits_a_screen(name: str) -> None:
 
 def _rewrite() -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(why_module, "verify", lambda read: verified(_name_of(read)))
+        patch.setattr(why_module, "verify", lambda read, **_: verified(_name_of(read)))
         GOLDEN.mkdir(exist_ok=True)
         for name, typed in QUESTIONS:
             golden(name, typed).write_text(printed(name, typed))
