@@ -23,7 +23,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodEvicted,
     PodListed,
 )
-from kubeledger.model.bodies.node import KubeletStarted, LogThinned, SettingsObserved
+from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify import Finding, Variant
@@ -212,25 +212,6 @@ def test_nobody_goes_only_where_all_are_critical() -> None:
         assert found(records, ReclaimAttempted).verdict == verdict
 
 
-def test_lost_lines_may_have_told_another_kind_of_threshold() -> None:
-    """The kind follows from the rounds before; what no threshold has at all is a lie still."""
-    lost = LogThinned(
-        from_ts_ns=1_000 * NS_PER_S,
-        to_ts_ns=1_060 * NS_PER_S,
-        beats_expected=60,
-        beats_missing=20,
-    )
-    for lie, verdict in (
-        ({"threshold_kind": "soft"}, "unverifiable"),
-        ({"threshold_kind": "soft", "threshold": 2 * GI}, "impossible"),
-    ):
-        eviction = evicted("big", **lie)
-        records = story(
-            (50, memory(900)), (50.1, reclaim("big", "small")), (50.2, eviction), (60, lost)
-        )
-        assert found(records).verdict == verdict
-
-
 def test_usage_between_samples_may_be_anything_that_a_pod_can_use() -> None:
     """A pod that samples put last may have stood first, unless no sample was missed."""
     first = evicted("small", rank=1)
@@ -396,30 +377,6 @@ def test_what_the_log_does_not_show_from_the_start_is_open() -> None:
     assert one.missing == ("what the eviction manager saw before the log begins",)
 
 
-def test_a_start_that_no_line_shows() -> None:
-    """What was met before the first round is open, and the decision tells it."""
-    since = {"since_ts_ns": 1042 * NS_PER_S}
-    records = story(
-        (51, memory(900)),
-        (60, memory(900)),
-        (60.1, reclaim("big", "vital", "small", **since)),
-        (60.2, evicted("big", **since)),
-    )
-    late = []
-    for record in records:
-        at = record
-        if isinstance(record.body, KubeletStarted):
-            body = msgspec.structs.replace(record.body, from_start=False)
-            at = msgspec.structs.replace(record, body=body)
-        elif isinstance(record.body, SettingsObserved):
-            at = msgspec.structs.replace(record, ts_ns=46 * NS_PER_S)
-        late.append(at)
-    signals = [r for r in late if isinstance(r.body, EvictionSignalObserved)]
-    late = [r for r in late if r not in signals or r.ts_ns > 1040 * NS_PER_S]
-    late.sort(key=lambda r: r.ts_ns)
-    assert found(late).verdict == found(late, ReclaimAttempted).verdict == "match"
-
-
 def test_without_signals_the_message_tells() -> None:
     """Below verbosity 3 the log holds no signals."""
     records = scene_of(evicted("big", threshold_kind=None, signal=None))
@@ -550,31 +507,3 @@ def test_a_reclaim_that_was_owed(available: int, gap_s: int, reclaims: int, abse
     found = [f for f in found if f.kind == ReclaimAttempted.kind]
     assert [f.verdict for f in found] == ["impossible"] * absent
     assert all("less than half of it in every round since" in f.why for f in found)
-
-
-def _disks(at_s: float, available: int) -> list[tuple[float, Body]]:
-    """A round that reads nodefs, imagefs and containerfs of one disk, both amounts of each."""
-    return [
-        (at_s, EvictionSignalObserved(signal=f"{disk}.{amount}", available=least, capacity=size))
-        for disk in ("nodefs", "imagefs", "containerfs")
-        for amount, least, size in (
-            ("available", available * MI, CAPACITY),
-            ("inodesFree", 900_000, 1_000_000),
-        )
-    ]
-
-
-def test_a_reading_that_is_lost_or_told_twice_denies_nothing() -> None:
-    """The sizes of the disks are told all the same, and thresholds may have been met unread."""
-    pressure = NodeConditionsChanged(conditions=("DiskPressure",), observed=("DiskPressure",))
-    steps = [*_disks(50, 4000), *_disks(60, 100), (60.05, pressure), *_disks(70, 100)]
-    steps += [*_disks(80, 4000), *_disks(90, 4000)]
-    hard = {"nodefs.available": "1Gi", "imagefs.available": "1Gi"}
-    records = story(*steps, version="1.36.2", evictionHard=hard)
-    assert found(records, NodeConditionsChanged).verdict == "match"
-    for record in records:
-        if isinstance(record.body, EvictionSignalObserved):
-            lost = [each for each in records if each is not record]
-            twice = [again for each in records for again in [each] * (1 + (each is record))]
-            for changed in (lost, twice):
-                assert found(changed, NodeConditionsChanged).verdict != "impossible"
