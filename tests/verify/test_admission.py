@@ -144,14 +144,13 @@ def test_a_victim_that_is_not_recorded() -> None:
 
 @pytest.mark.parametrize("node", NODES)
 def test_a_refusal_that_is_not_recorded(node: str) -> None:
-    """What refused the pod stands there, and the log goes on."""
+    """A list shows the pod as failed, with the reason of an admission."""
     records = recorded(node)
     refusals = [r for r in records if isinstance(r.body, PodRejected)]
     for gone in refusals:
         rest = [r for r in records if r is not gone]
         absent = [f for f in found(rest) if f.recorded is None]
-        # Of the one that only lacks room no other record tells.
-        assert [f.kind for f in absent] == [PodRejected.kind] * ("OutOf" not in gone.body.reason)  # type: ignore[attr-defined] # a refusal
+        assert [f.kind for f in absent] == [PodRejected.kind]
         assert all(f.expected == {"reason": gone.body.reason, "message": gone.body.message}  # type: ignore[attr-defined] # a refusal
                    for f in absent)  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
@@ -53,7 +54,7 @@ class Shown(msgspec.Struct, frozen=True):
         running: (n,) names of containers that run.
         created_ns: when the API server made it.
         mirror: it is the API's image of a static pod.
-        failed: reason and message of a pod whose phase is Failed; None for any other.
+        failed: reason and words of a pod whose phase is Failed; None for any other.
     """
 
     by: Literal["kubelet", "api"]
@@ -99,6 +100,8 @@ class Sign(msgspec.Struct, frozen=True):
 Who = tuple[str | None, str, str]
 """UID, namespace and name of a pod."""
 
+_STATUS_PREFIX: Final = re.compile(r"^Pod (was rejected: )?")
+"""What the kubelet puts before its words in a status."""
 _MIRROR: Final = "kubernetes.io/config.mirror"
 _CONFIG: Final[Mapping[str, What]] = {
     "ADD": "add",
@@ -205,7 +208,7 @@ def _failed(status: dict[str, Any]) -> tuple[str, str] | None:
     told = isinstance(reason, str) and isinstance(message, str)
     if status.get("phase") != "Failed" or not told or reason == "DeadlineExceeded":
         return None
-    return str(reason), str(message)
+    return str(reason), _STATUS_PREFIX.sub("", str(message))
 
 
 def _running(status: dict[str, Any]) -> list[str]:

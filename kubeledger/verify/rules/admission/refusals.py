@@ -28,7 +28,7 @@ ALLOCATION: Final = "Allocate failed due to "
 _NO_HINTS: Final = "Unable to generate topology hints"
 _TOPOLOGY: Final = "TopologyAffinityError", "Resources cannot be allocated with Topology locality"
 _BEHIND_NS: Final = 2 * NS_PER_S
-"""One line may tell of a refusal and its cause."""
+"""One line may tell of a refusal and its cause; a list's time may be one of whole seconds."""
 _BY_ADMISSION: Final = re.compile(
     r"OutOf\S+|UnexpectedAdmissionError|TopologyAffinityError|SMTAlignmentError|NodeAffinity"
     r"|NodeName|NodePorts|TaintToleration|SysctlForbidden|AppArmor"
@@ -78,17 +78,17 @@ class Refusals:
     def denied(self, life: PodLife) -> Refusal | None:
         """The list that shows that a pod was never admitted; None where it may have been.
 
-        It failed with a reason that only an admission gives, in its only stay, and nothing was
+        It failed with a reason that only an admission gives, in its first stay, and nothing was
         ever heard of a container of it, though no line that would tell of one is lost.
         """
         pod, added_ns = self._timeline.pods[life.key], life.added_ns or 0
-        if len(pod.lives) > 1 or pod.runs or not pod.failures:
+        shown, process = pod.failure(life, added_ns), self._timeline.process(added_ns)
+        if shown is None or pod.lives[0] is not life or pod.runs or process is None:
             return None
-        first, process = pod.failures[0], self._timeline.process(added_ns)
-        same_process = process is self._timeline.process(first.ts_ns)
-        lost = self._timeline.coverage.missing(added_ns, first.ts_ns) is not None
-        shown = pod.failure(life, added_ns)
-        if lost or not same_process or first.ts_ns < added_ns or shown is None:
+        first_ns = pod.failures[0].ts_ns
+        later_ns = process.ended_ns or first_ns + _BEHIND_NS
+        lost = self._timeline.coverage.missing(added_ns, first_ns) is not None
+        if lost or first_ns < added_ns or first_ns + _BEHIND_NS > later_ns:
             return None
         return shown if _BY_ADMISSION.fullmatch(shown[1]) else None
 

@@ -9,9 +9,9 @@ from kubeledger.kubelet.lifecycle.presence import known
 from kubeledger.model.bodies.devicemanager import AllocationFailed
 from kubeledger.model.bodies.lifecycle import (
     PodAdmitted,
+    PodListed,
     PodRejected,
     PodTerminating,
-    ReasonReported,
 )
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
 from kubeledger.model.bodies.preemption import PodPreempted, PreemptionFailed
@@ -26,7 +26,6 @@ from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.admission.case import AdmissionCase
 from kubeledger.verify.rules.admission.inputs import AdmissionInputs
 from kubeledger.verify.rules.admission.judging import (
-    RECOVERY,
     RULE_PREDICATES,
     RULE_PREEMPTION,
     failure_of,
@@ -34,14 +33,12 @@ from kubeledger.verify.rules.admission.judging import (
     judge_failed,
     judged,
 )
-from kubeledger.verify.rules.admission.refusals import UNEXPECTED, refusal_of
 from kubeledger.verify.rules.admission.refused import judge_refused
 from kubeledger.verify.rules.admission.victims import Kill, judge_victims
 from kubeledger.verify.verifier import Foresee, See
 
 __all__ = ["AdmissionVerifier"]
 
-_ANSWERED_NS: Final = 5 * NS_PER_S
 _NO_ADD: Final = "the line that hands the pod to the kubelet (SyncLoop ADD)"
 _KILL_WAIT_NS: Final = 10 * NS_PER_S
 """The kubelet waits for a kill this long at least, and half as long again as its grace."""
@@ -62,8 +59,6 @@ class AdmissionVerifier(RuleVerifier):
         self._kills: dict[int, list[tuple[Record, PodPreempted]]] = {}
         self._decided: set[int] = set()
         self._misnamed: set[int] = set()
-        self._owed: list[tuple[PodLife, Record, str, str]] = []
-        self._events_logged = False
 
     def foresees(self) -> Mapping[type[Body], Foresee]:
         """What managers refuse, and what the node has."""
@@ -78,9 +73,7 @@ class AdmissionVerifier(RuleVerifier):
         return {
             KubeletStarted: self._kubelet_started,
             NodeObserved: self._inputs.node_observed,
-            ReasonReported: self._reason_reported,
-            AffinityDecided: self._manager_decided,
-            AllocationFailed: self._manager_decided,
+            PodListed: self._pod_listed,
             PodTerminating: self._inputs.terminating,
             PodPreempted: self._pod_preempted,
             PreemptionFailed: self._preemption_failed,
@@ -92,44 +85,23 @@ class AdmissionVerifier(RuleVerifier):
         """The records, or the kubelet, end."""
         for case in self._cases.values():
             self._judge_victims(case.life, None, state)
-        for life, record, reason, message in self._owed:
-            self._miss_refusal(life, record, reason, message)
-        for each in (self._cases, self._kills, self._decided, self._misnamed, self._owed):
+        for each in (self._cases, self._kills, self._decided, self._misnamed):
             each.clear()
 
     def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
         self.settle(state)
         self._inputs.kubelet_started(record, body, state)
-        self._events_logged = False
 
-    # -- refusals that are not told ----------------------------------------------------------
-
-    def _reason_reported(self, record: Record, body: ReasonReported, state: NodeState) -> None:
-        self._events_logged |= any(piece.line is not None for piece in record.evidence)
-
-    def _manager_decided(
-        self, record: Record, body: AffinityDecided | AllocationFailed, state: NodeState
-    ) -> None:
-        refusal = refusal_of(body)
-        if refusal is None or (isinstance(body, AllocationFailed) and body.told_by != "log"):
+    def _pod_listed(self, record: Record, body: PodListed, state: NodeState) -> None:
+        """A list shows the refusal of a pod about which nothing was decided."""
+        if (body.status or {}).get("phase") != "Failed":
             return
         life = self._handed(record, body.pod_uid, body.namespace, body.pod)
-        if life is not None:
-            self._owed.append((life, record, *refusal))
-
-    def _miss_refusal(self, life: PodLife, record: Record, reason: str, message: str) -> None:
-        """A list shows the refusal that no record tells, of a log that lost no lines.
-
-        Up to 1.30 only an event may tell it, and those are logged from verbosity 3.
-        """
-        over_ns = record.ts_ns + _ANSWERED_NS
-        if life.decided_ns is not None or life.returned or life.seq in self._misnamed:
+        if life is None or life.decided_ns is not None or life.seq in self._misnamed:
             return
-        process = self.bench.timeline.process(record.ts_ns)
-        ended = process is not None and process.ended_ns is not None and process.ended_ns < over_ns
-        shown = self._inputs.refusals.shown(life, record.ts_ns)
-        lost = self.bench.coverage.missing(record.ts_ns, over_ns) is not None
-        if self._events_logged and shown is not None and shown[1] == reason and not (lost or ended):
+        shown = self._inputs.refusals.denied(life)
+        if shown is not None and shown[0] == record.seq:
+            seq, reason, message = shown
             self.bench.absent(
                 record,
                 PodRejected.kind,
@@ -137,7 +109,7 @@ class AdmissionVerifier(RuleVerifier):
                 why=f"no refusal is told of the pod that had to get one: {reason}, {message}",
                 expected={"reason": reason, "message": message},
                 rule=RULE_PREDICATES,
-                inputs=(life.add_seq or 0, record.seq, shown[0]),
+                inputs=(life.add_seq or 0, seq),
             )
 
     # -- what is decided --------------------------------------------------------------------
@@ -186,7 +158,6 @@ class AdmissionVerifier(RuleVerifier):
         life = self._life_of(record, body.preemptor_uid, *name, RULE_PREEMPTION)
         if life is None:
             return
-        self._owed.append((life, record, UNEXPECTED, RECOVERY + body.error))
         case = self._case(life, record, state)
         judgement = judged(case, lambda known: judge_failed(known, body), RULE_PREEMPTION)
         self.conclude(record, f"pod/{life.full_name}", judgement, recorded=failure_of(body))
