@@ -59,7 +59,7 @@ def _judge_without_space(run: Run, disk: Disk, body: GarbageCollected) -> Judgem
     count, high, error = len(run.removals), run.policy.high, body.error
     expected: Fields = {
         "outcome": "failed" if error else "freed" if count else "below_threshold",
-        "images_removed": body.images_removed if error else count,
+        "images_removed": count if error in ("", INVALID_CAPACITY) else body.images_removed,
         "error": error,
     }
     ruling = _held_against(

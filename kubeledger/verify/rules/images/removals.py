@@ -57,7 +57,7 @@ class _Walk:
 
     def __init__(self, run: Run, world: World) -> None:
         self._run, self._world = run, world
-        self._wanted = run.begun.get("bytes_to_free")
+        self._wanted = EVERYTHING if run.sweep else run.begun.get("bytes_to_free")
         self._rest = list(world.order.removed)
         self._gone: set[str] = set()
         self._freed_bytes = 0
@@ -69,42 +69,59 @@ class _Walk:
             yield list(self._rulings(record, later))
 
     def _rulings(self, record: Record, later: Collection[str]) -> Iterator[Ruling]:
-        run, world, body = self._run, self._world, body_of(record)
+        run, body = self._run, body_of(record)
         image_id, image = body.image_id, short(body.image_id)
         why, perhaps = self._why_not(record)
         if why:
-            left = [other for other in self._rest if other not in later][: self._is_short]
-            self._rest = [other for other in self._rest if other not in (image_id, *left)]
-            why = f"image {image} cannot have been removed{why}"
-            yield self._denied(why + "".join(f"; image {short(o)} had to go" for o in left), left)
+            instead = self._instead(later)
+            had_to = "".join(f"; image {short(other)} had to go" for other in instead)
+            yield self._denied(f"image {image} cannot have been removed{why}{had_to}", instead)
             if perhaps:
                 yield self._allowed(perhaps)
-                self._gone.add(image_id)
+                self._went(body, [])
             if perhaps == _NO_START:  # of one world with it: the next go in that
                 self._wanted = EVERYTHING
             return
-        expected = self._expected(image_id, body)
+        expected, before = self._expected(image_id, body), self._before(image_id, later)
         size, of_pass = expected["size_bytes"], expected.get("pass", body.pass_)
         if body.size_bytes not in (None, size):
             why = f"image {image} was detected with {size} bytes, and removed as one of "
             yield self._denied(f"{why}{body.size_bytes} bytes", [image_id], certain=True)
-            if image_id in later:  # that one tells its size
-                return
         elif of_pass != body.pass_:
             why = f"image {image} had to go in the {of_pass} pass, not in the {body.pass_} one"
             yield self._denied(why, [image_id])
-        before = self._rest[: self._rest.index(image_id)] if image_id in self._rest else []
-        if not why and before and not (run.loose or run.refused):
-            lost = ", ".join(map(short, before))
-            why = f"image {image} was removed out of its turn, which came behind {lost}"
-            yield self._denied(why, before)
-            yield self._allowed(f"all that became of {lost}, of which a line may be lost")
-        elif not why:
+        elif before and not (run.loose or run.refused):
+            why = ", ".join(map(short, before))
+            told = f"image {image} was removed out of its turn, which came behind {why}"
+            yield self._denied(told, before)
+            if image_id not in later:
+                yield self._allowed(f"all that became of {why}, of which a line may be lost")
+        else:
             yield from self._in_turn(body, expected)
+        if why and image_id in later:  # of two removals of one image the other is believed
+            self._instead(later)
+        else:
+            self._went(body, before)
+
+    def _before(self, image_id: str, later: Collection[str]) -> list[str]:
+        """Images that had to go before one; the eviction manager may leave any."""
+        before = self._rest[: self._rest.index(image_id)] if image_id in self._rest else []
+        return [other for other in before if other in later] if self._run.sweep else before
+
+    def _instead(self, later: Collection[str]) -> list[str]:
+        """The image for which one stands that cannot have gone; it is missed no more."""
+        instead = [other for other in self._rest if other not in later][: self._is_short]
+        self._rest = [other for other in self._rest if other not in instead]
+        return instead
+
+    def _went(self, body: ImageDeleted, before: Sequence[str]) -> None:
+        """An image went, and overtook others."""
+        image_id = body.image_id
         self._rest = [other for other in self._rest if other not in (image_id, *before)]
+        counts = image_id in self._world.known and image_id not in self._world.aged
+        if counts and image_id not in self._gone:
+            self._freed_bytes += self._size(image_id, body) or 0
         self._gone.add(image_id)
-        if image_id not in world.aged:
-            self._freed_bytes += size or 0
 
     def _in_turn(self, body: ImageDeleted, expected: Fields) -> Iterator[Ruling]:
         world, image_id = self._world, body.image_id
@@ -169,12 +186,14 @@ class _Walk:
     def _allowed(self, assumed: str) -> Ruling:
         return Ruling(allowed=True, why="", assumes=(*self._world.assumes, assumed))
 
+    def _size(self, image_id: str, told: ImageDeleted | None) -> int | None:
+        """As listed; or else as the removal tells."""
+        size = self._world.known[image_id].size_bytes
+        return told.size_bytes if size is None and told is not None else size
+
     def _expected(self, image_id: str, told: ImageDeleted | None) -> Fields:
         run, world = self._run, self._world
-        size = world.known[image_id].size_bytes
-        if size is None and told is not None:
-            size = told.size_bytes
-        fields: Fields = {"image_id": image_id, "size_bytes": size}
+        fields: Fields = {"image_id": image_id, "size_bytes": self._size(image_id, told)}
         # Where only other settings lead to a space pass, the source could not tell which it was.
         if told is None or (told.pass_ is not None and not run.begins):
             of_space = "all" if run.sweep else "space"
