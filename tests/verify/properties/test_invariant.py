@@ -63,9 +63,6 @@ def test_many_losses_of_records(case: Case) -> None:
     assert wrong(case) == []
 
 
-_RESTART = "an instance that failed to start is between two that lists show"
-
-
 def _files(nodes: tuple[str, ...], ways: tuple[str, ...], seed: int) -> list[object]:
     return [
         pytest.param(Case(f"files/{node}", way, seed), id=f"{node} {way}")
@@ -111,14 +108,22 @@ def test_many_lost_files_and_lines(node: str, how: str, seed: int) -> None:
     assert wrong(Case(f"files/{node}", how, seed)) == []
 
 
-@pytest.mark.xfail(reason=_RESTART)
+_APART = "pods of which two excerpts of one node's log tell at different times"
+
+
 @pytest.mark.parametrize(
-    "names", [("node-e-evictions",), ("node-e-evictions", "node-e-oom")], ids="+".join
+    "names",
+    [
+        pytest.param(("node-e-evictions",), id="one"),
+        pytest.param(
+            ("node-e-evictions", "node-e-oom"), id="two", marks=pytest.mark.xfail(reason=_APART)
+        ),
+    ],
 )
 def test_recordings_together(names: tuple[str, ...], tmp_path: Path) -> None:
-    """Two excerpts of one node's log, imported at once; and the one that is wrong alone."""
+    """Two excerpts of one node's log, imported at once; and one alone."""
     found = judged(imported([RECORDINGS / f"{name}.tar.zst" for name in names]))
-    assert found.decisions.total() > 500
+    assert found.decisions.total() > 400
     assert [outcome.why for outcome in found.wrong] == []
 
 

@@ -162,7 +162,7 @@ class AdmissionInputs:
             unsized=unsized,
             named=told_name is not None,
             inferred=allocatable.inferred,
-            pressure=_pressure_on(bench, found.pod, profile.admission, since_ns, until_ns),
+            pressure=_pressure_on(bench, state, found.pod, profile.admission, since_ns, until_ns),
         )
 
     def _counted(
@@ -233,7 +233,7 @@ def _reads_as(written: str, amount: Quantity) -> bool:
 
 
 def _pressure_on(
-    bench: Bench, pod: Pod, facts: AdmissionFacts, since_ns: int, until_ns: int
+    bench: Bench, state: NodeState, pod: Pod, facts: AdmissionFacts, since_ns: int, until_ns: int
 ) -> tuple[int, str] | None:
     """What shows that the node was too short all the time to let in this pod; None if nothing.
 
@@ -241,6 +241,8 @@ def _pressure_on(
 
     Source: v1.20.2 pkg/kubelet/eviction/eviction_manager.go managerImpl.Admit
     """
+    if any(signal.read_ts_ns > since_ns for signal in state.images.signals.values()):
+        return None  # it was admitted before, and what was read since tells nothing of that
     qos = pod_qos(
         pod,
         status_wins=facts.qos_class_from_status,
