@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
-from kubeledger.ingest.correlate.assembler import Assembler, FreeTextHandler, StructuredHandler
+from kubeledger.ingest.correlate.assembler import Assembler, StructuredHandler
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.planning.identity import KubeletVersion
 from kubeledger.ingest.sources.facts import Fact, Facts
@@ -14,7 +14,6 @@ from kubeledger.model.bodies.node import KubeletStarted
 
 __all__ = ["StartAssembler"]
 
-_FLAG = re.compile(r"FLAG: --")
 _VERSION = re.compile(r"Version: v(?:0|1\.(?:1?\d|20))\.")
 """Of kubelets up to 1.20; what logs a later version in this form is the API server or the like."""
 _FIRST = re.compile(
@@ -50,14 +49,7 @@ class StartAssembler(Assembler):
 
     def structured(self) -> Mapping[str, StructuredHandler]:
         """Message -> method for structured lines."""
-        return {"Kubelet version": self._version}
-
-    def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
-        """``file.go`` -> patterns and methods for free text."""
-        return {
-            "flags.go": [(_FLAG, lambda line, match: self._flag(line))],
-            "server.go": [(_VERSION, lambda line, match: self._version(line))],
-        }
+        return {"FLAG": self._flag, "Kubelet version": self._version}
 
     def new_process(self, line: LogLine) -> Facts:
         """The first line of a log or of another process ID."""

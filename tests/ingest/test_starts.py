@@ -40,12 +40,10 @@ def test_a_log_without_process_ids_that_begins_in_the_middle_shows_the_next_star
     """Its flags and version are those of another process, for its own stood before the cut."""
     version = KubeletVersion(version="1.36.2", source="log", text="v1.36.2")
     assembler = StartAssembler(BundleContext(node="n"), lambda _: version)
-    flags = assembler.free_text()["flags.go"][0]
+    flagged = assembler.structured()["FLAG"]
     assembler.new_process(msgspec.structs.replace(lines("kubelet.go SyncLoop ADD")[0], pid=None))
     flag = msgspec.structs.replace(lines('flags.go FLAG: --address="0.0.0.0"')[0], pid=None)
-    (match,) = [flags[0].search(flag.message)]
-    assert match is not None
-    (start,) = flags[1](flag, match) or ()
+    (start,) = flagged(flag) or ()
     assert isinstance(start.body, KubeletStarted)
     assert (start.body.restart, start.body.from_start) == (True, True)
-    assert not flags[1](flag, match)
+    assert not flagged(flag)

@@ -10,13 +10,11 @@ status does: failed with a reason, and no container ever.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from kubeledger.ingest.correlate.assembler import (
     Assembler,
-    FreeTextHandler,
     ItemHandler,
     StructuredHandler,
 )
@@ -34,11 +32,8 @@ from kubeledger.ingest.correlate.rejections import (
 )
 from kubeledger.ingest.correlate.survey import kubelet_uid
 from kubeledger.ingest.messages.podref import (
-    FORMATTED_POD,
     PodRef,
     event_line,
-    formatted_pod,
-    formatted_pods,
     structured_pod,
     structured_pods,
     text_value,
@@ -51,23 +46,7 @@ from kubeledger.model.units import NS_PER_S
 
 __all__ = ["AdmissionAssembler"]
 
-_ADD = re.compile(r'SyncLoop \(ADD, "([^"]*)"\): "(.*)"')
-_PLEG = re.compile(rf'SyncLoop \(PLEG\): "({FORMATTED_POD})"')
-_SYNCED = re.compile(
-    rf'(?:computePodActions got .* for pod|No sandbox for pod) "({FORMATTED_POD})"', re.DOTALL
-)
-_RAN = re.compile(
-    rf'Created PodSandbox "[^"]+" for pod "(?P<sandboxed>{FORMATTED_POD})"'
-    rf'|Container "[^"]+" \(.*?\) of pod (?P<killed>{FORMATTED_POD}): '
-)
-_ERROR_SYNCING = re.compile(rf'Error syncing pod \S+ \("({FORMATTED_POD})"\), skipping')
-_PROBED = re.compile(rf'(?:Liveness|Readiness|Startup) probe for "({FORMATTED_POD}):')
-_PREDICATE = re.compile(rf"Predicate failed on Pod: ({FORMATTED_POD}), for reason: (.*)", re.DOTALL)
-_REFUSED = re.compile(rf"Failed to admit pod ({FORMATTED_POD}) - (.*)", re.DOTALL)
 _CONDITIONS = "node has conditions: "
-_COMPLETED = re.compile(
-    rf'Pod "({FORMATTED_POD})" has completed, ignoring remaining sync work: create'
-)
 _SYNC_MESSAGES = (
     "SyncPod enter",
     "computePodActions got for pod",
@@ -118,24 +97,10 @@ class AdmissionAssembler(Assembler):
         handlers["SyncLoop ADD"] = self._added_structured
         handlers["SyncLoop (PLEG): event for pod"] = self._pleg
         handlers["Pod admission denied"] = self._denied
+        handlers["Pod has completed, ignoring remaining sync work"] = self._completed
+        handlers["Status Manager: adding pod"] = self._status_added
         handlers["Event occurred"] = self._event
         return handlers
-
-    def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
-        """Messages of 1.20 and before."""
-        return {
-            "kubelet.go": [
-                (_ADD, self._added_text),
-                (_PLEG, self._pleg_text),
-                (_COMPLETED, self._completed),
-            ],
-            "kuberuntime_manager.go": [(_SYNCED, self._synced_text), (_RAN, self._ran_text)],
-            "pod_workers.go": [(_ERROR_SYNCING, self._synced_text)],
-            "prober.go": [(_PROBED, self._synced_text)],
-            "predicate.go": [(_PREDICATE, self._refused_text), (_REFUSED, self._refused_text)],
-            "status_manager.go": [(FAILED_STATUS, self._status_added)],
-            "eviction_manager.go": [(_REFUSED, self._refused_text)],
-        }
 
     def items(self) -> Mapping[type, ItemHandler]:
         """Pod lists, whose statuses may show what the log does not."""
@@ -154,9 +119,6 @@ class AdmissionAssembler(Assembler):
         return self._links.queue.release(line.ts_ns)
 
     # -- the question: a pod is added ----------------------------------------------------
-
-    def _added_text(self, line: LogLine, match: re.Match[str]) -> Facts:
-        return self._added(line, match[1], formatted_pods(match[2]))
 
     def _added_structured(self, line: LogLine) -> Facts:
         pods = structured_pods((line.values or {}).get("pods"))
@@ -207,16 +169,10 @@ class AdmissionAssembler(Assembler):
         ref = structured_pod((line.values or {}).get("pod"), (line.values or {}).get("podUID"))
         return self._proved(line, ref, 0)
 
-    def _synced_text(self, line: LogLine, match: re.Match[str]) -> Facts:
-        if not self._undecided:
-            return self._release(line)
-        return self._proved(line, formatted_pod(match[1]), 0)
-
     def _pleg(self, line: LogLine) -> Facts:
-        return self._ran(line, structured_pod((line.values or {}).get("pod")), 0)
-
-    def _pleg_text(self, line: LogLine, match: re.Match[str]) -> Facts:
-        return self._ran(line, formatted_pod(match[1]), _PLEG_PROVES_AFTER_NS)
+        values = line.values or {}
+        after_ns = _PLEG_PROVES_AFTER_NS if values.get("refusals_follow") else 0
+        return self._ran(line, structured_pod(values.get("pod")), after_ns)
 
     def _ran(self, line: LogLine, ref: PodRef | None, after_ns: int) -> Facts:
         """Of a pod from before this process the runtime may tell what was, though it is refused."""
@@ -226,9 +182,6 @@ class AdmissionAssembler(Assembler):
             if known is not None and epoch_ns is not None and known.first_seen_ts_ns < epoch_ns:
                 return self._release(line)
         return self._proved(line, ref, after_ns)
-
-    def _ran_text(self, line: LogLine, match: re.Match[str]) -> Facts:
-        return self._proved(line, formatted_pod(match["sandboxed"] or match["killed"]), 0)
 
     def _listed(self, item: Item) -> Facts:
         """Take down statuses that the worker wrote; a line of the log, if one follows, decides.
@@ -271,21 +224,21 @@ class AdmissionAssembler(Assembler):
         if pod in self._links.admitting:
             self._links.admitting.remove(pod)
 
-    def _completed(self, line: LogLine, match: re.Match[str]) -> Facts:
+    def _completed(self, line: LogLine) -> Facts:
         """The worker has nothing to do for an added pod: it had ended, admission was skipped."""
-        ref = formatted_pod(match[1])
-        if ref is not None:
+        ref = structured_pod((line.values or {}).get("pod"))
+        if ref is not None and text_value(line, "syncType").startswith("create"):
             self._decided(self._links.pod(self.context, ref, line))
         return self._release(line)
 
     # -- the answer no ------------------------------------------------------------------
 
-    def _refused_text(self, line: LogLine, match: re.Match[str]) -> Facts:
-        return self._refused(line, formatted_pod(match[1]), match[2].rstrip("\n"))
-
-    def _status_added(self, line: LogLine, match: re.Match[str]) -> Facts:
+    def _status_added(self, line: LogLine) -> Facts:
         """Of a refusal by the topology or device manager, 1.20 has no other line of its own."""
-        pod = self._links.pod_by_uid(self.context, match["uid"])
+        match = FAILED_STATUS.match(text_value(line, "status"))
+        if match is None:
+            return self._release(line)
+        pod = self._links.pod_by_uid(self.context, text_value(line, "podUID"))
         if pod is not None and pod in self._refusals:
             self._refusals[pod].join(line.evidence)
         elif pod is not None and pod.admitting and is_refusal(match["reason"], match["message"]):

@@ -8,15 +8,14 @@ for a container, the runtime at its behest) wrote in between.
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
 import msgspec
 
 from kubeledger.ingest.correlate.assembler import (
     Assembler,
-    FreeTextHandler,
     ItemHandler,
     StructuredHandler,
 )
@@ -61,11 +60,6 @@ _VALUE_FIELDS = (
     "other",
 )
 
-_RESERVE_1_20 = re.compile(
-    r"\[Container Manager\] (?P<qos>Guaranteed|Burstable|BestEffort) pod requests total "
-    r"(?P<bytes>-?\d+) bytes \(reserve (?P<percent>\d+)%\)"
-)
-
 
 class _Values(msgspec.Struct, frozen=True):
     """Values of one cgroup, in the fields of ``CgroupUpdated``."""
@@ -95,16 +89,6 @@ class CgroupAssembler(Assembler):
         handlers["Failed to update QoS cgroup configuration"] = _failed
         handlers["QoS pod memory limit"] = _reserve
         return handlers
-
-    def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
-        """``file.go`` -> patterns and methods for free text."""
-        patterns: dict[str, list[tuple[re.Pattern[str], FreeTextHandler]]] = defaultdict(list)
-        patterns["qos_container_manager_linux.go"][:0] = [
-            (re.compile(r"\[ContainerManager\]: Updated QoS cgroup"), _updated_free),
-            (re.compile(r"\[ContainerManager\]: Failed to update QoS cgroup"), _failed_free),
-            (_RESERVE_1_20, _reserve_free),
-        ]
-        return patterns
 
     def items(self) -> Mapping[type, ItemHandler]:
         """Item type -> method."""
@@ -274,16 +258,8 @@ def _updated(line: LogLine) -> Facts:
     return (Fact(line.ts_ns, QOSCgroupsUpdated(), (line.evidence,)),)
 
 
-def _updated_free(line: LogLine, match: re.Match[str]) -> Facts:
-    return _updated(line)
-
-
 def _failed(line: LogLine) -> Facts:
     return (Fact(line.ts_ns, QOSCgroupsUpdated(failed=True), (line.evidence,)),)
-
-
-def _failed_free(line: LogLine, match: re.Match[str]) -> Facts:
-    return _failed(line)
 
 
 def _reserve_fact(line: LogLine, qos: str, requested: object, percent: object) -> Facts:
@@ -293,10 +269,6 @@ def _reserve_fact(line: LogLine, qos: str, requested: object, percent: object) -
         reserve_percent=int(str(percent)),
     )
     return (Fact(line.ts_ns, body, (line.evidence,)),)
-
-
-def _reserve_free(line: LogLine, match: re.Match[str]) -> Facts:
-    return _reserve_fact(line, match["qos"], match["bytes"], match["percent"])
 
 
 def _reserve(line: LogLine) -> Facts | None:

@@ -8,11 +8,9 @@ restarts. What a kubelet process's first relist finds was not restarted by that 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
-from kubeledger.ingest.correlate.assembler import Assembler, FreeTextHandler, StructuredHandler
+from kubeledger.ingest.correlate.assembler import Assembler, StructuredHandler
 from kubeledger.ingest.correlate.container_bodies import (
     is_sandbox,
     restarted_body,
@@ -47,15 +45,7 @@ from kubeledger.model.units import NS_PER_S, parse_go_duration
 
 __all__ = ["ContainersAssembler"]
 
-_PLEG = re.compile(rf'SyncLoop \(PLEG\): "({FORMATTED_POD})", event: (.*)', re.DOTALL)
-_PLEG_GONE = re.compile(r"SyncLoop \(PLEG\): ignore irrelevant event: (.*)", re.DOTALL)
-_SANDBOX = re.compile(rf'Created PodSandbox "([^"]+)" for pod "({FORMATTED_POD})"')
-_NO_SANDBOX = re.compile(rf'No sandbox for pod "{FORMATTED_POD}" can be found')
 _BACK_OFF = re.compile(rf"back-off (\S+) restarting failed container=(\S+) pod=({FORMATTED_POD})")
-_NOT_STARTED = re.compile(
-    r'Error syncing pod .*(?:back-off \S+ restarting failed|failed to "StartContainer" for)',
-    re.DOTALL,
-)
 _UNSTARTED = re.compile(r'failed to \\*"StartContainer\\*" for \\*"([^"\\]+)\\*" with ')
 
 _STARTED = "ContainerStarted"
@@ -91,20 +81,6 @@ class ContainersAssembler(Assembler):
         handlers["Event occurred"] = self._event
         return handlers
 
-    def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
-        """Messages of 1.20 and before."""
-        tables: dict[str, list[tuple[re.Pattern[str], FreeTextHandler]]] = defaultdict(list)
-        tables["kubelet.go"] = [(_PLEG, self._pleg_text), (_PLEG_GONE, self._pleg_gone_text)]
-        tables["kuberuntime_manager.go"][:0] = [
-            (_SANDBOX, self._sandbox_text),
-            (_NO_SANDBOX, lambda line, _: self._needs_sandbox(line, formatted_pod(line.message))),
-            (_BACK_OFF, lambda line, _: self._back_off_text(line)),
-        ]
-        tables["pod_workers.go"].insert(
-            0, (_NOT_STARTED, lambda line, _: self._back_off_text(line))
-        )
-        return tables
-
     def finish(self, ts_ns: int) -> Facts:
         """What still waited."""
         return self._links.queue.drain()
@@ -121,16 +97,8 @@ class ContainersAssembler(Assembler):
             self._names.note_sandbox(pod, text_value(line, "podSandboxID"))
         return self._release(line)
 
-    def _sandbox_text(self, line: LogLine, match: re.Match[str]) -> Facts:
-        ref = formatted_pod(match[2])
-        if ref is not None:
-            self._names.note_sandbox(self._links.pod(self.context, ref, line), match[1])
-        return self._release(line)
-
     def _no_sandbox(self, line: LogLine) -> Facts:
-        return self._needs_sandbox(line, structured_pod((line.values or {}).get("pod")))
-
-    def _needs_sandbox(self, line: LogLine, ref: PodRef | None) -> Facts:
+        ref = structured_pod((line.values or {}).get("pod"))
         if ref is not None:
             self._links.pod(self.context, ref, line).needs_sandbox = True
         return self._release(line)
@@ -176,22 +144,9 @@ class ContainersAssembler(Assembler):
             self._relisted(self._links.pod(self.context, ref, line), kind, data, line)
         return self._release(line)
 
-    def _pleg_text(self, line: LogLine, match: re.Match[str]) -> Facts:
-        ref = formatted_pod(match[1])
-        _, kind, data = pleg_event(match[2])
-        if ref is not None:
-            self._relisted(self._links.pod(self.context, ref, line), kind, data, line)
-        return self._release(line)
-
     def _pleg_gone(self, line: LogLine) -> Facts:
-        return self._relisted_gone(line, (line.values or {}).get("event"))
-
-    def _pleg_gone_text(self, line: LogLine, match: re.Match[str]) -> Facts:
-        return self._relisted_gone(line, match[1])
-
-    def _relisted_gone(self, line: LogLine, event: Any) -> Facts:  # noqa: ANN401 - decoded
         """A pod that the kubelet let go; it is known only if it was here before."""
-        uid, kind, data = pleg_event(event)
+        uid, kind, data = pleg_event((line.values or {}).get("event"))
         pod = self._links.pod_by_uid(self.context, uid) if uid else None
         if pod is not None:
             self._relisted(pod, kind, data, line)
@@ -293,10 +248,6 @@ class ContainersAssembler(Assembler):
         text = text_value(line, "err")
         self._note_unstarted(line, structured_pod((line.values or {}).get("pod")), text)
         return self._backed_off(line, text)
-
-    def _back_off_text(self, line: LogLine) -> Facts:
-        self._note_unstarted(line, formatted_pod(line.message), line.message)
-        return self._backed_off(line, line.message)
 
     def _note_unstarted(self, line: LogLine, ref: PodRef | None, text: str) -> None:
         """Take down which containers of a pod could not be started."""

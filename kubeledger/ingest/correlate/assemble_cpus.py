@@ -9,20 +9,18 @@ by itself. Texts of free text are those of 1.19 and 1.20, structured ones those 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 import msgspec
 
-from kubeledger.ingest.correlate.assembler import FreeTextHandler, ItemHandler, StructuredHandler
+from kubeledger.ingest.correlate.assembler import ItemHandler, StructuredHandler
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.holdback import Waiting
-from kubeledger.ingest.correlate.queued import LineMethod, MatchMethod, nothing, nothing_matched
+from kubeledger.ingest.correlate.queued import LineMethod, nothing
 from kubeledger.ingest.correlate.resource_managers import ResourceManagerAssembler, Subject
-from kubeledger.ingest.klog.line_values import integer, split_pod_text, text_of
+from kubeledger.ingest.klog.line_values import integer, text_of
 from kubeledger.ingest.messages.cpu_machine import CpuMachine, from_file, sound_set
-from kubeledger.ingest.messages.heartbeat import HEARTBEAT, HEARTBEAT_FREE
+from kubeledger.ingest.messages.heartbeat import HEARTBEAT
 from kubeledger.ingest.messages.topology_hints import hint_of
 from kubeledger.ingest.sources.facts import Fact, Facts
 from kubeledger.ingest.sources.items import CpuManagerState, Item, LogLine
@@ -41,7 +39,6 @@ __all__ = ["CpuAssembler"]
 
 _FILE = "cpu_manager.go"
 _START_NS = 2 * NS_PER_S
-_POD = r"(?P<pod>\S+?), container: (?P<container>[^\s,)]+)"
 
 
 class _Allocation(msgspec.Struct):
@@ -96,6 +93,7 @@ class CpuAssembler(ResourceManagerAssembler[str]):
                 lambda line: self._allocate(None)
             ),
             "Topology Affinity": self._affinity,
+            "Topology Affinity of CPUs": self._aligned,
             "AllocateCPUs": self._allocate_cpus,
             "Updated default CPUSet": lambda line: self._default(line, text_of(line, "cpuSet")),
             "Updated desired CPUSet": self._desired,
@@ -106,61 +104,6 @@ class CpuAssembler(ResourceManagerAssembler[str]):
             "RemoveContainer start": lambda line: self._remove(self.subject_of(line)),
         }
         return self.then_release(methods)
-
-    def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
-        """``file.go`` -> patterns and methods for free text."""
-        tag, cpus = r"\[cpumanager\] ", r'"(?P<cpus>[^"]*)"'
-        tables: dict[str, list[tuple[str, MatchMethod]]] = {
-            _FILE: [
-                (
-                    rf"{tag}detected CPU topology: (?P<topology>.*)",
-                    _of(self._machine.topology, "topology"),
-                ),
-                (rf"{tag}starting with (?P<policy>\S+) policy", _of(self._start, "policy")),
-                (rf"{tag}Allocate error: (?P<error>.*)", _of(self._fail, "error")),
-            ],
-            "policy_static.go": [
-                (rf"{tag}reserved \d+ CPUs \({cpus}\)", _of(self._machine.reserve, "cpus")),
-                (
-                    rf"{tag}static policy invalid state: (?P<error>.*), please drain node",
-                    _of(self._refuse_state, "error"),
-                ),
-                (
-                    rf"{tag}static policy: Allocate \(pod: {_POD}\)",
-                    lambda line, match: self._allocate(self._text_subject(line, match)),
-                ),
-                (
-                    rf"{tag}static policy: container already present",
-                    lambda line, match: self._allocate(None),
-                ),
-                (
-                    rf"{tag}Pod \S+, Container \S+ Topology Affinity is: (?P<hint>.*)",
-                    _of(self._aligned, "hint"),
-                ),
-                (rf"{tag}allocateCpus: \(numCPUs: (?P<count>\d+),", _of(self._asked, "count")),
-                (rf"{tag}allocateCPUs: returning {cpus}", _of(self._result, "cpus")),
-                (
-                    rf"{tag}unable to allocate \d+ CPUs \(pod: .*, error: (?P<error>.*)\)",
-                    _of(self._fail, "error"),
-                ),
-                (
-                    rf"{tag}static policy: RemoveContainer \(pod: {_POD}\)",
-                    lambda line, match: self._remove(self._uid_subject(line, match)),
-                ),
-            ],
-            "state_mem.go": [
-                (rf"{tag}updated default cpuset: {cpus}", _of(self._default, "cpus")),
-                (
-                    rf"{tag}updated desired cpuset \(pod: {_POD}, cpuset: {cpus}\)",
-                    lambda line, match: self._confirm(
-                        line, self._uid_subject(line, match), match["cpus"]
-                    ),
-                ),
-                (rf"{tag}updated cpuset assignments", _of(self._restored)),
-            ],
-            "kubelet.go": [(HEARTBEAT_FREE, nothing_matched)],
-        }
-        return self.then_release_matched(tables)
 
     def items(self) -> Mapping[type, ItemHandler]:
         """Item type -> method."""
@@ -209,10 +152,10 @@ class CpuAssembler(ResourceManagerAssembler[str]):
     def _affinity(self, line: LogLine) -> None:
         """The topology manager writes the same words, and not here."""
         if line.file == "policy_static.go":
-            self._aligned(line, (line.values or {}).get("affinity"))
+            self._aligned(line)
 
-    def _aligned(self, line: LogLine, value: Any) -> None:  # noqa: ANN401 - any decoded value
-        hint = hint_of(value)
+    def _aligned(self, line: LogLine) -> None:
+        hint = hint_of((line.values or {}).get("affinity"))
         if self._allocation is not None and hint is not None:
             self._allocation.numa_nodes = hint.numa_nodes
             self._allocation.subject.evidence += (line.evidence,)
@@ -323,14 +266,6 @@ class CpuAssembler(ResourceManagerAssembler[str]):
         self._allocation = None
         self._removing = subject
 
-    def _text_subject(self, line: LogLine, match: re.Match[str]) -> Subject:
-        """1.20 writes ``name_namespace(uid)``, 1.19 the name alone."""
-        namespace, pod, uid = split_pod_text(match["pod"])
-        return self.subject(line, namespace, pod or match["pod"], uid, match["container"])
-
-    def _uid_subject(self, line: LogLine, match: re.Match[str]) -> Subject:
-        return self.subject(line, None, None, match["pod"], match["container"])
-
     def _state_file(self, item: Item) -> Facts:
         assert isinstance(item, CpuManagerState)
         due = self.queue.release(item.ts_ns)
@@ -374,8 +309,3 @@ class CpuAssembler(ResourceManagerAssembler[str]):
             else:
                 assignments.setdefault(whose.pod_uid, {})[whose.container] = cpus
         return msgspec.structs.replace(body, assignments=assignments)
-
-
-def _of(method: Callable[..., None], *groups: str) -> MatchMethod:
-    """A method that gets the line, and these groups of the match."""
-    return lambda line, match: method(line, *(match[group] for group in groups))

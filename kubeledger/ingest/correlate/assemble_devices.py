@@ -8,11 +8,10 @@ to 1.36; where a message lost or gained keys on the way, it is read by the keys 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kubeledger.ingest.correlate.assembler import (
-    FreeTextHandler,
     ItemHandler,
     StructuredHandler,
 )
@@ -24,15 +23,12 @@ from kubeledger.ingest.correlate.device_plugins import PluginLines
 from kubeledger.ingest.correlate.device_refusals import PodName, RefusalLines
 from kubeledger.ingest.correlate.queued import (
     LineMethod,
-    MatchMethod,
     QueuedAssembler,
     nothing,
-    nothing_matched,
 )
 from kubeledger.ingest.klog.line_values import integer, split_pod, split_pod_text, text_of
 from kubeledger.ingest.messages.heartbeat import (
     HEARTBEAT,
-    HEARTBEAT_FREE,
 )
 from kubeledger.ingest.sources.facts import Facts
 from kubeledger.ingest.sources.items import (
@@ -49,18 +45,6 @@ _REASONS = frozenset({"UnexpectedAdmissionError", "TopologyAffinityError"})
 _REFUSAL = (
     r"(?P<message>(?:Allocate|Update plugin resources) failed due to .*?, which is unexpected"
     r"|Resources cannot be allocated with Topology locality)"
-)
-_UP_TO_REFUSAL = rf"[^AUR]*+(?:[AUR][^AUR]*+)*?{_REFUSAL}"
-"""``.*?`` would try a refusal at each letter of a pod's status, this at its first letters only."""
-_SHORTAGE = (
-    r"\[devicemanager\] Unable to generate topology hints: requested number of devices "
-    r"unavailable for '(?P<resource>[^']+)': requested: (?P<requested>\d+), "
-    r"available: (?P<available>\d+)"
-)
-_OLD_EVENT = (
-    r'Event\(v1\.ObjectReference\{Kind:"Pod", Namespace:"(?P<namespace>[^"]*)", '
-    r'Name:"(?P<name>[^"]*)", UID:"(?P<uid>[^"]*)".*?\}\): type: \'Warning\' '
-    rf"reason: '(?:{'|'.join(sorted(_REASONS))})' {_REFUSAL}"
 )
 _MIRROR_OF = "kubernetes.io/config.hash"
 
@@ -81,12 +65,12 @@ class DeviceAssembler(QueuedAssembler):
         methods: dict[str, LineMethod] = dict.fromkeys(HEARTBEAT, nothing)
         methods |= self._plugin_methods()
         methods |= {
-            "Need devices to allocate for pod": self._grants.need_devices,
-            "Making allocation request for device plugin": self._grants.calling_plugin,
+            "Need devices to allocate for pod": self._grants.needs,
+            "Making allocation request for device plugin": self._grants.calls_plugin,
             "Checkpoint file written": self._grants.checkpoint_written,
-            "Found pre-allocated devices for resource on pod": self._grants.found_preallocated,
-            "Get checkpoint entry": self._grants.get_checkpoint_entry,
-            "Pods to be removed": self._grants.removing,
+            "Found pre-allocated devices for resource on pod": self._grants.preallocated,
+            "Get checkpoint entry": self._grants.restored,
+            "Pods to be removed": self._grants.removed,
             "Unable to generate topology hints: requested number of devices unavailable": (
                 self._shortage
             ),
@@ -95,6 +79,9 @@ class DeviceAssembler(QueuedAssembler):
             "Event occurred": self._event_line,
             "Patch status for pod": self._status_values,
             "Status for pod updated successfully": self._status_values,
+            "Status Manager: adding pod": self._status_values,
+            "Status Manager: syncing pod": self._status_values,
+            "Status tells a refusal": self._status_refusal,
         }
         return self.then_release(methods)
 
@@ -137,96 +124,6 @@ class DeviceAssembler(QueuedAssembler):
             "Endpoint became unhealthy": by(plugins.became_unhealthy),
         }
 
-    def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
-        """``file.go`` -> patterns and methods for free text."""
-        tables: dict[str, list[tuple[str, MatchMethod]]] = {
-            "manager.go": [*self._grant_texts(), *self._plugin_texts()],
-            "endpoint.go": self._endpoint_texts(),
-            "pod_devices.go": [
-                (
-                    r"Get checkpoint entry: (?P<uid>\S+) (?P<container>\S+) (?P<resource>\S+) "
-                    r"(?P<devices>map\[.*\]|\[[^\]]*\]) \[[\d ]*\]\s*$",
-                    self._grants.restored,
-                )
-            ],
-            "topology_hints.go": [(_SHORTAGE, self._shortage_text)],
-            "status_manager.go": self._status_texts(),
-            "event.go": [(_OLD_EVENT, self._old_event)],
-            "kubelet.go": [(HEARTBEAT_FREE, nothing_matched)],
-        }
-        return self.then_release_matched(tables)
-
-    def _grant_texts(self) -> list[tuple[str, MatchMethod]]:
-        return [
-            (
-                r'Needs to allocate (?P<needed>-?\d+) "(?P<resource>[^"]+)" '
-                r'for pod "(?P<uid>[^"]*)" container "(?P<container>[^"]*)"',
-                self._grants.needs,
-            ),
-            (
-                r"Making allocation request for devices (?P<devices>\[[^\]]*\]) "
-                r"for device plugin (?P<resource>\S+)",
-                self._grants.calls_plugin,
-            ),
-            (
-                r"Found pre-allocated devices for resource (?P<resource>\S+) container "
-                r'"(?P<container>[^"]*)" in Pod "(?P<uid>[^"]*)": (?P<devices>\[[^\]]*\])',
-                self._grants.preallocated,
-            ),
-            (r"pods to be removed: (?P<uids>\[[^\]]*\])", self._grants.removed),
-        ]
-
-    def _plugin_texts(self) -> list[tuple[str, MatchMethod]]:
-        plugins = self._plugins
-        return [
-            (
-                r'Got registration request from device plugin with resource name "([^"]*)"',
-                lambda line, match: plugins.registration_requested(line, match[1]),
-            ),
-            (
-                r'Bad registration request from device plugin with resource name "([^"]*)"',
-                lambda line, match: plugins.registration_failed(line, match[1]),
-            ),
-            (
-                r"Bad registration request from device plugin|Failed to dial device plugin",
-                lambda line, match: plugins.registration_failed(line, None),
-            ),
-            (r"Registered endpoint ", lambda line, match: plugins.registered(line, None)),
-            (
-                r"Mark all resources Unhealthy for resource (\S+)",
-                lambda line, match: plugins.marked_unhealthy(line, match[1]),
-            ),
-            (
-                r"Endpoint \(([^,\s]+), .*\) became unhealthy",
-                lambda line, match: plugins.became_unhealthy(line, match[1]),
-            ),
-        ]
-
-    def _endpoint_texts(self) -> list[tuple[str, MatchMethod]]:
-        plugins = self._plugins
-        return [
-            (
-                r"State pushed for device plugin (\S+)",
-                lambda line, match: plugins.state_pushed(line, match[1]),
-            ),
-            (
-                r"listAndWatch ended unexpectedly for device plugin (\S+) with error (.*)",
-                lambda line, match: plugins.watch_ended(line, match[1], match[2]),
-            ),
-        ]
-
-    def _status_texts(self) -> list[tuple[str, MatchMethod]]:
-        return [
-            (
-                rf'Status Manager: (?:adding|syncing) pod: "(?P<uid>[^"]*)"{_UP_TO_REFUSAL}',
-                self._status_by_uid,
-            ),
-            (
-                rf'(?:Patch status|Status) for pod "(?P<pod>[^"]*)" {_UP_TO_REFUSAL}',
-                self._status_by_name,
-            ),
-        ]
-
     def items(self) -> Mapping[type, ItemHandler]:
         """Item type -> method."""
         return {
@@ -246,10 +143,6 @@ class DeviceAssembler(QueuedAssembler):
             container = text_of(line, "containerName")
             self._refusals.shortage(line, resource, counts, text_of(line, "pod"), container)
 
-    def _shortage_text(self, line: LogLine, match: re.Match[str]) -> None:
-        counts = int(match["requested"]), int(match["available"])
-        self._refusals.shortage(line, match["resource"], counts)
-
     def _denied(self, line: LogLine) -> None:
         namespace, name = split_pod(text_of(line, "pod"))
         pod = PodName(namespace, name, text_of(line, "podUID"))
@@ -262,19 +155,13 @@ class DeviceAssembler(QueuedAssembler):
     def _event_line(self, line: LogLine) -> None:
         values = line.values or {}
         if values.get("reason") in _REASONS and values.get("kind") == "Pod":
-            pod = PodName(*split_pod(text_of(line, "object")))
+            pod = PodName(*split_pod(text_of(line, "object")), text_of(line, "podUID"))
             self._refused(line, pod, text_of(line, "message"))
 
-    def _old_event(self, line: LogLine, match: re.Match[str]) -> None:
-        pod = PodName(match["namespace"], match["name"], match["uid"] or None)
-        self._refused(line, pod, match["message"])
-
-    def _status_by_uid(self, line: LogLine, match: re.Match[str]) -> None:
-        self._refused(line, PodName(uid=match["uid"]), match["message"], repeats=True)
-
-    def _status_by_name(self, line: LogLine, match: re.Match[str]) -> None:
-        pod = PodName(*split_pod_text(match["pod"]))
-        self._refused(line, pod, match["message"], repeats=True)
+    def _status_refusal(self, line: LogLine) -> None:
+        namespace, name, uid = split_pod_text(text_of(line, "pod") or "")
+        pod = PodName(namespace, name, uid)
+        self._refused(line, pod, text_of(line, "message"), repeats=True)
 
     def _status_values(self, line: LogLine) -> None:
         message = next(

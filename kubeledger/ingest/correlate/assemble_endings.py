@@ -6,22 +6,19 @@ shutdown manager logs so at ``-v=1``, before the worker does.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Literal
 
 import msgspec
 
-from kubeledger.ingest.correlate.assembler import Assembler, FreeTextHandler, StructuredHandler
+from kubeledger.ingest.correlate.assembler import Assembler, StructuredHandler
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.holdback import Waiting
 from kubeledger.ingest.correlate.links import PodLink
 from kubeledger.ingest.klog.last_words import FATAL, first_line, is_of_systemd, reason_of
 from kubeledger.ingest.messages.podref import (
-    FORMATTED_POD,
     event_line,
-    formatted_pod,
     structured_pod,
     text_value,
 )
@@ -46,9 +43,6 @@ _BEGINNINGS: Mapping[str, Reason] = {
     "Shutdown manager killing pod with gracePeriod": "shutdown",
     "Stopping PodSandbox for pod, because all other containers are dead": "ended",
 }
-_ALL_DEAD = re.compile(
-    rf'Stopping PodSandbox for "({FORMATTED_POD})" because all other containers are dead'
-)
 _GAVE_UP = (
     "command failed",
     "Failed to bootstrap a configuration controller",
@@ -98,10 +92,6 @@ class EndingsAssembler(Assembler):
         handlers |= dict.fromkeys((*_GAVE_UP, FATAL), self._gave_up)
         return handlers
 
-    def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
-        """Messages of 1.20 and before."""
-        return {"kuberuntime_manager.go": [(_ALL_DEAD, self._all_dead_text)]}
-
     def _release(self, line: LogLine) -> list[Fact]:
         return self._links.queue.release(line.ts_ns)
 
@@ -122,14 +112,6 @@ class EndingsAssembler(Assembler):
             waiting.join(line.evidence)
             if reason == "shutdown":
                 self._given(waiting, text_value(line, "gracePeriod"))
-        return self._release(line)
-
-    def _all_dead_text(self, line: LogLine, match: re.Match[str]) -> Facts:
-        ref = formatted_pod(match[1])
-        if ref is not None:
-            pod = self._links.pod(self.context, ref, line)
-            if self._of_process(pod) is None:
-                self._tell(pod, line, "ended")
         return self._release(line)
 
     def _replaces(self, line: LogLine) -> Facts:

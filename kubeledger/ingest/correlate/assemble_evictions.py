@@ -9,23 +9,16 @@ no reclaim. Whichever line comes first opens the fact, so it stands before the k
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from kubeledger.ingest.correlate.assembler import (
     Assembler,
-    FreeTextHandler,
     ItemHandler,
     StructuredHandler,
 )
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.eviction_facts import OpenEviction, Reclaim
 from kubeledger.ingest.correlate.eviction_messages import (
-    CRITICAL,
-    EVICTED,
-    GRACE,
-    OVERRIDE,
-    THRESHOLD,
     PressureConditions,
     message_in_statuses,
 )
@@ -38,8 +31,6 @@ from kubeledger.ingest.messages.podref import (
     PodRef,
     bare_container_id,
     event_line,
-    formatted_pod,
-    formatted_pods,
     pod_in,
     structured_pods,
     text_value,
@@ -113,47 +104,8 @@ class EvictionsAssembler(Assembler):
             "Killing container with a grace period override",
             "Killing container with a grace period",
         ):
-            methods[message] = lambda line: self._grace(
-                line, pod_in(line), text_value(line, "gracePeriod")
-            )
+            methods[message] = self._grace
         return {message: self._releasing(method) for message, method in methods.items()}
-
-    def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
-        """Messages of 1.20 and before."""
-        ours = "eviction manager: "
-        manager: list[tuple[str | re.Pattern[str], Callable[[LogLine, re.Match[str]], None]]] = [
-            (ours + "synchronize housekeeping", lambda line, _: self._begin(line)),
-            (
-                ours + "node conditions - observed: ",
-                lambda line, _: self._conditions.see_observed(line),
-            ),
-            (ours + "node conditions - trans", lambda line, _: self._conditions.see_reported(line)),
-            (ours + "no resources are starved", lambda line, _: self._conclude_conditions(line)),
-            (ours + r"attempting to reclaim (\S+)", lambda line, m: self._attempt(line, m[1])),
-            (
-                ours + r"must evict pod\(s\) to reclaim (\S+)",
-                lambda line, m: self._must(line, m[1]),
-            ),
-            (ours + r"able to reduce \S+ pressure", lambda line, _: self._end(line, "node_level")),
-            (ours + "eviction thresholds have been", lambda line, _: self._end(line, "nothing")),
-            (ours + "unable to evict any pods", lambda line, _: self._end(line, "nothing")),
-            (
-                re.compile(ours + "pods ranked for eviction: (.*)", re.DOTALL),
-                lambda line, m: self._rank(line, formatted_pods(m[1])),
-            ),
-            (CRITICAL, lambda line, m: self._spare(line, formatted_pod(m[1]))),
-            (
-                EVICTED,
-                lambda line, m: self._done(line, formatted_pod(m["pod"]), m["how"] != "failed"),
-            ),
-        ]
-        kills = [(OVERRIDE, self._grace_text), (GRACE, self._grace_text)]
-        thresholds = [(THRESHOLD, lambda line, m: self._rounds.told(line.ts_ns, *m.groups()))]
-        return {
-            "eviction_manager.go": [self._matching(*each) for each in manager],
-            "helpers.go": [self._matching(*each) for each in thresholds],
-            "kuberuntime_container.go": [self._matching(*each) for each in kills],
-        }
 
     def items(self) -> Mapping[type, ItemHandler]:
         """Item type -> method."""
@@ -166,16 +118,6 @@ class EvictionsAssembler(Assembler):
             return self._links.queue.release(line.ts_ns)
 
         return handle
-
-    def _matching(
-        self, pattern: str | re.Pattern[str], method: Callable[[LogLine, re.Match[str]], None]
-    ) -> tuple[re.Pattern[str], FreeTextHandler]:
-        def handle(line: LogLine, match: re.Match[str]) -> Facts:
-            self._follow(line)
-            method(line, match)
-            return self._links.queue.release(line.ts_ns)
-
-        return re.compile(pattern), handle
 
     def _follow(self, line: LogLine) -> None:
         """What ends with a kubelet process, and what waited too long."""
@@ -338,22 +280,22 @@ class EvictionsAssembler(Assembler):
                 self._open.show(sign, item.evidence, self._rounds).waiting.settle()
         return self._links.queue.release(item.ts_ns)
 
-    def _grace(self, line: LogLine, ref: PodRef | None, grace: str) -> None:
+    def _grace(self, line: LogLine) -> None:
         """The period that the first line about it tells; later ones are less what has passed."""
-        pod = self._links.pod(self.context, ref, line) if ref is not None else None
-        eviction = self._open.of(pod) if pod is not None else None
-        seconds = whole_number(grace)
+        container_id = bare_container_id((line.values or {}).get("containerID"))
+        if (ref := pod_in(line)) is not None:
+            pod = self._links.pod(self.context, ref, line)
+        elif container := self._links.containers.get(container_id or ""):
+            pod = container.pod
+        else:
+            return
+        eviction = self._open.of(pod)
+        seconds = whole_number(text_value(line, "gracePeriod"))
         if eviction is None or seconds is None or eviction.waiting.fact is None:
             return
         if eviction.body.grace_period_s is None:
             eviction.tell(grace_period_s=seconds)
             eviction.waiting.tentative = False
-
-    def _grace_text(self, line: LogLine, match: re.Match[str]) -> None:
-        container = self._links.containers.get(bare_container_id(match["id"]) or "")
-        if container is not None:
-            pod = container.pod
-            self._grace(line, PodRef(pod.namespace, pod.name, pod.uid), match["grace"])
 
     # -- the fact -----------------------------------------------------------------------------
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kubeledger.ingest.correlate.assembler import (
-    FreeTextHandler,
     ItemHandler,
     StructuredHandler,
 )
@@ -17,13 +15,11 @@ from kubeledger.ingest.correlate.image_passes import DetectPasses
 from kubeledger.ingest.correlate.image_runs import EVENT_REASONS, GcRuns
 from kubeledger.ingest.correlate.queued import (
     LineMethod,
-    MatchMethod,
     QueuedAssembler,
     nothing,
-    nothing_matched,
 )
 from kubeledger.ingest.klog.line_values import integer, text_of
-from kubeledger.ingest.messages.heartbeat import HEARTBEAT, HEARTBEAT_FREE
+from kubeledger.ingest.messages.heartbeat import HEARTBEAT
 from kubeledger.ingest.sources.facts import Fact, Facts
 from kubeledger.ingest.sources.items import Item, LogLine, StatsSummary
 from kubeledger.kubelet.eviction.signals import RESOURCE_OF
@@ -36,20 +32,10 @@ from kubeledger.model.bodies.images import (
 
 __all__ = ["ImageAssembler"]
 
-_MANAGER = r"\[imageGCManager\]:? "
-_START = (
-    rf"{_MANAGER}Disk usage on image filesystem is at (?P<usage>-?\d+)% which is over the high "
-    r"threshold \((?P<high>\d+)%\)\. Trying to free (?P<amount>-?\d+) bytes down to the low "
-    r"threshold \((?P<low>\d+)%\)"
-)
 _FIRST_LOOK = "observations"
 """What a round of the eviction manager begins with."""
 _ACTED_ON = "thresholds - updated stats"
 """The thresholds that are left when a round decides what to reclaim."""
-_OLD_EVENT = (
-    r'Event\(v1\.ObjectReference\{Kind:"Node".*?\}\): type: \'Warning\' '
-    rf"reason: '(?:{'|'.join(EVENT_REASONS)})' (?P<message>.*)"
-)
 
 
 class ImageAssembler(QueuedAssembler):
@@ -142,102 +128,6 @@ class ImageAssembler(QueuedAssembler):
             methods[message] = lambda line: self._runs.deleted_unused()
         return methods
 
-    def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
-        """``file.go`` -> patterns and methods for free text."""
-        tables: dict[str, list[tuple[str, MatchMethod]]] = {
-            "image_gc_manager.go": [*self._pass_texts(), *self._run_texts()],
-            "kubelet.go": [
-                (
-                    r"Image garbage collection failed (?:once\. Stats initialization may not have "
-                    r"completed yet|multiple times in a row): (?P<error>.*)",
-                    lambda line, match: self._runs.failed(line, match["error"]),
-                ),
-                (
-                    r"Image garbage collection succeeded",
-                    lambda line, match: self._runs.succeeded(line),
-                ),
-                (HEARTBEAT_FREE, nothing_matched),
-            ],
-            "helpers.go": [
-                (
-                    r"eviction manager: (?P<when>observations[^:]*): signal=(?P<signal>[^,]+), "
-                    r"available: (?P<available>[^,]+), capacity: (?P<capacity>[^,\s]+)",
-                    self._signal_text,
-                ),
-                (
-                    rf"eviction manager: {_ACTED_ON}: threshold \[signal=(?P<signal>[^,]+),",
-                    lambda line, match: self._met(match["signal"]),
-                ),
-            ],
-            "eviction_manager.go": [
-                (
-                    r"eviction manager: attempting to reclaim (?P<resource>\S+)",
-                    lambda line, match: self._runs.reclaiming(match["resource"]),
-                ),
-                (
-                    r"eviction manager: (?:able to reduce|must evict|synchronize|failed to get "
-                    r"summary stats after|unexpected error when attempting to reduce)",
-                    lambda line, match: self._runs.deleted_unused(),
-                ),
-            ],
-            "remote_image.go": [
-                (
-                    r'RemoveImage "(?P<image>[^"]+)" from image service failed: ',
-                    self._removal_failed_text,
-                )
-            ],
-            "kuberuntime_image.go": [
-                (r'Remove image "(?P<image>[^"]+)" failed: ', self._removal_failed_text)
-            ],
-            "event.go": [
-                (_OLD_EVENT, lambda line, match: self._runs.event(line, match["message"]))
-            ],
-        }
-        return self.then_release_matched(tables)
-
-    def _pass_texts(self) -> list[tuple[str, MatchMethod]]:
-        passes = self._passes
-        return [
-            (
-                r"Adding image ID (\S+) to currentImages",
-                lambda line, match: passes.listed(line, match[1]),
-            ),
-            (r"Image ID (\S+) is new", lambda line, match: passes.is_new(line, match[1])),
-            (
-                r"Setting Image ID (\S+) lastUsed to (.*)",
-                lambda line, match: passes.used(line, match[1], match[2]),
-            ),
-            (
-                r"Image ID (\S+) has size (-?\d+)",
-                lambda line, match: passes.has_size(line, match[1], int(match[2])),
-            ),
-            (r"Image ID \S+ is no longer present", lambda line, match: passes.dropped(line)),
-        ]
-
-    def _run_texts(self) -> list[tuple[str, MatchMethod]]:
-        return [
-            (_START, self._started_text),
-            (
-                rf'{_MANAGER}Removing image "(?P<image>[^"]+)" to free (?P<size>-?\d+) bytes',
-                self._removing_text,
-            ),
-            (
-                r"attempting to delete unused images",
-                lambda line, match: self._runs.deleting_unused(line),
-            ),
-            (
-                r"Evaluating image ID (?P<image>\S+) for possible garbage collection"
-                r"|Image ID (?P<other>\S+) (?:is being used|has lastUsed=|has age )",
-                self._evaluating_text,
-            ),
-            (
-                r"available (?P<available>-?\d+) is larger than capacity (?P<capacity>-?\d+)",
-                lambda line, match: self._observe_fs(
-                    line, int(match["capacity"]), int(match["available"])
-                ),
-            ),
-        ]
-
     def items(self) -> Mapping[type, ItemHandler]:
         """Item type -> method."""
         return {StatsSummary: self._stats}
@@ -266,9 +156,6 @@ class ImageAssembler(QueuedAssembler):
         numbers = [integer(values.get(name)) for name in names]
         self._start(line, numbers)
 
-    def _started_text(self, line: LogLine, match: re.Match[str]) -> None:
-        self._start(line, [int(match[name]) for name in ("usage", "high", "low", "amount")])
-
     def _start(self, line: LogLine, numbers: Sequence[int | None]) -> None:
         self._passes.end()
         usage, high, low, amount = numbers
@@ -289,24 +176,13 @@ class ImageAssembler(QueuedAssembler):
             key = f"{image_id},{handler}" if handler and self._keyed_by_handler else image_id
             self._runs.removing(line, key, integer((line.values or {}).get("size")))
 
-    def _removing_text(self, line: LogLine, match: re.Match[str]) -> None:
-        self._passes.end()
-        self._runs.removing(line, match["image"], int(match["size"]))
-
     def _removal_failed(self, line: LogLine) -> None:
         if image_id := text_of(line, "image", "imageID"):
             self._runs.removal_failed(image_id)
 
-    def _removal_failed_text(self, line: LogLine, match: re.Match[str]) -> None:
-        self._runs.removal_failed(match["image"])
-
     def _evaluating(self, line: LogLine, *, by_age: bool = False) -> None:
         self._passes.end()
         self._runs.evaluating(text_of(line, "imageID") or "", by_age=by_age)
-
-    def _evaluating_text(self, line: LogLine, match: re.Match[str]) -> None:
-        self._passes.end()
-        self._runs.evaluating(match["image"] or match["other"], by_age=False)
 
     def _event(self, line: LogLine) -> None:
         values = line.values or {}
@@ -331,13 +207,6 @@ class ImageAssembler(QueuedAssembler):
         available, capacity = text_of(line, "available", "resourceName"), text_of(line, "capacity")
         if signal and available and capacity:
             self._observe_signal(line, signal, available, capacity)
-
-    def _signal_text(self, line: LogLine, match: re.Match[str]) -> None:
-        if match["when"] == _FIRST_LOOK:
-            self._runs.round_begins()
-        if "reclaim" in match["when"]:
-            self._runs.deleted_unused()
-        self._observe_signal(line, match["signal"], match["available"], match["capacity"])
 
     def _observe_signal(self, line: LogLine, signal: str, available: str, capacity: str) -> None:
         try:

@@ -9,21 +9,18 @@ of the pod: preempted, evicted or deleted.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import msgspec
 
-from kubeledger.ingest.correlate.assembler import Assembler, FreeTextHandler, StructuredHandler
+from kubeledger.ingest.correlate.assembler import Assembler, StructuredHandler
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.holdback import Waiting
 from kubeledger.ingest.correlate.kill_reasons import reason_of_kill
 from kubeledger.ingest.correlate.links import ContainerLink, PodLink
 from kubeledger.ingest.messages.podref import (
-    FORMATTED_POD,
     bare_container_id,
     event_line,
-    formatted_pod,
     structured_pod,
     text_value,
 )
@@ -33,25 +30,6 @@ from kubeledger.model.bodies.lifecycle import ContainerKilled
 from kubeledger.model.units import NS_PER_S, whole_number
 
 __all__ = ["KillsAssembler"]
-
-_ID = r'\{"[^"]*" "(?P<id>[^"]+)"\}'
-_POD = rf"(?P<pod>{FORMATTED_POD})"
-_MESSAGE = re.compile(
-    rf'Container "(?P<name>[^"]+)" \({_ID}\) of pod {_POD}: (?P<message>.*)', re.DOTALL
-)
-_UNWANTED = re.compile(
-    rf'Killing unwanted container "(?P<name>[^"]+)"\(id={_ID}\) for pod "{_POD}"'
-)
-_GRACE = re.compile(
-    r'Killing container "[^"]*://(?P<id>[^"]+)"(?P<override>, but using a| with a)'
-    r" (?P<grace>-?\d+) second grace period"
-)
-_OVERRIDE = re.compile(
-    rf"Killing container (?:{_ID}|\"[^\"]*://(?P<bare>[^\"]+)\"), but using a"
-    r" (?P<grace>-?\d+) second grace period override"
-)
-_PRE_STOP = re.compile(r'Running preStop hook for container "[^"]*://(?P<id>[^"]+)"')
-_FAILED = re.compile(r'Container "[^"]*://(?P<id>[^"]+)" termination failed')
 
 _LEAST_S = 2
 """The kubelet's minimumGracePeriodInSeconds; up to 1.27 a period that was given may be less."""
@@ -100,59 +78,12 @@ class KillsAssembler(Assembler):
         handlers["Event occurred"] = self._event
         return handlers
 
-    def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
-        """Messages of 1.20 and before."""
-        tables: dict[str, list[tuple[re.Pattern[str], FreeTextHandler]]] = defaultdict(list)
-        tables["kuberuntime_manager.go"] = [
-            (_MESSAGE, self._named_text),
-            (_UNWANTED, self._named_text),
-        ]
-        tables["kuberuntime_container.go"] += [
-            (_OVERRIDE, self._override_text),
-            (_GRACE, self._grace_text),
-            (_PRE_STOP, self._pre_stop_text),
-            (_FAILED, self._failed_text),
-        ]
-        return tables
-
     def finish(self, ts_ns: int) -> Facts:
         """What still waited."""
         return self._links.queue.drain()
 
     def _release(self, line: LogLine) -> list[Fact]:
         return self._links.queue.release(line.ts_ns)
-
-    # -- lines of 1.20 --------------------------------------------------------------------
-
-    def _named_text(self, line: LogLine, match: re.Match[str]) -> Facts:
-        ref = formatted_pod(match["pod"])
-        if ref is not None:
-            pod = self._links.pod(self.context, ref, line)
-            container = self._container(pod, match["id"], match["name"])
-            message = match.groupdict().get("message")
-            self._tell(container, line, message=None if message is None else message.rstrip("\n"))
-        return self._release(line)
-
-    def _grace_text(self, line: LogLine, match: re.Match[str]) -> Facts:
-        container = self._known(match["id"])
-        if container is not None:
-            self._tell(container, line, grace_s=int(match["grace"]))
-        return self._release(line)
-
-    def _override_text(self, line: LogLine, match: re.Match[str]) -> Facts:
-        container_id = match["id"] or match["bare"]
-        container = self._known(container_id)
-        if container is not None:
-            self._tell(container, line)
-        return self._release(line)
-
-    def _pre_stop_text(self, line: LogLine, match: re.Match[str]) -> Facts:
-        return self._hooked(line, match["id"])
-
-    def _failed_text(self, line: LogLine, match: re.Match[str]) -> Facts:
-        return self._forgotten(line, match["id"])
-
-    # -- lines since 1.21 -----------------------------------------------------------------
 
     def _message(self, line: LogLine) -> Facts:
         container = self._of_line(line, "containerStatusID")
@@ -197,8 +128,10 @@ class KillsAssembler(Assembler):
         values = line.values or {}
         container_id = bare_container_id(values.get(key))
         ref = structured_pod(values.get("pod"), values.get("podUID"))
-        if ref is None or container_id is None:
+        if container_id is None:
             return None
+        if ref is None:  # as in the lines of 1.20 about the period
+            return self._known(container_id)
         pod = self._links.pod(self.context, ref, line)
         return self._container(pod, container_id, text_value(line, "containerName") or None)
 

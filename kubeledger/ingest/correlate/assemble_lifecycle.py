@@ -8,16 +8,14 @@ pods: what is added and deleted, and where a new kubelet process begins.
 from __future__ import annotations
 
 import hashlib
-import re
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, cast
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any, Literal, get_args
 
 import msgspec
 
 from kubeledger.ingest.correlate.assembler import (
     Assembler,
-    FreeTextHandler,
     ItemHandler,
     StructuredHandler,
 )
@@ -25,10 +23,6 @@ from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.links import PodLink
 from kubeledger.ingest.correlate.survey import kubelet_uid
 from kubeledger.ingest.messages.podref import (
-    FORMATTED_POD,
-    PodRef,
-    formatted_pod,
-    formatted_pods,
     structured_pod,
     structured_pods,
     text_value,
@@ -41,13 +35,6 @@ from kubeledger.model.bodies.lifecycle import PodConfigChanged, PodListed, PodTe
 __all__ = ["LifecycleAssembler"]
 
 Operation = Literal["ADD", "UPDATE", "DELETE", "REMOVE", "RECONCILE"]
-
-_CONFIG = re.compile(r'SyncLoop \((ADD|UPDATE|DELETE|REMOVE|RECONCILE), "([^"]*)"\): "(.*)"')
-_TURN = re.compile(r"SyncLoop \((?:SYNC|housekeeping)")
-_STARTING = re.compile(r"Starting kubelet main sync loop")
-_TERMINATED = re.compile(
-    rf'Pod "({FORMATTED_POD})" (?:has completed.*: (?!create)|fully terminated and removed from)'
-)
 
 
 class LifecycleAssembler(Assembler):
@@ -62,28 +49,17 @@ class LifecycleAssembler(Assembler):
     def structured(self) -> Mapping[str, StructuredHandler]:
         """Messages since 1.21."""
         handlers: dict[str, StructuredHandler] = {}
-        for operation in ("ADD", "UPDATE", "DELETE", "REMOVE", "RECONCILE"):
-            handlers[f"SyncLoop {operation}"] = self._config_structured
+        for operation in get_args(Operation):
+            handlers[f"SyncLoop {operation}"] = partial(self._config, operation=operation)
         for message in ("SyncLoop (SYNC) pods", "SyncLoop (housekeeping)"):
             handlers[message] = self._turn
         handlers["Starting kubelet main sync loop"] = self._starting
         handlers["Pod is terminated and will need no more status updates"] = self._gone
         handlers["Pod fully terminated and removed from etcd"] = self._gone
+        handlers["Pod has completed, ignoring remaining sync work"] = self._completed
         handlers["Generated pod name"] = self._named
         handlers["Topology Admit Handler"] = self._named
         return handlers
-
-    def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
-        """Messages of 1.20 and before."""
-        tables: dict[str, list[tuple[re.Pattern[str], FreeTextHandler]]] = defaultdict(list)
-        tables["kubelet.go"] = [
-            (_CONFIG, self._config_text),
-            (_TURN, lambda line, _: self._turn(line)),
-            (_STARTING, lambda line, _: self._starting(line)),
-            (_TERMINATED, self._gone_text),
-        ]
-        tables["status_manager.go"].insert(0, (_TERMINATED, self._gone_text))
-        return tables
 
     def items(self) -> Mapping[type, ItemHandler]:
         """Pod lists."""
@@ -108,15 +84,9 @@ class LifecycleAssembler(Assembler):
         self._links.begin_epoch(line.ts_ns)
         return self._links.queue.drain()
 
-    def _config_text(self, line: LogLine, match: re.Match[str]) -> Facts:
-        return self._config(line, match[1], match[2], formatted_pods(match[3]))
-
-    def _config_structured(self, line: LogLine) -> Facts:
-        pods = structured_pods((line.values or {}).get("pods"))
-        operation = line.message.removeprefix("SyncLoop ")
-        return self._config(line, operation, text_value(line, "source"), pods)
-
-    def _config(self, line: LogLine, operation: str, source: str, refs: list[PodRef]) -> Facts:
+    def _config(self, line: LogLine, operation: Operation) -> Facts:
+        refs = structured_pods((line.values or {}).get("pods"))
+        source = text_value(line, "source")
         self._links.sync_loop_turned()
         if operation == "ADD":
             self._links.begin_add(line)
@@ -131,7 +101,7 @@ class LifecycleAssembler(Assembler):
                     namespace=pod.namespace,
                     pod=pod.name,
                     pod_uid=pod.uid,
-                    operation=cast(Operation, operation),
+                    operation=operation,
                     source=source or None,
                 ),
                 (line.evidence,),
@@ -152,14 +122,14 @@ class LifecycleAssembler(Assembler):
             self._links.pod(self.context, ref, line)
         return ()
 
+    def _completed(self, line: LogLine) -> Facts:
+        """One that is to be created had ended before: admission is skipped."""
+        if text_value(line, "syncType").startswith("create"):
+            return self._release(line)
+        return self._gone(line)
+
     def _gone(self, line: LogLine) -> Facts:
         ref = structured_pod((line.values or {}).get("pod"), (line.values or {}).get("podUID"))
-        return self._terminate(line, ref)
-
-    def _gone_text(self, line: LogLine, match: re.Match[str]) -> Facts:
-        return self._terminate(line, formatted_pod(match[1]))
-
-    def _terminate(self, line: LogLine, ref: PodRef | None) -> Facts:
         if ref is None:
             return self._release(line)
         pod = self._links.pod(self.context, ref, line)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, cast
 
 import msgspec
 
 from kubeledger.ingest.correlate.assembler import (
     Assembler,
-    FreeTextHandler,
     ItemHandler,
     StructuredHandler,
 )
@@ -31,32 +30,9 @@ from kubeledger.model.record import Evidence
 
 __all__ = ["NodeAssembler"]
 
-_FLAG = re.compile(r'FLAG: --(?P<name>[\w.-]+)=(?P<value>"(?:.|\n)*"|`[^`]*`)')
-_DUMP = re.compile(r"KubeletConfiguration: (?P<dump>(?:.|\n)*)")
-_NODE_CONFIG = re.compile(
-    r"Creating Container Manager object based on Node Config: (?P<config>.*)", re.DOTALL
-)
-_CGROUP_ROOT = re.compile(r"--cgroups-per-qos enabled, but --cgroup-root was not specified")
-_OVERWRITTEN = re.compile(
-    r'After cpu setting is overwritten, KubeReserved="(?P<kube>.*)", '
-    r'SystemReserved="(?P<system>.*)"'
-)
-_VERSION = re.compile(r"Version: (?P<version>v\d+\.\d+\.\S+)")
-_TOPOLOGY = re.compile(
-    r"\[topologymanager\] Creating topology manager with (?P<policy>\S+) policy"
-    r"(?: per (?P<scope>\w+) scope)?"
-)
-_TOPOLOGY_INIT = re.compile(
-    r"\[topologymanager\] Initializing Topology Manager with (?P<policy>\S+) policy"
-    r"(?: and (?P<scope>\w+)-level scope)?"
-)
-_MACHINE = re.compile(r"Machine: \{")
 _CORES = re.compile(r"\bNumCores:(\d+)")
 _MEMORY = re.compile(r"\bMemoryCapacity:(\d+)")
 _NUMA_NODE = re.compile(r"\{Id:(\d+) Memory:\d+")
-
-_TOPOLOGY_MANAGER = "the topology manager's start"
-_CONTAINER_MANAGER = "the container manager's start"
 
 _PROBE_TYPES = {"liveness", "readiness", "startup"}
 _PROBE_RESULTS = ("successful", "failed", "unknown")
@@ -85,40 +61,17 @@ class NodeAssembler(Assembler):
             "--cgroups-per-qos enabled, but --cgroup-root was not specified.  Defaulting to /": (
                 self._root_defaulted
             ),
-            "--cgroups-per-qos enabled, but --cgroup-root was not specified.  defaulting to /": (
-                self._root_defaulted
-            ),
             "Using cgroup driver setting received from the CRI runtime": self._driver,
             "After cpu setting is overwritten": self._overwritten,
             "Kubelet version": self._version,
-            "Creating topology manager with policy per scope": self._topology,
-        }
-
-    def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
-        """``file.go`` -> patterns and methods for free text."""
-        patterns: dict[str, list[tuple[re.Pattern[str], FreeTextHandler]]] = defaultdict(list)
-        ours: dict[str, list[tuple[re.Pattern[str], FreeTextHandler]]] = {
-            "flags.go": [(_FLAG, self._flag)],
-            "server.go": [
-                (_DUMP, self._dump_free),
-                (_CGROUP_ROOT, lambda line, match: self._root_defaulted(line)),
-                (_OVERWRITTEN, self._overwritten_free),
-                (_VERSION, self._version_free),
-                (re.compile(r"Started kubelet"), self._running_free),
-            ],
-            "container_manager_linux.go": [
-                (_NODE_CONFIG, self._node_config_free),
-                (_TOPOLOGY_INIT, self._topology_init_free),
-            ],
-            "topology_manager.go": [(_TOPOLOGY, self._topology_free)],
-            "kubelet_node_status.go": [
-                (re.compile(r"Updating node status|Recording \S+ event"), self._running_free)
-            ],
-            "manager.go": [(_MACHINE, self._machine)],
-        }
-        return {
-            file: [*ours.get(file, ()), *patterns.get(file, ())]
-            for file in sorted(ours.keys() | patterns.keys())
+            "Creating topology manager with policy per scope": partial(
+                self._topology, who="the topology manager's start"
+            ),
+            "Initializing Topology Manager": partial(
+                self._topology, who="the container manager's start"
+            ),
+            "FLAG": self._flag,
+            "Machine": self._machine,
         }
 
     def items(self) -> Mapping[type, ItemHandler]:
@@ -143,20 +96,16 @@ class NodeAssembler(Assembler):
         assert isinstance(item, KubeletConfigFile)
         return self._settings.config_file(item)
 
-    def _flag(self, line: LogLine, match: re.Match[str]) -> Facts:
-        return self._settings.flag(line, match["name"], match["value"])
-
-    def _dump_free(self, line: LogLine, match: re.Match[str]) -> Facts:
-        return self._settings.dump(line, match["dump"], None)
+    def _flag(self, line: LogLine) -> Facts:
+        values = line.values or {}
+        return self._settings.flag(line, values["name"], values["value"]) if values else ()
 
     def _dump(self, line: LogLine) -> Facts:
-        return self._settings.dump(line, None, (line.values or {}).get("configuration"))
-
-    def _node_config_free(self, line: LogLine, match: re.Match[str]) -> Facts:
-        return self._settings.node_config(line, match["config"], None)
+        values = line.values or {}
+        return self._settings.dump(line, values.get("literal"), values.get("configuration"))
 
     def _node_config(self, line: LogLine) -> Facts:
-        return self._settings.node_config(line, None, (line.values or {}).get("nodeConfig"))
+        return self._settings.node_config(line, (line.values or {}).get("nodeConfig"))
 
     def _root_defaulted(self, line: LogLine) -> Facts:
         return self._settings.replaced(line, {"cgroupRoot": "/"})
@@ -170,37 +119,18 @@ class NodeAssembler(Assembler):
         fields = ("kubeReserved", "systemReserved")
         return self._settings.replaced(line, {f: values[f] for f in fields if f in values})
 
-    def _overwritten_free(self, line: LogLine, match: re.Match[str]) -> Facts:
-        fields = {"kubeReserved": match["kube"], "systemReserved": match["system"]}
-        return self._settings.replaced(line, fields)
-
-    def _topology(self, line: LogLine) -> Facts:
+    def _topology(self, line: LogLine, who: str) -> Facts:
         values = line.values or {}
         policy, scope = values.get("topologyPolicyName"), values.get("topologyScopeName")
-        return self._runs_with(line, _TOPOLOGY_MANAGER, policy, scope)
-
-    def _topology_free(self, line: LogLine, match: re.Match[str]) -> Facts:
-        return self._runs_with(line, _TOPOLOGY_MANAGER, match["policy"], match["scope"])
-
-    def _topology_init_free(self, line: LogLine, match: re.Match[str]) -> Facts:
-        return self._runs_with(line, _CONTAINER_MANAGER, match["policy"], match["scope"])
-
-    def _runs_with(self, line: LogLine, who: str, policy: object, scope: object) -> Facts:
         fields = {"topologyManagerPolicy": policy, "topologyManagerScope": scope}
         return self._settings.stated(line, who, {f: v for f, v in fields.items() if v})
 
     def _version(self, line: LogLine) -> None:
         self._settings.version(str((line.values or {}).get("kubeletVersion", "")))
 
-    def _version_free(self, line: LogLine, match: re.Match[str]) -> None:
-        self._settings.version(match["version"])
-
-    def _running_free(self, line: LogLine, match: re.Match[str]) -> Facts:
-        return self._settings.running(line)
-
     # The node ---------------------------------------------------------------------------
 
-    def _machine(self, line: LogLine, match: re.Match[str]) -> Facts:
+    def _machine(self, line: LogLine) -> Facts:
         text = line.message
         cores, memory = _CORES.search(text), _MEMORY.search(text)
         topology = text.find(" Topology:[")

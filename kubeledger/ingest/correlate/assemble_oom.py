@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from kubeledger.ingest.correlate.assembler import (
     Assembler,
-    FreeTextHandler,
     ItemHandler,
     StructuredHandler,
 )
@@ -24,13 +23,6 @@ from kubeledger.model.record import Evidence
 
 __all__ = ["OomAssembler"]
 
-_OOM = re.compile(
-    r'Created an OOM event in container "([^"]+)" at '
-    r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4})"
-)
-_LIMIT = re.compile(
-    r"Added event &\{(\S+) (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4}) .*oomKill "
-)
 _SYSTEM = re.compile(r"System OOM encountered(?:, victim process: (.*), pid: (\d+))?")
 _STATUS_LISTS = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
 
@@ -43,19 +35,14 @@ class OomAssembler(Assembler):
         self._kills = context.links.oom
 
     def structured(self) -> Mapping[str, StructuredHandler]:
-        """Statuses in the log, and the event about the node."""
+        """Statuses in the log, the event about the node, and lines of cadvisor."""
         return {
             "Patch status for pod": self._patched,
             "Status for pod updated successfully": self._status,
             "Got sys oom event": lambda line: self._release(line.ts_ns),
             "Event occurred": self._event,
-        }
-
-    def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
-        """Lines of cadvisor, the same in all versions."""
-        return {
-            "manager.go": [(_OOM, self._seen)],
-            "handler.go": [(_LIMIT, self._limit)],
+            "Created an OOM event in container": self._seen,
+            "Added an OOM kill event": self._limit,
         }
 
     def items(self) -> Mapping[type, ItemHandler]:
@@ -78,13 +65,15 @@ class OomAssembler(Assembler):
         self._kills.reported(self.context, item)
         return self._release(item.ts_ns)
 
-    def _seen(self, line: LogLine, match: re.Match[str]) -> Facts:
-        seen = Sighting(line.ts_ns, go_time(match[2]), match[1], line.evidence)
+    def _seen(self, line: LogLine) -> Facts:
+        at_ns = go_time(text_value(line, "time"))
+        seen = Sighting(line.ts_ns, at_ns, text_value(line, "container"), line.evidence)
         self._kills.sighted(self.context, seen, process=self.context.links.epoch)
         return self._release(line.ts_ns)
 
-    def _limit(self, line: LogLine, match: re.Match[str]) -> Facts:
-        self._kills.limit_sighted(go_time(match[2]), match[1], line.evidence)
+    def _limit(self, line: LogLine) -> Facts:
+        at_ns = go_time(text_value(line, "time"))
+        self._kills.limit_sighted(at_ns, text_value(line, "container"), line.evidence)
         return self._release(line.ts_ns)
 
     def _event(self, line: LogLine) -> Facts:

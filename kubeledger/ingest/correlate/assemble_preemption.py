@@ -10,11 +10,12 @@ lost these lines, a victim's status or event tells of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 
 import msgspec
 
-from kubeledger.ingest.correlate.assembler import Assembler, FreeTextHandler, StructuredHandler
+from kubeledger.ingest.correlate.assembler import Assembler, StructuredHandler
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.holdback import Waiting
 from kubeledger.ingest.correlate.links import PodLink
@@ -22,10 +23,8 @@ from kubeledger.ingest.correlate.preemption_failure import note_failure
 from kubeledger.ingest.correlate.rejections import FAILED_STATUS
 from kubeledger.ingest.correlate.victim_signs import is_victim_sign, shown_as_victim
 from kubeledger.ingest.messages.podref import (
-    FORMATTED_POD,
     PodRef,
     event_line,
-    formatted_pod,
     structured_pod,
     structured_pods,
     text_value,
@@ -37,20 +36,11 @@ from kubeledger.model.units import NS_PER_S
 
 __all__ = ["PreemptionAssembler"]
 
-_ATTEMPT = re.compile(r"preemption: attempting to evict pods \[(.*)", re.DOTALL)
-_EVICTED = re.compile(rf"preemption: pod ({FORMATTED_POD}) evicted successfully")
-_NOT_EVICTED = re.compile(rf"preemption: pod ({FORMATTED_POD}) failed to evict ")
 _VICTIM = re.compile(
     r"(?:^|\} )&Pod\{ObjectMeta:\{(?P<name>\S+) (?P<generate>\S*) (?P<namespace>\S*) "
     r"(?P<link>\S*) (?P<uid>\S*) (?P<version>\S*) (?P<generation>\d+) "
 )
-_TO_FREE = "in order to free up resources: "
 _RESOURCE = re.compile(r"\(res: (?P<resource>[^,\s]+), q: (?P<quantity>-?\d+)\)")
-_FAILED = re.compile(
-    rf"Failed to admit pod ({FORMATTED_POD}) - Unexpected error while attempting to recover "
-    r"from admission failure: (.*)",
-    re.DOTALL,
-)
 _CRITICAL_PRIORITY = 2_000_000_000
 _OUTCOME_WAIT_NS = 3600 * NS_PER_S
 """A bound only: the outcome comes within the victim's grace period and a half."""
@@ -70,23 +60,12 @@ class PreemptionAssembler(Assembler):
         return {
             "Attempting to evict pods in order to free up resources": self._attempt,
             "Preempting pod to free up resources": self._preempting,
-            "Pod evicted successfully": lambda line: self._outcome_structured(line, True),
-            "Failed to evict pod": lambda line: self._outcome_structured(line, False),
+            "Pod evicted successfully": partial(self._outcome, evicted=True),
+            "Failed to evict pod": partial(self._outcome, evicted=False),
             "Failed to admit pod, unexpected error while attempting to recover from admission"
             " failure": self._failed,
             "Event occurred": self._event,
-        }
-
-    def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
-        """Messages of 1.20 and before."""
-        return {
-            "preemption.go": [
-                (_ATTEMPT, self._attempt_text),
-                (_EVICTED, lambda line, match: self._outcome_text(line, match, True)),
-                (_NOT_EVICTED, lambda line, match: self._outcome_text(line, match, False)),
-            ],
-            "predicate.go": [(_FAILED, self._failed_text)],
-            "status_manager.go": [(FAILED_STATUS, self._status_added)],
+            "Status Manager: adding pod": self._status_added,
         }
 
     def finish(self, ts_ns: int) -> Facts:
@@ -98,18 +77,10 @@ class PreemptionAssembler(Assembler):
 
     # -- the choice -----------------------------------------------------------------------
 
-    def _attempt_text(self, line: LogLine, match: re.Match[str]) -> Facts:
-        dumps, found, missing = match[1].rpartition(_TO_FREE)
-        victims = [
-            PodRef(victim["namespace"], victim["name"], victim["uid"] or None)
-            for victim in _VICTIM.finditer(dumps if found else match[1])
-        ]
-        missing = missing if found else ""
-        self._preempt(line, victims, _insufficient(missing), None, cut=not found)
-        return self._release(line)
-
     def _attempt(self, line: LogLine) -> Facts:
-        victims = structured_pods((line.values or {}).get("pods"))
+        pods = (line.values or {}).get("pods")
+        victims = _dumped(pods) if isinstance(pods, str) else []
+        victims = victims or structured_pods(pods)
         missing = _insufficient(text_value(line, "insufficientResources"))
         cut = "insufficientResources" not in (line.values or {})
         self._preempt(line, victims, missing, None, cut=cut)
@@ -202,15 +173,8 @@ class PreemptionAssembler(Assembler):
 
     # -- the outcome ----------------------------------------------------------------------
 
-    def _outcome_text(self, line: LogLine, match: re.Match[str], evicted: bool) -> Facts:
-        ref = formatted_pod(match[1])
-        return self._outcome(line, ref, evicted)
-
-    def _outcome_structured(self, line: LogLine, evicted: bool) -> Facts:
+    def _outcome(self, line: LogLine, evicted: bool) -> Facts:
         ref = structured_pod((line.values or {}).get("pod"), (line.values or {}).get("podUID"))
-        return self._outcome(line, ref, evicted)
-
-    def _outcome(self, line: LogLine, ref: PodRef | None, evicted: bool) -> Facts:
         if ref is None:
             return self._release(line)
         victim = self._links.pod(self.context, ref, line)
@@ -236,9 +200,14 @@ class PreemptionAssembler(Assembler):
             self._sign(line, victim)
         return self._release(line)
 
-    def _status_added(self, line: LogLine, match: re.Match[str]) -> Facts:
-        victim = self._links.pod_by_uid(self.context, match["uid"])
-        if victim is not None and is_victim_sign(match["reason"], match["message"]):
+    def _status_added(self, line: LogLine) -> Facts:
+        match = FAILED_STATUS.match(text_value(line, "status"))
+        victim = self._links.pod_by_uid(self.context, text_value(line, "podUID"))
+        if (
+            match is not None
+            and victim is not None
+            and is_victim_sign(match["reason"], match["message"])
+        ):
             self._sign(line, victim)
         return self._release(line)
 
@@ -257,16 +226,11 @@ class PreemptionAssembler(Assembler):
 
     # -- no choice ------------------------------------------------------------------------
 
-    def _failed_text(self, line: LogLine, match: re.Match[str]) -> Facts:
-        return self._no_victims(line, formatted_pod(match[1]), match[2].rstrip("\n"))
-
     def _failed(self, line: LogLine) -> Facts:
         ref = structured_pod((line.values or {}).get("pod"))
-        return self._no_victims(line, ref, text_value(line, "err"))
-
-    def _no_victims(self, line: LogLine, ref: PodRef | None, error: str) -> Facts:
         if ref is not None:
-            note_failure(self._links, self._links.pod(self.context, ref, line), line, error)
+            preemptor = self._links.pod(self.context, ref, line)
+            note_failure(self._links, preemptor, line, text_value(line, "err"))
         return self._release(line)
 
 
@@ -275,3 +239,10 @@ def _insufficient(text: str) -> tuple[InsufficientResource, ...]:
         InsufficientResource(resource=match["resource"], quantity=int(match["quantity"]))
         for match in _RESOURCE.finditer(text)
     )
+
+
+def _dumped(pods: str) -> list[PodRef]:
+    """The pods of a list that 1.20 dumps with all their fields."""
+    return [
+        PodRef(pod["namespace"], pod["name"], pod["uid"] or None) for pod in _VICTIM.finditer(pods)
+    ]

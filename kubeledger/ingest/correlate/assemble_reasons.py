@@ -9,24 +9,20 @@ verbose) becomes a fact of its own, which says how many it stands for.
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import msgspec
 
 from kubeledger.ingest.correlate.assembler import (
     Assembler,
-    FreeTextHandler,
     ItemHandler,
     StructuredHandler,
 )
 from kubeledger.ingest.correlate.context import BundleContext, IndexedEvent
 from kubeledger.ingest.correlate.holdback import Holdback, Waiting
 from kubeledger.ingest.correlate.sandbox_images import removed_sandbox_image
-from kubeledger.ingest.klog.goliteral import unquote_go
-from kubeledger.ingest.klog.sent_events import OCCURRED, SENT, SENT_TEXT
-from kubeledger.ingest.messages.heartbeat import HEARTBEAT, HEARTBEAT_FREE
+from kubeledger.ingest.klog.sent_events import OCCURRED, SENT
+from kubeledger.ingest.messages.heartbeat import HEARTBEAT
 from kubeledger.ingest.sources.api_events import (
     COMBINED,
     ApiReason,
@@ -57,13 +53,6 @@ SETTLE_NS = 2 * NS_PER_S
 COVER_NS = NS_PER_S + NS_PER_S // 5
 """The log follows an event's time by less: that is cut to whole seconds, and the line is
 written by another goroutine."""
-
-_FREE_TEXT = re.compile(
-    r"Event\(v1\.ObjectReference\{(?P<reference>.*)\}\): type: '(?P<type>[^']*)' "
-    r"reason: '(?P<reason>[^']*)' (?P<message>.*)",
-    re.DOTALL,
-)
-_REFERENCE_FIELD = re.compile(r'(\w+):("(?:[^"\\]|\\.)*")')
 
 _CONTAINER_LISTS = ("containers", "initContainers", "ephemeralContainers")
 
@@ -126,16 +115,6 @@ class ReasonAssembler(Assembler):
             OCCURRED: self._structured_event,
         }
 
-    def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
-        """``file.go`` -> patterns and methods for free text."""
-        patterns: dict[str, list[tuple[re.Pattern[str], FreeTextHandler]]] = defaultdict(list)
-        patterns["event.go"][:0] = [
-            (_FREE_TEXT, self._free_text_event),
-            (SENT_TEXT, lambda line, match: ()),
-        ]
-        patterns["kubelet.go"] = [(re.compile(HEARTBEAT_FREE), self._beat_free)]
-        return patterns
-
     def items(self) -> Mapping[type, ItemHandler]:
         """Item type -> method."""
         # These only tell that time has passed: a fact must not wait for the next event.
@@ -148,9 +127,6 @@ class ReasonAssembler(Assembler):
         return self._held.release(item.ts_ns)
 
     def _beat(self, line: LogLine) -> Facts:
-        return self._held.release(line.ts_ns)
-
-    def _beat_free(self, line: LogLine, match: re.Match[str]) -> Facts:
         return self._held.release(line.ts_ns)
 
     def waiting_since(self) -> int | None:
@@ -176,21 +152,6 @@ class ReasonAssembler(Assembler):
             field_path=values.get("fieldPath"),
         )
         return self._log_event_of(line, said, str(values.get("podUID") or ""))
-
-    def _free_text_event(self, line: LogLine, match: re.Match[str]) -> Facts:
-        reference = {
-            name: unquote_go(text) for name, text in _REFERENCE_FIELD.findall(match["reference"])
-        }
-        said = _Said(
-            kind=reference.get("Kind", ""),
-            namespace=reference.get("Namespace", ""),
-            name=reference.get("Name", ""),
-            type=match["type"],
-            reason=match["reason"],
-            message=match["message"],
-            field_path=reference.get("FieldPath"),
-        )
-        return self._log_event_of(line, said, reference.get("UID", ""))
 
     def _log_event_of(self, line: LogLine, said: _Said, uid: str) -> Facts:
         if said.kind == "Pod" and uid:

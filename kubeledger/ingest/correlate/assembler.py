@@ -2,27 +2,22 @@
 
 An assembler covers one subsystem. It is fed the items it asks for in the order of
 their time, keeps what it needs between them, and emits facts whose times never go back
-(except where the log's own clock does). It lists the log messages it understands:
-
-* ``structured``: message -> method, for klog's structured lines (exact message);
-* ``free_text``: ``file.go`` -> [(pattern, method)], tried in order with ``match`` on the
-  message, for free text.
+(except where the log's own clock does). It lists the messages that it wants, in the words of
+the newest kubelets: ``ingest/messages`` says which other lines tell the same.
 
 A method may return None or no facts: the line still counts as understood.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.klog.router import LineHandler as StructuredHandler
-from kubeledger.ingest.klog.router import TextHandler as FreeTextHandler
 from kubeledger.ingest.sources.facts import Facts
 from kubeledger.ingest.sources.items import Item, LogLine
 
-__all__ = ["Assembler", "FreeTextHandler", "ItemHandler", "StructuredHandler"]
+__all__ = ["Assembler", "ItemHandler", "StructuredHandler"]
 
 ItemHandler = Callable[[Item], Facts | None]
 
@@ -38,11 +33,7 @@ class Assembler:
         self.context = context
 
     def structured(self) -> Mapping[str, StructuredHandler]:
-        """Message -> method for structured lines."""
-        return {}
-
-    def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
-        """``file.go`` -> patterns and methods for free text."""
+        """Message -> method."""
         return {}
 
     def items(self) -> Mapping[type, ItemHandler]:

@@ -49,12 +49,7 @@ class GrantLines:
         self._desk = desk
         self._calls: dict[str, tuple[Holder, Waiting]] = {}
 
-    def needs(self, line: LogLine, match: re.Match[str]) -> None:
-        """``Needs to allocate 1 "example.com/gpu" for pod "uid" container "c"``."""
-        holder = (match["uid"], match["container"], match["resource"])
-        self._ask(line, holder, int(match["needed"]))
-
-    def need_devices(self, line: LogLine) -> None:
+    def needs(self, line: LogLine) -> None:
         """``"Need devices to allocate for pod"``."""
         uid, container = text_of(line, "podUID"), text_of(line, "containerName")
         resource = text_of(line, "resourceName")
@@ -68,11 +63,7 @@ class GrantLines:
             call[1].settle()
         self._desk.ask(holder, needed, line.ts_ns, line.evidence)
 
-    def calls_plugin(self, line: LogLine, match: re.Match[str]) -> None:
-        """``Making allocation request for devices [a b] for device plugin R``."""
-        self._call(line, match["resource"], go_list(match["devices"]))
-
-    def calling_plugin(self, line: LogLine) -> None:
+    def calls_plugin(self, line: LogLine) -> None:
         """``"Making allocation request for device plugin"``."""
         resource = text_of(line, "resourceName")
         if resource:
@@ -145,25 +136,14 @@ class GrantLines:
         self._desk.holdings.undo(call[0])
         return call[0]
 
-    def preallocated(self, line: LogLine, match: re.Match[str]) -> None:
-        """``Found pre-allocated devices for resource R container "c" in Pod "uid": [a]``."""
-        holder = (match["uid"], match["container"], match["resource"])
-        self._desk.asking[holder[0]] = holder
-        self._restore(line, holder, {"": go_list(match["devices"])})
-
-    def found_preallocated(self, line: LogLine) -> None:
+    def preallocated(self, line: LogLine) -> None:
         """``"Found pre-allocated devices for resource on pod"``."""
         holder = self._holder(line)
         if holder is not None:
             self._desk.asking[holder[0]] = holder
             self._restore(line, holder, {"": strings_of((line.values or {}).get("devices"))})
 
-    def restored(self, line: LogLine, match: re.Match[str]) -> None:
-        """``Get checkpoint entry: uid c R map[0:[a]] [10 13]``, at the start of the kubelet."""
-        holder = (match["uid"], match["container"], match["resource"])
-        self._restore(line, holder, numa_of(match["devices"]))
-
-    def get_checkpoint_entry(self, line: LogLine) -> None:
+    def restored(self, line: LogLine) -> None:
         """``"Get checkpoint entry"``, at the start of the kubelet."""
         holder = self._holder(line)
         if holder is not None:
@@ -189,16 +169,9 @@ class GrantLines:
         fact = self._desk.grant(holder, devices, line.ts_ns, evidence, nodes, told_by="restore")
         self._desk.queue.add(fact)
 
-    def removed(self, line: LogLine, match: re.Match[str]) -> None:
-        """``pods to be removed: [uid uid]``."""
-        self._remove(line, go_list(match["uids"]))
-
-    def removing(self, line: LogLine) -> None:
+    def removed(self, line: LogLine) -> None:
         """``"Pods to be removed"``."""
-        self._remove(line, strings_of((line.values or {}).get("podUIDs")))
-
-    def _remove(self, line: LogLine, uids: tuple[str, ...]) -> None:
-        for uid in uids:
+        for uid in strings_of((line.values or {}).get("podUIDs")):
             if self._desk.holdings.release_pod(uid):
                 body = DevicesReleased(pod_uid=uid)
                 self._desk.queue.add(Fact(line.ts_ns, body, (line.evidence,)))

@@ -7,17 +7,11 @@ from typing import Any, cast
 
 from kubeledger.ingest.correlate.context import KnownPod
 from kubeledger.ingest.messages.eviction_rounds import amount_of
-from kubeledger.ingest.messages.podref import FORMATTED_POD
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import LogLine
 from kubeledger.model.bodies.eviction import NodeCondition, NodeConditionsChanged
 
 __all__ = [
-    "CRITICAL",
-    "EVICTED",
-    "GRACE",
-    "OVERRIDE",
-    "THRESHOLD",
     "PressureConditions",
     "ended_by",
     "exceeded_limit",
@@ -27,20 +21,6 @@ __all__ = [
     "short_resource",
 ]
 
-CRITICAL = re.compile(rf"eviction manager: cannot evict a critical pod ({FORMATTED_POD})")
-EVICTED = re.compile(
-    rf"eviction manager: pod (?P<pod>{FORMATTED_POD}) (?P<how>is evicted successfully|failed)"
-)
-THRESHOLD = re.compile(
-    r"eviction manager: (?P<log>thresholds[^:]*): threshold \[signal=(?P<signal>[^,]+), "
-    r"quantity=(?P<quantity>[^\]]+)\] observed (?P<available>\S+)"
-)
-OVERRIDE = re.compile(
-    r'Killing container "[^"]*://(?P<id>[^"]+)", but using a (?P<grace>-?\d+) second grace period'
-)
-GRACE = re.compile(
-    r'Killing container "[^"]*://(?P<id>[^"]+)" with a (?P<grace>-?\d+) second grace period'
-)
 _CONDITION = re.compile(r"DiskPressure|MemoryPressure|PIDPressure")
 _LOW = re.compile(r"The node was low on resource: ([^. ]+)\. ")
 _LOCAL = (

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from kubeledger.ingest.correlate.assembler import (
     Assembler,
-    FreeTextHandler,
     StructuredHandler,
 )
 from kubeledger.ingest.correlate.context import BundleContext
@@ -15,10 +13,9 @@ from kubeledger.ingest.correlate.holdback import Holdback
 from kubeledger.ingest.sources.facts import Facts
 from kubeledger.ingest.sources.items import LogLine
 
-__all__ = ["LineMethod", "MatchMethod", "QueuedAssembler", "nothing", "nothing_matched"]
+__all__ = ["LineMethod", "QueuedAssembler", "nothing"]
 
 LineMethod = Callable[[LogLine], None]
-MatchMethod = Callable[[LogLine, re.Match[str]], None]
 
 
 class QueuedAssembler(Assembler):
@@ -43,20 +40,6 @@ class QueuedAssembler(Assembler):
         """Handlers that call a method and hand out what is due around it."""
         return {message: self._structured(method) for message, method in methods.items()}
 
-    def then_release_matched(
-        self,
-        tables: Mapping[str, Sequence[tuple[str, MatchMethod]]],
-    ) -> dict[str, list[tuple[re.Pattern[str], FreeTextHandler]]]:
-        """The same for free text; ``.`` matches newlines.
-
-        Args:
-            tables: ``file.go`` -> patterns and methods.
-        """
-        return {
-            file: [(re.compile(text, re.DOTALL), self._matched(method)) for text, method in table]
-            for file, table in tables.items()
-        }
-
     def _structured(self, method: LineMethod) -> StructuredHandler:
         def handle(line: LogLine) -> Facts:
             self.before(line)
@@ -66,19 +49,6 @@ class QueuedAssembler(Assembler):
 
         return handle
 
-    def _matched(self, method: MatchMethod) -> FreeTextHandler:
-        def handle(line: LogLine, match: re.Match[str]) -> Facts:
-            self.before(line)
-            due = self.queue.release(line.ts_ns)
-            method(line, match)
-            return [*due, *self.queue.release(line.ts_ns)]
-
-        return handle
-
 
 def nothing(line: LogLine) -> None:
     """A line that only moves the time on."""
-
-
-def nothing_matched(line: LogLine, match: re.Match[str]) -> None:
-    """The same, for free text."""

@@ -52,9 +52,7 @@ _UNEXPECTED = re.compile(
 _NOT_AT_ADMISSION = frozenset({"DeadlineExceeded", "Preempting", "Terminated"})
 _STATUS_PREFIXES = ("Pod was rejected: ", "Pod ")
 FAILED_STATUS = re.compile(
-    r'Status Manager: adding pod: "(?P<uid>[^"]*)", with status: '
-    r"\(\d+, \{Failed \[\] (?P<message>.+?) (?P<reason>\w+)    \[\] ",
-    re.DOTALL,
+    r"\(\d+, \{Failed \[\] (?P<message>.+?) (?P<reason>\w+)    \[\] ", re.DOTALL
 )
 """A status that the kubelet sets when it refuses or preempts a pod, which 1.20 logs: no
 conditions, a message and a reason, no addresses."""

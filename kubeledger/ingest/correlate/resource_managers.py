@@ -15,7 +15,7 @@ import msgspec
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.holdback import Holdback, Waiting
 from kubeledger.ingest.correlate.queued import QueuedAssembler
-from kubeledger.ingest.klog.line_values import split_pod, text_of
+from kubeledger.ingest.klog.line_values import split_pod, split_pod_text, text_of
 from kubeledger.ingest.sources.facts import Fact, Facts
 from kubeledger.ingest.sources.items import CpuManagerState, LogLine, MemoryManagerState
 from kubeledger.kubelet.kube.checkpoints import MalformedCheckpointError
@@ -68,12 +68,19 @@ class ResourceManagerAssembler(QueuedAssembler, ABC, Generic[H]):
         return self.queue.drain()
 
     def subject_of(self, line: LogLine) -> Subject | None:
-        """The container that a structured line names; None when it names none."""
+        """The container that a line names; None when it names none.
+
+        1.20 writes ``name_namespace(uid)``, 1.19 the pod's name alone.
+        """
         container = text_of(line, "containerName")
         if container is None:
             return None
-        namespace, pod = split_pod(text_of(line, "pod"))
-        return self.subject(line, namespace, pod, text_of(line, "podUID"), container)
+        text, uid = text_of(line, "pod"), text_of(line, "podUID")
+        namespace, pod = split_pod(text)
+        if pod is None and text is not None:
+            namespace, pod, told = split_pod_text(text)
+            pod, uid = pod or text, uid or told
+        return self.subject(line, namespace, pod, uid, container)
 
     def subject(
         self,

@@ -106,13 +106,13 @@ class SettingsCollector:
         self._log.dump = Statement(configuration, line.evidence)
         return facts
 
-    def node_config(self, line: LogLine, text: str | None, fields: object) -> Facts:
+    def node_config(self, line: LogLine, fields: object) -> Facts:
         """The container manager's ``NodeConfig``; what was collected is emitted."""
         facts = [*self._process_of(line)]
         if isinstance(fields := _decoded(fields), dict):
             found = parse_node_config(fields)
         else:
-            found = parse_node_config_text(text or str(fields))
+            found = parse_node_config_text(str(fields))
         self._log.node_config = Statement(found, line.evidence)
         return [*facts, *self.close(line.ts_ns)]
 

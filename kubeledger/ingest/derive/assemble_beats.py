@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from kubeledger.ingest.correlate.assembler import (
     Assembler,
-    FreeTextHandler,
     ItemHandler,
     StructuredHandler,
 )
@@ -53,20 +51,6 @@ class BeatAssembler(Assembler):
             _STARTING: self._starting,
             f"E{_ROUND}": self._round,
             f"E{_CALM}": self._calm,
-        }
-
-    def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
-        """Messages of 1.20 and before."""
-        return {
-            "kubelet.go": [
-                (re.compile(r"SyncLoop \(housekeeping\)"), lambda line, _: self._begin(line)),
-                (re.compile(r"SyncLoop \(housekeeping, sk"), lambda line, _: self._skipped(line)),
-                (re.compile(re.escape(_STARTING)), lambda line, _: self._starting(line)),
-            ],
-            "eviction_manager.go": [
-                (re.compile(f"e{_ROUND}"), lambda line, _: self._round(line)),
-                (re.compile(f"e{_CALM}"), lambda line, _: self._calm(line)),
-            ],
         }
 
     def finish(self, ts_ns: int) -> Facts:

@@ -14,14 +14,13 @@ and probe type are counted, and a finding at the end says how many.
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from typing import cast
 
 import msgspec
 
-from kubeledger.ingest.correlate.assembler import Assembler, FreeTextHandler, StructuredHandler
+from kubeledger.ingest.correlate.assembler import Assembler, StructuredHandler
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.links import PodLink
 from kubeledger.ingest.derive.probe_told import ToldResults
@@ -33,9 +32,7 @@ from kubeledger.ingest.derive.probe_worker import (
 )
 from kubeledger.ingest.derive.probe_workers import PodWorkers, ProbeWorkers
 from kubeledger.ingest.messages.podref import (
-    FORMATTED_POD,
     PodRef,
-    formatted_pod,
     structured_pod,
     text_value,
 )
@@ -44,7 +41,6 @@ from kubeledger.ingest.messages.probe_lines import (
     Tick,
     handler_of,
     result_of,
-    tick_of_text,
 )
 from kubeledger.ingest.sources.facts import Fact, Facts
 from kubeledger.ingest.sources.items import LogLine
@@ -54,20 +50,13 @@ from kubeledger.model.bodies.prober import (
     ProbeResult,
     ProbeTransitioned,
     ProbeType,
+    TickResult,
 )
 from kubeledger.model.units import NS_PER_S
 
 __all__ = ["ProberAssembler"]
 
-_TICK = re.compile(
-    rf'(?P<type>Liveness|Readiness|Startup) probe for "(?P<pod>{FORMATTED_POD}):'
-    r'(?P<container>[^"]+)" (?P<outcome>succeeded|failed|errored)(?P<rest>.*)',
-    re.DOTALL,
-)
-_EXEC = re.compile(r"Exec-Probe Pod: (\S+), Container: (\S+), Command: ")
-_UNHEALTHY = re.compile(rf'SyncLoop \(container unhealthy\): "({FORMATTED_POD})"')
-_NOT_RUNNING = re.compile(rf"Non-running container probed: ({FORMATTED_POD}) - (\S+)")
-
+_NOT_RUNNING = "Non-running container probed"
 _RESULTS: dict[tuple[str, str], ProbeResult] = {
     ("liveness", "unhealthy"): "failure",
     ("readiness", "ready"): "success",
@@ -94,22 +83,13 @@ class ProberAssembler(Assembler):
     def structured(self) -> Mapping[str, StructuredHandler]:
         """Messages since 1.21."""
         handlers: dict[str, StructuredHandler] = {}
-        handlers.update(dict.fromkeys(TICK_MESSAGES, self._tick_structured))
+        for message, (result, output_key) in TICK_MESSAGES.items():
+            handlers[message] = partial(self._tick, result=result, output_key=output_key)
         handlers["Exec-Probe runProbe"] = self._exec
         handlers["SyncLoop (probe)"] = self._told
         handlers["SyncLoop (probe): ignore irrelevant update"] = self._told_gone
-        handlers["Non-running container probed"] = self._not_running
+        handlers[_NOT_RUNNING] = self._not_running
         return handlers
-
-    def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
-        """Messages of 1.20 and before."""
-        tables: dict[str, list[tuple[re.Pattern[str], FreeTextHandler]]] = defaultdict(list)
-        tables["prober.go"] = [(_TICK, self._tick_text), (_EXEC, self._exec_text)] + tables[
-            "prober.go"
-        ]
-        tables["worker.go"].append((_NOT_RUNNING, self._not_running_text))
-        tables["kubelet.go"].append((_UNHEALTHY, self._unhealthy_text))
-        return tables
 
     def finish(self, ts_ns: int) -> Facts:
         """What still waited, and what could not be told."""
@@ -124,25 +104,17 @@ class ProberAssembler(Assembler):
 
     # -- ticks ----------------------------------------------------------------------------
 
-    def _tick_text(self, line: LogLine, match: re.Match[str]) -> Facts:
-        tick = tick_of_text(match)
-        ref = formatted_pod(match["pod"])
-        if ref is not None:
-            self._ticked(line, ref, tick, structured=False)
-        return self._release(line)
-
-    def _tick_structured(self, line: LogLine) -> Facts:
+    def _tick(self, line: LogLine, result: TickResult, output_key: str | None) -> Facts:
         values = line.values or {}
         ref = structured_pod(values.get("pod"), values.get("podUID"))
         probe_type = text_value(line, "probeType").lower()
-        result, output_key = TICK_MESSAGES[line.message]
         result = result_of(result, text_value(line, "probeResult"))
         if ref is not None and probe_type in INITIAL:
             held = output_key is not None and values.get(output_key) is not None
             output = text_value(line, output_key) if output_key and held else None
             container = text_value(line, "containerName")
             tick = Tick(probe_type, container, result, output)
-            self._ticked(line, ref, tick, structured=True)
+            self._ticked(line, ref, tick)
         return self._release(line)
 
     def _exec(self, line: LogLine) -> Facts:
@@ -151,11 +123,7 @@ class ProberAssembler(Assembler):
             self._execs.add((ref.name, text_value(line, "containerName")))
         return ()
 
-    def _exec_text(self, line: LogLine, match: re.Match[str]) -> Facts:
-        self._execs.add((match[1], match[2]))
-        return ()
-
-    def _ticked(self, line: LogLine, ref: PodRef, tick: Tick, *, structured: bool) -> None:
+    def _ticked(self, line: LogLine, ref: PodRef, tick: Tick) -> None:
         pod = self._links.pod(self.context, ref, line)
         workers = self._workers.of_pod(pod)
         worker = self._workers.worker(pod, workers, tick.container, tick.probe_type)
@@ -188,7 +156,7 @@ class ProberAssembler(Assembler):
             worker.pushes = False
         change = None if result is None else worker.tick(result)
         if change is not None:
-            told = _is_told(tick.probe_type, change.after, structured)
+            told = _is_told(tick.probe_type, change.after, line)
             self._change(pod, worker, change, fact, line=line, inferred=True, told_later=told)
 
     # -- changes told by ticks ------------------------------------------------------------
@@ -239,13 +207,6 @@ class ProberAssembler(Assembler):
             self._tell(line, ref, cast(ProbeType, probe), result)
         return self._release(line)
 
-    def _unhealthy_text(self, line: LogLine, match: re.Match[str]) -> Facts:
-        self._links.sync_loop_turned()
-        ref = formatted_pod(match[1])
-        if ref is not None:
-            self._tell(line, ref, "liveness", "failure")
-        return self._release(line)
-
     def _tell(self, line: LogLine, ref: PodRef, probe_type: ProbeType, result: ProbeResult) -> None:
         pod = self._links.pod(self.context, ref, line)
         workers = self._workers.of_pod(pod)
@@ -292,16 +253,9 @@ class ProberAssembler(Assembler):
             self._change(pod, found.worker, found.change, None, line=line, inferred=False)
 
     def _not_running(self, line: LogLine) -> Facts:
-        ref = structured_pod((line.values or {}).get("pod"))
-        return self._stopped(line, ref, text_value(line, "containerName"), told_later=True)
-
-    def _not_running_text(self, line: LogLine, match: re.Match[str]) -> Facts:
-        return self._stopped(line, formatted_pod(match[1]), match[2], told_later=False)
-
-    def _stopped(
-        self, line: LogLine, ref: PodRef | None, container: str, *, told_later: bool
-    ) -> Facts:
         """The line names no probe type, and every worker of the container writes its own."""
+        ref = structured_pod((line.values or {}).get("pod"))
+        container = text_value(line, "containerName")
         if ref is None:
             return self._release(line)
         pod = self._links.pod(self.context, ref, line)
@@ -312,10 +266,10 @@ class ProberAssembler(Assembler):
             for worker in workers.workers.values()
             if worker.container == container and not worker.on_hold and worker.cached == "success"
         ]
-        if not told_later and len(candidates) == 1:
+        if not _is_structured(line) and len(candidates) == 1:
             change = candidates[0].settle("failure", None, None)
             if change is not None:
-                told = _is_told(candidates[0].probe_type, "failure", False)
+                told = _is_told(candidates[0].probe_type, "failure", line)
                 self._change(
                     pod, candidates[0], change, None, line=line, inferred=True, told_later=told
                 )
@@ -332,11 +286,16 @@ def _finding(pod: PodLink, probe_type: ProbeType, lines: list[LogLine], ts_ns: i
     return Fact(ts_ns, body, tuple(line.evidence for line in lines[:_EVIDENCE_MAX]))
 
 
-def _is_told(probe_type: ProbeType, after: ProbeResult, structured: bool) -> bool:
+def _is_told(probe_type: ProbeType, after: ProbeResult, line: LogLine) -> bool:
     """Whether the sync loop logs such a change: before 1.21 only a failed liveness probe."""
     if probe_type == "liveness":
         return after == "failure"
-    return structured
+    return _is_structured(line)
+
+
+def _is_structured(line: LogLine) -> bool:
+    """The line has the words of 1.21 or later."""
+    return line.message in (*TICK_MESSAGES, _NOT_RUNNING)
 
 
 def _body(

@@ -8,9 +8,9 @@ for structured lines, the exact message.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
@@ -23,8 +23,6 @@ from kubeledger.ingest.sources.items import LogLine
 __all__ = ["PREFIX_LENGTH", "Heard", "LineHandler", "Noise", "Route", "Router", "Verdict"]
 
 LineHandler = Callable[[LogLine], Facts | None]
-TextHandler = Callable[[LogLine, re.Match[str]], Facts | None]
-TextTables = Mapping[str, Sequence[tuple[re.Pattern[str], TextHandler]]]
 
 
 class Noise(msgspec.Struct, frozen=True):
@@ -116,7 +114,6 @@ class Router:
         rows: Iterable[Row],
         noise: Noise,
         listeners: Iterable[Mapping[str, LineHandler]],
-        texts: Iterable[TextTables] = (),
     ) -> None:
         """Whoever listens gets what its messages say, in any words of theirs.
 
@@ -125,7 +122,6 @@ class Router:
                 go before those that are ignored.
             noise: what no row is about.
             listeners: message -> handler, in the order in which they get a line.
-            texts: likewise for free text that no row is about.
         """
         self._noise = noise
         handlers: dict[str, tuple[LineHandler, ...]] = {}
@@ -137,7 +133,6 @@ class Router:
         }
         self._free_text: dict[str, list[_Known]] = {}
         self._likely: dict[tuple[str, str], list[_Known]] = {}
-        self._texts = [table for table in texts if table]
         for row in sorted(rows, key=lambda row: row.to is None):
             heard = handlers.get(row.to, ()) if row.to is not None else ()
             if row.pattern is not None:
@@ -151,11 +146,7 @@ class Router:
 
     def file_verdict(self, file: str) -> Verdict:
         """NOISE when all lines of the caller's file are noise, else MIXED."""
-        if (
-            file in self._noise.files
-            and file not in self._free_text
-            and not any(file in table for table in self._texts)
-        ):
+        if file in self._noise.files and file not in self._free_text:
             return Verdict.NOISE
         return Verdict.MIXED
 
@@ -184,22 +175,14 @@ class Router:
         One call writes one format, so its messages differ behind their first letters only.
         Not where a pattern with handlers could tell messages with these letters apart.
         """
-        if any(file in table or not file for table in self._texts):
-            return False
         return not any(known.handlers for known in self._likely_rows(file, message))
 
     def free_text(self, file: str, message: str) -> Route:
         """Handlers with their match, or a verdict; ``file`` "" stands for any."""
-        told = self._told(file, message)
         for pattern, row, handlers, _ in self._likely_rows(file, message):
             match = pattern.match(message)
             if match:
-                handlers = (*handlers, *told)
-                if not handlers:
-                    return Verdict.UNDERSTOOD
-                return Heard(handlers, None if told else row, match)
-        if told:
-            return Heard(told)
+                return Heard(handlers, row, match) if handlers else Verdict.UNDERSTOOD
         if file in self._noise.files or self._noise.has_text(file, message):
             return Verdict.NOISE
         return Verdict.UNKNOWN
@@ -215,16 +198,6 @@ class Router:
             likely = [known for known in of_file if known.may_match(beginning)]
             self._likely[file, beginning] = likely
         return likely
-
-    def _told(self, file: str, message: str) -> tuple[LineHandler, ...]:
-        found: list[LineHandler] = []
-        for table in self._texts:
-            of_file = table.get(file, ()) if file else chain.from_iterable(table.values())
-            for pattern, handler in of_file:
-                if match := pattern.match(message):
-                    found.append(partial(_call, handler, match))
-                    break
-        return tuple(found)
 
     def _of_any_file(self) -> Iterable[_Known]:
         return sorted(chain.from_iterable(self._free_text.values()), key=lambda x: x.row.to is None)
@@ -270,7 +243,3 @@ def _literal_head(pattern: str) -> str:
             return "".join(head[:-1] if token in "*?{" else head)
         head.append(token)
     return "".join(head)
-
-
-def _call(handler: TextHandler, match: re.Match[str], line: LogLine) -> Facts | None:
-    return handler(line, match)

@@ -23,18 +23,24 @@ import msgspec
 
 from kubeledger.ingest.sources.items import LogLine
 
-__all__ = ["FORMATTED_POD", "Row", "ignore", "ignore_text", "klog", "text"]
+__all__ = ["FORMATTED_POD", "TIME", "Row", "ignore", "ignore_text", "klog", "text"]
 
 FORMATTED_POD = r'[^_\s",()]+_[^_\s",()]+\([^\s")]*\)'
 """Regular expression of ``name_namespace(uid)``, without groups."""
 
+TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4}"
+"""Regular expression of a time as Go prints it, without groups."""
+
 _FIELD = re.compile(r"\{(?P<key>\w*)(?::(?P<kind>\w+))?\}")
 _KINDS = {
+    "field": r"[^\s,)]+",
     "int": r"-?\d+",
     "list": r"\[[^\]]*\]",
     "pod": FORMATTED_POD,
     "rest": r".*",
     "some": r".*?",
+    "struct": r'\{"[^"]*" "[^"]+"\}',
+    "time": TIME,
     "word": r"\S+",
 }
 """What a field of free text may hold; without a kind it ends before the letter behind it."""
@@ -49,7 +55,7 @@ class Row(msgspec.Struct, frozen=True):
         to: the structured message that it says; None: nothing is recorded of it.
         files: callers of free text; a structured message may come from any.
         keys: key of ``to`` -> key of the line, where they differ.
-        told: key of ``to`` -> value that the words themselves tell.
+        told: key of ``to`` -> value that the words themselves tell, with ``{key}`` for fields.
         since, until: the first and the last minor version that logs it, as far as is known.
         pattern: of free text; None for a structured message.
         integers: fields that are whole numbers.
@@ -75,7 +81,7 @@ class Row(msgspec.Struct, frozen=True):
         if match is not None:
             found = {key: value for key, value in match.groupdict().items() if value is not None}
             line.values = {
-                **self.told,
+                **{key: self._tells(key, found) for key in self.told},
                 **{k: int(v) if k in self.integers else v for k, v in found.items()},
             }
         elif line.values is not None:
@@ -83,6 +89,10 @@ class Row(msgspec.Struct, frozen=True):
                 if other in line.values:
                     line.values[key] = line.values[other]
             line.values.update(self.told)
+
+    def _tells(self, key: str, found: Mapping[str, str]) -> Any:  # noqa: ANN401 - of any type
+        told = self.told[key]
+        return told.format(**found) if isinstance(told, str) else told
 
 
 def klog(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Protocol
 
-from kubeledger.ingest.klog.router import LineHandler, Router, TextTables
+from kubeledger.ingest.klog.router import LineHandler, Router
 from kubeledger.ingest.klog.rows import Row
 from kubeledger.ingest.messages import (
     cgroups,
@@ -14,6 +14,7 @@ from kubeledger.ingest.messages import (
     cpus,
     devices,
     events,
+    evictions,
     images,
     memory,
     node,
@@ -31,6 +32,7 @@ MESSAGES: dict[str, tuple[Row, ...]] = {
     "cpus": cpus.MESSAGES,
     "devices": devices.MESSAGES,
     "events": events.MESSAGES,
+    "evictions": evictions.MESSAGES,
     "images": images.MESSAGES,
     "memory": memory.MESSAGES,
     "node": node.MESSAGES,
@@ -47,16 +49,11 @@ class Listener(Protocol):
     def structured(self) -> Mapping[str, LineHandler]:
         """Message -> method."""
 
-    def free_text(self) -> TextTables:
-        """``file.go`` -> patterns and methods for free text."""
-
 
 def router(listeners: Iterable[Listener]) -> Router:
     """Routes of all messages to those who listen, in their order."""
-    heard = tuple(listeners)
     return Router(
         chain.from_iterable(MESSAGES.values()),
         NOISE,
-        [listener.structured() for listener in heard],
-        [listener.free_text() for listener in heard],
+        [listener.structured() for listener in listeners],
     )

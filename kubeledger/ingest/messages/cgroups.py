@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
-from kubeledger.ingest.klog.rows import ignore, ignore_text
+from kubeledger.ingest.klog.rows import ignore, ignore_text, text
 
 __all__ = ["MESSAGES"]
 
 MESSAGES = (
+    text(
+        "qos_container_manager_linux.go",
+        "[ContainerManager]: Updated QoS cgroup",
+        to="Updated QoS cgroup configuration",
+    ),
+    text(
+        "qos_container_manager_linux.go",
+        "[ContainerManager]: Failed to update QoS cgroup",
+        to="Failed to update QoS cgroup configuration",
+    ),
+    text(
+        "qos_container_manager_linux.go",
+        "[Container Manager] {qos} pod requests total {limits:int} bytes "
+        "(reserve {percentReserve:int}%)",
+        to="QoS pod memory limit",
+    ),
     *ignore(
         "Allocatable memory reported as 0, might be in standalone mode, not setting QoS "
         "memory limits",

@@ -2,11 +2,97 @@
 
 from __future__ import annotations
 
-from kubeledger.ingest.klog.rows import ignore, ignore_text
+import re
+
+from kubeledger.ingest.klog.rows import FORMATTED_POD, ignore, ignore_text, text
 
 __all__ = ["MESSAGES"]
 
 MESSAGES = (
+    text(
+        "kubelet.go",
+        'SyncLoop (PLEG): "{pod:pod}", event: {event}',
+        to="SyncLoop (PLEG): event for pod",
+        refusals_follow=True,
+    ),
+    text(
+        "kubelet.go",
+        "SyncLoop (PLEG): ignore irrelevant event: {event}",
+        to="SyncLoop (PLEG): pod does not exist, ignore irrelevant event",
+    ),
+    text(
+        "kuberuntime_manager.go",
+        'computePodActions got {:some} for pod "{pod:pod}"',
+        to="computePodActions got for pod",
+    ),
+    text(
+        "kuberuntime_manager.go",
+        'No sandbox for pod "{pod:pod}"',
+        to="No sandbox for pod can be found. Need to start a new one",
+    ),
+    text(
+        "kuberuntime_manager.go",
+        'Created PodSandbox "{podSandboxID}" for pod "{pod:pod}"',
+        to="Created PodSandbox for pod",
+    ),
+    text(
+        "kuberuntime_manager.go",
+        'Stopping PodSandbox for "{pod:pod}" because all other containers are dead',
+        to="Stopping PodSandbox for pod, because all other containers are dead",
+    ),
+    text(
+        "kuberuntime_manager.go",
+        'Container "{containerName}" ({containerStatusID:struct}) of pod {pod:pod}: '
+        "{containerMessage}",
+        to="Message for Container of pod",
+    ),
+    text(
+        "kuberuntime_manager.go",
+        'Killing unwanted container "{containerName}"(id={containerID:struct}) for pod "{pod:pod}"',
+        to="Killing unwanted container for pod",
+    ),
+    text(
+        "kuberuntime_manager.go",
+        re.compile(rf"(?P<err>back-off \S+ restarting failed container=\S+ pod={FORMATTED_POD})"),
+        to="Back-off restarting failed container",
+    ),
+    text(
+        "pod_workers.go",
+        'Error syncing pod {podUID} ("{pod:pod}"), skipping: {err}',
+        to="Error syncing pod, skipping",
+    ),
+    text(
+        "kuberuntime_container.go",
+        "Killing container {containerID:struct}, but using a {gracePeriod:int} second grace "
+        "period override",
+        to="Killing container with a grace period override",
+    ),
+    text(
+        "kuberuntime_container.go",
+        'Killing container "{containerID}", but using a {gracePeriod:int} second grace period '
+        "override",
+        to="Killing container with a grace period override",
+    ),
+    text(
+        "kuberuntime_container.go",
+        'Killing container "{containerID}", but using a {gracePeriod:int} second grace period',
+        to="Killing container with a grace period",
+    ),
+    text(
+        "kuberuntime_container.go",
+        'Killing container "{containerID}" with a {gracePeriod:int} second grace period',
+        to="Killing container with a grace period",
+    ),
+    text(
+        "kuberuntime_container.go",
+        'Running preStop hook for container "{containerID}"',
+        to="Running preStop hook",
+    ),
+    text(
+        "kuberuntime_container.go",
+        'Container "{containerID}" termination failed',
+        to="Container termination failed with gracePeriod",
+    ),
     *ignore(
         "Backing Off restarting container in pod",
         "Checking backoff for container in pod",

@@ -2,11 +2,99 @@
 
 from __future__ import annotations
 
-from kubeledger.ingest.klog.rows import ignore, ignore_text
+import re
+
+from kubeledger.ingest.klog.rows import ignore, ignore_text, text
 
 __all__ = ["MESSAGES"]
 
+_REFUSAL = (
+    r"(?P<message>(?:Allocate|Update plugin resources) failed due to .*?, which is unexpected"
+    r"|Resources cannot be allocated with Topology locality)"
+)
+_UP_TO_REFUSAL = rf"[^AUR]*+(?:[AUR][^AUR]*+)*?{_REFUSAL}"
+"""``.*?`` would try a refusal at each letter of a pod's status, this at its first letters only."""
+
 MESSAGES = (
+    text(
+        "manager.go",
+        'Needs to allocate {deviceNumber:int} "{resourceName}" for pod "{podUID}" '
+        'container "{containerName}"',
+        to="Need devices to allocate for pod",
+    ),
+    text(
+        "manager.go",
+        "Making allocation request for devices {devices:list} for device plugin "
+        "{resourceName:word}",
+        to="Making allocation request for device plugin",
+    ),
+    text(
+        "manager.go",
+        'Found pre-allocated devices for resource {resourceName:word} container "{containerName}" '
+        'in Pod "{podUID}": {devices:list}',
+        to="Found pre-allocated devices for resource on pod",
+    ),
+    text("manager.go", "pods to be removed: {podUIDs:list}", to="Pods to be removed"),
+    text(
+        "manager.go",
+        'Got registration request from device plugin with resource name "{resourceName}"',
+        to="Got registration request from device plugin with resource",
+    ),
+    text(
+        "manager.go",
+        'Bad registration request from device plugin with resource name "{resourceName}"',
+        to="Bad registration request from device plugin",
+    ),
+    text(
+        "manager.go",
+        "Bad registration request from device plugin",
+        to="Bad registration request from device plugin",
+    ),
+    text(
+        "manager.go",
+        "Failed to dial device plugin",
+        to="Failed to dial device plugin with request",
+    ),
+    text("manager.go", "Registered endpoint ", to="Registered endpoint"),
+    text(
+        "manager.go",
+        "Mark all resources Unhealthy for resource {resourceName:word}",
+        to="Mark all resources Unhealthy for resource",
+    ),
+    text(
+        "manager.go",
+        "Endpoint ({resourceName:field}, {:rest}) became unhealthy",
+        to="Endpoint became unhealthy",
+    ),
+    text(
+        "endpoint.go",
+        "State pushed for device plugin {resource:word}",
+        to="State pushed for device plugin",
+    ),
+    text(
+        "endpoint.go",
+        "listAndWatch ended unexpectedly for device plugin {resource:word} with error {err}",
+        to="listAndWatch ended unexpectedly for device plugin",
+    ),
+    text(
+        "pod_devices.go",
+        re.compile(
+            r"Get checkpoint entry: (?P<podUID>\S+) (?P<containerName>\S+) (?P<resourceName>\S+) "
+            r"(?P<deviceIDs>map\[.*\]|\[[^\]]*\]) \[[\d ]*\]\s*$"
+        ),
+        to="Get checkpoint entry",
+    ),
+    text(
+        "topology_hints.go",
+        "[devicemanager] Unable to generate topology hints: requested number of devices "
+        "unavailable for '{resourceName}': requested: {request:int}, available: {available:int}",
+        to="Unable to generate topology hints: requested number of devices unavailable",
+    ),
+    text(
+        "status_manager.go",
+        re.compile(rf'(?:Patch status|Status) for pod "(?P<pod>[^"]*)" {_UP_TO_REFUSAL}'),
+        to="Status tells a refusal",
+    ),
     *ignore(
         "Add CDI device",
         "Add annotation",

@@ -2,11 +2,37 @@
 
 from __future__ import annotations
 
-from kubeledger.ingest.klog.rows import ignore, ignore_text
+import re
+
+from kubeledger.ingest.klog.rows import ignore, ignore_text, text
+from kubeledger.ingest.klog.sent_events import SENT_TEXT
 
 __all__ = ["MESSAGES"]
 
+_OF_KIND = r'Event\(v1\.ObjectReference\{Kind:"(?P<kind>\w*)", '
+_SAYING = (
+    r'UID:"(?P<podUID>[^"]*)"(?:.*?FieldPath:"(?P<fieldPath>[^"]*)")?.*?\}\): '
+    r"type: '(?P<type>[^']*)' reason: '(?P<reason>[^']*)' (?P<message>.*)"
+)
+
 MESSAGES = (
+    text(
+        "event.go",
+        re.compile(rf'{_OF_KIND}Namespace:"", Name:"(?P<object>[^"]*)", {_SAYING}', re.DOTALL),
+        to="Event occurred",
+        until="1.19",
+    ),
+    text(
+        "event.go",
+        re.compile(
+            rf'{_OF_KIND}Namespace:"(?P<namespace>[^"]*)", Name:"(?P<name>[^"]*)", {_SAYING}',
+            re.DOTALL,
+        ),
+        to="Event occurred",
+        until="1.19",
+        object="{namespace}/{name}",
+    ),
+    text("event.go", SENT_TEXT, to="Server rejected event (will not retry!)", until="1.28"),
     *ignore(
         "Could not construct reference, will not report event",
         "Unable start event watcher (will not retry!)",

@@ -2,11 +2,104 @@
 
 from __future__ import annotations
 
-from kubeledger.ingest.klog.rows import ignore, ignore_text
+import re
+
+from kubeledger.ingest.klog.rows import ignore, ignore_text, text
 
 __all__ = ["MESSAGES"]
 
 MESSAGES = (
+    text(
+        "image_gc_manager.go",
+        "Adding image ID {imageID:word} to currentImages",
+        to="Adding image ID to currentImages",
+    ),
+    text("image_gc_manager.go", "Image ID {imageID:word} is new", to="Image ID is new"),
+    text(
+        "image_gc_manager.go",
+        "Setting Image ID {imageID:word} lastUsed to {lastUsed}",
+        to="Setting Image ID lastUsed",
+    ),
+    text(
+        "image_gc_manager.go",
+        "Image ID {imageID:word} has size {size:int}",
+        to="Image ID has size",
+    ),
+    text(
+        "image_gc_manager.go",
+        "Image ID {imageID:word} is no longer present",
+        to="Image ID is no longer present, removing from imageRecords",
+    ),
+    text(
+        "image_gc_manager.go",
+        re.compile(
+            r"\[imageGCManager\]:? Disk usage on image filesystem is at (?P<usage>-?\d+)% which is "
+            r"over the high threshold \((?P<highThreshold>\d+)%\)\. Trying to free "
+            r"(?P<amountToFree>-?\d+) bytes down to the low threshold \((?P<lowThreshold>\d+)%\)"
+        ),
+        to="Disk usage on image filesystem is over the high threshold, trying to free bytes down "
+        "to the low threshold",
+    ),
+    text(
+        "image_gc_manager.go",
+        re.compile(
+            r'\[imageGCManager\]:? Removing image "(?P<imageID>[^"]+)" to free '
+            r"(?P<size>-?\d+) bytes"
+        ),
+        to="Removing image to free bytes",
+    ),
+    text(
+        "image_gc_manager.go",
+        "attempting to delete unused images",
+        to="Attempting to delete unused images",
+    ),
+    text(
+        "image_gc_manager.go",
+        "Evaluating image ID {imageID:word} for possible garbage collection",
+        to="Evaluating image ID for possible garbage collection",
+    ),
+    text(
+        "image_gc_manager.go",
+        "Image ID {imageID:word} is being used",
+        to="Image ID is being used",
+    ),
+    text(
+        "image_gc_manager.go",
+        "Image ID {imageID:word} has lastUsed=",
+        to="Image ID was used too recently, not eligible for garbage collection",
+    ),
+    text(
+        "image_gc_manager.go",
+        "Image ID {imageID:word} has age ",
+        to="Image ID's age is less than the policy's minAge, not eligible for garbage collection",
+    ),
+    text(
+        "image_gc_manager.go",
+        "available {available:int} is larger than capacity {capacity:int}",
+        to="Availability is larger than capacity",
+    ),
+    text(
+        "kubelet.go",
+        "Image garbage collection failed once. Stats initialization may not have completed yet: "
+        "{err}",
+        to="Image garbage collection failed once. Stats initialization may not have completed yet",
+    ),
+    text(
+        "kubelet.go",
+        "Image garbage collection failed multiple times in a row: {err}",
+        to="Image garbage collection failed multiple times in a row",
+    ),
+    text(
+        "kubelet.go",
+        "Image garbage collection succeeded",
+        to="Image garbage collection succeeded",
+    ),
+    text(
+        "remote_image.go",
+        'RemoveImage "{image}" from image service failed: ',
+        to="RemoveImage from image service failed",
+    ),
+    text("kuberuntime_image.go", 'Remove image "{image}" failed: ', to="Failed to remove image"),
     *ignore(
         "Container garbage collection failed",
         "Container garbage collection succeeded",

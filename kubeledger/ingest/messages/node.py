@@ -2,11 +2,75 @@
 
 from __future__ import annotations
 
-from kubeledger.ingest.klog.rows import ignore, ignore_text
+import re
+
+from kubeledger.ingest.klog.rows import TIME, ignore, ignore_text, klog, text
 
 __all__ = ["MESSAGES"]
 
+_ROOT_DEFAULTED = "--cgroups-per-qos enabled, but --cgroup-root was not specified.  Defaulting to /"
+
 MESSAGES = (
+    text(
+        "flags.go",
+        re.compile(r'FLAG: --(?P<name>[\w.-]+)=(?P<value>"(?:.|\n)*"|`[^`]*`)'),
+        to="FLAG",
+        until=None,
+    ),
+    text("flags.go", "FLAG: --", to="FLAG", until=None),
+    text("server.go", "KubeletConfiguration: {literal}", to="KubeletConfiguration"),
+    text(
+        "server.go",
+        "--cgroups-per-qos enabled, but --cgroup-root was not specified",
+        to=_ROOT_DEFAULTED,
+    ),
+    klog(_ROOT_DEFAULTED.replace("Defaulting", "defaulting"), to=_ROOT_DEFAULTED),
+    text(
+        "server.go",
+        'After cpu setting is overwritten, KubeReserved="{kubeReserved:rest}", '
+        'SystemReserved="{systemReserved:rest}"',
+        to="After cpu setting is overwritten",
+    ),
+    # What logs a later version in this form is the API server or the like.
+    text(
+        "server.go",
+        re.compile(r"Version: (?P<kubeletVersion>v(?:0|1\.(?:1?\d|20))\.\S+)"),
+        to="Kubelet version",
+    ),
+    text("server.go", "Started kubelet", to="Started kubelet"),
+    text(
+        "container_manager_linux.go",
+        "Creating Container Manager object based on Node Config: {nodeConfig}",
+        to="Creating Container Manager object based on Node Config",
+    ),
+    text(
+        "container_manager_linux.go",
+        re.compile(
+            r"\[topologymanager\] Initializing Topology Manager with (?P<topologyPolicyName>\S+) "
+            r"policy(?: and (?P<topologyScopeName>\w+)-level scope)?"
+        ),
+        to="Initializing Topology Manager",
+    ),
+    text("kubelet_node_status.go", "Updating node status", to="Updating node status"),
+    text(
+        "kubelet_node_status.go",
+        "Recording {:word} event",
+        to="Recording event message for node",
+    ),
+    text("manager.go", "Machine: {", to="Machine", until=None),
+    text(
+        "manager.go",
+        'Created an OOM event in container "{container}" at {time:time}',
+        to="Created an OOM event in container",
+        until=None,
+    ),
+    text(
+        "handler.go",
+        re.compile(rf"Added event &\{{(?P<container>\S+) (?P<time>{TIME}) .*oomKill "),
+        to="Added an OOM kill event",
+        until=None,
+    ),
+    *ignore_text("server.go", "Version: v"),
     *ignore(
         "Acquiring file lock",
         "Adding debug handlers to kubelet server",

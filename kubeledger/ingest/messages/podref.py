@@ -88,8 +88,10 @@ def pod_in(line: LogLine) -> PodRef | None:
 
 
 def structured_pods(value: Any) -> list[PodRef]:  # noqa: ANN401 - decoded JSON
-    """The pods of a list value: JSON strings or objects, or Go's ``[ns/a ns/b]``."""
+    """The pods of a list: JSON, or Go's ``[ns/a ns/b]`` or ``a_ns(uid), b_ns(uid)``."""
     if isinstance(value, str):
+        if named := formatted_pods(value):
+            return named
         value = _OBJECT_LIST.findall(value)
     if not isinstance(value, list):
         return []

@@ -2,11 +2,87 @@
 
 from __future__ import annotations
 
-from kubeledger.ingest.klog.rows import ignore, ignore_text
+from kubeledger.ingest.klog.rows import ignore, ignore_text, text
 
 __all__ = ["MESSAGES"]
 
 MESSAGES = (
+    *(
+        text(
+            "kubelet.go",
+            f'SyncLoop ({operation}, "{{source}}"): "{{pods:rest}}"',
+            to=f"SyncLoop {operation}",
+        )
+        for operation in ("ADD", "UPDATE", "DELETE", "REMOVE", "RECONCILE")
+    ),
+    text("kubelet.go", "SyncLoop (SYNC", to="SyncLoop (SYNC) pods"),
+    text("kubelet.go", "SyncLoop (housekeeping)", to="SyncLoop (housekeeping)"),
+    text(
+        "kubelet.go",
+        "SyncLoop (housekeeping, sk",
+        to="SyncLoop (housekeeping, skipped): sources aren't ready yet",
+    ),
+    text("kubelet.go", "Starting kubelet main sync loop", to="Starting kubelet main sync loop"),
+    text(
+        "kubelet.go",
+        'Pod "{pod:pod}" has completed, ignoring remaining sync work: {syncType}',
+        to="Pod has completed, ignoring remaining sync work",
+    ),
+    text(
+        "kubelet.go",
+        'Pod "{pod:pod}" has completed execution and should be deleted from the API server: '
+        "{syncType}",
+        to="Pod has completed, ignoring remaining sync work",
+    ),
+    text(
+        "status_manager.go",
+        'Pod "{pod:pod}" fully terminated and removed from',
+        to="Pod fully terminated and removed from etcd",
+    ),
+    text(
+        "status_manager.go",
+        'Status Manager: adding pod: "{podUID}", with status: {status}',
+        to="Status Manager: adding pod",
+    ),
+    text(
+        "status_manager.go",
+        'Status Manager: syncing pod: "{podUID}", with status: {status}',
+        to="Status Manager: syncing pod",
+    ),
+    text(
+        "predicate.go",
+        "Predicate failed on Pod: {pod:pod}, for reason: {message}",
+        to="Predicate failed on Pod",
+    ),
+    text(
+        ("predicate.go", "eviction_manager.go"),
+        "Failed to admit pod {pod:pod} - Unexpected error while attempting to recover from "
+        "admission failure: {err}",
+        to="Failed to admit pod, unexpected error while attempting to recover from admission "
+        "failure",
+    ),
+    text(
+        ("predicate.go", "eviction_manager.go"),
+        "Failed to admit pod {pod:pod} - {message}",
+        to="Failed to admit pod",
+    ),
+    text(
+        "preemption.go",
+        "preemption: attempting to evict pods [{pods:rest}in order to free up resources: "
+        "{insufficientResources}",
+        to="Attempting to evict pods in order to free up resources",
+    ),
+    text(
+        "preemption.go",
+        "preemption: attempting to evict pods [{pods}",
+        to="Attempting to evict pods in order to free up resources",
+    ),
+    text(
+        "preemption.go",
+        "preemption: pod {pod:pod} evicted successfully",
+        to="Pod evicted successfully",
+    ),
+    text("preemption.go", "preemption: pod {pod:pod} failed to evict ", to="Failed to evict pod"),
     *ignore(
         "Cancelling current pod sync",
         "Pod has been terminated and is no longer known to the kubelet, remove all history",

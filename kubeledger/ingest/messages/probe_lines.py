@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 from kubeledger.model.bodies.prober import ProbeType, TickResult
 
-__all__ = ["TICK_MESSAGES", "Handler", "Tick", "handler_of", "result_of", "tick_of_text"]
+__all__ = ["TICK_MESSAGES", "Handler", "Tick", "handler_of", "result_of"]
 
 Handler = Literal["exec", "http", "tcp", "grpc"]
 
@@ -21,7 +20,6 @@ TICK_MESSAGES: dict[str, tuple[TickResult, str | None]] = {
 }
 """Structured message -> result of the tick, and the key that holds its output."""
 
-_REST = re.compile(r"(?: with a warning| \((?P<state>\w+)\))?(?:: ?(?P<output>.*))?", re.DOTALL)
 # In the kubelet's order: the first that is set is the one that runs.
 _HANDLERS: dict[str, Handler] = {
     "exec": "exec",
@@ -38,22 +36,6 @@ class Tick(NamedTuple):
     container: str
     result: TickResult
     output: str | None
-
-
-def tick_of_text(match: re.Match[str]) -> Tick:
-    """The tick of a free-text line, matched into type, container, outcome and rest."""
-    rest = _REST.fullmatch(match["rest"])
-    state = None if rest is None else rest["state"]
-    output = None if rest is None else rest["output"]
-    result: TickResult
-    if match["outcome"] == "errored":
-        result = "error"
-    elif match["outcome"] == "failed":
-        result = result_of("failure", state)
-    else:
-        result = "warning" if match["rest"].startswith(" with a warning") else "success"
-    probe_type = cast(ProbeType, match["type"].lower())
-    return Tick(probe_type, match["container"], result, output)
 
 
 def result_of(result: TickResult, state: str | None) -> TickResult:

@@ -2,11 +2,50 @@
 
 from __future__ import annotations
 
-from kubeledger.ingest.klog.rows import ignore, ignore_text
+import re
+
+from kubeledger.ingest.klog.rows import FORMATTED_POD, Row, ignore, ignore_text, text
 
 __all__ = ["MESSAGES"]
 
+
+def _tick(outcome: str, to: str) -> Row:
+    pattern = (
+        r"(?P<probeType>Liveness|Readiness|Startup) probe for "
+        rf'"(?P<pod>{FORMATTED_POD}):(?P<containerName>[^"]+)" {outcome}'
+    )
+    return text("prober.go", re.compile(pattern, re.DOTALL), to=to)
+
+
 MESSAGES = (
+    _tick(r"errored(?:: ?(?P<err>.*))?", to="Probe errored"),
+    _tick(
+        r"failed(?: \((?P<probeResult>\w+)\))?(?:: ?(?P<output>.*))?",
+        to="Probe failed",
+    ),
+    _tick(
+        r"succeeded with a warning(?:: ?(?P<output>.*))?",
+        to="Probe succeeded with a warning",
+    ),
+    _tick("succeeded", to="Probe succeeded"),
+    text(
+        "prober.go",
+        "Exec-Probe Pod: {name:field}, Container: {containerName:field}, Command: ",
+        to="Exec-Probe runProbe",
+        pod="/{name}",
+    ),
+    text(
+        "worker.go",
+        "Non-running container probed: {pod:pod} - {containerName:word}",
+        to="Non-running container probed",
+    ),
+    text(
+        "kubelet.go",
+        'SyncLoop (container unhealthy): "{pod:pod}"',
+        to="SyncLoop (probe)",
+        probe="liveness",
+        status="unhealthy",
+    ),
     *ignore(
         "Failed to trigger a manual run",
         "GRPC-Probe",

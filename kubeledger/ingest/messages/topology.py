@@ -2,11 +2,67 @@
 
 from __future__ import annotations
 
-from kubeledger.ingest.klog.rows import ignore, ignore_text
+import re
+
+from kubeledger.ingest.klog.rows import ignore, ignore_text, text
 
 __all__ = ["MESSAGES"]
 
+_FILES = ("topology_manager.go", "scope_container.go", "scope_pod.go")
+_SUBJECT = r"\(pod: (?P<pod>\S+?)(?: container: (?P<containerName>\S+))?\): "
+
 MESSAGES = (
+    text(
+        _FILES,
+        re.compile(
+            r"\[topologymanager\] Creating topology manager with (?P<topologyPolicyName>\S+) policy"
+            r"(?: per (?P<topologyScopeName>\w+) scope)?"
+        ),
+        to="Creating topology manager with policy per scope",
+    ),
+    text(
+        _FILES,
+        re.compile(
+            r"\[topologymanager\] TopologyHints for pod '(?P<pod>[^']*)'"
+            r"(?:, container '(?P<containerName>[^']*)')?: (?P<hints>map\[.*\])",
+            re.DOTALL,
+        ),
+        to="TopologyHints",
+    ),
+    text(
+        _FILES,
+        re.compile(
+            r"\[topologymanager\] (?:Container|Pod)TopologyHint: (?P<bestHint>\{.*\})", re.DOTALL
+        ),
+        to="ContainerTopologyHint",
+    ),
+    text(
+        _FILES,
+        re.compile(
+            rf"\[topologymanager\] Best TopologyHint for {_SUBJECT}(?P<bestHint>\{{.*\}})",
+            re.DOTALL,
+        ),
+        to="Best TopologyHint",
+    ),
+    text(
+        _FILES,
+        re.compile(
+            rf"\[topologymanager\] Topology Affinity for {_SUBJECT}(?P<affinity>\{{.*\}})",
+            re.DOTALL,
+        ),
+        to="Topology Affinity",
+    ),
+    text(
+        "policy.go",
+        "[topologymanager] Hint Provider has no preference for NUMA affinity with resource "
+        "'{resource}'",
+        to="Hint Provider has no preference for NUMA affinity with resource",
+    ),
+    text(
+        "policy.go",
+        "[topologymanager] Hint Provider has no possible NUMA affinities for resource '{resource}'",
+        to="Hint Provider has no possible NUMA affinities for resource",
+    ),
     *ignore(
         "Adding hint provider",
         "Calling AllocatePod on hint providers",

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
 
-from kubeledger.ingest.correlate.assembler import Assembler, FreeTextHandler, StructuredHandler
+from kubeledger.ingest.correlate.assembler import Assembler, StructuredHandler
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.klog.account import Account
 from kubeledger.ingest.klog.cut_lines import NOT_CUT, CutLineError, EndsSurvey, LineEnds
@@ -18,7 +17,7 @@ from kubeledger.ingest.klog.outputs import ClockStep, LogEntry, LogOutput, NewPr
 from kubeledger.ingest.klog.reader import KlogReader
 from kubeledger.ingest.klog.stamps import Clock
 from kubeledger.ingest.messages.catalogue import router
-from kubeledger.ingest.sources.facts import Fact, Facts
+from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import CutLine, LogLine
 from kubeledger.model.bodies.ledger import LinesNotUnderstood
 
@@ -35,15 +34,6 @@ class Listener(Assembler):
     def structured(self) -> Mapping[str, StructuredHandler]:
         """The structured one."""
         return {"Probe failed": lambda line: ()}
-
-    def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
-        """The old one."""
-        pattern = re.compile(r'(?:Liveness|Readiness) probe for "', re.DOTALL)
-
-        def understood(line: LogLine, match: re.Match[str]) -> Facts:
-            return ()
-
-        return {"prober.go": [(pattern, understood)]}
 
 
 class Log:
@@ -105,9 +95,10 @@ def test_structured_line() -> None:
 
 
 def test_free_text_line() -> None:
-    """The message of an old line is all behind its header."""
+    """The message of an old line is all behind its header; its values have names."""
     (line,) = log(OLD_PROBE).lines
-    assert line.values is None
+    assert line.values is not None
+    assert line.values["output"] == "no"
     assert line.message.endswith("failed (failure): no")
 
 
@@ -247,10 +238,10 @@ def test_json_is_the_same_as_text() -> None:
 
 
 def test_json_free_text() -> None:
-    """Free text in JSON has no values, as in text."""
+    """Free text in JSON tells the same as in text."""
     message = 'Liveness probe for "a_ns(u):c" failed (failure): no'
     (line,) = log(json_form(message, {}, v=1)).lines
-    assert (line.message, line.values) == (message, None)
+    assert (line.message, line.values) == (message, log(OLD_PROBE).lines[0].values)
 
 
 def test_json_errors_and_cut_entries() -> None:
@@ -263,7 +254,7 @@ def test_json_errors_and_cut_entries() -> None:
 
 def test_json_without_caller() -> None:
     """Old JSON does not name the caller: the message alone decides."""
-    entry = '{"ts":1795229561296.376,"msg":"Liveness probe for \\"a\\" failed","v":0}'
+    entry = '{"ts":1795229561296.376,"msg":"Liveness probe for \\"a_ns(u):c\\" failed","v":0}'
     assert [line.file for line in log(entry, entry.replace(".376", ".377")).lines] == [""] * 2
 
 
@@ -537,10 +528,10 @@ def test_a_line_that_was_cut_tells_the_values_before_the_cut() -> None:
 @pytest.mark.parametrize("end", range(2, len(PROBE)))
 def test_a_line_that_was_cut_anywhere_goes_on_in_no_other(end: int) -> None:
     """One that was cut in its header is none of the entry above, which is free text."""
-    above = f'W{HEAD} prober.go:107] Liveness probe for "a" failed'
+    above = f'W{HEAD} prober.go:107] Liveness probe for "a_ns(u):c" failed'
     read = log(above, PROBE[:end], NOISE)
     (line,) = [line for line in read.lines if line.line == 1]
-    assert line.message == 'Liveness probe for "a" failed'
+    assert line.message == 'Liveness probe for "a_ns(u):c" failed'
     assert cut_lines(read) in ([2], [])
 
 
