@@ -67,7 +67,7 @@ class NodeAssembler(Assembler):
             "Creating topology manager with policy per scope": partial(
                 self._topology, who="the topology manager's start"
             ),
-            "Initializing Topology Manager": partial(
+            "Initializing Topology Manager with policy": partial(
                 self._topology, who="the container manager's start"
             ),
             "FLAG": self._flag,

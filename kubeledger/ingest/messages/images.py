@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from kubeledger.ingest.klog.rows import ignore, ignore_text, text
 
 __all__ = ["MESSAGES"]
@@ -30,23 +28,24 @@ MESSAGES = (
         "Image ID {imageID:word} is no longer present",
         to="Image ID is no longer present, removing from imageRecords",
     ),
-    text(
-        "image_gc_manager.go",
-        re.compile(
-            r"\[imageGCManager\]:? Disk usage on image filesystem is at (?P<usage>-?\d+)% which is "
-            r"over the high threshold \((?P<highThreshold>\d+)%\)\. Trying to free "
-            r"(?P<amountToFree>-?\d+) bytes down to the low threshold \((?P<lowThreshold>\d+)%\)"
-        ),
-        to="Disk usage on image filesystem is over the high threshold, trying to free bytes down "
-        "to the low threshold",
-    ),
-    text(
-        "image_gc_manager.go",
-        re.compile(
-            r'\[imageGCManager\]:? Removing image "(?P<imageID>[^"]+)" to free '
-            r"(?P<size>-?\d+) bytes"
-        ),
-        to="Removing image to free bytes",
+    *(
+        row
+        for manager in ("[imageGCManager]", "[imageGCManager]:")
+        for row in (
+            text(
+                "image_gc_manager.go",
+                manager + " Disk usage on image filesystem is at {usage:int}% which is over the "
+                "high threshold ({highThreshold:int}%). Trying to free {amountToFree:int} bytes "
+                "down to the low threshold ({lowThreshold:int}%)",
+                to="Disk usage on image filesystem is over the high threshold, trying to free "
+                "bytes down to the low threshold",
+            ),
+            text(
+                "image_gc_manager.go",
+                manager + ' Removing image "{imageID}" to free {size:int} bytes',
+                to="Removing image to free bytes",
+            ),
+        )
     ),
     text(
         "image_gc_manager.go",

@@ -49,7 +49,7 @@ MESSAGES = (
             r"\[topologymanager\] Initializing Topology Manager with (?P<topologyPolicyName>\S+) "
             r"policy(?: and (?P<topologyScopeName>\w+)-level scope)?"
         ),
-        to="Initializing Topology Manager",
+        to="Initializing Topology Manager with policy",
     ),
     text("kubelet_node_status.go", "Updating node status", to="Updating node status"),
     text(
