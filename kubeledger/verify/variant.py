@@ -18,7 +18,18 @@ _GRACE = "terminationGracePeriodSeconds"
 _LISTS = ("containers", "initContainers")
 
 
-class ResourceChange(msgspec.Struct, frozen=True, kw_only=True):
+class _Change(msgspec.Struct, frozen=True, kw_only=True):
+    """Something of pods that would be another; ``*`` stands for any characters."""
+
+    namespace: str
+    pod: str
+
+    def concerns(self, body: PodListed) -> bool:
+        """Whether it is about this pod."""
+        return fnmatchcase(body.namespace, self.namespace) and fnmatchcase(body.pod, self.pod)
+
+
+class ResourceChange(_Change, frozen=True, kw_only=True):
     """What a container would ask for instead.
 
     Attributes:
@@ -28,8 +39,6 @@ class ResourceChange(msgspec.Struct, frozen=True, kw_only=True):
         amount: a quantity; None: nothing is asked for.
     """
 
-    namespace: str
-    pod: str
     container: str
     part: Literal["limits", "requests"]
     resource: str
@@ -38,7 +47,7 @@ class ResourceChange(msgspec.Struct, frozen=True, kw_only=True):
     def means(self, body: PodListed, container: dict[str, Any]) -> bool:
         """Whether it is about this container of that pod."""
         name = str(container.get("name", ""))
-        return _is_of(self, body) and fnmatchcase(name, self.container)
+        return self.concerns(body) and fnmatchcase(name, self.container)
 
     def apply(self, body: PodListed, container: dict[str, Any]) -> dict[str, Any]:
         """A container of a spec, changed if it is meant."""
@@ -99,11 +108,7 @@ class ProbeChange(msgspec.Struct, frozen=True, kw_only=True):
         return {**container, key: {**container[key], self.field: self.value}}
 
 
-def _is_of(change: ResourceChange | PodFieldChange, body: PodListed) -> bool:
-    return fnmatchcase(body.namespace, change.namespace) and fnmatchcase(body.pod, change.pod)
-
-
-class PodFieldChange(msgspec.Struct, frozen=True, kw_only=True):
+class PodFieldChange(_Change, frozen=True, kw_only=True):
     """What a pod's spec would say instead.
 
     Attributes:
@@ -112,14 +117,8 @@ class PodFieldChange(msgspec.Struct, frozen=True, kw_only=True):
         value: an integer.
     """
 
-    namespace: str
-    pod: str
     field: str
     value: int
-
-    def concerns(self, body: PodListed) -> bool:
-        """Whether it is about this pod."""
-        return _is_of(self, body)
 
 
 class Variant(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,9 +7,8 @@ import pytest
 from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.record import Decision
 from kubeledger.model.wire.catalogue import BODY_TYPES
-from kubeledger.verify import Contradiction, Finding, verify
+from kubeledger.verify import Finding, verify
 from kubeledger.verify.bench import Bench
-from kubeledger.verify.docket import Docket
 from kubeledger.verify.registry import VERIFIERS, verifiers_of
 from tests.verify.histories import findings, outcomes, reader, recorded, scene
 
@@ -48,33 +47,6 @@ def test_only_the_verifiers_of_a_kind_find_the_same(node: str) -> None:
 def test_the_same_records_give_the_same_outcomes() -> None:
     """Twice in one process; other processes and hash seeds are tested with the command."""
     assert outcomes(recorded("node-b")) == outcomes(recorded("node-b"))
-
-
-def finding(seq: int) -> Finding:
-    """Any finding."""
-    return Finding(seq=seq, ts_ns=0, kind="k", subject="node", verdict="match", why="so")
-
-
-def test_what_is_behind_waits() -> None:
-    """A later finding, and what was added, do not overtake a decision that waits."""
-    start = KubeletStarted(pid=1, kubelet_version=None, version_source=None)
-    first, second = scene((0, start), (1, start))
-    docket = Docket()
-    docket.enter(first)
-    docket.enter(second)
-    contradiction = Contradiction(ts_ns=0, subject="node", why="two say two things", sides=())
-    docket.add(contradiction)
-    docket.find(finding(2))
-    assert list(docket.ready()) == []
-    docket.find(finding(1))
-    assert list(docket.ready()) == [finding(1), finding(2), contradiction]
-
-
-def test_one_finding_each() -> None:
-    """A second finding, or one for a record that is no decision, is a bug and said."""
-    docket = Docket()
-    with pytest.raises(ValueError, match="record 7"):
-        docket.find(finding(7))
 
 
 def test_an_unknown_version_gives_no_profile() -> None:

@@ -6,33 +6,20 @@ minor version that has it. Lines behind warnings and errors are always there and
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 
-__all__ = ["KINDS", "Level", "LineKind"]
+__all__ = ["KINDS", "LineKind"]
 
 
-class Level(msgspec.Struct, frozen=True):
-    """The verbosity from one minor version on.
-
-    Attributes:
-        minor: first minor version.
-        level: the ``N`` of ``klog.V(N)``; 0 is always logged.
-    """
-
-    minor: int
-    level: int
-
-
-class LineKind(msgspec.Struct, frozen=True, kw_only=True):
+class LineKind(msgspec.Struct, frozen=True):
     """One kind of line.
 
     Attributes:
         name: what it tells, for people.
-        records: kinds of records that rest on it.
+        records: kinds of records that rest on it, with spaces between.
         pattern: finds it in the text of a record's evidence.
-        levels: by minor version, ascending; none before the first.
+        levels: first minor version -> the ``N`` of its ``klog.V(N)``, ascending; 0 is always
+            logged, and there is none before the first.
         source: file and function that log it.
         lost: what is not known without it.
         period_s: a kubelet that runs logs it at least so often, so its absence tells something;
@@ -40,41 +27,21 @@ class LineKind(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    records: tuple[str, ...]
-    pattern: re.Pattern[str]
-    levels: tuple[Level, ...]
+    records: str
+    pattern: str
+    levels: dict[int, int]
     source: str
     lost: str
     period_s: int | None = None
 
     def level(self, minor: int) -> int | None:
         """The verbosity in that version; None when it has no such line."""
-        held = [level.level for level in self.levels if level.minor <= minor]
+        held = [level for first, level in self.levels.items() if first <= minor]
         return held[-1] if held else None
 
 
-def _kind(
-    name: str,
-    records: str,
-    pattern: str,
-    levels: dict[int, int],
-    source: str,
-    lost: str,
-    period_s: int | None = None,
-) -> LineKind:
-    return LineKind(
-        name=name,
-        records=tuple(records.split()),
-        pattern=re.compile(pattern),
-        levels=tuple(Level(minor, level) for minor, level in levels.items()),
-        source=source,
-        lost=lost,
-        period_s=period_s,
-    )
-
-
 KINDS: tuple[LineKind, ...] = (
-    _kind(
+    LineKind(
         "topology decisions",
         "topologymanager.AffinityDecided topologymanager.HintsGenerated",
         r"TopologyHint|Topology Affinity",
@@ -82,7 +49,7 @@ KINDS: tuple[LineKind, ...] = (
         "cm/topologymanager/scope_container.go Admit",
         "NUMA hints and what they were merged to",
     ),
-    _kind(
+    LineKind(
         "CPU and memory assignments",
         "cpumanager.CpuManagerStarted cpumanager.CpusAllocated cpumanager.CpusReleased "
         "memorymanager.MemoryAllocated memorymanager.MemoryReleased",
@@ -92,7 +59,7 @@ KINDS: tuple[LineKind, ...] = (
         "SetMemoryBlocks",
         "which containers got CPUs and memory of their own, and when",
     ),
-    _kind(
+    LineKind(
         "device plugin registrations",
         "devicemanager.PluginRegistered",
         r"Got registration request",
@@ -100,7 +67,7 @@ KINDS: tuple[LineKind, ...] = (
         "cm/devicemanager Register",
         "when plugins registered",
     ),
-    _kind(
+    LineKind(
         "image GC starts and removals",
         "images.GarbageCollectionStarted images.ImageDeleted",
         r"Disk usage on image filesystem|Removing image",
@@ -108,7 +75,7 @@ KINDS: tuple[LineKind, ...] = (
         "images/image_gc_manager.go GarbageCollect, freeImage",
         "why images were removed, and which",
     ),
-    _kind(
+    LineKind(
         "preemptions",
         "preemption.PodPreempted",
         r"reempt\w* pod|attempting to evict pods|Attempting to evict pods",
@@ -116,7 +83,7 @@ KINDS: tuple[LineKind, ...] = (
         "preemption/preemption.go evictPodsToFreeRequests",
         "which pods were preempted, and for what amounts",
     ),
-    _kind(
+    LineKind(
         "settings (flags)",
         "node.SettingsObserved node.KubeletStarted",
         r"FLAG: --",
@@ -124,7 +91,7 @@ KINDS: tuple[LineKind, ...] = (
         "component-base flag PrintFlags",
         "settings that no configuration file holds",
     ),
-    _kind(
+    LineKind(
         "failed probes",
         "prober.ProbeExecuted",
         r"probe for .* (?:failed|errored)|Probe (?:failed|errored)",
@@ -132,7 +99,7 @@ KINDS: tuple[LineKind, ...] = (
         "prober/prober.go probe",
         "failures of probes",
     ),
-    _kind(
+    LineKind(
         "liveness changes that lead to a kill",
         "prober.ProbeTransitioned",
         r'SyncLoop \((?:container unhealthy\)|probe\).*"liveness")',
@@ -140,7 +107,7 @@ KINDS: tuple[LineKind, ...] = (
         "kubelet.go syncLoopIteration",
         "when a container was found unhealthy",
     ),
-    _kind(
+    LineKind(
         "readiness and startup changes",
         "prober.ProbeTransitioned",
         r'SyncLoop \(probe\).*"(?:readiness|startup)"',
@@ -148,7 +115,7 @@ KINDS: tuple[LineKind, ...] = (
         "kubelet.go handleProbeSync",
         "when a container became ready or started (before 1.21 it follows from each probe)",
     ),
-    _kind(
+    LineKind(
         "pod additions, updates, removals",
         "lifecycle.PodConfigChanged lifecycle.PodAdmitted",
         r"SyncLoop[ (]+(?:ADD|UPDATE|REMOVE|DELETE)",
@@ -156,7 +123,7 @@ KINDS: tuple[LineKind, ...] = (
         "kubelet.go syncLoopIteration",
         "when pods came and went",
     ),
-    _kind(
+    LineKind(
         "container starts and ends",
         "lifecycle.ContainerStarted lifecycle.ContainerDied lifecycle.ContainerRestarted",
         r"SyncLoop \(PLEG\)",
@@ -164,7 +131,7 @@ KINDS: tuple[LineKind, ...] = (
         "kubelet.go syncLoopIteration",
         "when containers started and ended",
     ),
-    _kind(
+    LineKind(
         "container kills",
         "lifecycle.ContainerKilled",
         r"Killing container",
@@ -172,7 +139,7 @@ KINDS: tuple[LineKind, ...] = (
         "kuberuntime/kuberuntime_container.go killContainer",
         "grace periods, and kills that no event tells of",
     ),
-    _kind(
+    LineKind(
         "device lists",
         "devicemanager.DevicesReported",
         r"State pushed for device plugin|Processed device updates",
@@ -180,7 +147,7 @@ KINDS: tuple[LineKind, ...] = (
         "cm/devicemanager",
         "how many devices were healthy, and when that changed",
     ),
-    _kind(
+    LineKind(
         "failed admission predicates",
         "lifecycle.PodRejected",
         r"Predicate failed on Pod",
@@ -188,7 +155,7 @@ KINDS: tuple[LineKind, ...] = (
         "lifecycle/predicate.go Admit",
         "the amounts of a pod that did not fit (the status of the pod may have them)",
     ),
-    _kind(
+    LineKind(
         "events",
         "lifecycle.ReasonReported",
         r"Event occurred|Event\(v1\.ObjectReference",
@@ -196,7 +163,7 @@ KINDS: tuple[LineKind, ...] = (
         "client-go StartLogging, StartStructuredLogging",
         "events as they were sent; the API server's list drops many of them",
     ),
-    _kind(
+    LineKind(
         "successful probes",
         "prober.ProbeExecuted prober.ProbeTransitioned",
         r"probe for .* succeeded|Probe succeeded",
@@ -205,7 +172,7 @@ KINDS: tuple[LineKind, ...] = (
         "successes of probes: their runs cannot be counted, and before 1.21 readiness and "
         "startup changes cannot be told",
     ),
-    _kind(
+    LineKind(
         "eviction signals",
         "images.EvictionSignalObserved",
         r"signal",
@@ -214,7 +181,7 @@ KINDS: tuple[LineKind, ...] = (
         "how full memory and disks were, every 10 s",
         period_s=10,
     ),
-    _kind(
+    LineKind(
         "device requests",
         "devicemanager.AllocationRequested",
         r"eeds? to allocate|Need devices to allocate",
@@ -222,7 +189,7 @@ KINDS: tuple[LineKind, ...] = (
         "cm/devicemanager/manager.go devicesToAllocate",
         "what each container asked for",
     ),
-    _kind(
+    LineKind(
         "device allocations",
         "devicemanager.DevicesAllocated",
         r"Making allocation request",
@@ -230,7 +197,7 @@ KINDS: tuple[LineKind, ...] = (
         "cm/devicemanager/manager.go allocateContainerResources",
         "when devices were given (a checkpoint tells which, later)",
     ),
-    _kind(
+    LineKind(
         "device releases",
         "devicemanager.DevicesReleased",
         r"ods to be removed",
@@ -238,7 +205,7 @@ KINDS: tuple[LineKind, ...] = (
         "cm/devicemanager/manager.go UpdateAllocatedDevices",
         "when devices were given back",
     ),
-    _kind(
+    LineKind(
         "QoS cgroup writes",
         "cgroups.QOSCgroupsUpdated",
         r"Updated QoS cgroup configuration",
@@ -247,7 +214,7 @@ KINDS: tuple[LineKind, ...] = (
         "when the QoS cgroups were written (every minute, and with pods)",
         period_s=60,
     ),
-    _kind(
+    LineKind(
         "pod reconciliations",
         "lifecycle.PodConfigChanged",
         r"SyncLoop[ (]+RECONCILE",
@@ -255,7 +222,7 @@ KINDS: tuple[LineKind, ...] = (
         "kubelet.go syncLoopIteration",
         "when the API server confirmed a pod's status",
     ),
-    _kind(
+    LineKind(
         "image lists",
         "images.ImagesDetected",
         r"image_gc_manager\.go|Image ID|image ID",

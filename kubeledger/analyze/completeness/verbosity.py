@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Any, Literal
 
@@ -86,10 +87,11 @@ class VerbosityPart:
         self._first_ns: int | None = None
         self._last_ns = 0
         self._seen: Counter[str] = Counter()
-        self._by_record: dict[str, list[LineKind]] = {}
+        self._by_record: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
         for kind in KINDS:
-            for record_kind in kind.records:
-                self._by_record.setdefault(record_kind, []).append(kind)
+            for record_kind in kind.records.split():
+                told = (kind.name, re.compile(kind.pattern))
+                self._by_record.setdefault(record_kind, []).append(told)
 
     def see(self, record: Record) -> None:
         """Take in one record."""
@@ -104,9 +106,8 @@ class VerbosityPart:
         if texts:
             self._first_ns = record.ts_ns if self._first_ns is None else self._first_ns
             self._last_ns = max(self._last_ns, record.ts_ns)
-        for kind in self._by_record.get(record.kind, ()):
-            if any(kind.pattern.search(text) for text in texts):
-                self._seen[kind.name] += 1
+        for name, pattern in self._by_record.get(record.kind, ()):
+            self._seen[name] += any(pattern.search(text) for text in texts)
 
     def report(self) -> VerbosityReport:
         """The section."""
