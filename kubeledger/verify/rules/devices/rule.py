@@ -13,6 +13,7 @@ from typing import ClassVar, Final
 from kubeledger.model.bodies.devicemanager import (
     AllocationFailed,
     AllocationRequested,
+    CheckpointEntry,
     CheckpointRead,
     DevicesAllocated,
     DevicesReleased,
@@ -22,12 +23,13 @@ from kubeledger.model.bodies.lifecycle import PodAdmitted, PodConfigChanged, Pod
 from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.bodies.topologymanager import AffinityDecided, HintsGenerated
 from kubeledger.model.record import Body, Decision, Record
+from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, recorded, same
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.rules.activity import is_active, let_go, lived, relied_on
 from kubeledger.verify.rules.devices.desk import Desk
-from kubeledger.verify.rules.devices.foresight import all_ids, when_of
+from kubeledger.verify.rules.devices.foresight import Holder, all_ids, when_of
 from kubeledger.verify.rules.devices.grants import RULE, Grants, found_with
 from kubeledger.verify.rules.devices.holdings import Held
 from kubeledger.verify.rules.devices.lists import When
@@ -38,6 +40,8 @@ from kubeledger.verify.verifier import Foresee, See
 
 __all__ = ["DeviceRule"]
 
+_SETTLING_NS: Final = 2 * NS_PER_S
+"""A snapshot is named by a whole second and takes a moment to be made."""
 _RELEASE: Final = "pkg/kubelet/cm/devicemanager/manager.go UpdateAllocatedDevices"
 
 
@@ -58,6 +62,7 @@ class DeviceRule(RuleVerifier):
         self._grants = Grants(self._desk)
         self._affinities = Affinities(self._desk)
         self._read_ns: int | None = None
+        self._told: set[tuple[Holder, frozenset[str]]] = set()
 
     def foresees(self) -> Mapping[type[Body], Foresee]:
         """Lists, checkpoints, and what is known late."""
@@ -243,6 +248,7 @@ class DeviceRule(RuleVerifier):
         holdings = desk.holdings
         for entry in body.entries:
             holder = (entry.pod_uid, entry.container, entry.resource)
+            self._compare(record, entry, holder)
             told = desk.foresight.is_told(holder, when_of(record))
             if holdings.get(holder) is None and not told:
                 active = is_active(state, self.bench.pods, entry.pod_uid, desk.log_began_ns)[0]
@@ -251,3 +257,24 @@ class DeviceRule(RuleVerifier):
         holdings.complete = True
         if not desk.foresight.lists.tells_requests(when_of(record)):
             holdings.clear()
+
+    def _compare(self, record: Record, entry: CheckpointEntry, holder: Holder) -> None:
+        """What a container was granted stays its own while its pod does."""
+        desk, when, devices = self._desk, when_of(record), all_ids(entry.numa)
+        held = desk.holdings.get(holder)
+        if held is None or held.devices in (None, devices) or not held.certain:
+            return
+        own = "-" in entry.pod_uid and held.run == desk.holdings.run
+        if not own and not desk.foresight.lists.tells_requests(when):
+            return  # it may have been granted anew, and no line would tell
+        changed = desk.foresight.may_change(entry.pod_uid, when, (when[0] + _SETTLING_NS, 0))
+        if changed or (holder, devices) in self._told:
+            return
+        self._told.add((holder, devices))
+        self.bench.contradict(
+            record.ts_ns,
+            f"container/{desk.name_of(entry.pod_uid)}/{entry.container}",
+            f"a checkpoint holds other devices of {entry.resource} than the container was granted",
+            (held.seq, f"container {entry.container} got {listing(held.devices or ())}"),
+            (record.seq, f"it holds {listing(devices)}"),
+        )
