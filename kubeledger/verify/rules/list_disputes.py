@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import NamedTuple
 
 import msgspec
 
@@ -16,20 +15,11 @@ from kubeledger.verify.rules.container_specs import versions_of
 __all__ = ["tell_disputes"]
 
 
-class _Difference(NamedTuple):
-    """What a manifest says, and what the list says instead."""
-
-    what: str
-    manifest: str
-    listed: str
-
-
 def tell_disputes(bench: Bench) -> None:
     """Say which lists of a pod differ, and which manifests differ from all lists of their pods."""
-    manifests: dict[ListedPod, list[tuple[ListedPod, _Difference | None]]] = {}
+    of_manifests: dict[ListedPod, list[tuple[ListedPod, tuple[str, str, str] | None]]] = {}
     for lists in bench.pods.all_versions():
-        newest = lists[-1]
-        specs = versions_of(lists)
+        newest, specs = lists[-1], versions_of(lists)
         if len(specs) > 1:
             bench.contradict(
                 newest.ts_ns,
@@ -40,21 +30,20 @@ def tell_disputes(bench: Bench) -> None:
             )
         manifest = _manifest_of(bench.pods, newest)
         if manifest is not None and specs and specs[0].is_static:
-            given, used = (
-                [msgspec.to_builtins(spec.spec) for spec in each]
-                for each in (versions_of((manifest,)), specs[:1])
-            )
-            found = (each for spec in given for each in _differences(spec, used[0]))
-            manifests.setdefault(manifest, []).append((newest, next(found, None)))
-    for manifest, pods in manifests.items():
+            used = msgspec.to_builtins(specs[0].spec)
+            given = [msgspec.to_builtins(spec.spec) for spec in versions_of((manifest,))]
+            found = (each for spec in given for each in _differences(spec, used))
+            of_manifests.setdefault(manifest, []).append((newest, next(found, None)))
+    for manifest, pods in of_manifests.items():
         listed, one = pods[-1]
         if one is not None and all(each is not None for _, each in pods):
+            what, given_there, shown = one
             bench.contradict(
                 listed.ts_ns,
                 f"pod/{listed.namespace}/{listed.name}",
-                f"the pod's manifest and the list of it differ in {one.what}",
-                (manifest.seq, f"{one.what}: {one.manifest}"),
-                (listed.seq, f"{one.what}: {one.listed}"),
+                f"the pod's manifest and the list of it differ in {what}",
+                (manifest.seq, f"{what}: {given_there}"),
+                (listed.seq, f"{what}: {shown}"),
             )
     for subject, container_id, counts in bench.instances.disputed():
         bench.contradict(
@@ -74,8 +63,8 @@ def _manifest_of(pods: PodRegister, listed: ListedPod) -> ListedPod | None:
     return None
 
 
-def _differences(given: object, used: object, what: str = "") -> Iterator[_Difference]:
-    """Where a list lacks what a manifest gives; the rest is filled in by the kubelet.
+def _differences(given: object, used: object, what: str = "") -> Iterator[tuple[str, str, str]]:
+    """Where a list lacks what a manifest gives, and what each says; the kubelet fills in the rest.
 
     A zero is as good as nothing, and gets the default; but no probe is filled in.
     """
@@ -88,7 +77,7 @@ def _differences(given: object, used: object, what: str = "") -> Iterator[_Diffe
             name = container["name"]
             yield from _differences(container, by_name.get(name), f"container {name}")
     elif given != used and (given or isinstance(used, dict)):
-        yield _Difference(what, _says(given), _says(used))
+        yield what, _says(given), _says(used)
 
 
 def _says(value: object) -> str:
