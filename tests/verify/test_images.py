@@ -12,12 +12,11 @@ from kubeledger.model.bodies.images import (
     GarbageCollected,
     GarbageCollectionStarted,
     ImageDeleted,
-    ImagesDetected,
 )
 from kubeledger.model.bodies.node import SettingsObserved
 from kubeledger.model.record import Record
-from kubeledger.verify import Contradiction, Finding, Variant
-from tests.verify.histories import changed, findings, outcomes, recorded
+from kubeledger.verify import Finding, Variant
+from tests.verify.histories import changed, findings, recorded
 from tests.verify.image_scenes import alone
 
 __all__ = ["alone"]
@@ -83,40 +82,6 @@ def test_other_thresholds_deny_the_starts() -> None:
     starts = [nth("node-b", GarbageCollectionStarted, i).seq for i in (0, 1)]
     assert [seq for seq, _, _ in impossible(lied)] == starts
     assert all(record.seq in f.inputs for f in ours(lied) if f.seq in starts)
-
-
-def test_settings_on_which_sources_disagree_are_a_contradiction() -> None:
-    """The importer tells of it; both sides are shown."""
-    record = nth("node-b", SettingsObserved, 0)
-    conflict = "imageMinimumGCAge: the configuration says 1m, the kubelet's dump says 10s"
-    lied = changed(recorded("node-b"), record.seq, conflicts=(conflict,))
-    (found,) = [o for o in outcomes(lied) if isinstance(o, Contradiction)]
-    assert found.why == "sources disagree on imageMinimumGCAge"
-    says = [side.says for side in found.sides]
-    assert says == ["the configuration says 1m", "the kubelet's dump says 10s"]
-
-
-@pytest.mark.parametrize("node", NODES)
-@pytest.mark.parametrize("kind", [*DECISIONS, ImagesDetected])
-def test_a_record_that_is_missing_is_no_lie(node: str, kind: type) -> None:
-    """Its line was lost: what it told of is open, and nothing else is impossible for it."""
-    for record in recorded(node):
-        if isinstance(record.body, kind):
-            rest = [r for r in recorded(node) if r.seq != record.seq]
-            assert impossible(rest) == []
-
-
-def test_a_collection_whose_start_and_end_are_lost() -> None:
-    """Its removals stand alone."""
-    lost = {nth("node-b", GarbageCollectionStarted, 1).seq, nth("node-b", GarbageCollected, 1).seq}
-    rest = [
-        msgspec.structs.replace(r, cause=None if r.cause in lost else r.cause)
-        for r in recorded("node-b")
-        if r.seq not in lost
-    ]
-    assert impossible(rest) == []
-    found = [f for f in ours(rest) if f.kind == ImageDeleted.kind]
-    assert found[0].missing == ("the start of this collection",)
 
 
 @pytest.mark.parametrize(

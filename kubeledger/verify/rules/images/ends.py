@@ -99,9 +99,9 @@ def _judge_space(
     doubtful: bool,
 ) -> Judgement:
     start = run.begun
-    if run.loose and run.runs is False:
+    if run.loose and (why := run.why_under()):
         under: Fields = {"outcome": "below_threshold", "images_removed": 0, "error": ""}
-        return judge([_held_against(body, under, run.why_under())])
+        return judge([_held_against(body, under, why)])
     if not start:
         return lacks(run.policy.missing_thresholds or [_START])
     assert run.end is not None

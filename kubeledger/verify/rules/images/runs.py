@@ -156,8 +156,9 @@ class Run(msgspec.Struct, kw_only=True):
         return self.start.ts_ns
 
     def why_under(self) -> str:
-        """Why no space pass begins, by the disk."""
-        assert self.disk is not None
+        """Why no space pass begins, by the disk; empty if one does, or nothing tells."""
+        if self.disk is None or self.runs is not False:
+            return ""
         return (
             f"the image filesystem was {self.disk.usage.percent} % used, which is under the high "
             f"threshold of {self.policy.high} %, so no space pass begins"

@@ -29,11 +29,12 @@ def judge_start(run: Run, disk: Disk) -> Judgement:
     assert run.start is not None
     assert body is not None
     ts_ns, inputs, expected = run.start.ts_ns, run.inputs, run.due or None
-    if wrong := _against_settings(run, body) or run.why_not():
-        certain = body.usage_percent < body.high_threshold_percent
-        certain = certain or policy.high not in (None, body.high_threshold_percent)
-        certain = certain or policy.low not in (None, body.low_threshold_percent)
-        return same(False, wrong, expected=expected, inputs=inputs, certain=certain)
+    if run.loose and (wrong := run.why_not() or run.why_under()):
+        return same(False, wrong, expected=expected, inputs=inputs)
+    if wrong := _against_settings(run, body):
+        return same(False, wrong, expected=expected, inputs=inputs, certain=True)
+    if wrong := run.why_not() or (run.why_under() if run.exact else ""):
+        return same(False, wrong, expected=expected, inputs=inputs)
     if policy.missing_thresholds:
         return lacks(policy.missing_thresholds)
     if run.disk is None or not run.exact:
@@ -56,23 +57,14 @@ def judge_start(run: Run, disk: Disk) -> Judgement:
 
 
 def _against_settings(run: Run, body: GarbageCollectionStarted) -> str:
-    """Why the settings, or a disk under the threshold, allow no such start; empty if they do."""
-    policy = run.policy
-    if policy.disabled:
-        return run.why_not()
-    if run.runs is False and (run.exact or run.loose):
-        return run.why_under()
-    for name, value, told in (
-        ("high", policy.high, body.high_threshold_percent),
-        ("low", policy.low, body.low_threshold_percent),
-    ):
-        if value not in (None, told):
-            return f"the {name} threshold is {value} % by the settings, not {told} %"
-    if body.usage_percent < body.high_threshold_percent:
-        return (
-            f"{body.usage_percent} % is under the high threshold of "
-            f"{body.high_threshold_percent} %, so no space pass begins"
-        )
+    """Why a start does not go with the settings, or with itself; empty if it does."""
+    high, low = body.high_threshold_percent, body.low_threshold_percent
+    if run.policy.high not in (None, high):
+        return f"the high threshold is {run.policy.high} % by the settings, not {high} %"
+    if run.policy.low not in (None, low):
+        return f"the low threshold is {run.policy.low} % by the settings, not {low} %"
+    if body.usage_percent < high:
+        return f"{body.usage_percent} % is under the high threshold of {high} %"
     return ""
 
 
