@@ -108,14 +108,14 @@ def lies_about(record: Record) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("level", ["node", "qos", "pod", "container"])
 def test_a_changed_value_is_found(level: str) -> None:
-    """Exactly that record cannot be; all values of the first records of each level."""
+    """Exactly that record cannot be; all values of the first and the last record of a level."""
     records = recorded("node-a")
     of_level = [
         record
         for record in records
         if isinstance(record.body, CgroupUpdated) and record.body.level == level
     ]
-    for record in (*of_level[:3], *of_level[-2:]):
+    for record in (of_level[0], of_level[-1]):
         for lie in lies_about(record):
             assert impossible(changed(records, record.seq, **lie)) == [record.seq], lie
 
