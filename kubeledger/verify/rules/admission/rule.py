@@ -121,26 +121,12 @@ class AdmissionVerifier(RuleVerifier):
         case = self._case(life, record, state)
         victims = [f"{kill.victim_namespace}/{kill.victim_pod}" for _, kill in self._killed(life)]
         judgement = judged(case, lambda known: judge_admitted(known, victims))
-        if (again := self._admitted_wrongly(life)) is not None:
-            judgement = again
-        self.conclude(record, f"pod/{life.full_name}", judgement, recorded={"admit": True})
-        self._close(life, record, state)
-
-    def _admitted_wrongly(self, life: PodLife) -> Judgement | None:
-        """What shows that a pod was not admitted, or not then; None where nothing does."""
-        if self.bench.profile is None:
-            return None
-        shown, seq = self._inputs.refusals.denied(life), life.add_seq or 0
-        if shown is not None:
-            why = (
-                f"the pod was not admitted: a list shows that it failed as {shown[1]} ({shown[2]})"
-            )
+        shown = self._inputs.refusals.denied(life)
+        if shown is not None and self.bench.profile is not None:
+            why = f"a list shows that the pod was not admitted: {shown[1]} ({shown[2]})"
             expected = {"admit": False, "reason": shown[1]}
-            return same(False, why, expected=expected, inputs=(seq, shown[0]))
-        if life.seq in self._decided:
-            why = "the pod was handed to the kubelet once, and was decided about before"
-            return same(False, why, inputs=(seq,))
-        return None
+            judgement = same(False, why, expected=expected, inputs=(life.add_seq or 0, shown[0]))
+        self._close(life, record, judgement, {"admit": True}, state)
 
     def _pod_rejected(self, record: Record, body: PodRejected, state: NodeState) -> None:
         life = self._life_of(record, body.pod_uid, body.namespace, body.pod)
@@ -150,8 +136,7 @@ class AdmissionVerifier(RuleVerifier):
         pressure, shutdown = self.bench.node_pressure, self._inputs.shutdown
         judgement = judged(case, lambda known: judge_refused(known, body, pressure, shutdown))
         recorded = {"reason": body.reason, "message": body.message}
-        self.conclude(record, f"pod/{life.full_name}", judgement, recorded=recorded)
-        self._close(life, record, state)
+        self._close(life, record, judgement, recorded, state)
 
     def _preemption_failed(self, record: Record, body: PreemptionFailed, state: NodeState) -> None:
         name = (body.preemptor_namespace, body.preemptor_pod)
@@ -323,7 +308,22 @@ class AdmissionVerifier(RuleVerifier):
             self.bench.on_question(record.seq, case)
         return case
 
-    def _close(self, life: PodLife, record: Record, state: NodeState) -> None:
+    def _close(
+        self,
+        life: PodLife,
+        record: Record,
+        judgement: Judgement,
+        recorded: Fields,
+        state: NodeState,
+    ) -> None:
+        """Give the decision about an ADD its finding; there is one."""
+        calls = self.bench.timeline.pods[life.key].calls
+        again = [call for call in calls if call.what == "add" and call.ts_ns <= record.ts_ns]
+        is_told = life.seq in self._decided and self.bench.profile is not None
+        if is_told and not any(call.ts_ns > (life.added_ns or 0) for call in again):
+            why = "the pod was handed to the kubelet once, and was decided about before"
+            judgement = same(False, why, inputs=(life.add_seq or 0,))
+        self.conclude(record, f"pod/{life.full_name}", judgement, recorded=recorded)
         self._judge_victims(life, record, state)
         self._decided.add(life.seq)
         self._cases.pop(life.seq, None)
