@@ -3,7 +3,7 @@
 =========================  ==============================  ======================================
 fact                       one source                      the others
 =========================  ==============================  ======================================
-refusal of a pod           the decision                    its lines: predicate, status, event
+refusal of a pod           the decision                    its lines, and its status in lists
 victim of a preemption     the decision                    its lines: event, status, end; lists
 probe that led to a kill   the decision                    the event of the kill
 exit code of a container   the line of its end             its status in lists
@@ -42,7 +42,7 @@ Told = tuple[str | None, ...]
 """Parts of a fact; None for one that a source does not tell."""
 
 _WHY: Final = {
-    "refusal": "the log tells different things about one refusal",
+    "refusal": "different things are told about one refusal",
     "victim": "the log tells different names of one victim of a preemption",
     "end of a victim": "what is told of a victim of a preemption is not what each of them is told",
     "kill": "a kill and its event tell of different probes that failed",
@@ -119,9 +119,17 @@ class ToldTwice(Verifier):
 
     def _pod_rejected(self, record: Record, body: PodRejected, _: NodeState) -> None:
         subject = f"pod/{body.namespace}/{body.pod}"
-        value = (body.reason, body.message.rstrip())
+        value = (body.reason, _STATUS_PREFIX.sub("", body.message).rstrip())
         told = _row("refusal", subject, value, record, f"{body.reason}: {body.message}")
-        self._compare(told, *_lines("refusal", subject, record, _ENDS, _end_of))
+        rows = [*_lines("refusal", subject, record, _ENDS, _end_of)]
+        who, timeline = (body.pod_uid, body.namespace, body.pod), self.bench.timeline
+        life, pod = timeline.life(record.ts_ns, *who), timeline.pod(record.ts_ns, *who)
+        listed = pod.failure(life, record.ts_ns) if pod is not None and life is not None else None
+        if listed is not None:
+            seq, reason, words = listed
+            says = f"{reason}: {words}"
+            rows.append(Row("refusal", subject, (reason, words.rstrip()), seq, record.ts_ns, says))
+        self._compare(told, *rows)
 
     def _pod_preempted(self, record: Record, body: PodPreempted, _: NodeState) -> None:
         victim = (body.victim_namespace, body.victim_pod)
