@@ -46,10 +46,11 @@ schemas:
     {{python}} -m kubeledger.testing.schemas schemas
     {{python}} -m kubeledger.simulate.scenario.schema schemas
 
-# rewrite docs/sql.md from the views' column comments, docs/parity.md from the version profile
+# rewrite docs/sql.md from the views' column comments, docs/parity.md from the version profile, docs/messages.md from the message tables
 docs:
     {{python}} -m kubeledger.kubelet.profile.parity > docs/parity.md
     {{python}} -m kubeledger.analyze.sql.docs > docs/sql.md
+    {{python}} -m kubeledger.ingest.messages.page > docs/messages.md
 
 # run docs/analysis.ipynb and store what its cells give
 notebook:

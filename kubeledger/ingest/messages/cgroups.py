@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from kubeledger.ingest.klog.rows import ignore, ignore_text, text
+from kubeledger.ingest.klog.rows import ignore, ignore_text, klog, text
 
 __all__ = ["MESSAGES"]
 
 MESSAGES = (
+    klog("Failed to update QoS cgroup configuration", since="1.21"),
+    klog("QoS pod memory limit", since="1.21"),
+    klog("Updated QoS cgroup configuration", since="1.21"),
     text(
         "qos_container_manager_linux.go",
         "[ContainerManager]: Updated QoS cgroup",

@@ -4,11 +4,26 @@ from __future__ import annotations
 
 import re
 
-from kubeledger.ingest.klog.rows import FORMATTED_POD, ignore, ignore_text, text
+from kubeledger.ingest.klog.rows import FORMATTED_POD, ignore, ignore_text, klog, text
 
 __all__ = ["MESSAGES"]
 
 MESSAGES = (
+    klog("Adding new entry to the queue for processing", since="1.30"),
+    klog("Back-off restarting failed container", since="1.21"),
+    klog("Container termination failed with gracePeriod", since="1.21"),
+    klog("Created PodSandbox for pod", since="1.21"),
+    klog("Error syncing pod, skipping", since="1.21"),
+    klog("Generic (PLEG): container finished", since="1.22"),
+    klog("Killing unwanted container for pod", since="1.21"),
+    klog("Message for Container of pod", since="1.21"),
+    klog("No sandbox for pod can be found. Need to start a new one", since="1.21"),
+    klog("Running preStop hook", since="1.21"),
+    klog("Stopping PodSandbox for pod, because all other containers are dead", since="1.21"),
+    klog("Stopping PodSandbox for pod, will start new one", since="1.21"),
+    klog("SyncLoop (PLEG): event for pod", since="1.21"),
+    klog("SyncLoop (PLEG): pod does not exist, ignore irrelevant event", since="1.21"),
+    klog("computePodActions got for pod", since="1.21"),
     text(
         "kubelet.go",
         'SyncLoop (PLEG): "{pod:pod}", event: {event}',

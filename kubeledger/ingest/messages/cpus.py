@@ -2,11 +2,39 @@
 
 from __future__ import annotations
 
-from kubeledger.ingest.klog.rows import ignore, ignore_text, text
+from kubeledger.ingest.klog.rows import ignore, ignore_text, klog, text
 
 __all__ = ["MESSAGES"]
 
 MESSAGES = (
+    klog("Allocate error", since="1.21"),
+    klog("Allocate start", to="Static policy: Allocate", since="1.35"),
+    klog("AllocateCPUs", since="1.21"),
+    klog("Detected CPU topology", since="1.21"),
+    klog("RemoveContainer start", to="Static policy: RemoveContainer", since="1.35"),
+    klog("Reserved CPUs not available for exclusive assignment", since="1.21"),
+    klog("Starting", since="1.21"),
+    klog("Starting CPU manager", since="1.21", until="1.34"),
+    klog("Static policy created with configuration", since="1.22", until="1.34"),
+    klog(
+        "Static policy invalid state, please drain node and remove policy state file",
+        since="1.21",
+        until="1.34",
+    ),
+    klog("Static policy: Allocate", since="1.21", until="1.35"),
+    klog("Static policy: RemoveContainer", since="1.21", until="1.34"),
+    klog("Static policy: container already present in state, skipping", since="1.21"),
+    klog("Unable to allocate CPUs", since="1.21"),
+    klog("Updated CPUSet assignments", since="1.21"),
+    klog("Updated default CPUSet", since="1.21"),
+    klog("Updated desired CPUSet", since="1.21"),
+    klog("created with configuration", to="Static policy created with configuration", since="1.35"),
+    klog(
+        "invalid state, please drain node and remove policy state file",
+        to="Static policy invalid state, please drain node and remove policy state file",
+        since="1.35",
+    ),
+    klog("policy error", since="1.35"),
     text(
         "cpu_manager.go",
         "[cpumanager] detected CPU topology: {topology}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kubeledger.ingest.klog.rows import ignore, ignore_text, text
+from kubeledger.ingest.klog.rows import ignore, ignore_text, klog, text
 
 __all__ = ["MESSAGES"]
 
@@ -16,6 +16,61 @@ _UP_TO_REFUSAL = rf"[^AUR]*+(?:[AUR][^AUR]*+)*?{_REFUSAL}"
 """``.*?`` would try a refusal at each letter of a pod's status, this at its first letters only."""
 
 MESSAGES = (
+    klog("Bad registration request from device plugin", since="1.21"),
+    klog(
+        "Bad registration request from device plugin with resource",
+        to="Bad registration request from device plugin",
+        since="1.21",
+    ),
+    klog(
+        "Bad registration request from device plugin with resource name",
+        to="Bad registration request from device plugin",
+    ),
+    klog("Checkpoint file written", since="1.33"),
+    klog("Device plugin connected", since="1.28"),
+    klog("Endpoint became unhealthy", since="1.21"),
+    klog(
+        "Error connecting to device plugin client",
+        to="Bad registration request from device plugin",
+        since="1.25",
+    ),
+    klog(
+        "Failed to connect to new client",
+        to="Bad registration request from device plugin",
+        since="1.25",
+        resourceName="resource",
+    ),
+    klog(
+        "Failed to dial device plugin with request",
+        to="Bad registration request from device plugin",
+        since="1.21",
+        until="1.24",
+    ),
+    klog("Found pre-allocated devices for resource on pod", since="1.21"),
+    klog("Get checkpoint entry", since="1.21"),
+    klog("Got registration request from device plugin with resource", since="1.21"),
+    klog(
+        "Got registration request from device plugin with resource name",
+        to="Got registration request from device plugin with resource",
+    ),
+    klog(
+        "ListAndWatch ended unexpectedly for device plugin",
+        to="listAndWatch ended unexpectedly for device plugin",
+        since="1.25",
+        resource="resourceName",
+    ),
+    klog("Making allocation request for device plugin", since="1.21"),
+    klog("Mark all resources Unhealthy for resource", since="1.21"),
+    klog("Need devices to allocate for pod", since="1.21"),
+    klog("Pods to be removed", since="1.21"),
+    klog("Processed device updates for resource", since="1.28"),
+    klog("Registered endpoint", since="1.21", until="1.24"),
+    klog("State pushed for device plugin", since="1.21"),
+    klog(
+        "Unable to generate topology hints: requested number of devices unavailable",
+        since="1.21",
+    ),
+    klog("listAndWatch ended unexpectedly for device plugin", since="1.21", until="1.24"),
     text(
         "manager.go",
         'Needs to allocate {deviceNumber:int} "{resourceName}" for pod "{podUID}" '

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kubeledger.ingest.klog.rows import ignore, ignore_text, text
+from kubeledger.ingest.klog.rows import ignore, ignore_text, klog, text
 from kubeledger.ingest.klog.sent_events import SENT_TEXT
 
 __all__ = ["MESSAGES"]
@@ -16,6 +16,11 @@ _SAYING = (
 )
 
 MESSAGES = (
+    klog("Event occurred", since="1.20"),
+    klog("Server rejected event (will not retry!)"),
+    klog("Unable to write event (broadcaster is shut down)"),
+    klog("Unable to write event (may retry after sleeping)"),
+    klog("Unable to write event (retry limit exceeded!)"),
     text(
         "event.go",
         re.compile(rf'{_OF_KIND}Namespace:"", Name:"(?P<object>[^"]*)", {_SAYING}', re.DOTALL),

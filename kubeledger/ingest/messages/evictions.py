@@ -4,11 +4,35 @@ from __future__ import annotations
 
 import re
 
-from kubeledger.ingest.klog.rows import text
+from kubeledger.ingest.klog.rows import klog, text
 
 __all__ = ["MESSAGES"]
 
 MESSAGES = (
+    klog("Evicting pod", since="1.22"),
+    klog("Eviction manager: able to reduce resource pressure without evicting pods.", since="1.21"),
+    klog("Eviction manager: attempting to reclaim", since="1.21"),
+    klog("Eviction manager: cannot evict a critical pod", since="1.21"),
+    klog(
+        "Eviction manager: eviction thresholds have been met, but no pods are active to evict",
+        since="1.21",
+    ),
+    klog("Eviction manager: must evict pod(s) to reclaim", since="1.21"),
+    klog("Eviction manager: no resources are starved", since="1.21"),
+    klog("Eviction manager: node conditions - observed", since="1.21"),
+    klog("Eviction manager: node conditions - transition period not met", since="1.21"),
+    klog("Eviction manager: pod failed to evict", since="1.21"),
+    klog("Eviction manager: pod is evicted successfully", since="1.21"),
+    klog("Eviction manager: pods ranked for eviction", since="1.21"),
+    klog("Eviction manager: synchronize housekeeping", since="1.21"),
+    klog("Eviction manager: threshold observed resource", since="1.21"),
+    klog(
+        "Eviction manager: unable to evict any pods from the node",
+        to="Eviction manager: eviction thresholds have been met, but no pods are active to evict",
+        since="1.21",
+    ),
+    klog("Killing container with a grace period", since="1.22"),
+    klog("Killing container with a grace period override", since="1.21"),
     text(
         "eviction_manager.go",
         "eviction manager: synchronize housekeeping",

@@ -2,11 +2,78 @@
 
 from __future__ import annotations
 
-from kubeledger.ingest.klog.rows import ignore, ignore_text, text
+from kubeledger.ingest.klog.rows import ignore, ignore_text, klog, text
 
 __all__ = ["MESSAGES"]
 
 MESSAGES = (
+    klog("Adding image ID to currentImages", since="1.21"),
+    klog("Adding image ID with runtime class to currentImages", since="1.29"),
+    klog("Attempting to delete unused images", since="1.21"),
+    klog("Availability is larger than capacity", since="1.21"),
+    klog(
+        "Disk usage on image filesystem is over the high threshold, trying to free "
+        "bytes down to the low threshold",
+        since="1.21",
+    ),
+    klog("Evaluating image ID for possible garbage collection", since="1.21", until="1.28"),
+    klog(
+        "Evaluating image ID for possible garbage collection based on disk usage",
+        to="Evaluating image ID for possible garbage collection",
+        since="1.29",
+    ),
+    klog("Evaluating image ID for possible garbage collection based on image age", since="1.29"),
+    klog("Eviction manager:", since="1.21"),
+    klog("Eviction manager: failed to get summary stats after resource reclaim", since="1.21"),
+    klog(
+        "Eviction manager: unexpected error when attempting to reduce resource pressure",
+        since="1.21",
+    ),
+    klog("Failed to remove image", since="1.21"),
+    klog("Image ID has size", since="1.21"),
+    klog(
+        "Image ID is being used",
+        to="Evaluating image ID for possible garbage collection",
+        since="1.21",
+    ),
+    klog("Image ID is new", since="1.21"),
+    klog("Image ID is no longer present, removing from imageRecords"),
+    klog(
+        "Image ID is no longer present; removing from imageRecords",
+        to="Image ID is no longer present, removing from imageRecords",
+        since="1.21",
+    ),
+    klog("Image ID is pinned", since="1.23"),
+    klog(
+        "Image ID was used too recently, not eligible for garbage collection",
+        to="Evaluating image ID for possible garbage collection",
+        since="1.21",
+    ),
+    klog(
+        "Image ID's age is less than the policy's minAge, not eligible for garbage collection",
+        to="Evaluating image ID for possible garbage collection",
+        since="1.21",
+    ),
+    klog("Image garbage collection failed multiple times in a row", since="1.21"),
+    klog(
+        "Image garbage collection failed once. Stats initialization may not have completed yet",
+        to="Image garbage collection failed multiple times in a row",
+        since="1.21",
+    ),
+    klog("Image garbage collection succeeded", since="1.21"),
+    klog(
+        "Image is pinned, skipping garbage collection",
+        to="Evaluating image ID for possible garbage collection",
+        since="1.23",
+    ),
+    klog(
+        "RemoveImage from image service failed",
+        to="Failed to remove image",
+        since="1.21",
+        until="1.30",
+    ),
+    klog("Removing image to free bytes", since="1.21"),
+    klog("Setting Image ID lastUsed", since="1.21"),
     text(
         "image_gc_manager.go",
         "Adding image ID {imageID:word} to currentImages",

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from kubeledger.ingest.klog.rows import ignore
+from kubeledger.ingest.klog.rows import ignore, klog
 
 __all__ = ["MESSAGES"]
 
 MESSAGES = (
+    klog("Allocate", since="1.21"),
+    klog("Container already present in state, skipping", since="1.21"),
+    klog("Got topology affinity", since="1.21"),
+    klog("Invalid state, please drain node and remove policy state file", since="1.21"),
+    klog("Memory states for the NUMA node and resource are different", since="1.21"),
+    klog(
+        "NUMA node and resource had different memory states",
+        to="Memory states for the NUMA node and resource are different",
+        since="1.33",
+    ),
+    klog("RemoveContainer", since="1.21"),
+    klog("Starting memorymanager", since="1.21"),
+    klog("State checkpoint: restored state from checkpoint", since="1.21"),
+    klog("Updated machine memory state", since="1.21"),
+    klog("Updated memory state", since="1.21"),
     *ignore(
         "Allocated exclusive memory",
         "Deleted memory assignment",

@@ -11,6 +11,17 @@ __all__ = ["MESSAGES"]
 _ROOT_DEFAULTED = "--cgroups-per-qos enabled, but --cgroup-root was not specified.  Defaulting to /"
 
 MESSAGES = (
+    klog(_ROOT_DEFAULTED, since="1.34"),
+    klog("After cpu setting is overwritten", since="1.21"),
+    klog("Creating Container Manager object based on Node Config", since="1.21"),
+    klog("Creating topology manager with policy per scope", since="1.21"),
+    klog("Got sys oom event", since="1.21"),
+    klog("Kubelet version", since="1.21"),
+    klog("KubeletConfiguration", since="1.21"),
+    klog("Recording event message for node", since="1.21"),
+    klog("Started kubelet", since="1.21"),
+    klog("Updating node status", since="1.21"),
+    klog("Using cgroup driver setting received from the CRI runtime", since="1.28"),
     text(
         "flags.go",
         re.compile(r'FLAG: --(?P<name>[\w.-]+)=(?P<value>"(?:.|\n)*"|`[^`]*`)'),

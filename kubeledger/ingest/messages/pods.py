@@ -2,11 +2,124 @@
 
 from __future__ import annotations
 
-from kubeledger.ingest.klog.rows import ignore, ignore_text, text
+from kubeledger.ingest.klog.rows import ignore, ignore_text, klog, text
 
 __all__ = ["MESSAGES"]
 
 MESSAGES = (
+    klog("Attempting to evict pods in order to free up resources", since="1.21", until="1.21"),
+    klog("Failed to admit pod", since="1.21"),
+    klog("Failed to admit pod to node", since="1.21", until="1.30"),
+    klog(
+        "Failed to admit pod, unexpected error while attempting to recover from admission failure",
+        since="1.21",
+    ),
+    klog(
+        "Failed to admit pod: GeneralPredicates failed due to unknown reason, which is unexpected",
+        since="1.21",
+    ),
+    klog(
+        "Failed to bootstrap a configuration controller",
+        to="The kubelet gives up",
+        since="1.21",
+        until="1.23",
+    ),
+    klog(
+        "Failed to construct kubelet dependencies",
+        to="The kubelet gives up",
+        since="1.21",
+        until="1.23",
+    ),
+    klog("Failed to create a new kubelet configuration", to="The kubelet gives up", since="1.21"),
+    klog(
+        "Failed to create listener for podResources endpoint",
+        to="The kubelet gives up",
+        since="1.21",
+    ),
+    klog("Failed to evict pod", since="1.21"),
+    klog("Failed to initialize internal modules", to="The kubelet gives up", since="1.22"),
+    klog("Failed to initialize logging", to="The kubelet gives up", since="1.23", until="1.24"),
+    klog("Failed to listen and serve", to="The kubelet gives up", since="1.21"),
+    klog(
+        "Failed to load kubelet config file",
+        to="The kubelet gives up",
+        since="1.21",
+        until="1.23",
+    ),
+    klog("Failed to parse kubelet flag", to="The kubelet gives up", since="1.21", until="1.23"),
+    klog(
+        "Failed to precedence kubeletConfigFlag",
+        to="The kubelet gives up",
+        since="1.21",
+        until="1.23",
+    ),
+    klog("Failed to run kubelet", to="The kubelet gives up", since="1.21", until="1.23"),
+    klog("Failed to serve", to="The kubelet gives up", since="1.21"),
+    klog(
+        "Failed to set feature gates from initial flags-based config",
+        to="The kubelet gives up",
+        since="1.21",
+        until="1.23",
+    ),
+    klog("Failed to start ContainerManager", to="The kubelet gives up", since="1.21"),
+    klog("Failed to start cAdvisor", to="The kubelet gives up", since="1.21"),
+    klog(
+        "Failed to validate kubelet configuration",
+        to="The kubelet gives up",
+        since="1.21",
+        until="1.23",
+    ),
+    klog("Failed to validate kubelet flags", to="The kubelet gives up", since="1.21", until="1.23"),
+    klog("Generated pod name", since="1.21"),
+    klog("Kubelet failed to get node info", to="The kubelet gives up", since="1.21"),
+    klog(
+        "No valid client certificate is found and the server is responsive, exiting.",
+        to="The kubelet gives up",
+        since="1.21",
+    ),
+    klog("Patch status for pod", since="1.21"),
+    klog("Pod evicted successfully", since="1.21"),
+    klog("Pod fully terminated and removed from etcd", since="1.21"),
+    klog("Pod has been deleted and must be killed", since="1.22"),
+    klog("Pod indicated lifecycle completed naturally and should now terminate", since="1.24"),
+    klog("Pod is being evicted by the kubelet, begin teardown", since="1.22"),
+    klog("Pod is being removed by the kubelet, begin teardown", since="1.22"),
+    klog("Pod is being synced for the first time", since="1.22"),
+    klog("Pod is in a terminal phase (success/failed), begin teardown", since="1.22"),
+    klog("Pod is marked for graceful deletion, begin teardown", since="1.22"),
+    klog("Pod is orphaned and must be torn down", since="1.22"),
+    klog("Pod is terminated and will need no more status updates", since="1.22"),
+    klog("Pod terminating with grace period", since="1.22"),
+    klog("Predicate failed on Pod", since="1.21"),
+    klog("Preempting pod to free up resources", since="1.22"),
+    klog("Shutdown manager killing pod with gracePeriod", since="1.21"),
+    klog("Starting kubelet main sync loop", since="1.21"),
+    klog("Status for pod updated successfully", since="1.21"),
+    klog("SyncLoop (SYNC) pods", since="1.21"),
+    klog("SyncLoop (housekeeping)", since="1.21"),
+    klog("SyncLoop (housekeeping) end", since="1.22"),
+    klog("SyncLoop (housekeeping, skipped): sources aren't ready yet", since="1.21"),
+    klog("SyncLoop ADD", since="1.21"),
+    klog("SyncLoop DELETE", since="1.21"),
+    klog("SyncLoop RECONCILE", since="1.21"),
+    klog("SyncLoop REMOVE", since="1.21"),
+    klog("SyncLoop UPDATE", since="1.21"),
+    klog("SyncPod enter", since="1.27"),
+    klog(
+        "The currently active client certificate has expired and the server is "
+        "responsive, exiting.",
+        to="The kubelet gives up",
+        since="1.21",
+    ),
+    klog("Topology Admit Handler", since="1.21"),
+    klog("Unknown command", to="The kubelet gives up", since="1.21", until="1.23"),
+    klog("command failed", to="The kubelet gives up"),
+    klog(
+        "failed to intialize internal modules",
+        to="The kubelet gives up",
+        since="1.21",
+        until="1.21",
+    ),
     *(
         text(
             "kubelet.go",

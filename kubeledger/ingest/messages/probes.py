@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kubeledger.ingest.klog.rows import FORMATTED_POD, Row, ignore, ignore_text, text
+from kubeledger.ingest.klog.rows import FORMATTED_POD, Row, ignore, ignore_text, klog, text
 
 __all__ = ["MESSAGES"]
 
@@ -18,6 +18,16 @@ def _tick(outcome: str, to: str) -> Row:
 
 
 MESSAGES = (
+    klog("Exec-Probe runProbe", since="1.21"),
+    klog("Non-running container probed", since="1.21"),
+    klog("Probe errored", since="1.21"),
+    klog("Probe failed", since="1.21"),
+    klog("Probe succeeded", since="1.21"),
+    klog("Probe succeeded with a warning", since="1.21"),
+    klog("Probe unknown without error", since="1.33"),
+    klog("SyncLoop (probe)", since="1.21"),
+    klog("SyncLoop (probe): ignore irrelevant update", since="1.21"),
+    klog("Unsupported probe result", since="1.33"),
     _tick(r"errored(?:: ?(?P<err>.*))?", to="Probe errored"),
     _tick(
         r"failed(?: \((?P<probeResult>\w+)\))?(?:: ?(?P<output>.*))?",

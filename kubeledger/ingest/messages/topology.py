@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kubeledger.ingest.klog.rows import ignore, ignore_text, text
+from kubeledger.ingest.klog.rows import ignore, ignore_text, klog, text
 
 __all__ = ["MESSAGES"]
 
@@ -12,6 +12,16 @@ _FILES = ("topology_manager.go", "scope_container.go", "scope_pod.go")
 _SUBJECT = r"\(pod: (?P<pod>\S+?)(?: container: (?P<containerName>\S+))?\): "
 
 MESSAGES = (
+    klog("Best TopologyHint", to="ContainerTopologyHint", since="1.21"),
+    klog("ContainerTopologyHint", since="1.21"),
+    klog("Creating topology manager with none policy", since="1.28"),
+    klog("Hint Provider has no possible NUMA affinities for resource", since="1.21"),
+    klog("Hint Provider has no preference for NUMA affinity with resource", since="1.21"),
+    klog("Pod Admit Result", since="1.33"),
+    klog("Pod admission denied", since="1.31"),
+    klog("PodTopologyHint", to="ContainerTopologyHint", since="1.21"),
+    klog("Topology Affinity", since="1.21"),
+    klog("TopologyHints", since="1.21"),
     text(
         _FILES,
         re.compile(
