@@ -19,10 +19,18 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.rules.back_off import BackOff
 
-__all__ = ["Container", "Instance", "OfContainer", "OfPod", "key_for",
-           "subject_of"]  # fmt: skip
+__all__ = [
+    "RELIST_NS",
+    "Container",
+    "Instance",
+    "OfContainer",
+    "OfPod",
+    "key_for",
+    "subject_of",
+]
 
-_RELIST_NS: Final = NS_PER_S
+RELIST_NS: Final = NS_PER_S
+"""The end of a container is told at the next relist."""
 _KEPT: Final = 4
 
 
@@ -104,7 +112,7 @@ class Instance(msgspec.Struct):
         killed_ns, died_ns, started_ns = self.first_killed_ns, self.died_ns, self.started_ns
         if killed_ns is not None and (died_ns is None or died_ns >= killed_ns):
             return killed_ns
-        if started_ns is None or (died_ns is not None and died_ns - started_ns < _RELIST_NS):
+        if started_ns is None or (died_ns is not None and died_ns - started_ns < RELIST_NS):
             return self.created_ns
         return started_ns
 

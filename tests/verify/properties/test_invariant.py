@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.recordings import RECORDINGS
@@ -50,6 +50,8 @@ drawn = settings(
 
 @settings(drawn, max_examples=50)
 @given(case=cases)
+@example(case=Case("random/13", "container", 0))
+@example(case=Case("scenario/oom/14", "container", 0))
 def test_any_loss_of_records(case: Case) -> None:
     """Drawn, so that a case that fails is one of the simplest."""
     assert wrong(case) == []
