@@ -245,14 +245,11 @@ class ProbedTwin:
 
     # -- findings ----------------------------------------------------------------------------
 
-    def _threshold(self, result: ProbeResult, probe: ProbeSpec) -> int:
-        return probe.failures if result == "failure" else probe.successes
-
     def not_reached(self, record: Record, body: ProbeTransitioned) -> Finding:
         """A recorded change that would not have come then."""
         self._spared = self.ends_container(body.to_result)
-        limit = self._threshold(body.to_result, self._would)
-        run = body.run or self._threshold(body.to_result, self._was)
+        limit = self._would.threshold(body.to_result)
+        run = body.run or self._was.threshold(body.to_result)
         cached = {_SAYS[each] for each in self._twin.would_cache}
         if cached == {body.to_result}:
             why = f"the {self.probe_type} probe would have had the result {body.to_result} before"
@@ -267,7 +264,7 @@ class ProbedTwin:
 
     def earlier(self, record: Record, ahead: Ahead) -> Finding:
         """A recorded change that would have come before."""
-        limit = self._threshold(ahead.to_result, self._would)
+        limit = self._would.threshold(ahead.to_result)
         why = words.reached(self.probe_type, ahead.to_result, limit, record, ahead.tick)
         expected = {
             "to_result": ahead.to_result, "threshold": limit, "at": format_ts(ahead.tick.ts_ns),
@@ -276,7 +273,7 @@ class ProbedTwin:
 
     def additions(self, ahead: Ahead) -> list[Finding]:
         """A change that no record tells of, and the kill that would have followed."""
-        limit = self._threshold(ahead.to_result, self._would)
+        limit = self._would.threshold(ahead.to_result)
         why = words.reached(self.probe_type, ahead.to_result, limit, None, ahead.tick)
         change = {"to_result": ahead.to_result, "threshold": limit}
         found = [words.addition(ahead.tick, ProbeTransitioned.kind, self.subject, why, change)]

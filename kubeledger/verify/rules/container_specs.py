@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 
 from kubeledger.kubelet.kube.restartpolicy import ALWAYS, RestartRule
-from kubeledger.model.bodies.prober import ProbeType
+from kubeledger.model.bodies.prober import ProbeResult, ProbeType
+from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.evidence.pods import ListedPod
 
@@ -34,9 +35,24 @@ class ProbeSpec(msgspec.Struct, rename="camel", frozen=True):
     termination_grace_period_seconds: int | None = None
 
     @property
+    def delay_ns(self) -> int:
+        """From the start of its container to its first tick."""
+        return self.initial_delay_seconds * NS_PER_S
+
+    @property
     def period_s(self) -> int:
         """Seconds between ticks."""
         return self.period_seconds or 10
+
+    @property
+    def period_ns(self) -> int:
+        """Between two ticks."""
+        return self.period_s * NS_PER_S
+
+    @property
+    def break_ns(self) -> int:
+        """A longer time between two ticks hides one."""
+        return max(self.period_s, self.timeout_s) * NS_PER_S * 9 // 5
 
     @property
     def timeout_s(self) -> int:
@@ -52,6 +68,10 @@ class ProbeSpec(msgspec.Struct, rename="camel", frozen=True):
     def failures(self) -> int:
         """Failures in a row that count."""
         return self.failure_threshold or 3
+
+    def threshold(self, result: ProbeResult) -> int:
+        """Ticks in a row that store that result."""
+        return self.failures if result == "failure" else self.successes
 
 
 class _Lifecycle(msgspec.Struct, rename="camel", frozen=True):

@@ -14,7 +14,7 @@ from kubeledger.model.bodies.prober import (
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.state import NodeState
-from kubeledger.verify.belief import Belief, Judgement, RuleVerifier, judge, same
+from kubeledger.verify.belief import Belief, Judgement, RuleVerifier, judge, lacks, same
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.cached_results import CachedResult, CachedResults
 from kubeledger.verify.finding import Fields
@@ -103,7 +103,7 @@ class ChangeJudge(RuleVerifier, CachedResults):
             return
         known = worker.key in self._workers.thresholds_known and not worker.disputed
         if known and (result == FAILURE or self._workers.successes_logged):
-            expected, seqs = expected_of(worker, first), (spec.seq, *worker.streak)
+            expected, seqs = expected_of(worker, first), (worker.spec_seq or 0, *worker.streak)
             why = reached(worker, first, tick.ts_ns)
             wait_ns = (spec.threshold(expected["to_result"]) + 2) * spec.period_ns
             due_ns = tick.ts_ns + max(TOLD_WITHIN_NS, wait_ns)
@@ -148,14 +148,12 @@ class ChangeJudge(RuleVerifier, CachedResults):
         self, worker: Worker, body: ProbeTransitioned, *, has_tick: bool
     ) -> Judgement | None:
         """What the record and the pod's spec tell; a tick that led to it would tell more."""
-        if worker.listed is None:
-            return _lacks("the pod's spec")
-        if worker.unreadable:
-            return _lacks("a readable spec of the pod")
+        if worker.spec_seq is None:
+            return lacks([worker.missing])
         spec = worker.spec
         if spec is None:
             why = f"container {body.container} has no {body.probe_type} probe in the pod's spec"
-            return same(False, why, inputs=(worker.listed.seq,), certain=True)
+            return same(False, why, inputs=(worker.spec_seq,), certain=True)
         if not has_tick and (body.to_result in {"unknown", body.from_result}):
             why = f"a change from {body.from_result} to {body.to_result} is none a worker makes"
             return same(False, why, certain=True)
@@ -164,7 +162,7 @@ class ChangeJudge(RuleVerifier, CachedResults):
             return None
         expected = {"to_result": body.to_result, "threshold": threshold}
         why = f"the threshold is {threshold} in the pod's spec; recorded is {body.threshold}"
-        return same(False, why, expected=expected, inputs=(spec.seq,), certain=True)
+        return same(False, why, expected=expected, inputs=(worker.spec_seq,), certain=True)
 
     def _judge(self, worker: Worker, record: Record, body: ProbeTransitioned) -> None:
         assert worker.belief is not None
@@ -309,8 +307,3 @@ def _wrong_names(body: ProbeTransitioned, tick: ProbeExecuted) -> Fields:
         if None not in (getattr(body, name), getattr(tick, name))
         and getattr(body, name) != getattr(tick, name)
     }
-
-
-def _lacks(missing: str) -> Judgement:
-    why = f"cannot be decided again without {missing}"
-    return Judgement(verdict="unverifiable", why=why, missing=(missing,))

@@ -66,7 +66,7 @@ def after(worker: Worker, world: World[State], record: Record, body: ProbeTransi
     state, tick = world.state, worker.newest
     assert worker.spec is not None
     assert tick is not None
-    inputs = (worker.spec.seq, *worker.streak)
+    inputs = (worker.spec_seq or 0, *worker.streak)
     if state.was is None:
         why = _idle(worker, state, tick, body.to_result)
         return Case(state, Ruling(allowed=False, why=why, assumes=world.assumes, inputs=inputs))
@@ -139,7 +139,7 @@ def _from(
         why=why,
         expected={"to_result": body.to_result, "from_result": cached},
         assumes=world.assumes,
-        inputs=(worker.spec.seq,),
+        inputs=(worker.spec_seq or 0,),
     )
 
 
@@ -181,7 +181,7 @@ def _of_lost_tick(
     """A tick whose line is missing may have led to it, if there was time for one."""
     assert worker.machine is not None
     assert worker.spec is not None
-    tick, inputs = worker.newest, (worker.spec.seq, *worker.streak)
+    tick, inputs = worker.newest, (worker.spec_seq or 0, *worker.streak)
     room = worker.room_until(record.ts_ns)
     since = "of the container" if tick is None else f"after {format_ts(tick.ts_ns)}"
     lost = f"the {worker.probe_type} ticks {since}"

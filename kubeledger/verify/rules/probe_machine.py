@@ -15,18 +15,15 @@ from kubeledger.kubelet.prober.results import FAILURE, INITIAL, SUCCESS, UNKNOWN
 from kubeledger.kubelet.prober.worker import do_probe, new_worker
 from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.model.bodies.prober import ProbeResult, ProbeType, TickResult
-from kubeledger.model.units import NS_PER_S, format_ts
-from kubeledger.verify.evidence.pods import ListedPod
+from kubeledger.model.units import format_ts
 
 __all__ = [
     "ABSENT",
     "SAYS",
     "Machine",
-    "ProbeSpec",
     "Span",
     "State",
     "machine_of",
-    "probe_of",
 ]
 
 SAYS: Final[dict[Result, ProbeResult]] = {
@@ -42,39 +39,6 @@ _ATTEMPTS: Final[dict[Result, tuple[TickResult, ...]]] = {
 }  # fmt: skip
 _ID: Final = "c://probed"
 _KNOWN_MAX: Final = 4096
-
-
-class ProbeSpec(NamedTuple):
-    """What a pod's spec asks of one worker.
-
-    Attributes:
-        seq: record of the list that shows it.
-        delay_s, period_s, timeout_s: seconds.
-        successes, failures: thresholds.
-        after_startup: the container has a startup probe, and this is another one.
-    """
-
-    seq: int
-    delay_s: int
-    period_s: int
-    timeout_s: int
-    successes: int
-    failures: int
-    after_startup: bool
-
-    @property
-    def period_ns(self) -> int:
-        """Between two ticks."""
-        return self.period_s * NS_PER_S
-
-    @property
-    def break_ns(self) -> int:
-        """A longer time between two ticks hides one."""
-        return max(self.period_s, self.timeout_s) * NS_PER_S * 9 // 5
-
-    def threshold(self, result: ProbeResult) -> int:
-        """Ticks in a row that store that result."""
-        return self.failures if result == "failure" else self.successes
 
 
 class State(NamedTuple):
@@ -290,28 +254,3 @@ class Machine:
 def machine_of(probe_type: ProbeType, successes: int, failures: int, facts: ProberFacts) -> Machine:
     """The machine of a worker."""
     return Machine(probe_type, successes, failures, facts)
-
-
-def probe_of(listed: ListedPod, container: str, probe_type: ProbeType) -> ProbeSpec | None:
-    """What a pod asks of a worker; None when its container has no such probe.
-
-    What a manifest leaves out is as the kubelet's own decoder fills it in.
-
-    Raises:
-        msgspec.ValidationError: the spec does not have the API's types.
-    """
-    spec = listed.as_(objects.Pod).spec
-    every = (*spec.containers, *(spec.init_containers or ()))
-    found = next((each for each in every if each.name == container), None)
-    probe: objects.Probe | None = getattr(found, f"{probe_type}_probe", None)
-    if found is None or probe is None:
-        return None
-    return ProbeSpec(
-        seq=listed.seq,
-        delay_s=probe.initial_delay_seconds,
-        period_s=probe.period_seconds or 10,
-        timeout_s=probe.timeout_seconds or 1,
-        successes=probe.success_threshold or 1,
-        failures=probe.failure_threshold or 3,
-        after_startup=probe_type != "startup" and found.startup_probe is not None,
-    )

@@ -102,7 +102,7 @@ class ProbeWitnesses:
         """A worker ticked; ``possible``: it can have."""
         if body.result == "failure":
             self._failed.append((record, worker))
-        if worker.told or worker.listed is None:
+        if worker.told or worker.spec_seq is None:
             return
         why = self._why_not(worker, record, possible=possible)
         if why is not None:
@@ -110,7 +110,7 @@ class ProbeWitnesses:
             self._say(
                 worker, record, why,
                 (record.seq, f"a {worker.probe_type} tick at {format_ts(record.ts_ns)}"),
-                (worker.listed.seq, "the pod's spec"), by_absence=not worker.has_no_probe,
+                (worker.spec_seq, "the pod's spec"), by_absence=not worker.has_no_probe,
             )  # fmt: skip
 
     def _why_not(self, worker: Worker, record: Record, *, possible: bool) -> str | None:
@@ -129,12 +129,12 @@ class ProbeWitnesses:
             )
         late_ns = (spec.timeout_s + 1) * NS_PER_S
         began_ns = self._workers.listed_start(worker)
-        if began_ns is not None and record.ts_ns < began_ns + spec.delay_s * NS_PER_S:
+        if began_ns is not None and record.ts_ns < began_ns + spec.delay_ns:
             return (
                 f"the {name} probe ran {(record.ts_ns - began_ns) / NS_PER_S:.1f} s after the "
-                f"start of its container, and initialDelaySeconds is {spec.delay_s}"
+                f"start of its container, and initialDelaySeconds is {spec.initial_delay_seconds}"
             )
-        if spec.after_startup and self._workers.is_starting(worker, record.ts_ns):
+        if worker.after_startup and self._workers.is_starting(worker, record.ts_ns):
             return f"the {name} probe ran before the startup probe had succeeded"
         triggered = name == "readiness" and profile.prober.unready_triggers_probe
         gap_ns, before_ns = worker.gap_ns, worker.before_ns

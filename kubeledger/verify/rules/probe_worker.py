@@ -16,8 +16,8 @@ from kubeledger.model.bodies.prober import ProbeType
 from kubeledger.model.record import Record
 from kubeledger.model.units import format_ts
 from kubeledger.verify.belief import Belief, World
-from kubeledger.verify.evidence.pods import ListedPod
-from kubeledger.verify.rules.probe_machine import Machine, ProbeSpec, Span, State, machine_of
+from kubeledger.verify.rules.container_specs import ProbeSpec
+from kubeledger.verify.rules.probe_machine import Machine, Span, State, machine_of
 
 __all__ = ["Worker"]
 
@@ -31,8 +31,9 @@ class Worker:
     """One worker, and what the records tell of it.
 
     Attributes:
-        listed: the pod; None when no list shows it. ``unreadable``: with types of its own.
-            ``disputed``: lists of it disagree about the probe.
+        spec_seq: record that shows the pod's spec; None: it is not known, and ``missing`` says what
+            is. ``disputed``: lists of the pod disagree about the probe.
+        after_startup: its container has a startup probe, and it is another one.
         spec: of its probe; None when it is not known, or (``has_no_probe``) there is none.
         belief: the states in which it may be; None without a spec. ``loose``: with those in
             which lines are lost without any sign of it, which only save a change from being
@@ -52,8 +53,9 @@ class Worker:
     def __init__(self, key: str, container: str, probe_type: ProbeType) -> None:
         self.key, self.container, self.probe_type = key, container, probe_type
         self.spec: ProbeSpec | None = None
-        self.listed: ListedPod | None = None
-        self.has_no_probe = self.unreadable = self.disputed = False
+        self.spec_seq: int | None = None
+        self.missing = "the pod's spec"
+        self.has_no_probe = self.disputed = self.after_startup = False
         self.seen = self.pending = self.is_counted = self.told = self.is_fresh = False
         self.tally: Any = None
         self.machine: Machine | None = None

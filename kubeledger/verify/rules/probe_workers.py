@@ -28,8 +28,9 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts, parse_ts, whole_number
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.bench import Bench
+from kubeledger.verify.rules.container_specs import PodSpec, ProbeSpec, specs_of
 from kubeledger.verify.rules.containers import key_for
-from kubeledger.verify.rules.probe_machine import ABSENT, Span, probe_of
+from kubeledger.verify.rules.probe_machine import ABSENT, Span
 from kubeledger.verify.rules.probe_worker import Worker
 
 __all__ = ["About", "Instance", "Workers"]
@@ -50,6 +51,15 @@ _STARTS_MAX: Final = 4096
 
 def _missing(worker: Worker, ts_ns: int) -> str:
     return f"{worker.probe_type} ticks that may be missing before {format_ts(ts_ns)}"
+
+
+def _probe_of(pod: PodSpec, name: str, probe_type: ProbeType) -> tuple[ProbeSpec | None, bool]:
+    """What a pod asks of a worker, and whether that waits for a startup probe."""
+    container = pod.container(name)
+    if container is None:
+        return None, False
+    waits = probe_type != "startup" and container.startup_probe is not None
+    return container.probe(probe_type), waits
 
 
 class Instance(msgspec.Struct):
@@ -206,19 +216,14 @@ class Workers:
         return worker
 
     def _begin(self, worker: Worker, body: About, ts_ns: int) -> None:
-        bench = self._bench
-        listed = bench.pods.at(ts_ns, body.pod_uid, body.namespace, body.pod)
-        if listed is None or bench.profile is None:
+        bench, name = self._bench, worker.container
+        specs = specs_of(bench, ts_ns, body.pod_uid, body.namespace, body.pod)
+        if isinstance(specs, str) or bench.profile is None:
+            worker.missing = specs if isinstance(specs, str) else worker.missing
             return
-        worker.listed = listed
-        versions = bench.pods.versions(listed)
-        try:
-            specs = [probe_of(each, worker.container, worker.probe_type) for each in versions]
-            spec = probe_of(listed, worker.container, worker.probe_type)
-        except msgspec.ValidationError:
-            worker.unreadable = True
-            return
-        worker.disputed = len({spec and spec[1:] for spec in specs}) > 1
+        probes = [_probe_of(each, name, worker.probe_type) for each in specs]
+        spec, worker.after_startup = probes[0]
+        worker.spec_seq, worker.disputed = specs[0].seq, len(set(probes)) > 1
         worker.has_no_probe = spec is None
         if spec is not None:
             fresh = worker.key in self._added
@@ -263,7 +268,7 @@ class Workers:
             self.miss(worker, _ALL, ts_ns, restarts=False)
         elif since_ns is not None:
             room = worker.room(since_ns, ts_ns, is_first=True)
-            early_ns = min(worker.spec.delay_s * NS_PER_S, SEEN_LATE_NS)
+            early_ns = min(worker.spec.delay_ns, SEEN_LATE_NS)
             least_ns = since_ns - worker.spec.break_ns + worker.spec.period_ns - early_ns
             strict = worker.room(least_ns, ts_ns, is_first=True)
             self._doubt(worker, strict, ts_ns)
@@ -333,9 +338,9 @@ class Workers:
         assert spec is not None
         if instance is None or instance.started_ns is None:
             return None
-        since_ns = max(instance.started_ns, self._kubelet_ns) + spec.delay_s * NS_PER_S
+        since_ns = max(instance.started_ns, self._kubelet_ns) + spec.delay_ns
         startup = self.known(worker.key, worker.container, "startup")
-        if spec.after_startup and startup is not None:
+        if worker.after_startup and startup is not None:
             since_ns = max(since_ns, startup.newest_ns)
         return since_ns + spec.break_ns - spec.period_ns
 
