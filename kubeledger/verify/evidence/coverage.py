@@ -67,7 +67,12 @@ _LINES: Final = (
 """What stands on a line stands on one of the kubelet's log."""
 _BEFORE_LOG: Final = "the kubelet's log before its first line"
 _AFTER_LOG: Final = "the kubelet's log after its last line"
+_STAMP: Final = "the right time of a line whose stamp does not go with those around it"
 _HOLE: Final = "the lines of the log's hole"
+
+
+Span = tuple[int | None, int | None]
+"""From one time to another; None: from the beginning, to the end."""
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):
@@ -193,30 +198,29 @@ class Coverage:
             end_ns = None if last_ns is None else self.next_start(last_ns)
             self._lose(first_ns, last_ns, end_ns, seq, phrase)
         for seq, stamps in self._stamps:
-            around = Loss(
-                from_ts_ns=min(stamps) - _STAMP_AROUND_NS,
-                to_ts_ns=max(stamps) + _STAMP_AROUND_NS,
-                seq=seq,
-                phrase="the right time of a line whose stamp does not go with those around it",
-            )
-            self._poison.append(around)
+            around = min(stamps) - _STAMP_AROUND_NS, max(stamps) + _STAMP_AROUND_NS
+            self._add(seq, _STAMP, poison=around)
         for pod in self._untold.found():
-            loss = Loss(
-                from_ts_ns=pod.from_ts_ns,
-                to_ts_ns=pod.to_ts_ns,
-                seq=pod.seq,
-                phrase=f"the log's lines about pod {pod.name}, which are lost",
-            )
-            self._poison.append(loss)
-            self._missing.append(loss)
+            span = pod.from_ts_ns, pod.to_ts_ns
+            phrase = f"the log's lines about pod {pod.name}, which are lost"
+            self._add(pod.seq, phrase, poison=span, missing=span)
+
+    def _add(
+        self, seq: int, phrase: str, *, poison: Span, missing: Span | None = None, gap: bool = False
+    ) -> None:
+        """A loss: what it poisons, where lines are missing, and whether those are all lines."""
+        losses = [(self._poison, poison)]
+        losses += [] if missing is None else [(self._missing, missing)]
+        losses += [] if missing is None or not gap else [(self._gaps, missing)]
+        for noted, (from_ns, to_ns) in losses:
+            noted.append(Loss(from_ts_ns=from_ns, to_ts_ns=to_ns, seq=seq, phrase=phrase))
 
     def _lose(
         self, first_ns: int | None, last_ns: int | None, end_ns: int | None, seq: int, phrase: str
     ) -> None:
-        self._gaps.append(Loss(from_ts_ns=first_ns, to_ts_ns=last_ns, seq=seq, phrase=phrase))
-        self._missing.append(self._gaps[-1])
         before_ns = None if first_ns is None else first_ns - _BEFORE_NS
-        self._poison.append(Loss(from_ts_ns=before_ns, to_ts_ns=end_ns, seq=seq, phrase=phrase))
+        missing = first_ns, last_ns
+        self._add(seq, phrase, poison=(before_ns, end_ns), missing=missing, gap=True)
 
     def _thin(self, seq: int, body: LogThinned) -> None:
         phrase = (
@@ -226,25 +230,16 @@ class Coverage:
             " are missing)"
         )
         if 0 < body.beats_missing < _FEW:
-            everywhere = Loss(from_ts_ns=None, to_ts_ns=None, seq=seq, phrase=phrase)
-            self._poison.append(everywhere)
-            self._missing.append(everywhere)
+            self._add(seq, phrase, poison=(None, None), missing=(None, None))
             return
         # Lines may have been lost for three times as long as it takes to see it.
         reach_ns = (
             3 * (body.to_ts_ns - body.from_ts_ns) // max(1, body.beats_missing + body.lines_cut)
         )
-        end_ns = self.next_start(body.to_ts_ns)
-        first_ns, last_ns = body.from_ts_ns - reach_ns, body.to_ts_ns + reach_ns
-        self._missing.append(Loss(from_ts_ns=first_ns, to_ts_ns=last_ns, seq=seq, phrase=phrase))
-        self._poison.append(
-            Loss(
-                from_ts_ns=body.from_ts_ns - max(reach_ns, _BEFORE_NS),
-                to_ts_ns=None if end_ns is None else max(end_ns, last_ns),
-                seq=seq,
-                phrase=phrase,
-            )
-        )
+        end_ns, last_ns = self.next_start(body.to_ts_ns), body.to_ts_ns + reach_ns
+        before_ns = body.from_ts_ns - max(reach_ns, _BEFORE_NS)
+        poison = before_ns, None if end_ns is None else max(end_ns, last_ns)
+        self._add(seq, phrase, poison=poison, missing=(body.from_ts_ns - reach_ns, last_ns))
 
     def _find_holes(self) -> None:
         """Gaps in the signals, cut at the starts of processes in them."""
