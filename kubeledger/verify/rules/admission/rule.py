@@ -100,7 +100,10 @@ class AdmissionVerifier(RuleVerifier):
         if life is None or life.decided_ns is not None or life.seq in self._misnamed:
             return
         shown = self._inputs.refusals.denied(life)
-        if shown is not None and shown[0] == record.seq:
+        # A process before may have refused it, in a line that is lost.
+        born_ns = self.bench.timeline.pods[life.key].created_ns or life.since_ns
+        lost = self.bench.coverage.missing(min(born_ns, life.since_ns), life.since_ns)
+        if shown is not None and shown[0] == record.seq and lost is None:
             seq, reason, message = shown
             self.bench.absent(
                 record,
