@@ -15,8 +15,6 @@ from kubeledger.verify.rules.devices.foresight import Holder
 
 __all__ = ["Held", "Holdings", "InUse"]
 
-_NOBODY = ""
-
 
 class Held(msgspec.Struct):
     """Devices of one resource in the hands of one container.
@@ -67,7 +65,6 @@ class Holdings:
         self.complete = False
         self.run = 0
         self._held: dict[Holder, Held] = {}
-        self._suspects: dict[str, set[str]] = {}
 
     def take(self, holder: Holder, held: Held) -> None:
         """A container holds devices from now on."""
@@ -83,34 +80,16 @@ class Holdings:
         for holder in self.of_pod(pod):
             if container in (None, holder[1]) and resource in (None, holder[2]):
                 del self._held[holder]
-        for pods in self._suspects.values():
-            pods.difference_update((pod, _NOBODY))
 
     def restore_failed(self, holder: Holder) -> None:
-        """A container asks; if it holds devices of an earlier process, they were not restored.
-
-        Then of others that is not certain either.
-        """
+        """A container gets devices: what it held in an earlier process was not restored."""
         held = self.get(holder)
-        if held is None or held.run == self.run:
-            return
-        for _, other in self:
-            if other.run != self.run:
-                other.certain = False
-        del self._held[holder]
+        if held is not None and held.run != self.run:
+            del self._held[holder]
 
     def of_pod(self, pod: str) -> list[Holder]:
         """What the pod holds, in sorted order."""
         return sorted(holder for holder in self._held if holder[0] == pod)
-
-    def suspect(self, resource: str, pod: str = _NOBODY) -> None:
-        """A pod may hold devices, and no record would tell; nobody: what leaked is in use."""
-        self._suspects.setdefault(resource, set()).add(pod)
-
-    def clear(self, pod: str | None = None) -> None:
-        """A pod is under no suspicion any more; None: no pod, a checkpoint shows all."""
-        for pods in self._suspects.values():
-            pods.difference_update(pods if pod is None else {pod})
 
     def __iter__(self) -> Iterator[tuple[Holder, Held]]:
         """All holdings."""
@@ -127,7 +106,7 @@ class Holdings:
         maybe: set[str] = set()
         holders: dict[str, tuple[Holder, ...]] = {}
         seqs: list[int] = []
-        unknown = not self.complete or bool(self._suspects.get(holder[2], set()) - {holder[0]})
+        unknown = not self.complete
         for other, held in self._held.items():
             mine = other[0] == holder[0] and not held.certain
             if other[2] != holder[2] or other == holder or mine:

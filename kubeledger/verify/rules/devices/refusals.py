@@ -38,9 +38,6 @@ _ANSWERS = (
 )
 """Errors that are what the plugin, or the disk, answered."""
 
-_LEAKS = ("no containers return", "device plugin GetPreferredAllocation rpc failed")
-"""Those after which what was picked stays in use."""
-
 
 class _Said(NamedTuple):
     """An error, empty for success, with its counts where it is about these."""
@@ -89,8 +86,6 @@ def _judge(
             why = f"the line about hints counts {body.hints_available} devices, not {there}"
             return same(False, why, expected={"hints_requested": None, "hints_available": None})
     found = _ruling(body, evidence)
-    if body.error.startswith(_LEAKS) and found.verdict == "admissible":
-        desk.holdings.suspect(body.resource or "")
     if found.verdict == "impossible" and _ruling(body, evidence.opened()).verdict != "impossible":
         # What it could not refuse by what is told, it may by what a lost line told.
         found = open_to(evidence.lost(), denied=found.why)

@@ -19,7 +19,7 @@ from kubeledger.model.bodies.devicemanager import (
     DevicesReleased,
     DevicesReported,
 )
-from kubeledger.model.bodies.lifecycle import PodAdmitted, PodConfigChanged, PodRejected
+from kubeledger.model.bodies.lifecycle import PodAdmitted, PodConfigChanged
 from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.bodies.topologymanager import AffinityDecided, HintsGenerated
 from kubeledger.model.record import Body, Decision, Record
@@ -83,7 +83,6 @@ class DeviceRule(RuleVerifier):
             KubeletStarted: self._kubelet_started,
             PodAdmitted: self._admitted,
             PodConfigChanged: self._config_changed,
-            PodRejected: self._rejected,
         }
         return {kind: self._prepared(see) for kind, see in sees.items()}
 
@@ -113,7 +112,6 @@ class DeviceRule(RuleVerifier):
         desk.requests.clear()
         desk.affinities.clear()
         self._affinities.restarted()
-        desk.holdings.clear()
         desk.holdings.run += 1
         desk.log_began_ns = 0
         if body.from_start:
@@ -209,26 +207,16 @@ class DeviceRule(RuleVerifier):
             return not any(spec.limit(r) for spec in specs for r in foresight.lists.resources)
         return listed is None and pod not in state.lifecycle.pods and pod not in foresight.added
 
-    def _rejected(self, record: Record, body: PodRejected, state: NodeState) -> None:
-        self._desk.holdings.clear(self._desk.key(record, state))
-
     def _config_changed(self, record: Record, body: PodConfigChanged, state: NodeState) -> None:
-        """A pod is added: where requests are not logged, it may get devices unseen."""
+        """A pod is added: where requests are not logged, it may get its devices from now on."""
         desk = self._desk
-        lists, holdings = desk.foresight.lists, desk.holdings
-        if body.operation != "ADD" or lists.tells_requests(when_of(record)):
+        if body.operation != "ADD" or desk.foresight.lists.tells_requests(when_of(record)):
             return
-        pod = desk.key(record, state)
-        late = desk.foresight.late.get(pod, {})
-        for holder, grants in late.items():
+        for holder, grants in desk.foresight.late.get(desk.key(record, state), {}).items():
             (_, seq), grant = grants[0]
-            if holdings.get(holder) is None:
-                holdings.take(holder, Held(frozenset(grant.device_ids), seq, certain=False))
-        specs = desk.specs(record)
-        for resource in lists.resources:
-            asking = [spec.name for spec in specs if spec.limit(resource)] if specs else [""]
-            if any((pod, name, resource) not in late for name in asking):
-                holdings.suspect(resource, pod)
+            if desk.holdings.get(holder) is None:
+                held = Held(frozenset(grant.device_ids), seq, certain=False)
+                desk.holdings.take(holder, held)
 
     def _reported(self, record: Record, body: Body, state: NodeState) -> None:
         """A plugin's message counts as many healthy devices as checkpoints name."""
@@ -255,8 +243,6 @@ class DeviceRule(RuleVerifier):
                 held = Held(all_ids(entry.numa), record.seq, certain=active is True)
                 holdings.take(holder, held)
         holdings.complete = True
-        if not desk.foresight.lists.tells_requests(when_of(record)):
-            holdings.clear()
 
     def _compare(self, record: Record, entry: CheckpointEntry, holder: Holder) -> None:
         """What a container was granted stays its own while its pod does."""
