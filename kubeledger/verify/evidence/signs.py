@@ -26,7 +26,7 @@ from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.model.bodies.topologymanager import AffinityDecided, HintsGenerated
 from kubeledger.model.record import Body, Record
 
-__all__ = ["POD_ENDS", "SIGNS", "Shown", "Sign", "What", "sign_of"]
+__all__ = ["POD_ENDS", "SIGNS", "STATUS_PREFIX", "Shown", "Sign", "What", "sign_of"]
 
 What = Literal[
     "add", "update", "delete", "remove", "admitted", "rejected", "evicted", "preempted",
@@ -100,7 +100,7 @@ class Sign(msgspec.Struct, frozen=True):
 Who = tuple[str | None, str, str]
 """UID, namespace and name of a pod."""
 
-_STATUS_PREFIX: Final = re.compile(r"^Pod (was rejected: )?")
+STATUS_PREFIX: Final = re.compile(r"^Pod (was rejected: )?")
 """What the kubelet puts before its words in a status."""
 _MIRROR: Final = "kubernetes.io/config.mirror"
 _CONFIG: Final[Mapping[str, What]] = {
@@ -208,7 +208,7 @@ def _failed(status: dict[str, Any]) -> tuple[str, str] | None:
     told = isinstance(reason, str) and isinstance(message, str)
     if status.get("phase") != "Failed" or not told or reason == "DeadlineExceeded":
         return None
-    return str(reason), _STATUS_PREFIX.sub("", str(message))
+    return str(reason), STATUS_PREFIX.sub("", str(message))
 
 
 def _running(status: dict[str, Any]) -> list[str]:

@@ -32,6 +32,7 @@ from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.model.record import Body, Record
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.bench import Bench
+from kubeledger.verify.evidence.signs import STATUS_PREFIX
 from kubeledger.verify.rules.containers import subject_of
 from kubeledger.verify.verifier import See, Verifier
 from kubeledger.verify.witnesses import Row, Witnesses
@@ -62,7 +63,6 @@ _ENDS: Final = (
     ("Predicate failed on Pod", re.compile(r' err="(?P<message>(?:[^"\\]|\\.)*)"$')),
 )
 """Words of a line, and how it tells of a pod's end."""
-_STATUS_PREFIX: Final = re.compile(r"^Pod (was rejected: )?")
 _KILLS: Final = (
     ("Event occurred", re.compile(r' message="Container \S+ failed (?P<probe>\w+) probe')),
 )
@@ -119,7 +119,7 @@ class ToldTwice(Verifier):
 
     def _pod_rejected(self, record: Record, body: PodRejected, _: NodeState) -> None:
         subject = f"pod/{body.namespace}/{body.pod}"
-        value = (body.reason, _STATUS_PREFIX.sub("", body.message).rstrip())
+        value = (body.reason, STATUS_PREFIX.sub("", body.message).rstrip())
         told = _row("refusal", subject, value, record, f"{body.reason}: {body.message}")
         rows = [*_lines("refusal", subject, record, _ENDS, _end_of)]
         who, timeline = (body.pod_uid, body.namespace, body.pod), self.bench.timeline
@@ -232,7 +232,7 @@ def _lines(
 def _end_of(parts: Mapping[str, str]) -> Told:
     """Reason and message of a pod's end; some versions put words before it in the status."""
     message = _ESCAPED.sub(lambda one: _ESCAPES.get(one[1], one[1]), parts["message"])
-    return parts.get("reason"), _STATUS_PREFIX.sub("", message).rstrip()
+    return parts.get("reason"), STATUS_PREFIX.sub("", message).rstrip()
 
 
 def _name_of(parts: Mapping[str, str]) -> Told:
