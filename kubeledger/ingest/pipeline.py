@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, zip_longest
 
 from kubeledger import __version__
-from kubeledger.ingest.correlate.assembler import Assembler, ItemHandler
+from kubeledger.ingest.assemblers import assemblers_of
+from kubeledger.ingest.correlate.assembler import ItemHandler
 from kubeledger.ingest.coverage import Coverage
 from kubeledger.ingest.klog.account import Account, shape_of
 from kubeledger.ingest.klog.cut_lines import CutLineError
@@ -29,14 +30,12 @@ from kubeledger.ingest.messages.catalogue import router
 from kubeledger.ingest.planning.bundle import Finding
 from kubeledger.ingest.planning.plan import Plan
 from kubeledger.ingest.planning.time_order import OrderedLines
-from kubeledger.ingest.registry import ASSEMBLERS
 from kubeledger.ingest.sequencer import Sequencer
 from kubeledger.ingest.sources.documents import Document, LineCounts, read_document
 from kubeledger.ingest.sources.facts import Fact, Facts
 from kubeledger.ingest.sources.items import Item, LogLine, NodeObject, PodList
 from kubeledger.ingest.sources.newest_first import ReversedLines
 from kubeledger.ingest.sources.streams import SourceFile
-from kubeledger.ingest.starts import StartAssembler
 from kubeledger.model.bodies.ledger import (
     FindingReported,
     ImportCompleted,
@@ -79,19 +78,10 @@ class Pipeline:
         self._read = 0
         self._total = sum(file.digests.size for file in plan.bundle.files)
         self._last_ns = plan.timing.first_ts_ns
-        self._starts = StartAssembler(plan.context, plan.version_at)
-        self._assemblers: list[Assembler] = [
-            self._starts,
-            *(kind(plan.context) for kind in ASSEMBLERS),
-        ]
+        self._starts, self._assemblers = assemblers_of(plan.context, plan.version_at)
         self._router = router(self._assemblers)
-        self._sequencer = Sequencer(
-            [
-                each.waiting_since
-                for each in self._assemblers
-                if type(each).waiting_since is not Assembler.waiting_since
-            ]
-        )
+        queues = {id(each.queue): each.waiting_since for each in self._assemblers}
+        self._sequencer = Sequencer(list(queues.values()))
         self._handlers: dict[type, list[ItemHandler]] = {}
         for assembler in self._assemblers:
             for kind, handler in assembler.items().items():

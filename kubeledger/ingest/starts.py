@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from kubeledger.ingest.correlate.assembler import Assembler, StructuredHandler
+from kubeledger.ingest.correlate.assembler import Assembler, Method
 from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.endings import EndingsAssembler
+from kubeledger.ingest.correlate.entry import Entry
+from kubeledger.ingest.correlate.oom import OomAssembler
 from kubeledger.ingest.planning.identity import KubeletVersion
 from kubeledger.ingest.sources.facts import Fact, Facts
 from kubeledger.ingest.sources.items import LogLine
@@ -14,10 +17,10 @@ from kubeledger.model.bodies.node import KubeletStarted
 
 __all__ = ["StartAssembler"]
 
-_VERSION = re.compile(r"Version: v(?:0|1\.(?:1?\d|20))\.")
+_VERSION = r"Version: v(?:0|1\.(?:1?\d|20))\."
 """Of kubelets up to 1.20; what logs a later version in this form is the API server or the like."""
 _FIRST = re.compile(
-    rf"FLAG: --|\b{_VERSION.pattern}|Kubelet version|feature gates: |Flag --"
+    rf"FLAG: --|\b{_VERSION}|Kubelet version|feature gates: |Flag --"
     r"|--pod-infra-container-image (will|is)|KubeletCgroups is not within"
     r"|[Uu]sing lenient decoding|KubeletConfiguration"
 )
@@ -38,16 +41,22 @@ class StartAssembler(Assembler):
     """
 
     def __init__(
-        self, context: BundleContext, version_at: Callable[[LogLine], KubeletVersion]
+        self,
+        context: BundleContext,
+        version_at: Callable[[LogLine], KubeletVersion],
+        oom: OomAssembler,
+        endings: EndingsAssembler,
     ) -> None:
         super().__init__(context)
+        self._oom = oom
+        self._endings = endings
         self._version_at = version_at
         self._started = False
         self._pid: int | None = None
         self._versioned = False
         self._earlier: set[int | None] = set()
 
-    def structured(self) -> Mapping[str, StructuredHandler]:
+    def messages(self) -> Mapping[str, Method]:
         """Message -> method for structured lines."""
         return {"FLAG": self._flag, "Kubelet version": self._version}
 
@@ -60,11 +69,11 @@ class StartAssembler(Assembler):
         is_first = line.file in _FIRST_FILES or _FIRST.search(line.message) is not None
         return self._start(line, from_start=is_first)
 
-    def _flag(self, line: LogLine) -> Facts:
-        return self._start(line) if self._versioned else ()
+    def _flag(self, entry: Entry) -> Facts:
+        return self._start(entry.line) if self._versioned else ()
 
-    def _version(self, line: LogLine) -> Facts:
-        facts = self._start(line) if self._versioned else ()
+    def _version(self, entry: Entry) -> Facts:
+        facts = self._start(entry.line) if self._versioned else ()
         self._versioned = True
         return facts
 
@@ -82,8 +91,8 @@ class StartAssembler(Assembler):
         # A process whose begin is not in the log has told its version: the next that is told
         # is another's.
         self._started, self._pid, self._versioned = True, line.pid, not from_start
-        links = self.context.links
-        before = [*links.oom.queue.release(line.ts_ns), *links.queue.release(line.ts_ns)]
-        cause = links.oom.kubelet_killed or links.kubelet_exit
-        links.kubelet_exit = links.oom.kubelet_killed = None
+        kills, endings = self._oom.kills, self._endings
+        before = [*self._oom.queue.release(line.ts_ns), *endings.queue.release(line.ts_ns)]
+        cause = kills.kubelet_killed or endings.kubelet_exit
+        endings.kubelet_exit = kills.kubelet_killed = None
         return (*before, Fact(line.ts_ns, body, (line.evidence,), cause=cause))

@@ -14,12 +14,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kubeledger.ingest.api import import_sources
+from kubeledger.ingest.assemblers import assemblers_of
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.klog.account import Account
 from kubeledger.ingest.klog.reader import KlogReader
 from kubeledger.ingest.klog.stamps import Clock
 from kubeledger.ingest.messages.catalogue import router
-from kubeledger.ingest.registry import ASSEMBLERS
+from kubeledger.ingest.planning.identity import KubeletVersion
 from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.ledger.ledger import Ledger
 
@@ -43,7 +44,8 @@ def best_of(rounds: int, work: Callable[[], object]) -> float:
 def read_only(log: Path) -> None:
     """Read the log as the import does, without assemblers at work and without a ledger."""
     context = BundleContext(node="node")
-    routes = router([kind(context) for kind in ASSEMBLERS])
+    version = KubeletVersion(None, None)
+    routes = router(assemblers_of(context, lambda _: version).in_order)
     source = SourceFile(log.name, log)
     for _ in KlogReader(Account(log.name), routes, Clock(2026)).read(source.chunks()):
         pass

@@ -1,6 +1,6 @@
 """A small node for the assemblers of pods, containers, probes and preemption.
 
-They share what they know through the context, so they are tried together.
+They need one another, so they are tried together.
 """
 
 from __future__ import annotations
@@ -11,34 +11,20 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from kubeledger.ingest.correlate.assemble_admission import AdmissionAssembler
-from kubeledger.ingest.correlate.assemble_containers import ContainersAssembler
-from kubeledger.ingest.correlate.assemble_endings import EndingsAssembler
-from kubeledger.ingest.correlate.assemble_evictions import EvictionsAssembler
-from kubeledger.ingest.correlate.assemble_kills import KillsAssembler
-from kubeledger.ingest.correlate.assemble_lifecycle import LifecycleAssembler
-from kubeledger.ingest.correlate.assemble_preemption import PreemptionAssembler
+from kubeledger.ingest.assemblers import assemblers_of
 from kubeledger.ingest.correlate.assembler import Assembler
 from kubeledger.ingest.correlate.context import BundleContext, KnownPod
-from kubeledger.ingest.derive.assemble_prober import ProberAssembler
+from kubeledger.ingest.correlate.cpus import CpuAssembler
+from kubeledger.ingest.correlate.lifecycle import LifecycleAssembler
+from kubeledger.ingest.correlate.memory import MemoryAssembler
 from kubeledger.ingest.messages.catalogue import router
+from kubeledger.ingest.planning.identity import KubeletVersion
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import ApiEvent, LogLine, PodList
 from kubeledger.model.record import Body, Evidence
 from kubeledger.model.units import parse_ts
 from tests.ingest.feeding import hear, log_line
 
-# In the order in which the pipeline asks them.
-_ASSEMBLERS = (
-    AdmissionAssembler,
-    ContainersAssembler,
-    EndingsAssembler,
-    EvictionsAssembler,
-    KillsAssembler,
-    LifecycleAssembler,
-    PreemptionAssembler,
-    ProberAssembler,
-)
 _HEADER = re.compile(r"[IWEF]\d{4} ")
 _Body = TypeVar("_Body", bound=Body)
 
@@ -113,7 +99,7 @@ def tell(
     on evidence.
     """
     text = log if isinstance(log, str) else "\n".join(log) + "\n"
-    assemblers: list[Assembler] = [assembler(context) for assembler in _ASSEMBLERS]
+    assemblers = _of_pods(context)
     routes = router(assemblers)
     waiting = sorted(lists, key=lambda item: item.ts_ns)
     facts: list[Fact] = []
@@ -131,6 +117,15 @@ def tell(
     for assembler in assemblers:
         _number(facts, assembler.finish(last_ns))
     return facts
+
+
+def _of_pods(context: BundleContext) -> list[Assembler]:
+    """The assemblers that share a queue, and the managers whose refusals end a kubelet."""
+    version = KubeletVersion(context.kubelet_version, None, None)
+    made = assemblers_of(context, lambda _: version).in_order
+    (lifecycle,) = (each for each in made if isinstance(each, LifecycleAssembler))
+    managers = (CpuAssembler, MemoryAssembler)
+    return [each for each in made if each.queue is lifecycle.queue or isinstance(each, managers)]
 
 
 def _entries(text: str) -> Iterator[LogLine]:

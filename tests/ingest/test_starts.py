@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from kubeledger.ingest.assemblers import assemblers_of
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.planning.identity import KubeletVersion
-from kubeledger.ingest.starts import StartAssembler
 from kubeledger.model.bodies.node import KubeletStarted
 from tests.ingest.feeding import lines
 
@@ -30,7 +30,7 @@ from tests.ingest.feeding import lines
 def test_whether_a_log_holds_the_start(line: str, from_start: bool) -> None:
     """A log that was cut begins with any line."""
     version = KubeletVersion(version="1.36.2", source="log", text="v1.36.2")
-    assembler = StartAssembler(BundleContext(node="n"), lambda _: version)
+    assembler = assemblers_of(BundleContext(node="n"), lambda _: version).starts
     (fact,) = assembler.new_process(lines(line)[0])
     assert isinstance(fact.body, KubeletStarted)
     assert fact.body.from_start is from_start
@@ -39,11 +39,11 @@ def test_whether_a_log_holds_the_start(line: str, from_start: bool) -> None:
 def test_a_log_without_process_ids_that_begins_in_the_middle_shows_the_next_start() -> None:
     """Its flags and version are those of another process, for its own stood before the cut."""
     version = KubeletVersion(version="1.36.2", source="log", text="v1.36.2")
-    assembler = StartAssembler(BundleContext(node="n"), lambda _: version)
-    flagged = assembler.structured()["FLAG"]
+    assembler = assemblers_of(BundleContext(node="n"), lambda _: version).starts
     assembler.new_process(msgspec.structs.replace(lines("kubelet.go SyncLoop ADD")[0], pid=None))
     flag = msgspec.structs.replace(lines('flags.go FLAG: --address="0.0.0.0"')[0], pid=None)
-    (start,) = flagged(flag) or ()
+    flags = assembler.structured()["FLAG"]
+    (start,) = flags(flag) or ()
     assert isinstance(start.body, KubeletStarted)
     assert (start.body.restart, start.body.from_start) == (True, True)
-    assert not flagged(flag)
+    assert not flags(flag)

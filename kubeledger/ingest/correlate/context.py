@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.ingest.correlate.links import Links
+from kubeledger.ingest.correlate.instances import Instance, index_instances
 from kubeledger.ingest.sources.items import KernelReport, KubeletConfigFile
 from kubeledger.model.bodies.memorymanager import MemoryBlock
 from kubeledger.model.record import Evidence
@@ -107,7 +107,6 @@ class BundleContext(msgspec.Struct):
         first_ts_ns, last_ts_ns: span of the bundle; equal when only one time is known.
         kernel_reports: file of a kernel log -> its reports of the OOM killer, by time.
         kernel_boots: times of the boot that kernel logs tell.
-        links: what the assemblers of pods, containers, probes and preemption share.
     """
 
     node: str
@@ -127,7 +126,26 @@ class BundleContext(msgspec.Struct):
     last_ts_ns: int = 0
     kernel_reports: dict[str, list[KernelReport]] = {}
     kernel_boots: list[int] = []
-    links: Links = msgspec.field(default_factory=Links)
+    _instances: dict[str, Instance] | None = None
+
+    @property
+    def instances(self) -> dict[str, Instance]:
+        """Bare container ID -> what pod statuses tell of it; asked when all of them are read."""
+        if self._instances is None:
+            pods = self.pods.values()
+            told = ((pod.uid, status) for pod in pods for status in pod.statuses)
+            self._instances = index_instances(told)
+        return self._instances
+
+    def status_of(self, uid: str | None) -> list[dict[str, Any]]:
+        """Statuses of a pod in the order of time; none of a pod that no list shows."""
+        known = self.pods.get(uid or "")
+        return [] if known is None else known.statuses
+
+    def spec_of(self, uid: str | None) -> dict[str, Any]:
+        """The spec of a pod; empty when no list shows it."""
+        known = self.pods.get(uid or "")
+        return {} if known is None else known.spec
 
     def uid_of(self, namespace: str, name: str, ts_ns: int) -> str | None:
         """UID of the pod that had this name at ``ts_ns``; None when no file tells.

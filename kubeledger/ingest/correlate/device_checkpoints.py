@@ -90,14 +90,13 @@ class CheckpointItems:
 
     def _may_be_anew(self, holder: Holder, holding: Holding) -> bool:
         """Whether the pod may have been admitted again since: only then its devices change."""
-        context = self._desk.context
         since_ns = max(holding.since_ns, holding.confirmed_ns)
-        link = context.links.pod_by_uid(context, holder[0])
-        if link is not None and link.added is not None:
-            return link.deleted is not None or link.added.ts_ns > since_ns
+        pod = self._desk.pods.with_uid(holder[0])
+        if pod is not None and pod.added is not None:
+            return pod.deleted is not None or pod.added.ts_ns > since_ns
         # Of a pod from a file, the next one may have the same UID.
         from_api = "-" in holder[0]
-        return not from_api or (context.links.epoch_ts_ns or 0) > since_ns
+        return not from_api or (self._desk.sync_loop.started_ns or 0) > since_ns
 
     def _grant(self, item: Checkpoint, holder: Holder, numa: Numa) -> None:
         nodes = None if "" in numa else numa

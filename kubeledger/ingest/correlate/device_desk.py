@@ -7,6 +7,8 @@ from typing import Literal
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.device_holdings import Holder, Holding, Holdings
 from kubeledger.ingest.correlate.holdback import Holdback
+from kubeledger.ingest.correlate.pods import Pods
+from kubeledger.ingest.correlate.sync_loop import SyncLoop
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.model.bodies.devicemanager import AllocationRequested, DevicesAllocated
 from kubeledger.model.record import Evidence
@@ -32,9 +34,13 @@ class DeviceDesk:
         asking: the holder whose request came last, by pod.
     """
 
-    def __init__(self, context: BundleContext) -> None:
+    def __init__(
+        self, context: BundleContext, queue: Holdback, pods: Pods, sync_loop: SyncLoop
+    ) -> None:
         self.context = context
-        self.queue = Holdback()
+        self.queue = queue
+        self.pods = pods
+        self.sync_loop = sync_loop
         self.holdings = Holdings()
         self.requests: dict[Holder, Fact] = {}
         self.asking: dict[str, Holder] = {}

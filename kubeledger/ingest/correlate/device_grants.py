@@ -15,10 +15,10 @@ import msgspec
 
 from kubeledger.ingest.correlate.device_desk import DeviceDesk, Numa, all_ids
 from kubeledger.ingest.correlate.device_holdings import Holder
+from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.holdback import Waiting
-from kubeledger.ingest.klog.line_values import go_list, integer, split_pod, strings_of, text_of
+from kubeledger.ingest.klog.line_values import go_list, split_pod, strings_of
 from kubeledger.ingest.sources.facts import Fact
-from kubeledger.ingest.sources.items import LogLine
 from kubeledger.model.bodies.devicemanager import DevicesAllocated, DevicesReleased
 from kubeledger.model.units import NS_PER_S
 
@@ -49,41 +49,36 @@ class GrantLines:
         self._desk = desk
         self._calls: dict[str, tuple[Holder, Waiting]] = {}
 
-    def needs(self, line: LogLine) -> None:
-        """``"Need devices to allocate for pod"``."""
-        uid, container = text_of(line, "podUID"), text_of(line, "containerName")
-        resource = text_of(line, "resourceName")
-        needed = integer((line.values or {}).get("deviceNumber"))
-        if uid and container and resource and needed is not None:
-            self._ask(line, (uid, container, resource), needed)
+    def needs(self, entry: Entry) -> None:
+        """A container needs devices of a resource."""
+        holder, needed = _holder(entry), entry.number("deviceNumber")
+        if holder is not None and needed is not None:
+            self._ask(entry, holder, needed)
 
-    def _ask(self, line: LogLine, holder: Holder, needed: int) -> None:
+    def _ask(self, entry: Entry, holder: Holder, needed: int) -> None:
         # The pod got as far as its next request: the call before it went well.
         if call := self._calls.pop(holder[0], None):
             call[1].settle()
-        self._desk.ask(holder, needed, line.ts_ns, line.evidence)
+        self._desk.ask(holder, needed, entry.ts_ns, entry.evidence)
 
-    def calls_plugin(self, line: LogLine) -> None:
-        """``"Making allocation request for device plugin"``."""
-        resource = text_of(line, "resourceName")
-        if resource:
-            self._call(line, resource, strings_of((line.values or {}).get("devices")))
-
-    def _call(self, line: LogLine, resource: str, devices: tuple[str, ...]) -> None:
-        name = split_pod(text_of(line, "pod"))
-        container = text_of(line, "containerName")
-        holder = self._caller(resource, name, container, line.ts_ns)
+    def calls_plugin(self, entry: Entry) -> None:
+        """The plugin is asked to allocate devices."""
+        resource, devices = entry.get("resourceName"), strings_of(entry.values.get("devices"))
+        if not resource:
+            return
+        name, container = split_pod(entry.get("pod")), entry.get("containerName")
+        holder = self._caller(resource, name, container, entry.ts_ns)
         if holder is None or not devices:
             return
-        if self._is_told(holder, line, devices):
+        if self._is_told(holder, entry, devices):
             return
         held = self._desk.holdings.held.get(holder)
         same = held is not None and held.device_ids == devices and held.in_checkpoint
-        if same and held is not None and line.ts_ns - held.since_ns < _SAME_MOMENT_NS:
+        if same and held is not None and entry.ts_ns - held.since_ns < _SAME_MOMENT_NS:
             # A checkpoint read in the same second, but later, has told it already.
             return
         numa, seen = self._desk.checkpointed(holder, devices)
-        fact = self._desk.grant(holder, devices, line.ts_ns, (line.evidence, *seen), numa, name)
+        fact = self._desk.grant(holder, devices, entry.ts_ns, (entry.evidence, *seen), numa, name)
         if resource != holder[2] and isinstance(fact.body, DevicesAllocated):
             # The call is for another resource than was asked for: it is told as it stands.
             fact.body = msgspec.structs.replace(fact.body, resource=resource)
@@ -92,11 +87,11 @@ class GrantLines:
         else:
             self._calls[holder[0]] = (holder, self._desk.queue.hold(fact, _CALL_WAIT_NS))
 
-    def _is_told(self, holder: Holder, line: LogLine, devices: tuple[str, ...]) -> bool:
+    def _is_told(self, holder: Holder, entry: Entry, devices: tuple[str, ...]) -> bool:
         """Whether the line stands twice in the log."""
         held = self._desk.holdings.held.get(holder)
-        same = held is not None and held.device_ids == devices and held.since_ns == line.ts_ns
-        return same and held is not None and held.evidence.text == line.evidence.text
+        same = held is not None and held.device_ids == devices and held.since_ns == entry.ts_ns
+        return same and held is not None and held.evidence.text == entry.evidence.text
 
     def _caller(
         self, resource: str, name: tuple[str | None, str | None], container: str | None, ts_ns: int
@@ -121,7 +116,7 @@ class GrantLines:
         uid = self._desk.context.uid_of(namespace, pod, ts_ns)
         return (uid or f"{namespace}/{pod}", container, resource)
 
-    def checkpoint_written(self, line: LogLine) -> None:
+    def checkpoint_written(self, entry: Entry) -> None:
         """The kubelet writes its checkpoint only after all calls for a container went well."""
         for _, waiting in self._calls.values():
             waiting.settle()
@@ -136,42 +131,44 @@ class GrantLines:
         self._desk.holdings.undo(call[0])
         return call[0]
 
-    def preallocated(self, line: LogLine) -> None:
-        """``"Found pre-allocated devices for resource on pod"``."""
-        holder = self._holder(line)
+    def preallocated(self, entry: Entry) -> None:
+        """Devices of an init container, or from before, are found again."""
+        holder = _holder(entry)
         if holder is not None:
             self._desk.asking[holder[0]] = holder
-            self._restore(line, holder, {"": strings_of((line.values or {}).get("devices"))})
+            self._restore(entry, holder, {"": strings_of(entry.values.get("devices"))})
 
-    def restored(self, line: LogLine) -> None:
-        """``"Get checkpoint entry"``, at the start of the kubelet."""
-        holder = self._holder(line)
+    def restored(self, entry: Entry) -> None:
+        """An entry of the checkpoint, at the start of the kubelet."""
+        holder = _holder(entry)
         if holder is not None:
-            self._restore(line, holder, numa_of((line.values or {}).get("deviceIDs")))
+            self._restore(entry, holder, numa_of(entry.values.get("deviceIDs")))
 
-    def _holder(self, line: LogLine) -> Holder | None:
-        uid, container = text_of(line, "podUID"), text_of(line, "containerName")
-        resource = text_of(line, "resourceName")
-        return (uid, container, resource) if uid and container and resource else None
-
-    def _restore(self, line: LogLine, holder: Holder, numa: Numa) -> None:
+    def _restore(self, entry: Entry, holder: Holder, numa: Numa) -> None:
         """What the kubelet remembers from before: a new fact only when nothing told it yet."""
         devices = all_ids(numa)
         holdings = self._desk.holdings
         held = holdings.held.get(holder)
         if held is not None and held.device_ids == devices:
-            held.confirmed_ns = line.ts_ns
+            held.confirmed_ns = entry.ts_ns
         if held is not None or holdings.is_stale(holder, devices) or not devices:
             return
         known, seen = self._desk.checkpointed(holder, devices)
         nodes = known if "" in numa else numa
-        evidence = (line.evidence, *seen)
-        fact = self._desk.grant(holder, devices, line.ts_ns, evidence, nodes, told_by="restore")
+        evidence = (entry.evidence, *seen)
+        fact = self._desk.grant(holder, devices, entry.ts_ns, evidence, nodes, told_by="restore")
         self._desk.queue.add(fact)
 
-    def removed(self, line: LogLine) -> None:
-        """``"Pods to be removed"``."""
-        for uid in strings_of((line.values or {}).get("podUIDs")):
+    def removed(self, entry: Entry) -> None:
+        """Pods that are gone give their devices back."""
+        for uid in strings_of(entry.values.get("podUIDs")):
             if self._desk.holdings.release_pod(uid):
                 body = DevicesReleased(pod_uid=uid)
-                self._desk.queue.add(Fact(line.ts_ns, body, (line.evidence,)))
+                self._desk.queue.add(Fact(entry.ts_ns, body, (entry.evidence,)))
+
+
+def _holder(entry: Entry) -> Holder | None:
+    """Whom a line is about, in full."""
+    uid, container = entry.get("podUID"), entry.get("containerName")
+    resource = entry.get("resourceName")
+    return (uid, container, resource) if uid and container and resource else None

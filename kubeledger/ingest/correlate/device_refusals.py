@@ -13,11 +13,11 @@ import msgspec
 
 from kubeledger.ingest.correlate.device_desk import DeviceDesk
 from kubeledger.ingest.correlate.device_grants import GrantLines
+from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.holdback import Waiting
 from kubeledger.ingest.klog.line_values import split_pod
 from kubeledger.ingest.messages.device_errors import DeviceError, device_error, is_topology_refusal
 from kubeledger.ingest.sources.facts import Fact
-from kubeledger.ingest.sources.items import LogLine
 from kubeledger.model.bodies.devicemanager import NO_HINTS, AllocationFailed
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
@@ -66,25 +66,22 @@ class RefusalLines:
         self._refusals: dict[str, _Refusal] = {}
         self._shortages: list[_Shortage] = []
 
-    def shortage(
-        self,
-        line: LogLine,
-        resource: str,
-        counts: tuple[int | None, int | None],
-        pod: str | None = None,
-        container: str | None = None,
-    ) -> None:
-        """The device manager cannot make hints; ``counts`` are requested and available."""
+    def shortage(self, entry: Entry) -> None:
+        """The device manager cannot make hints."""
+        resource = entry.get("resourceName", "resource")
+        if not resource:
+            return
         error = DeviceError(
             error=NO_HINTS,
-            container=container,
+            container=entry.get("containerName"),
             resource=resource,
-            requested=counts[0],
-            available=counts[1],
+            requested=entry.number("request"),
+            available=entry.number("available"),
         )
-        alive = [s for s in self._shortages if line.ts_ns - s.ts_ns <= _SHORTAGE_LIFE_NS]
+        alive = [s for s in self._shortages if entry.ts_ns - s.ts_ns <= _SHORTAGE_LIFE_NS]
+        pod = split_pod(entry.get("pod"))
         self._shortages = alive[-_MAX_SHORTAGES:]
-        self._shortages.append(_Shortage(line.ts_ns, error, split_pod(pod), line.evidence))
+        self._shortages.append(_Shortage(entry.ts_ns, error, pod, entry.evidence))
 
     def refused(
         self,
@@ -139,9 +136,8 @@ class RefusalLines:
         """Whether the log tells again of a refusal that it has just told."""
         if previous.from_event or abs(ts_ns - previous.ts_ns) > _SAME_REFUSAL_NS:
             return False
-        context = self._desk.context
-        link = None if pod.uid is None else context.links.pod_by_uid(context, pod.uid)
-        added = None if link is None else link.added
+        known = self._desk.pods.with_uid(pod.uid)
+        added = None if known is None else known.added
         return added is None or added.ts_ns <= previous.ts_ns
 
     def _complete(self, pod: PodName, ts_ns: int) -> PodName:

@@ -8,7 +8,7 @@ import msgspec
 
 from kubeledger.ingest.correlate.eviction_messages import exceeded_limit, short_resource
 from kubeledger.ingest.correlate.holdback import Waiting
-from kubeledger.ingest.correlate.links import PodLink
+from kubeledger.ingest.correlate.pods import Pod
 from kubeledger.ingest.messages.eviction_rounds import Driver, EvictionRounds
 from kubeledger.ingest.messages.podref import PodRef
 from kubeledger.ingest.sources.facts import Fact
@@ -19,6 +19,8 @@ from kubeledger.model.units import NS_PER_S
 __all__ = ["OpenEviction", "Reclaim", "chosen"]
 
 _AT_ONCE_NS = NS_PER_S // 10
+_TOLD = ("resource", "signal", "threshold", "threshold_kind", "since_ts_ns", "observed")
+"""What a reclaim tells of the evictions that it leads to."""
 
 
 class Reclaim:
@@ -140,26 +142,10 @@ class OpenEviction:
             self.reclaim.tell(**{n: v for n, v in told.items() if getattr(known, n) is None})
 
 
-def chosen(pod: PodLink, reclaim: Reclaim | None) -> PodEvicted:
+def chosen(pod: Pod, reclaim: Reclaim | None) -> PodEvicted:
     """A pod that is to go, with what the reclaim tells of it."""
-    body = PodEvicted(
-        namespace=pod.namespace,
-        pod=pod.name,
-        pod_uid=pod.uid,
-        resource=None,
-        message=None,
-        evicted=None,
-    )
-    if reclaim is not None:
-        told = reclaim.body
-        body = msgspec.structs.replace(
-            body,
-            resource=told.resource,
-            signal=told.signal,
-            threshold=told.threshold,
-            threshold_kind=told.threshold_kind,
-            since_ts_ns=told.since_ts_ns,
-            observed=told.observed,
-            rank=reclaim.tried,
-        )
-    return body
+    body = PodEvicted(**pod.names, resource=None, message=None, evicted=None)
+    if reclaim is None:
+        return body
+    told = {field: getattr(reclaim.body, field) for field in _TOLD}
+    return msgspec.structs.replace(body, **told, rank=reclaim.tried)

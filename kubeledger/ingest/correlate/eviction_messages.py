@@ -1,14 +1,14 @@
-"""What an evicted pod's message tells, and the pressure conditions of a round; lines as of 1.20."""
+"""What an evicted pod's message tells, and the pressure conditions of a round."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any, cast
 
-from kubeledger.ingest.correlate.context import KnownPod
+from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.messages.eviction_rounds import amount_of
 from kubeledger.ingest.sources.facts import Fact
-from kubeledger.ingest.sources.items import LogLine
 from kubeledger.model.bodies.eviction import NodeCondition, NodeConditionsChanged
 
 __all__ = [
@@ -51,9 +51,9 @@ def exceeded_limit(message: str) -> tuple[str, int | None] | None:
     return None
 
 
-def message_in_statuses(pod: KnownPod | None) -> str | None:
-    """The message that a pod list shows for an eviction, where the log holds none."""
-    for status in pod.statuses if pod is not None else ():
+def message_in_statuses(statuses: Sequence[dict[str, Any]]) -> str | None:
+    """The message that pod lists show for an eviction, where the log holds none."""
+    for status in statuses:
         told = [status] if status.get("reason") == "Evicted" else []
         told += [each for each in status.get("conditions") or () if _is_disruption(each)]
         for each in told:
@@ -78,9 +78,8 @@ def message_ended_by(status: dict[str, Any]) -> str | None:
     return message if told else None
 
 
-def ended_by(pod: KnownPod | None, message: str | None) -> bool:
+def ended_by(statuses: Sequence[dict[str, Any]], message: str | None) -> bool:
     """Whether a pod list shows that the eviction with this message ended the pod."""
-    statuses = pod.statuses if pod is not None else ()
     return message is not None and any(message_ended_by(each) == message for each in statuses)
 
 
@@ -92,26 +91,30 @@ class PressureConditions:
     """The conditions that each round tells, from verbosity 3; without a line there are none."""
 
     def __init__(self) -> None:
-        self._observed: LogLine | None = None
-        self._reported: LogLine | None = None
+        self.restart()
+
+    def restart(self) -> None:
+        """Another process: it has told none yet."""
+        self._observed: Entry | None = None
+        self._reported: Entry | None = None
         self._conditions: tuple[NodeCondition, ...] = ()
         self._concluded = True
 
-    def begin(self, line: LogLine) -> Fact | None:
+    def begin(self, entry: Entry) -> Fact | None:
         """A round begins; what the one before told counts, if it ended early."""
-        fact = self.conclude(line) if self._reported is not None else None
+        fact = self.conclude(entry) if self._reported is not None else None
         self._concluded = False
         return fact
 
-    def see_observed(self, line: LogLine) -> None:
+    def see_observed(self, entry: Entry) -> None:
         """Conditions whose threshold is met."""
-        self._observed = line
+        self._observed = entry
 
-    def see_reported(self, line: LogLine) -> None:
+    def see_reported(self, entry: Entry) -> None:
         """Conditions that are reported."""
-        self._reported = line
+        self._reported = entry
 
-    def conclude(self, line: LogLine) -> Fact | None:
+    def conclude(self, entry: Entry) -> Fact | None:
         """All of the round's conditions were told: the fact, if they are others than before."""
         observed, self._observed = self._observed, None
         reported, self._reported = self._reported, None
@@ -121,13 +124,12 @@ class PressureConditions:
             return None
         self._conditions = conditions
         body = NodeConditionsChanged(conditions=conditions, observed=_conditions_in(observed))
-        lines = [each for each in (reported, observed) if each is not None] or [line]
-        return Fact(line.ts_ns, body, tuple(each.evidence for each in lines))
+        lines = [each for each in (reported, observed) if each is not None] or [entry]
+        return Fact(entry.ts_ns, body, tuple(each.evidence for each in lines))
 
 
-def _conditions_in(line: LogLine | None) -> tuple[NodeCondition, ...]:
-    if line is None:
+def _conditions_in(entry: Entry | None) -> tuple[NodeCondition, ...]:
+    if entry is None:
         return ()
-    told = (line.values or {}).get("nodeCondition")
-    text = line.message if told is None else str(told)
-    return tuple(cast(NodeCondition, name) for name in sorted(set(_CONDITION.findall(text))))
+    found = _CONDITION.findall(entry.get("nodeCondition") or entry.line.message)
+    return tuple(cast(NodeCondition, name) for name in sorted(set(found)))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.eviction_messages import ended_by, is_eviction, message_ended_by
-from kubeledger.ingest.correlate.links import PodLink
+from kubeledger.ingest.correlate.pods import Pod, Pods
 from kubeledger.ingest.messages.podref import PodRef
 from kubeledger.ingest.sources.api_events import ApiReason
 from kubeledger.ingest.sources.items import ApiEvent, PodList
@@ -24,7 +24,7 @@ class EvictionSign(NamedTuple):
         ended_pod: the pod's status shows that it was this one that ended it.
     """
 
-    pod: PodLink
+    pod: Pod
     ts_ns: int
     message: str
     ended_pod: bool
@@ -33,10 +33,11 @@ class EvictionSign(NamedTuple):
 class EvictionSigns:
     """Reads the signs of one bundle, each once."""
 
-    def __init__(self, context: BundleContext) -> None:
+    def __init__(self, context: BundleContext, pods: Pods) -> None:
         self._context = context
+        self._pods = pods
         self._seen: set[str] = set()
-        self._living: set[PodLink] = set()
+        self._living: set[Pod] = set()
 
     def of_event(self, item: ApiEvent) -> EvictionSign | None:
         """The eviction that an event tells of; None for any other event."""
@@ -47,18 +48,18 @@ class EvictionSigns:
         if not api.may_be_of(self._context.node) or api.object_id in self._seen:
             return None
         self._seen.add(api.object_id)
-        pod = self._context.links.pod(self._context, PodRef(namespace, name, api.pod_uid), item)
+        pod = self._pods.named(PodRef(namespace, name, api.pod_uid), item)
         ts_ns = item.ts_ns
         if api.named_ns is not None and 0 <= api.named_ns - ts_ns < NS_PER_S:
             ts_ns = api.named_ns
-        ended = ended_by(self._context.pods.get(pod.uid or ""), message)
+        ended = ended_by(self._context.status_of(pod.uid), message)
         return EvictionSign(pod, ts_ns, message, ended)
 
     def of_list(self, item: PodList) -> Iterator[EvictionSign]:
         """The pods that were evicted since the list before; of earlier ones no time is known."""
         for listed in item.pods:
             metadata, status = listed.get("metadata") or {}, listed.get("status") or {}
-            pod = self._context.links.pod_by_uid(self._context, str(metadata.get("uid") or ""))
+            pod = self._pods.with_uid(str(metadata.get("uid") or ""))
             message = message_ended_by(status)
             if pod is not None and message is None:
                 self._living.add(pod)

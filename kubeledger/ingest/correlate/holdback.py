@@ -10,6 +10,9 @@ facts stay in the order of time and a cause is always emitted before its effects
 from __future__ import annotations
 
 from collections import deque
+from typing import Any
+
+import msgspec
 
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.model.record import Evidence
@@ -42,6 +45,11 @@ class Waiting:
         if self.fact is not None:
             new = tuple(piece for piece in evidence if piece not in self.fact.evidence)
             self.fact.evidence += new
+
+    def tell(self, **values: Any) -> None:  # noqa: ANN401 - fields of the body
+        """Take down more of the fact, unless it is gone."""
+        if self.fact is not None:
+            self.fact.body = msgspec.structs.replace(self.fact.body, **values)
 
     def lead(self, evidence: Evidence) -> None:
         """Put the evidence first that tells the fact best: it is the fact's place."""

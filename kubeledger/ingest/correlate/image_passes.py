@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import msgspec
 
+from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.holdback import Holdback, Waiting
 from kubeledger.ingest.sources.facts import Fact
-from kubeledger.ingest.sources.items import LogLine
 from kubeledger.ingest.sources.times import go_time
 from kubeledger.model.bodies.images import ImagesDetected, ListedImage
 from kubeledger.model.units import NS_PER_S
@@ -46,42 +46,45 @@ class DetectPasses:
         self._waiting: Waiting | None = None
         self._last_ns = 0
 
-    def listed(self, line: LogLine, image_id: str) -> None:
-        """The next image of the runtime's list."""
+    def listed(self, entry: Entry) -> None:
+        """The next image of the runtime's list; where handlers matter, under a key with its own."""
+        self._list(entry, entry.text("imageKey", "imageID"))
+
+    def _list(self, entry: Entry, image_id: str) -> None:
         if image_id in self._images:
             self.end()
-        self.expire(line.ts_ns)
+        self.expire(entry.ts_ns)
         if self._waiting is None:
-            fact = Fact(line.ts_ns, ImagesDetected(images=()), ())
+            fact = Fact(entry.ts_ns, ImagesDetected(images=()), ())
             self._waiting = self._queue.hold(fact, _LONGEST_NS)
         self._images[image_id] = _Image(image_id)
-        self._note(line)
+        self._note(entry)
 
-    def is_new(self, line: LogLine, image_id: str) -> None:
+    def is_new(self, entry: Entry) -> None:
         """The kubelet had no record of it."""
-        self._image(line, image_id).new = True
+        self._image(entry).new = True
 
-    def used(self, line: LogLine, image_id: str, last_used: str) -> None:
-        """A container uses it; ``last_used`` is in Go's notation."""
-        image = self._image(line, image_id)
+    def used(self, entry: Entry) -> None:
+        """A container uses it; the time is in Go's notation."""
+        image = self._image(entry)
         image.in_use = True
         try:
-            image.last_used_ts_ns = go_time(last_used)
+            image.last_used_ts_ns = go_time(entry.text("lastUsed"))
         except ValueError:
             image.last_used_ts_ns = None
 
-    def has_size(self, line: LogLine, image_id: str, size_bytes: int | None) -> None:
+    def has_size(self, entry: Entry) -> None:
         """Its size."""
-        self._image(line, image_id).size_bytes = size_bytes
+        self._image(entry).size_bytes = entry.number("size")
 
-    def is_pinned(self, line: LogLine, image_id: str, pinned: bool) -> None:
+    def is_pinned(self, entry: Entry) -> None:
         """Whether the runtime pins it."""
-        self._image(line, image_id).pinned = pinned
+        self._image(entry).pinned = entry.text("pinned") == "true"
 
-    def dropped(self, line: LogLine) -> None:
+    def dropped(self, entry: Entry) -> None:
         """The record of an image that the list has no more is dropped."""
         if self._waiting is not None:
-            self._note(line)
+            self._note(entry)
 
     def expire(self, now_ns: int) -> None:
         """End a pass about which nothing more is said."""
@@ -99,14 +102,15 @@ class DetectPasses:
         self._waiting = None
         self._images = {}
 
-    def _image(self, line: LogLine, image_id: str) -> _Image:
+    def _image(self, entry: Entry) -> _Image:
         """The image that a line is about: it was listed, even if that line was lost."""
+        image_id = entry.text("imageID")
         if image_id not in self._images:
-            self.listed(line, image_id)
-        self._note(line)
+            self._list(entry, image_id)
+        self._note(entry)
         return self._images[image_id]
 
-    def _note(self, line: LogLine) -> None:
-        self._last_ns = line.ts_ns
+    def _note(self, entry: Entry) -> None:
+        self._last_ns = entry.ts_ns
         if self._waiting is not None:
-            self._waiting.join(line.evidence)
+            self._waiting.join(entry.evidence)

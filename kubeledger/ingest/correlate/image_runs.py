@@ -14,9 +14,9 @@ from typing import Literal
 import msgspec
 
 from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.holdback import Holdback, Waiting
 from kubeledger.ingest.sources.facts import Fact
-from kubeledger.ingest.sources.items import LogLine
 from kubeledger.model.bodies.images import GarbageCollected, GarbageCollectionStarted, ImageDeleted
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
@@ -51,9 +51,14 @@ class _Removal(msgspec.Struct):
 
 
 class GcRuns:
-    """Handlers of the lines of garbage collections and of unused image deletions."""
+    """Handlers of the lines of garbage collections and of unused image deletions.
+
+    Attributes:
+        removed: removals of images so far.
+    """
 
     def __init__(self, context: BundleContext, queue: Holdback) -> None:
+        self.removed: list[Fact] = []
         self._context = context
         self._queue = queue
         self._start: Fact | None = None
@@ -69,39 +74,39 @@ class GcRuns:
         self._reclaimed: str | None = None
         self._signals: dict[str, set[str]] = {}
 
-    def follow(self, line: LogLine) -> None:
+    def follow(self, pid: int | None) -> None:
         """Another process writes: what the one before had begun has no end."""
-        if line.pid is not None and line.pid != self._pid:
+        if pid is not None and pid != self._pid:
             if self._pid is not None:
                 self._forget()
                 self._ended_before = True
                 self._evaluates = False
-            self._pid = line.pid
+            self._pid = pid
 
-    def started(self, line: LogLine, body: GarbageCollectionStarted) -> None:
+    def started(self, entry: Entry, body: GarbageCollectionStarted) -> None:
         """The disk is over the high threshold."""
         self._settle_removals()
         if self._start is not None:
             # The run before ended unheard; its deletions are not of this one.
             self._forget()
         self._unused = False
-        self._start = self._queue.add(Fact(line.ts_ns, body, (line.evidence,)))
+        self._start = self._queue.add(Fact(entry.ts_ns, body, (entry.evidence,)))
 
     def threshold_met(self, resource: str, signal: str) -> None:
         """The eviction manager finds a signal of a resource under its threshold."""
         self._signals.setdefault(resource, set()).add(signal)
 
-    def reclaiming(self, resource: str | None) -> None:
+    def reclaiming(self, entry: Entry) -> None:
         """The eviction manager begins to reclaim a resource, on the node first."""
         self.deleted_unused()
-        self._reclaimed = resource
+        self._reclaimed = entry.get("resourceName")
 
     def round_begins(self) -> None:
         """The eviction manager reads all signals anew."""
         self._reclaimed = None
         self._signals.clear()
 
-    def deleting_unused(self, line: LogLine) -> None:
+    def deleting_unused(self, entry: Entry) -> None:
         """The eviction manager has all unused images deleted."""
         self._settle_removals()
         self._unused = True
@@ -119,10 +124,10 @@ class GcRuns:
         self._evaluates = True
         self._aged = image_id if by_age else None
 
-    def removing(self, line: LogLine, image_id: str, size_bytes: int | None) -> None:
+    def removing(self, entry: Entry, image_id: str, size_bytes: int | None) -> None:
         """The manager asks the runtime to remove an image."""
         self._settle_removals()
-        if any(r.image_id == image_id and r.text == line.text for r in self._removals):
+        if any(r.image_id == image_id and r.text == entry.line.text for r in self._removals):
             return  # one line, twice in the log
         of_pass = self._pass_of(image_id)
         self._aged = None
@@ -135,15 +140,16 @@ class GcRuns:
             signals=tuple(sorted(self._signals.get(reclaimed or "", ()))),
         )
         cause = self._start if of_pass == "space" else None
-        fact = Fact(line.ts_ns, body, (line.evidence,), cause)
+        fact = Fact(entry.ts_ns, body, (entry.evidence,), cause)
         waiting = self._queue.hold(fact, _REMOVAL_NS)
-        self._context.links.removed_images.append(fact)
-        self._removals.append(_Removal(image_id, size_bytes, of_pass, waiting, line.text))
+        self.removed.append(fact)
+        self._removals.append(_Removal(image_id, size_bytes, of_pass, waiting, entry.line.text))
         if of_pass == "space":
-            self._presume(line.ts_ns)
+            self._presume(entry.ts_ns)
 
-    def removal_failed(self, image_id: str) -> None:
+    def removal_failed(self, entry: Entry) -> None:
         """The runtime did not remove it."""
+        image_id = entry.get("image", "imageID")
         for removal in reversed(self._removals):
             if removal.image_id.split(",", 1)[0] == image_id and removal.waiting.fact is not None:
                 removal.waiting.drop()
@@ -151,22 +157,23 @@ class GcRuns:
                 self._drop_presumed()
                 return
 
-    def succeeded(self, line: LogLine) -> None:
+    def succeeded(self, entry: Entry) -> None:
         """The run is over, without an error."""
         freed = self._start is not None or self._of_run()
-        self._end(line, "freed" if freed else "below_threshold", "")
+        self._end(entry, "freed" if freed else "below_threshold", "")
 
-    def failed(self, line: LogLine, error: str) -> None:
+    def failed(self, entry: Entry) -> None:
         """The run is over, with an error."""
-        self._end(line, "failed", error)
+        self._end(entry, "failed", entry.text("err"))
 
-    def event(self, line: LogLine, message: str) -> None:
+    def event(self, entry: Entry) -> None:
         """An API event about a run: it may be logged before or after the run's own end."""
+        message = entry.text("message")
         end = self._last_end.fact if self._last_end is not None else None
         if end is not None and self._last_end is not None and _same(end, message):
-            self._last_end.join(line.evidence)
+            self._last_end.join(entry.evidence)
         else:
-            self._events = [*self._events[-_MAX_EVENTS:], (line.ts_ns, message, line.evidence)]
+            self._events = [*self._events[-_MAX_EVENTS:], (entry.ts_ns, message, entry.evidence)]
 
     def _pass_of(self, image_id: str) -> _Pass | None:
         if self._aged == image_id:
@@ -216,26 +223,26 @@ class GcRuns:
             self._presumed.drop()
             self._presumed = None
 
-    def _end(self, line: LogLine, outcome: _Outcome, error: str) -> None:
+    def _end(self, entry: Entry, outcome: _Outcome, error: str) -> None:
         self._settle_removals()
         told = self._presumed is not None and self._presumed.fact is None
         if told and outcome != "failed":
             # The end of a run that had been taken for over already.
             self._forget()
             return
-        if told or (self._start is not None and not self._is_of_run(line, error)):
+        if told or (self._start is not None and not self._is_of_run(entry, error)):
             # The run that had begun ended unheard; this is the end of another.
             self._forget()
         self._drop_presumed()
         seen = self._start.evidence if self._start is not None else ()
-        evidence = (line.evidence, *seen)
-        fact = Fact(line.ts_ns, self._body(outcome, error), evidence, self._start)
+        evidence = (entry.evidence, *seen)
+        fact = Fact(entry.ts_ns, self._body(outcome, error), evidence, self._start)
         self._last_end = self._queue.hold(fact, _EVENT_NS)
-        self._last_end.join(*self._events_about(line.ts_ns, fact, error))
+        self._last_end.join(*self._events_about(entry.ts_ns, fact, error))
         self._ended_before = True
         self._forget()
 
-    def _is_of_run(self, line: LogLine, error: str) -> bool:
+    def _is_of_run(self, entry: Entry, error: str) -> bool:
         """Whether an error can be the end of the run that has begun.
 
         What the pass over the disk's threshold returns names the bytes that were wanted, or
@@ -253,7 +260,7 @@ class GcRuns:
         if usage is not None:
             return usage == start.body.usage_percent
         removed = [r.waiting.due_ns - _REMOVAL_NS for r in self._removals if r.waiting.due_ns]
-        return line.ts_ns - max([start.ts_ns, *removed]) <= _REMOVAL_NS
+        return entry.ts_ns - max([start.ts_ns, *removed]) <= _REMOVAL_NS
 
     def _body(self, outcome: _Outcome, error: str) -> GarbageCollected:
         start = self._start.body if self._start is not None else None

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
 from kubeledger.ingest.messages.podref import bare_container_id
 from kubeledger.ingest.sources.times import api_time
-
-if TYPE_CHECKING:  # the context holds what the assemblers share, this index included
-    from kubeledger.ingest.correlate.context import KnownPod
 
 __all__ = ["Instance", "index_instances", "is_later", "ran_by"]
 
@@ -35,14 +33,13 @@ class Instance(msgspec.Struct):
     reason: str | None = None
 
 
-def index_instances(pods: dict[str, KnownPod]) -> dict[str, Instance]:
-    """Bare container ID -> instance, over all statuses of all pods."""
+def index_instances(statuses: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, Instance]:
+    """Bare container ID -> instance, over all statuses, each with the UID of its pod."""
     instances: dict[str, Instance] = {}
-    for pod in pods.values():
-        for status in pod.statuses:
-            for key in _STATUS_LISTS:
-                for entry in status.get(key) or ():
-                    _add(instances, pod.uid, entry)
+    for uid, status in statuses:
+        for key in _STATUS_LISTS:
+            for entry in status.get(key) or ():
+                _add(instances, uid, entry)
     return instances
 
 

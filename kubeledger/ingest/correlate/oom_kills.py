@@ -10,10 +10,9 @@ A kubelet that starts reads the whole ring buffer again, so its first lines tell
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
+from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.holdback import Holdback, Waiting
 from kubeledger.ingest.correlate.instances import Instance
 from kubeledger.ingest.sources.facts import Fact
@@ -23,9 +22,6 @@ from kubeledger.model.bodies.lifecycle import ContainerDied
 from kubeledger.model.bodies.oom import REASON_OF_LEVEL, OutOfMemory, ProcessKilled, Reason, Task
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
-
-if TYPE_CHECKING:  # the context holds the links, and they hold the kills
-    from kubeledger.ingest.correlate.context import BundleContext
 
 __all__ = ["OomKills", "Sighting"]
 
@@ -86,37 +82,37 @@ class OomKills:
     """All kills of one bundle.
 
     Attributes:
-        queue: the facts leave through it.
         kubelet_killed: the kill of the kubelet itself, until another one starts.
     """
 
-    def __init__(self) -> None:
-        self.queue = Holdback()
+    def __init__(self, context: BundleContext, queue: Holdback) -> None:
         self.kubelet_killed: Fact | None = None
+        self._context = context
+        self._queue = queue
         self._kills: dict[str, list[_Kill]] = {}
         self._reports: dict[str, list[KernelReport]] | None = None
         self._told_statuses: set[str] = set()
 
     # -- who tells ------------------------------------------------------------------------
 
-    def reported(self, context: BundleContext, report: KernelReport) -> None:
+    def reported(self, report: KernelReport) -> None:
         """The kernel's report, at its own time; again for one that was taken in: nothing."""
-        self._of_report(context, report, report.ts_ns)
+        self._of_report(report, report.ts_ns)
 
-    def sighted(self, context: BundleContext, seen: Sighting, *, process: int) -> None:
+    def sighted(self, seen: Sighting, *, process: int) -> None:
         """A line of the kubelet; ``process``: which kubelet process, counted from 0."""
         key = _key(seen.task_cgroup)
         known = self._kills.get(key, [])
-        report = self._report_near(context, key, seen.killed_ts_ns)
+        report = self._report_near(key, seen.killed_ts_ns)
         kill: _Kill | None = next((k for k in known if k.report is report is not None), None)
         is_old = seen.ts_ns - seen.killed_ts_ns > _SAME_NS
         if kill is None and report is not None and not self._is_spent(known, report):
             ts_ns = report.ts_ns if is_old else min(report.ts_ns, seen.ts_ns)
-            kill = self._of_report(context, report, ts_ns)
+            kill = self._of_report(report, ts_ns)
         if kill is None:
             kill = self._old_kill(known, seen, process) if is_old else self._by_status(known, seen)
         if kill is None:
-            kill = self._add(context, key, seen)
+            kill = self._add(key, seen)
         kill.sighted_ns = kill.sighted_ns or seen.killed_ts_ns
         kill.replayed = max(kill.replayed, process)
         path = _below_root(seen.task_cgroup)
@@ -131,16 +127,14 @@ class OomKills:
                 if kill.sighted_ns == seen_ns and (task + "/").startswith(path + "/"):
                     kill.tell(evidence, cgroup=path, reason=reason_of(path))
 
-    def status_told(
-        self, context: BundleContext, container_id: str, ended_ns: int, evidence: Evidence
-    ) -> None:
+    def status_told(self, container_id: str, ended_ns: int, evidence: Evidence) -> None:
         """A status says ``OOMKilled`` of a container that ended then (whole seconds)."""
         if container_id in self._told_statuses:
             return
         self._told_statuses.add(container_id)
         kill = self.last(container_id)
         if kill is None:
-            body = _body(context, None, container_id)
+            body = _body(self._context, None, container_id)
             self._hold(container_id, Fact(ended_ns, body, (evidence,)))
         elif kill.ts_ns <= ended_ns + _SAME_NS:
             kill.tell(evidence)
@@ -149,16 +143,14 @@ class OomKills:
         """The last kill in a container so far."""
         return next(reversed(self._kills.get(container_id, ())), None)
 
-    def cause_of_death(
-        self, context: BundleContext, died: Fact, instance: Instance | None
-    ) -> Fact | None:
+    def cause_of_death(self, died: Fact, instance: Instance | None) -> Fact | None:
         """The kill that ended a container; a status may be all that tells of it."""
         body = died.body
         assert isinstance(body, ContainerDied)
         told = instance is not None and instance.reason == "OOMKilled"
         kill = self.last(body.container_id)
         if kill is None and told:
-            known, ts_ns = _body(context, None, body.container_id), died.ts_ns
+            known, ts_ns = _body(self._context, None, body.container_id), died.ts_ns
             ended_ns = None if instance is None else instance.finished_ts_ns
             # A kubelet that starts tells of what ended long before.
             if ended_ns is not None and ts_ns - ended_ns > _SAME_NS:
@@ -170,10 +162,10 @@ class OomKills:
 
     # -- the facts ------------------------------------------------------------------------
 
-    def _report_near(self, context: BundleContext, key: str, ts_ns: int) -> KernelReport | None:
+    def _report_near(self, key: str, ts_ns: int) -> KernelReport | None:
         if self._reports is None:
             self._reports = {}
-            for reports in context.kernel_reports.values():
+            for reports in self._context.kernel_reports.values():
                 for report in reports:
                     self._reports.setdefault(_key(report.task_cgroup), []).append(report)
         near = [r for r in self._reports.get(key, ()) if abs(r.ts_ns - ts_ns) <= _SAME_NS]
@@ -203,20 +195,20 @@ class OomKills:
                 return kill
         return None
 
-    def _add(self, context: BundleContext, key: str, seen: Sighting) -> _Kill:
+    def _add(self, key: str, seen: Sighting) -> _Kill:
         is_old = seen.ts_ns - seen.killed_ts_ns > _SAME_NS
-        body = _body(context, seen.task_cgroup, None)
+        body = _body(self._context, seen.task_cgroup, None)
         if seen.task_cgroup is None:
             body = msgspec.structs.replace(body, reason="node")
         ts_ns = seen.killed_ts_ns if is_old else seen.ts_ns
         return self._hold(key, Fact(ts_ns, body, (seen.evidence,)), seen.ts_ns)
 
-    def _of_report(self, context: BundleContext, report: KernelReport, ts_ns: int) -> _Kill | None:
+    def _of_report(self, report: KernelReport, ts_ns: int) -> _Kill | None:
         key = _key(report.task_cgroup)
         known = self._kills.get(key, [])
         if self._is_spent(known, report):
             return None
-        told = _body(context, report.task_cgroup, None)
+        told = _body(self._context, report.task_cgroup, None)
         body = msgspec.structs.replace(
             told,
             cgroup=_below_root(report.cgroup),
@@ -230,8 +222,8 @@ class OomKills:
             also_killed=report.also_killed,
             allocating_task=report.allocating_task,
         )
-        cause = Fact(ts_ns, _shortage(context, report), report.evidence)
-        self.queue.add(cause)
+        cause = Fact(ts_ns, _shortage(self._context, report), report.evidence)
+        self._queue.add(cause)
         kill = self._hold(key, Fact(ts_ns, body, report.evidence, cause=cause))
         kill.report = report
         if report.process == "kubelet":
@@ -239,7 +231,7 @@ class OomKills:
         return kill
 
     def _hold(self, key: str, fact: Fact, now_ns: int = 0) -> _Kill:
-        waiting = self.queue.hold(fact, _WAIT_NS)
+        waiting = self._queue.hold(fact, _WAIT_NS)
         waiting.due_ns = max(waiting.due_ns, now_ns + _WAIT_NS)
         kill = _Kill(waiting, fact, fact.ts_ns)
         self._kills.setdefault(key, []).append(kill)

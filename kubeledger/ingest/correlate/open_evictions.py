@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.eviction_facts import OpenEviction, Reclaim, chosen
 from kubeledger.ingest.correlate.eviction_signs import EvictionSign
-from kubeledger.ingest.correlate.links import Links, PodLink
+from kubeledger.ingest.correlate.holdback import Holdback
+from kubeledger.ingest.correlate.pods import Pod
 from kubeledger.ingest.messages.eviction_rounds import EvictionRounds
 from kubeledger.ingest.sources.facts import Fact
-from kubeledger.ingest.sources.items import LogLine
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 
@@ -20,32 +21,37 @@ _EVENT_NS = NS_PER_S
 
 
 class OpenEvictions:
-    """Those of one bundle; what opens here is in the queue of the pods' facts."""
+    """Those of one bundle.
 
-    def __init__(self, links: Links) -> None:
-        self._links = links
-        self._newest: dict[PodLink, OpenEviction] = {}
+    Attributes:
+        facts: pod -> the last eviction for which it was chosen since it was added.
+    """
 
-    def of(self, pod: PodLink) -> OpenEviction | None:
+    def __init__(self, queue: Holdback) -> None:
+        self.facts: dict[Pod, Fact] = {}
+        self._queue = queue
+        self._newest: dict[Pod, OpenEviction] = {}
+
+    def of(self, pod: Pod) -> OpenEviction | None:
         """The newest open eviction of a pod."""
         return self._newest.get(pod)
 
     def open(
-        self, pod: PodLink, ts_ns: int, evidence: tuple[Evidence, ...], reclaim: Reclaim | None
+        self, pod: Pod, ts_ns: int, evidence: tuple[Evidence, ...], reclaim: Reclaim | None
     ) -> OpenEviction:
         """A pod is chosen; nothing says yet that it was evicted."""
         body = chosen(pod, reclaim)
         fact = Fact(ts_ns, body, evidence, reclaim.fact if reclaim is not None else None)
-        waiting = self._links.queue.hold(fact, KILL_WAIT_NS)
+        waiting = self._queue.hold(fact, KILL_WAIT_NS)
         waiting.tentative = True
         eviction = OpenEviction(waiting, fact, reclaim, self._newest.get(pod))
         self._newest[pod] = eviction
-        pod.evicting, pod.eviction = True, fact
+        self.facts[pod] = fact
         return eviction
 
     def choose(
         self,
-        pod: PodLink,
+        pod: Pod,
         ts_ns: int,
         evidence: tuple[Evidence, ...],
         reclaim: Reclaim,
@@ -67,24 +73,25 @@ class OpenEvictions:
             eviction.tell(evicted=True)
         return eviction
 
-    def is_told(self, pod: PodLink, ts_ns: int) -> bool:
+    def is_told(self, pod: Pod, ts_ns: int) -> bool:
         """Whether lines of the log told of an eviction at that time."""
         newest = self._newest.get(pod)
-        told = pod.eviction is not None and abs(pod.eviction.ts_ns - ts_ns) <= _EVENT_NS
+        fact = self.facts.get(pod)
+        told = fact is not None and abs(fact.ts_ns - ts_ns) <= _EVENT_NS
         return told and not (newest is not None and newest.lineless)
 
-    def close(self, pod: PodLink, eviction: OpenEviction) -> None:
+    def close(self, pod: Pod, eviction: OpenEviction) -> None:
         """No more will be told of it."""
         newest = self._newest.pop(pod, None)
         left = newest.without(eviction) if newest is not None else None
         if left is not None:
             self._newest[pod] = left
 
-    def withdraw(self, pod: PodLink, eviction: OpenEviction) -> None:
+    def withdraw(self, pod: Pod, eviction: OpenEviction) -> None:
         """It was none."""
         self.close(pod, eviction)
         eviction.waiting.drop()
-        pod.evicting, pod.eviction = False, None
+        self.facts.pop(pod, None)
 
     def drop_untold(self, now_ns: int) -> None:
         """A candidate of which nothing more was said was perhaps not evicted."""
@@ -93,9 +100,9 @@ class OpenEvictions:
             if waiting.due_ns <= now_ns or waiting.fact is None:
                 self.close(pod, eviction)
                 if eviction.earlier is None and waiting.tentative:
-                    pod.evicting, pod.eviction = False, None
+                    self.facts.pop(pod, None)
 
-    def take_back(self, pod: PodLink, ts_ns: int) -> str | None:
+    def take_back(self, pod: Pod, ts_ns: int) -> str | None:
         """The message of the event of what a line tells now, which is the fact's first."""
         newest = self._newest.get(pod)
         events = [each for each in newest.every() if each.lineless] if newest is not None else []
@@ -105,16 +112,16 @@ class OpenEvictions:
         self.withdraw(pod, event)
         return event.body.message
 
-    def meant_by(self, pod: PodLink, line: LogLine, message: str | None) -> OpenEviction | None:
+    def meant_by(self, pod: Pod, entry: Entry, message: str | None) -> OpenEviction | None:
         """Which of a pod's open evictions a line is about; it dates one that had no line yet."""
         newest = self._newest.get(pod)
         if newest is None or not newest.lineless:
             return newest
-        apart = {each: abs(each.fact.ts_ns - line.ts_ns) for each in newest.every()}
+        apart = {each: abs(each.fact.ts_ns - entry.ts_ns) for each in newest.every()}
         near = [each for each, ns in apart.items() if each.lineless and ns <= _EVENT_NS]
         if not near:
             return newest
         # The API server cuts a long message short, and up to 1.35 the event mangles one.
         meant = min(near, key=lambda each: (message not in (None, each.body.message), apart[each]))
-        meant.fact.ts_ns, meant.lineless = min(meant.fact.ts_ns, line.ts_ns), False
+        meant.fact.ts_ns, meant.lineless = min(meant.fact.ts_ns, entry.ts_ns), False
         return meant

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
-from kubeledger.ingest.correlate.context import BundleContext
-
 __all__ = [
-    "FAILED_STATUS",
+    "RECOVERY",
+    "failed_status",
     "is_refusal",
     "reason_of_message",
     "rejection_in_status",
@@ -45,17 +45,17 @@ _REASONS = frozenset(
 )
 _INSUFFICIENT = re.compile(r"Node didn't have enough resource: ([^,\s]+), ")
 _PREDICATE = re.compile(r"Predicate (\S+) failed")
+RECOVERY = "Unexpected error while attempting to recover from admission failure: "
+"""What stands before an error of preemption."""
 _UNEXPECTED = re.compile(
     r"Unexpected error while attempting to recover|Update plugin resources failed"
     r"|Allocate failed due to "
 )
 _NOT_AT_ADMISSION = frozenset({"DeadlineExceeded", "Preempting", "Terminated"})
 _STATUS_PREFIXES = ("Pod was rejected: ", "Pod ")
-FAILED_STATUS = re.compile(
+_FAILED_STATUS = re.compile(
     r"\(\d+, \{Failed \[\] (?P<message>.+?) (?P<reason>\w+)    \[\] ", re.DOTALL
 )
-"""A status that the kubelet sets when it refuses or preempts a pod, which 1.20 logs: no
-conditions, a message and a reason, no addresses."""
 _STATUS_LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 
 
@@ -92,15 +92,23 @@ def reason_of_message(message: str) -> str | None:
     return None
 
 
-def rejection_in_status(context: BundleContext, uid: str | None) -> tuple[str, str] | None:
+def failed_status(text: str) -> tuple[str, str] | None:
+    """Reason and message of a status that the kubelet sets when it refuses or preempts a pod.
+
+    1.20 logs it: no conditions, a message and a reason, no addresses.
+    """
+    match = _FAILED_STATUS.match(text)
+    return None if match is None else (match["reason"], match["message"])
+
+
+def rejection_in_status(statuses: Sequence[dict[str, Any]]) -> tuple[str, str] | None:
     """Reason and message of a pod whose statuses show a refusal and never a container.
 
     The message is without what the kubelet puts before it in the status.
     """
-    known = context.pods.get(uid or "")
-    if known is None or any(_had_container(status) for status in known.statuses):
+    if any(_had_container(status) for status in statuses):
         return None
-    for status in known.statuses:
+    for status in statuses:
         reason, message = status.get("reason"), status.get("message") or ""
         if status.get("phase") != "Failed" or not reason or reason in _NOT_AT_ADMISSION:
             continue

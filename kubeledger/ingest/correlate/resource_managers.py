@@ -12,12 +12,13 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from kubeledger.ingest.correlate.assembler import Assembler
 from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.correlate.holdback import Holdback, Waiting
-from kubeledger.ingest.correlate.queued import QueuedAssembler
-from kubeledger.ingest.klog.line_values import split_pod, split_pod_text, text_of
-from kubeledger.ingest.sources.facts import Fact, Facts
-from kubeledger.ingest.sources.items import CpuManagerState, LogLine, MemoryManagerState
+from kubeledger.ingest.correlate.entry import Entry
+from kubeledger.ingest.correlate.holdback import Waiting
+from kubeledger.ingest.klog.line_values import split_pod, split_pod_text
+from kubeledger.ingest.sources.facts import Fact
+from kubeledger.ingest.sources.items import CpuManagerState, MemoryManagerState
 from kubeledger.kubelet.kube.checkpoints import MalformedCheckpointError
 from kubeledger.model.bodies.cpumanager import CpuManagerStateRead
 from kubeledger.model.bodies.ledger import FindingReported
@@ -47,61 +48,61 @@ class Subject(msgspec.Struct):
     container: str
     evidence: tuple[Evidence, ...] = ()
 
+    @property
+    def names(self) -> dict[str, Any]:
+        """The fields that name it in a body."""
+        named = {"namespace": self.namespace, "pod": self.pod, "pod_uid": self.uid}
+        return {**named, "container": self.container}
+
 
 class _Held(msgspec.Struct, Generic[H]):
     what: H
     since_ns: int
 
 
-class ResourceManagerAssembler(QueuedAssembler, ABC, Generic[H]):
-    """Base of both; ``H`` is what a container holds."""
+class ResourceManagerAssembler(Assembler, ABC, Generic[H]):
+    """Base of both; ``H`` is what a container holds.
+
+    Attributes:
+        refused_state: the last state file that it refused.
+    """
 
     def __init__(self, context: BundleContext) -> None:
-        super().__init__(context, Holdback())
+        super().__init__(context)
+        self.refused_state: Fact | None = None
         self._held: dict[tuple[str, str], _Held[H]] = {}
         self._presumed: dict[tuple[str, str], Waiting] = {}
         self._file: CpuManagerStateRead | MemoryManagerStateRead | None = None
         self._reported: set[str] = set()
 
-    def finish(self, ts_ns: int) -> Facts:
-        """What still waits."""
-        return self.queue.drain()
-
-    def subject_of(self, line: LogLine) -> Subject | None:
+    def subject_of(self, entry: Entry) -> Subject | None:
         """The container that a line names; None when it names none.
 
         1.20 writes ``name_namespace(uid)``, 1.19 the pod's name alone.
         """
-        container = text_of(line, "containerName")
+        container = entry.get("containerName")
         if container is None:
             return None
-        text, uid = text_of(line, "pod"), text_of(line, "podUID")
+        text, uid = entry.get("pod"), entry.get("podUID")
         namespace, pod = split_pod(text)
         if pod is None and text is not None:
             namespace, pod, told = split_pod_text(text)
             pod, uid = pod or text, uid or told
-        return self.subject(line, namespace, pod, uid, container)
-
-    def subject(
-        self,
-        line: LogLine,
-        namespace: str | None,
-        pod: str | None,
-        uid: str | None,
-        container: str,
-    ) -> Subject:
-        """A container, with what the rest of the bundle knows of its pod."""
         if uid is None and namespace and pod:
-            uid = self.context.uid_of(namespace, pod, line.ts_ns)
+            uid = self.context.uid_of(namespace, pod, entry.ts_ns)
         known = self.name_of(uid)
         if known != (None, None):
             namespace, pod = known
-        return Subject(namespace, pod, uid, container, (line.evidence,))
+        return Subject(namespace, pod, uid, container, (entry.evidence,))
 
     def name_of(self, uid: str | None) -> PodName:
         """Namespace and name of a pod; (None, None) when no source tells."""
         pod = self.context.pods.get(uid or "")
         return (pod.namespace, pod.name) if pod is not None else (None, None)
+
+    def names_of(self, uid: str, container: str) -> dict[str, Any]:
+        """The fields that name a container in a body."""
+        return Subject(*self.name_of(uid), uid, container).names
 
     def take(self, uid: str, container: str, what: H, ts_ns: int) -> None:
         """A container holds something from now on, as a line tells."""

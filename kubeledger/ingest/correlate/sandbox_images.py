@@ -8,6 +8,7 @@ names the image, the removal its ID: the node object tells the size that both ha
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.sources.facts import Fact
@@ -24,12 +25,13 @@ _IMAGE = re.compile(
 
 
 def removed_sandbox_image(
-    context: BundleContext, reason: str, message: str, ts_ns: int
+    context: BundleContext, removed: Sequence[Fact], reason: str, message: str, ts_ns: int
 ) -> Fact | None:
     """The removal that a failed sandbox goes back to; None where there is no such one.
 
     Args:
-        context: knows the sizes of images by name, and the removals so far.
+        context: knows the sizes of images by name.
+        removed: the removals so far.
         reason: of the event.
         message: of the event, which names the image that the runtime has not.
         ts_ns: of the event.
@@ -40,7 +42,7 @@ def removed_sandbox_image(
     size = context.image_sizes.get(found["image"] or found["source"])
     if size is None or list(context.image_sizes.values()).count(size) > 1:
         return None
-    for fact in reversed(context.links.removed_images):
+    for fact in reversed(removed):
         body = fact.body
         if fact.ts_ns <= ts_ns and isinstance(body, ImageDeleted) and body.size_bytes == size:
             return fact

@@ -1,6 +1,6 @@
 """Collects what the log says about a kubelet's settings; one process at a time.
 
-Not an assembler of its own: ``assemble_node`` feeds it and emits what it makes.
+Not an assembler of its own: ``node`` feeds it and emits what it makes.
 
 Settings belong to a process: each reads its files anew when it starts. What it answered at
 ``/configz`` holds for it and no other. A file of the bundle may be any process's, so it
@@ -17,6 +17,8 @@ from typing import Any
 import msgspec
 
 from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.entry import Entry
+from kubeledger.ingest.correlate.holdback import Holdback
 from kubeledger.ingest.correlate.settings import (
     SettingsSources,
     Statement,
@@ -32,7 +34,7 @@ from kubeledger.ingest.messages.settings_text import (
     parse_node_config,
     parse_node_config_text,
 )
-from kubeledger.ingest.sources.facts import Fact, Facts
+from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import KubeletConfigFile, LogLine
 from kubeledger.model.bodies.node import SettingsObserved
 
@@ -49,8 +51,9 @@ class SettingsCollector:
     later, or a bundle without one, is closed by the next sign of a running kubelet.
     """
 
-    def __init__(self, context: BundleContext) -> None:
+    def __init__(self, context: BundleContext, queue: Holdback) -> None:
         self._context = context
+        self._queue = queue
         self._version = context.kubelet_version
         self._files: list[Statement] = []
         self._fitted: set[str] = set()
@@ -60,7 +63,7 @@ class SettingsCollector:
         self._closed = False
         self._emitted: SettingsObserved | None = None
 
-    def config_file(self, item: KubeletConfigFile) -> Facts:
+    def config_file(self, item: KubeletConfigFile) -> None:
         """A configuration document of the bundle.
 
         One that comes after the account was closed corrects it; another answer at
@@ -70,85 +73,86 @@ class SettingsCollector:
         if not item.served:
             self._files.append(statement)
         elif self._knows(item):
-            return ()
+            return
         else:
             if self._log.served is not None or not self._may_answer(item):
                 self._log = SettingsSources()  # another process, of which this is all
                 self._begun_ns, self._pid = item.ts_ns, None
             self._log.served = statement
             self._closed = True
-        if not self._closed:
-            return ()
-        self._closed = False
-        return self.close(item.ts_ns)
+        if self._closed:
+            self._closed = False
+            self.close(item.ts_ns)
 
-    def version(self, text: str) -> None:
+    def version(self, entry: Entry) -> None:
         """The log's own word, for a bundle that tells no version otherwise."""
         if minor_version(self._version) is None:
-            self._version = text.removeprefix("v")
+            self._version = entry.text("kubeletVersion").removeprefix("v")
 
-    def flag(self, line: LogLine, name: str, quoted: str) -> Facts:
+    def flag(self, entry: Entry) -> None:
         """One ``FLAG:`` line."""
-        facts = self._process_of(line, name in self._log.flags)
+        name, quoted = entry.get("name"), entry.text("value")
+        if name is None:
+            return
+        self._follow(entry.line, name in self._log.flags)
         try:
             text = unquote_go(quoted)
         except ValueError:
             text = quoted
-        self._log.flags[name] = Statement(text, line.evidence)
-        return facts
+        self._log.flags[name] = Statement(text, entry.evidence)
 
-    def dump(self, line: LogLine, text: str | None, fields: object) -> Facts:
+    def dump(self, entry: Entry) -> None:
         """The dump of the whole configuration: Go's literal, or JSON."""
-        configuration = _configuration(text, fields)
-        if configuration is None:
-            return ()
-        facts = self._process_of(line, self._log.dump is not None)
-        self._log.dump = Statement(configuration, line.evidence)
-        return facts
+        fields = entry.values.get("configuration")
+        configuration = _configuration(entry.get("literal"), fields)
+        if configuration is not None:
+            self._follow(entry.line, self._log.dump is not None)
+            self._log.dump = Statement(configuration, entry.evidence)
 
-    def node_config(self, line: LogLine, fields: object) -> Facts:
+    def node_config(self, entry: Entry) -> None:
         """The container manager's ``NodeConfig``; what was collected is emitted."""
-        facts = [*self._process_of(line)]
-        if isinstance(fields := _decoded(fields), dict):
-            found = parse_node_config(fields)
+        self._follow(entry.line)
+        fields = entry.values.get("nodeConfig")
+        if isinstance(decoded := _decoded(fields), dict):
+            found = parse_node_config(decoded)
         else:
             found = parse_node_config_text(str(fields))
-        self._log.node_config = Statement(found, line.evidence)
-        return [*facts, *self.close(line.ts_ns)]
+        self._log.node_config = Statement(found, entry.evidence)
+        self.close(entry.ts_ns)
 
-    def replaced(self, line: LogLine, fields: dict[str, Any]) -> Facts:
+    def replaced(self, entry: Entry, fields: dict[str, Any]) -> None:
         """A line that says that settings were replaced."""
-        facts = self._process_of(line)
+        self._follow(entry.line)
         for field, value in fields.items():
-            self._log.replaced[field] = Statement(_resource_list(value), line.evidence)
-        return facts
+            self._log.replaced[field] = Statement(_resource_list(value), entry.evidence)
 
-    def stated(self, line: LogLine, who: str, fields: dict[str, Any]) -> Facts:
+    def stated(self, entry: Entry, who: str, fields: dict[str, Any]) -> None:
         """A line in which a part of the kubelet, ``who``, says what settings it runs with.
 
         One that comes after the account was closed corrects it, if it tells anything new.
         """
-        goes_on = self._closed and not self._is_other(line)
-        facts = [] if goes_on else [*self._process_of(line)]
+        goes_on = self._closed and not self._is_other(entry.line)
+        if not goes_on:
+            self._follow(entry.line)
         for field, value in fields.items():
-            self._log.stated[field, who] = Statement(value, line.evidence)
+            self._log.stated[field, who] = Statement(value, entry.evidence)
         if goes_on:
             self._closed = False
-            facts += self.close(line.ts_ns)
-        return facts
+            self.close(entry.ts_ns)
 
-    def running(self, line: LogLine) -> Facts:
+    def running(self, line: LogLine) -> None:
         """A line of a kubelet that is past its start."""
-        facts = self._process_of(line) if self._is_other(line) else ()
+        if self._is_other(line):
+            self._follow(line)
         self._pid = line.pid
         if self._begun_ns is None:
             self._begun_ns = line.ts_ns
-        return [*facts, *self.close(line.ts_ns)]
+        self.close(line.ts_ns)
 
-    def close(self, ts_ns: int) -> Facts:
+    def close(self, ts_ns: int) -> None:
         """Emit what was collected of this process, if anything, and only once."""
         if self._closed:
-            return ()
+            return
         self._closed = True
         if self._log.served is None:
             self._log.served = self._answer(ts_ns)
@@ -159,11 +163,11 @@ class SettingsCollector:
             # A file that is wrong in this may be in anything: it only shows the conflict.
             body = msgspec.structs.replace(effective_settings(told), conflicts=body.conflicts)
         if not body.settings or body == self._emitted:
-            return ()
+            return
         self._emitted = body
         disputed = {conflict.partition(":")[0] for conflict in body.conflicts}
         said = [s.evidence for (field, _), s in sources.stated.items() if field in disputed]
-        return (Fact(ts_ns, body, (*evidence_of(sources), *said)),)
+        self._queue.add(Fact(ts_ns, body, (*evidence_of(sources), *said)))
 
     def _may_answer(self, item: KubeletConfigFile) -> bool:
         """Whether what the log told so far allows that this process answered so."""
@@ -226,7 +230,7 @@ class SettingsCollector:
     def _is_other(self, line: LogLine) -> bool:
         return None not in (line.pid, self._pid) and line.pid != self._pid
 
-    def _process_of(self, line: LogLine, again: bool = False) -> Facts:
+    def _follow(self, line: LogLine, again: bool = False) -> None:
         """Begin a new account when a line of a start is another process's.
 
         Where the log tells no process IDs, that is a line after the end of the start, or
@@ -237,13 +241,13 @@ class SettingsCollector:
         if not new:
             if self._begun_ns is None:
                 self._begun_ns = line.ts_ns
-            return ()
-        facts = self.close(line.ts_ns) if self._has_statements() else ()
+            return
+        if self._has_statements():
+            self.close(line.ts_ns)
         self._log = SettingsSources()
         self._begun_ns = line.ts_ns
         self._closed = False
         self._emitted = None
-        return facts
 
     def _has_statements(self) -> bool:
         log = self._log

@@ -13,11 +13,11 @@ from __future__ import annotations
 import msgspec
 
 from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.holdback import WAIT_NS, Holdback, Waiting
 from kubeledger.ingest.correlate.rejections import rejection_in_status
 from kubeledger.ingest.messages.topology_hints import Hints
 from kubeledger.ingest.sources.facts import Fact
-from kubeledger.ingest.sources.items import LogLine
 from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint, HintsGenerated
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
@@ -92,27 +92,27 @@ class Admissions:
         self._unanswered: list[_Open] = []
 
     def offered(
-        self, line: LogLine, subject: Subject, hints: Hints, unclear: frozenset[str]
+        self, entry: Entry, subject: Subject, hints: Hints, unclear: frozenset[str]
     ) -> None:
         """A provider's hints."""
         current = self._open
         if current is None or current.generated or current.subject != subject:
             self._generate()
-            current = self._open = _Open(subject, line.ts_ns)
+            current = self._open = _Open(subject, entry.ts_ns)
         current.hints.update(hints)
         current.unclear |= unclear
-        current.evidence += (line.evidence,)
+        current.evidence += (entry.evidence,)
 
-    def found(self, line: LogLine, resource: str, *, possible: bool) -> None:
+    def found(self, entry: Entry, resource: str, *, possible: bool) -> None:
         """The policy finds no preference for a resource, or no possible affinity."""
         current = self._open
         if current is None or current.generated or resource not in current.unclear:
             return
         current.unclear.discard(resource)
         current.hints[resource] = None if possible else ()
-        current.evidence += (line.evidence,)
+        current.evidence += (entry.evidence,)
 
-    def merged(self, line: LogLine, subject: Subject, hint: Hint) -> None:
+    def merged(self, entry: Entry, subject: Subject, hint: Hint) -> None:
         """The merged hint; the first of several lines that say it makes the decision."""
         current = self._open
         if current is None or not current.subject.may_be(subject):
@@ -120,13 +120,13 @@ class Admissions:
                 # Free text that names nobody, after hints that were not logged.
                 return
             self._generate()
-            current = self._open = _Open(subject, line.ts_ns)
+            current = self._open = _Open(subject, entry.ts_ns)
         self._generate()
         if current.decided is None:
-            current.decided = self._decide(line, current, hint)
+            current.decided = self._decide(entry, current, hint)
         else:
             self._again(current, hint)
-            current.decided.join(line.evidence)
+            current.decided.join(entry.evidence)
 
     def _again(self, current: _Open, hint: Hint) -> None:
         """One more line about the decision holds a hint: it is the same variable's value."""
@@ -134,7 +134,7 @@ class Admissions:
         if fact is not None and isinstance(fact.body, AffinityDecided) and fact.body.hint != hint:
             fact.body = msgspec.structs.replace(fact.body, disputed=hint)
 
-    def stored(self, line: LogLine, subject: Subject, hint: Hint) -> None:
+    def stored(self, entry: Entry, subject: Subject, hint: Hint) -> None:
         """The affinity is stored for a container: the policy admits it.
 
         In pod scope one decision is followed by one such line a container.
@@ -144,32 +144,32 @@ class Admissions:
         if current is not None and current.subject.container is None:
             scope = Subject(subject.namespace, subject.pod, subject.uid)
         if current is None or not current.subject.may_be(scope):
-            self.merged(line, subject, hint)
+            self.merged(entry, subject, hint)
         elif current.decided is None:
-            self.merged(line, scope, hint)
+            self.merged(entry, scope, hint)
         else:
             self._again(current, hint)
-        self._settle(line, scope)
+        self._settle(entry, scope)
 
-    def _settle(self, line: LogLine, subject: Subject) -> None:
+    def _settle(self, entry: Entry, subject: Subject) -> None:
         current = self._open
         if current is None or current.decided is None or current.decided.fact is None:
             return
         body = current.decided.fact.body
         assert isinstance(body, AffinityDecided)
-        named = self._named(current.subject.with_parts_of(subject), line.ts_ns)
+        named = self._named(current.subject.with_parts_of(subject), entry.ts_ns)
         current.decided.fact.body = msgspec.structs.replace(
             body, admit=True, namespace=named.namespace, pod=named.pod, pod_uid=named.uid
         )
-        current.decided.join(line.evidence)
+        current.decided.join(entry.evidence)
         current.decided.settle()
 
-    def refused(self, line: LogLine, subject: Subject) -> None:
+    def refused(self, entry: Entry, subject: Subject) -> None:
         """The pod was refused for its topology: so was what was decided for it last."""
         for current in reversed(self._unanswered):
             pod = msgspec.structs.replace(current.subject, container=None)
-            if self._named(pod, line.ts_ns).may_be(subject):
-                self._refuse(current, line.evidence)
+            if self._named(pod, entry.ts_ns).may_be(subject):
+                self._refuse(current, entry.evidence)
                 return
 
     def _refuse(self, current: _Open, *evidence: Evidence) -> None:
@@ -183,7 +183,7 @@ class Admissions:
     def _ask_elsewhere(self, current: _Open) -> None:
         """Whether an API event or the pod's status tells that it was refused."""
         pod = self._named(current.subject, current.ts_ns)
-        status = rejection_in_status(self._context, pod.uid)
+        status = rejection_in_status(self._context.status_of(pod.uid))
         if status is not None and status[0] == REASON:
             self._refuse(current)
         key = ("Pod", pod.namespace or "", pod.pod or "", REASON, REFUSAL)
@@ -234,8 +234,8 @@ class Admissions:
         )
         current.generated = self._queue.add(Fact(current.ts_ns, body, current.evidence))
 
-    def _decide(self, line: LogLine, current: _Open, hint: Hint) -> Waiting:
-        subject = self._named(current.subject, line.ts_ns)
+    def _decide(self, entry: Entry, current: _Open, hint: Hint) -> Waiting:
+        subject = self._named(current.subject, entry.ts_ns)
         body = AffinityDecided(
             namespace=subject.namespace,
             pod=subject.pod,
@@ -245,7 +245,7 @@ class Admissions:
             policy=self.policy,
             admit=None,
         )
-        fact = Fact(line.ts_ns, body, (line.evidence,), current.generated)
+        fact = Fact(entry.ts_ns, body, (entry.evidence,), current.generated)
         self._await_answer(current)
         return self._queue.hold(fact)
 

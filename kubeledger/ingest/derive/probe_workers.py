@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
+from kubeledger.ingest.correlate.containers import Container, Containers
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.holdback import Waiting
-from kubeledger.ingest.correlate.links import PodLink
+from kubeledger.ingest.correlate.pods import Pod
+from kubeledger.ingest.correlate.sync_loop import SyncLoop
 from kubeledger.ingest.derive.probe_told import ToldResults
 from kubeledger.ingest.derive.probe_worker import (
     INITIAL,
@@ -17,6 +19,7 @@ from kubeledger.ingest.derive.probe_worker import (
     worker_result,
 )
 from kubeledger.ingest.sources.facts import Fact
+from kubeledger.kubelet.prober.worker import RESTART_GRACE_NS
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeResult, ProbeType
 from kubeledger.model.units import NS_PER_S
 
@@ -25,7 +28,6 @@ __all__ = ["Meant", "PodWorkers", "ProbeWorkers"]
 _LINE_WAIT_NS = 15 * NS_PER_S
 _AT_ONCE_NS = NS_PER_S // 20
 _NOT_RUNNING_NS = 5 * NS_PER_S
-_RESTART_GRACE_NS = 10 * NS_PER_S
 _NO_INITIAL_SINCE = (1, 35)
 """From here on no initial value is set for what ran before the kubelet started."""
 
@@ -135,18 +137,18 @@ class ProbeWorkers:
             be told from ticks; False until one was seen.
     """
 
-    def __init__(self, context: BundleContext) -> None:
+    def __init__(self, context: BundleContext, sync_loop: SyncLoop, containers: Containers) -> None:
         self._context = context
-        self._links = context.links
-        self._epoch = 0
-        self._pods: dict[PodLink, PodWorkers] = {}
-        self._pleg_seen = False
+        self._sync_loop = sync_loop
+        self._containers = containers
+        self._process = 0
+        self._pods: dict[Pod, PodWorkers] = {}
         self.successes_logged = False
 
-    def of_pod(self, pod: PodLink) -> PodWorkers:
+    def of_pod(self, pod: Pod) -> PodWorkers:
         """A kubelet restart, and a pod added again, make all its workers new."""
-        if self._epoch != self._links.epoch:
-            self._epoch = self._links.epoch
+        if self._process != self._sync_loop.process:
+            self._process = self._sync_loop.process
             self._pods.clear()
             self.successes_logged = False
         workers = self._pods.get(pod)
@@ -156,7 +158,7 @@ class ProbeWorkers:
         return workers
 
     def worker(
-        self, pod: PodLink, workers: PodWorkers, container: str, probe_type: ProbeType
+        self, pod: Pod, workers: PodWorkers, container: str, probe_type: ProbeType
     ) -> ProbeWorker:
         """The worker of that container and type, made when it is new."""
         worker = workers.workers.get((container, probe_type))
@@ -171,34 +173,33 @@ class ProbeWorkers:
                 self._probes(pod, worker, container_id)
         return worker
 
-    def all_of(self, pod: PodLink, probe_type: ProbeType, ts_ns: int) -> list[ProbeWorker]:
+    def all_of(self, pod: Pod, probe_type: ProbeType, ts_ns: int) -> list[ProbeWorker]:
         """All workers of a type, in the pod spec's order; empty without a spec at hand."""
-        known = self._context.pods.get(pod.uid or "")
-        names = [] if known is None else probed_containers(known.spec, probe_type)
+        names = probed_containers(self._context.spec_of(pod.uid), probe_type)
         workers = [self.worker(pod, self.of_pod(pod), name, probe_type) for name in names]
         for worker in workers:
             self._notice_id(pod, worker, ts_ns)
             worker.perhaps_new = self._is_perhaps_new(pod, worker)
         return workers
 
-    def spec(self, pod: PodLink, container: str, probe_type: ProbeType) -> dict[str, Any] | None:
+    def spec(self, pod: Pod, container: str, probe_type: ProbeType) -> dict[str, Any] | None:
         """The API's JSON of a probe; None when no pod spec is at hand."""
-        known = self._context.pods.get(pod.uid or "")
-        return None if known is None else probe_spec(known.spec, container, probe_type)
+        return probe_spec(self._context.spec_of(pod.uid), container, probe_type)
 
-    def notice_container(self, pod: PodLink, worker: ProbeWorker, ts_ns: int) -> None:
+    def notice_container(self, pod: Pod, worker: ProbeWorker, ts_ns: int) -> None:
         """Notice a new container: by its ID, or because a worker on hold probes again."""
         if not self._notice_id(pod, worker, ts_ns) and worker.on_hold:
             worker.probes(None, cached=INITIAL[worker.probe_type])
 
-    def _notice_id(self, pod: PodLink, worker: ProbeWorker, ts_ns: int) -> bool:
+    def _notice_id(self, pod: Pod, worker: ProbeWorker, ts_ns: int) -> bool:
         container_id = self._running_id(pod, worker.container, ts_ns)
         if container_id is None or container_id == worker.container_id:
             return False
-        killed_id = pod.probe_kills.get((worker.container, worker.probe_type))
+        kills = self._containers.of(pod).probe_kills
+        killed_id = kills.get((worker.container, worker.probe_type))
         was_killed = killed_id is not None and killed_id != container_id
         if was_killed and self._ends_with(worker, killed_id):
-            del pod.probe_kills[worker.container, worker.probe_type]
+            del kills[worker.container, worker.probe_type]
             worker.ends()
             self._probes(pod, worker, container_id)
         elif worker.container_id is None and not worker.on_hold and (worker.run or worker.heard):
@@ -212,33 +213,35 @@ class ProbeWorkers:
 
     def _ends_with(self, worker: ProbeWorker, killed_id: str | None) -> bool:
         """Whether the kill was of what the worker probed, if under an ID it was not told."""
-        link = self._links.containers.get(killed_id or "")
-        kill = None if link is None else link.kill
-        ticked_ns = worker.ticked_ns
+        killed = self._containers.get(killed_id)
+        kill, ticked_ns = None if killed is None else killed.kill, worker.ticked_ns
         is_since = kill is not None and ticked_ns is not None and kill.ts_ns >= ticked_ns
         return worker.container_id in (None, killed_id) or is_since
 
-    def _probes(self, pod: PodLink, worker: ProbeWorker, container_id: str) -> None:
+    def _probes(self, pod: Pod, worker: ProbeWorker, container_id: str) -> None:
         cached = self._initial(container_id, worker.probe_type)
         pushes = cached is not None and worker.probe_type != "liveness"
         pushes = pushes and not self._began_before(pod, worker)
         worker.probes(container_id, cached=cached, pushes=pushes)
 
-    def _is_uncertain(self, pod: PodLink, worker: ProbeWorker) -> bool:
+    def _is_uncertain(self, pod: Pod, worker: ProbeWorker) -> bool:
         """Readiness, in a log that begins inside a process, of what started before the log."""
         return worker.probe_type == "readiness" and self._began_before(pod, worker)
 
-    def _began_before(self, pod: PodLink, worker: ProbeWorker) -> bool:
-        return self._links.epoch == 0 and pod.added is None and worker.container not in pod.current
+    def _began_before(self, pod: Pod, worker: ProbeWorker) -> bool:
+        current = self._containers.of(pod).current
+        return (
+            self._sync_loop.process == 0 and pod.added is None and worker.container not in current
+        )
 
-    def _is_perhaps_new(self, pod: PodLink, worker: ProbeWorker) -> bool:
+    def _is_perhaps_new(self, pod: Pod, worker: ProbeWorker) -> bool:
         """Whether the worker may probe a container of which the log did not tell.
 
         With the PLEG in the log that is one whose ID came without a name. Without it, what
         follows a failed liveness or startup probe, or what began at a time not known.
         """
-        if self._has_pleg():
-            return worker.container_id is not None and self._is_followed(pod, worker.container_id)
+        if self._containers.any_seen:
+            return self._is_followed(pod, self._containers.get(worker.container_id))
         return worker.uncertain or any(
             other.container == worker.container
             and other.probe_type != "readiness"
@@ -246,33 +249,27 @@ class ProbeWorkers:
             for other in self.of_pod(pod).workers.values()
         )
 
-    def _has_pleg(self) -> bool:
-        self._pleg_seen = self._pleg_seen or any(
-            link.seen_ts_ns is not None for link in self._links.containers.values()
-        )
-        return self._pleg_seen
-
-    def _is_followed(self, pod: PodLink, container_id: str) -> bool:
+    def _is_followed(self, pod: Pod, container: Container | None) -> bool:
         """Whether it died, and an ID of the pod that has no name was seen since."""
-        link = self._links.containers.get(container_id)
-        if link is None or link.died is None:
+        if container is None or container.died is None:
             return False
-        others = [self._links.containers[other].seen_ts_ns for other in pod.unnamed]
-        return any(seen is not None and seen >= link.died.ts_ns for seen in others)
+        others = (self._containers[other] for other in self._containers.of(pod).unnamed)
+        seen = (other.seen_ts_ns for other in others)
+        return any(ts_ns is not None and ts_ns >= container.ended_ns for ts_ns in seen)
 
-    def _running_id(self, pod: PodLink, container: str, ts_ns: int | None) -> str | None:
+    def _running_id(self, pod: Pod, container: str, ts_ns: int | None) -> str | None:
         """ID of the running container: the PLEG's last, else the only one a status tells.
 
         Statuses tell the second in which it started.
         """
-        current = pod.current.get(container)
+        current = self._containers.of(pod).current.get(container)
         if ts_ns is None:
             return current
-        if current is not None and not self._is_followed(pod, current):
+        if current is not None and not self._is_followed(pod, self._containers.get(current)):
             return current
         running = [
             container_id
-            for container_id, instance in self._links.instances(self._context).items()
+            for container_id, instance in self._context.instances.items()
             if (instance.pod_uid, instance.container) == (pod.uid, container)
             and (instance.started_ts_ns or ts_ns) + NS_PER_S <= ts_ns
             and (instance.finished_ts_ns is None or ts_ns <= instance.finished_ts_ns + NS_PER_S)
@@ -281,12 +278,15 @@ class ProbeWorkers:
 
     def _initial(self, container_id: str, probe_type: ProbeType) -> ProbeResult | None:
         """The result a worker starts with; None where the kubelet sets none."""
-        instance = self._links.instance(self._context, container_id)
-        started = None if instance is None else instance.started_ts_ns
-        if started is None and container_id in self._links.containers:
-            started = self._links.containers[container_id].seen_ts_ns
-        epoch = self._links.epoch_ts_ns
-        if started is None or epoch is None or started >= epoch - _RESTART_GRACE_NS:
+        instance, known = (
+            self._context.instances.get(container_id),
+            self._containers.get(container_id),
+        )
+        started_ns = None if instance is None else instance.started_ts_ns
+        if started_ns is None and known is not None:
+            started_ns = known.seen_ts_ns
+        since_ns = self._sync_loop.started_ns
+        if started_ns is None or since_ns is None or started_ns >= since_ns - RESTART_GRACE_NS:
             return INITIAL[probe_type]
         return None if _version(self._context) >= _NO_INITIAL_SINCE else INITIAL[probe_type]
 

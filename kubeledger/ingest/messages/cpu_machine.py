@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 from kubeledger.ingest.klog.line_values import integer
-from kubeledger.ingest.sources.items import LogLine
 from kubeledger.kubelet.kube.cpuset import cpu_set_text, cpus_of
 from kubeledger.model.bodies.cpumanager import CpuManagerStarted, CpuPlace
 from kubeledger.model.record import Body
@@ -31,7 +30,7 @@ class CpuMachine:
     def __init__(self) -> None:
         self.told: dict[str, Any] = {}
 
-    def topology(self, line: LogLine, topology: Any) -> None:  # noqa: ANN401 - any decoded value
+    def topology(self, topology: Any) -> None:  # noqa: ANN401 - any decoded value
         """CPUs, with NUMA node, socket and core; this line begins what tells of a new manager."""
         cpus: dict[str, CpuPlace] = {}
         if isinstance(topology, dict):
@@ -45,16 +44,15 @@ class CpuMachine:
         ordered = sorted(cpus.items(), key=lambda entry: int(entry[0]))
         self.told = {"cpus": dict(ordered) or None}
 
-    def options(self, line: LogLine) -> None:
+    def options(self, options: Any) -> None:  # noqa: ANN401 - any decoded value
         """The static policy's options."""
-        options = (line.values or {}).get("options")
         if isinstance(options, dict):
             named = [name for name, value in options.items() if value is True]
         else:
             named = _OPTION.findall(str(options))
         self.told["options"] = tuple(sorted(named))
 
-    def reserve(self, line: LogLine, cpus: str | None) -> None:
+    def reserve(self, cpus: str | None) -> None:
         """CPUs that no container gets."""
         self.told["reserved_cpu_set"] = sound_set(cpus)
 

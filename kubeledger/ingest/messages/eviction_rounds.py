@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple
 
-from kubeledger.ingest.klog.line_values import text_of
-from kubeledger.ingest.sources.items import LogLine
 from kubeledger.kubelet.kube.quantity import QuantityError, value_of
 from kubeledger.model.units import NS_PER_S
 
@@ -27,8 +25,6 @@ _RESOURCES: Final = {
 """Signal, or the last word of a disk's signal -> resource that it measures."""
 
 _COPY: Final = "containerfs."
-_KEYS: Final = (("log",), ("signal",), ("quantity",), ("available", "resource"))
-"""Up to 1.24 the available amount stands under ``resource``."""
 _ROUND_NS: Final = NS_PER_S
 """The thresholds of a round are told at once."""
 _LOST_NS: Final = 25 * NS_PER_S
@@ -80,10 +76,6 @@ class EvictionRounds:
             self._prompt &= unresolved.keys()
         self._met = {}
         self._ts_ns, self._told_ns = ts_ns, None
-
-    def told_by(self, line: LogLine) -> None:
-        """A structured line about a threshold that is met."""
-        self.told(line.ts_ns, *(text_of(line, *names) or "" for names in _KEYS))
 
     def told(self, ts_ns: int, log: str, signal: str, quantity: str, available: str) -> None:
         """A line about a threshold that is met; ``log`` says in which list."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, cast
 
+from kubeledger.ingest.klog.line_values import go_text
 from kubeledger.model.bodies.prober import ProbeType, TickResult
 
-__all__ = ["TICK_MESSAGES", "Handler", "Tick", "handler_of", "result_of"]
+__all__ = ["TICK_MESSAGES", "Handler", "Tick", "handler_of", "tick_of"]
 
 Handler = Literal["exec", "http", "tcp", "grpc"]
 
@@ -38,7 +40,27 @@ class Tick(NamedTuple):
     output: str | None
 
 
-def result_of(result: TickResult, state: str | None) -> TickResult:
+def tick_of(message: str, values: Mapping[str, Any]) -> Tick | None:
+    """The tick of a line; None when it names no probe type.
+
+    Args:
+        message: that the line says.
+        values: of its keys.
+    """
+    result, output_key = TICK_MESSAGES[message]
+    probe_type = str(values.get("probeType") or "").lower()
+    if probe_type not in ("liveness", "readiness", "startup"):
+        return None
+    output = values.get(output_key or "")
+    return Tick(
+        cast(ProbeType, probe_type),
+        str(values.get("containerName") or ""),
+        _result_of(result, go_text(values.get("probeResult") or "")),
+        None if output is None else go_text(output),
+    )
+
+
+def _result_of(result: TickResult, state: str | None) -> TickResult:
     """The result of a tick of which a line also holds the probe's own word for it.
 
     Lines about failures do; a word that is none of the probe's results is none it is sure of.

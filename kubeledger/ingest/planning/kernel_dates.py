@@ -54,7 +54,7 @@ def date_kernel_logs(
         _look_into(log.source, context, told)
     if not reports:
         return []
-    for container_id, instance in context.links.instances(context).items():
+    for container_id, instance in context.instances.items():
         if instance.reason == "OOMKilled" and instance.finished_ts_ns is not None:
             told.setdefault(container_id, []).append(instance.finished_ts_ns)
     findings = []

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kubeledger.ingest.correlate.assemble_cgroups import CgroupAssembler
+from kubeledger.ingest.correlate.cgroups import CgroupAssembler
+from kubeledger.ingest.correlate.containers import Containers
 from kubeledger.ingest.correlate.context import BundleContext, ContainerRef
 from kubeledger.ingest.sources.documents import Document, read_document
 from kubeledger.ingest.sources.items import CgroupFiles, Item
@@ -57,7 +58,7 @@ def snapshot(ts_ns: int, values: Mapping[str, Mapping[str, str]]) -> CgroupFiles
 def assembler() -> CgroupAssembler:
     """An assembler that knows one container."""
     containers = {"c1": ContainerRef("abc", "app"), "s1": ContainerRef("abc", None, sandbox=True)}
-    return CgroupAssembler(BundleContext(node="n", containers=containers))
+    return CgroupAssembler(BundleContext(node="n", containers=containers), Containers())
 
 
 def test_first_snapshot_creates(assembler: CgroupAssembler) -> None:
@@ -146,7 +147,7 @@ def told_of(contents: Sequence[bytes], file: Path) -> tuple[set[str], dict[str, 
         items += read_document(Document(SourceFile(file.name, file), "cgroup-files", ts_ns))[0]
     gone: set[str] = set()
     values: dict[str, object] = {}
-    for fact in feed_items(CgroupAssembler(BundleContext(node="n")), items):
+    for fact in feed_items(CgroupAssembler(BundleContext(node="n"), Containers()), items):
         body = fact.body
         if isinstance(body, CgroupRemoved):
             gone.add(body.cgroup)

@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 
-from kubeledger.ingest.correlate.assemble_devices import DeviceAssembler
 from kubeledger.ingest.correlate.context import (
     AllocationEntry,
     BundleContext,
     IndexedEvent,
 )
 from kubeledger.ingest.correlate.device_desk import all_ids
+from kubeledger.ingest.correlate.devices import DeviceAssembler
+from kubeledger.ingest.correlate.pods import Pods
 from kubeledger.ingest.correlate.survey import _take_checkpoint
+from kubeledger.ingest.correlate.sync_loop import SyncLoop
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import (
     ApiEvent,
@@ -45,6 +47,11 @@ POD_C = "0c8b8f31-f9c9-4d7f-88d1-8a748a34c6fe"
 UNAVAILABLE = "requested number of devices unavailable for r/x. Requested: 3, Available: 1"
 REFUSAL = f"Allocate failed due to {UNAVAILABLE}, which is unexpected"
 FILE = Evidence(file="checkpoint")
+
+
+def devices_of(known: BundleContext) -> DeviceAssembler:
+    """The assembler of a node whose log tells of no pods."""
+    return DeviceAssembler(known, Pods(known), SyncLoop())
 
 
 def context(*checkpoints: Checkpoint, **pods: str) -> BundleContext:
@@ -102,7 +109,7 @@ def checkpoint(
 def run(stream: Sequence[Item], **pods: str) -> list[Fact]:
     """Facts of a stream; the context knows its checkpoints."""
     known = [piece for piece in stream if isinstance(piece, Checkpoint)]
-    return feed(DeviceAssembler(context(*known, **pods)), stream)
+    return feed(devices_of(context(*known, **pods)), stream)
 
 
 def granted(facts: list[Fact]) -> list[tuple[Any, ...]]:
@@ -136,7 +143,7 @@ class TestRecordings:
         items = recorded_checkpoints("v1.20.2")
         pods = {f"_{POD_A}": "default/gpu-a", f"_{POD_C}": "default/gpu-c"}
         stream: list[Item] = [*recorded("devices/v1.20.2.log"), *items]
-        return feed(DeviceAssembler(context(*items, **pods)), stream)
+        return feed(devices_of(context(*items, **pods)), stream)
 
     def test_allocations_of_1_20(self) -> None:
         """The train container holds the device of its pod's init container as well."""
@@ -230,7 +237,7 @@ class TestRecordings:
             "3e50fe57765780f694abbf26d7dc53b0": "default/gpu-c-node-b",
         }
         known = context(*items, **{f"_{uid}": name for uid, name in names.items()})
-        facts = feed(DeviceAssembler(known), [*recorded("devices/v1.36.2.log"), *items])
+        facts = feed(devices_of(known), [*recorded("devices/v1.36.2.log"), *items])
         assert [(c, r, ids) for _, c, r, ids, _ in granted(facts)] == [
             ("warmup", "example.com/gpu", ("gpu-0",)),
             ("side", "example.com/gpu", ("gpu-0",)),
@@ -348,8 +355,8 @@ class TestGrants:
         )
         line, other = lines(call, call)
         known = context(u="ns/p")
-        assert len(granted(feed(DeviceAssembler(known), [line, line]))) == 1
-        assert len(granted(feed(DeviceAssembler(known), [line, other]))) == 2
+        assert len(granted(feed(devices_of(known), [line, line]))) == 1
+        assert len(granted(feed(devices_of(known), [line, other]))) == 2
 
     def test_how_an_allocation_became_known(self) -> None:
         """From the call, or from what a new kubelet finds of before."""
@@ -698,7 +705,7 @@ class TestRefusalsWithoutTheLog:
         known.events["Pod", "ns", "p", "UnexpectedAdmissionError", REFUSAL] = IndexedEvent(
             event={}, count=1, first_ts_ns=when, last_ts_ns=when, evidence=(FILE,)
         )
-        (refusal,) = of_kind(feed(DeviceAssembler(known), lines(line)), AllocationFailed)
+        (refusal,) = of_kind(feed(devices_of(known), lines(line)), AllocationFailed)
         assert FILE in refusal.evidence
 
     def test_pod_lists(self) -> None:
@@ -708,7 +715,7 @@ class TestRefusalsWithoutTheLog:
                 "namespace": "ns",
                 "name": "p",
                 "uid": "mirror",
-                "annotations": {"kubernetes.io/config.hash": "u"},
+                "annotations": {"kubernetes.io/config.mirror": "u"},
             },
             "status": {
                 "phase": "Failed",
@@ -821,7 +828,7 @@ class TestCheckpointFiles:
     def test_half_a_checkpoint(self) -> None:
         """A finding, no crash."""
         half = Checkpoint(at("02:01:00"), {"Data": {"PodDeviceEntries": 3}}, b"{", FILE)
-        facts = feed(DeviceAssembler(BundleContext(node="n")), [half])
+        facts = feed(devices_of(BundleContext(node="n")), [half])
         assert [body.finding for body in bodies(facts, FindingReported)] == ["malformed_checkpoint"]
 
     def test_an_unchanged_file_is_read_once(self) -> None:
@@ -837,7 +844,7 @@ class TestCheckpointFiles:
 
 def test_heartbeats_end_the_wait() -> None:
     """A refusal leaves with the next housekeeping line, not at the end of the log."""
-    assembler = DeviceAssembler(context(u="ns/p"))
+    assembler = devices_of(context(u="ns/p"))
     denied, beat = lines(
         'allocation_manager.go "Pod admission denied" podUID="u" pod="ns/p" '
         f'reason="UnexpectedAdmissionError" message="{REFUSAL}"',

@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 
 from kubeledger.ingest.api import import_sources
-from kubeledger.ingest.correlate.assemble_memory import MemoryAssembler
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.ledger import LinesNotUnderstood
 from kubeledger.model.bodies.lifecycle import ContainerKilled, PodTerminating
+from kubeledger.model.bodies.memorymanager import MemoryStateRefused
 from kubeledger.model.bodies.node import KubeletExited, KubeletStarted
-from tests.ingest.feeding import log_line
 from tests.ingest.node_files import log_text
 from tests.ingest.pod_world import container, facts_of, klog, know_pod, of, tell, values, world
 
@@ -236,11 +235,11 @@ def test_systemd_tells_of_a_kubelet_that_said_nothing(
 @pytest.mark.parametrize(("clock", "linked"), [("10:00:00.1", True), ("10:00:02.1", False)])
 def test_a_kubelet_that_gives_up_over_a_state_file(clock: str, linked: bool) -> None:
     """It follows from the refusal that was told just before."""
-    context = world()
     message = '"Invalid state, please drain node and remove policy state file" err="x"'
-    line = log_line(klog("10:00:00.0", "policy_static.go", message))
-    (refusal,) = MemoryAssembler(context).structured()[line.message](line) or ()
-    refusal.seq = 0
-    exit_line = klog(clock, "kubelet.go", '"Failed to start ContainerManager" err="x"')
-    (ended,) = facts_of(tell(context, [exit_line]), KubeletExited)
+    log = [
+        klog("10:00:00.0", "policy_static.go", message),
+        klog(clock, "kubelet.go", '"Failed to start ContainerManager" err="x"'),
+    ]
+    facts = tell(world(), log)
+    (refusal,), (ended,) = facts_of(facts, MemoryStateRefused), facts_of(facts, KubeletExited)
     assert ended.cause is (refusal if linked else None)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kubeledger.ingest.correlate.assemble_images import ImageAssembler
 from kubeledger.ingest.correlate.context import BundleContext, IndexedEvent
+from kubeledger.ingest.correlate.images import ImageAssembler
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import Item, StatsSummary
 from kubeledger.model.bodies.images import (

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from kubeledger.ingest.correlate.assemble_cpus import CpuAssembler
-from kubeledger.ingest.correlate.assemble_memory import MemoryAssembler
 from kubeledger.ingest.correlate.assembler import Assembler
 from kubeledger.ingest.correlate.context import BundleContext, ContainerRef
+from kubeledger.ingest.correlate.cpus import CpuAssembler
+from kubeledger.ingest.correlate.memory import MemoryAssembler
 from kubeledger.ingest.correlate.survey import _take_memory
 from kubeledger.ingest.sources.items import CpuManagerState, LogLine, MemoryManagerState
 from kubeledger.model.bodies.cpumanager import (

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubeledger.ingest.correlate.assemble_node import NodeAssembler
 from kubeledger.ingest.correlate.context import BundleContext, KnownPod
+from kubeledger.ingest.correlate.node import NodeAssembler
 from kubeledger.ingest.sources.items import NodeObject, ProbeCounters
 from kubeledger.model.bodies.node import NodeObserved
 from kubeledger.model.bodies.prober import ProbeCountersRead

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from kubeledger.ingest.correlate.assemble_reasons import ReasonAssembler
 from kubeledger.ingest.correlate.context import BundleContext, IndexedEvent, KnownPod
+from kubeledger.ingest.correlate.reasons import ReasonAssembler
 from kubeledger.ingest.sources.api_events import COMBINED
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import ApiEvent, LogLine
@@ -105,7 +105,7 @@ def reasons(facts: list[Fact]) -> list[ReasonReported]:
 )
 def test_every_form_of_the_line(line: str) -> None:
     """All four say the same."""
-    (fact,) = feed_log(ReasonAssembler(BundleContext(node="n")), line)
+    (fact,) = feed_log(ReasonAssembler(BundleContext(node="n"), ()), line)
     assert fact.body == ReasonReported(
         object_kind="Pod",
         namespace="default",
@@ -130,7 +130,7 @@ def test_node_events_have_no_namespace_and_no_pod() -> None:
         'message="Starting kubelet."'
     )
     text = klog("event.go", free) + klog("event.go", structured)
-    one, two = reasons(feed_log(ReasonAssembler(BundleContext(node="n")), text))
+    one, two = reasons(feed_log(ReasonAssembler(BundleContext(node="n"), ()), text))
     assert one == two
     assert (one.namespace, one.pod, one.pod_uid) == ("", "n", None)
 
@@ -153,7 +153,9 @@ def test_container(field_path: str, message: str, container: str | None) -> None
         f'"Event occurred" object="default/web" fieldPath="{field_path}" kind="Pod" '
         f'apiVersion="v1" type="Normal" reason="R" message="{message}"'
     )
-    (body,) = reasons(feed_log(ReasonAssembler(BundleContext(node="n")), klog("event.go", line)))
+    (body,) = reasons(
+        feed_log(ReasonAssembler(BundleContext(node="n"), ()), klog("event.go", line))
+    )
     assert body.container == container
 
 
@@ -162,14 +164,14 @@ def test_uid_from_other_files() -> None:
     context = BundleContext(node="n")
     context.pods["u1"] = KnownPod("default", "web", "u1", {}, 0, "api", Evidence(file="pods.json"))
     context.uids_by_name["default", "web"] = ["u1"]
-    (body,) = reasons(feed_log(ReasonAssembler(context), klog("event.go", LINE)))
+    (body,) = reasons(feed_log(ReasonAssembler(context, ()), klog("event.go", LINE)))
     assert body.pod_uid == "u1"
 
 
 def test_line_and_api_event_are_one_fact() -> None:
     """Two sources, one fact with the evidence of both and the API's count."""
     context, items = listed(event(1))
-    assembler = ReasonAssembler(context)
+    assembler = ReasonAssembler(context, ())
     assert feed_items(assembler, items) == []
     (fact,) = feed_log(assembler, klog("event.go", LINE))
     (body,) = reasons([fact])
@@ -184,14 +186,14 @@ def test_long_messages_are_cut_by_the_api_server() -> None:
     long = "é" * 800
     context, _ = listed(event(1, message="é" * 512))
     line = LINE.replace(MESSAGE, long)
-    (body,) = reasons(feed_log(ReasonAssembler(context), klog("event.go", line)))
+    (body,) = reasons(feed_log(ReasonAssembler(context, ()), klog("event.go", line)))
     assert (body.message, body.api_count) == (long, 1)
 
 
 def test_similar_events_are_combined() -> None:
     """Once the recorder merges similar events, other words count too."""
     context, _ = listed(event(12, message=f"{COMBINED}something else"))
-    (body,) = reasons(feed_log(ReasonAssembler(context), klog("event.go", LINE)))
+    (body,) = reasons(feed_log(ReasonAssembler(context, ()), klog("event.go", LINE)))
     assert (body.message, body.api_count) == (MESSAGE, 12)
 
 
@@ -203,7 +205,7 @@ def test_what_never_reached_the_api(time: str, reached: bool) -> None:
     """A count covers its first to its last time, and no line outside."""
     context, _ = listed(event(3, last="2026-11-21T02:52:44Z"))
     line = klog("event.go", LINE, time=f"{time}00000")
-    (body,) = reasons(feed_log(ReasonAssembler(context), line))
+    (body,) = reasons(feed_log(ReasonAssembler(context, ()), line))
     assert body.api_count == (3 if reached else None)
 
 
@@ -211,7 +213,7 @@ def test_api_events_that_the_log_lacks() -> None:
     """They are facts of their own, at their own time, and say how many they stand for."""
     later = "2026-11-21T02:53:00Z"
     context, items = listed(event(2), event(5, last=later), event(5, last=later))
-    assembler = ReasonAssembler(context)
+    assembler = ReasonAssembler(context, ())
     facts = [*feed_items(assembler, items), *assembler.finish(0)]
     assert [fact.ts_ns for fact in facts] == [parse_ts(SECOND), parse_ts(later)]
     assert [(body.count, body.api_count) for body in reasons(facts)] == [(2, 2), (3, 5)]
@@ -220,7 +222,7 @@ def test_api_events_that_the_log_lacks() -> None:
 def test_a_log_that_begins_late() -> None:
     """What the API counted before the log began is added; nothing is counted twice."""
     context, items = listed(event(7))
-    assembler = ReasonAssembler(context)
+    assembler = ReasonAssembler(context, ())
     facts = feed_items(assembler, items)
     for time in ("02:52:41.2", "02:52:41.6"):
         facts += feed_log(assembler, klog("event.go", LINE, time=f"{time}00000"))
@@ -232,7 +234,7 @@ def test_a_log_that_begins_late() -> None:
 def test_list_after_the_lines() -> None:
     """A list shows the last state only: the lines before it are covered by its count."""
     context, items = listed(event(2, last="2026-11-21T02:52:43Z"))
-    assembler = ReasonAssembler(context)
+    assembler = ReasonAssembler(context, ())
     facts = []
     for time in ("02:52:41.2", "02:52:42.6"):
         facts += feed_log(assembler, klog("event.go", LINE, time=f"{time}00000"))
@@ -245,7 +247,7 @@ def test_lines_cover_counts_only_once() -> None:
     context, items = listed(
         event(2, last="2026-11-21T02:52:43Z"), event(4, last="2026-11-21T02:53:20Z")
     )
-    assembler = ReasonAssembler(context)
+    assembler = ReasonAssembler(context, ())
     times = ("02:52:41.549548", "02:52:41.549549")
     feed_log(assembler, "".join(klog("event.go", LINE, time=time) for time in times))
     facts = [*feed_items(assembler, items), *assembler.finish(0)]
@@ -255,7 +257,7 @@ def test_lines_cover_counts_only_once() -> None:
 def test_waiting_ends_with_time() -> None:
     """A fact of the API does not wait for the next event when the log goes on."""
     context, items = listed(event(1))
-    assembler = ReasonAssembler(context)
+    assembler = ReasonAssembler(context, ())
     assert feed_items(assembler, items) == []
     early = klog("kubelet.go", "SyncLoop (housekeeping)", time="02:52:42.500000")
     late = klog("kubelet.go", "SyncLoop (housekeeping)", time="02:52:43.500000")
@@ -277,7 +279,7 @@ def test_waiting_ends_with_time() -> None:
 def test_only_this_kubelets_events(changes: dict[str, Any], ours: bool) -> None:
     """The list holds those of schedulers, controllers and other nodes as well."""
     context, items = listed(event(1, **changes))
-    assembler = ReasonAssembler(context)
+    assembler = ReasonAssembler(context, ())
     facts = [*feed_items(assembler, items), *assembler.finish(0)]
     assert len(facts) == ours
 
@@ -295,7 +297,7 @@ def test_events_of_the_newer_api() -> None:
         "note": "done",
         "deprecatedCount": 4,
     }
-    assembler = ReasonAssembler(BundleContext(node="n"))
+    assembler = ReasonAssembler(BundleContext(node="n"), ())
     item = ApiEvent(parse_ts(SECOND), new, Evidence(file="events.json"))
     (body,) = reasons([*feed_items(assembler, [item]), *assembler.finish(0)])
     assert (body.message, body.count, body.pod_uid) == ("done", 4, "pod-uid")
@@ -309,7 +311,7 @@ def test_same_words_about_two_containers() -> None:
         for path in paths
     ]
     context, items = listed(*events)
-    assembler = ReasonAssembler(context)
+    assembler = ReasonAssembler(context, ())
     feed_items(assembler, items)
     lines = "".join(klog("event.go", LINE, time=f"02:52:41.54954{n}") for n in range(3))
     assert [body.container for body in reasons(feed_log(assembler, lines))] == ["a", "b", None]
@@ -317,7 +319,7 @@ def test_same_words_about_two_containers() -> None:
 
 def test_sent_failures_are_understood() -> None:
     """Trouble with sending events is no event."""
-    assembler = ReasonAssembler(BundleContext(node="n"))
+    assembler = ReasonAssembler(BundleContext(node="n"), ())
     line = klog(
         "event.go", "Unable to write event: 'connection refused' (may retry after sleeping)"
     )
@@ -329,6 +331,6 @@ def test_sent_failures_are_understood() -> None:
 def test_line_that_lacks_its_values() -> None:
     """A line cut short is still an event, of an unknown object."""
     line = LogLine(1, "I", 1, "event.go", 1, "Event occurred", None, "kubelet.log", 1, 0, "text")
-    assembler = ReasonAssembler(BundleContext(node="n"))
+    assembler = ReasonAssembler(BundleContext(node="n"), ())
     facts = list(assembler.structured()["Event occurred"](line) or ())
     assert reasons(facts)[0].object_kind == ""

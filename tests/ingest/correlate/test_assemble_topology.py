@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kubeledger.ingest.correlate.assemble_topology import TopologyAssembler
 from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.topology import TopologyAssembler
 from kubeledger.ingest.messages.catalogue import router
 from kubeledger.ingest.messages.topology_hints import Hints, hint_of, hints_of, nodes_of_mask
 from kubeledger.ingest.sources.facts import Fact

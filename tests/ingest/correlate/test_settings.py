@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from kubeledger.ingest.correlate.assemble_node import NodeAssembler
 from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.node import NodeAssembler
 from kubeledger.ingest.klog.values import split_structured, text_values
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import KubeletConfigFile

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kubeledger.ingest.correlate.assemble_node import NodeAssembler
 from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.node import NodeAssembler
 from kubeledger.ingest.sources.items import KubeletConfigFile
 from kubeledger.model.bodies.node import SettingsObserved
 from kubeledger.model.record import Evidence

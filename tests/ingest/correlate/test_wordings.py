@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from kubeledger.ingest.correlate.assemble_memory import MemoryAssembler
+from kubeledger.ingest.correlate.memory import MemoryAssembler
 from kubeledger.model.bodies.eviction import ReclaimAttempted
 from kubeledger.model.bodies.lifecycle import ContainerKilled
 from kubeledger.model.bodies.memorymanager import MemoryStateRefused

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.derive.assemble_beats import BeatAssembler
+from kubeledger.ingest.derive.beats import BeatAssembler
 from kubeledger.model.bodies.node import LogThinned
 from tests.ingest.pieces import feed_log, klog, klog_json
 

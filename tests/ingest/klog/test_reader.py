@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 
-from kubeledger.ingest.correlate.assembler import Assembler, StructuredHandler
+from kubeledger.ingest.correlate.assembler import Assembler
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.klog.account import Account
 from kubeledger.ingest.klog.cut_lines import NOT_CUT, CutLineError, EndsSurvey, LineEnds
 from kubeledger.ingest.klog.lines import LINE_MAX
 from kubeledger.ingest.klog.outputs import ClockStep, LogEntry, LogOutput, NewProcess, WrongStamp
 from kubeledger.ingest.klog.reader import KlogReader
+from kubeledger.ingest.klog.router import LineHandler
 from kubeledger.ingest.klog.stamps import Clock
 from kubeledger.ingest.messages.catalogue import router
 from kubeledger.ingest.sources.facts import Fact
@@ -31,7 +32,7 @@ UNKNOWN = f'I{HEAD} kubelet.go:9] "Never heard of" pod="ns/a"'
 class Listener(Assembler):
     """Understands two messages of the prober."""
 
-    def structured(self) -> Mapping[str, StructuredHandler]:
+    def structured(self) -> dict[str, LineHandler]:
         """The structured one."""
         return {"Probe failed": lambda line: ()}
 

@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+from kubeledger.ingest.assemblers import assemblers_of
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.klog.last_words import FATAL
 from kubeledger.ingest.messages.catalogue import MESSAGES
 from kubeledger.ingest.messages.noise import NOISE
 from kubeledger.ingest.messages.page import render
-from kubeledger.ingest.registry import ASSEMBLERS
+from kubeledger.ingest.planning.identity import KubeletVersion
 
 ROWS = [row for rows in MESSAGES.values() for row in rows]
 HEARD = {
-    message for kind in ASSEMBLERS for message in kind(BundleContext(node="n")).structured()
+    message
+    for each in assemblers_of(
+        BundleContext(node="n"), lambda _: KubeletVersion(None, None)
+    ).in_order
+    for message in each.structured()
 } | {"The kubelet gives up"}
 TO = {row.to for row in ROWS if row.to is not None}
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.derive.assemble_beats import BeatAssembler
+from kubeledger.ingest.derive.beats import BeatAssembler
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import LogLine
 from kubeledger.model.bodies.node import KubeletStarted

@@ -9,17 +9,15 @@ verbose) becomes a fact of its own, which says how many it stands for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
-from kubeledger.ingest.correlate.assembler import (
-    Assembler,
-    ItemHandler,
-    StructuredHandler,
-)
+from kubeledger.ingest.correlate.assembler import Assembler, Method, nothing
 from kubeledger.ingest.correlate.context import BundleContext, IndexedEvent
-from kubeledger.ingest.correlate.holdback import Holdback, Waiting
+from kubeledger.ingest.correlate.entry import Entry
+from kubeledger.ingest.correlate.holdback import Waiting
 from kubeledger.ingest.correlate.sandbox_images import removed_sandbox_image
 from kubeledger.ingest.klog.sent_events import OCCURRED, SENT
 from kubeledger.ingest.messages.heartbeat import HEARTBEAT
@@ -37,7 +35,6 @@ from kubeledger.ingest.sources.items import (
     ApiEvent,
     CgroupFiles,
     Item,
-    LogLine,
     PodList,
     ProbeCounters,
     StatsSummary,
@@ -97,9 +94,9 @@ class _Said(msgspec.Struct, frozen=True, kw_only=True):
 class ReasonAssembler(Assembler):
     """One fact for each event in the log, and for what only the API server counted."""
 
-    def __init__(self, context: BundleContext) -> None:
+    def __init__(self, context: BundleContext, removed_images: Sequence[Fact]) -> None:
         super().__init__(context)
-        self._held = Holdback()
+        self._removed_images = removed_images
         self._tallies: dict[EventKey, _Tally] = {}
         self._counted: dict[str, int] = {}
         self._combined: dict[EventKey, IndexedEvent] = {}
@@ -107,40 +104,22 @@ class ReasonAssembler(Assembler):
             if key[-1].startswith(COMBINED):
                 self._combined[_similar(key)] = event
 
-    def structured(self) -> Mapping[str, StructuredHandler]:
+    def messages(self) -> Mapping[str, Method]:
         """Message -> method for structured lines."""
-        return {
-            **dict.fromkeys(HEARTBEAT, self._beat),
-            **dict.fromkeys(SENT, _nothing),
-            OCCURRED: self._structured_event,
-        }
+        # The reader makes an event of what was sent, if it tells one (``sent_events``).
+        return {**dict.fromkeys((*HEARTBEAT, *SENT), nothing), OCCURRED: self._structured_event}
 
-    def items(self) -> Mapping[type, ItemHandler]:
-        """Item type -> method."""
-        # These only tell that time has passed: a fact must not wait for the next event.
+    def takes(self) -> Mapping[type, Callable[[Any], None]]:
+        """Events; the others only tell that time has passed: no fact waits for the next event."""
         return {
-            **dict.fromkeys((CgroupFiles, PodList, ProbeCounters, StatsSummary), self._tick),
+            **dict.fromkeys((CgroupFiles, PodList, ProbeCounters, StatsSummary), _time_passes),
             ApiEvent: self._api_event,
         }
 
-    def _tick(self, item: Item) -> Facts:
-        return self._held.release(item.ts_ns)
-
-    def _beat(self, line: LogLine) -> Facts:
-        return self._held.release(line.ts_ns)
-
-    def waiting_since(self) -> int | None:
-        """Time of the oldest fact that is held back; None when nothing is."""
-        return self._held.waiting_since()
-
-    def finish(self, ts_ns: int) -> Facts:
-        """What still waited for a log line."""
-        return self._held.drain()
-
     # The log ----------------------------------------------------------------------------
 
-    def _structured_event(self, line: LogLine) -> Facts:
-        values = line.values or {}
+    def _structured_event(self, entry: Entry) -> Facts:
+        values = entry.values
         namespace, name = _object_of(values.get("object"))
         said = _Said(
             kind=str(values.get("kind", "")),
@@ -151,32 +130,32 @@ class ReasonAssembler(Assembler):
             message=str(values.get("message", "")),
             field_path=values.get("fieldPath"),
         )
-        return self._log_event_of(line, said, str(values.get("podUID") or ""))
+        return self._log_event_of(entry, said, str(values.get("podUID") or ""))
 
-    def _log_event_of(self, line: LogLine, said: _Said, uid: str) -> Facts:
+    def _log_event_of(self, entry: Entry, said: _Said, uid: str) -> Facts:
         if said.kind == "Pod" and uid:
-            self.context.learn_uid(said.namespace, said.name, uid, line.ts_ns, line.evidence)
-            return self._log_event(line, said, uid)
-        return self._log_event(line, said)
+            self.context.learn_uid(said.namespace, said.name, uid, entry.ts_ns, entry.evidence)
+            return self._log_event(entry, said, uid)
+        return self._log_event(entry, said)
 
-    def _log_event(self, line: LogLine, said: _Said, uid: str | None = None) -> Facts:
+    def _log_event(self, entry: Entry, said: _Said, uid: str | None = None) -> Facts:
         if is_controllers(said.kind, said.reason):
-            return self._held.release(line.ts_ns)
-        key, event = self._find(said, line.ts_ns)
-        evidence = [line.evidence]
+            return ()
+        key, event = self._find(said, entry.ts_ns)
+        evidence = [entry.evidence]
         container = container_of(said.field_path) or container_named(said.message)
         count = None
         if event is not None:
             event.matched += 1
             count = event.count
-            api, seen = self._match(key, event, line.ts_ns)
+            api, seen = self._match(key, event, entry.ts_ns)
             evidence += [*seen, *event.evidence[-1:]]
             if said.kind == "Pod" and uid is None:
-                uid = self.context.uid_of(said.namespace, said.name, line.ts_ns) or api.pod_uid
+                uid = self.context.uid_of(said.namespace, said.name, entry.ts_ns) or api.pod_uid
             if container is None and (seen or self._is_only_container(uid, api, said)):
                 container = api.container
         elif said.kind == "Pod" and uid is None:
-            uid = self.context.uid_of(said.namespace, said.name, line.ts_ns)
+            uid = self.context.uid_of(said.namespace, said.name, entry.ts_ns)
         body = ReasonReported(
             object_kind=said.kind,
             namespace=said.namespace,
@@ -189,9 +168,10 @@ class ReasonAssembler(Assembler):
             api_count=count,
         )
         # Not held back behind the API's: those are few, and most of them never leave.
-        cause = removed_sandbox_image(self.context, said.reason, said.message, line.ts_ns)
-        fact = Fact(line.ts_ns, body, tuple(dict.fromkeys(evidence)), cause)
-        return [*self._held.release(line.ts_ns), fact]
+        cause = removed_sandbox_image(
+            self.context, self._removed_images, said.reason, said.message, entry.ts_ns
+        )
+        return [Fact(entry.ts_ns, body, tuple(dict.fromkeys(evidence)), cause)]
 
     def _is_only_container(self, uid: str | None, api: ApiReason, said: _Said) -> bool:
         """The line can only be about the container of the API event.
@@ -201,8 +181,7 @@ class ReasonAssembler(Assembler):
         """
         if api.container is None:
             return True
-        pod = self.context.pods.get(uid or "")
-        spec = pod.spec if pod is not None else {}
+        spec = self.context.spec_of(uid)
         return sum(len(spec.get(kind) or ()) for kind in _CONTAINER_LISTS) == 1
 
     def _find(self, said: _Said, ts_ns: int) -> tuple[EventKey, IndexedEvent | None]:
@@ -242,12 +221,10 @@ class ReasonAssembler(Assembler):
 
     # The API server ---------------------------------------------------------------------
 
-    def _api_event(self, item: Item) -> Facts:
-        assert isinstance(item, ApiEvent)
+    def _api_event(self, item: ApiEvent) -> None:
         api = ApiReason.read(item.event)
         if api.may_be_of(self.context.node):
             self._count(item, api)
-        return self._held.release(item.ts_ns)
 
     def _count(self, item: ApiEvent, api: ApiReason) -> None:
         message = api.key[-1]
@@ -267,10 +244,12 @@ class ReasonAssembler(Assembler):
         covered = min(new, tally.spare)
         tally.spare -= covered
         if new > covered:
-            cause = removed_sandbox_image(self.context, api.key[-2], message, item.ts_ns)
+            cause = removed_sandbox_image(
+                self.context, self._removed_images, api.key[-2], message, item.ts_ns
+            )
             body = self._body(api, new - covered, item.ts_ns)
             fact = Fact(item.ts_ns, body, (item.evidence,), cause)
-            tally.waiting.append(self._held.hold(fact, SETTLE_NS))
+            tally.waiting.append(self.queue.hold(fact, SETTLE_NS))
 
     def _body(self, api: ApiReason, count: int, ts_ns: int) -> ReasonReported:
         kind, namespace, name, reason, message = api.key
@@ -291,9 +270,8 @@ class ReasonAssembler(Assembler):
         )
 
 
-def _nothing(line: LogLine) -> Facts:
-    """The reader makes an event of the line if it tells one (``sent_events``)."""
-    return ()
+def _time_passes(item: Item) -> None:
+    """What waited long enough leaves."""
 
 
 def _take_one(waiting: Waiting) -> None:
@@ -304,7 +282,7 @@ def _take_one(waiting: Waiting) -> None:
     if body.count == 1:
         waiting.drop()
     else:
-        waiting.fact.body = msgspec.structs.replace(body, count=body.count - 1)
+        waiting.tell(count=body.count - 1)
 
 
 def _similar(key: EventKey) -> EventKey:

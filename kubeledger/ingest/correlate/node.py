@@ -3,43 +3,35 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, cast
 
 import msgspec
 
-from kubeledger.ingest.correlate.assembler import (
-    Assembler,
-    ItemHandler,
-    StructuredHandler,
-)
+from kubeledger.ingest.correlate.assembler import Assembler, Method
 from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.settings_log import SettingsCollector
 from kubeledger.ingest.sources.facts import Fact, Facts
-from kubeledger.ingest.sources.items import (
-    Item,
-    KubeletConfigFile,
-    LogLine,
-    NodeObject,
-    ProbeCounters,
-)
+from kubeledger.ingest.sources.items import KubeletConfigFile, LogLine, NodeObject, ProbeCounters
 from kubeledger.model.bodies.node import NodeObserved
 from kubeledger.model.bodies.prober import ProbeCountersRead, ProbeType
 from kubeledger.model.record import Evidence
 
 __all__ = ["NodeAssembler"]
 
+_ROOT_DEFAULTED = "--cgroups-per-qos enabled, but --cgroup-root was not specified.  Defaulting to /"
+_RUNNING = ("Recording event message for node", "Started kubelet", "Updating node status")
+"""Signs of a kubelet that is past its start."""
 _CORES = re.compile(r"\bNumCores:(\d+)")
 _MEMORY = re.compile(r"\bMemoryCapacity:(\d+)")
 _NUMA_NODE = re.compile(r"\{Id:(\d+) Memory:\d+")
 
+
 _PROBE_TYPES = {"liveness", "readiness", "startup"}
 _PROBE_RESULTS = ("successful", "failed", "unknown")
 _Worker = tuple[str, str, str, str, str]
-
-_RUNNING = ("Recording event message for node", "Started kubelet", "Updating node status")
-"""Signs of a kubelet that is past its start."""
 
 
 class NodeAssembler(Assembler):
@@ -47,113 +39,96 @@ class NodeAssembler(Assembler):
 
     def __init__(self, context: BundleContext) -> None:
         super().__init__(context)
-        self._settings = SettingsCollector(context)
+        self._settings = SettingsCollector(context, self.queue)
         self._node = NodeObserved()
         self._node_evidence: dict[str, Evidence] = {}
         self._counters: dict[_Worker, dict[str, int]] = {}
 
-    def structured(self) -> Mapping[str, StructuredHandler]:
+    def messages(self) -> Mapping[str, Method]:
         """Message -> method for structured lines."""
         return {
-            **dict.fromkeys(_RUNNING, self._settings.running),
-            "KubeletConfiguration": self._dump,
-            "Creating Container Manager object based on Node Config": self._node_config,
-            "--cgroups-per-qos enabled, but --cgroup-root was not specified.  Defaulting to /": (
-                self._root_defaulted
-            ),
+            **dict.fromkeys(_RUNNING, self._running),
+            "KubeletConfiguration": self._settings.dump,
+            "Creating Container Manager object based on Node Config": self._settings.node_config,
+            _ROOT_DEFAULTED: self._root_defaulted,
             "Using cgroup driver setting received from the CRI runtime": self._driver,
             "After cpu setting is overwritten": self._overwritten,
-            "Kubelet version": self._version,
+            "Kubelet version": self._settings.version,
             "Creating topology manager with policy per scope": partial(
-                self._topology, who="the topology manager's start"
+                self._runs_with, "the topology manager's start"
             ),
             "Initializing Topology Manager with policy": partial(
-                self._topology, who="the container manager's start"
+                self._runs_with, "the container manager's start"
             ),
-            "FLAG": self._flag,
+            "FLAG": self._settings.flag,
             "Machine": self._machine,
         }
 
-    def items(self) -> Mapping[type, ItemHandler]:
-        """Item type -> method."""
+    def takes(self) -> Mapping[type, Callable[[Any], None]]:
+        """Configuration files, the node object, counters of probes."""
         return {
-            KubeletConfigFile: self._config_file,
+            KubeletConfigFile: self._settings.config_file,
             NodeObject: self._node_object,
             ProbeCounters: self._probe_counters,
         }
 
     def goes_on(self, line: LogLine) -> Facts:
         """What is known of its settings holds from here on, not only from the next sign of it."""
-        return self._settings.running(line)
+        self._settings.running(line)
+        return self.queue.release(line.ts_ns)
 
-    def finish(self, ts_ns: int) -> Facts:
+    def end(self, ts_ns: int) -> None:
         """Settings of a bundle whose log never came to the end of a start."""
-        return self._settings.close(ts_ns)
+        self._settings.close(ts_ns)
 
     # Settings ---------------------------------------------------------------------------
 
-    def _config_file(self, item: Item) -> Facts:
-        assert isinstance(item, KubeletConfigFile)
-        return self._settings.config_file(item)
+    def _running(self, entry: Entry) -> None:
+        self._settings.running(entry.line)
 
-    def _flag(self, line: LogLine) -> Facts:
-        values = line.values or {}
-        return self._settings.flag(line, values["name"], values["value"]) if values else ()
+    def _root_defaulted(self, entry: Entry) -> None:
+        self._settings.replaced(entry, {"cgroupRoot": "/"})
 
-    def _dump(self, line: LogLine) -> Facts:
-        values = line.values or {}
-        return self._settings.dump(line, values.get("literal"), values.get("configuration"))
+    def _driver(self, entry: Entry) -> None:
+        driver = entry.values.get("cgroupDriver")
+        self._settings.replaced(entry, {"cgroupDriver": driver} if driver else {})
 
-    def _node_config(self, line: LogLine) -> Facts:
-        return self._settings.node_config(line, (line.values or {}).get("nodeConfig"))
+    def _overwritten(self, entry: Entry) -> None:
+        fields, values = ("kubeReserved", "systemReserved"), entry.values
+        self._settings.replaced(entry, {f: values[f] for f in fields if f in values})
 
-    def _root_defaulted(self, line: LogLine) -> Facts:
-        return self._settings.replaced(line, {"cgroupRoot": "/"})
-
-    def _driver(self, line: LogLine) -> Facts:
-        driver = (line.values or {}).get("cgroupDriver")
-        return self._settings.replaced(line, {"cgroupDriver": driver} if driver else {})
-
-    def _overwritten(self, line: LogLine) -> Facts:
-        values = line.values or {}
-        fields = ("kubeReserved", "systemReserved")
-        return self._settings.replaced(line, {f: values[f] for f in fields if f in values})
-
-    def _topology(self, line: LogLine, who: str) -> Facts:
-        values = line.values or {}
-        policy, scope = values.get("topologyPolicyName"), values.get("topologyScopeName")
-        fields = {"topologyManagerPolicy": policy, "topologyManagerScope": scope}
-        return self._settings.stated(line, who, {f: v for f, v in fields.items() if v})
-
-    def _version(self, line: LogLine) -> None:
-        self._settings.version(str((line.values or {}).get("kubeletVersion", "")))
+    def _runs_with(self, who: str, entry: Entry) -> None:
+        told = {
+            "topologyManagerPolicy": entry.values.get("topologyPolicyName"),
+            "topologyManagerScope": entry.values.get("topologyScopeName"),
+        }
+        self._settings.stated(entry, who, {f: v for f, v in told.items() if v})
 
     # The node ---------------------------------------------------------------------------
 
-    def _machine(self, line: LogLine) -> Facts:
-        text = line.message
+    def _machine(self, entry: Entry) -> None:
+        text = entry.line.message
         cores, memory = _CORES.search(text), _MEMORY.search(text)
         topology = text.find(" Topology:[")
         numa = _NUMA_NODE.findall(text, topology) if topology >= 0 else None
-        return self._observed(
-            line.ts_ns,
+        self._observed(
+            entry.ts_ns,
             "machine",
-            line.evidence,
+            entry.evidence,
             cpus=int(cores[1]) if cores else None,
             memory_capacity_bytes=int(memory[1]) if memory else None,
             numa_nodes=tuple(sorted(int(node) for node in numa)) if numa is not None else None,
         )
 
-    def _node_object(self, item: Item) -> Facts:
-        assert isinstance(item, NodeObject)
+    def _node_object(self, item: NodeObject) -> None:
         metadata, spec, status = (
             item.node.get(part) or {} for part in ("metadata", "spec", "status")
         )
         name = metadata.get("name")
         if self.context.node and name and name != self.context.node:
-            return ()
+            return
         taints = spec.get("taints") or []
-        return self._observed(
+        self._observed(
             item.ts_ns,
             "object",
             item.evidence,
@@ -163,21 +138,20 @@ class NodeAssembler(Assembler):
             allocatable=status.get("allocatable"),
         )
 
-    def _observed(self, ts_ns: int, part: str, evidence: Evidence, **fields: object) -> Facts:
+    def _observed(self, ts_ns: int, part: str, evidence: Evidence, **fields: object) -> None:
         """The node as now known, when that changed; evidence of both its parts."""
         node = msgspec.structs.replace(self._node, **fields)
         self._node_evidence[part] = evidence
-        if node == self._node:
-            return ()
-        self._node = node
-        others = [e for name, e in self._node_evidence.items() if name != part]
-        return (Fact(ts_ns, node, (evidence, *others)),)
+        if node != self._node:
+            self._node = node
+            others = [e for name, e in self._node_evidence.items() if name != part]
+            self.queue.add(Fact(ts_ns, node, (evidence, *others)))
 
     # Probe counters ---------------------------------------------------------------------
 
-    def _probe_counters(self, item: Item) -> Facts:
-        assert isinstance(item, ProbeCounters)
-        return list(self._changed_workers(item))
+    def _probe_counters(self, item: ProbeCounters) -> None:
+        for fact in self._changed_workers(item):
+            self.queue.add(fact)
 
     def _changed_workers(self, item: ProbeCounters) -> Iterator[Fact]:
         workers: dict[_Worker, dict[str, int]] = {}

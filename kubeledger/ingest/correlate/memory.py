@@ -7,20 +7,20 @@ state file shows. All its lines are structured, for it came with 1.21.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 
-from kubeledger.ingest.correlate.assembler import ItemHandler, StructuredHandler
+from kubeledger.ingest.correlate.assembler import Method
 from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.holdback import Waiting
-from kubeledger.ingest.correlate.queued import LineMethod
 from kubeledger.ingest.correlate.resource_managers import ResourceManagerAssembler, Subject
-from kubeledger.ingest.klog.line_values import integer, text_of
 from kubeledger.ingest.messages.heartbeat import HEARTBEAT
 from kubeledger.ingest.messages.topology_hints import hint_of
-from kubeledger.ingest.sources.facts import Fact, Facts
-from kubeledger.ingest.sources.items import Item, LogLine, MemoryManagerState
+from kubeledger.ingest.sources.facts import Fact
+from kubeledger.ingest.sources.items import MemoryManagerState
 from kubeledger.kubelet.kube.checkpoints import MalformedCheckpointError
 from kubeledger.kubelet.memorymanager.checkpoint import memory_table, read_memory_manager_state
 from kubeledger.model.bodies.memorymanager import (
@@ -50,7 +50,7 @@ Blocks = tuple[MemoryBlock, ...]
 class _Refusal(msgspec.Struct):
     """A difference between the state file and the machine."""
 
-    line: LogLine
+    evidence: Evidence
     numa_node: int | None
     type: str | None
     stored: MemoryTable | None
@@ -68,10 +68,10 @@ class MemoryAssembler(ResourceManagerAssembler[Blocks]):
         self._removing: Subject | None = None
         self._difference: _Refusal | None = None
 
-    def structured(self) -> Mapping[str, StructuredHandler]:
+    def messages(self) -> Mapping[str, Method]:
         """Message -> method for structured lines."""
-        methods: dict[str, LineMethod] = dict.fromkeys(HEARTBEAT, self._beat)
-        methods |= {
+        return {
+            **dict.fromkeys(HEARTBEAT, self._beat),
             "Starting memorymanager": self._starting,
             "State checkpoint: restored state from checkpoint": self._restored,
             "Memory states for the NUMA node and resource are different": self._differs,
@@ -85,27 +85,26 @@ class MemoryAssembler(ResourceManagerAssembler[Blocks]):
             "Allocate error": self._failed,
             "RemoveContainer": self._remove,
         }
-        return self.then_release(methods)
 
-    def items(self) -> Mapping[type, ItemHandler]:
-        """Item type -> method."""
+    def takes(self) -> Mapping[type, Callable[[Any], None]]:
+        """The state file."""
         return {MemoryManagerState: self._state_file}
 
-    def _starting(self, line: LogLine) -> None:
+    def _starting(self, entry: Entry) -> None:
         self._allocating = self._removing = self._difference = None
-        policy = text_of(line, "policy")
+        policy = entry.get("policy")
         if policy in (None, "None"):
             return  # the settings tell it, and this policy does nothing
         body = MemoryManagerStarted(policy=policy)
-        self._started = self.queue.hold(Fact(line.ts_ns, body, (line.evidence,)), _START_NS)
+        self._started = self.queue.hold(Fact(entry.ts_ns, body, (entry.evidence,)), _START_NS)
 
-    def _restored(self, line: LogLine) -> None:
+    def _restored(self, entry: Entry) -> None:
         """The CPU manager's line is the same, and stands before the memory manager starts."""
         self._tell_start(restored=True)
         if self._started is not None:
-            self._started.join(line.evidence)
+            self._started.join(entry.evidence)
 
-    def _beat(self, line: LogLine) -> None:
+    def _beat(self, entry: Entry) -> None:
         """A line of greater verbosity than that of a file restored: there was none."""
         self._tell_start(restored=False)
 
@@ -120,68 +119,63 @@ class MemoryAssembler(ResourceManagerAssembler[Blocks]):
             if not restored:
                 self.drop_before(fact.ts_ns)
 
-    def _differs(self, line: LogLine) -> None:
+    def _differs(self, entry: Entry) -> None:
         """Each table that differs is told; the first is enough."""
-        values = line.values or {}
+        values = entry.values
         if self._difference is None:
             self._difference = _Refusal(
-                line,
-                integer(values.get("node")),
-                text_of(line, "resource"),
+                entry.evidence,
+                entry.number("node"),
+                entry.get("resource"),
                 _table(values.get("memoryState1")),
                 _table(values.get("memoryState2")),
             )
 
-    def _refused_state(self, line: LogLine) -> None:
+    def _refused_state(self, entry: Entry) -> None:
         found, self._difference = self._difference, None
-        body = MemoryStateRefused(error=text_of(line, "err") or "")
-        evidence: tuple[Evidence, ...] = (line.evidence,)
+        body = MemoryStateRefused(error=entry.get("err") or "")
+        evidence: tuple[Evidence, ...] = (entry.evidence,)
         if found is not None:
-            body = msgspec.structs.replace(
-                body,
-                numa_node=found.numa_node,
-                type=found.type,
-                stored=found.stored,
-                expected=found.expected,
-            )
-            evidence = (line.evidence, found.line.evidence)
-        self.context.links.refused_state = self.queue.add(Fact(line.ts_ns, body, evidence))
+            told = msgspec.structs.asdict(found)
+            evidence = (entry.evidence, told.pop("evidence"))
+            body = msgspec.structs.replace(body, **told)
+        self.refused_state = self.queue.add(Fact(entry.ts_ns, body, evidence))
 
-    def _allocate(self, line: LogLine) -> None:
-        if line.file == _POLICY:
-            self._allocating = self.subject_of(line)
+    def _allocate(self, entry: Entry) -> None:
+        if entry.line.file == _POLICY:
+            self._allocating = self.subject_of(entry)
             self._affinity = self._removing = None
 
-    def _present(self, line: LogLine) -> None:
+    def _present(self, entry: Entry) -> None:
         self._allocating = None
 
-    def _aligned(self, line: LogLine) -> None:
-        subject, hint = self.subject_of(line), hint_of((line.values or {}).get("hint"))
+    def _aligned(self, entry: Entry) -> None:
+        subject, hint = self.subject_of(entry), hint_of(entry.values.get("hint"))
         if self._allocating is None or subject is None:
             return
         self._allocating.uid = subject.uid or self._allocating.uid
-        self._allocating.evidence += (line.evidence,)
+        self._allocating.evidence += (entry.evidence,)
         self._affinity = hint.numa_nodes if hint is not None else None
 
-    def _machine(self, line: LogLine) -> None:
+    def _machine(self, entry: Entry) -> None:
         """The tables of the NUMA nodes have changed: so a removal was one of something held."""
         subject, self._removing = self._removing, None
         if subject is None or subject.uid is None:
             return
         body = self.released(subject.uid, subject.container)
         self.drop(subject.uid, subject.container)
-        self.queue.add(Fact(line.ts_ns, body, (*subject.evidence, line.evidence)))
+        self.queue.add(Fact(entry.ts_ns, body, (*subject.evidence, entry.evidence)))
 
-    def _updated(self, line: LogLine) -> None:
+    def _updated(self, entry: Entry) -> None:
         """A container's blocks are written; those of init containers again, for their reuse."""
-        subject, current = self.subject_of(line), self._allocating
+        subject, current = self.subject_of(entry), self._allocating
         if subject is None or current is None or subject.container != current.container:
             return
         if current.uid is not None and subject.uid != current.uid:
             return
         self._allocating = None
         uid = subject.uid or ""
-        blocks = self.context.memory_of(uid, subject.container, line.ts_ns)
+        blocks = self.context.memory_of(uid, subject.container, entry.ts_ns)
         body = MemoryAllocated(
             namespace=subject.namespace or current.namespace,
             pod=subject.pod or current.pod,
@@ -191,32 +185,27 @@ class MemoryAssembler(ResourceManagerAssembler[Blocks]):
             blocks=blocks.blocks if blocks is not None else None,
         )
         shown = (blocks.evidence,) if blocks is not None else ()
-        evidence = (line.evidence, *current.evidence, *shown)
-        self.take(uid, subject.container, body.blocks or (), line.ts_ns)
-        self.queue.add(Fact(line.ts_ns, body, evidence))
+        evidence = (entry.evidence, *current.evidence, *shown)
+        self.take(uid, subject.container, body.blocks or (), entry.ts_ns)
+        self.queue.add(Fact(entry.ts_ns, body, evidence))
 
-    def _failed(self, line: LogLine) -> None:
+    def _failed(self, entry: Entry) -> None:
         subject = self._allocating
-        if line.file != _MANAGER or subject is None:
+        if entry.line.file != _MANAGER or subject is None:
             return
         self._allocating = None
         body = MemoryAllocationFailed(
-            namespace=subject.namespace,
-            pod=subject.pod,
-            pod_uid=subject.uid,
-            container=subject.container,
-            error=text_of(line, "err") or "",
+            **subject.names,
+            error=entry.get("err") or "",
         )
-        self.queue.add(Fact(line.ts_ns, body, (line.evidence, *subject.evidence)))
+        self.queue.add(Fact(entry.ts_ns, body, (entry.evidence, *subject.evidence)))
 
-    def _remove(self, line: LogLine) -> None:
+    def _remove(self, entry: Entry) -> None:
         """The topology manager writes the same word, and not here."""
-        if line.file == _POLICY:
-            self._removing = self.subject_of(line)
+        if entry.line.file == _POLICY:
+            self._removing = self.subject_of(entry)
 
-    def _state_file(self, item: Item) -> Facts:
-        assert isinstance(item, MemoryManagerState)
-        due = self.queue.release(item.ts_ns)
+    def _state_file(self, item: MemoryManagerState) -> None:
         body = self.read_file(item, read_memory_manager_state)
         if body is not None:
             shown = {
@@ -225,26 +214,14 @@ class MemoryAssembler(ResourceManagerAssembler[Blocks]):
                 for container, blocks in containers.items()
             }
             self.compare(item, shown)
-        return [*due, *self.queue.release(item.ts_ns)]
 
     def released(self, uid: str, container: str, *, inferred: bool = False) -> MemoryReleased:
         """Memory is given back."""
-        namespace, pod = self.name_of(uid)
-        return MemoryReleased(
-            namespace=namespace, pod=pod, pod_uid=uid, container=container, inferred=inferred
-        )
+        return MemoryReleased(**self.names_of(uid, container), inferred=inferred)
 
     def given_by_file(self, uid: str, container: str, what: Blocks) -> MemoryAllocated:
         """Memory that a container has by the state file."""
-        namespace, pod = self.name_of(uid)
-        return MemoryAllocated(
-            namespace=namespace,
-            pod=pod,
-            pod_uid=uid,
-            container=container,
-            blocks=what,
-            told_by="state_file",
-        )
+        return MemoryAllocated(**self.names_of(uid, container), blocks=what, told_by="state_file")
 
 
 def _table(value: object) -> MemoryTable | None:

@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, cast
 
 import msgspec
 
-from kubeledger.ingest.correlate.assembler import (
-    Assembler,
-    ItemHandler,
-    StructuredHandler,
-)
+from kubeledger.ingest.correlate.assembler import Assembler, Method
+from kubeledger.ingest.correlate.containers import Containers
 from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.sources.facts import Fact, Facts
-from kubeledger.ingest.sources.items import CgroupFiles, Item, LogLine
+from kubeledger.ingest.correlate.entry import Entry
+from kubeledger.ingest.sources.facts import Fact
+from kubeledger.ingest.sources.items import CgroupFiles
 from kubeledger.kubelet.cgroups.paths import CgroupPath, parse_cgroup_path
 from kubeledger.model.bodies.cgroups import (
     CgroupRemoved,
@@ -60,6 +59,8 @@ _VALUE_FIELDS = (
     "other",
 )
 
+_QOS_CLASSES = ("Guaranteed", "Burstable", "BestEffort")
+
 
 class _Values(msgspec.Struct, frozen=True):
     """Values of one cgroup, in the fields of ``CgroupUpdated``."""
@@ -76,29 +77,42 @@ class _Values(msgspec.Struct, frozen=True):
 class CgroupAssembler(Assembler):
     """Cgroup values as they changed, and the updates the log tells of."""
 
-    def __init__(self, context: BundleContext) -> None:
+    def __init__(self, context: BundleContext, containers: Containers) -> None:
         super().__init__(context)
+        self._containers = containers
         self._previous: dict[str, dict[str, str]] = {}
         self._previous_evidence: dict[str, tuple[Evidence, ...]] = {}
         self._ends_closed = False
 
-    def structured(self) -> Mapping[str, StructuredHandler]:
+    def messages(self) -> Mapping[str, Method]:
         """Message -> method for structured lines."""
-        handlers: dict[str, StructuredHandler] = {}
-        handlers["Updated QoS cgroup configuration"] = _updated
-        handlers["Failed to update QoS cgroup configuration"] = _failed
-        handlers["QoS pod memory limit"] = _reserve
-        return handlers
+        return {
+            "Updated QoS cgroup configuration": partial(self._updated, failed=False),
+            "Failed to update QoS cgroup configuration": partial(self._updated, failed=True),
+            "QoS pod memory limit": self._reserve,
+        }
 
-    def items(self) -> Mapping[type, ItemHandler]:
-        """Item type -> method."""
+    def takes(self) -> Mapping[type, Callable[[Any], None]]:
+        """Snapshots."""
         return {CgroupFiles: self._snapshot}
 
-    def _snapshot(self, item: Item) -> Facts:
-        assert isinstance(item, CgroupFiles)
+    def _updated(self, entry: Entry, *, failed: bool) -> None:
+        body = QOSCgroupsUpdated(failed=failed)
+        self.queue.add(Fact(entry.ts_ns, body, (entry.evidence,)))
+
+    def _reserve(self, entry: Entry) -> None:
+        qos, requested = entry.text("qos"), entry.number("limits")
+        percent = entry.number("percentReserve")
+        if qos in _QOS_CLASSES and requested is not None and percent is not None:
+            body = QOSReserveComputed(
+                qos_class=cast(QOSClass, qos), requested_bytes=requested, reserve_percent=percent
+            )
+            self.queue.add(Fact(entry.ts_ns, body, (entry.evidence,)))
+
+    def _snapshot(self, item: CgroupFiles) -> None:
         # An agent that could read nothing writes an empty snapshot; the cgroups are not gone.
         if not item.values:
-            return ()
+            return
         cut = item.open_end is not None and self._ends_closed
         if cut and item.open_end is not None:
             path, name = item.open_end
@@ -106,10 +120,10 @@ class CgroupAssembler(Assembler):
         self._ends_closed = self._ends_closed or item.open_end is None
         if cut or self._lacks_files(item):
             item = self._completed(item)
-        facts = [*self._updates(item), *self._removals(item)]
+        for fact in (*self._updates(item), *self._removals(item)):
+            self.queue.add(fact)
         self._previous = item.values
         self._previous_evidence = item.evidence
-        return facts
 
     def _lacks_files(self, item: CgroupFiles) -> bool:
         """Whether a kind of file is missing that most cgroups had: the snapshot was cut there."""
@@ -165,13 +179,13 @@ class CgroupAssembler(Assembler):
     ) -> CgroupUpdated:
         container_id = where.container_id or ""
         known = self.context.containers.get(container_id)
-        link = self.context.links.containers.get(container_id)
+        told = self._containers.get(container_id)
         sandbox = known.sandbox if known is not None else None
         name = known.container if known is not None else None
-        if known is None and link is not None:
+        if known is None and told is not None:
             # The log may tell of a container that no list shows.
-            name = link.name
-            sandbox = True if link.sandbox else None if name is None else False
+            name = told.name
+            sandbox = True if told.sandbox else None if name is None else False
         return CgroupUpdated(
             cgroup=path,
             level=where.level,
@@ -252,30 +266,3 @@ def _weight(line: Evidence) -> int:
     """Place of a line among those of a cgroup; what is asked about most often comes first."""
     name = (line.text or "").split(" ", 1)[0].rpartition("/")[2]
     return _WEIGHTS.get(name, len(_WEIGHTS))
-
-
-def _updated(line: LogLine) -> Facts:
-    return (Fact(line.ts_ns, QOSCgroupsUpdated(), (line.evidence,)),)
-
-
-def _failed(line: LogLine) -> Facts:
-    return (Fact(line.ts_ns, QOSCgroupsUpdated(failed=True), (line.evidence,)),)
-
-
-def _reserve_fact(line: LogLine, qos: str, requested: object, percent: object) -> Facts:
-    body = QOSReserveComputed(
-        qos_class=cast(QOSClass, qos),
-        requested_bytes=int(str(requested)),
-        reserve_percent=int(str(percent)),
-    )
-    return (Fact(line.ts_ns, body, (line.evidence,)),)
-
-
-def _reserve(line: LogLine) -> Facts | None:
-    values = line.values or {}
-    qos, limits, percent = (str(values.get(k)) for k in ("qos", "limits", "percentReserve"))
-    if qos not in {"Guaranteed", "Burstable", "BestEffort"}:
-        return None
-    if _integer(limits) is None or _integer(percent) is None:
-        return None
-    return _reserve_fact(line, qos, limits, percent)

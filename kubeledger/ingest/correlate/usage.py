@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from kubeledger.ingest.correlate.assembler import Assembler, ItemHandler
+from kubeledger.ingest.correlate.assembler import Assembler
 from kubeledger.ingest.klog.line_values import integer
-from kubeledger.ingest.sources.facts import Fact, Facts
-from kubeledger.ingest.sources.items import Item, StatsSummary
+from kubeledger.ingest.sources.facts import Fact
+from kubeledger.ingest.sources.items import StatsSummary
 from kubeledger.model.bodies.eviction import ContainerUsage, PodUsage, PodUsageObserved, VolumeUsage
 from kubeledger.model.units import parse_api_ts
 
@@ -18,14 +18,14 @@ __all__ = ["UsageAssembler"]
 class UsageAssembler(Assembler):
     """Rows of the summary's pods, with what the eviction manager reads of them."""
 
-    def items(self) -> Mapping[type, ItemHandler]:
-        """Item type -> method."""
+    def takes(self) -> Mapping[type, Callable[[Any], None]]:
+        """The summary."""
         return {StatsSummary: self._stats}
 
-    def _stats(self, item: Item) -> Facts:
-        assert isinstance(item, StatsSummary)
+    def _stats(self, item: StatsSummary) -> None:
         rows = tuple(row for pod in _objects(item.data.get("pods")) for row in _pod(pod))
-        return [Fact(item.ts_ns, PodUsageObserved(pods=rows), (item.evidence,))] if rows else []
+        if rows:
+            self.queue.add(Fact(item.ts_ns, PodUsageObserved(pods=rows), (item.evidence,)))
 
 
 def _pod(stats: dict[str, Any]) -> Iterator[PodUsage]:

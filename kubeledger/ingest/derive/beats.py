@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
 
-from kubeledger.ingest.correlate.assembler import (
-    Assembler,
-    ItemHandler,
-    StructuredHandler,
-)
+from kubeledger.ingest.correlate.assembler import Assembler, Method
 from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.derive.beat_grid import EvictionBeat, HousekeepingBeat
-from kubeledger.ingest.sources.facts import Fact, Facts
-from kubeledger.ingest.sources.items import CutLine, Item, LogLine
+from kubeledger.ingest.sources.facts import Fact
+from kubeledger.ingest.sources.items import CutLine, LogLine
 from kubeledger.model.bodies.node import LogThinned
 
 __all__ = ["BeatAssembler"]
 
-_BEGIN, _END = "SyncLoop (housekeeping)", "SyncLoop (housekeeping) end"
 _SKIPPED = "SyncLoop (housekeeping, skipped): sources aren't ready yet"
 _STARTING = "Starting kubelet main sync loop"
 _ROUND = "viction manager: synchronize housekeeping"
@@ -32,9 +30,24 @@ class BeatAssembler(Assembler):
         self._pid: int | None = None
         self._begin_process()
 
-    def items(self) -> Mapping[type, ItemHandler]:
+    def takes(self) -> Mapping[type, Callable[[Any], None]]:
         """Lines that were cut."""
         return {CutLine: self._cut}
+
+    def messages(self) -> Mapping[str, Method]:
+        """Messages since 1.21."""
+        return {
+            "SyncLoop (housekeeping)": partial(self._begin, skipped=False),
+            "SyncLoop (housekeeping) end": self._end,
+            _SKIPPED: partial(self._begin, skipped=True),
+            _STARTING: self._starting,
+            f"E{_ROUND}": self._round,
+            f"E{_CALM}": self._calm,
+        }
+
+    def end(self, ts_ns: int) -> None:
+        """The last process."""
+        self._tell(ts_ns)
 
     def _begin_process(self) -> None:
         self._cuts: list[CutLine] = []
@@ -42,68 +55,42 @@ class BeatAssembler(Assembler):
         self._housekeeping = HousekeepingBeat()
         self._eviction = EvictionBeat()
 
-    def structured(self) -> Mapping[str, StructuredHandler]:
-        """Messages since 1.21."""
-        return {
-            _BEGIN: self._begin,
-            _END: self._end,
-            _SKIPPED: self._skipped,
-            _STARTING: self._starting,
-            f"E{_ROUND}": self._round,
-            f"E{_CALM}": self._calm,
-        }
+    def _starting(self, entry: Entry) -> None:
+        self._start(entry.line)
 
-    def finish(self, ts_ns: int) -> Facts:
-        """The last process."""
-        return self._tell(ts_ns)
-
-    def _starting(self, line: LogLine) -> Facts:
-        """The sync loop of a process begins."""
-        facts = self._tell(line.ts_ns)
+    def _start(self, line: LogLine) -> None:
+        """The sync loop of a process begins: what the log of the one before lost."""
+        self._tell(line.ts_ns)
         self._pid = line.pid
         self._begin_process()
-        return facts
 
-    def _same_process(self, line: LogLine) -> Facts:
-        """Nothing; of another process than before: what its log lost."""
-        if line.pid == self._pid:
-            return ()
-        return self._starting(line)
-
-    def _cut(self, cut: Item) -> Facts:
-        assert isinstance(cut, CutLine)
-        facts = self._same_process(cut.line) if cut.line.pid is not None else ()
+    def _cut(self, cut: CutLine) -> None:
+        if cut.line.pid not in (None, self._pid):
+            self._start(cut.line)
         self._lines_cut += 1
         self._cuts[1:] = [cut] if self._cuts else []
         self._cuts = self._cuts or [cut]
-        return facts
 
-    def _begin(self, line: LogLine) -> Facts:
-        facts = self._same_process(line)
-        self._housekeeping.begin(line)
-        return facts
+    def _begin(self, entry: Entry, *, skipped: bool) -> None:
+        self._housekeeping_of(entry).begin(entry.line, skipped=skipped)
 
-    def _skipped(self, line: LogLine) -> Facts:
-        facts = self._same_process(line)
-        self._housekeeping.begin(line, skipped=True)
-        return facts
+    def _end(self, entry: Entry) -> None:
+        self._housekeeping_of(entry).end(entry.line)
 
-    def _end(self, line: LogLine) -> Facts:
-        facts = self._same_process(line)
-        self._housekeeping.end(line)
-        return facts
+    def _round(self, entry: Entry) -> None:
+        holes = self._housekeeping_of(entry).begins.holes
+        self._eviction.begin(entry.line, holes)
 
-    def _round(self, line: LogLine) -> Facts:
-        facts = self._same_process(line)
-        self._eviction.begin(line, self._housekeeping.begins.holes)
-        return facts
+    def _calm(self, entry: Entry) -> None:
+        holes = self._housekeeping_of(entry).begins.holes
+        self._eviction.end(entry.line, holes)
 
-    def _calm(self, line: LogLine) -> Facts:
-        facts = self._same_process(line)
-        self._eviction.end(line, self._housekeeping.begins.holes)
-        return facts
+    def _housekeeping_of(self, entry: Entry) -> HousekeepingBeat:
+        if entry.line.pid != self._pid:
+            self._start(entry.line)
+        return self._housekeeping
 
-    def _tell(self, ts_ns: int) -> Facts:
+    def _tell(self, ts_ns: int) -> None:
         found = {
             "housekeeping": self._housekeeping.begins,
             "end of housekeeping": self._housekeeping.ends,
@@ -111,7 +98,7 @@ class BeatAssembler(Assembler):
         }
         shown = [missing for missing in found.values() if missing.is_shown and missing.count]
         if not shown and not self._cuts:
-            return ()
+            return
         told = {name: missing for name, missing in found.items() if missing.count and shown}
         times = [(missing.from_ts_ns, missing.to_ts_ns) for missing in told.values()]
         times += [(cut.ts_ns, cut.ts_ns) for cut in self._cuts]
@@ -126,4 +113,4 @@ class BeatAssembler(Assembler):
         )
         evidence = [piece for missing in shown for piece in missing.evidence]
         evidence += [cut.evidence for cut in self._cuts]
-        return (Fact(ts_ns, body, tuple(dict.fromkeys(evidence))),)
+        self.queue.add(Fact(ts_ns, body, tuple(dict.fromkeys(evidence))))

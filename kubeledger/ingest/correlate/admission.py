@@ -1,0 +1,317 @@
+"""Admission: every ADD of a pod is decided once, yes or no.
+
+A refusal stands in the log: the predicate's line, ``Pod admission denied``, the event. That
+a pod was admitted no line says; it follows from the first sign that its worker synced it
+or runs its containers, in the log or in a later pod list. Without any sign nothing is
+decided. Pods that had ended before a kubelet restart, and mirror pods, are not put through
+admission (HandlePodAdditions). Where the log holds no line of a refusal, the pod's own
+status does: failed with a reason, and no container ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kubeledger.ingest.correlate.admissions import Admissions
+from kubeledger.ingest.correlate.assembler import Assembler, Method
+from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.entry import Entry
+from kubeledger.ingest.correlate.evictions import EvictionsAssembler
+from kubeledger.ingest.correlate.holdback import Holdback, Waiting
+from kubeledger.ingest.correlate.pods import Pod, Pods
+from kubeledger.ingest.correlate.preemption import PreemptionAssembler
+from kubeledger.ingest.correlate.rejections import (
+    RECOVERY,
+    failed_status,
+    is_refusal,
+    reason_of_message,
+    rejection_in_status,
+    was_synced,
+    without_prefix,
+)
+from kubeledger.ingest.correlate.survey import kubelet_uid
+from kubeledger.ingest.correlate.sync_loop import SyncLoop
+from kubeledger.ingest.messages.podref import PodRef
+from kubeledger.ingest.sources.facts import Fact
+from kubeledger.ingest.sources.items import PodList
+from kubeledger.model.bodies.lifecycle import PodAdmitted, PodRejected
+from kubeledger.model.record import Evidence
+from kubeledger.model.units import NS_PER_S
+
+__all__ = ["AdmissionAssembler"]
+
+_CONDITIONS = "node has conditions: "
+_SYNC_MESSAGES = (
+    "SyncPod enter",
+    "computePodActions got for pod",
+    "No sandbox for pod can be found. Need to start a new one",
+    "Created PodSandbox for pod",
+    "Error syncing pod, skipping",
+    "Message for Container of pod",
+    "Probe errored",
+    "Probe failed",
+    "Probe succeeded",
+    "SyncLoop (probe)",
+)
+_WORKER_REASONS = frozenset(
+    {"BackOff", "Created", "FailedCreatePodSandBox", "FailedMount", "Pulled", "Pulling"}
+    | {"SandboxChanged", "Started", "Unhealthy"}
+)
+"""Events that the pod's worker sends, or what it started."""
+_PREDICATE_MESSAGES = (
+    "Failed to admit pod",
+    "Failed to admit pod to node",
+    "Failed to admit pod, unexpected error while attempting to recover from admission failure",
+    "Failed to admit pod: GeneralPredicates failed due to unknown reason, which is unexpected",
+    "Predicate failed on Pod",
+)
+_TERMINAL = "Failed", "Succeeded"
+_EVENT_WAIT_NS = NS_PER_S
+_STATUS_WAIT_NS = 2 * NS_PER_S
+_PLEG_PROVES_AFTER_NS = NS_PER_S // 5
+"""1.20 refuses for devices by an event only, which another goroutine logs a little later."""
+
+
+class AdmissionAssembler(Assembler):
+    """Admitted and refused pods."""
+
+    def __init__(
+        self,
+        context: BundleContext,
+        queue: Holdback,
+        pods: Pods,
+        sync_loop: SyncLoop,
+        admissions: Admissions,
+        preemption: PreemptionAssembler,
+        evictions: EvictionsAssembler,
+    ) -> None:
+        super().__init__(context, queue)
+        self._pods = pods
+        self._sync_loop = sync_loop
+        self._admissions = admissions
+        self._preemption = preemption
+        self._evictions = evictions
+        self._refusals: dict[Pod, Waiting] = {}
+        self._doubtful: dict[Pod, int] = {}
+        self._shown: dict[Pod, Evidence] = {}
+
+    def messages(self) -> Mapping[str, Method]:
+        """Messages since 1.21, and the event of 1.20."""
+        return {
+            **dict.fromkeys(_SYNC_MESSAGES, self._synced),
+            **dict.fromkeys(_PREDICATE_MESSAGES, self._predicate),
+            "SyncLoop ADD": self._added,
+            "SyncLoop (PLEG): event for pod": self._ran,
+            "Pod admission denied": self._denied,
+            "Pod has completed, ignoring remaining sync work": self._completed,
+            "Status Manager: adding pod": self._status_added,
+            "Event occurred": self._event,
+        }
+
+    def takes(self) -> Mapping[type, Callable[[Any], None]]:
+        """Pod lists, whose statuses may show what the log does not."""
+        return {PodList: self._listed}
+
+    def after(self, ts_ns: int) -> None:
+        """Where no line told of the refusal that the status shows, the status is the source."""
+        for pod, added_ns in list(self._doubtful.items()):
+            if ts_ns < added_ns + _STATUS_WAIT_NS:
+                continue
+            self._decided(pod)
+            rejection = rejection_in_status(self.context.status_of(pod.uid))
+            known = self.context.pods.get(pod.uid or "")
+            if rejection is not None and known is not None and pod.added is not None:
+                body = PodRejected(**pod.names, reason=rejection[0], message=rejection[1])
+                evidence = (known.evidence, *pod.added.evidence)
+                fact = Fact(added_ns, body, evidence, cause=pod.added)
+                self._admissions.rejected[pod] = self.queue.add(fact)
+
+    def end(self, ts_ns: int) -> None:
+        """A pod of which nothing was heard stays undecided."""
+        self.after(ts_ns + _STATUS_WAIT_NS)
+        for pod, evidence in list(self._shown.items()):
+            if pod in self._admissions.undecided:
+                self._admit(pod, ts_ns, evidence)
+
+    # -- the question: a pod is added ----------------------------------------------------
+
+    def _added(self, entry: Entry) -> None:
+        source = entry.text("source")
+        self._admissions.begin_add(entry.line)
+        for ref in entry.pods:
+            pod = self._pods.added(ref, entry)
+            if self._is_mirror(pod, source) or self._has_ended(pod, source):
+                continue
+            self._refusals.pop(pod, None)
+            self._shown.pop(pod, None)
+            self._preemption.forget(pod)
+            self._evictions.forget(pod)
+            self._admissions.begin(pod)
+            if rejection_in_status(self.context.status_of(pod.uid)) is not None:
+                self._doubtful[pod] = entry.ts_ns
+
+    def _is_mirror(self, pod: Pod, source: str) -> bool:
+        """Of a static pod and a pod of the API with the same name, the latter is the mirror."""
+        return source == "api" and any(
+            other.is_static and not other.removed
+            for other in (pod, *self._pods.all_named(pod.namespace, pod.name))
+        )
+
+    def _has_ended(self, pod: Pod, source: str) -> bool:
+        """A pod from a file comes without a status, so the kubelet does not know its end."""
+        if source != "api":
+            return False
+        is_over = pod in self._admissions.rejected or pod in self._preemption.victims
+        if is_over or pod.phase in _TERMINAL:
+            return True
+        known = self.context.pods.get(pod.uid or "")
+        started_ns = self._sync_loop.started_ns
+        if known is None or not known.statuses or started_ns is None or pod.phase is not None:
+            return False
+        return known.first_seen_ts_ns < started_ns and known.statuses[0].get("phase") in _TERMINAL
+
+    # -- the answer yes: most lines are of pods let in long ago, and nothing is parsed then --
+
+    def _synced(self, entry: Entry) -> None:
+        if self._admissions.undecided:
+            self._proved(entry, entry.pod)
+
+    def _ran(self, entry: Entry) -> None:
+        """Of a pod from before this process the runtime may tell what was, though it is refused."""
+        after_ns = _PLEG_PROVES_AFTER_NS if entry.values.get("refusals_follow") else 0
+        pod = self._pods.of(entry) if self._admissions.undecided else None
+        if pod is not None:
+            known = self.context.pods.get(pod.uid or "")
+            started_ns = self._sync_loop.started_ns
+            if known is None or started_ns is None or known.first_seen_ts_ns >= started_ns:
+                self._proved(entry, entry.pod, after_ns)
+
+    def _listed(self, item: PodList) -> None:
+        """Take down statuses that the worker wrote; a line of the log, if one follows, decides.
+
+        Soon after the ADD a status may still be of the time before.
+        """
+        if item.listed_by == "manifest" or not self._admissions.undecided:
+            return
+        shown = {kubelet_uid(pod) for pod in item.pods if was_synced(pod.get("status") or {})}
+        for pod in self._admissions.undecided:
+            asked_ns = pod.added.ts_ns if pod.added else item.ts_ns
+            late = item.ts_ns >= asked_ns + _STATUS_WAIT_NS
+            if late and pod.uid and pod.uid in shown and pod not in self._doubtful:
+                self._shown.setdefault(pod, item.evidence)
+
+    def _proved(self, entry: Entry, ref: PodRef | None, after_ns: int = 0) -> None:
+        if ref is None or not self._admissions.undecided:
+            return
+        pod = self._pods.named(ref, entry)
+        added_ns = pod.added.ts_ns if pod.added else entry.ts_ns
+        is_open = pod in self._admissions.undecided and pod not in self._doubtful
+        if is_open and entry.ts_ns >= added_ns + after_ns:
+            self._admit(pod, entry.ts_ns, entry.evidence)
+
+    def _admit(self, pod: Pod, ts_ns: int, evidence: Evidence) -> None:
+        self._decided(pod)
+        preempted = self._preemption.made_for.get(pod)
+        cause = preempted[-1] if preempted else pod.added
+        added = () if pod.added is None else pod.added.evidence
+        self.queue.add(Fact(ts_ns, PodAdmitted(**pod.names), (*added, evidence), cause=cause))
+
+    def _decided(self, pod: Pod) -> None:
+        self._doubtful.pop(pod, None)
+        self._shown.pop(pod, None)
+        self._admissions.decided(pod)
+
+    def _completed(self, entry: Entry) -> None:
+        """The worker has nothing to do for an added pod: it had ended, admission was skipped."""
+        pod = self._pods.of(entry)
+        if pod is not None and entry.text("syncType").startswith("create"):
+            self._decided(pod)
+
+    # -- the answer no ------------------------------------------------------------------
+
+    def _status_added(self, entry: Entry) -> None:
+        """Of a refusal by the topology or device manager, 1.20 has no other line of its own."""
+        told = failed_status(entry.text("status"))
+        pod = None if told is None else self._pods.with_uid(entry.get("podUID"))
+        if pod is None or told is None:
+            return
+        if pod in self._refusals:
+            self._refusals[pod].join(entry.evidence)
+        elif pod in self._admissions.undecided and is_refusal(*told):
+            self._reject(pod, entry, told[0], without_prefix(told[1]))
+
+    def _predicate(self, entry: Entry) -> None:
+        message, words = entry.text("message") or entry.text("err"), entry.line.message
+        if "recover from admission failure" in words:
+            message = RECOVERY + message
+        elif "unknown reason" in words:
+            message = "GeneralPredicates failed due to unknown reason, which is unexpected."
+        elif words.endswith("to node"):
+            message = _CONDITIONS + entry.text("nodeCondition")
+        message = message.rstrip("\n")
+        reason = reason_of_message(message)
+        if message.startswith(_CONDITIONS):
+            message = f"The node had condition: {message.removeprefix(_CONDITIONS)}. "
+        pod = None if reason is None else self._pods.of(entry)
+        if pod is not None and reason is not None:
+            self._reject(pod, entry, reason, message)
+
+    def _denied(self, entry: Entry) -> None:
+        # A refused resize leaves the pod as it is: that is no refusal of the pod.
+        if entry.text("operation") in ("", "add"):
+            pod = self._pods.of(entry)
+            if pod is not None:
+                self._reject(pod, entry, entry.text("reason"), entry.text("message"))
+
+    def _event(self, entry: Entry) -> None:
+        if not self._admissions.undecided and entry.values.get("type") != "Warning":
+            return
+        event = entry.event()
+        if event is None:
+            return
+        if event.reason in _WORKER_REASONS:
+            self._proved(entry, event.pod)
+            return
+        if event.type != "Warning" or event.container is not None:
+            return
+        pod = self._pods.named(event.pod, entry)
+        known = rejection_in_status(self.context.status_of(pod.uid))
+        expected = known is not None and known[0] == event.reason
+        if pod in self._refusals:
+            self._supported(pod, event.reason, event.message, entry)
+        elif pod in self._admissions.undecided and (
+            expected or is_refusal(event.reason, event.message)
+        ):
+            self._reject(pod, entry, event.reason, event.message)
+            self._refusals[pod].settle()
+
+    def _supported(self, pod: Pod, reason: str, message: str, entry: Entry) -> None:
+        """The event of a refusal; the kubelet's own line comes first, also where they differ."""
+        waiting = self._refusals[pod]
+        if waiting.fact is None or not isinstance(waiting.fact.body, PodRejected):
+            return
+        body = waiting.fact.body
+        if body.reason != reason and not is_refusal(reason, message):
+            return
+        waiting.join(entry.evidence)
+        if body.reason == reason:
+            if not body.message:
+                waiting.tell(**pod.names, message=message)
+            waiting.settle()
+
+    def _reject(self, pod: Pod, entry: Entry, reason: str, message: str) -> None:
+        self._decided(pod)
+        waiting = self._refusals.get(pod)
+        if waiting is not None:
+            # The same refusal, told again by whom it was handed to.
+            waiting.tell(**pod.names, reason=reason, message=message)
+            waiting.lead(entry.evidence)
+            return
+        added = () if pod.added is None else pod.added.evidence
+        cause = self._preemption.failures.get(pod) or pod.added
+        body = PodRejected(**pod.names, reason=reason, message=message)
+        # Of the same line, the manager's refusal leads to that of the pod.
+        fact = Fact(entry.ts_ns, body, (entry.evidence, *added), cause=cause, late=True)
+        self._refusals[pod] = self.queue.hold(fact, _EVENT_WAIT_NS)
+        self._admissions.rejected[pod] = fact

@@ -1,0 +1,203 @@
+"""Ends: pods that the kubelet stops as a whole, and kubelets that end by themselves.
+
+Since 1.22 a pod worker logs (at ``-v=4``) why it stops a pod, and how much time it gives. The
+shutdown manager logs so at ``-v=1``, before the worker does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Literal
+
+from kubeledger.ingest.correlate.assembler import Assembler, Method
+from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.entry import Entry
+from kubeledger.ingest.correlate.evictions import EvictionsAssembler
+from kubeledger.ingest.correlate.holdback import Holdback, Waiting
+from kubeledger.ingest.correlate.pods import Pod, Pods
+from kubeledger.ingest.correlate.preemption import PreemptionAssembler
+from kubeledger.ingest.correlate.resource_managers import ResourceManagerAssembler
+from kubeledger.ingest.correlate.sync_loop import SyncLoop
+from kubeledger.ingest.klog.last_words import FATAL, first_line, is_of_systemd, reason_of
+from kubeledger.ingest.sources.facts import Fact
+from kubeledger.ingest.sources.items import LogLine
+from kubeledger.model.bodies.lifecycle import PodTerminating
+from kubeledger.model.bodies.node import KubeletExited
+from kubeledger.model.units import NS_PER_S, whole_number
+
+__all__ = ["EndingsAssembler"]
+
+Reason = Literal["deleted", "removed", "orphaned", "ended", "killed", "shutdown"]
+
+_BEGINNINGS: Mapping[str, Reason] = {
+    "Pod has been deleted and must be killed": "removed",
+    "Pod indicated lifecycle completed naturally and should now terminate": "ended",
+    "Pod is being evicted by the kubelet, begin teardown": "killed",
+    "Pod is being removed by the kubelet, begin teardown": "removed",
+    "Pod is in a terminal phase (success/failed), begin teardown": "ended",
+    "Pod is marked for graceful deletion, begin teardown": "deleted",
+    "Pod is orphaned and must be torn down": "orphaned",
+    "Shutdown manager killing pod with gracePeriod": "shutdown",
+    "Stopping PodSandbox for pod, because all other containers are dead": "ended",
+}
+_GAVE_UP = (
+    "command failed",
+    "Failed to bootstrap a configuration controller",
+    "Failed to construct kubelet dependencies",
+    "Failed to create a new kubelet configuration",
+    "Failed to create listener for podResources endpoint",
+    "Failed to initialize internal modules",
+    "failed to intialize internal modules",  # as 1.21 writes it
+    "Failed to initialize logging",
+    "Failed to listen and serve",
+    "Failed to load kubelet config file",
+    "Failed to parse kubelet flag",
+    "Failed to precedence kubeletConfigFlag",
+    "Failed to run kubelet",
+    "Failed to serve",
+    "Failed to set feature gates from initial flags-based config",
+    "Failed to start ContainerManager",
+    "Failed to start cAdvisor",
+    "Failed to validate kubelet configuration",
+    "Failed to validate kubelet flags",
+    "Kubelet failed to get node info",
+    "No valid client certificate is found and the server is responsive, exiting.",
+    "The currently active client certificate has expired and the server is responsive, exiting.",
+    "Unknown command",
+)
+"""Errors after which the kubelet calls os.Exit (cmd/kubelet, pkg/kubelet of 1.21 to 1.36)."""
+
+
+class EndingsAssembler(Assembler):
+    """Pods that are stopped as a whole; kubelets that give up.
+
+    Attributes:
+        begun: pod -> the fact that its worker stops it, of the last kubelet process that did.
+        past_deadline: pods of which an event says that their deadline passed.
+        without_sandbox: pods whose sandbox was stopped, and no new one is there yet.
+        kubelet_exit: what ended the last kubelet, if no signal from outside did; until the next.
+    """
+
+    def __init__(
+        self,
+        context: BundleContext,
+        queue: Holdback,
+        pods: Pods,
+        sync_loop: SyncLoop,
+        preemption: PreemptionAssembler,
+        evictions: EvictionsAssembler,
+        managers: Sequence[ResourceManagerAssembler[Any]],
+    ) -> None:
+        super().__init__(context, queue)
+        self.begun: dict[Pod, Fact] = {}
+        self.past_deadline: set[Pod] = set()
+        self.without_sandbox: set[Pod] = set()
+        self.kubelet_exit: Fact | None = None
+        self._pods = pods
+        self._sync_loop = sync_loop
+        self._preemption = preemption
+        self._evictions = evictions
+        self._managers = managers
+        self._open: dict[Pod, tuple[int, Waiting]] = {}
+
+    def messages(self) -> Mapping[str, Method]:
+        """Messages since 1.21."""
+        return {
+            **{text: partial(self._begins, reason) for text, reason in _BEGINNINGS.items()},
+            **dict.fromkeys((*_GAVE_UP, FATAL), self._gave_up),
+            "Pod terminating with grace period": self._grace,
+            "Pod is being synced for the first time": self._first_synced,
+            "Stopping PodSandbox for pod, will start new one": self._replaces,
+            "Created PodSandbox for pod": self._replaced,
+            "Event occurred": self._event,
+        }
+
+    def _pod(self, entry: Entry) -> Pod | None:
+        return self._pods.of(entry) or self._pods.with_uid(entry.get("podUID"))
+
+    def _begins(self, reason: Reason, entry: Entry) -> None:
+        pod = self._pod(entry)
+        if pod is not None:
+            waiting = self._of_process(pod) or self._tell(pod, entry, reason)
+            waiting.join(entry.evidence)
+            if reason == "shutdown":
+                _give(waiting, entry)
+
+    def _replaces(self, entry: Entry) -> None:
+        """The sandbox is gone or changed: what runs in the pod goes with it."""
+        pod = self._pod(entry)
+        if pod is not None:
+            self.without_sandbox.add(pod)
+
+    def _replaced(self, entry: Entry) -> None:
+        pod = self._pod(entry)
+        if pod is not None:
+            self.without_sandbox.discard(pod)
+
+    def _grace(self, entry: Entry) -> None:
+        pod = self._pod(entry)
+        waiting = None if pod is None else self._of_process(pod)
+        if waiting is not None:
+            waiting.join(entry.evidence)
+            _give(waiting, entry)
+            waiting.settle()
+
+    def _event(self, entry: Entry) -> None:
+        event = entry.event("DeadlineExceeded")
+        if event is not None:
+            self.past_deadline.add(self._pods.named(event.pod, entry))
+
+    def _first_synced(self, entry: Entry) -> None:
+        """A worker that is new knows of no end: a static pod comes back with its UID."""
+        pod = self._pod(entry)
+        if pod is not None:
+            self.begun.pop(pod, None)
+            self.past_deadline.discard(pod)
+
+    def _of_process(self, pod: Pod) -> Waiting | None:
+        """The end that the present kubelet process has begun for a pod."""
+        process, waiting = self._open.get(pod, (-1, None))
+        return waiting if process == self._sync_loop.process and pod in self.begun else None
+
+    def _tell(self, pod: Pod, entry: Entry, reason: Reason) -> Waiting:
+        body = PodTerminating(**pod.names, reason=reason, grace_period_s=None)
+        cause = pod.deleted
+        if reason == "killed":
+            cause = self._evictions.of(pod) or self._preemption.victims.get(pod)
+        fact = Fact(entry.ts_ns, body, (entry.evidence,), cause=cause)
+        waiting = self.queue.hold(fact)
+        self._open[pod] = self._sync_loop.process, waiting
+        self.begun[pod] = fact
+        return waiting
+
+    def _gave_up(self, entry: Entry) -> None:
+        """A process ends once: what is written after the first such line only follows from it."""
+        line, last = entry.line, self.kubelet_exit
+        reason = reason_of(line)
+        if reason is None or (last is not None and _is_same(line, last)):
+            return
+        error = entry.text("err")
+        message = f"{line.message}: {error}" if error else first_line(line.message)
+        body = KubeletExited(pid=line.pid, reason=reason, message=message)
+        refused = [each.refused_state for each in self._managers if each.refused_state is not None]
+        last_refused = max(refused, key=lambda fact: fact.ts_ns, default=None)
+        if last_refused is not None and line.ts_ns - last_refused.ts_ns > NS_PER_S:
+            last_refused = None
+        fact = Fact(line.ts_ns, body, (line.evidence,), last_refused)
+        self.kubelet_exit = self.queue.add(fact)
+
+
+def _give(waiting: Waiting, entry: Entry) -> None:
+    """Take down the grace period, if the line tells it."""
+    grace_s = whole_number(entry.text("gracePeriod"))
+    if grace_s is not None:
+        waiting.tell(grace_period_s=grace_s)
+
+
+def _is_same(line: LogLine, last: Fact) -> bool:
+    """Whether a line tells of an end that was told before; no other start came between."""
+    assert isinstance(last.body, KubeletExited)
+    same = line.pid == last.body.pid
+    soon = line.ts_ns - last.ts_ns < NS_PER_S
+    return is_of_systemd(line) or (same and (soon or line.pid is not None))

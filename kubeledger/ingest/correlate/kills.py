@@ -1,0 +1,253 @@
+"""Kills of containers: one fact a kill, from up to four lines about it.
+
+``Container "c" (...) of pod p: message`` says why, ``Killing container ... with a grace
+period`` that it happens and how much time it gets, the event repeats the message. A pod
+that is stopped as a whole has the last two only; then the reason follows from what became
+of the pod: preempted, evicted or deleted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from kubeledger.ingest.correlate.assembler import Assembler, Method
+from kubeledger.ingest.correlate.containers import Container, Containers
+from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.entry import Entry
+from kubeledger.ingest.correlate.holdback import Holdback, Waiting
+from kubeledger.ingest.correlate.kill_reasons import KillReasons
+from kubeledger.ingest.correlate.pods import Pod, Pods
+from kubeledger.ingest.messages.podref import bare_container_id
+from kubeledger.ingest.sources.facts import Fact
+from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, Dispute
+from kubeledger.model.bodies.ledger import FindingReported
+from kubeledger.model.bodies.lifecycle import ContainerKilled
+from kubeledger.model.units import NS_PER_S, whole_number
+
+__all__ = ["KillsAssembler"]
+
+_LEAST_S = 2
+"""The kubelet's minimumGracePeriodInSeconds; up to 1.27 a period that was given may be less."""
+_WAIT_NS = NS_PER_S
+_PRE_STOP_WAIT_NS = 60 * NS_PER_S
+
+
+class _Kill:
+    """A kill whose lines are being gathered."""
+
+    __slots__ = ("container", "eviction", "last_ts_ns", "override", "reported", "timed", "waiting")
+
+    def __init__(self, container: Container, waiting: Waiting, eviction: Fact | None) -> None:
+        self.container = container
+        self.waiting = waiting
+        self.eviction = eviction
+        self.override: tuple[Entry, int] | None = None
+        self.timed = False
+        self.reported = False
+        self.last_ts_ns = 0
+
+    def is_over(self, ts_ns: int) -> bool:
+        """Its lines are all told: another one is of a kill that the kubelet tries again."""
+        return self.timed and ts_ns > max(self.last_ts_ns + _WAIT_NS, self.waiting.due_ns)
+
+
+class KillsAssembler(Assembler):
+    """Killed containers."""
+
+    def __init__(
+        self,
+        context: BundleContext,
+        queue: Holdback,
+        pods: Pods,
+        containers: Containers,
+        reasons: KillReasons,
+    ) -> None:
+        super().__init__(context, queue)
+        self._pods = pods
+        self._containers = containers
+        self._reasons = reasons
+        self._kills: dict[str, _Kill] = {}
+        # 1.21 writes the line about any period in the words of the one about an override.
+        self._overrides_only = re.match(r"v?1\.21\b", context.kubelet_version or "") is not None
+
+    def messages(self) -> Mapping[str, Method]:
+        """Messages since 1.21, and the event of 1.20."""
+        return {
+            "Message for Container of pod": self._told,
+            "Killing unwanted container for pod": self._told,
+            "Killing container with a grace period": self._told,
+            "Killing container with a grace period override": self._overridden,
+            "Running preStop hook": self._hooked,
+            "Container termination failed with gracePeriod": self._failed,
+            "Event occurred": self._event,
+        }
+
+    # -- lines ----------------------------------------------------------------------------
+
+    def _told(self, entry: Entry) -> None:
+        """A line that says why, or how much time the container gets."""
+        container = self._container_of(entry)
+        if container is not None:
+            message, grace = entry.get("containerMessage"), entry.text("gracePeriod")
+            message = None if message is None else message.rstrip("\n")
+            self._tell(container, entry, message=message, grace_s=whole_number(grace))
+
+    def _overridden(self, entry: Entry) -> None:
+        if self._overrides_only:
+            self._told(entry)
+            return
+        container, grace_s = self._container_of(entry), whole_number(entry.text("gracePeriod"))
+        if container is not None:
+            self._tell(container, entry)
+            kill = self._kills[container.container_id]
+            # Where the other line came first, as of old, both may differ.
+            if not kill.timed and grace_s is not None:
+                kill.override = entry, grace_s
+
+    def _hooked(self, entry: Entry) -> None:
+        """A preStop hook runs first; the grace period follows when it is done."""
+        kill = self._kills.get(entry.container_id or "")
+        if kill is not None and kill.waiting.fact is not None:
+            kill.waiting.due_ns = entry.ts_ns + _PRE_STOP_WAIT_NS
+
+    def _failed(self, entry: Entry) -> None:
+        """The kill failed: the kubelet will decide again."""
+        kill = self._kills.pop(entry.container_id or "", None)
+        if kill is not None:
+            kill.waiting.settle()
+
+    def _event(self, entry: Entry) -> None:
+        event = entry.event("Killing")
+        if event is None:
+            return
+        pod = self._pods.named(event.pod, entry)
+        kill = self._kill_of(pod, event.container)
+        current = self._containers.current(pod, event.container)
+        if kill is not None:
+            kill.container.name = event.container or kill.container.name
+            self._tell(kill.container, entry, message=event.message, reported=True)
+        elif current is not None and current.kill is None:
+            self._tell(current, entry, message=event.message, reported=True)
+
+    def _kill_of(self, pod: Pod, name: str | None) -> _Kill | None:
+        """The open kill in the pod that an event about a container of that name means."""
+        open_kills = [
+            kill
+            for kill in self._kills.values()
+            if kill.container.pod is pod and kill.waiting.fact is not None and not kill.reported
+        ]
+        for kill in open_kills:
+            if kill.container.name == name:
+                return kill
+        nameless = [kill for kill in open_kills if kill.container.name is None or name is None]
+        return nameless[0] if len(nameless) == 1 else None
+
+    # -- whose ----------------------------------------------------------------------------
+
+    def _container_of(self, entry: Entry) -> Container | None:
+        """The container of a line; old lines about the grace period hold the ID only."""
+        values = entry.values
+        container_id = bare_container_id(values.get("containerStatusID")) or entry.container_id
+        pod = self._pods.of(entry) if container_id is not None else None
+        if container_id is None:
+            return None
+        if pod is not None:
+            return self._container(pod, container_id, entry.get("containerName") or None)
+        return self._known(container_id)
+
+    def _known(self, container_id: str) -> Container | None:
+        container = self._containers.get(container_id)
+        instance = self.context.instances.get(container_id)
+        if container is not None or instance is None:
+            return container
+        pod = self._pods.with_uid(instance.pod_uid)
+        return None if pod is None else self._container(pod, container_id, instance.container)
+
+    def _container(self, pod: Pod, container_id: str, name: str | None) -> Container:
+        container = self._containers.make(container_id, pod)
+        container.name = name or container.name
+        if container.name is not None:
+            current = self._containers.of(pod).current
+            current.setdefault(container.name, container_id)
+            if self._has_followed(container, current[container.name]):
+                container.follows = current[container.name]
+                current[container.name] = container_id
+        return container
+
+    def _has_followed(self, container: Container, current: str) -> bool:
+        """Whether what is killed came behind what was seen last: the line of its start is lost.
+
+        An ID that no list knows, while another one runs, may as well be wrong.
+        """
+        before = self._containers[current]
+        ended = before.died is not None or before.kill is not None
+        is_unseen = container.seen_ts_ns is None and container.died is None
+        return is_unseen and (ended or container.container_id in self.context.instances)
+
+    # -- the fact -------------------------------------------------------------------------
+
+    def _tell(
+        self,
+        container: Container,
+        entry: Entry,
+        *,
+        message: str | None = None,
+        grace_s: int | None = None,
+        reported: bool = False,
+    ) -> None:
+        """Take down what a line tells of a kill; its first line opens the fact."""
+        kill = self._kills.get(container.container_id)
+        if kill is None or (kill.is_over(entry.ts_ns) and not reported and message is None):
+            body = ContainerKilled(
+                **container.names, reason=None, message=None, grace_period_s=None
+            )
+            container.kill = fact = Fact(entry.ts_ns, body, ())
+            waiting, eviction = (
+                self.queue.hold(fact, _WAIT_NS),
+                self._reasons.eviction_of(container.pod),
+            )
+            kill = self._kills[container.container_id] = _Kill(container, waiting, eviction)
+        fact_now = kill.waiting.fact
+        if fact_now is None:
+            return
+        assert isinstance(fact_now.body, ContainerKilled)
+        kill.waiting.join(entry.evidence)
+        kill.waiting.due_ns = max(kill.waiting.due_ns, entry.ts_ns + _WAIT_NS)
+        kill.last_ts_ns = entry.ts_ns
+        kill.timed = kill.timed or grace_s is not None
+        if grace_s is not None:
+            self._compare(kill, entry, grace_s)
+        kill.reported = kill.reported or reported
+        # The line says why; the event of a pod that is stopped as a whole does not.
+        known = fact_now.body.message
+        text = known if reported and known is not None else message or known
+        reason, fact_now.cause = self._reasons.of(container, text, kill.eviction)
+        if reason is not None and reason.endswith("_probe") and container.name is not None:
+            killed = self._containers.of(container.pod).probe_kills
+            killed[container.name, reason.removesuffix("_probe")] = container.container_id
+        kill.waiting.tell(
+            container=container.name,
+            message=text,
+            grace_period_s=fact_now.body.grace_period_s if grace_s is None else grace_s,
+            reason=reason,
+        )
+        if kill.timed and kill.reported:
+            kill.waiting.settle()
+
+    def _compare(self, kill: _Kill, entry: Entry, grace_s: int) -> None:
+        """A kill uses the grace period it was given, less what its hook took meanwhile."""
+        given, given_s = kill.override or (entry, grace_s)
+        kill.override = None
+        # The minimum holds for a period that was given only since 1.28, and the version may
+        # be unknown: this asks whether the two lines fit together in any version.
+        least_s, most_s = given_s - 1, max(given_s, _LEAST_S)
+        at_once = 0 <= entry.ts_ns - given.ts_ns < NS_PER_S
+        if given is entry or not at_once or least_s <= grace_s <= most_s:
+            return
+        container, pod = kill.container, kill.container.pod
+        why = f"container {container.name} is killed with another grace period than was given"
+        about = f"pod/{pod.namespace}/{pod.name}"
+        told = Dispute(about, why, f"{grace_s} s", f"{given_s} s").message
+        body = FindingReported(finding=LINES_DISAGREE, file=entry.evidence.file, message=told)
+        self.queue.add(Fact(entry.ts_ns, body, (entry.evidence, given.evidence)))

@@ -1,0 +1,264 @@
+"""Preemption: whom the kubelet chose so that a critical pod fits, and what came of it.
+
+1.20 names all victims in one line, as Go dumps of their objects, and not whom they make
+room for; that is the pod whose admission is under way, because admission and preemption
+run inside the sync loop, one pod after the other. Since 1.33 or so a line a victim names
+both. Killing blocks that loop, so its next turn ends the wait for outcomes. Where the log
+lost these lines, a victim's status or event tells of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import partial
+
+from kubeledger.ingest.correlate.admissions import Admissions
+from kubeledger.ingest.correlate.assembler import Assembler, Method
+from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.entry import Entry
+from kubeledger.ingest.correlate.holdback import Holdback, Waiting
+from kubeledger.ingest.correlate.pods import Pod, Pods
+from kubeledger.ingest.correlate.rejections import RECOVERY, failed_status
+from kubeledger.ingest.correlate.sync_loop import SyncLoop
+from kubeledger.ingest.messages.podref import PodRef, structured_pod
+from kubeledger.ingest.sources.facts import Fact
+from kubeledger.model.bodies.preemption import (
+    InsufficientResource,
+    PodPreempted,
+    PreemptionFailed,
+)
+from kubeledger.model.units import NS_PER_S
+
+__all__ = ["PreemptionAssembler"]
+
+_DUMPED = re.compile(
+    r"(?:^|\} )&Pod\{ObjectMeta:\{(?P<name>\S+) (?P<generate>\S*) (?P<namespace>\S*) "
+    r"(?P<link>\S*) (?P<uid>\S*) (?P<version>\S*) (?P<generation>\d+) "
+)
+_RESOURCE = re.compile(r"\(res: (?P<resource>[^,\s]+), q: (?P<quantity>-?\d+)\)")
+_CRITICAL_PRIORITY = 2_000_000_000
+_REASON = "Preempting"
+_MESSAGE = "Preempted in order to admit critical pod"
+"""Of the status that the kubelet sets for a victim, and of the event that it sends."""
+_OUTCOME_WAIT_NS = 3600 * NS_PER_S
+"""A bound only: the outcome comes within the victim's grace period and a half."""
+
+
+class PreemptionAssembler(Assembler):
+    """Victims, and preemptions that found none.
+
+    Attributes:
+        victims: pod -> the preemption that chose it since it was added.
+        told_victims: pods of which an event says that they were, whoever other lines name.
+        made_for: pod -> what was preempted in its admission.
+        failures: pod -> why nothing was.
+    """
+
+    def __init__(
+        self,
+        context: BundleContext,
+        queue: Holdback,
+        pods: Pods,
+        sync_loop: SyncLoop,
+        admissions: Admissions,
+    ) -> None:
+        super().__init__(context, queue)
+        self.victims: dict[Pod, Fact] = {}
+        self.told_victims: set[Pod] = set()
+        self.made_for: dict[Pod, list[Fact]] = {}
+        self.failures: dict[Pod, Fact] = {}
+        self._pods = pods
+        self._sync_loop = sync_loop
+        self._admissions = admissions
+        self._awaited: dict[Pod, Waiting] = {}
+        self._announced: dict[Pod, Waiting] = {}
+
+    def forget(self, pod: Pod) -> None:
+        """The pod is added again: what was decided about it before is over."""
+        self.victims.pop(pod, None)
+        self.told_victims.discard(pod)
+        self.made_for.pop(pod, None)
+        self.failures.pop(pod, None)
+
+    def messages(self) -> Mapping[str, Method]:
+        """Messages since 1.21, and the event of 1.20."""
+        return {
+            "Attempting to evict pods in order to free up resources": self._attempt,
+            "Preempting pod to free up resources": self._preempting,
+            "Pod evicted successfully": partial(self._outcome, True),
+            "Failed to evict pod": partial(self._outcome, False),
+            "Predicate failed on Pod": self._unpredicted,
+            "Failed to admit pod, unexpected error while attempting to recover from admission"
+            " failure": self._failed,
+            "Event occurred": self._event,
+            "Status Manager: adding pod": self._status_added,
+        }
+
+    # -- the choice -----------------------------------------------------------------------
+
+    def _attempt(self, entry: Entry) -> None:
+        victims = [
+            PodRef(victim["namespace"], victim["name"], victim["uid"] or None)
+            for victim in _DUMPED.finditer(entry.text("pods"))
+        ]
+        missing = entry.get("insufficientResources")
+        self._preempt(entry, victims or entry.pods, missing)
+
+    def _preempting(self, entry: Entry) -> None:
+        requesting = structured_pod(entry.values.get("requestingPod"))
+        missing = entry.text("insufficientResources")
+        if entry.pod is not None:
+            named = None if requesting is None else self._pods.named(requesting, entry)
+            self._preempt(entry, [entry.pod], missing, named)
+
+    def _preempt(
+        self,
+        entry: Entry,
+        victims: list[PodRef],
+        missing: str | None,
+        named: Pod | None = None,
+    ) -> None:
+        """Pods are chosen; ``missing``: resources that lack, None where the line was cut."""
+        preemptor = named or self._preemptor()
+        for ref in victims:
+            waiting = self._choose(
+                entry, self._pods.named(ref, entry), preemptor, missing or "", told=ref
+            )
+            waiting.tell(
+                preemptor_inferred=named is None and preemptor is not None, cut=missing is None
+            )
+
+    def _choose(
+        self,
+        entry: Entry,
+        victim: Pod,
+        preemptor: Pod | None,
+        missing: str = "",
+        told: PodRef | None = None,
+    ) -> Waiting:
+        body = PodPreempted(
+            # The name in the line, even where its UID is another pod's: that is for verify.
+            victim_namespace=victim.namespace if told is None else told.namespace,
+            victim_pod=victim.name if told is None else told.name,
+            victim_uid=victim.uid,
+            preemptor_namespace=None if preemptor is None else preemptor.namespace,
+            preemptor_pod=None if preemptor is None else preemptor.name,
+            preemptor_uid=None if preemptor is None else preemptor.uid,
+            preemptor_inferred=preemptor is not None,
+            insufficient=tuple(
+                InsufficientResource(resource=match["resource"], quantity=int(match["quantity"]))
+                for match in _RESOURCE.finditer(missing)
+            ),
+            evicted=None,
+        )
+        cause = None if preemptor is None else preemptor.added
+        announced = self._announced.pop(victim, None)
+        if announced is not None and announced.fact is not None:
+            # The event came first, from a goroutine of its own.
+            waiting, fact = announced, announced.fact
+            fact.body, fact.cause = body, cause
+            waiting.lead(entry.evidence)
+            for other in self._admissions.adding:
+                if fact in (made := self.made_for.get(other, [])):
+                    made.remove(fact)
+        else:
+            fact = Fact(entry.ts_ns, body, (entry.evidence,), cause=cause)
+            waiting = self.queue.hold(fact, _OUTCOME_WAIT_NS)
+            self._sync_loop.await_turn(waiting)
+        self._awaited[victim] = waiting
+        self.victims[victim] = fact
+        if preemptor is not None:
+            self.made_for.setdefault(preemptor, []).append(fact)
+        return waiting
+
+    def _preemptor(self) -> Pod | None:
+        """Whose admission is under way: the only one, or the only critical one."""
+        pods = self._admissions.adding
+        if len(pods) == 1:
+            return pods[0]
+        critical = [pod for pod in pods if self._is_critical(pod)]
+        return critical[0] if len(critical) == 1 else None
+
+    def _is_critical(self, pod: Pod) -> bool:
+        priority = self.context.spec_of(pod.uid).get("priority")
+        return pod.is_static or (isinstance(priority, int) and priority >= _CRITICAL_PRIORITY)
+
+    # -- the outcome ----------------------------------------------------------------------
+
+    def _outcome(self, evicted: bool, entry: Entry) -> None:
+        victim = self._pods.of(entry)
+        if victim is None:
+            return
+        waiting = self._awaited.pop(victim, None)
+        if waiting is None or waiting.fact is None:
+            # At low verbosity the outcome is the only line.
+            waiting = self._choose(entry, victim, self._preemptor())
+            self._awaited.pop(victim, None)
+        waiting.tell(evicted=evicted)
+        waiting.join(entry.evidence)
+        waiting.settle()
+
+    def _event(self, entry: Entry) -> None:
+        told = _is_victim_sign(entry.text("reason"), entry.text("message"))
+        event = entry.event() if told else None
+        if event is not None:
+            victim = self._pods.named(event.pod, entry)
+            self.told_victims.add(victim)
+            self._sign(entry, victim)
+
+    def _status_added(self, entry: Entry) -> None:
+        told = failed_status(entry.text("status"))
+        if told is not None and _is_victim_sign(*told):
+            victim = self._pods.with_uid(entry.get("podUID"))
+            if victim is not None:
+                self._sign(entry, victim)
+
+    def _sign(self, entry: Entry, victim: Pod) -> None:
+        """Of a victim of which a line tells, or whose lines are lost or still to come."""
+        if victim in self._awaited:
+            self._awaited[victim].join(entry.evidence)
+        elif victim in self.victims:
+            return
+        elif self._lives_on(victim):
+            # It is about somebody else, or wrong.
+            open_now = [w for w in self._awaited.values() if w.fact is not None and w.due_ns]
+            for waiting in open_now[-1:]:
+                waiting.join(entry.evidence)
+        else:
+            self._announced[victim] = self._choose(entry, victim, self._preemptor())
+
+    def _lives_on(self, pod: Pod) -> bool:
+        """Whether lists show the pod, and neither they nor an event of the API a victim."""
+        statuses = self.context.status_of(pod.uid)
+        if ("Pod", pod.namespace, pod.name, _REASON, _MESSAGE) in self.context.events:
+            return False
+        return bool(statuses) and all(status.get("reason") != _REASON for status in statuses)
+
+    # -- no choice ------------------------------------------------------------------------
+
+    def _unpredicted(self, entry: Entry) -> None:
+        if entry.text("message").startswith(RECOVERY):
+            self._failed(entry)
+
+    def _failed(self, entry: Entry) -> None:
+        """No set of victims was found; the line also tells the refusal, which names this fact."""
+        pod = self._pods.of(entry)
+        if pod is None or pod in self.failures:
+            return
+        body = PreemptionFailed(
+            preemptor_namespace=pod.namespace,
+            preemptor_pod=pod.name,
+            preemptor_uid=pod.uid,
+            # The text holds what would still be missing with all victims gone, which is not
+            # what was missing at admission.
+            insufficient=(),
+            error=(entry.get("err") or entry.text("message").removeprefix(RECOVERY)).rstrip("\n"),
+        )
+        fact = Fact(entry.ts_ns, body, (entry.evidence,), cause=pod.added)
+        self.failures[pod] = self.queue.add(fact)
+
+
+def _is_victim_sign(reason: str, message: str) -> bool:
+    """Whether a status or an event is that of a victim, be it with one wrong word."""
+    return reason == _REASON or message == _MESSAGE

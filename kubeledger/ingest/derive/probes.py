@@ -1,0 +1,277 @@
+"""Probes: every tick the log holds, and every change of a cached result they led to.
+
+A change is logged (``SyncLoop (probe)``, without the container's name; in 1.20 only a failed
+liveness probe, as ``container unhealthy``) or follows from ticks and thresholds by replaying
+the worker (``probe_worker``). Both together are one fact: a change told by a tick waits for
+its line. A line that no tick explains is the initial value of a new container, which is no
+change, or the failure of a container that was found not running.
+
+A log that leaves out successful ticks (``-v=2`` and less) has the lines only. Then what is
+cached for each container of the pod with such a probe tells which of them a line means
+(``probe_told``). Where it may mean several no transition is recorded: the lines of that pod
+and probe type are counted, and a finding at the end says how many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import cast
+
+from kubeledger.ingest.correlate.assembler import Assembler, Method
+from kubeledger.ingest.correlate.containers import Containers
+from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.entry import Entry
+from kubeledger.ingest.correlate.holdback import Holdback
+from kubeledger.ingest.correlate.pods import Pod, Pods
+from kubeledger.ingest.correlate.sync_loop import SyncLoop
+from kubeledger.ingest.derive.probe_told import ToldResults
+from kubeledger.ingest.derive.probe_worker import Change, ProbeWorker, worker_result
+from kubeledger.ingest.derive.probe_workers import PodWorkers, ProbeWorkers
+from kubeledger.ingest.messages.probe_lines import TICK_MESSAGES, handler_of, tick_of
+from kubeledger.ingest.sources.facts import Fact
+from kubeledger.model.bodies.ledger import FindingReported
+from kubeledger.model.bodies.prober import (
+    ProbeExecuted,
+    ProbeResult,
+    ProbeTransitioned,
+    ProbeType,
+)
+from kubeledger.model.units import NS_PER_S
+
+__all__ = ["ProbesAssembler"]
+
+_NOT_RUNNING = "Non-running container probed"
+_RESULTS: dict[tuple[str, str], ProbeResult] = {
+    ("liveness", "unhealthy"): "failure",
+    ("readiness", "ready"): "success",
+    ("readiness", "not ready"): "failure",
+    ("readiness", ""): "failure",
+    ("startup", "started"): "success",
+    ("startup", "unhealthy"): "failure",
+}
+_LINE_WAIT_NS = 15 * NS_PER_S
+"""The sync loop may be busy (a kill, a preemption) before it logs a change."""
+_EVIDENCE_MAX = 10
+
+
+class ProbesAssembler(Assembler):
+    """Ticks and transitions.
+
+    Attributes:
+        failures: (pod, container, probe type) -> last transition to failure.
+    """
+
+    def __init__(
+        self,
+        context: BundleContext,
+        queue: Holdback,
+        pods: Pods,
+        sync_loop: SyncLoop,
+        containers: Containers,
+    ) -> None:
+        super().__init__(context, queue)
+        self.failures: dict[tuple[Pod, str, str], Fact] = {}
+        self._pods = pods
+        self._sync_loop = sync_loop
+        self._workers = ProbeWorkers(context, sync_loop, containers)
+        self._execs: set[tuple[str, str]] = set()
+        self._unattributed: dict[tuple[Pod, ProbeType], list[Entry]] = {}
+
+    def messages(self) -> Mapping[str, Method]:
+        """Messages since 1.21."""
+        return {
+            **{message: partial(self._tick, message) for message in TICK_MESSAGES},
+            "Exec-Probe runProbe": self._exec,
+            "SyncLoop (probe)": self._updated,
+            "SyncLoop (probe): ignore irrelevant update": self._updated_gone,
+            _NOT_RUNNING: self._stopped,
+        }
+
+    def end(self, ts_ns: int) -> None:
+        """What could not be told."""
+        for (pod, probe_type), entries in self._unattributed.items():
+            self.queue.add(_finding(pod, probe_type, entries, ts_ns))
+
+    # -- ticks ----------------------------------------------------------------------------
+
+    def _exec(self, entry: Entry) -> None:
+        if entry.pod is not None:
+            self._execs.add((entry.pod.name, entry.text("containerName")))
+
+    def _tick(self, message: str, entry: Entry) -> None:
+        tick, ref = tick_of(message, entry.values), entry.pod
+        if tick is None or ref is None:
+            return
+        pod = self._pods.named(ref, entry)
+        workers = self._workers.of_pod(pod)
+        worker = self._workers.worker(pod, workers, tick.container, tick.probe_type)
+        before = workers.ticks.get((tick.container, tick.probe_type))
+        if before is not None and before.ts_ns == entry.ts_ns:
+            return  # the same line again: no worker probes twice in a microsecond
+        self._workers.notice_container(pod, worker, entry.ts_ns)
+        ran_command = (pod.name, tick.container) in self._execs
+        self._execs.discard((pod.name, tick.container))
+        spec = self._workers.spec(pod, tick.container, tick.probe_type)
+        # The names are the line's, though its UID may be another pod's: both are evidence.
+        body = ProbeExecuted(
+            namespace=ref.namespace or pod.namespace,
+            pod=ref.name,
+            pod_uid=pod.uid,
+            container=tick.container,
+            container_id=worker.container_id,
+            probe_type=tick.probe_type,
+            result=tick.result,
+            output=tick.output,
+            handler=handler_of(spec, ran_command),
+        )
+        fact = self.queue.add(Fact(entry.ts_ns, body, (entry.evidence,)))
+        workers.ticks[tick.container, tick.probe_type] = fact
+        result = worker_result(tick.result)
+        if result == "success":
+            self._workers.successes_logged = True
+        worker.passes(entry.ts_ns, all_logged=self._workers.successes_logged)
+        if self._workers.successes_logged:
+            worker.pushes = False
+        change = None if result is None else worker.tick(result)
+        if change is not None:
+            told = _is_told(tick.probe_type, change.after, entry)
+            self._change(pod, worker, change, fact, entry=entry, inferred=True, told_later=told)
+
+    # -- changes told by ticks ------------------------------------------------------------
+
+    def _change(
+        self,
+        pod: Pod,
+        worker: ProbeWorker,
+        change: Change,
+        tick: Fact | None,
+        *,
+        entry: Entry,
+        inferred: bool,
+        told_later: bool = False,
+    ) -> None:
+        ts_ns = entry.ts_ns if tick is None else tick.ts_ns
+        evidence = (entry.evidence,) if tick is None else tick.evidence
+        if entry.evidence not in evidence:
+            evidence = (*evidence, entry.evidence)
+        body = ProbeTransitioned(
+            **pod.names,
+            container=worker.container,
+            container_id=worker.container_id,
+            probe_type=worker.probe_type,
+            from_result=change.before,
+            to_result=change.after,
+            run=change.run,
+            threshold=change.threshold,
+            inferred=inferred,
+        )
+        fact = Fact(ts_ns, body, evidence, cause=tick)
+        if change.after == "failure":
+            self.failures[pod, worker.container, worker.probe_type] = fact
+        if told_later:
+            waiting = self.queue.hold(fact, _LINE_WAIT_NS)
+            self._workers.of_pod(pod).awaited.append((worker.probe_type, change.after, waiting))
+        else:
+            self.queue.add(fact)
+
+    # -- changes told by lines ------------------------------------------------------------
+
+    def _updated(self, entry: Entry) -> None:
+        self._told(entry, self._pods.of(entry))
+
+    def _updated_gone(self, entry: Entry) -> None:
+        update = entry.values.get("update")
+        uid = update.get("PodUID") if isinstance(update, dict) else None
+        self._told(entry, self._pods.with_uid(str(uid)) if uid else None)
+
+    def _told(self, entry: Entry, pod: Pod | None) -> None:
+        self._sync_loop.turned()
+        probe = entry.text("probe")
+        result = _RESULTS.get((probe, entry.text("status")))
+        if pod is not None and result is not None:
+            self._tell(entry, pod, cast(ProbeType, probe), result)
+
+    def _tell(self, entry: Entry, pod: Pod, probe_type: ProbeType, result: ProbeResult) -> None:
+        workers = self._workers.of_pod(pod)
+        waiting = workers.take_awaited(probe_type, result, entry.ts_ns)
+        if waiting is not None:
+            waiting.tell(inferred=False)
+            waiting.join(entry.evidence)
+            waiting.settle()
+        else:
+            self._explain(entry, pod, workers, probe_type, result)
+
+    def _explain(
+        self,
+        entry: Entry,
+        pod: Pod,
+        workers: PodWorkers,
+        probe_type: ProbeType,
+        result: ProbeResult,
+    ) -> None:
+        """A line without a change told by ticks: not running, no pod spec, lost, or initial."""
+        for worker, tick, run, ticked in workers.meant(probe_type, result, entry.ts_ns):
+            change = worker.settle(result, worker.run if ticked else None, None, told=True)
+            if change is not None:
+                change = change._replace(run=run)
+                self._change(pod, worker, change, tick, entry=entry, inferred=False)
+                return
+        since_ns = entry.ts_ns - _LINE_WAIT_NS
+        if result == "success" and not workers.has_success(probe_type, since_ns):
+            self._workers.successes_logged = False
+        # Liveness has no initial value that is told: a failure is a change, its tick lost.
+        if (probe_type, result) == ("liveness", "failure") or not self._workers.successes_logged:
+            self._find(entry, pod, probe_type, result)
+
+    def _find(self, entry: Entry, pod: Pod, probe_type: ProbeType, result: ProbeResult) -> None:
+        """Find out which container a line means in a log without successful ticks."""
+        workers = self._workers.all_of(pod, probe_type, entry.ts_ns)
+        told = self._workers.of_pod(pod).told.setdefault(probe_type, ToldResults(probe_type))
+        found = told.tell(workers, result)
+        if found.ambiguous:
+            self._unattributed.setdefault((pod, probe_type), []).append(entry)
+        elif found.worker is not None and found.change is not None:
+            self._change(pod, found.worker, found.change, None, entry=entry, inferred=False)
+
+    def _stopped(self, entry: Entry) -> None:
+        """The line names no probe type, and every worker of the container writes its own."""
+        pod, container = self._pods.of(entry), entry.text("containerName")
+        if pod is None:
+            return
+        workers = self._workers.of_pod(pod)
+        workers.not_running[container] = entry.ts_ns
+        candidates = [
+            worker
+            for worker in workers.workers.values()
+            if worker.container == container and not worker.on_hold and worker.cached == "success"
+        ]
+        if _is_structured(entry) or len(candidates) != 1:
+            return
+        (worker,) = candidates
+        change = worker.settle("failure", None, None)
+        if change is not None:
+            told = _is_told(worker.probe_type, "failure", entry)
+            self._change(pod, worker, change, None, entry=entry, inferred=True, told_later=told)
+
+
+def _finding(pod: Pod, probe_type: ProbeType, entries: list[Entry], ts_ns: int) -> Fact:
+    message = (
+        f"{probe_type} results of pod {pod.namespace}/{pod.name} changed without a container's"
+        f" name in {len(entries)} line(s); it cannot be told which, so no transition is recorded"
+    )
+    file = entries[0].line.source
+    body = FindingReported(finding="probe_not_attributed", file=file, message=message)
+    return Fact(ts_ns, body, tuple(entry.evidence for entry in entries[:_EVIDENCE_MAX]))
+
+
+def _is_told(probe_type: ProbeType, after: ProbeResult, entry: Entry) -> bool:
+    """Whether the sync loop logs such a change: before 1.21 only a failed liveness probe."""
+    if probe_type == "liveness":
+        return after == "failure"
+    return _is_structured(entry)
+
+
+def _is_structured(entry: Entry) -> bool:
+    """The line has the words of 1.21 or later."""
+    return entry.line.message in (*TICK_MESSAGES, _NOT_RUNNING)
