@@ -646,29 +646,6 @@ NIGHTLY = (
         'object="default/filler-c-node-b"',
     ),
     Lie(
-        "name of a pod that is handed over",
-        A,
-        (Edit(LOG, 'SyncLoop (ADD, "api"): "guaranteed-1_', "guaranteed-1_", "guaranteed-9_"),),
-        CONTRADICTED,
-        "pod/default/guaranteed-1",
-        "ADD of default/guaranteed-9",
-    ),
-    Lie(
-        "name of a pod that is handed over",
-        B,
-        (
-            Edit(
-                LOG,
-                '"SyncLoop ADD" source="file" pods=["default/guaranteed-1-node-b"]',
-                "guaranteed-1",
-                "guaranteed-2",
-            ),
-        ),
-        CONTRADICTED,
-        "pod/default/guaranteed-1-node-b",
-        "ADD of default/guaranteed-2-node-b",
-    ),
-    Lie(
         "count in the rejection of a pod",
         A,
         (

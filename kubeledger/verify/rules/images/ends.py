@@ -66,7 +66,8 @@ def _judge_without_space(run: Run, disk: Disk, body: GarbageCollected) -> Judgem
         body, expected, f"{count} removals are recorded, and {error or 'no error'}"
     )
     if not ruling.allowed:
-        return lacks([_REMOVALS]) if _tells_of_more(run, body) else judge([ruling])
+        lost = body.images_removed > count and _tells_of_more(run, body)
+        return lacks([_REMOVALS]) if lost else judge([ruling])
     sample = disk.near(run.end.ts_ns)
     if error == INVALID_CAPACITY and sample is None:
         why = "the kubelet had no size of the image filesystem yet, so it counted as 0"
