@@ -93,13 +93,11 @@ class Node:
         self.add(SettingsObserved(settings=told))
         return seq
 
-    def plugin(self, ids: tuple[str, ...] = IDS, total: int | None = None) -> int:
+    def plugin(self) -> int:
         """The plugin registers and sends its list."""
         self.add(PluginRegistered(resource=GPU))
-        count = len(ids) if total is None else total
-        return self.add(
-            DevicesReported(resource=GPU, total=count, healthy=len(ids), device_ids=ids)
-        )
+        count = len(IDS)
+        return self.add(DevicesReported(resource=GPU, total=count, healthy=count, device_ids=IDS))
 
     def pod(self, name: str, *containers: tuple[str, int, str], added: bool = True) -> None:
         """A pod is listed (and added); a container is (name, limit, ``app|init|sidecar``)."""
@@ -202,7 +200,6 @@ class Node:
     def checkpoint(
         self,
         entries: Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]],
-        registered: tuple[str, ...] = IDS,
         *,
         sound: bool = True,
     ) -> int:
@@ -215,7 +212,7 @@ class Node:
                     )
                     for (pod, container), numa in sorted(entries.items())
                 ),
-                registered={GPU: registered},
+                registered={GPU: IDS},
                 checksum=1,
                 checksum_ok=sound,
             )

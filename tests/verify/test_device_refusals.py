@@ -9,7 +9,6 @@ import pytest
 from tests.verify.device_world import GPU, Node
 
 UNREGISTERED = f"cannot allocate unregistered device {GPU}"
-NO_HEALTHY = f"no healthy devices present; cannot allocate unhealthy devices {GPU}"
 HOLDERS = f"all holders of {GPU} at that time"
 HINTS = "Unable to generate topology hints: requested number of devices unavailable"
 SHORT = f"requested number of devices unavailable for {GPU}. Requested: 3, Available: 2"
