@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.ingest.sources.prefix import HEADER, JSON_START
+from kubeledger.ingest.sources.prefix import JSON_START, is_entry
 
 __all__ = [
     "NOT_CUT",
@@ -119,7 +119,7 @@ class EndsSurvey:
         Only entries count: what other programs write may end anyhow.
         """
         for raw, body in lines:
-            if not HEADER.match(body) and not body.startswith(JSON_START):
+            if not is_entry(body):
                 continue
             self._entries += 1
             widths = _width(raw), _width(body)

@@ -47,7 +47,7 @@ from kubeledger.ingest.sources.other_programs import (
     is_neighbour,
 )
 from kubeledger.ingest.sources.plain import normal_message
-from kubeledger.ingest.sources.prefix import HEADER, JSON_START
+from kubeledger.ingest.sources.prefix import HEADER, JSON_START, is_entry
 from kubeledger.model.record import Evidence
 
 __all__ = ["NEVER", "EntryReader"]
@@ -340,7 +340,7 @@ class EntryReader:
         """A line inside ``key=<`` ... `` >``; False when it is none of the block."""
         line = block_line(place.body)
         if line is None or (self._pending is not None and self._is_foreign(place)):
-            if HEADER.match(place.body) or place.body.startswith(JSON_START):
+            if is_entry(place.body):
                 self._in_block = False
             return False
         self._in_block = not line.closes or opens_block(line.text)

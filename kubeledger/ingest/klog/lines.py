@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import filterfalse
 
 from kubeledger.ingest.sources.other_programs import is_other_program
-from kubeledger.ingest.sources.prefix import HEADER, JSON_START, Unwrapped, Unwrapper
+from kubeledger.ingest.sources.prefix import Unwrapped, Unwrapper, is_entry
 
 __all__ = [
     "LINE_MAX",
@@ -81,6 +81,15 @@ class LineCutter:
             lengths = [len(self._tail) + self._skipped] if self._skipped else None
             yield [self._tail], lengths
 
+    def numbered(self, chunks: Iterable[bytes]) -> Iterator[tuple[int, int, bytes]]:
+        """Number and offset (from 0) of each line, and the line."""
+        number = offset = 0
+        for lines, lengths in self.batches(chunks):
+            for line, length in zip(lines, lengths or map(len, lines), strict=True):
+                yield number, offset, line
+                number += 1
+                offset += length + 1
+
     def _cut(self, chunk: bytes) -> Batch:
         lines = chunk.split(b"\n")
         last = lines.pop()
@@ -127,7 +136,7 @@ def _count_undecodable(lines: list[bytes]) -> int:
 
 def is_bare_log(lines: list[bytes]) -> bool:
     """The log has no carrier's prefix: a klog line stands at the start of a line."""
-    return any(HEADER.match(line) or line.startswith(JSON_START) for line in lines[:_SAMPLE_LINES])
+    return any(map(is_entry, lines[:_SAMPLE_LINES]))
 
 
 class Bodies:

@@ -249,7 +249,7 @@ class _Look:
         self.survey.reference_ns = self._votes.reference_ns()
 
     def _body(self, line: bytes) -> bytes:
-        if HEADER.match(line) or line.startswith(JSON_START):
+        if is_entry(line):
             return line
         unwrapped = self._unwrapper.unwrap(line)
         if unwrapped.time and self.survey.reference_ns is None:

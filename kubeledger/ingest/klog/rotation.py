@@ -15,7 +15,7 @@ import msgspec
 
 from kubeledger.ingest.klog.lines import LineCutter
 from kubeledger.ingest.klog.log_survey import LogSurvey
-from kubeledger.ingest.sources.prefix import HEADER, JSON_START, Unwrapper
+from kubeledger.ingest.sources.prefix import Unwrapper, is_entry
 from kubeledger.ingest.sources.streams import SourceFile
 
 __all__ = ["Overlap", "overlap_of", "up_to"]
@@ -80,9 +80,7 @@ def _common_lines(log: SourceFile, following: SourceFile) -> Overlap | None:
 
 
 def _entries(source: SourceFile) -> Iterator[bytes]:
-    for body, _ in _bodies(source, 0):
-        if HEADER.match(body) or body.startswith(JSON_START):
-            yield body
+    return (body for _, body, _ in _lines(source) if is_entry(body))
 
 
 def _place_of(source: SourceFile, bodies: Iterable[bytes]) -> int | None:
@@ -102,12 +100,6 @@ def _bodies(source: SourceFile, begin: int) -> Iterator[tuple[bytes, bool]]:
 
 
 def _lines(source: SourceFile) -> Iterator[tuple[int, bytes, bool]]:
-    unwrapper = Unwrapper()
-    cutter = LineCutter()
-    offset = 0
-    for lines, lengths in cutter.batches(source.chunks()):
-        for index, line in enumerate(lines):
-            bare = HEADER.match(line) or line.startswith(JSON_START)
-            body = line if bare else unwrapper.unwrap(line).body
-            yield offset, body.rstrip(b"\r"), cutter.stats.ends_with_newline
-            offset += (lengths[index] if lengths else len(line)) + 1
+    unwrapper, cutter = Unwrapper(), LineCutter()
+    for _, offset, line in cutter.numbered(source.chunks()):
+        yield offset, unwrapper.body(line).rstrip(b"\r"), cutter.stats.ends_with_newline

@@ -178,20 +178,15 @@ def _entries(cutter: LineCutter, source: SourceFile, begins: array[int]) -> list
     seen: set[int] = set()
     unwrapper = Unwrapper()
     entries: list[_Entry] = []
-    offset = number = 0
-    for lines, lengths in cutter.batches(source.chunks()):
-        for index, line in enumerate(lines):
-            bare = HEADER.match(line) or line.startswith(JSON_START)
-            body = line if bare else unwrapper.unwrap(line).body
-            ts_ns = _time_of(body)
-            if ts_ns is not None:
-                same = hash(body)
-                if same not in seen or ts_ns % _COARSE_NS == 0:
-                    entries.append(_Entry(ts_ns, offset, number))
-                    seen.add(same)
-            begins.append(offset)
-            offset += (lengths[index] if lengths else len(line)) + 1
-            number += 1
+    for number, offset, line in cutter.numbered(source.chunks()):
+        body = unwrapper.body(line)
+        ts_ns = _time_of(body)
+        if ts_ns is not None:
+            same = hash(body)
+            if same not in seen or ts_ns % _COARSE_NS == 0:
+                entries.append(_Entry(ts_ns, offset, number))
+                seen.add(same)
+        begins.append(offset)
     return entries
 
 

@@ -117,6 +117,10 @@ class Unwrapper:
     def __init__(self) -> None:
         self._known: list[_Form] = []
 
+    def body(self, line: bytes) -> bytes:
+        """The line without its prefix."""
+        return line if is_entry(line) else self.unwrap(line).body
+
     def unwrap(self, line: bytes) -> Unwrapped:
         """The line without its prefix; as it is when it has none that is known."""
         if line.startswith(b'{"log":'):
