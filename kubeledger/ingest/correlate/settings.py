@@ -203,7 +203,8 @@ def _flag_value(row: FlagField, text: str) -> Any:  # noqa: ANN401  (any JSON va
 def _apply_defaults(sources: SettingsSources, file: dict[str, Any], chosen: _Chosen) -> None:
     """Defaults of the fields that no file sets; a flag not printed might have been given."""
     config = sources.flags.get("config")
-    file_missing = config is not None and config.value and not sources.files
+    # Where the flag that names a file is not told, there may be one.
+    file_missing = not sources.files and (config is None or config.value != "")
     for flag, statement in sources.flags.items():
         row = sources.field_of(flag)
         if row is None or file_missing or _get(file, row.field) is not None:

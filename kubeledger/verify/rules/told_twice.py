@@ -128,7 +128,8 @@ class ToldTwice(Verifier):
         if listed is not None:
             seq, reason, words = listed
             says = f"{reason}: {words}"
-            rows.append(Row("refusal", subject, (reason, words.rstrip()), seq, record.ts_ns, says))
+            shown = (reason, STATUS_PREFIX.sub("", words).rstrip())
+            rows.append(Row("refusal", subject, shown, seq, record.ts_ns, says))
         self._compare(told, *rows)
 
     def _pod_preempted(self, record: Record, body: PodPreempted, _: NodeState) -> None:
