@@ -8,12 +8,12 @@ import pytest
 from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserved
 from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.replay.node.snapshot_time import time_in_name
-from kubeledger.verify import Contradiction, Finding, Variant, Verdict
+from kubeledger.verify import Contradiction, Finding, Variant, Verdict, verify
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.settings import UNKNOWN, Settings
 from kubeledger.verify.tally import Tally
 from kubeledger.verify.variant import RECORDED
-from tests.verify.histories import scene
+from tests.verify.histories import reader, scene
 
 
 def observed(**values: object) -> SettingsObserved:
@@ -133,10 +133,8 @@ def test_a_variant_version_goes_over_what_is_recorded() -> None:
 
 def test_conflicts_of_settings_are_contradictions() -> None:
     """With both sides."""
-    bench = Bench()
     body = SettingsObserved(settings={}, conflicts=("maxPods: a says 1, b says 2", "odd"))
-    bench.observe(scene((0, body))[0])
-    first, second = bench.docket.ready()
+    first, second = verify(reader(scene((0, body))))
     assert isinstance(first, Contradiction)
     assert isinstance(second, Contradiction)
     assert first.why == "sources disagree on maxPods"
