@@ -38,18 +38,6 @@ from kubeledger.model.units import NS_PER_S
 __all__ = ["CpuAssembler"]
 
 _FILE, _POLICY = "cpu_manager.go", "policy_static.go"
-_MESSAGES = {
-    "start": ("Starting CPU manager", "Starting"),
-    "options": ("Static policy created with configuration", "created with configuration"),
-    "refused": (
-        "Static policy invalid state, please drain node and remove policy state file",
-        "invalid state, please drain node and remove policy state file",
-    ),
-    "allocate": ("Static policy: Allocate", "Allocate start"),
-    "failed": ("Unable to allocate CPUs", "Allocate error", "policy error"),
-    "remove": ("Static policy: RemoveContainer", "RemoveContainer start"),
-}
-"""What a message is about -> its wordings."""
 _START_NS = 2 * NS_PER_S
 
 
@@ -82,12 +70,15 @@ class CpuAssembler(ResourceManagerAssembler[str]):
         """Message -> method for structured lines."""
         return {
             **dict.fromkeys(HEARTBEAT, nothing),
-            **dict.fromkeys(_MESSAGES["start"], self._starting),
-            **dict.fromkeys(_MESSAGES["options"], self._options),
-            **dict.fromkeys(_MESSAGES["refused"], self._refused_state),
-            **dict.fromkeys(_MESSAGES["allocate"], self._allocate),
-            **dict.fromkeys(_MESSAGES["failed"], self._failed),
-            **dict.fromkeys(_MESSAGES["remove"], self._remove),
+            "Starting CPU manager": self._starting,
+            "Static policy created with configuration": self._options,
+            "Static policy invalid state, please drain node and remove policy state file": (
+                self._refused_state
+            ),
+            "Static policy: Allocate": self._allocate,
+            "Unable to allocate CPUs": self._failed,
+            "Allocate error": self._failed,
+            "Static policy: RemoveContainer": self._remove,
             "Detected CPU topology": self._topology,
             "Reserved CPUs not available for exclusive assignment": self._reserve,
             "Updated CPUSet assignments": self._restored,

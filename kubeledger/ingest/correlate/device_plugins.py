@@ -124,4 +124,4 @@ class PluginLines:
 
 
 def _resource(entry: Entry) -> str | None:
-    return entry.get("resourceName", "resource")
+    return entry.get("resourceName")

@@ -68,7 +68,7 @@ class RefusalLines:
 
     def shortage(self, entry: Entry) -> None:
         """The device manager cannot make hints."""
-        resource = entry.get("resourceName", "resource")
+        resource = entry.get("resourceName")
         if not resource:
             return
         error = DeviceError(

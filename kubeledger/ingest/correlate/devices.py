@@ -49,25 +49,17 @@ class DeviceAssembler(Assembler):
     def messages(self) -> Mapping[str, Method]:
         """Message -> method for structured lines."""
         plugins, grants = self._plugins, self._grants
-        asked = "Got registration request from device plugin with resource"
-        bad = "Bad registration request from device plugin"
-        ended = "istAndWatch ended unexpectedly for device plugin"
         return {
             **dict.fromkeys(HEARTBEAT, nothing),
-            **dict.fromkeys((asked, f"{asked} name"), plugins.registration_requested),
-            **dict.fromkeys(
-                (bad, f"{bad} with resource", f"{bad} with resource name"),
-                plugins.registration_failed,
+            "Got registration request from device plugin with resource": (
+                plugins.registration_requested
             ),
-            "Error connecting to device plugin client": plugins.registration_failed,
-            "Failed to connect to new client": plugins.registration_failed,
-            "Failed to dial device plugin with request": plugins.registration_failed,
+            "Bad registration request from device plugin": plugins.registration_failed,
             "Device plugin connected": plugins.registered,
             "Registered endpoint": plugins.registered,
             "State pushed for device plugin": plugins.state_pushed,
             "Processed device updates for resource": plugins.updates_processed,
-            f"L{ended}": plugins.watch_ended,
-            f"l{ended}": plugins.watch_ended,
+            "listAndWatch ended unexpectedly for device plugin": plugins.watch_ended,
             "Mark all resources Unhealthy for resource": plugins.marked_unhealthy,
             "Endpoint became unhealthy": plugins.became_unhealthy,
             "Need devices to allocate for pod": grants.needs,
@@ -99,7 +91,7 @@ class DeviceAssembler(Assembler):
 
     def _denied(self, entry: Entry) -> None:
         pod = PodName(*split_pod(entry.get("pod")), entry.get("podUID"))
-        self._refused(entry, pod, entry.get("Message", "message"))
+        self._refused(entry, pod, entry.get("message"))
 
     def _event(self, entry: Entry) -> None:
         if entry.values.get("reason") in _REASONS and entry.values.get("kind") == "Pod":

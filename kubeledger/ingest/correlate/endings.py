@@ -7,8 +7,7 @@ shutdown manager logs so at ``-v=1``, before the worker does.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from kubeledger.ingest.correlate.assembler import Assembler, Method
 from kubeledger.ingest.correlate.context import BundleContext
@@ -29,44 +28,6 @@ from kubeledger.model.units import NS_PER_S, whole_number
 __all__ = ["EndingsAssembler"]
 
 Reason = Literal["deleted", "removed", "orphaned", "ended", "killed", "shutdown"]
-
-_BEGINNINGS: Mapping[str, Reason] = {
-    "Pod has been deleted and must be killed": "removed",
-    "Pod indicated lifecycle completed naturally and should now terminate": "ended",
-    "Pod is being evicted by the kubelet, begin teardown": "killed",
-    "Pod is being removed by the kubelet, begin teardown": "removed",
-    "Pod is in a terminal phase (success/failed), begin teardown": "ended",
-    "Pod is marked for graceful deletion, begin teardown": "deleted",
-    "Pod is orphaned and must be torn down": "orphaned",
-    "Shutdown manager killing pod with gracePeriod": "shutdown",
-    "Stopping PodSandbox for pod, because all other containers are dead": "ended",
-}
-_GAVE_UP = (
-    "command failed",
-    "Failed to bootstrap a configuration controller",
-    "Failed to construct kubelet dependencies",
-    "Failed to create a new kubelet configuration",
-    "Failed to create listener for podResources endpoint",
-    "Failed to initialize internal modules",
-    "failed to intialize internal modules",  # as 1.21 writes it
-    "Failed to initialize logging",
-    "Failed to listen and serve",
-    "Failed to load kubelet config file",
-    "Failed to parse kubelet flag",
-    "Failed to precedence kubeletConfigFlag",
-    "Failed to run kubelet",
-    "Failed to serve",
-    "Failed to set feature gates from initial flags-based config",
-    "Failed to start ContainerManager",
-    "Failed to start cAdvisor",
-    "Failed to validate kubelet configuration",
-    "Failed to validate kubelet flags",
-    "Kubelet failed to get node info",
-    "No valid client certificate is found and the server is responsive, exiting.",
-    "The currently active client certificate has expired and the server is responsive, exiting.",
-    "Unknown command",
-)
-"""Errors after which the kubelet calls os.Exit (cmd/kubelet, pkg/kubelet of 1.21 to 1.36)."""
 
 
 class EndingsAssembler(Assembler):
@@ -104,8 +65,9 @@ class EndingsAssembler(Assembler):
     def messages(self) -> Mapping[str, Method]:
         """Messages since 1.21."""
         return {
-            **{text: partial(self._begins, reason) for text, reason in _BEGINNINGS.items()},
-            **dict.fromkeys((*_GAVE_UP, FATAL), self._gave_up),
+            "Pod is stopped": self._begins,
+            "The kubelet gives up": self._gave_up,
+            FATAL: self._gave_up,
             "Pod terminating with grace period": self._grace,
             "Pod is being synced for the first time": self._first_synced,
             "Stopping PodSandbox for pod, will start new one": self._replaces,
@@ -116,8 +78,8 @@ class EndingsAssembler(Assembler):
     def _pod(self, entry: Entry) -> Pod | None:
         return self._pods.of(entry) or self._pods.with_uid(entry.get("podUID"))
 
-    def _begins(self, reason: Reason, entry: Entry) -> None:
-        pod = self._pod(entry)
+    def _begins(self, entry: Entry) -> None:
+        pod, reason = self._pod(entry), cast(Reason, entry.text("because"))
         if pod is not None:
             waiting = self._of_process(pod) or self._tell(pod, entry, reason)
             waiting.join(entry.evidence)

@@ -91,7 +91,6 @@ class EvictionsAssembler(Assembler):
             "able to reduce resource pressure without evicting pods.": self._relieved,
             "must evict pod(s) to reclaim": self._must,
             "eviction thresholds have been met, but no pods are active to evict": self._found_none,
-            "unable to evict any pods from the node": self._found_none,
             "pods ranked for eviction": self._rank,
             "cannot evict a critical pod": self._spare,
             "pod is evicted successfully": partial(self._done, True),

@@ -149,7 +149,7 @@ class GcRuns:
 
     def removal_failed(self, entry: Entry) -> None:
         """The runtime did not remove it."""
-        image_id = entry.get("image", "imageID")
+        image_id = entry.get("imageID")
         for removal in reversed(self._removals):
             if removal.image_id.split(",", 1)[0] == image_id and removal.waiting.fact is not None:
                 removal.waiting.drop()

@@ -29,14 +29,6 @@ _FIRST_LOOK = "observations"
 """What a round of the eviction manager begins with."""
 _ACTED_ON = "thresholds - updated stats"
 """The thresholds that are left when a round decides what to reclaim."""
-_EVALUATED = (
-    "Evaluating image ID for possible garbage collection",
-    "Evaluating image ID for possible garbage collection based on disk usage",
-    "Image ID is being used",
-    "Image ID was used too recently, not eligible for garbage collection",
-    "Image ID's age is less than the policy's minAge, not eligible for garbage collection",
-    "Image is pinned, skipping garbage collection",
-)
 _GOES_ON = (
     "Eviction manager: able to reduce resource pressure without evicting pods.",
     "Eviction manager: failed to get summary stats after resource reclaim",
@@ -65,7 +57,6 @@ class ImageAssembler(Assembler):
     def messages(self) -> Mapping[str, Method]:
         """Message -> method for structured lines."""
         passes, runs = self._passes, self._runs
-        failed = "Image garbage collection failed"
         over = "Disk usage on image filesystem is over the high threshold, trying to free bytes "
         return {
             **dict.fromkeys(HEARTBEAT, nothing),
@@ -75,20 +66,17 @@ class ImageAssembler(Assembler):
             "Setting Image ID lastUsed": passes.used,
             "Image ID has size": passes.has_size,
             "Image ID is pinned": passes.is_pinned,
-            "Image ID is no longer present; removing from imageRecords": passes.dropped,
             "Image ID is no longer present, removing from imageRecords": passes.dropped,
             f"{over}down to the low threshold": self._started,
             "Removing image to free bytes": self._removing,
             "Image garbage collection succeeded": runs.succeeded,
-            f"{failed} once. Stats initialization may not have completed yet": runs.failed,
-            f"{failed} multiple times in a row": runs.failed,
+            "Image garbage collection failed multiple times in a row": runs.failed,
             "Attempting to delete unused images": runs.deleting_unused,
             "Evaluating image ID for possible garbage collection based on image age": (
                 partial(self._evaluating, by_age=True)
             ),
-            **dict.fromkeys(_EVALUATED, self._evaluating),
+            "Evaluating image ID for possible garbage collection": self._evaluating,
             **dict.fromkeys(_GOES_ON, self._goes_on),
-            "RemoveImage from image service failed": runs.removal_failed,
             "Failed to remove image": runs.removal_failed,
             "Availability is larger than capacity": self._availability,
             "Eviction manager:": self._signal,
@@ -159,7 +147,7 @@ class ImageAssembler(Assembler):
             self._runs.deleted_unused()
         signal = entry.get("signal")
         # The first structured lines, of 1.21 to 1.24, hold the amount under the wrong key.
-        available, capacity = entry.get("available", "resourceName"), entry.get("capacity")
+        available, capacity = entry.get("available"), entry.get("capacity")
         if not (signal and available and capacity):
             return
         try:

@@ -75,7 +75,6 @@ class MemoryAssembler(ResourceManagerAssembler[Blocks]):
             "Starting memorymanager": self._starting,
             "State checkpoint: restored state from checkpoint": self._restored,
             "Memory states for the NUMA node and resource are different": self._differs,
-            "NUMA node and resource had different memory states": self._differs,
             "Invalid state, please drain node and remove policy state file": self._refused_state,
             "Allocate": self._allocate,
             "Container already present in state, skipping": self._present,

@@ -45,8 +45,6 @@ class TopologyAssembler(Assembler):
                 partial(self._found, False)
             ),
             "ContainerTopologyHint": merged,
-            "PodTopologyHint": merged,
-            "Best TopologyHint": merged,
             "Topology Affinity": partial(self._hinted, self._admissions.stored),
             "Status Manager: adding pod": self._status,
             "Status Manager: syncing pod": self._status,
@@ -96,7 +94,7 @@ class TopologyAssembler(Assembler):
             tell(entry, self._subject(entry), hint)
 
     def _result(self, entry: Entry) -> None:
-        if REFUSAL in entry.text("Message", "message"):
+        if REFUSAL in entry.text("message"):
             self._admissions.refused(entry, self._subject(entry))
 
     def _status(self, entry: Entry) -> None:

@@ -87,7 +87,7 @@ class Row(msgspec.Struct, frozen=True):
         elif line.values is not None:
             for key, other in self.keys.items():
                 if other in line.values:
-                    line.values[key] = line.values[other]
+                    line.values.setdefault(key, line.values[other])
             line.values.update(self.told)
 
     def _tells(self, key: str, found: Mapping[str, str]) -> Any:  # noqa: ANN401 - of any type
@@ -97,6 +97,7 @@ class Row(msgspec.Struct, frozen=True):
 
 def klog(
     message: str,
+    /,
     *,
     to: str | None = None,
     since: str | None = None,
@@ -111,6 +112,7 @@ def klog(
 def text(
     files: str | tuple[str, ...],
     words: str | re.Pattern[str],
+    /,
     *,
     to: str,
     since: str | None = None,

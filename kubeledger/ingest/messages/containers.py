@@ -19,7 +19,12 @@ MESSAGES = (
     klog("Message for Container of pod", since="1.21"),
     klog("No sandbox for pod can be found. Need to start a new one", since="1.21"),
     klog("Running preStop hook", since="1.21"),
-    klog("Stopping PodSandbox for pod, because all other containers are dead", since="1.21"),
+    klog(
+        "Stopping PodSandbox for pod, because all other containers are dead",
+        since="1.21",
+        to="Pod is stopped",
+        told={"because": "ended"},
+    ),
     klog("Stopping PodSandbox for pod, will start new one", since="1.21"),
     klog("SyncLoop (PLEG): event for pod", since="1.21"),
     klog("SyncLoop (PLEG): pod does not exist, ignore irrelevant event", since="1.21"),
@@ -53,7 +58,8 @@ MESSAGES = (
     text(
         "kuberuntime_manager.go",
         'Stopping PodSandbox for "{pod:pod}" because all other containers are dead',
-        to="Stopping PodSandbox for pod, because all other containers are dead",
+        to="Pod is stopped",
+        because="ended",
     ),
     text(
         "kuberuntime_manager.go",

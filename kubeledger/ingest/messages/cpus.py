@@ -13,7 +13,7 @@ MESSAGES = (
     klog("Detected CPU topology", since="1.21"),
     klog("RemoveContainer start", to="Static policy: RemoveContainer", since="1.35"),
     klog("Reserved CPUs not available for exclusive assignment", since="1.21"),
-    klog("Starting", since="1.21"),
+    klog("Starting", since="1.21", to="Starting CPU manager"),
     klog("Starting CPU manager", since="1.21", until="1.34"),
     klog("Static policy created with configuration", since="1.22", until="1.34"),
     klog(
@@ -34,7 +34,7 @@ MESSAGES = (
         to="Static policy invalid state, please drain node and remove policy state file",
         since="1.35",
     ),
-    klog("policy error", since="1.35"),
+    klog("policy error", since="1.35", to="Unable to allocate CPUs"),
     text(
         "cpu_manager.go",
         "[cpumanager] detected CPU topology: {topology}",

@@ -27,8 +27,8 @@ MESSAGES = (
         to="Bad registration request from device plugin",
     ),
     klog("Checkpoint file written", since="1.33"),
-    klog("Device plugin connected", since="1.28"),
-    klog("Endpoint became unhealthy", since="1.21"),
+    klog("Device plugin connected", since="1.28", resourceName="resource"),
+    klog("Endpoint became unhealthy", since="1.21", resourceName="resource"),
     klog(
         "Error connecting to device plugin client",
         to="Bad registration request from device plugin",
@@ -57,20 +57,26 @@ MESSAGES = (
         "ListAndWatch ended unexpectedly for device plugin",
         to="listAndWatch ended unexpectedly for device plugin",
         since="1.25",
-        resource="resourceName",
+        resourceName="resource",
     ),
     klog("Making allocation request for device plugin", since="1.21"),
-    klog("Mark all resources Unhealthy for resource", since="1.21"),
+    klog("Mark all resources Unhealthy for resource", since="1.21", resourceName="resource"),
     klog("Need devices to allocate for pod", since="1.21"),
     klog("Pods to be removed", since="1.21"),
-    klog("Processed device updates for resource", since="1.28"),
+    klog("Processed device updates for resource", since="1.28", resourceName="resource"),
     klog("Registered endpoint", since="1.21", until="1.24"),
-    klog("State pushed for device plugin", since="1.21"),
+    klog("State pushed for device plugin", since="1.21", resourceName="resource"),
     klog(
         "Unable to generate topology hints: requested number of devices unavailable",
         since="1.21",
+        resourceName="resource",
     ),
-    klog("listAndWatch ended unexpectedly for device plugin", since="1.21", until="1.24"),
+    klog(
+        "listAndWatch ended unexpectedly for device plugin",
+        since="1.21",
+        until="1.24",
+        resourceName="resource",
+    ),
     text(
         "manager.go",
         'Needs to allocate {deviceNumber:int} "{resourceName}" for pod "{podUID}" '
@@ -108,7 +114,7 @@ MESSAGES = (
     text(
         "manager.go",
         "Failed to dial device plugin",
-        to="Failed to dial device plugin with request",
+        to="Bad registration request from device plugin",
     ),
     text("manager.go", "Registered endpoint ", to="Registered endpoint"),
     text(
@@ -123,12 +129,12 @@ MESSAGES = (
     ),
     text(
         "endpoint.go",
-        "State pushed for device plugin {resource:word}",
+        "State pushed for device plugin {resourceName:word}",
         to="State pushed for device plugin",
     ),
     text(
         "endpoint.go",
-        "listAndWatch ended unexpectedly for device plugin {resource:word} with error {err}",
+        "listAndWatch ended unexpectedly for device plugin {resourceName:word} with error {err}",
         to="listAndWatch ended unexpectedly for device plugin",
     ),
     text(

@@ -25,7 +25,7 @@ MESSAGES = (
     klog("Eviction manager: pod is evicted successfully", since="1.21"),
     klog("Eviction manager: pods ranked for eviction", since="1.21"),
     klog("Eviction manager: synchronize housekeeping", since="1.21"),
-    klog("Eviction manager: threshold observed resource", since="1.21"),
+    klog("Eviction manager: threshold observed resource", since="1.21", available="resource"),
     klog(
         "Eviction manager: unable to evict any pods from the node",
         to="Eviction manager: eviction thresholds have been met, but no pods are active to evict",
@@ -76,7 +76,7 @@ MESSAGES = (
     text(
         "eviction_manager.go",
         "eviction manager: unable to evict any pods",
-        to="Eviction manager: unable to evict any pods from the node",
+        to="Eviction manager: eviction thresholds have been met, but no pods are active to evict",
     ),
     text(
         "eviction_manager.go",

@@ -23,13 +23,13 @@ MESSAGES = (
         since="1.29",
     ),
     klog("Evaluating image ID for possible garbage collection based on image age", since="1.29"),
-    klog("Eviction manager:", since="1.21"),
+    klog("Eviction manager:", since="1.21", available="resourceName"),
     klog("Eviction manager: failed to get summary stats after resource reclaim", since="1.21"),
     klog(
         "Eviction manager: unexpected error when attempting to reduce resource pressure",
         since="1.21",
     ),
-    klog("Failed to remove image", since="1.21"),
+    klog("Failed to remove image", since="1.21", imageID="image"),
     klog("Image ID has size", since="1.21"),
     klog(
         "Image ID is being used",
@@ -71,6 +71,7 @@ MESSAGES = (
         to="Failed to remove image",
         since="1.21",
         until="1.30",
+        imageID="image",
     ),
     klog("Removing image to free bytes", since="1.21"),
     klog("Setting Image ID lastUsed", since="1.21"),
@@ -127,17 +128,17 @@ MESSAGES = (
     text(
         "image_gc_manager.go",
         "Image ID {imageID:word} is being used",
-        to="Image ID is being used",
+        to="Evaluating image ID for possible garbage collection",
     ),
     text(
         "image_gc_manager.go",
         "Image ID {imageID:word} has lastUsed=",
-        to="Image ID was used too recently, not eligible for garbage collection",
+        to="Evaluating image ID for possible garbage collection",
     ),
     text(
         "image_gc_manager.go",
         "Image ID {imageID:word} has age ",
-        to="Image ID's age is less than the policy's minAge, not eligible for garbage collection",
+        to="Evaluating image ID for possible garbage collection",
     ),
     text(
         "image_gc_manager.go",
@@ -148,7 +149,7 @@ MESSAGES = (
         "kubelet.go",
         "Image garbage collection failed once. Stats initialization may not have completed yet: "
         "{err}",
-        to="Image garbage collection failed once. Stats initialization may not have completed yet",
+        to="Image garbage collection failed multiple times in a row",
     ),
     text(
         "kubelet.go",
@@ -162,10 +163,10 @@ MESSAGES = (
     ),
     text(
         "remote_image.go",
-        'RemoveImage "{image}" from image service failed: ',
-        to="RemoveImage from image service failed",
+        'RemoveImage "{imageID}" from image service failed: ',
+        to="Failed to remove image",
     ),
-    text("kuberuntime_image.go", 'Remove image "{image}" failed: ', to="Failed to remove image"),
+    text("kuberuntime_image.go", 'Remove image "{imageID}" failed: ', to="Failed to remove image"),
     *ignore(
         "Container garbage collection failed",
         "Container garbage collection succeeded",

@@ -17,7 +17,7 @@ MESSAGES = (
     klog("Creating topology manager with none policy", since="1.28"),
     klog("Hint Provider has no possible NUMA affinities for resource", since="1.21"),
     klog("Hint Provider has no preference for NUMA affinity with resource", since="1.21"),
-    klog("Pod Admit Result", since="1.33"),
+    klog("Pod Admit Result", since="1.33", message="Message"),
     klog("Pod admission denied", since="1.31"),
     klog("PodTopologyHint", to="ContainerTopologyHint", since="1.21"),
     klog("Topology Affinity", since="1.21"),
@@ -52,7 +52,7 @@ MESSAGES = (
             rf"\[topologymanager\] Best TopologyHint for {_SUBJECT}(?P<bestHint>\{{.*\}})",
             re.DOTALL,
         ),
-        to="Best TopologyHint",
+        to="ContainerTopologyHint",
     ),
     text(
         _FILES,
