@@ -9,6 +9,7 @@ knows one form of each. A new message of the kubelet is one row:
 * ``klog("Registered", to="Device plugin connected", resourceName="resource")``: new words or keys
   (here the value of ``resource``) for what another message says;
 * ``text("manager.go", 'needs {needed:int} "{resource}"', to="Need devices")``: free text;
+  ``texts`` for several rows of one file;
 * ``ignore("Add device")``, ``ignore_text("manager.go", "created deprecation file")``: understood,
   and nothing of it is recorded.
 """
@@ -23,7 +24,7 @@ import msgspec
 
 from kubeledger.ingest.sources.items import LogLine
 
-__all__ = ["FORMATTED_POD", "TIME", "Row", "ignore", "ignore_text", "klog", "text"]
+__all__ = ["FORMATTED_POD", "TIME", "Row", "ignore", "ignore_text", "klog", "text", "texts"]
 
 FORMATTED_POD = r'[^_\s",()]+_[^_\s",()]+\([^\s")]*\)'
 """Regular expression of ``name_namespace(uid)``, without groups."""
@@ -133,6 +134,11 @@ def text(
             field["key"] for field in _FIELD.finditer(str(words)) if field["kind"] == "int"
         ),
     )
+
+
+def texts(files: str | tuple[str, ...], rows: Mapping[str, str]) -> Iterable[Row]:
+    """Free text of one caller up to 1.20: words -> message that they say."""
+    return (text(files, words, to=to) for words, to in rows.items())
 
 
 def ignore(*messages: str) -> Iterable[Row]:

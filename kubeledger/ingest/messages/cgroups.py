@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubeledger.ingest.klog.rows import ignore, ignore_text, klog, text
+from kubeledger.ingest.klog.rows import ignore, ignore_text, klog, texts
 
 __all__ = ["MESSAGES"]
 
@@ -10,21 +10,16 @@ MESSAGES = (
     klog("Failed to update QoS cgroup configuration", since="1.21"),
     klog("QoS pod memory limit", since="1.21"),
     klog("Updated QoS cgroup configuration", since="1.21"),
-    text(
+    *texts(
         "qos_container_manager_linux.go",
-        "[ContainerManager]: Updated QoS cgroup",
-        to="Updated QoS cgroup configuration",
-    ),
-    text(
-        "qos_container_manager_linux.go",
-        "[ContainerManager]: Failed to update QoS cgroup",
-        to="Failed to update QoS cgroup configuration",
-    ),
-    text(
-        "qos_container_manager_linux.go",
-        "[Container Manager] {qos} pod requests total {limits:int} bytes "
-        "(reserve {percentReserve:int}%)",
-        to="QoS pod memory limit",
+        {
+            "[ContainerManager]: Updated QoS cgroup": "Updated QoS cgroup configuration",
+            "[ContainerManager]: Failed to update QoS cgroup": (
+                "Failed to update QoS cgroup configuration"
+            ),
+            "[Container Manager] {qos} pod requests total {limits:int} bytes (reserve "
+            "{percentReserve:int}%)": ("QoS pod memory limit"),
+        },
     ),
     *ignore(
         "Allocatable memory reported as 0, might be in standalone mode, not setting QoS "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kubeledger.ingest.klog.rows import FORMATTED_POD, ignore, ignore_text, klog, text
+from kubeledger.ingest.klog.rows import FORMATTED_POD, ignore, ignore_text, klog, text, texts
 
 __all__ = ["MESSAGES"]
 
@@ -40,20 +40,15 @@ MESSAGES = (
         "SyncLoop (PLEG): ignore irrelevant event: {event}",
         to="SyncLoop (PLEG): pod does not exist, ignore irrelevant event",
     ),
-    text(
+    *texts(
         "kuberuntime_manager.go",
-        'computePodActions got {:some} for pod "{pod:pod}"',
-        to="computePodActions got for pod",
-    ),
-    text(
-        "kuberuntime_manager.go",
-        'No sandbox for pod "{pod:pod}"',
-        to="No sandbox for pod can be found. Need to start a new one",
-    ),
-    text(
-        "kuberuntime_manager.go",
-        'Created PodSandbox "{podSandboxID}" for pod "{pod:pod}"',
-        to="Created PodSandbox for pod",
+        {
+            'computePodActions got {:some} for pod "{pod:pod}"': "computePodActions got for pod",
+            'No sandbox for pod "{pod:pod}"': (
+                "No sandbox for pod can be found. Need to start a new one"
+            ),
+            'Created PodSandbox "{podSandboxID}" for pod "{pod:pod}"': "Created PodSandbox for pod",
+        },
     ),
     text(
         "kuberuntime_manager.go",
@@ -61,16 +56,14 @@ MESSAGES = (
         to="Pod is stopped",
         because="ended",
     ),
-    text(
+    *texts(
         "kuberuntime_manager.go",
-        'Container "{containerName}" ({containerStatusID:struct}) of pod {pod:pod}: '
-        "{containerMessage}",
-        to="Message for Container of pod",
-    ),
-    text(
-        "kuberuntime_manager.go",
-        'Killing unwanted container "{containerName}"(id={containerID:struct}) for pod "{pod:pod}"',
-        to="Killing unwanted container for pod",
+        {
+            'Container "{containerName}" ({containerStatusID:struct}) of pod {pod:pod}: '
+            "{containerMessage}": ("Message for Container of pod"),
+            'Killing unwanted container "{containerName}"(id={containerID:struct}) for pod '
+            '"{pod:pod}"': ("Killing unwanted container for pod"),
+        },
     ),
     text(
         "kuberuntime_manager.go",
@@ -82,37 +75,24 @@ MESSAGES = (
         'Error syncing pod {podUID} ("{pod:pod}"), skipping: {err}',
         to="Error syncing pod, skipping",
     ),
-    text(
+    *texts(
         "kuberuntime_container.go",
-        "Killing container {containerID:struct}, but using a {gracePeriod:int} second grace "
-        "period override",
-        to="Killing container with a grace period override",
-    ),
-    text(
-        "kuberuntime_container.go",
-        'Killing container "{containerID}", but using a {gracePeriod:int} second grace period '
-        "override",
-        to="Killing container with a grace period override",
-    ),
-    text(
-        "kuberuntime_container.go",
-        'Killing container "{containerID}", but using a {gracePeriod:int} second grace period',
-        to="Killing container with a grace period",
-    ),
-    text(
-        "kuberuntime_container.go",
-        'Killing container "{containerID}" with a {gracePeriod:int} second grace period',
-        to="Killing container with a grace period",
-    ),
-    text(
-        "kuberuntime_container.go",
-        'Running preStop hook for container "{containerID}"',
-        to="Running preStop hook",
-    ),
-    text(
-        "kuberuntime_container.go",
-        'Container "{containerID}" termination failed',
-        to="Container termination failed with gracePeriod",
+        {
+            "Killing container {containerID:struct}, but using a {gracePeriod:int} second grace "
+            "period override": ("Killing container with a grace period override"),
+            'Killing container "{containerID}", but using a {gracePeriod:int} second grace period '
+            "override": ("Killing container with a grace period override"),
+            'Killing container "{containerID}", but using a {gracePeriod:int} second grace ': (
+                "Killing container with a grace period"
+            ),
+            'Killing container "{containerID}" with a {gracePeriod:int} second grace period': (
+                "Killing container with a grace period"
+            ),
+            'Running preStop hook for container "{containerID}"': "Running preStop hook",
+            'Container "{containerID}" termination failed': (
+                "Container termination failed with gracePeriod"
+            ),
+        },
     ),
     *ignore(
         "Backing Off restarting container in pod",

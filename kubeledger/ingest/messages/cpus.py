@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubeledger.ingest.klog.rows import ignore, ignore_text, klog, text
+from kubeledger.ingest.klog.rows import ignore, ignore_text, klog, texts
 
 __all__ = ["MESSAGES"]
 
@@ -35,75 +35,47 @@ MESSAGES = (
         since="1.35",
     ),
     klog("policy error", since="1.35", to="Unable to allocate CPUs"),
-    text(
+    *texts(
         "cpu_manager.go",
-        "[cpumanager] detected CPU topology: {topology}",
-        to="Detected CPU topology",
+        {
+            "[cpumanager] detected CPU topology: {topology}": "Detected CPU topology",
+            "[cpumanager] starting with {policy} policy": "Starting CPU manager",
+            "[cpumanager] Allocate error: {err}": "Allocate error",
+        },
     ),
-    text(
-        "cpu_manager.go",
-        "[cpumanager] starting with {policy} policy",
-        to="Starting CPU manager",
-    ),
-    text("cpu_manager.go", "[cpumanager] Allocate error: {err}", to="Allocate error"),
-    text(
+    *texts(
         "policy_static.go",
-        '[cpumanager] reserved {:int} CPUs ("{reserved}")',
-        to="Reserved CPUs not available for exclusive assignment",
+        {
+            '[cpumanager] reserved {:int} CPUs ("{reserved}")': (
+                "Reserved CPUs not available for exclusive assignment"
+            ),
+            "[cpumanager] static policy invalid state: {err:rest}, please drain node": (
+                "Static policy invalid state, please drain node and remove policy state file"
+            ),
+            "[cpumanager] static policy: Allocate (pod: {pod:some}, container: "
+            "{containerName:field})": ("Static policy: Allocate"),
+            "[cpumanager] static policy: container already present": (
+                "Static policy: container already present in state, skipping"
+            ),
+            "[cpumanager] Pod {pod:word}, Container {containerName:word} Topology Affinity is: "
+            "{affinity}": ("Topology Affinity of CPUs"),
+            "[cpumanager] allocateCpus: (numCPUs: {numCPUs:int},": "AllocateCPUs",
+            '[cpumanager] allocateCPUs: returning "{result}"': "AllocateCPUs",
+            "[cpumanager] unable to allocate {:int} CPUs (pod: {:rest}, error: {err:rest})": (
+                "Unable to allocate CPUs"
+            ),
+            "[cpumanager] static policy: RemoveContainer (pod: {podUID:field}, container: "
+            "{containerName:field})": ("Static policy: RemoveContainer"),
+        },
     ),
-    text(
-        "policy_static.go",
-        "[cpumanager] static policy invalid state: {err:rest}, please drain node",
-        to="Static policy invalid state, please drain node and remove policy state file",
-    ),
-    text(
-        "policy_static.go",
-        "[cpumanager] static policy: Allocate (pod: {pod:some}, container: {containerName:field})",
-        to="Static policy: Allocate",
-    ),
-    text(
-        "policy_static.go",
-        "[cpumanager] static policy: container already present",
-        to="Static policy: container already present in state, skipping",
-    ),
-    text(
-        "policy_static.go",
-        "[cpumanager] Pod {pod:word}, Container {containerName:word} Topology Affinity is: "
-        "{affinity}",
-        to="Topology Affinity of CPUs",
-    ),
-    text(
-        "policy_static.go",
-        "[cpumanager] allocateCpus: (numCPUs: {numCPUs:int},",
-        to="AllocateCPUs",
-    ),
-    text("policy_static.go", '[cpumanager] allocateCPUs: returning "{result}"', to="AllocateCPUs"),
-    text(
-        "policy_static.go",
-        "[cpumanager] unable to allocate {:int} CPUs (pod: {:rest}, error: {err:rest})",
-        to="Unable to allocate CPUs",
-    ),
-    text(
-        "policy_static.go",
-        "[cpumanager] static policy: RemoveContainer "
-        "(pod: {podUID:field}, container: {containerName:field})",
-        to="Static policy: RemoveContainer",
-    ),
-    text(
+    *texts(
         "state_mem.go",
-        '[cpumanager] updated default cpuset: "{cpuSet}"',
-        to="Updated default CPUSet",
-    ),
-    text(
-        "state_mem.go",
-        "[cpumanager] updated desired cpuset "
-        '(pod: {podUID:field}, container: {containerName:field}, cpuset: "{cpuSet}")',
-        to="Updated desired CPUSet",
-    ),
-    text(
-        "state_mem.go",
-        "[cpumanager] updated cpuset assignments",
-        to="Updated CPUSet assignments",
+        {
+            '[cpumanager] updated default cpuset: "{cpuSet}"': "Updated default CPUSet",
+            "[cpumanager] updated desired cpuset (pod: {podUID:field}, container: "
+            '{containerName:field}, cpuset: "{cpuSet}")': ("Updated desired CPUSet"),
+            "[cpumanager] updated cpuset assignments": "Updated CPUSet assignments",
+        },
     ),
     *ignore(
         " RemoveContainer end",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kubeledger.ingest.klog.rows import ignore, ignore_text, klog, text
+from kubeledger.ingest.klog.rows import ignore, ignore_text, klog, text, texts
 
 __all__ = ["MESSAGES"]
 
@@ -77,65 +77,44 @@ MESSAGES = (
         until="1.24",
         resourceName="resource",
     ),
-    text(
+    *texts(
         "manager.go",
-        'Needs to allocate {deviceNumber:int} "{resourceName}" for pod "{podUID}" '
-        'container "{containerName}"',
-        to="Need devices to allocate for pod",
+        {
+            'Needs to allocate {deviceNumber:int} "{resourceName}" for pod "{podUID}" container '
+            '"{containerName}"': ("Need devices to allocate for pod"),
+            "Making allocation request for devices {devices:list} for device plugin "
+            "{resourceName:word}": ("Making allocation request for device plugin"),
+            "Found pre-allocated devices for resource {resourceName:word} container "
+            '"{containerName}" in Pod "{podUID}": {devices:list}': (
+                "Found pre-allocated devices for resource on pod"
+            ),
+            "pods to be removed: {podUIDs:list}": "Pods to be removed",
+            'Got registration request from device plugin with resource name "{resourceName}"': (
+                "Got registration request from device plugin with resource"
+            ),
+            'Bad registration request from device plugin with resource name "{resourceName}"': (
+                "Bad registration request from device plugin"
+            ),
+            "Bad registration request from device plugin": (
+                "Bad registration request from device plugin"
+            ),
+            "Failed to dial device plugin": "Bad registration request from device plugin",
+            "Registered endpoint ": "Registered endpoint",
+            "Mark all resources Unhealthy for resource {resourceName:word}": (
+                "Mark all resources Unhealthy for resource"
+            ),
+            "Endpoint ({resourceName:field}, {:rest}) became unhealthy": (
+                "Endpoint became unhealthy"
+            ),
+        },
     ),
-    text(
-        "manager.go",
-        "Making allocation request for devices {devices:list} for device plugin "
-        "{resourceName:word}",
-        to="Making allocation request for device plugin",
-    ),
-    text(
-        "manager.go",
-        'Found pre-allocated devices for resource {resourceName:word} container "{containerName}" '
-        'in Pod "{podUID}": {devices:list}',
-        to="Found pre-allocated devices for resource on pod",
-    ),
-    text("manager.go", "pods to be removed: {podUIDs:list}", to="Pods to be removed"),
-    text(
-        "manager.go",
-        'Got registration request from device plugin with resource name "{resourceName}"',
-        to="Got registration request from device plugin with resource",
-    ),
-    text(
-        "manager.go",
-        'Bad registration request from device plugin with resource name "{resourceName}"',
-        to="Bad registration request from device plugin",
-    ),
-    text(
-        "manager.go",
-        "Bad registration request from device plugin",
-        to="Bad registration request from device plugin",
-    ),
-    text(
-        "manager.go",
-        "Failed to dial device plugin",
-        to="Bad registration request from device plugin",
-    ),
-    text("manager.go", "Registered endpoint ", to="Registered endpoint"),
-    text(
-        "manager.go",
-        "Mark all resources Unhealthy for resource {resourceName:word}",
-        to="Mark all resources Unhealthy for resource",
-    ),
-    text(
-        "manager.go",
-        "Endpoint ({resourceName:field}, {:rest}) became unhealthy",
-        to="Endpoint became unhealthy",
-    ),
-    text(
+    *texts(
         "endpoint.go",
-        "State pushed for device plugin {resourceName:word}",
-        to="State pushed for device plugin",
-    ),
-    text(
-        "endpoint.go",
-        "listAndWatch ended unexpectedly for device plugin {resourceName:word} with error {err}",
-        to="listAndWatch ended unexpectedly for device plugin",
+        {
+            "State pushed for device plugin {resourceName:word}": "State pushed for device plugin",
+            "listAndWatch ended unexpectedly for device plugin {resourceName:word} with error "
+            "{err}": ("listAndWatch ended unexpectedly for device plugin"),
+        },
     ),
     text(
         "pod_devices.go",

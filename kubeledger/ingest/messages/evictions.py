@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kubeledger.ingest.klog.rows import klog, text
+from kubeledger.ingest.klog.rows import klog, text, texts
 
 __all__ = ["MESSAGES"]
 
@@ -33,80 +33,55 @@ MESSAGES = (
     ),
     klog("Killing container with a grace period", since="1.22"),
     klog("Killing container with a grace period override", since="1.21"),
-    text(
+    *texts(
         "eviction_manager.go",
-        "eviction manager: synchronize housekeeping",
-        to="Eviction manager: synchronize housekeeping",
-    ),
-    text(
-        "eviction_manager.go",
-        "eviction manager: node conditions - observed: {nodeCondition}",
-        to="Eviction manager: node conditions - observed",
-    ),
-    text(
-        "eviction_manager.go",
-        "eviction manager: node conditions - transition period not met: {nodeCondition}",
-        to="Eviction manager: node conditions - transition period not met",
-    ),
-    text(
-        "eviction_manager.go",
-        "eviction manager: no resources are starved",
-        to="Eviction manager: no resources are starved",
-    ),
-    text(
-        "eviction_manager.go",
-        "eviction manager: attempting to reclaim {resourceName:word}",
-        to="Eviction manager: attempting to reclaim",
-    ),
-    text(
-        "eviction_manager.go",
-        "eviction manager: must evict pod(s) to reclaim {resourceName:word}",
-        to="Eviction manager: must evict pod(s) to reclaim",
-    ),
-    text(
-        "eviction_manager.go",
-        "eviction manager: able to reduce {:word} pressure",
-        to="Eviction manager: able to reduce resource pressure without evicting pods.",
-    ),
-    text(
-        "eviction_manager.go",
-        "eviction manager: eviction thresholds have been",
-        to="Eviction manager: eviction thresholds have been met, but no pods are active to evict",
-    ),
-    text(
-        "eviction_manager.go",
-        "eviction manager: unable to evict any pods",
-        to="Eviction manager: eviction thresholds have been met, but no pods are active to evict",
-    ),
-    text(
-        "eviction_manager.go",
-        "eviction manager: pods ranked for eviction: {pods}",
-        to="Eviction manager: pods ranked for eviction",
-    ),
-    text(
-        "eviction_manager.go",
-        "eviction manager: cannot evict a critical pod {pod:pod}",
-        to="Eviction manager: cannot evict a critical pod",
-    ),
-    text(
-        "eviction_manager.go",
-        "eviction manager: pod {pod:pod} is evicted successfully",
-        to="Eviction manager: pod is evicted successfully",
-    ),
-    text(
-        "eviction_manager.go",
-        "eviction manager: pod {pod:pod} failed",
-        to="Eviction manager: pod failed to evict",
-    ),
-    text(
-        "eviction_manager.go",
-        "eviction manager: failed to get summary stats after",
-        to="Eviction manager: failed to get summary stats after resource reclaim",
-    ),
-    text(
-        "eviction_manager.go",
-        "eviction manager: unexpected error when attempting to reduce",
-        to="Eviction manager: unexpected error when attempting to reduce resource pressure",
+        {
+            "eviction manager: synchronize housekeeping": (
+                "Eviction manager: synchronize housekeeping"
+            ),
+            "eviction manager: node conditions - observed: {nodeCondition}": (
+                "Eviction manager: node conditions - observed"
+            ),
+            "eviction manager: node conditions - transition period not met: {nodeCondition}": (
+                "Eviction manager: node conditions - transition period not met"
+            ),
+            "eviction manager: no resources are starved": (
+                "Eviction manager: no resources are starved"
+            ),
+            "eviction manager: attempting to reclaim {resourceName:word}": (
+                "Eviction manager: attempting to reclaim"
+            ),
+            "eviction manager: must evict pod(s) to reclaim {resourceName:word}": (
+                "Eviction manager: must evict pod(s) to reclaim"
+            ),
+            "eviction manager: able to reduce {:word} pressure": (
+                "Eviction manager: able to reduce resource pressure without evicting pods."
+            ),
+            "eviction manager: eviction thresholds have been": (
+                "Eviction manager: eviction thresholds have been met, but no pods are active to "
+                "evict"
+            ),
+            "eviction manager: unable to evict any pods": (
+                "Eviction manager: eviction thresholds have been met, but no pods are active to "
+                "evict"
+            ),
+            "eviction manager: pods ranked for eviction: {pods}": (
+                "Eviction manager: pods ranked for eviction"
+            ),
+            "eviction manager: cannot evict a critical pod {pod:pod}": (
+                "Eviction manager: cannot evict a critical pod"
+            ),
+            "eviction manager: pod {pod:pod} is evicted successfully": (
+                "Eviction manager: pod is evicted successfully"
+            ),
+            "eviction manager: pod {pod:pod} failed": "Eviction manager: pod failed to evict",
+            "eviction manager: failed to get summary stats after": (
+                "Eviction manager: failed to get summary stats after resource reclaim"
+            ),
+            "eviction manager: unexpected error when attempting to reduce": (
+                "Eviction manager: unexpected error when attempting to reduce resource pressure"
+            ),
+        },
     ),
     text(
         "helpers.go",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubeledger.ingest.klog.rows import ignore, ignore_text, klog, text
+from kubeledger.ingest.klog.rows import ignore, ignore_text, klog, text, texts
 
 __all__ = ["MESSAGES"]
 
@@ -75,26 +75,17 @@ MESSAGES = (
     ),
     klog("Removing image to free bytes", since="1.21"),
     klog("Setting Image ID lastUsed", since="1.21"),
-    text(
+    *texts(
         "image_gc_manager.go",
-        "Adding image ID {imageID:word} to currentImages",
-        to="Adding image ID to currentImages",
-    ),
-    text("image_gc_manager.go", "Image ID {imageID:word} is new", to="Image ID is new"),
-    text(
-        "image_gc_manager.go",
-        "Setting Image ID {imageID:word} lastUsed to {lastUsed}",
-        to="Setting Image ID lastUsed",
-    ),
-    text(
-        "image_gc_manager.go",
-        "Image ID {imageID:word} has size {size:int}",
-        to="Image ID has size",
-    ),
-    text(
-        "image_gc_manager.go",
-        "Image ID {imageID:word} is no longer present",
-        to="Image ID is no longer present, removing from imageRecords",
+        {
+            "Adding image ID {imageID:word} to currentImages": "Adding image ID to currentImages",
+            "Image ID {imageID:word} is new": "Image ID is new",
+            "Setting Image ID {imageID:word} lastUsed to {lastUsed}": "Setting Image ID lastUsed",
+            "Image ID {imageID:word} has size {size:int}": "Image ID has size",
+            "Image ID {imageID:word} is no longer present": (
+                "Image ID is no longer present, removing from imageRecords"
+            ),
+        },
     ),
     *(
         row
@@ -115,51 +106,37 @@ MESSAGES = (
             ),
         )
     ),
-    text(
+    *texts(
         "image_gc_manager.go",
-        "attempting to delete unused images",
-        to="Attempting to delete unused images",
+        {
+            "attempting to delete unused images": "Attempting to delete unused images",
+            "Evaluating image ID {imageID:word} for possible garbage collection": (
+                "Evaluating image ID for possible garbage collection"
+            ),
+            "Image ID {imageID:word} is being used": (
+                "Evaluating image ID for possible garbage collection"
+            ),
+            "Image ID {imageID:word} has lastUsed=": (
+                "Evaluating image ID for possible garbage collection"
+            ),
+            "Image ID {imageID:word} has age ": (
+                "Evaluating image ID for possible garbage collection"
+            ),
+            "available {available:int} is larger than capacity {capacity:int}": (
+                "Availability is larger than capacity"
+            ),
+        },
     ),
-    text(
-        "image_gc_manager.go",
-        "Evaluating image ID {imageID:word} for possible garbage collection",
-        to="Evaluating image ID for possible garbage collection",
-    ),
-    text(
-        "image_gc_manager.go",
-        "Image ID {imageID:word} is being used",
-        to="Evaluating image ID for possible garbage collection",
-    ),
-    text(
-        "image_gc_manager.go",
-        "Image ID {imageID:word} has lastUsed=",
-        to="Evaluating image ID for possible garbage collection",
-    ),
-    text(
-        "image_gc_manager.go",
-        "Image ID {imageID:word} has age ",
-        to="Evaluating image ID for possible garbage collection",
-    ),
-    text(
-        "image_gc_manager.go",
-        "available {available:int} is larger than capacity {capacity:int}",
-        to="Availability is larger than capacity",
-    ),
-    text(
+    *texts(
         "kubelet.go",
-        "Image garbage collection failed once. Stats initialization may not have completed yet: "
-        "{err}",
-        to="Image garbage collection failed multiple times in a row",
-    ),
-    text(
-        "kubelet.go",
-        "Image garbage collection failed multiple times in a row: {err}",
-        to="Image garbage collection failed multiple times in a row",
-    ),
-    text(
-        "kubelet.go",
-        "Image garbage collection succeeded",
-        to="Image garbage collection succeeded",
+        {
+            "Image garbage collection failed once. Stats initialization may not have completed "
+            "yet: {err}": ("Image garbage collection failed multiple times in a row"),
+            "Image garbage collection failed multiple times in a row: {err}": (
+                "Image garbage collection failed multiple times in a row"
+            ),
+            "Image garbage collection succeeded": "Image garbage collection succeeded",
+        },
     ),
     text(
         "remote_image.go",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kubeledger.ingest.klog.rows import TIME, ignore, ignore_text, klog, text
+from kubeledger.ingest.klog.rows import TIME, ignore, ignore_text, klog, text, texts
 
 __all__ = ["MESSAGES"]
 
@@ -62,11 +62,12 @@ MESSAGES = (
         ),
         to="Initializing Topology Manager with policy",
     ),
-    text("kubelet_node_status.go", "Updating node status", to="Updating node status"),
-    text(
+    *texts(
         "kubelet_node_status.go",
-        "Recording {:word} event",
-        to="Recording event message for node",
+        {
+            "Updating node status": "Updating node status",
+            "Recording {:word} event": "Recording event message for node",
+        },
     ),
     text("manager.go", "Machine: {", to="Machine", until=None),
     text(

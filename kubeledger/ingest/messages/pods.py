@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubeledger.ingest.klog.rows import ignore, ignore_text, klog, text
+from kubeledger.ingest.klog.rows import ignore, ignore_text, klog, text, texts
 
 __all__ = ["MESSAGES"]
 
@@ -168,74 +168,64 @@ MESSAGES = (
         )
         for operation in ("ADD", "UPDATE", "DELETE", "REMOVE", "RECONCILE")
     ),
-    text("kubelet.go", "SyncLoop (SYNC", to="SyncLoop (SYNC) pods"),
-    text("kubelet.go", "SyncLoop (housekeeping)", to="SyncLoop (housekeeping)"),
-    text(
+    *texts(
         "kubelet.go",
-        "SyncLoop (housekeeping, sk",
-        to="SyncLoop (housekeeping, skipped): sources aren't ready yet",
+        {
+            "SyncLoop (SYNC": "SyncLoop (SYNC) pods",
+            "SyncLoop (housekeeping)": "SyncLoop (housekeeping)",
+            "SyncLoop (housekeeping, sk": (
+                "SyncLoop (housekeeping, skipped): sources aren't ready yet"
+            ),
+            "Starting kubelet main sync loop": "Starting kubelet main sync loop",
+            'Pod "{pod:pod}" has completed, ignoring remaining sync work: {syncType}': (
+                "Pod has completed, ignoring remaining sync work"
+            ),
+            'Pod "{pod:pod}" has completed execution and should be deleted from the API server: '
+            "{syncType}": ("Pod has completed, ignoring remaining sync work"),
+        },
     ),
-    text("kubelet.go", "Starting kubelet main sync loop", to="Starting kubelet main sync loop"),
-    text(
-        "kubelet.go",
-        'Pod "{pod:pod}" has completed, ignoring remaining sync work: {syncType}',
-        to="Pod has completed, ignoring remaining sync work",
-    ),
-    text(
-        "kubelet.go",
-        'Pod "{pod:pod}" has completed execution and should be deleted from the API server: '
-        "{syncType}",
-        to="Pod has completed, ignoring remaining sync work",
-    ),
-    text(
+    *texts(
         "status_manager.go",
-        'Pod "{pod:pod}" fully terminated and removed from',
-        to="Pod fully terminated and removed from etcd",
-    ),
-    text(
-        "status_manager.go",
-        'Status Manager: adding pod: "{podUID}", with status: {status}',
-        to="Status Manager: adding pod",
-    ),
-    text(
-        "status_manager.go",
-        'Status Manager: syncing pod: "{podUID}", with status: {status}',
-        to="Status Manager: syncing pod",
+        {
+            'Pod "{pod:pod}" fully terminated and removed from': (
+                "Pod fully terminated and removed from etcd"
+            ),
+            'Status Manager: adding pod: "{podUID}", with status: {status}': (
+                "Status Manager: adding pod"
+            ),
+            'Status Manager: syncing pod: "{podUID}", with status: {status}': (
+                "Status Manager: syncing pod"
+            ),
+        },
     ),
     text(
         "predicate.go",
         "Predicate failed on Pod: {pod:pod}, for reason: {message}",
         to="Predicate failed on Pod",
     ),
-    text(
+    *texts(
         ("predicate.go", "eviction_manager.go"),
-        "Failed to admit pod {pod:pod} - Unexpected error while attempting to recover from "
-        "admission failure: {err}",
-        to="Failed to admit pod, unexpected error while attempting to recover from admission "
-        "failure",
+        {
+            "Failed to admit pod {pod:pod} - Unexpected error while attempting to recover from "
+            "admission failure: {err}": (
+                "Failed to admit pod, unexpected error while attempting to recover from admission "
+                "failure"
+            ),
+            "Failed to admit pod {pod:pod} - {message}": "Failed to admit pod",
+        },
     ),
-    text(
-        ("predicate.go", "eviction_manager.go"),
-        "Failed to admit pod {pod:pod} - {message}",
-        to="Failed to admit pod",
-    ),
-    text(
+    *texts(
         "preemption.go",
-        "preemption: attempting to evict pods [{pods:rest}in order to free up resources: "
-        "{insufficientResources}",
-        to="Attempting to evict pods in order to free up resources",
+        {
+            "preemption: attempting to evict pods [{pods:rest}in order to free up resources: "
+            "{insufficientResources}": ("Attempting to evict pods in order to free up resources"),
+            "preemption: attempting to evict pods [{pods}": (
+                "Attempting to evict pods in order to free up resources"
+            ),
+            "preemption: pod {pod:pod} evicted successfully": "Pod evicted successfully",
+            "preemption: pod {pod:pod} failed to evict ": "Failed to evict pod",
+        },
     ),
-    text(
-        "preemption.go",
-        "preemption: attempting to evict pods [{pods}",
-        to="Attempting to evict pods in order to free up resources",
-    ),
-    text(
-        "preemption.go",
-        "preemption: pod {pod:pod} evicted successfully",
-        to="Pod evicted successfully",
-    ),
-    text("preemption.go", "preemption: pod {pod:pod} failed to evict ", to="Failed to evict pod"),
     *ignore(
         "Cancelling current pod sync",
         "Pod has been terminated and is no longer known to the kubelet, remove all history",

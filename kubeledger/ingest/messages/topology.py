@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kubeledger.ingest.klog.rows import ignore, ignore_text, klog, text
+from kubeledger.ingest.klog.rows import ignore, ignore_text, klog, text, texts
 
 __all__ = ["MESSAGES"]
 
@@ -62,16 +62,14 @@ MESSAGES = (
         ),
         to="Topology Affinity",
     ),
-    text(
+    *texts(
         "policy.go",
-        "[topologymanager] Hint Provider has no preference for NUMA affinity with resource "
-        "'{resource}'",
-        to="Hint Provider has no preference for NUMA affinity with resource",
-    ),
-    text(
-        "policy.go",
-        "[topologymanager] Hint Provider has no possible NUMA affinities for resource '{resource}'",
-        to="Hint Provider has no possible NUMA affinities for resource",
+        {
+            "[topologymanager] Hint Provider has no preference for NUMA affinity with resource "
+            "'{resource}'": ("Hint Provider has no preference for NUMA affinity with resource"),
+            "[topologymanager] Hint Provider has no possible NUMA affinities for resource "
+            "'{resource}'": ("Hint Provider has no possible NUMA affinities for resource"),
+        },
     ),
     *ignore(
         "Adding hint provider",
