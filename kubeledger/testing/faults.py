@@ -139,8 +139,8 @@ class FaultyDisk:
         now = path.read_bytes()
         if not now.startswith(file.durable):
             return now  # cut back, and that reached the disk
-        behind = now[len(file.durable) :]
-        kept = {"unsynced": b"", "half": behind[: len(behind) // 2], "blank": bytes(len(behind))}
+        rest = now[len(file.durable) :]
+        kept = {"unsynced": b"", "half": rest[: len(rest) // 2], "blank": bytes(len(rest))}
         return file.durable + kept[loss]
 
     def _strike(self, name: str) -> bool:

@@ -150,7 +150,7 @@ def _settled(
 
 
 def _decision(observation: Record, finding: Finding, fields: dict[str, Any]) -> Record:
-    """The decision that was missing, right behind what leads to it."""
+    """The decision that was missing, right after what leads to it."""
     body = msgspec.convert(fields, BODY_TYPES[finding.kind])
     assert isinstance(body, Decision)
     return Record(

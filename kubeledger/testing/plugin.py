@@ -95,8 +95,8 @@ class RecordingFile(pytest.File):
             if self.config.getoption("--kubeledger-update"):
                 count = rewrite(self.path)
                 if count is not None:
-                    told = self.config.stash.setdefault(_REWRITTEN, [])
-                    told.append(f"{self.path}: {count} decisions rewritten")
+                    lines = self.config.stash.setdefault(_REWRITTEN, [])
+                    lines.append(f"{self.path}: {count} decisions rewritten")
             groups, changed = groups_of(self.path), unproved(self.path)
         except KubeledgerError as error:
             # A test that fails, so that the other recordings are tested all the same.
@@ -122,7 +122,7 @@ class RecordingFile(pytest.File):
 
 
 class GoldenItem(pytest.Item):
-    """A test of a recording: what fails is told without a traceback."""
+    """A test of a recording: failures are shown without a traceback."""
 
     def repr_failure(  # type: ignore[override] # pytest passes no more than this to an item
         self, excinfo: pytest.ExceptionInfo[BaseException]

@@ -44,7 +44,7 @@ class Scene:
         Args:
             kubelet_version: whose rules hold; None begins without a kubelet's start.
             settings: KubeletConfiguration field (or ``--flag``) -> value, as a kubelet that
-                is seen from its start on tells them; None leaves them unknown.
+                seen from its start logs them; None leaves them unknown.
             node: name of the node.
             start_ts_ns: the scene's second 0.
         """
@@ -89,7 +89,7 @@ class Scene:
         return [outcome for outcome in verify(self._read, variant) if isinstance(outcome, Finding)]
 
     def state(self) -> NodeState:
-        """The node behind the last record."""
+        """The node after the last record."""
         return fold(self.records)
 
     def save(self, path: str | Path) -> None:
@@ -101,7 +101,7 @@ class Scene:
 
 
 def _observed(settings: Mapping[str, Any]) -> SettingsObserved:
-    """All of a process whose start is seen: flags are told, and name the file of the rest."""
+    """All of a process whose start is seen: flags are logged, and name the file of the rest."""
     given = {"--config": CONFIG_PATH, **settings}
     return SettingsObserved(
         settings={

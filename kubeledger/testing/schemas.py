@@ -83,7 +83,7 @@ def _described(struct: type[msgspec.Struct]) -> dict[str, Any]:
 
 
 def _record_schema() -> dict[str, Any]:
-    """The envelope: ``body`` is told by kind and v, see the index."""
+    """The envelope: kind and v select ``body``, see the index."""
     components = _described(Record)
     schema: dict[str, Any] = components.pop("Record")
     components.pop("Body")

@@ -143,12 +143,12 @@ def _orders(
 
 
 def _why_not_so(claimed: PodAdmitResult, outcomes: Sequence[PodAdmitResult]) -> str:
-    """Where the kubelet rejects what is claimed to be let in, or otherwise, or for else."""
+    """Where the kubelet rejects what is claimed admitted, or not, or for another reason."""
     decided = outcomes[0]
     if decided.admit:
         if not decided.victims:
-            return "no predicate fails, so the pod is let in"
-        return f"the pod is critical and let in, {_killed(decided.victims)} for it"
+            return "no predicate fails, so it is admitted"
+        return f"a critical pod is admitted, {_killed(decided.victims)} for it"
     if claimed.admit:
         return f"the pod is rejected as {_rejections(outcomes)}"
     same = [outcome for outcome in outcomes if outcome.reason == claimed.reason]
@@ -172,14 +172,14 @@ def _rejections(outcomes: Sequence[PodAdmitResult]) -> str:
 def _why_not_these(
     case: AdmissionCase, facts: AdmissionFacts, claimed: PodAdmitResult, decided: PodAdmitResult
 ) -> str:
-    """Where the pod is let in, but not over these victims."""
+    """Where the pod is admitted, but not over these victims."""
     if claimed.reason or claimed.message:
-        return "a pod that is let in has neither reason nor message"
+        return "an admitted pod has neither reason nor message"
     info = NodeInfo(case.node, case.active_pods, facts)
     reasons = general_filter(case.pod, info, facts)
     missing = [r for r in reasons if isinstance(r, InsufficientResourceError)]
     if not missing:
-        return "the pod fits, so nobody is killed for it"
+        return "the pod fits, so no pod is killed for it"
     why = preemption.admissible(
         case.pod, case.active_pods, _requirements(missing), claimed.victims, facts
     )
@@ -191,6 +191,6 @@ def _why_not_these(
 
 def _killed(victims: Sequence[str]) -> str:
     if not victims:
-        return "nobody killed"
+        return "no pod killed"
     names = ", ".join(f"pod {uid}" for uid in victims)
     return f"{names} killed" if len(victims) == 1 else f"{names} killed in this order"

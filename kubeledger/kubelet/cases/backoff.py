@@ -61,7 +61,7 @@ class StepOutcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         held: the start is held back.
         message: of the error then; else empty.
         entry: the entry's value after it, as a Go duration.
-        until: when the back-off ends, or empty; only in versions whose cases tell it.
+        until: when the back-off ends, or empty; only in versions whose cases have it.
     """
 
     held: bool

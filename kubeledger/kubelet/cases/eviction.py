@@ -194,15 +194,15 @@ class _Case:
             return f"{len(self._input.steps)} rounds have {len(claimed.steps)} outcomes"
         manager = EvictionManager(self._config, self._profile)
         pods = self._input.pods
-        for at, (step, told) in enumerate(zip(self._input.steps, claimed.steps, strict=True)):
+        for at, (step, claim) in enumerate(zip(self._input.steps, claimed.steps, strict=True)):
             found = manager.observe(self._times[at], step.summary, pods)
             decisions = list(manager.possible(found, _reclaim(step)))
             ranks = self._ranks(step, pods)
             outcomes = [_outcome(found.node_conditions, each, ranks) for each in decisions]
-            if told not in outcomes:
-                why = why_not_so(told, outcomes, found, decisions, manager, ranks)
+            if claim not in outcomes:
+                why = why_not_so(claim, outcomes, found, decisions, manager, ranks)
                 return f"step {at}: {why}"
-            pods = _left(pods, [each.pod for each in told.evicted])
+            pods = _left(pods, [each.pod for each in claim.evicted])
         return ""
 
     def _ranks(self, step: Step, pods: Sequence[Pod]) -> dict[str, Ranked]:
@@ -244,7 +244,7 @@ def _reclaim(step: Step) -> Reclaim:
 
 
 def _event_line(event: Event) -> str:
-    """As Go prints the annotations: a map, sorted, behind the message."""
+    """As Go prints the annotations: a sorted map, after the message."""
     line = f"{event.type} {event.reason} {event.message}"
     if not event.annotations:
         return line

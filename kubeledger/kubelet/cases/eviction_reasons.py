@@ -50,7 +50,7 @@ class StepOutcome(_Strict, frozen=True, kw_only=True):
 
 
 def why_not_so(
-    told: StepOutcome,
+    claim: StepOutcome,
     outcomes: Sequence[StepOutcome],
     found: Round,
     decisions: Sequence[Decision],
@@ -60,7 +60,7 @@ def why_not_so(
     """The first difference to what can have been, with the reason.
 
     Args:
-        told: a round that cannot have been.
+        claim: a round that cannot have been.
         outcomes: (n,) all that can.
         found: what the round saw.
         decisions: (n,) of the outcomes.
@@ -68,28 +68,28 @@ def why_not_so(
         ranks: of the outcomes.
     """
     decided = outcomes[0]
-    for condition in sorted(set(told.node_conditions) ^ set(decided.node_conditions)):
+    for condition in sorted(set(claim.node_conditions) ^ set(decided.node_conditions)):
         return condition_reason(condition, found, manager.thresholds)
-    if told.node_conditions != decided.node_conditions:
+    if claim.node_conditions != decided.node_conditions:
         return f"the node's conditions are {decided.node_conditions}, each once and sorted"
-    if told.rank != decided.rank:
-        return _wrong_rank(told, ranks)
-    uids = [each.pod for each in told.evicted]
+    if claim.rank != decided.rank:
+        return _wrong_rank(claim, ranks)
+    uids = [each.pod for each in claim.evicted]
     same = [i for i, o in enumerate(outcomes) if [e.pod for e in o.evicted] == uids]
     if not same:
         return _wrong_pods(uids, found, decisions)
-    reclaimed = [i for i in same if outcomes[i].node_level_reclaim == told.node_level_reclaim]
+    reclaimed = [i for i in same if outcomes[i].node_level_reclaim == claim.node_level_reclaim]
     if not reclaimed:
         return _wrong_reclaim(outcomes[same[0]], decisions[same[0]])
-    return _wrong_words(told, outcomes[reclaimed[0]], decisions[reclaimed[0]])
+    return _wrong_words(claim, outcomes[reclaimed[0]], decisions[reclaimed[0]])
 
 
-def _wrong_rank(told: StepOutcome, ranks: Mapping[str, Ranked]) -> str:
-    """The first order that is another, and two pods that stand wrong in it."""
-    if told.rank.keys() != ranks.keys():
+def _wrong_rank(claim: StepOutcome, ranks: Mapping[str, Ranked]) -> str:
+    """The first order that is another, and two pods misplaced in it."""
+    if claim.rank.keys() != ranks.keys():
         return f"the orders are of {', '.join(ranks)}"
     for name, (signal, groups) in ranks.items():
-        claimed = told.rank[name]
+        claimed = claim.rank[name]
         if claimed == uids_of(groups):
             continue
         place = {c.uid: (at, c) for at, group in enumerate(groups) for c in group}
@@ -120,7 +120,7 @@ def _wrong_pods(uids: Sequence[str], found: Round, decisions: Sequence[Decision]
     """Other pods are evicted."""
     decision = decisions[0]
     if not decision.evicted:
-        return f"nobody is evicted: {why_nobody(found, decision)}"
+        return f"no pod is evicted: {why_nobody(found, decision)}"
     evicted = [each.pod.metadata.uid or "" for each in decision.evicted]
     threshold = decision.threshold
     if threshold is None:
@@ -147,19 +147,19 @@ def _wrong_reclaim(decided: StepOutcome, decision: Decision) -> str:
     return f"for {decision.threshold.signal} {called} is reclaimed on these disks"
 
 
-def _wrong_words(told: StepOutcome, decided: StepOutcome, decision: Decision) -> str:
+def _wrong_words(claim: StepOutcome, decided: StepOutcome, decision: Decision) -> str:
     """The same pods, but with another grace period or in other words."""
-    for told_pod, pod, eviction in zip(
-        told.evicted, decided.evicted, decision.evicted, strict=True
+    for claimed_pod, pod, eviction in zip(
+        claim.evicted, decided.evicted, decision.evicted, strict=True
     ):
-        if told_pod.grace_period_seconds != pod.grace_period_seconds:
+        if claimed_pod.grace_period_seconds != pod.grace_period_seconds:
             kind = "hard" if decision.threshold is None or decision.threshold.is_hard else "soft"
             return (
                 f"pod {pod.pod} is given {pod.grace_period_seconds} s, as for a {kind} eviction "
-                f"for {eviction.cause}, not {told_pod.grace_period_seconds} s"
+                f"for {eviction.cause}, not {claimed_pod.grace_period_seconds} s"
             )
         for name in msgspec.structs.fields(EvictedPod):
             value = getattr(pod, name.name)
-            if getattr(told_pod, name.name) != value:
+            if getattr(claimed_pod, name.name) != value:
                 return f"the {name.encode_name} of pod {pod.pod} is {value!r}"
     return f"the events are {decided.events}"

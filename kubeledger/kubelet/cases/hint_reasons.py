@@ -21,7 +21,7 @@ class HintReasons(msgspec.Struct, frozen=True, kw_only=True):
         manager: as it was when they were made, stranded devices collected.
         pod: UID.
         container: None in pod scope.
-        requests: resource -> devices asked for.
+        requests: resource -> devices.
         facts: of the kubelet version.
     """
 
@@ -34,7 +34,7 @@ class HintReasons(msgspec.Struct, frozen=True, kw_only=True):
     def no_resource(self, resource: str) -> str:
         """Why a resource has no entry."""
         if resource not in self.requests:
-            return f"{resource} is not asked for"
+            return f"{resource} is not requested"
         return f"no device plugin serves {resource}"
 
     def preference(self, resource: str) -> str:
@@ -48,18 +48,18 @@ class HintReasons(msgspec.Struct, frozen=True, kw_only=True):
         asked, held = self.requests[resource], self._held(resource)
         if held:
             if len(held) != asked:
-                return f"{_devices(len(held))} are held where {asked} are asked for"
+                return f"{_devices(len(held))} held, {asked} requested"
             return _nowhere(asked)
         reusable = self.manager.devices_to_reuse.get(self.pod, {}).get(resource, set())
         left = reusable if self.container is not None else set()
         free = len(self.manager.available_devices(resource) | left)
-        return _nowhere(asked) if free >= asked else f"{_devices(free)} free, {asked} asked for"
+        return _nowhere(asked) if free >= asked else f"{_devices(free)} free, {asked} requested"
 
     def given(self, resource: str, nodes: Sequence[int], *, preferred: bool) -> str:
         """Why there is this hint, with this preference."""
         asked, usable = self.requests[resource], self._usable(resource)
         on = self._on(resource, usable, nodes)
-        text = f"{_devices(on)} can be had there where {asked} are asked for"
+        text = f"{_devices(on)} available there, {asked} requested"
         if preferred:
             return f"{text}, and no smaller set of nodes has {_devices(asked)}, used or not"
         return f"{text}, but a smaller set of nodes has {_devices(asked)}, used or not"
@@ -79,7 +79,7 @@ class HintReasons(msgspec.Struct, frozen=True, kw_only=True):
             return f"{named} do not have all devices that init containers of the pod left"
         on, asked = self._on(resource, self._usable(resource), nodes), self.requests[resource]
         if on < asked:
-            return f"{_devices(on)} can be had on {named} where {asked} are asked for"
+            return f"{_devices(on)} available on {named}, {asked} requested"
         return f"each set of nodes comes once, smaller ones first, and {named} not here"
 
     def _held(self, resource: str) -> set[str]:

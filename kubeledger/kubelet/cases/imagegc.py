@@ -139,8 +139,8 @@ def judge(
     if len(claimed.steps) != len(case_input.steps):
         return impossible(f"{len(case_input.steps)} passes have {len(claimed.steps)} outcomes")
     manager = _manager(case_input, profile)
-    for at, (step, told) in enumerate(zip(case_input.steps, claimed.steps, strict=True)):
-        done = Pass(removed=told.removed, error=told.error, events=told.events)
+    for at, (step, claim) in enumerate(zip(case_input.steps, claimed.steps, strict=True)):
+        done = Pass(removed=claim.removed, error=claim.error, events=claim.events)
         if why := admissible(manager, step.op, _observed(step, at), done):
             return impossible(f"step {at}: {why}")
     if why := _wrong_record(_records(manager), claimed.records):
@@ -159,13 +159,13 @@ def _wrong_record(
 ) -> str:
     """Why the claimed records cannot be those after the claimed passes; empty when they can."""
     for image_id in sorted(records.keys() | claimed.keys()):
-        held, told = records.get(image_id), claimed.get(image_id)
+        held, claim = records.get(image_id), claimed.get(image_id)
         if held is None:
             return f"{image_id} has no record in the end: it was removed, or not listed"
-        if told is None:
+        if claim is None:
             return f"{image_id} has a record in the end: it was listed, and not removed"
-        if held != told:
-            return f"the record of {image_id} is {list(held)} in the end, not {list(told)}"
+        if held != claim:
+            return f"the record of {image_id} is {list(held)} in the end, not {list(claim)}"
     return ""
 
 

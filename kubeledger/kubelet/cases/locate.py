@@ -1,4 +1,4 @@
-"""Where in a case the value stands that cannot be used.
+"""Where in a case the value is that cannot be used.
 
 Deciders work on amounts and instants and know no paths, and the decoder names no keys of
 maps. When a case is refused, it is read once more, slowly, to name the field.
@@ -88,7 +88,7 @@ def field_at_fault(line: bytes, message: str) -> str:
             if parent in _AMOUNTS and not _is_quantity(value):
                 return path
     except (RecursionError, ValueError):
-        return ""  # it cannot be walked: the message stands without a path
+        return ""  # it cannot be walked: the message has no path
     return ""
 
 

@@ -55,7 +55,7 @@ class Outcome(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields
     """What is to be done; indices are those of the spec's lists.
 
     Attributes:
-        containers_to_update: only where the version resizes, and the case tells what was
+        containers_to_update: only where the version resizes, and the case says what was
             actuated.
         containers_to_reset, update_pod_level_resources: only where the version knows it.
     """

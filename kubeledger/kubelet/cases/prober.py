@@ -62,7 +62,7 @@ def decide(case_input: ProberCase, profile: KubeletProfile) -> Outcome:
 
     Raises:
         BadInputError: no such container or probe, a time that is none, or an execution that
-            is not told.
+            is not given.
     """
     check_pod_times(case_input.pod)
     for tick in case_input.ticks:

@@ -141,7 +141,7 @@ def _checked(line_function: LineFunction, line_type: type[msgspec.Struct]) -> Li
 
 def _no_json(line: bytes, message: str) -> BadInputError:
     if line.startswith(b"\xef\xbb\xbf"):
-        return BadInputError("a byte order mark stands before the JSON")
+        return BadInputError("a byte order mark before the JSON")
     try:
         line.decode()
     except UnicodeDecodeError:

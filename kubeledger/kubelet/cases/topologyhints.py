@@ -108,7 +108,7 @@ def _hints(
     case_input: HintsCase, profile: KubeletProfile
 ) -> tuple[dict[str, Hints | None], HintReasons]:
     if len(case_input.steps) != 1:
-        raise BadInputError(f"input.steps: one step is asked for, not {len(case_input.steps)}")
+        raise BadInputError(f"input.steps: one step is needed, not {len(case_input.steps)}")
     if case_input.scope == "pod" and not profile.topology.pod_scope:
         raise BadInputError(f"input.scope: kubelet {profile.version} has no scope pod")
     if len(case_input.numa_nodes) > NODES_MAX:
@@ -171,7 +171,7 @@ def _order_behind(
 
     Of two hints of one size, that one is first which has the first node that they do not
     share. So a node may be next in the order unless only the second of two such neighbours
-    has it, and they are not told apart yet. Taking any such node rules out nothing.
+    has it, and they are not yet ordered. Taking any such node rules out nothing.
     """
     open_pairs = [
         (set(one.numa_nodes), set(other.numa_nodes))
@@ -217,7 +217,7 @@ def _difference(
         if resource not in mine:
             return f"there are no hints for {resource}: {reasons.no_resource(resource)}"
         if resource not in theirs:
-            return f"there are hints for {resource} as well: it is asked for, and has a plugin"
+            return f"there are hints for {resource} as well: it is requested, and has a plugin"
         one, other = mine[resource], theirs[resource]
         if one == other:
             continue
@@ -238,8 +238,8 @@ def _first_difference(
             continue
         kind = "preferred" if hint.preferred else "not preferred"
         why = reasons.given(resource, hint.numa_nodes, preferred=hint.preferred)
-        told = [other.numa_nodes for other in mine]
-        if index < len(theirs) and theirs[index].numa_nodes not in told:
+        own = [other.numa_nodes for other in mine]
+        if index < len(theirs) and theirs[index].numa_nodes not in own:
             why = reasons.not_given(resource, theirs[index].numa_nodes)
         return f"hint {index + 1} for {resource} is nodes {hint.numa_nodes}, {kind}: {why}"
     why = reasons.not_given(resource, theirs[len(mine)].numa_nodes)

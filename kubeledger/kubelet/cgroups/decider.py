@@ -93,7 +93,7 @@ class PodDecision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             case ("cgroupfsPath",) | ("systemdPath",):
                 where = f"in the cgroup of class {self.qos_class}"
                 where = "directly in kubepods" if self.qos_class == "Guaranteed" else where
-                return f"a {self.qos_class} pod stands {where}, under its UID"
+                return f"a {self.qos_class} pod is {where}, under its UID"
         return ""
 
 

@@ -227,8 +227,8 @@ def node_reasons(
         )
         parts = {"systemReserved": system, "kubeReserved": kube}
         due = parts | {"hard eviction": eviction.get(name, ZERO)}
-        told = " + ".join(f"{n.canonical()} ({of})" for of, n in due.items() if not n.is_zero)
-        reasons["reservation", name] = f"it is {told}" if told else "nothing of it is reserved"
+        sums = " + ".join(f"{n.canonical()} ({of})" for of, n in due.items() if not n.is_zero)
+        reasons["reservation", name] = f"it is {sums}" if sums else "nothing of it is reserved"
         less = "".join(f", less {n.canonical()} ({of})" for of, n in parts.items() if not n.is_zero)
         floor = ", but not below 0" if amount.sub(system).sub(kube).sign < 0 else ""
         text = f"it is the capacity, {amount.canonical()}{less}{floor}"

@@ -196,19 +196,19 @@ def _memory_high(request: int, limit: int, facts: CgroupFacts, settings: Unified
     if not top:
         return File(None, "there is neither a memory limit nor allocatable memory of the node")
     if not facts.memory_high_above_request:
-        high, told = int64_of_float(float(top) * factor), f"{top} * {factor}, {top} the {of},"
+        high, formula = int64_of_float(float(top) * factor), f"{top} * {factor}, {top} the {of},"
     elif request == limit:
         return File(None, "the memory request is the limit, which leaves no room to throttle in")
     else:
         span = (float(top) - float(request)) * factor
         # Near 2**63 the product wraps around, and the file is then left out.
         high = wrapped(int64_of_float(math.floor(float(request) + span) / PAGE_BYTES) * PAGE_BYTES)
-        told = f"{request} + ({top} - {request}) * {factor} in whole pages, {top} the {of},"
+        formula = f"{request} + ({top} - {request}) * {factor} in whole pages, {top} the {of},"
     if high < 0:
-        return File(None, f"{told} does not fit 64 bits")
+        return File(None, f"{formula} does not fit 64 bits")
     if high <= request:
-        return File(None, f"{told} is not above the request of {request}")
-    return File(str(high), f"{told} is {high}")
+        return File(None, f"{formula} is not above the request of {request}")
+    return File(str(high), f"{formula} is {high}")
 
 
 def _swap_max(

@@ -25,7 +25,7 @@ def read_cpu_manager_state(data: object) -> CpuManagerStateRead:
         MalformedCheckpointError: a part is missing or of another type.
 
     Source: v1.20.2 pkg/kubelet/cm/cpumanager/state/checkpoint.go:36 CPUManagerCheckpoint
-    Differs: a wrong checksum is told in the record instead of refusing the file.
+    Differs: a wrong checksum is recorded instead of refusing the file.
     """
     top = object_of(data, "the state")
     policy = string_of(top.get("policyName"), "policyName")

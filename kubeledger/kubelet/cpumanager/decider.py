@@ -101,7 +101,7 @@ def state_error(
         strict: the policy option strict-cpu-reservation is on.
 
     Source: v1.33.1 pkg/kubelet/cm/cpumanager/policy_static.go validateState
-    Differs: of several overlaps the first by pod and container is told, not one by map order.
+    Differs: of several overlaps the first by pod and container is named, not one by map order.
     """
     if not pool:
         return "default cpuset cannot be empty" if held else None

@@ -26,7 +26,7 @@ class CpuManagerState(msgspec.Struct, kw_only=True):
     """The CPU manager's memory, which its state file keeps across restarts.
 
     Attributes:
-        policy: None when no source tells, as for the sets.
+        policy: None when not known, as for the sets.
         file_read_ts_ns: when ``cpu_manager_state`` was last read; ``file_checksum_ok`` as there.
         pods: pod key -> container -> CPUs.
     """

@@ -1,4 +1,4 @@
-"""Available devices by how they lie to the NUMA affinity of a container."""
+"""Available devices by their place in the NUMA affinity of a container."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _is_set(mask: int, node: int) -> bool:
 def _first_outside(
     straddling: frozenset[frozenset[int]], inside: frozenset[int]
 ) -> Iterator[frozenset[frozenset[int]]]:
-    """The node sets whose first node lies outside, for every order of the nodes; each once.
+    """The node sets whose first node is outside, for every order of the nodes; each once.
 
     The first node of the order settles all sets it is in; the rest of the order settles
     the others. The order in which all inside nodes come first is yielded first.

@@ -263,7 +263,7 @@ def _counted_past_zero(manager: ManagerImpl, request: Request, sets: AffinitySet
 
 
 def _is_sorted(manager: ManagerImpl, request: Request, facts: DeviceFacts) -> bool:
-    """Whether available devices are told apart by affinity."""
+    """Whether available devices are sorted by affinity."""
     return request.affinity is not None and device_has_topology_alignment(
         manager, request.resource, facts
     )

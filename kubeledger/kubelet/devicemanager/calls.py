@@ -26,8 +26,8 @@ class AllocateCall(msgspec.Struct, frozen=True, kw_only=True):
         is_restartable: it is an init container that keeps running (sidecar).
         affinity: mask of NUMA nodes stored for it; None for none.
         active_pods: UIDs of active pods, this one among them.
-        sources_ready: all config sources have told their pods. Before, stranded devices are
-            not collected.
+        sources_ready: all config sources have sent their pods. Before, devices of terminated
+            pods are not collected.
         ran_at_start: the container was running when the kubelet started.
     """
 

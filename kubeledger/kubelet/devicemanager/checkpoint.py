@@ -34,7 +34,7 @@ def read_checkpoint(data: object) -> CheckpointRead:
         MalformedCheckpointError: a part is missing or of another type.
 
     Source: v1.20.2 pkg/kubelet/cm/devicemanager/checkpoint/checkpoint.go:31 checkpointData
-    Differs: a wrong checksum is told in the record instead of refusing the file.
+    Differs: a wrong checksum is recorded instead of refusing the file.
     """
     top = object_of(data, "the checkpoint")
     content = object_of(top.get("Data"), "Data")

@@ -58,12 +58,12 @@ def decide(
     manager: ManagerImpl,
     call: AllocateCall,
     facts: DeviceFacts,
-    told: Callable[[Served], None] | None = None,
+    on_served: Callable[[Served], None] | None = None,
 ) -> str:
     """Allocate for one container, changing ``manager``; the error, or empty.
 
     Limits are served in the order given; the first error ends the call, and what was
-    granted before it stays. ``told`` hears of each limit as it is served.
+    granted before it stays. ``on_served`` gets each limit as it is served.
 
     Source: v1.20.2 pkg/kubelet/cm/devicemanager/manager.go Allocate,
         allocateContainerResources
@@ -87,9 +87,9 @@ def decide(
             error = grant(manager, request, devices, facts)
         else:
             error = ""
-        if told is not None:
+        if on_served is not None:
             needed = isinstance(plan, Refusal) or plan.size > 0
-            told(Served(request, needed, frozenset() if error else devices, error))
+            on_served(Served(request, needed, frozenset() if error else devices, error))
         if error:
             return error
     _settle_reuse(manager, call, facts)

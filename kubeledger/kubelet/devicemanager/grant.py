@@ -26,7 +26,7 @@ def grant(
 
     On an error what is in use is rebuilt from the records. What the container got of other
     resources before is on record and stays. After an answer without a response for the
-    container nothing is rebuilt: the devices stay in use, held by nobody.
+    container nothing is rebuilt: the devices stay in use, held by no pod.
 
     Source: v1.20.2 pkg/kubelet/cm/devicemanager/manager.go allocateContainerResources
     Differs: no
@@ -41,8 +41,8 @@ def grant(
         case RpcError(text):
             manager.restore_allocated()
             return text
-        case NoContainers(told):
-            return f"no containers return in allocation response {told}"
+        case NoContainers(printed):
+            return f"no containers return in allocation response {printed}"
         case None:
             record = manager.devices_per_numa(resource, devices, facts)
             manager.pod_devices.insert(request.pod, request.container, resource, record)

@@ -32,8 +32,8 @@ def topology_hints(
 ) -> dict[str, Hints | None]:
     """Hints for a container, by resource; None for a resource without topology.
 
-    Stranded devices are collected first, so ``manager`` changes; not so while config sources
-    are not ready, which is told by None for ``active_pods``.
+    Devices held by terminated pods are collected first, so ``manager`` changes; not so while
+    config sources are not ready (None for ``active_pods``).
 
     Source: v1.20.2 pkg/kubelet/cm/devicemanager/topology_hints.go GetTopologyHints
     Differs: no

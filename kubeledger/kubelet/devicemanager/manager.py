@@ -56,10 +56,10 @@ class NoContainers(msgspec.Struct, frozen=True):
     """A plugin answered Allocate without a response for the container.
 
     Attributes:
-        told: the answer as the kubelet prints it, which is up to its gRPC library.
+        printed: the answer as the kubelet prints it, which is up to its gRPC library.
     """
 
-    told: str = ""
+    printed: str = ""
 
 
 class Plugin(Protocol):

@@ -41,7 +41,7 @@ class Endpoint(msgspec.Struct, kw_only=True):
     """The kubelet's side of one registration.
 
     Attributes:
-        generation: tells the registrations of a resource apart.
+        generation: which registration of the resource.
         stopped_at_ns: when its stream ended; None while it runs.
     """
 
@@ -58,7 +58,7 @@ Endpoints = MutableMapping[str, Endpoint]
 
 
 class Capacity(msgspec.Struct, frozen=True, kw_only=True):
-    """What the node status tells of device plugin resources.
+    """What the node status has of device plugin resources.
 
     Attributes:
         capacity: resource -> devices.
@@ -128,7 +128,7 @@ def stream_ended(
 ) -> None:
     """A plugin's stream ended, or it deregistered: its devices are unhealthy from now on.
 
-    From 1.25 on the end is told by resource alone, so the late end of a stream that was
+    From 1.25 on the end names the resource alone, so the late end of a stream that was
     replaced makes the devices of the new plugin unhealthy and stops its endpoint.
 
     Source: v1.20.2 pkg/kubelet/cm/devicemanager/manager.go runEndpoint;

@@ -4,7 +4,7 @@ Holdings outlive the kubelet process, because its checkpoint keeps them; endpoin
 after a restart each plugin has to register again (:func:`stop_endpoints`). A holding ends
 as it ends in the kubelet: not with its pod, but when the next container that asks for
 devices makes the device manager let go of pods that ended (UpdateAllocatedDevices). Where
-no record tells of that, it shows in a device of theirs being given to another pod.
+no record says so, it shows in a device of theirs being given to another pod.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class ResourceState(msgspec.Struct, kw_only=True):
         registered_ts_ns: last registration of a plugin; None when none was seen.
         stopped_ts_ns: when the endpoint stopped; None while it runs.
         error: why it stopped; None without a reason.
-        reported_ts_ns: last time anything was told about its devices.
+        reported_ts_ns: last time anything was seen of its devices.
         total, healthy: devices in the plugin's last list; None when not known.
         device_ids: sorted IDs of the last list that showed them; None when none did.
     """

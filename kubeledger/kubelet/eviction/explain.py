@@ -112,8 +112,8 @@ def condition_reason(condition: str, found: Round, thresholds: Iterable[Threshol
         stays = "" if met else ", and the transition period is not over"
         return f"the node has {condition}: {about or 'it was seen before'}{stays}"
     if met:
-        return f"the node has not {condition}: its transition period leaves no time for it"
-    return f"the node has not {condition}: {about or 'no threshold is set for it'}"
+        return f"the node lacks {condition}: its transition period leaves no time for it"
+    return f"the node lacks {condition}: {about or 'no threshold is set for it'}"
 
 
 def _usage(pod: Candidate, resource: str) -> str:

@@ -57,7 +57,7 @@ def excesses(
     of its kind.
 
     Source: v1.36.2 pkg/kubelet/eviction/eviction_manager.go localStorageEviction; v1.20.2
-    Differs: a volume whose statistics tell no bytes is passed over; the kubelet crashes.
+    Differs: a volume whose statistics have no bytes is skipped; the kubelet crashes.
     """
     yield from _empty_dir(pod, stats)
     yield from _pod(pod, stats, layout, profile)
@@ -121,7 +121,7 @@ def _container(pod: Pod, stats: PodStats, layout: DiskLayout) -> Iterator[LocalS
 
 
 def _added_up(pod: Pod, stats: PodStats, layout: DiskLayout, facts: EvictionFacts) -> int:
-    """What a pod used before the summary told it; its hosts file is not known here."""
+    """What a pod used before the summary had it; its hosts file is not known here."""
     parts: set[FsPart] = {"logs", "volumes"}
     if _on_nodefs(layout):
         parts.add("root")

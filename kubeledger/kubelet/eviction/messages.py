@@ -177,7 +177,7 @@ def _offenders(
 
 
 def _usage(stats: ContainerStats, resource: str) -> Quantity | None:
-    """What the message compares with the request; None where it is not told whole."""
+    """What the message compares with the request; None where a part is not known."""
     if resource == "memory":
         memory = stats.memory
         if memory is None or memory.working_set_bytes is None:

@@ -25,7 +25,7 @@ class SignalObservation(msgspec.Struct, frozen=True, gc=False):
     """A signal as it was read: bytes, inodes or process IDs, within signed 64 bits.
 
     Attributes:
-        time_ns: when it was measured; None where the summary does not tell.
+        time_ns: when it was measured; None where the summary does not say.
     """
 
     available: int
@@ -36,7 +36,7 @@ class SignalObservation(msgspec.Struct, frozen=True, gc=False):
 def make_signal_observations(
     summary: Summary, facts: EvictionFacts
 ) -> dict[str, SignalObservation]:
-    """Signal -> observation, of the signals that the summary tells about.
+    """Signal -> observation, of the signals that the summary has.
 
     Raises:
         BadInputError: a number does not fit 64 bits, or a time is none.

@@ -56,7 +56,7 @@ def measured_parts(
 
 
 def memory_usage(stats: PodStats) -> int:
-    """Working set of a pod in bytes; 0 where it is not told."""
+    """Working set of a pod in bytes; 0 where it is not given."""
     memory = stats.memory
     return (
         0 if memory is None or memory.working_set_bytes is None else int64(memory.working_set_bytes)
@@ -64,7 +64,7 @@ def memory_usage(stats: PodStats) -> int:
 
 
 def process_count(stats: PodStats) -> int:
-    """Processes of a pod; 0 where they are not told."""
+    """Processes of a pod; 0 where they are not given."""
     processes = stats.process_stats
     return (
         0

@@ -54,12 +54,12 @@ def admissible(
 
 def _ties_of(claimed: Pass, remove_errors: Mapping[str, str]) -> dict[str, int]:
     """Image ID -> place among tied images that the claim speaks of."""
-    told: list[tuple[int, str]] = []
+    dated: list[tuple[int, str]] = []
     for image_id, error in remove_errors.items():
         # An ID may be the beginning of another one.
         if found := re.search(re.escape(error) + r"(?=, |\]|\Z)", claimed.error):
-            told.append((found.start(), image_id))
-    order = [image_id for _, image_id in sorted(told)] + claimed.removed
+            dated.append((found.start(), image_id))
+    order = [image_id for _, image_id in sorted(dated)] + claimed.removed
     return {image_id: place for place, image_id in reversed(list(enumerate(order)))}
 
 

@@ -87,7 +87,7 @@ def _garbage_collect(
 
 
 def _disk_check(observed: Observed, done: Pass) -> DiskUsage | None:
-    """The disk's usage; None, and ``done.error``, when it cannot be told."""
+    """The disk's usage; None, and ``done.error``, when it is not known."""
     if observed.image_fs is None:
         done.error = observed.image_fs_error
         return None

@@ -54,7 +54,7 @@ def _images_detected(state: ImagesState, ts_ns: int, body: ImagesDetected) -> No
         image = before.get(listed.image_id)
         if image is None or listed.new:
             # An image that is not new to the kubelet, but to us, was detected before the
-            # first record: when, no source tells.
+            # first record: when is not known.
             image = ImageState(
                 size_bytes=None,
                 pinned=None,

@@ -27,7 +27,7 @@ class ImageState(msgspec.Struct, kw_only=True):
 
 
 class GCRunState(msgspec.Struct, kw_only=True):
-    """The last image GC run that the records tell of.
+    """The last image GC run in the records.
 
     Attributes:
         started_ts_ns: start of its space pass; None when it had none.

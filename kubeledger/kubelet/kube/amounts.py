@@ -154,6 +154,6 @@ def check_asked(maps: Iterable[ResourceList]) -> None:
 
 def _asked(written: object) -> None:
     if written is None:
-        raise BadInputError("quantity null: what is not asked for is left out")
+        raise BadInputError("quantity null: leave out what is not requested")
     if _quantity_of(written).sign < 0:
         raise BadInputError(f"quantity {written!r}: nothing asks for less than nothing")

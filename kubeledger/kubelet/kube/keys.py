@@ -1,4 +1,4 @@
-"""The name under which the state keeps a pod: its UID, or what there is when no source tells it."""
+"""The name under which the state keeps a pod: its UID, or what there is without one."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ def nanos_of(amount: Amount) -> int:
     Raises:
         QuantityError: it is no quantity.
 
-    Beyond a thousand digits it is too large to tell by how much: any such power of ten has
-    zeros alone in its low 64 bits, which is all the kubelet has of it.
+    Beyond a thousand digits the exponent does not matter: any such power of ten has
+    only zeros in its low 64 bits, which is all the kubelet has of it.
     """
     return Quantity.from_api(amount).nanos()
 

@@ -110,7 +110,7 @@ class _Entry(msgspec.Struct, gc=False):
 class Backoff:
     """The entries of one kubelet process.
 
-    Keys tell containers apart. The kubelet's also holds the definition, so that a changed
+    Keys identify containers. The kubelet's also holds the definition, so that a changed
     container begins without an entry: all of it up to 1.30, name and image from 1.31, image
     and resources from 1.34.
 

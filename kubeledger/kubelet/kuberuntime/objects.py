@@ -131,7 +131,7 @@ class ContainerStatus(
         id: with the runtime's name: ``containerd://…``.
         created_at, started_at, finished_at: RFC 3339; Go's zero time where there is none.
         hash_matches: it was made of the definition that the spec holds now.
-        reason: of its end, as the runtime tells it.
+        reason: of its end, as the runtime reports it.
     """
 
     id: str

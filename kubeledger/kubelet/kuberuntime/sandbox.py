@@ -33,7 +33,7 @@ def pod_sandbox_changed(pod: Pod, status: PodStatus) -> SandboxChange:
     """Find the sandbox to use, or that there is none.
 
     Source: v1.36.2 pkg/kubelet/kuberuntime/util/util.go PodSandboxChanged; v1.20.2
-    Differs: a sandbox of which the runtime tells no network at all is not there.
+    Differs: there is no sandbox whose network the runtime does not report.
     """
     if not status.sandboxes:
         return SandboxChange(True, 0, "", "the pod has no sandbox")

@@ -1,4 +1,4 @@
-"""Admission by predicates: is a pod let in, why not, and who dies for it."""
+"""Admission by predicates: is a pod admitted, why not, and what it preempts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PodAdmitResult(msgspec.Struct, frozen=True, gc=False):
     """What admission came to.
 
     Attributes:
-        admit: whether the pod is let in.
+        admit: whether it is admitted.
         reason, message: why not; empty if it is.
         victims: UIDs of pods that were killed for it, in that order.
     """

@@ -1,4 +1,4 @@
-"""What a container's exit code tells of its end."""
+"""What a container's exit code says of its end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def how_it_ended(exit_code: int | None, times: str = "") -> str:
     """How a container ended that nothing recorded has killed.
 
     Args:
-        exit_code: None where no source tells.
+        exit_code: None where not known.
         times: how often, as in `` 3×``.
 
     Returns:
@@ -27,5 +27,5 @@ def how_it_ended(exit_code: int | None, times: str = "") -> str:
 
 
 def killer_unknown(exit_code: int | None) -> bool:
-    """Whether somebody ended it whom no source tells."""
+    """Whether something not recorded ended it."""
     return exit_code in _FROM_OUTSIDE

@@ -1,4 +1,4 @@
-"""The seconds that a container gets to end by itself."""
+"""The grace period of a container, in seconds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def container_grace_s(
     gate_is_on: bool = False,
     deletion_grace_s: int | None = None,
 ) -> int:
-    """Grace period of a kill that nobody gave another one.
+    """Grace period of a kill without one of its own.
 
     Args:
         facts: of the kubelet version.

@@ -38,9 +38,9 @@ def meet(
     Args:
         state: changed in place when the pod, or its UID, is new.
         ts_ns: time of the record.
-        uid: as the record tells, or None.
-        namespace: as the record tells.
-        name: as the record tells.
+        uid: as recorded, or None.
+        namespace: as recorded.
+        name: as recorded.
         revive: a pod that went may come back by this record.
 
     Returns:

@@ -50,7 +50,7 @@ class AboutPod(Protocol):
 
     @property
     def pod_uid(self) -> str | None:
-        """UID of the pod, None when no source tells."""
+        """UID of the pod, None when not known."""
 
 
 def evolve(state: LifecycleState, record: Record) -> LifecycleState:
@@ -213,7 +213,7 @@ def _container_restarted(state: LifecycleState, ts_ns: int, body: ContainerResta
         _start(pod, body.container, body.container_id, ts_ns)
         container.restart_count = max(container.restart_count, 1)
     elif not container.running:
-        # No ID tells this run from the one before: the start that follows is not a second one.
+        # No ID marks this run as a new one: the start that follows is not a second one.
         container.container_id = None
         container.restart_count += 1
     if body.restart_count is not None:

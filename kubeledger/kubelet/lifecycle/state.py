@@ -1,6 +1,6 @@
 """The pods that are on the node, and their containers.
 
-A pod is kept under its key: its UID, or ``namespace/name`` until a source tells the UID.
+A pod is kept under its key: its UID, or ``namespace/name`` until the UID is known.
 It stays while the kubelet has it, a rejected or terminated one too, and goes when
 
 * no config source has it any more and nothing of it runs, or
@@ -29,13 +29,13 @@ class ContainerState(msgspec.Struct, kw_only=True):
 
     Attributes:
         container_id: the newest one; None before the first.
-        init: it stands among the init containers; None until a pod list tells.
+        init: it is an init container; None until a pod list says so.
         running: the newest one runs.
         started_ts_ns, finished_ts_ns: of the newest one; None when not known.
         exit_code: None when not known, and while it runs.
-        restart_count: as a pod list last told, and one for each restart since.
-        kill_reason: why the kubelet killed the newest one (``unknown`` when no source
-            tells); None when it did not.
+        restart_count: as last listed, and one for each restart since.
+        kill_reason: why the kubelet killed the newest one (or ``unknown``); None when it
+            did not.
         killed_ts_ns: when it decided so.
         oom_kills: how often the kernel killed a process of it, in any of its runs;
             ``oom_killed_ts_ns`` when it last did.
@@ -60,23 +60,23 @@ class PodState(msgspec.Struct, kw_only=True):
     """One pod on the node.
 
     Attributes:
-        uid: None until a source tells.
-        phase: as last listed, moved on by what happened since; None when nothing tells.
+        uid: None until known.
+        phase: as last listed, moved on by what happened since; None when not known.
         admitted: None until the kubelet decided.
         reason, message: of a rejection or an eviction.
         since_ts_ns: the first record about it.
         decided_ts_ns: when it was last admitted or rejected.
-        qos_class: None until a list tells.
-        restart_policy: as in the spec; None until a list tells.
+        qos_class: None until listed.
+        restart_policy: as in the spec; None until listed.
         source: config source, ``api``, ``file`` or ``http``; None when not known.
         containers: name -> container, init containers included.
-        unnamed: ID -> container that runs but whose name no source tells.
+        unnamed: ID -> container that runs but whose name is not known.
         sandbox_id: None when not known.
         deleting: its deletion has begun.
         removed: no config source has it any more.
         terminated: all its containers are down for good.
         reasons: reason of an API event about it -> how many.
-        kubelet_run: number of the kubelet process that last told of it.
+        kubelet_run: number of the kubelet process that last logged it.
     """
 
     namespace: str

@@ -1,4 +1,4 @@
-"""Does the pod stand the node's NoExecute taints?"""
+"""Does the pod tolerate the node's NoExecute taints?"""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def tolerates_no_execute(taints: Iterable[Taint], tolerations: Iterable[Tolerati
 
     Source: v1.36.2 staging/src/k8s.io/component-helpers/scheduling/corev1/helpers.go
         FindMatchingUntoleratedTaint
-    Differs: no. Operators that compare numbers are behind a gate that is off.
+    Differs: no. Operators that compare numbers have a gate that is off.
     """
     tolerations = tuple(tolerations)
     return all(

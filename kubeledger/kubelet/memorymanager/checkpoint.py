@@ -40,7 +40,7 @@ def read_memory_manager_state(data: object) -> MemoryManagerStateRead:
         MalformedCheckpointError: a part is missing or of another type.
 
     Source: v1.30.1 pkg/kubelet/cm/memorymanager/state/checkpoint.go:28 MemoryManagerCheckpoint
-    Differs: a wrong checksum is told in the record instead of refusing the file; the pod
+    Differs: a wrong checksum is recorded instead of refusing the file; the pod
         entries of v2 (1.36, PodLevelResourceManagers) are not read, and its checksum is not
         computed where it has any.
     """

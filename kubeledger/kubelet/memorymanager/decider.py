@@ -46,7 +46,7 @@ def sizes_after_reuse(
     That of an init container shrinks by what each later container takes of it.
 
     Source: v1.30.1 pkg/kubelet/cm/memorymanager/policy_static.go updateInitContainersMemoryBlocks
-    Differs: all blocks of the pod are taken to lie on the same NUMA nodes.
+    Differs: all blocks of the pod are taken to be on the same NUMA nodes.
     """
     init, app = pod.spec.init_containers or (), pod.spec.containers or ()
     sizes: dict[str, int] = {}

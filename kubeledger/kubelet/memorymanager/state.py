@@ -28,7 +28,7 @@ class MemoryManagerState(msgspec.Struct, kw_only=True):
     """The memory manager's memory, which its state file keeps across restarts.
 
     Attributes:
-        policy: None when no source tells.
+        policy: None when not known.
         machine: NUMA node (decimal text) -> its memory by the last sound state file.
         file_read_ts_ns: when ``memory_manager_state`` was last read; ``file_checksum_ok`` as
             there.

@@ -58,7 +58,7 @@ def points(task: Task, *, total_pages: int, page_bytes: int) -> int | None:
 
 
 def chosen(tasks: Sequence[Task], *, total_pages: int, page_bytes: int) -> Task | None:
-    """Whom the kernel kills: most points, of equals the last; None when nobody can be killed.
+    """What the kernel kills: most points, of equals the last; None when it can kill none.
 
     Source: Linux 6.12 mm/oom_kill.c oom_evaluate_task
     """

@@ -27,8 +27,8 @@ class PreemptionOutcome(msgspec.Struct, frozen=True, gc=False):
 
     Attributes:
         victims: UIDs in the order they are killed. A kill that fails is passed over: the pod
-            is let in all the same.
-        error: why nobody was killed and the pod is not let in; empty if it is.
+            is admitted all the same.
+        error: why no pod was killed and this one is not admitted; empty if it is.
     """
 
     victims: tuple[str, ...] = ()

@@ -42,7 +42,7 @@ def listing(parts: Iterable[str]) -> str:
 
 
 def priority_of(pod: Pod) -> str:
-    """The pod's priority, as it stands in its spec."""
+    """The pod's priority, as in its spec."""
     return "no priority" if pod.spec.priority is None else f"priority {pod.spec.priority}"
 
 

@@ -1,7 +1,7 @@
 """What the kubelet does with the victims it has chosen: event, kill, status, metric, one by one.
 
 The kills block admission, each until its pod is down or the wait for it is over. A kill that
-fails is passed over: the rest is killed, and the critical pod is let in all the same.
+fails is skipped: the rest is killed, and the critical pod is admitted all the same.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def kill_victims(
         facts: the kubelet's version.
 
     Source: v1.36.2 pkg/kubelet/preemption/preemption.go evictPodsToFreeRequests; v1.20.2
-    Differs: log lines are not told, nor what later syncs of the pod make of its status.
+    Differs: log lines are left out, as is what later syncs make of the pod's status.
     """
     kills = tuple(
         _kill(victim, outcome, facts) for victim, outcome in zip(victims, outcomes, strict=True)

@@ -26,7 +26,7 @@ def evolve(state: PreemptionState, record: Record) -> PreemptionState:
 
 
 def pod_ended(state: PreemptionState, key: str) -> None:
-    """All containers of a pod are down: nobody waits for it any more."""
+    """All containers of a pod are down: nothing waits for it any more."""
     victim = state.victims.get(key)
     if victim is not None:
         victim.awaiting = False

@@ -5,8 +5,8 @@ missing shrink from ``old`` to ``new``, a share ``1 - freed / missing`` falls by
 ``(old / new - 1) * most / old``, where ``most`` is the most that any pod frees, and by the
 triangle inequality a vector's length falls by no more than the length of the vector of these.
 So pods are kept in the order of a length worked out some victims ago, and only those at the
-front, that could be the nearest by now, are measured. What all pods free alike, as each
-frees one of ``pods``, tells them not apart and is left out of the lengths.
+front, that could be the nearest by now, are measured. What all pods free alike (each
+frees one of ``pods``) does not distinguish them and is left out of the lengths.
 """
 
 from __future__ import annotations
@@ -88,10 +88,10 @@ class Shortlist:
 
     def _sort(self, missing: Sequence[int]) -> None:
         pods = self._pods
-        told = [i for i, spread in enumerate(self._spread) if spread]
-        freed = [[self._freed[i][pod] for pod in pods] for i in told]
-        lengths = map(math.sqrt, distances([missing[i] for i in told], freed))
-        self._order = sorted(zip(lengths, pods, strict=True)) if told else [(0.0, p) for p in pods]
+        uses = [i for i, spread in enumerate(self._spread) if spread]
+        freed = [[self._freed[i][pod] for pod in pods] for i in uses]
+        lengths = map(math.sqrt, distances([missing[i] for i in uses], freed))
+        self._order = sorted(zip(lengths, pods, strict=True)) if uses else [(0.0, p) for p in pods]
         self._reference = list(missing)
 
     def _slack(self, missing: Sequence[int]) -> float:

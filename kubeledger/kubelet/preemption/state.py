@@ -13,8 +13,8 @@ class VictimState(msgspec.Struct, kw_only=True):
     """A pod that was preempted and is not gone yet.
 
     Attributes:
-        preemptor: ``namespace/name``; None when no source tells.
-        preemptor_uid: None when no source tells.
+        preemptor: ``namespace/name``; None when not known.
+        preemptor_uid: None when not known.
         insufficient: (n,) what was missing.
         evicted: the kill succeeded; None when not known.
         awaiting: its containers are not yet known to be down.

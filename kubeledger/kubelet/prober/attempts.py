@@ -24,7 +24,7 @@ COUNTS_AS: dict[TickResult, Result] = {
 
 
 class UntoldAttemptError(BadInputError):
-    """A tick executes the probe more often than the case tells outcomes."""
+    """A tick executes the probe more often than the case has outcomes."""
 
 
 def run_probe_with_retries(attempts: Sequence[TickResult]) -> int:
@@ -37,7 +37,7 @@ def run_probe_with_retries(attempts: Sequence[TickResult]) -> int:
         1 to 3; the last of them decides.
 
     Raises:
-        UntoldAttemptError: an execution is needed that is not told.
+        UntoldAttemptError: an execution is needed that is not given.
 
     Source: v1.20.2 pkg/kubelet/prober/prober.go runProbeWithRetries
     Differs: the outcomes are given.
@@ -48,7 +48,7 @@ def run_probe_with_retries(attempts: Sequence[TickResult]) -> int:
         if outcome != "error" or used == ATTEMPTS_MAX:
             return used
     raise UntoldAttemptError(
-        f"{used} attempts are told, but the kubelet executes the probe once more",
+        f"{used} attempts are given, but the kubelet executes the probe once more",
         advice=f"give the outcome of up to {ATTEMPTS_MAX} executions a tick",
     )
 

@@ -1,8 +1,8 @@
 """Decisions of one probe worker over a series of ticks.
 
 A worker's steps are deterministic: what they depend on is in the observations. So the one
-admissible outcome is the decided one. What a kubelet's event recorder keeps of what it is
-told is not the worker's; see ``attempts.event_of`` for that.
+admissible outcome is the decided one. What a kubelet's event recorder keeps of its events
+is not the worker's; see ``attempts.event_of`` for that.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def decide(worker: ProbeWorker, ticks: Sequence[Tick]) -> list[TickOutcome]:
         (n,) outcomes.
 
     Raises:
-        BadInputError: a time that is none, or an execution that is not told.
+        BadInputError: a bad time, or an execution that is not given.
     """
     results = worker.results
     cache = results.cache

@@ -88,8 +88,8 @@ def exec_execution(
         error: what else went wrong, such as a runtime that does not answer.
 
     Source: v1.36.2 pkg/probe/exec/exec.go Probe; v1.20.2
-    Differs: the timeout is told apart by the caller; of a command that timed out no output
-        is left, as with every runtime behind the CRI.
+    Differs: the caller detects the timeout; of a command that timed out no output
+        is left, as with every CRI runtime.
     """
     if timed_out is not None:
         if not facts.exec_timeout_fails:

@@ -52,7 +52,7 @@ class ProbeManager:
             (k,) keys of the new workers, in the order they were made.
 
         Source: v1.36.2 pkg/kubelet/prober/prober_manager.go AddPod
-        Differs: the new workers are told, not run.
+        Differs: the new workers are listed, not run.
         """
         added: list[WorkerKey] = []
         for container in self._probed_containers(pod):

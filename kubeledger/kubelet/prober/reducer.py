@@ -77,7 +77,7 @@ def _worker(
     body: ProbeExecuted | ProbeTicksFolded | ProbeTransitioned | ProbeCountersRead,
     container_id: str | None,
 ) -> WorkerState:
-    """The worker that the record is about; made when it is the first to tell of it."""
+    """The worker that the record is about; made at the first record about it."""
     key = body.pod_uid or pod_key(None, body.namespace, body.pod) or ""
     probe_type = body.probe_type
     try:

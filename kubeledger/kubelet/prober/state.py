@@ -29,7 +29,7 @@ class WorkerState(msgspec.Struct, kw_only=True):
     """One probe worker.
 
     Attributes:
-        container_id: the container it probes; None until a source tells.
+        container_id: the container it probes; None until known.
         cached_result: what the rest of the kubelet sees; the initial value of the probe type
             until a change is recorded.
         last_result: ``success`` or ``failure`` of the last tick that counted (a warning is a

@@ -35,15 +35,15 @@ class Reaction(msgspec.Struct, frozen=True, kw_only=True):
             since 1.21; empty if it does, or if there is nothing to publish.
         syncs_pod: the pod is synced now. Without, a change takes effect at the next sync that
             something else causes.
-        told: the status that the sync loop names where it tells of the update; None where it
-            tells nothing. Before 1.21 it tells of liveness failures alone, by other words.
+        logged: the status in the sync loop's line about the update; None where it logs
+            none. Before 1.21 it logs liveness failures alone, in other words.
     """
 
     ready: bool | None = None
     started: bool | None = None
     dropped: str = ""
     syncs_pod: bool
-    told: str | None = None
+    logged: str | None = None
 
 
 _ALL_KNOWN = KnownOfPod()
@@ -54,18 +54,18 @@ def reaction_to(
 ) -> Reaction:
     """What the sync loop does with an update.
 
-    An update for a pod that is gone is told as irrelevant and syncs nothing.
+    An update for a pod that is gone is logged as irrelevant and syncs nothing.
 
     Source: v1.36.2 pkg/kubelet/kubelet.go syncLoopIteration, handleProbeSync;
         pkg/kubelet/status/status_manager.go SetContainerReadiness, SetContainerStartup
     Differs: before 1.21 the readiness and startup parts are updateReadiness and
         updateStartup of the probe manager. That a value is the one published before, which
-        changes nothing, is not told apart.
+        changes nothing, is not distinguished.
     """
     if probe_type == "liveness":
         if result != FAILURE:
             return Reaction(syncs_pod=False)
-        return Reaction(syncs_pod=known.pod, told="unhealthy")
+        return Reaction(syncs_pod=known.pod, logged="unhealthy")
     succeeded = result == SUCCESS
     dropped = _dropped(probe_type, known)
     published = succeeded if known.pod and not dropped else None
@@ -75,7 +75,7 @@ def reaction_to(
         started=published if probe_type == "startup" else None,
         dropped=dropped,
         syncs_pod=wakes and known.pod,
-        told=_told(probe_type, facts, succeeded=succeeded) if wakes else None,
+        logged=_logged(probe_type, facts, succeeded=succeeded) if wakes else None,
     )
 
 
@@ -88,7 +88,7 @@ def _dropped(probe_type: ProbeType, known: KnownOfPod) -> str:
     return f"Container {probe_type} changed {why}"
 
 
-def _told(probe_type: ProbeType, facts: ProberFacts, *, succeeded: bool) -> str:
+def _logged(probe_type: ProbeType, facts: ProberFacts, *, succeeded: bool) -> str:
     if probe_type == "startup":
         return "started" if succeeded else "unhealthy"
     if succeeded:

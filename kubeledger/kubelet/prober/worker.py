@@ -168,7 +168,7 @@ def do_probe(
         Whether the worker goes on.
 
     Raises:
-        BadInputError: an execution is needed that is not told.
+        BadInputError: an execution is needed that is not given.
 
     Source: v1.36.2 pkg/kubelet/prober/worker.go doProbe
     Differs: split in guards, container change, attempts and thresholds; no metrics.

@@ -216,7 +216,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="preempted_pod_condition_generation",
         since=34,
-        says="That condition tells the generation of the pod.",
+        says="That condition has the generation of the pod.",
         source="preemption/preemption.go evictPodsToFreeRequests, PodObservedGenerationTracking "
         "(on; in 1.33 off)",
         proof="source",

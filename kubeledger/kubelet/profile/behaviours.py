@@ -25,13 +25,13 @@ _ADMISSION = (
     ),
     _same(
         "insufficient_resource",
-        "What is short is told as OutOf<resource>, with requested, used and capacity.",
+        "What is short is reported as OutOf<resource>, with requested, used and capacity.",
         "pkg/kubelet/lifecycle/predicate.go InsufficientResourceError",
         recorded=True,
     ),
     _same(
         "critical_pods_preempt",
-        "A critical pod that lacks nothing but resources has others killed, and is let in.",
+        "A critical pod that lacks only resources is admitted, and others are killed.",
         "pkg/kubelet/preemption/preemption.go HandleAdmissionFailure",
         recorded=True,
     ),
@@ -48,7 +48,7 @@ _ADMISSION = (
     ),
     _same(
         "preempting_event_first",
-        "Each victim gets the event Preempting before it is killed, whatever comes of it.",
+        "Each victim gets the event Preempting before it is killed, even if that fails.",
         "pkg/kubelet/preemption/preemption.go evictPodsToFreeRequests",
         "source",
         recorded=True,

@@ -127,7 +127,7 @@ FACTS: tuple[Fact, ...] = (
         name="oom_kill_scope_configurable",
         since=32,
         says="singleProcessOOMKill decides about memory.oom.group; the kubelet sets it to"
-        " false with cgroup v2, and where nobody has set it, the file is not written.",
+        " false with cgroup v2, and where it is not set, the file is not written.",
         source="pkg/kubelet/kuberuntime/kuberuntime_container_linux.go calculateLinuxResources",
         proof="conformance",
     ),
@@ -166,7 +166,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="memory_high_above_request",
         since=27,
-        says="memory.high lies a fraction of the way from request to limit, in whole pages;"
+        says="memory.high is a fraction of the way from request to limit, in whole pages;"
         " before, it was a fraction of the limit.",
         source="pkg/kubelet/kuberuntime/kuberuntime_container_linux.go"
         " generateLinuxContainerResources",

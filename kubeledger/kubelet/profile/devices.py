@@ -82,7 +82,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="recorded_per_numa",
         since=20,
-        says="Held devices are recorded per NUMA node; before, as one list (told as node 0).",
+        says="Held devices are recorded per NUMA node; before, as one list (read as node 0).",
         source="pod_devices.go insert, checkpoint DevicesPerNUMA",
         proof="source",
     ),

@@ -42,7 +42,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="split_disk_known",
         since=29,
-        says="The eviction manager tells a container filesystem from the image filesystem, "
+        says="The eviction manager knows a container filesystem beside the image filesystem, "
         "signals containerfs.available and containerfs.inodesFree included; their thresholds "
         "are those of nodefs (shared and split disks) or imagefs (dedicated), from the second "
         "synchronization on where none were configured.",
@@ -54,7 +54,7 @@ FACTS: tuple[Fact, ...] = (
         name="split_disk_gate_on",
         since=31,
         says="Split disks are supported (gate KubeletSeparateDiskGC, on by default). Without "
-        "it the first synchronization fails on such a node, and later ones rank nobody.",
+        "it the first synchronization fails on such a node, and later ones rank none.",
         source=f"{_MANAGER} synchronize and pkg/features/kube_features.go of v1.30.1, v1.31.0",
         proof="source",
     ),
@@ -133,7 +133,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="message_names_pod_request",
         since=34,
-        says="Under memory pressure the message tells usage and request of a pod that requests "
+        says="Under memory pressure the message has usage and request of a pod that requests "
         "memory as a whole (gate PodLevelResources, on by default).",
         source=f"{_HELPERS} evictionMessage: v1.33.1 and v1.34.1 differ",
         proof="source",
@@ -165,7 +165,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="disruption_target_generation",
         since=34,
-        says="That condition tells the generation of the pod.",
+        says="That condition has the generation of the pod.",
         source=f"{_MANAGER} evictPod: v1.32.0 and v1.33.1 differ; "
         "PodObservedGenerationTracking (on; in 1.33 off)",
         proof="source",

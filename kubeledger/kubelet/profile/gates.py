@@ -242,31 +242,31 @@ def with_gates(profile: KubeletProfile, gates: Mapping[str, object] | None) -> K
         profile: of its version.
         gates: ``featureGates``: name -> on or off; others than booleans count as not set.
     """
-    told = {name: value for name, value in (gates or {}).items() if isinstance(value, bool)}
-    values = tuple((gate.name, _value(gate, profile.version.minor, told)) for gate in GATES)
+    given = {name: value for name, value in (gates or {}).items() if isinstance(value, bool)}
+    values = tuple((gate.name, _value(gate, profile.version.minor, given)) for gate in GATES)
     return _applied(profile, tuple((name, on) for name, on in values if on is not None))
 
 
-def _value(gate: Gate, minor: int, told: Mapping[str, bool]) -> bool | None:
+def _value(gate: Gate, minor: int, given: Mapping[str, bool]) -> bool | None:
     """What is set for a gate; None when nothing is, or the version does not let it be set."""
     if gate.locked is not None and minor >= gate.locked:
         return None
-    if gate.name in told:
-        return told[gate.name]
+    if gate.name in given:
+        return given[gate.name]
     if gate.beta is not None and minor >= gate.beta:
-        return told.get("AllBeta")
+        return given.get("AllBeta")
     if gate.alpha is not None and minor >= gate.alpha:
-        return told.get("AllAlpha")
+        return given.get("AllAlpha")
     return None
 
 
 @lru_cache(maxsize=64)
 def _applied(profile: KubeletProfile, values: tuple[tuple[str, bool], ...]) -> KubeletProfile:
     by_group: dict[str, dict[str, bool]] = {}
-    told = dict(values)
+    given = dict(values)
     for gate in GATES:
-        for fact in gate.facts if gate.name in told else ():
-            value = fact.when_on if told[gate.name] else fact.when_off
+        for fact in gate.facts if gate.name in given else ():
+            value = fact.when_on if given[gate.name] else fact.when_off
             if value is not None and profile.version.minor >= fact.since:
                 by_group.setdefault(fact.group, {})[fact.name] = value
     groups = {

@@ -57,7 +57,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="minimum_grace_after_override",
         since=28,
-        says="the minimum of 2 s also holds for a grace period that somebody else gave",
+        says="the minimum of 2 s also holds for a grace period given elsewhere",
         source=f"{_CONTAINER} killContainer: the override moved before the minimum in v1.28.0",
         proof="source",
     ),

@@ -27,7 +27,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="pod_scope",
         since=20,
-        says="One merged hint for the whole pod can be asked for; before, only per container.",
+        says="One merged hint for the whole pod is possible; before, only per container.",
         source="topologymanager scope_pod.go",
         proof="source",
     ),

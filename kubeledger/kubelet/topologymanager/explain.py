@@ -38,7 +38,7 @@ def merge_reason(
         merged: what they merge to.
     """
     if policy.name == "none":
-        return "this policy asks nobody for hints"
+        return "this policy collects no hints"
     hints = filter_providers_hints(providers)
     alone = ""
     if policy.name == "single-numa-node":
@@ -53,15 +53,15 @@ def merge_reason(
     if all(hint == merged or not hint.preferred for hint in candidates):
         return f"{alone}no other combination is preferred"
     if merged.affinity is None:
-        return f"{alone}all combine to all nodes, which is told as any"
+        return f"{alone}all combine to all nodes, which is given as any"
     return f"{alone}of the preferred combinations it has {_best(policy)}"
 
 
 def admit_reason(policy: Policy) -> str:
     """What a policy admits."""
     if policy.name in ("none", "best-effort"):
-        return "it admits whatever the hint is"
-    return "it admits if, and only if, the hint is preferred"
+        return "it admits with any hint"
+    return "it admits only with a preferred hint"
 
 
 def _not_preferred(hints: list[Hints], facts: TopologyFacts) -> str:
@@ -73,7 +73,7 @@ def _not_preferred(hints: list[Hints], facts: TopologyFacts) -> str:
         return f"{none}, so the fewest nodes win, then the lowest"
     wanted = max_of_min_affinity_counts(hints)
     nodes = "1 node" if wanted == 1 else f"{wanted} nodes"
-    return f"{none}, so the nearest to {nodes} wins, which the neediest resource can do with"
+    return f"{none}, so the nearest to {nodes} wins, what the neediest resource requires"
 
 
 def _best(policy: Policy) -> str:

@@ -110,7 +110,7 @@ def merge_filtered_hints(
 ) -> TopologyHint:
     """The best merged hint; all nodes, not preferred, if there is none.
 
-    A preferred hint beats one that is not. Preferred ones go by ``fitness``. Of the others,
+    A preferred hint goes before others. Preferred ones go by ``fitness``. Of the others,
     up to 1.23 the narrowest is best; since 1.24 the one whose number of nodes is that of
     the resource that needs most, then the nearest number below it, then above it.
 

@@ -45,7 +45,7 @@ def policy_options(
     """Read ``topologyManagerPolicyOptions``.
 
     Args:
-        options: as configured; with several faults the first by name is told.
+        options: as configured; of several faults the first by name is raised.
         facts: of the kubelet version.
         alpha_gate: TopologyManagerPolicyAlphaOptions is on (default: off).
         beta_gate: TopologyManagerPolicyBetaOptions is on (default: on since 1.28).

@@ -16,8 +16,8 @@ class AffinityState(msgspec.Struct, kw_only=True):
     Attributes:
         numa_nodes: sorted NUMA nodes; None means any.
         preferred: the hint was a preferred one.
-        policy: the policy that merged it; None when no source tells.
-        admit: None when no source tells.
+        policy: the policy that merged it; None when not known.
+        admit: None when not known.
         since_ts_ns: when it was settled.
     """
 

@@ -27,7 +27,7 @@ class Answer(msgspec.Struct, kw_only=True):
     Attributes:
         result: with the victims of a preemption.
         insufficient: what was missing, where preemption was asked.
-        error: why preemption found nobody; empty if it did, or was not asked.
+        error: why preemption found no pod; empty if it did, or did not run.
     """
 
     result: PodAdmitResult
@@ -45,7 +45,7 @@ def counted_pods(kubelet: Kubelet, pod: SimPod) -> list[SimPod]:
 
 
 def node_object(kubelet: Kubelet) -> Node:
-    """The node as the kubelet's own status tells it, devices in use included."""
+    """The node as the kubelet's own status has it, devices in use included."""
     sim = kubelet.sim
     allocatable: ResourceList = {**sim.machine.allocatable, **kubelet.devices.listed()}
     return Node(
@@ -56,7 +56,7 @@ def node_object(kubelet: Kubelet) -> Node:
 
 
 def predicates(kubelet: Kubelet, pod: SimPod) -> Answer:
-    """Ask whether a pod fits, and for a critical one whom to kill.
+    """Whether a pod fits, and for a critical one which pods to kill.
 
     Raises:
         BadInputError: a quantity of a pod cannot be asked for.

@@ -29,7 +29,7 @@ from kubeledger.simulate.engine.world import DeviceCheckpoint, SimPod
 __all__ = ["Agent", "node_observed"]
 
 _OFFSET_NS = 900_000_000
-"""The first look is behind the start of the kubelet's loops, and between two relists."""
+"""The first look is after the start of the kubelet's loops, and between two relists."""
 _COUNTERS_NS = 300 * NS_PER_S
 """Counters are read only so often: they change all the time, and would be most of a ledger."""
 
@@ -54,14 +54,14 @@ class Agent:
         self._sim.schedule.every(period_ns, self.snapshot, first_ns=_OFFSET_NS)
 
     def node_seen(self, body: NodeObserved, kubelet: Kubelet) -> None:
-        """What a kubelet told of the node when it started; newer ones tell of the disk as well."""
+        """What a kubelet logged of the node when it started; newer ones log the disk as well."""
         self._node = body
         self._disk = None
         if kubelet.images.stats_ready:
             self._look_at_disk()
 
     def container_made(self, container_id: str, name: str | None) -> None:
-        """The runtime made a container: its name is told by the lists, or by the runtime."""
+        """The runtime made a container: its name is from the lists, or from the runtime."""
         self._containers[container_id] = (name, name is None)
 
     def last_look(self, pod: SimPod) -> None:

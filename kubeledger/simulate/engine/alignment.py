@@ -17,7 +17,7 @@ from kubeledger.simulate.engine.world import SimPod
 __all__ = ["policy_of", "write_affinity"]
 
 _NEAR, _FAR = 10, 21
-"""Distances as the firmware of most machines with two or more nodes tells them."""
+"""Distances as the firmware of most machines with two or more nodes has them."""
 
 
 def policy_of(sim: Simulation) -> tuple[Policy, str]:

@@ -51,7 +51,7 @@ class BackOffs:
         )
 
     def write(self, pod: SimPod, container: SimContainer, held: BackedOff) -> None:
-        """Write down that a start was held back, and tell of it."""
+        """Record that a start was delayed, and send its event."""
         sim, newest = self._kubelet.sim, container.container_id
         self._kubelet.recorder.spend(pod, 1)
         died, killed = sim.runtime.died.get(newest), sim.runtime.killed.get(newest)

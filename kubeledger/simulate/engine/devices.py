@@ -53,7 +53,7 @@ _BEFORE_NEED = (
     "no healthy devices present",
     "previously allocated devices are no longer healthy",
 )
-"""Errors of checks that come before the line which tells that devices are needed."""
+"""Errors of checks that come before the line which says that devices are needed."""
 
 
 class DeviceLoop:
@@ -220,7 +220,7 @@ class DeviceLoop:
         )
         result = admit(tuple(containers), [provider], policy, scope, facts)
         if result.reason == AFFINITY_REASON and shortages:
-            # The first one is what the refusal is told to rest on.
+            # The first one is the recorded reason of the refusal.
             self._sim.journal.write(shortages[0])
         return None if result.admit else (result.reason, result.message)
 
@@ -279,12 +279,12 @@ class DeviceLoop:
         )
         asked = False
 
-        def told(served: Served) -> None:
+        def on_served(served: Served) -> None:
             nonlocal asked
             asked = asked or bool(served.devices)
             self._write_served(pod, served)
 
-        error = decide(self.manager, call, self._facts, told)
+        error = decide(self.manager, call, self._facts, on_served)
         if limits and writes_checkpoint(error, self._facts, plugin_asked=asked):
             self._write_checkpoint()
         return error

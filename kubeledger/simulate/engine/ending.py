@@ -36,7 +36,7 @@ _WHY_TERMINATING: Mapping[KillReason, _Why] = {
 }
 """Reason of a kill -> why the pod worker says that it stops the pod."""
 _GIVES = frozenset({"orphaned", "shutdown"})
-"""A line tells the grace period, of a shutdown the shutdown manager's own."""
+"""A line has the grace period; for a shutdown, the shutdown manager's own."""
 _BY_ITSELF = (None, "pod_ended", "deadline_exceeded")
 """Nobody asked for a grace period."""
 

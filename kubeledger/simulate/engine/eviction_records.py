@@ -81,8 +81,8 @@ def write_reclaim(
         outcome = "node_level"
     ranked = tuple(_ranked(pods[each.uid]) for group in decision.ranking for each in group)
     body = ReclaimAttempted(resource=RESOURCE_OF[decision.threshold.signal], ranked=ranked or None)
-    told = _told(found, decision.threshold) | {"outcome": outcome}
-    return journal.write(msgspec.structs.replace(body, **told), cause=cause)
+    fields = _fields(found, decision.threshold) | {"outcome": outcome}
+    return journal.write(msgspec.structs.replace(body, **fields), cause=cause)
 
 
 def write_spared(
@@ -119,11 +119,11 @@ def eviction_body(
         body,
         resource=RESOURCE_OF[decision.threshold.signal],
         rank=order.index(pod.uid) + 1,
-        **_told(found, decision.threshold),
+        **_fields(found, decision.threshold),
     )
 
 
-def _told(found: Round, threshold: Threshold) -> dict[str, object]:
+def _fields(found: Round, threshold: Threshold) -> dict[str, object]:
     seen = found.observations[threshold.signal]
     kind = "hard" if threshold.is_hard else "soft"
     since = dict(zip(found.met + found.unresolved, found.since_ns, strict=True))

@@ -207,7 +207,7 @@ class ImageLoop:
     def _write_end(
         self, done: Pass, usage: DiskUsage | None, start: int | None, freed: list[int]
     ) -> None:
-        """The end of a collection, as its line tells it."""
+        """The end of a collection, as its line has it."""
         failed, began = bool(done.error), start is not None and usage is not None
         outcome: Literal["below_threshold", "freed", "failed"] = "failed"
         if not failed:

@@ -23,7 +23,7 @@ _PODS = 110
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """The node as its object tells it, without extended resources.
+    """The node as its object has it, without extended resources.
 
     Attributes:
         capacity, allocatable: resource -> quantity as the API writes it.

@@ -102,9 +102,9 @@ class ContainerScript(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         exits: for its first instances; further ones do as the last if ``exits_repeat``.
         probes: probe type -> steps in the order of time; without: every execution succeeds.
-        child: a child of its main process holds the memory that ``usage`` tells.
+        child: a child of its main process holds the memory that ``usage`` gives.
         hook_failures: of how many of its first instances the post-start hook fails.
-        stop_ns: how long it takes to end when it is told to; longer than the grace it was
+        stop_ns: how long it takes to end when it is stopped; longer than the grace it was
             given: it is killed then.
     """
 

@@ -38,9 +38,9 @@ class Changes(msgspec.Struct, frozen=True):
 class Pleg:
     """Lists of containers by pod, as of the last relist."""
 
-    def __init__(self, kubelet: Kubelet, tell: Callable[[list[Changes]], None]) -> None:
+    def __init__(self, kubelet: Kubelet, send: Callable[[list[Changes]], None]) -> None:
         self._kubelet = kubelet
-        self._tell = tell
+        self._send = send
         self._listed: dict[str, dict[str, Instance]] = {}
         self._changed: dict[str, None] = {}
         self._phase_ns = kubelet.sim.schedule.now_ns
@@ -50,7 +50,7 @@ class Pleg:
         """List everything that is there for the first time, and then every second.
 
         Returns:
-            what there is; it is not told, since the sync loop does not run yet.
+            what there is; it is not sent, since the sync loop does not run yet.
         """
         runtime = self._kubelet.sim.runtime
         self._phase_ns = self._kubelet.sim.schedule.now_ns
@@ -98,7 +98,7 @@ class Pleg:
         self._due = False
         found = self._list()
         if found:
-            self._tell(found)
+            self._send(found)
 
     def _list(self) -> list[Changes]:
         changed, self._changed = self._changed, {}

@@ -17,9 +17,9 @@ def write_changes(kubelet: Kubelet, pod: SimPod, worker: PodWorker, changes: Cha
     runtime = kubelet.sim.runtime
     for instance in changes.died:
         if instance.container_id in runtime.died:
-            continue  # the process before told of it
+            continue  # the process before logged it
         if instance.container_id in worker.started and instance in changes.unseen:
-            # It ran for less than a second: the event of its start tells of it.
+            # It ran for less than a second: only the event of its start shows it.
             _started(kubelet, pod, worker, instance)
         _died(kubelet, pod, instance)
     for instance in changes.started:

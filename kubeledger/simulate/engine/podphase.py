@@ -175,7 +175,7 @@ def _state(instance: Instance) -> dict[str, Any]:
 
 
 def _reason(instance: Instance) -> str:
-    """As containerd tells it: a kill of any process in the container stays."""
+    """As containerd has it: a kill of any process in the container stays."""
     if instance.oom_killed:
         return "OOMKilled"
     return "Error" if instance.exit_code else "Completed"

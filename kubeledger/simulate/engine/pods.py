@@ -1,4 +1,4 @@
-"""The kubelet's pods: config changes, admission, what the PLEG tells, and their workers.
+"""The kubelet's pods: config changes, admission, what the PLEG sends, and their workers.
 
 All of it goes through the sync loop, one thing after the other; an ADD takes a millisecond.
 """
@@ -46,7 +46,7 @@ class PodLoop:
     """Everything that one kubelet process does with pods.
 
     Attributes:
-        sources_ready: every config source has told its pods.
+        sources_ready: every config source has sent its pods.
         loop: what is done one after the other.
         pleg: what is known of containers.
         back_offs: what is remembered of restarts.
@@ -72,7 +72,7 @@ class PodLoop:
         new = [pod for pod in self._kubelet.sim.offered.values() if pod.uid not in world.pods]
         for pod in known:
             if pod.phase not in _FINAL:
-                pod.admitted = None  # by this process, which has not been told of it yet
+                pod.admitted = None  # by this process, which has not received it yet
         for source in ("file", "api"):
             pods = [pod for pod in known if pod.source == source]
             if pods:
@@ -119,7 +119,7 @@ class PodLoop:
             self.loop.put(lambda: self._update(pod))
 
     def sync(self, pod: SimPod, cause: int | None) -> None:
-        """Sync a pod, because of what the record ``cause`` tells."""
+        """Sync a pod, because of what the record ``cause`` says."""
         worker = self._workers.get(pod.uid)
         if worker is not None:
             self.loop.put(lambda: self._wake(worker, cause))
@@ -168,7 +168,7 @@ class PodLoop:
         yield from ()
 
     def _add(self, pods: Sequence[SimPod]) -> Steps:
-        """One ADD: all are told, then each that has not ended is put through admission."""
+        """One ADD: all are added, then each that has not ended goes through admission."""
         sim = self._kubelet.sim
         seqs: dict[str, int] = {}
         for pod in pods:
@@ -189,7 +189,7 @@ class PodLoop:
         Source: v1.20.2 pkg/kubelet/kubelet.go dispatchWork; v1.36.2 pod_workers.go UpdatePod
         """
         worker = self.worker(pod)
-        worker.told_terminated = pod.terminated
+        worker.end_recorded = pod.terminated
         if not pod.terminated:
             at_once = self._kubelet.sim.profile.admission.terminating_pods_count
             self._kubelet.after(0 if at_once else _HOUSEKEEPING_NS, partial(worker.end, Ending()))
@@ -235,7 +235,7 @@ class PodLoop:
         yield from ()
 
     def _remove(self, pod: SimPod) -> None:
-        """The API server is told a little later that nothing of the pod is left."""
+        """The API server learns a little later that nothing of the pod is left."""
         self._kubelet.after(_REMOVED_NS, lambda: self.loop.put(partial(self._removed, pod)))
 
     def _removed(self, pod: SimPod) -> Steps:
@@ -360,9 +360,9 @@ class PodLoop:
     # -- PLEG ----------------------------------------------------------------------------
 
     def _tell(self, found: list[Changes]) -> None:
-        self.loop.put(lambda: self._told(found))
+        self.loop.put(lambda: self._receive(found))
 
-    def _told(self, found: list[Changes]) -> Steps:
+    def _receive(self, found: list[Changes]) -> Steps:
         """What a relist found, as the sync loop gets it."""
         world = self._kubelet.sim.world
         for changes in found:
@@ -384,7 +384,7 @@ class PodLoop:
 
 
 def _begin_again(pod: SimPod) -> None:
-    """What a kubelet process knows of a pod when a source tells of it.
+    """What a kubelet process knows of a pod when a source sends it.
 
     Of a static pod no API server remembers that it had ended.
     """

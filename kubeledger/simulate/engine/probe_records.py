@@ -43,7 +43,7 @@ class TickRecords:
         """The events that ticks leave, if they leave any.
 
         Source: v1.36.2 pkg/kubelet/prober/prober.go recordContainerEvent
-        Differs: those of ticks that are told as one are told as one, too.
+        Differs: ticks in one record have their events in one record, too.
         """
         if found[0] == "success":
             return

@@ -54,7 +54,7 @@ def _newest(published: Iterable[Instance]) -> dict[str, Instance]:
 
 @lru_cache(maxsize=1 << 12)
 def _written(ts_ns: int) -> str:
-    # The same instants are told with each sync.
+    # Each sync writes the same instants.
     return format_ts(ts_ns)
 
 

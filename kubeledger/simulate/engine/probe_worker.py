@@ -175,7 +175,7 @@ class SimWorker:
 
     @property
     def breaks_off(self) -> bool:
-        """Its next tick cannot be told with those gathered: the last one was out of turn."""
+        """Its next tick cannot join those gathered: the last one was out of turn."""
         return self._count > 0 and not self._goes_on_at(self.next_ns)
 
     def _goes_on_at(self, ts_ns: int) -> bool:
@@ -220,7 +220,7 @@ class SimWorker:
         )
 
     def _handler_of(self, found: Found) -> Handler | None:
-        """How a tick probed; untold where none of the kubelet's handlers ends like that.
+        """How a tick probed; None where none of the kubelet's handlers ends so.
 
         Source: v1.36.2 pkg/probe/exec/exec.go, http/http.go, tcp/tcp.go: unknown has an error.
         """

@@ -175,8 +175,8 @@ class ProbeLoop:
         if self._facts.kubelet_restart_keeps_results:
             # As the API server last had it.
             ready = all(c.ready for c in pod.containers if not c.init)
-            told = objects.Condition("Ready", "True" if ready else "False")
-            probed = msgspec.structs.replace(probed, status=objects.PodStatus(conditions=[told]))
+            shown = objects.Condition("Ready", "True" if ready else "False")
+            probed = msgspec.structs.replace(probed, status=objects.PodStatus(conditions=[shown]))
         found = self.manager.update_pod_status(probed, status)
         for container in pod.containers:
             group = found.init_containers if container.init else found.containers
@@ -345,11 +345,11 @@ class ProbeLoop:
         run = None
         if tick is not None:
             run = before.run + 1 if before.last_result == update.result else 1
-        # The sync loop tells of these, before 1.21 of failed liveness probes alone.
-        told = (
+        # The sync loop logs these, before 1.21 failed liveness probes alone.
+        logged = (
             after == "failure" if probe_type == "liveness" else self._facts.results_wake_sync_loop
         )
-        body = worker.transition(update.container_id, from_result, after, run, inferred=not told)
+        body = worker.transition(update.container_id, from_result, after, run, inferred=not logged)
         seq = self._sim.journal.write(body, cause=tick)
         self._seqs[probe_type, update.container_id] = seq
         return seq

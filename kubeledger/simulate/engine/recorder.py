@@ -1,13 +1,13 @@
 """The kubelet's event recorder: which events reach the API server, and with which count.
 
 All events pass the kubelet's log; each is a ``ReasonReported``. On the way to the API server
-equal ones are counted together, many similar ones are told as one, and each object has a budget
+equal ones are counted together, many similar ones are combined, and each object has a budget
 of 25 events, of which one comes back every five minutes. What exceeds it is counted, but not
 sent.
 
 Source: v1.20.2 and v1.36.2 staging/src/k8s.io/client-go/tools/record/events_cache.go
     EventCorrelate, EventAggregate, eventObserve, EventSourceObjectSpamFilter.Filter
-Differs: its caches hold 4096 objects, here all there are. Ticks that are told as one record are
+Differs: its caches hold 4096 objects, here all there are. Ticks that share a record are
     charged when that is written, so events of the same pod may go before them.
 """
 
@@ -155,7 +155,7 @@ class EventRecorder:
     def _combined(
         self, pod: SimPod, key: tuple[str, str, str], times: Ticks
     ) -> tuple[str, str, str]:
-        """Key under which an event is counted: a tenth message is told with those before."""
+        """Key under which an event is counted: a tenth message joins those before."""
         _, reason, message = key
         similar = self._similar.get((pod.uid, reason))
         if similar is None or times.first_ns - similar.last_ns > _SIMILAR_NS:

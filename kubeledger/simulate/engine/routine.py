@@ -70,7 +70,7 @@ def _once(resume: Resume) -> Resume:
 class SyncLoop:
     """The kubelet's one loop for config, PLEG and probe results: one thing after the other.
 
-    An admission that kills others holds up everything behind it.
+    An admission that kills others delays everything after it.
     """
 
     def __init__(self, kubelet: Kubelet) -> None:

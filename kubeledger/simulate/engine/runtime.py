@@ -1,7 +1,7 @@
 """The container runtime: instances of containers, which go on while no kubelet runs.
 
 What a container does is in its script: it ends by itself after a while, and takes some time
-to end when it is told to. A container that ends in time after it was told to has exit code
+to end when it is stopped. A container that ends in time after being stopped has exit code
 143, one that is killed 137. An init container without a script ends after a second with 0.
 """
 
@@ -26,12 +26,12 @@ _ENDS_SOON = ContainerScript(exits=(ExitStep(after_ns=NS_PER_S, code=0),), exits
 
 
 class Runtime:
-    """All instances, by pod, and which records tell of their ends.
+    """All instances, by pod, and which records hold their ends.
 
     Attributes:
         killed: container ID -> its kill; ``died``: container ID -> record of its death. A
             reader of all logs knows of both after a kubelet's restart, too.
-        on_change: told of each pod of which an instance began or ended.
+        on_change: called for each pod with an instance that began or ended.
     """
 
     def __init__(self, sim: Simulation) -> None:
@@ -91,7 +91,7 @@ class Runtime:
         return instance
 
     def stop(self, pod: SimPod, instance: Instance, grace_ns: int) -> int:
-        """Tell an instance to end, and kill it when its grace is over; gives when it ends."""
+        """Stop an instance, and kill it when its grace is over; returns when it ends."""
         now_ns = self._sim.schedule.now_ns
         script = self._script(pod, instance.container)
         takes_ns = min(script.stop_ns, grace_ns) if instance.container is not None else 0

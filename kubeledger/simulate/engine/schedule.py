@@ -38,7 +38,7 @@ class Schedule:
         self._count = 0
 
     def at(self, at_ns: int, action: Action) -> Timer:
-        """Do something at an instant; at once, behind all else that is due, if it has passed."""
+        """Do something at an instant; at once, after all else that is due, if it has passed."""
         timer = Timer(max(at_ns, self.now_ns), action)
         self._count += 1
         heappush(self._heap, (timer.at_ns, self._count, timer))
@@ -64,7 +64,7 @@ class Schedule:
         self.after(period_ns if first_ns is None else first_ns, again)
 
     def run_next(self, until_ns: int) -> bool:
-        """Do what is due next, if that is not behind ``until_ns``; whether there was something."""
+        """Do what is due next, if not after ``until_ns``; whether there was something."""
         while self._heap and self._heap[0][0] <= until_ns:
             at_ns, _, timer = heappop(self._heap)
             if timer.off:

@@ -167,14 +167,14 @@ class Sim:
         kubelet.after(_LOOPS_NS, lambda: self._start_loops(kubelet))
 
     def _tell_settings(self) -> None:
-        told = {
+        used = {
             name: Setting(
                 value=msgspec.json.encode(value, order="deterministic").decode(),
                 source=self._source_of(name),
             )
             for name, value in sorted(self.settings.items())
         }
-        self.journal.write(SettingsObserved(settings=told))
+        self.journal.write(SettingsObserved(settings=used))
 
     def _source_of(self, name: str) -> Literal["flag", "config", "default"]:
         if name.startswith("--"):
@@ -237,7 +237,7 @@ class Sim:
         return arrive
 
     def _ask_for_memory(self, pod: SimPod, planned: PlannedPod) -> None:
-        """What a container uses changes at times that its script tells."""
+        """What a container uses changes at times that its script has."""
         since_ns = self.schedule.now_ns - self.plan.start_ns
         times = {u.from_ns for script in planned.scripts.values() for u in script.usage}
         for from_ns in sorted(times):

@@ -60,7 +60,7 @@ class PodWorker:
         busy: a sync is under way.
         ending: why it is taken down; None while it is to run.
         started: IDs of containers that this process started.
-        told_terminated: the pod's end is on record.
+        end_recorded: the pod's end is on record.
         updated: record of the newest change of its spec.
         published: its containers as its status shows them: as the last sync saw them.
     """
@@ -69,7 +69,7 @@ class PodWorker:
         self.pod = pod
         self.ending: Ending | None = None
         self.started: set[str] = set()
-        self.told_terminated = False
+        self.end_recorded = False
         self.published: tuple[Instance, ...] = ()
         self._kubelet = kubelet
         self._pleg = pleg
@@ -247,7 +247,7 @@ class PodWorker:
     def _stop(
         self, instance: Instance, reason: str | None, message: str, grace_s: int, cause: int | None
     ) -> int:
-        """Write the kill down and tell the runtime; gives when the instance ends."""
+        """Record the kill and call the runtime; returns when the instance ends."""
         seq = self._kubelet.sim.journal.write(
             ContainerKilled(
                 namespace=self.pod.namespace,
@@ -290,7 +290,7 @@ class PodWorker:
         """The container is killed, and the sync has failed.
 
         Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_container.go startContainer
-        Differs: before 1.26 the event tells the hook's own words.
+        Differs: before 1.26 the event has the hook's own words.
         """
         yield _HOOK_NS
         listed = self._kubelet.sim.runtime.instances(self.pod.uid)  # it may have ended meanwhile
@@ -374,8 +374,8 @@ class PodWorker:
         now_ns = self._kubelet.sim.schedule.now_ns
         ends_ns = now_ns
         for instance in instances:
-            told = f"Stopping container {instance.container}"
-            end_ns = self._stop(instance, ending.reason, told, grace_s, ending.cause)
+            text = f"Stopping container {instance.container}"
+            end_ns = self._stop(instance, ending.reason, text, grace_s, ending.cause)
             ends_ns = max(ends_ns, end_ns)
         yield ends_ns - now_ns
         yield 0
@@ -389,9 +389,9 @@ class PodWorker:
 
     def tell_terminated(self) -> None:
         """Write down that the kubelet let the pod go, once."""
-        if self.told_terminated or not self.pod.terminated:
+        if self.end_recorded or not self.pod.terminated:
             return
-        self.told_terminated = True
+        self.end_recorded = True
         self._kubelet.sim.journal.write(
             PodTerminated(namespace=self.pod.namespace, pod=self.pod.name, pod_uid=self.pod.uid),
             cause=None if self.ending is None else self.ending.cause,

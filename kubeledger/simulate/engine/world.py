@@ -55,7 +55,7 @@ class SimContainer(msgspec.Struct, kw_only=True):
 
 
 class SimPod(msgspec.Struct, kw_only=True):
-    """One pod that the kubelet has been told of.
+    """One pod that the kubelet has received.
 
     Attributes:
         index: of the scenario's list, for evidence.
@@ -65,7 +65,7 @@ class SimPod(msgspec.Struct, kw_only=True):
         metadata: labels, annotations, creation time.
         api, probed, synced: the same pod as the types that deciders read.
         qos_class: Guaranteed, Burstable or BestEffort.
-        added_ns: when the kubelet was told.
+        added_ns: when the kubelet got it.
         admitted: None until decided.
         reason, message: of a rejection, a preemption or an eviction.
         phase: as in the status.
@@ -168,7 +168,7 @@ class World(msgspec.Struct, kw_only=True):
     """Everything around the kubelet.
 
     Attributes:
-        pods: UID -> pod that the kubelet knows, in the order it was told.
+        pods: UID -> pod that the kubelet knows, in the order of arrival.
         images: name -> image, in the runtime's order.
         cgroups: path below the controllers -> values.
         disk: of the kubelet (and of images, unless ``image_disk``).
@@ -198,7 +198,7 @@ class World(msgspec.Struct, kw_only=True):
         return max(disk.capacity_bytes - used, 0)
 
     def active_pods(self) -> list[SimPod]:
-        """Pods that count, in the order the kubelet was told of them."""
+        """Pods that count, in the order the kubelet received them."""
         return [pod for pod in self.pods.values() if pod.active]
 
     def has_namesake(self, pod: SimPod) -> bool:

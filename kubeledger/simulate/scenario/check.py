@@ -1,4 +1,4 @@
-"""Contradictions within a scenario: all that can be told before anything runs."""
+"""Contradictions within a scenario: all that can be found before anything runs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def check(
 def _late(scenario: Scenario, at_ns: int, path: Path, problems: Problems) -> None:
     if at_ns > scenario.duration and "duration" not in {each.path for each in problems.found}:
         end = format_go_duration(scenario.duration)
-        text = f"is at {format_go_duration(at_ns)}, behind the end at {end}"
+        text = f"is at {format_go_duration(at_ns)}, after the end at {end}"
         problems.add(path, text, "choose an earlier time, or a longer `duration`")
 
 
@@ -70,7 +70,7 @@ def _twice(items: Iterable[tuple[Path, T]], problems: Problems, say: Callable[[T
     for path, value in items:
         if value in first:
             line = problems.place(first[value]).line
-            problems.add(path, say(value), f"it stands in line {line} already: keep one of them")
+            problems.add(path, say(value), f"it is already in line {line}: keep one of them")
         first.setdefault(value, path)
 
 
@@ -81,7 +81,7 @@ def _check_shutdown(scenario: Scenario, settings: dict[str, Any], problems: Prob
     try:
         facts = with_gates(resolve(scenario.kubelet_version), settings.get("featureGates"))
     except BadQuestionError:
-        return  # the version is told as wrong
+        return  # the version is reported
     if not shutdown_groups(settings, facts.lifecycle):
         problems.add(
             ("nodeShutdown",),
@@ -160,13 +160,13 @@ def _check_events(scenario: Scenario, plugin: Plugin, at: Path, problems: Proble
 
 
 def _kinds(event: PluginEvent) -> list[str]:
-    told = {
+    kinds = {
         "unhealthy": event.unhealthy,
         "healthy": event.healthy,
         "crash": event.crash,
         "register": event.register_,
     }
-    return [name for name, value in told.items() if value is not None]
+    return [name for name, value in kinds.items() if value is not None]
 
 
 def _pins_count(sound: Sound) -> bool:

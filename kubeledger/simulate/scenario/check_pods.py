@@ -68,7 +68,7 @@ def _check_images(
     sound: Sound, pods: Pods, manifest: object, path: Path, problems: Problems
 ) -> None:
     if sound.scenario.images is None or "images" in sound.incomplete:
-        return  # all are there; or what is wrong is told
+        return  # all exist; or the fault is reported
     known = {image.name: image for _, image in sound.items["images"]}
     for container, place, _ in containers_of(manifest):
         name = container.get("image")
@@ -125,7 +125,7 @@ def _check_times(sound: Sound, pods: Pods, at: Path, problems: Problems) -> None
 def _late(sound: Sound, at_ns: int, path: Path, problems: Problems) -> None:
     end_ns = sound.scenario.duration
     if at_ns > end_ns:
-        text = f"is at {format_go_duration(at_ns)}, behind the end at {format_go_duration(end_ns)}"
+        text = f"is at {format_go_duration(at_ns)}, after the end at {format_go_duration(end_ns)}"
         problems.add(path, text, "choose an earlier time, or a longer `duration`")
 
 

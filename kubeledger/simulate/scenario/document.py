@@ -66,9 +66,9 @@ def parse_documents(name: str, data: bytes) -> list[Document]:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         place = Place(name, mark.line + 1, mark.column + 1) if mark else Place(name)
         what = getattr(error, "problem", None) or "an unexpected character"
-        raise _error(place, f"is no valid YAML: {what}", "mend the file's form") from error
+        raise _error(place, f"is not valid YAML: {what}", "fix its syntax") from error
     except (ValueError, UnicodeDecodeError) as error:
-        raise _error(Place(name), f"cannot be read: {error}", "mend the file's form") from error
+        raise _error(Place(name), f"cannot be read: {error}", "fix its encoding") from error
     try:
         return [_Reader(name).document(node) for node in nodes]
     except RecursionError:
@@ -129,7 +129,7 @@ class _Reader:
             if key is None or (merged and key in found):
                 continue
             if not merged and key in own:
-                advice = f"it stands in line {own[key]} already: keep one of them"
+                advice = f"it is already in line {own[key]}: keep one of them"
                 self._problem(key_node, (*path, key), "is there twice", advice)
                 continue
             own[key] = self._place(key_node).line

@@ -45,11 +45,11 @@ def load_scenario(file: FilePath | str, data: bytes | None = None) -> Loaded:
     """Read a scenario and check all of it.
 
     Args:
-        file: where it is; what it refers to stands beside it.
+        file: where it is; what it refers to is beside it.
         data: its content, where that was read already.
 
     Raises:
-        ScenarioError: it cannot be run; everything that is wrong is told.
+        ScenarioError: it cannot be run; all faults are reported.
     """
     path = FilePath(file)
     documents = read_documents(path) if data is None else parse_documents(str(path), data)
@@ -159,7 +159,7 @@ def _read(file: FilePath, at: Path, problems: Problems) -> list[Document]:
         return read_documents(file)
     except ScenarioError as error:
         for each in error.problems:
-            # A file that is not there is told where it is named.
+            # A missing file is reported where it is named.
             if each.place.line:
                 problems.found.append(each)
             else:

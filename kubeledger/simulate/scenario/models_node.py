@@ -80,7 +80,7 @@ class Device(Model):
     id: _Text
     """The plugin's name for it."""
     numa: OneOrMore[_Numa] | None = None
-    """NUMA node, or several; left out: the plugin tells no topology."""
+    """NUMA node, or several; left out: the plugin has no topology."""
 
 
 class PluginEvent(Model):

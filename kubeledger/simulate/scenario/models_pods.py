@@ -111,7 +111,7 @@ class Container(Model):
     exits_repeat: bool = False
     """All later instances end as the last of `exits`."""
     stops_after: Duration = 0
-    """How long it takes to end when it is told to; longer than its grace: it is killed."""
+    """How long it takes to end when stopped; longer than its grace: it is killed."""
     usage: list[Use] = []
     """What it uses, in the order of time."""
     child: bool = False
@@ -144,9 +144,9 @@ class Pods(Model):
     manifests: OneOrMore[str] | None = None
     """Files with pods (also several documents, or a List), relative to the scenario."""
     arrives: Duration = 0
-    """When the kubelet is told of it, since the start."""
+    """When the kubelet receives it, since the start."""
     deleted: Duration | None = None
-    """When its deletion is asked for; left out: never."""
+    """When its deletion is requested; left out: never."""
     updates: list[Update] = []
     """Changes of its spec, in the order of time."""
     replicas: Annotated[int, Field(ge=1, le=10_000)] = 1

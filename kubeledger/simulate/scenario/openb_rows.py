@@ -170,18 +170,18 @@ def read_pods(file: Path, problems: list[Problem]) -> list[TracePod]:
 def _name(row: _Row, column: str, taken: dict[str, int]) -> str:
     name = row.text(column)
     if not name:
-        row.wrong(column, "a row needs a name", "mend the row")
+        row.wrong(column, "a row needs a name", "add one")
     elif name in taken:
-        row.wrong(column, f"{name!r} is there twice", f"it stands in line {taken[name]} already")
+        row.wrong(column, f"{name!r} is there twice", f"it is already in line {taken[name]}")
     taken.setdefault(name, row.place.line)
     return name
 
 
 def _check_times(row: _Row, created: int, scheduled: int | None, deleted: int) -> None:
     if deleted < created:
-        row.wrong("deletion_time", f"{deleted} is before its creation at {created}", "mend it")
+        row.wrong("deletion_time", f"{deleted} is before its creation at {created}", "fix it")
     elif scheduled is not None and scheduled < created:
-        row.wrong("scheduled_time", f"{scheduled} is before its creation at {created}", "mend it")
+        row.wrong("scheduled_time", f"{scheduled} is before its creation at {created}", "fix it")
 
 
 def _rows(file: Path, columns: tuple[str, ...], problems: list[Problem]) -> Iterator[_Row]:
@@ -208,8 +208,8 @@ def _rows(file: Path, columns: tuple[str, ...], problems: list[Problem]) -> Iter
                 continue
             row = _Row(name, reader.line_num, dict(zip(header, cells, strict=False)), problems)
             if len(cells) != len(header):
-                row.wrong("", f"has {len(cells)} cells, not {len(header)}", "mend the row")
+                row.wrong("", f"has {len(cells)} cells, not {len(header)}", "fix the row")
                 continue
             yield row
     except csv.Error as error:
-        raise fail(reader.line_num, f"is no CSV: {error}", "mend the row") from error
+        raise fail(reader.line_num, f"is not CSV: {error}", "fix the row") from error

@@ -270,7 +270,7 @@ def _scripts(
         script = _script(containers[name], end_ns) if name in containers else ContainerScript()
         ends = init and container.get("restartPolicy") != "Always"
         if ends and not script.exits:
-            # Else it would run for ever, and hold back all that is behind it.
+            # Else it would run for ever, and block all that come after it.
             done = (ExitStep(after_ns=_INIT_NS, code=0),)
             script = _with_exits(script, done)
         if name in containers or ends:

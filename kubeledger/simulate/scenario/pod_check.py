@@ -232,7 +232,7 @@ def _check_probe(key: str, probe: object, at: Path, problems: Problems) -> None:
         value = probe.get(name)
         # 0 stands for the default, as in the API.
         if value is not None and value != 0 and not _is_count(value, least):
-            problems.add((*at, name), f"must be a whole number from {least} on", "mend it")
+            problems.add((*at, name), f"must be a whole number, at least {least}", "fix it")
     if key != "readinessProbe" and probe.get("successThreshold", 1) not in (0, 1):
         problems.add((*at, "successThreshold"), f"must be 1 for a {key}", "leave it out")
 

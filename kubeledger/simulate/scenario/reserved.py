@@ -33,4 +33,4 @@ def _nanos(reserved: object, resource: str) -> int:
     try:
         return nanos_of(amount)
     except QuantityError:
-        return 0  # told as a wrong setting
+        return 0  # reported as a wrong setting

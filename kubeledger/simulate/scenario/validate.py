@@ -40,14 +40,14 @@ _WORDS = {
     "model_type": "must be a mapping of keys to values",
     "string_type": "must be a text",
     "string_unicode": "must be a text of whole characters",
-    "string_pattern_mismatch": "has not the right form",
+    "string_pattern_mismatch": "has the wrong form",
     "string_too_short": "must not be empty",
     "too_short": "must not be empty",
 }
 _ADVICE = {
     "bool_type": "write true or false, without quotes",
     "int_type": "write digits alone, without quotes",
-    "list_type": "write its items one a line, each behind a dash",
+    "list_type": "write its items one a line, each after a dash",
     "string_type": "put it in quotes",
     "string_pattern_mismatch": "use lower case letters, digits and dashes",
 }
@@ -209,7 +209,7 @@ def _given(value: object) -> str:
 
 
 def _advice(kind: str) -> str:
-    return _ADVICE.get(kind, "mend the value")
+    return _ADVICE.get(kind, "fix the value")
 
 
 def _steps(loc: tuple[int | str, ...], data: Any) -> Path:  # noqa: ANN401  (any JSON value)

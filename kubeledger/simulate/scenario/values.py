@@ -116,4 +116,4 @@ def _count(value: object) -> str:
 OneOrMore = Annotated[
     Annotated[T, Tag("one")] | Annotated[list[T], Tag("many")], Discriminator(_count)
 ]
-"""A value or a list of such; told apart by form, so that an error is told once."""
+"""A value or a list of such; tagged by form, so that an error is reported once."""

@@ -1,4 +1,4 @@
-"""Which fields the configuration of a kubelet version has, and defaults that no flag tells.
+"""Which fields the configuration of a kubelet version has, and defaults without a flag.
 
 Source: v1.19 to v1.36.2 pkg/kubelet/apis/config/types.go KubeletConfiguration;
     pkg/kubelet/apis/config/v1beta1/defaults.go SetDefaults_KubeletConfiguration

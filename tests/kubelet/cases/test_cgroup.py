@@ -170,7 +170,7 @@ def test_why_names_the_value() -> None:
         (None, "the outcome is no object"),
         (
             {},
-            "cgroupfsPath is missing: a Guaranteed pod stands directly in kubepods, under its UID",
+            "cgroupfsPath is missing: a Guaranteed pod is directly in kubepods, under its UID",
         ),
         (True, "the outcome is no object"),
     ],

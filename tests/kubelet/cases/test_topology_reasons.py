@@ -27,20 +27,20 @@ def claim(*told: tuple[list[int], bool]) -> list[dict[str, Any]]:
         (
             hints.case([0], [1], [1], of_pod=TWO),
             claim(([0], True)),
-            "hint 1 for example.com/gpu is nodes [1], preferred: 1 device can be had on nodes [0] "
-            "where 2 are asked for",
+            "hint 1 for example.com/gpu is nodes [1], preferred: 1 device available on nodes [0], "
+            "2 requested",
         ),
         (
             hints.case([0], [1], [1], of_pod=TWO),
             claim(([1], False)),
-            "hint 1 for example.com/gpu is nodes [1], preferred: 2 devices can be had there where "
-            "2 are asked for, and no smaller set of nodes has 2 devices, used or not",
+            "hint 1 for example.com/gpu is nodes [1], preferred: 2 devices available there, "
+            "2 requested, and no smaller set of nodes has 2 devices, used or not",
         ),
         (
             hints.case([0], [1], [1], of_pod=TWO),
             claim(([1], True), ([0, 1], True)),
-            "hint 2 for example.com/gpu is nodes [0, 1], not preferred: 3 devices can be had there "
-            "where 2 are asked for, but a smaller set of nodes has 2 devices, used or not",
+            "hint 2 for example.com/gpu is nodes [0, 1], not preferred: 3 devices available there, "
+            "2 requested, but a smaller set of nodes has 2 devices, used or not",
         ),
         (
             hints.case([0], [1], [1], of_pod=TWO),
@@ -56,7 +56,7 @@ def claim(*told: tuple[list[int], bool]) -> list[dict[str, Any]]:
         (
             hints.case([0], [1], of_pod=FIVE),
             claim(([0], True)),
-            "there is no hint for example.com/gpu: 2 devices free, 5 asked for",
+            "there is no hint for example.com/gpu: 2 devices free, 5 requested",
         ),
         (
             hints.case(None),
@@ -80,7 +80,7 @@ def test_why_a_resource() -> None:
     """What is not asked for, or has no plugin, has no entry."""
     made = hints.case([0], of_pod=pod(container("c0", limits={"example.com/b": "1"})))
     for resource, why in (
-        (GPU, f"there are no hints for {GPU}: {GPU} is not asked for"),
+        (GPU, f"there are no hints for {GPU}: {GPU} is not requested"),
         (
             "example.com/b",
             "there are no hints for example.com/b: no device plugin serves example.com/b",
@@ -97,7 +97,7 @@ CLOSEST = {"numaDistances": FAR, "preferClosestNUMANodes": True}
 @pytest.mark.parametrize(
     ("version", "case_input", "reason"),
     [
-        ("1.36.2", merge.case("none"), "this policy asks nobody for hints"),
+        ("1.36.2", merge.case("none"), "this policy collects no hints"),
         ("1.36.2", merge.case("restricted", [hint(0)]), "no other combination is preferred"),
         (
             "1.36.2",
@@ -119,7 +119,7 @@ CLOSEST = {"numaDistances": FAR, "preferClosestNUMANodes": True}
             "1.36.2",
             merge.case("best-effort", [hint(0)], [hint(0, 1)]),
             "no combination is of hints that are all preferred and name the same nodes, so the "
-            "nearest to 2 nodes wins, which the neediest resource can do with",
+            "nearest to 2 nodes wins, what the neediest resource requires",
         ),
         (
             "1.23.0",
@@ -152,8 +152,8 @@ def test_why_a_merged_hint(version: str, case_input: dict[str, Any], reason: str
 @pytest.mark.parametrize(
     ("policy", "why"),
     [
-        ("best-effort", "admits with the hint {01 true}: it admits whatever the hint is"),
-        ("restricted", "admits with the hint {01 true}: it admits if, and only if, the hint is "),
+        ("best-effort", "admits with the hint {01 true}: it admits with any hint"),
+        ("restricted", "admits with the hint {01 true}: it admits only with a preferred hint"),
     ],
 )
 def test_why_a_policy_admits(policy: str, why: str) -> None:

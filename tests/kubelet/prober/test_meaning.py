@@ -309,23 +309,23 @@ def test_events(version: str, outcome: TickResult, event: str | None) -> None:
 @pytest.mark.parametrize(
     ("version", "probe_type", "result", "reaction"),
     [
-        ("1.36.2", "liveness", "Failure", Reaction(syncs_pod=True, told="unhealthy")),
+        ("1.36.2", "liveness", "Failure", Reaction(syncs_pod=True, logged="unhealthy")),
         ("1.36.2", "liveness", "Success", Reaction(syncs_pod=False)),
-        ("1.36.2", "readiness", "Success", Reaction(ready=True, syncs_pod=True, told="ready")),
+        ("1.36.2", "readiness", "Success", Reaction(ready=True, syncs_pod=True, logged="ready")),
         (
             "1.32.0",
             "readiness",
             "Failure",
-            Reaction(ready=False, syncs_pod=True, told="not ready"),
+            Reaction(ready=False, syncs_pod=True, logged="not ready"),
         ),
-        ("1.31.0", "readiness", "Failure", Reaction(ready=False, syncs_pod=True, told="")),
+        ("1.31.0", "readiness", "Failure", Reaction(ready=False, syncs_pod=True, logged="")),
         ("1.20.2", "readiness", "Failure", Reaction(ready=False, syncs_pod=False)),
-        ("1.36.2", "startup", "Success", Reaction(started=True, syncs_pod=True, told="started")),
+        ("1.36.2", "startup", "Success", Reaction(started=True, syncs_pod=True, logged="started")),
         (
             "1.36.2",
             "startup",
             "UNKNOWN",
-            Reaction(started=False, syncs_pod=True, told="unhealthy"),
+            Reaction(started=False, syncs_pod=True, logged="unhealthy"),
         ),
         ("1.20.2", "startup", "Failure", Reaction(started=False, syncs_pod=False)),
     ],
@@ -346,7 +346,7 @@ def test_the_sync_loop(
             Reaction(
                 dropped="Container readiness changed before pod has synced",
                 syncs_pod=True,
-                told="not ready",
+                logged="not ready",
             ),
         ),
         (
@@ -355,7 +355,7 @@ def test_the_sync_loop(
             Reaction(
                 dropped="Container startup changed for unknown container",
                 syncs_pod=True,
-                told="unhealthy",
+                logged="unhealthy",
             ),
         ),
         (
@@ -364,11 +364,11 @@ def test_the_sync_loop(
             Reaction(
                 dropped="Pod has been deleted, no need to update readiness",
                 syncs_pod=False,
-                told="not ready",
+                logged="not ready",
             ),
         ),
-        ("liveness", KnownOfPod(pod=False), Reaction(syncs_pod=False, told="unhealthy")),
-        ("liveness", KnownOfPod(status=False), Reaction(syncs_pod=True, told="unhealthy")),
+        ("liveness", KnownOfPod(pod=False), Reaction(syncs_pod=False, logged="unhealthy")),
+        ("liveness", KnownOfPod(status=False), Reaction(syncs_pod=True, logged="unhealthy")),
     ],
 )
 def test_updates_that_come_to_nothing(

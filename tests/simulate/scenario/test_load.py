@@ -117,11 +117,11 @@ CONTRADICTIONS = {
         "images[1].name",
         "is there twice",
     ),
-    "an image behind the end": (
+    "an image after the end": (
         "images: [{name: a, at: 11m}]\n",
         3,
         "images[0].at",
-        "behind the end",
+        "after the end",
     ),
     "a disk that is not there": (
         "diskChanges: [{disk: image, bytes: 1Gi}]\n",
@@ -250,12 +250,12 @@ CONTRADICTIONS = {
         "pods[0].containers.app.usage[1].from",
         "not after",
     ),
-    "arrival behind the end": (f"pods:\n{POD}    arrives: 1h\n", 11, "pods[0].arrives", "behind"),
-    "replicas behind the end": (
+    "arrival after the end": (f"pods:\n{POD}    arrives: 1h\n", 11, "pods[0].arrives", "after"),
+    "replicas after the end": (
         f"pods:\n{POD}    replicas: 3\n    every: 6m\n",
         12,
         "pods[0].every",
-        "behind the end",
+        "after the end",
     ),
     "deleted before it arrives": (
         f"pods:\n{POD}    arrives: 2m\n    deleted: 1m\n",
@@ -418,7 +418,7 @@ def test_a_pod_may_come_again_when_it_is_gone(tmp_path: Path) -> None:
         ("kubeletVersion: 1.36.2\nduration: 0s\n", "duration", "longer than 0s"),
         ("[]\n", "", "must be a mapping"),
         ("", "", "must hold one document"),
-        ("a: [\n", "", "is no valid YAML"),
+        ("a: [\n", "", "is not valid YAML"),
         ("a: &a [*a]\n", "", "cannot be read"),
     ],
 )
