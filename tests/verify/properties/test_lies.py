@@ -20,7 +20,7 @@ CAUGHT: dict[str, int] = {
     "images.ImageDeleted": 90,
     "lifecycle.ContainerKilled": 69,
     "lifecycle.ContainerRestarted": 97,
-    "lifecycle.PodAdmitted": 75,
+    "lifecycle.PodAdmitted": 35,
     "lifecycle.PodRejected": 87,
     "lifecycle.RestartBackedOff": 93,
     "oom.ProcessKilled": 80,

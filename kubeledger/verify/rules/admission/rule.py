@@ -259,6 +259,9 @@ class AdmissionVerifier(RuleVerifier):
             and process is not None
             and process.from_start
             and self.bench.coverage.missing(process.started_ns, record.ts_ns) is None
+            # A log at a low verbosity is whole without them.
+            and self.bench.timeline.turn(record.ts_ns)
+            and self._is_unheard_of(record, uid)
         ):
             return same(False, "no line had handed a pod of that name to the kubelet")
         if (
@@ -273,6 +276,18 @@ class AdmissionVerifier(RuleVerifier):
         )
         expected = {"namespace": named.namespace, "pod": named.name, "pod_uid": named.uid}
         return same(False, why, expected=expected, inputs=(named.add_seq or 0,))
+
+    def _is_unheard_of(self, record: Record, uid: str | None) -> bool:
+        """Whether nothing else is known of a pod; else the line that handed it over may be lost."""
+        body = record.body
+        assert isinstance(body, PodAdmitted)
+        timeline = self.bench.timeline
+        of_name = timeline.named(body.namespace, body.pod)
+        known = [*of_name, timeline.pods[uid]] if uid in timeline.pods else of_name
+        return self.bench.pods.at(0, uid, body.namespace, body.pod) is None and not any(
+            pod.runs or pod.shown_ns or any(life.seq != record.seq for life in pod.lives)
+            for pod in known
+        )
 
     def _is_another(self, uid: str | None, named: PodLife) -> bool:
         """Whether records tell of another pod of that name, whose own line is lost then."""
