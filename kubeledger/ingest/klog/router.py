@@ -101,6 +101,13 @@ class _Known(NamedTuple):
         )
 
 
+class _Likely(NamedTuple):
+    """Patterns of one file that a message may fit by its first letters."""
+
+    rows: list[_Known]
+    are_heard: bool
+
+
 _TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
 _GROUP = re.compile(r"\((?:\?:|\?P<\w+>|(?!\?))((?:\\.|[^()\\])*)\)")
 """A group at the beginning, without another one in it."""
@@ -132,7 +139,7 @@ class Router:
             message: Heard(heard) for message, heard in handlers.items()
         }
         self._free_text: dict[str, list[_Known]] = {}
-        self._likely: dict[tuple[str, str], list[_Known]] = {}
+        self._likely: dict[tuple[str, str], _Likely] = {}
         for row in sorted(rows, key=lambda row: row.to is None):
             heard = handlers.get(row.to, ()) if row.to is not None else ()
             if row.pattern is not None:
@@ -175,11 +182,11 @@ class Router:
         One call writes one format, so its messages differ behind their first letters only.
         Not where a pattern with handlers could tell messages with these letters apart.
         """
-        return not any(known.handlers for known in self._likely_rows(file, message))
+        return not self._likely_rows(file, message).are_heard
 
     def free_text(self, file: str, message: str) -> Route:
         """Handlers with their match, or a verdict; ``file`` "" stands for any."""
-        for pattern, row, handlers, _ in self._likely_rows(file, message):
+        for pattern, row, handlers, _ in self._likely_rows(file, message).rows:
             match = pattern.match(message)
             if match:
                 return Heard(handlers, row, match) if handlers else Verdict.UNDERSTOOD
@@ -187,7 +194,7 @@ class Router:
             return Verdict.NOISE
         return Verdict.UNKNOWN
 
-    def _likely_rows(self, file: str, message: str) -> list[_Known]:
+    def _likely_rows(self, file: str, message: str) -> _Likely:
         """The rows of a file, without those that a message's first letters rule out."""
         beginning = message[:PREFIX_LENGTH]
         likely = self._likely.get((file, beginning))
@@ -195,7 +202,8 @@ class Router:
             if len(self._likely) >= _LIKELY_MAX:
                 self._likely.clear()
             of_file = self._free_text.get(file, ()) if file else self._of_any_file()
-            likely = [known for known in of_file if known.may_match(beginning)]
+            rows = [known for known in of_file if known.may_match(beginning)]
+            likely = _Likely(rows, any(known.handlers for known in rows))
             self._likely[file, beginning] = likely
         return likely
 

@@ -1,1 +1,5 @@
-"""What single messages say: their words and values, one module a subsystem."""
+"""The kubelet's messages: tables with one row each, one module a subsystem, and their values read.
+
+The rows are made by ``klog.rows``; ``catalogue`` has them all and routes lines by them; ``page``
+prints them.
+"""

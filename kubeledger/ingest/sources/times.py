@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from kubeledger.model.units import NS_PER_S, parse_go_time, parse_ts
 from kubeledger.model.wire.instants import YEARS, is_storable
@@ -35,6 +36,12 @@ def api_time(text: object) -> int | None:
         return None
     if not isinstance(text, str):
         raise ValueError(f"not a time: {text!r:.60}")
+    return _parsed(text)
+
+
+@lru_cache(1 << 14)
+def _parsed(text: str) -> int:
+    """Lists of pods, taken every few seconds, hold the same times."""
     return _storable(parse_ts(text), text)
 
 
