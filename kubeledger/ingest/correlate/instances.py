@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -10,7 +10,7 @@ import msgspec
 from kubeledger.ingest.messages.podref import bare_container_id
 from kubeledger.ingest.sources.times import api_time
 
-__all__ = ["Instance", "index_instances", "is_later", "ran_by"]
+__all__ = ["Instance", "entries_of", "index_instances", "is_later", "ran_by"]
 
 _STATUS_LISTS = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
 
@@ -33,13 +33,17 @@ class Instance(msgspec.Struct):
     reason: str | None = None
 
 
+def entries_of(status: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """What a pod's status tells of its containers, init and ephemeral ones included."""
+    return (entry for key in _STATUS_LISTS for entry in status.get(key) or ())
+
+
 def index_instances(statuses: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, Instance]:
     """Bare container ID -> instance, over all statuses, each with the UID of its pod."""
     instances: dict[str, Instance] = {}
     for uid, status in statuses:
-        for key in _STATUS_LISTS:
-            for entry in status.get(key) or ():
-                _add(instances, uid, entry)
+        for entry in entries_of(status):
+            _add(instances, uid, entry)
     return instances
 
 

@@ -11,6 +11,7 @@ import msgspec
 from kubeledger.ingest.correlate.assembler import Assembler, Method, nothing
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.entry import Entry
+from kubeledger.ingest.correlate.instances import entries_of
 from kubeledger.ingest.correlate.oom_kills import OomKills, Sighting
 from kubeledger.ingest.correlate.sync_loop import SyncLoop
 from kubeledger.ingest.messages.podref import bare_container_id
@@ -21,7 +22,6 @@ from kubeledger.model.record import Evidence
 __all__ = ["OomAssembler"]
 
 _SYSTEM = re.compile(r"System OOM encountered(?:, victim process: (.*), pid: (\d+))?")
-_STATUS_LISTS = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
 
 
 class OomAssembler(Assembler):
@@ -95,9 +95,8 @@ def _oom_killed(status: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401 - deco
     """Ends in a pod's status that say so, the older one of a container first."""
     if not isinstance(status, dict):
         return
-    for key in _STATUS_LISTS:
-        for entry in status.get(key) or ():
-            for state in ("lastState", "state"):
-                ended = (entry.get(state) or {}).get("terminated") or {}
-                if ended.get("reason") == "OOMKilled":
-                    yield ended
+    for entry in entries_of(status):
+        for state in ("lastState", "state"):
+            ended = (entry.get(state) or {}).get("terminated") or {}
+            if ended.get("reason") == "OOMKilled":
+                yield ended

@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from kubeledger.ingest.correlate.instances import entries_of
+
 __all__ = [
     "RECOVERY",
     "failed_status",
@@ -56,7 +58,6 @@ _STATUS_PREFIXES = ("Pod was rejected: ", "Pod ")
 _FAILED_STATUS = re.compile(
     r"\(\d+, \{Failed \[\] (?P<message>.+?) (?P<reason>\w+)    \[\] ", re.DOTALL
 )
-_STATUS_LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 
 
 def is_refusal(reason: str, message: str) -> bool:
@@ -128,8 +129,8 @@ def was_synced(status: dict[str, Any]) -> bool:
     if _had_container(status) or status.get("phase") in ("Running", "Succeeded"):
         return True
     # Of a refused pod the kubelet reports no containers, and the API server none at all.
-    return status.get("phase") == "Pending" and any(status.get(key) for key in _STATUS_LISTS)
+    return status.get("phase") == "Pending" and any(entries_of(status))
 
 
 def _had_container(status: dict[str, Any]) -> bool:
-    return any(entry.get("containerID") for key in _STATUS_LISTS for entry in status.get(key) or ())
+    return any(entry.get("containerID") for entry in entries_of(status))

@@ -13,6 +13,7 @@ from kubeledger.ingest.correlate.context import (
     KnownPod,
     MemoryEntry,
 )
+from kubeledger.ingest.correlate.instances import entries_of
 from kubeledger.ingest.sources.api_events import ApiReason
 from kubeledger.ingest.sources.documents import Document, event_times, read_document
 from kubeledger.ingest.sources.items import (
@@ -44,7 +45,6 @@ _SURVEYED = (
     "pod-list",
     "pod-manifest",
 )
-_STATUS_LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 
 
 def fill_context(context: BundleContext, documents: Sequence[Document]) -> dict[str, str]:
@@ -144,14 +144,13 @@ def _created(metadata: dict[str, Any], otherwise: int) -> int:
 
 def _containers(status: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Bare container ID and container name, of running and of ended instances."""
-    for key in _STATUS_LISTS:
-        for entry in status.get(key) or ():
-            ids = [entry.get("containerID")]
-            for state in ("state", "lastState"):
-                ids.append(((entry.get(state) or {}).get("terminated") or {}).get("containerID"))
-            for text in ids:
-                if text:
-                    yield text.rpartition("://")[2], entry.get("name", "")
+    for entry in entries_of(status):
+        ids = [entry.get("containerID")]
+        for state in ("state", "lastState"):
+            ids.append(((entry.get(state) or {}).get("terminated") or {}).get("containerID"))
+        for text in ids:
+            if text:
+                yield text.rpartition("://")[2], entry.get("name", "")
 
 
 def _take_event(context: BundleContext, item: ApiEvent) -> None:

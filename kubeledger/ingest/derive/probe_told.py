@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from itertools import product
 from typing import NamedTuple
 
-from kubeledger.ingest.derive.probe_worker import ABSENT, INITIAL, Change, ProbeWorker
+from kubeledger.ingest.derive.probe_worker import INITIAL, Change, ProbeWorker
 from kubeledger.model.bodies.prober import ProbeResult, ProbeType
 
 __all__ = ["Told", "ToldResults"]
@@ -29,7 +29,7 @@ _WORKERS_MAX = 8
 class _State(NamedTuple):
     """What is cached for a container; ``pushes``: its initial value is still to be told."""
 
-    cached: ProbeResult | None
+    cached: ProbeResult
     pushes: bool
 
 
@@ -82,10 +82,8 @@ class ToldResults:
         (move,) = moves
         if not move.changes:
             return Told(workers[move.place])
-        before = move.before
-        if before is None:
-            before = ABSENT[self._probe_type]
-        return Told(workers[move.place], Change(before, result, None, None))
+        assert move.before is not None
+        return Told(workers[move.place], Change(move.before, result, None, None))
 
     def _now(self, workers: Sequence[ProbeWorker]) -> set[tuple[_State, ...]]:
         """What all may hold: what is sure from the workers, the rest from the lines so far."""

@@ -1,45 +1,47 @@
-"""What one probe worker of the kubelet remembers, replayed from the ticks in the log.
+"""What one probe worker of the kubelet remembers, as the ticks in the log leave it.
 
-The results cache is kept by container ID and type. A new ID begins with the type's initial
-value; that is no change of a result, because nothing was cached for that ID before. After
-it, the cache changes when the run of equal results reaches the threshold. The run is not
-reset by a new ID, errors do not count, and a failed liveness or startup worker is on hold:
-a tick of it is proof of a new container.
+Ticks are counted by the kubelet's own ``doProbe``, in the states that verification keeps as well
+(``probe_machine``). What comes on top is what a log leaves open: whether the container is still
+the one before, and what was cached when the log began.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+import msgspec
+
+from kubeledger.kubelet.prober.attempts import COUNTS_AS
+from kubeledger.kubelet.prober.state import INITIAL_RESULT
+from kubeledger.kubelet.profile.prober import ProberFacts
+from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.bodies.prober import ProbeResult, ProbeType, TickResult
+from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.units import NS_PER_S
+from kubeledger.verify.rules import probe_machine
+from kubeledger.verify.rules.container_specs import ProbeSpec
+from kubeledger.verify.rules.probe_machine import SAYS, Machine, machine_of
 
 __all__ = [
     "ABSENT",
     "INITIAL",
     "Change",
     "ProbeWorker",
+    "facts_of",
     "probe_spec",
     "probed_containers",
     "worker_result",
 ]
 
-INITIAL: dict[ProbeType, ProbeResult] = {
-    "liveness": "success",
-    "readiness": "failure",
-    "startup": "unknown",
-}
-ABSENT: dict[ProbeType, ProbeResult] = {
-    "liveness": "success",
-    "readiness": "unknown",
-    "startup": "unknown",
+INITIAL: Final = INITIAL_RESULT
+ABSENT: Final[dict[ProbeType, ProbeResult]] = {
+    kind: SAYS[result] for kind, result in probe_machine.ABSENT.items()
 }
 """What the absence of a cached result counts as."""
-_OTHER: dict[ProbeResult, ProbeResult] = {"failure": "success", "success": "failure"}
-_DEFAULT_FAILURE_THRESHOLD = 3
-_DEFAULT_SUCCESS_THRESHOLD = 1
-_DEFAULT_PERIOD_S = 10
-_DEFAULT_TIMEOUT_S = 1
+_RESULTS: Final = {said: result for result, said in SAYS.items()}
+_OLDEST: Final = "1.20.0"
+_NEVER: Final = 1 << 30
+"""A threshold that no log reaches: that of a probe that no spec shows."""
 _SPEC_LISTS = ("containers", "initContainers", "ephemeralContainers")
 
 
@@ -54,13 +56,23 @@ class Change(NamedTuple):
 
 def worker_result(result: TickResult) -> ProbeResult | None:
     """What a worker makes of a tick: a warning counts as success; None: it is thrown away."""
-    match result:
-        case "success" | "warning":
-            return "success"
-        case "failure" | "unknown":
-            return "failure"
-        case "error":
-            return None
+    counted = COUNTS_AS.get(result)
+    return None if counted is None else SAYS[counted]
+
+
+def facts_of(version: str | None) -> ProberFacts:
+    """The prober of a kubelet; where the version is not known, that of the oldest."""
+    try:
+        return resolve(version or _OLDEST).prober
+    except BadQuestionError:
+        return resolve(_OLDEST).prober
+
+
+def _read(spec: dict[str, Any] | None) -> ProbeSpec | None:
+    try:
+        return None if spec is None else msgspec.convert(spec, ProbeSpec, strict=False)
+    except msgspec.ValidationError:
+        return None
 
 
 def probe_spec(
@@ -93,51 +105,65 @@ class ProbeWorker:
 
     Attributes:
         container_id: the container probed last; None when not known.
-        cached: its result in the cache; None when nothing is cached.
-        result: of the last tick that counted; ``run`` how many of it in a row.
-        on_hold: no probes until there is a new container.
+        state: as the kubelet has it, as far as ticks and lines tell.
         uncertain: the log begins after the container, so ``cached`` is not known: the next
             result to reach its threshold says what it is, but not that it changed. Also
             after a line that another container may have written.
         pushes: the initial value of the container is still to be told by a line.
         perhaps_new: the container ended, and no line would tell of its successor.
         heard: a line told of the present container.
+        ticked_ns: when it ticked last; None before the first.
     """
 
-    def __init__(self, container: str, probe_type: ProbeType, spec: dict[str, Any] | None) -> None:
+    def __init__(
+        self,
+        container: str,
+        probe_type: ProbeType,
+        spec: dict[str, Any] | None,
+        facts: ProberFacts | None = None,
+    ) -> None:
+        """Begin; ``spec`` is the API's JSON, None when it is not known."""
         self.container = container
         self.probe_type = probe_type
         self.container_id: str | None = None
-        self.cached: ProbeResult | None = INITIAL[probe_type]
-        self.result: ProbeResult = "success"
-        self.run = 0
-        self.on_hold = False
-        self.uncertain = False
-        self.pushes = False
-        self.perhaps_new = False
-        self.heard = False
+        self.uncertain = self.pushes = self.perhaps_new = self.heard = False
+        self.ticked_ns: int | None = None
+        self._spec = known = _read(spec)
+        successes, failures = (known.successes, known.failures) if known else (_NEVER, _NEVER)
+        self._machine = machine_of(probe_type, successes, failures, facts or facts_of(None))
+        self.state = self._machine.fresh
         self._known_from_now = False
-        self._thresholds: dict[ProbeResult, int] | None = None
-        self._shortest_ns = _DEFAULT_PERIOD_S * NS_PER_S
-        self._ticked_ns: int | None = None
-        self._unseen_after_ns: int | None = None
-        self._period_ns: int | None = None
-        if spec is not None:
-            self._period_ns = (spec.get("periodSeconds") or _DEFAULT_PERIOD_S) * NS_PER_S
-            wait_s = max(
-                spec.get("periodSeconds") or _DEFAULT_PERIOD_S,
-                spec.get("timeoutSeconds") or _DEFAULT_TIMEOUT_S,
-            )
-            self._unseen_after_ns = wait_s * NS_PER_S * 3 // 2
-            self._thresholds = {
-                "failure": spec.get("failureThreshold") or _DEFAULT_FAILURE_THRESHOLD,
-                "success": spec.get("successThreshold") or _DEFAULT_SUCCESS_THRESHOLD,
-            }
+        self._shortest_ns = ProbeSpec().period_ns
 
     @property
     def knows_thresholds(self) -> bool:
         """Whether a pod spec is at hand, so that changes can be told from ticks."""
-        return self._thresholds is not None
+        return self._spec is not None
+
+    @property
+    def cached(self) -> ProbeResult:
+        """What is cached for the container; what absence counts as, where nothing is."""
+        return SAYS[self.state.cached]
+
+    @property
+    def result(self) -> ProbeResult:
+        """Of the last tick that counted."""
+        return SAYS[self.state.last]
+
+    @property
+    def run(self) -> int:
+        """How many ticks in a row had that result."""
+        return self.state.run
+
+    @property
+    def on_hold(self) -> bool:
+        """No probes until there is a new container."""
+        return self.state.on_hold
+
+    @property
+    def period_ns(self) -> int:
+        """As the pod spec says, else the shortest time between two ticks, or the default."""
+        return self._shortest_ns if self._spec is None else self._spec.period_ns
 
     def probes(
         self,
@@ -149,15 +175,14 @@ class ProbeWorker:
     ) -> None:
         """A new container: its result is ``cached``, and probing goes on."""
         self.container_id = container_id
-        self.cached = cached
-        self.on_hold = False
-        self.uncertain = uncertain
-        self.pushes = pushes
+        first = ABSENT[self.probe_type] if cached is None else cached
+        self.state = Machine.follow(self.state, _RESULTS[first])
+        self.uncertain, self.pushes = uncertain, pushes
         self.perhaps_new = self.heard = False
 
     def ends(self) -> None:
         """The container was killed because the probe failed: the run is over with it."""
-        self.result, self.run = "failure", 0
+        self.state = self.state._replace(last=_RESULTS["failure"], run=0)
 
     def lose_container(self) -> None:
         """The container probed is not known any more."""
@@ -166,13 +191,13 @@ class ProbeWorker:
 
     def told(self, cached: ProbeResult | None, *, pushes: bool) -> None:
         """Lines say what is cached; a failure of more than readiness ends the container."""
-        if cached != self.cached or self.uncertain:
-            self.run = 0
-            self.result = "failure" if cached == "failure" else "success"
-            self.on_hold = cached == "failure" and self.probe_type != "readiness"
-        self.cached = cached
-        self.pushes = pushes
-        self.heard = True
+        result = ABSENT[self.probe_type] if cached is None else cached
+        if result != self.cached or self.uncertain:
+            last: ProbeResult = "failure" if result == "failure" else "success"
+            holds = result == "failure" and self.probe_type != "readiness"
+            self.state = self.state._replace(last=_RESULTS[last], run=0, on_hold=holds)
+        self.state = self.state._replace(cached=_RESULTS[result])
+        self.pushes, self.heard = pushes, True
         self.uncertain = self._known_from_now = False
 
     def passes(self, ts_ns: int, *, all_logged: bool) -> None:
@@ -181,37 +206,40 @@ class ProbeWorker:
         ``all_logged`` False: the log may leave out successes. A gap of about two periods
         then hides one, and the run begins anew.
         """
-        before_ns, limit_ns = self._ticked_ns, self._unseen_after_ns
-        if not all_logged and before_ns is not None and limit_ns is not None:
-            self.run = self.run if ts_ns - before_ns <= limit_ns else 0
+        before_ns, spec = self.ticked_ns, self._spec
+        if not all_logged and before_ns is not None and spec is not None:
+            limit_ns = max(spec.period_s, spec.timeout_s) * NS_PER_S * 3 // 2
+            if ts_ns - before_ns > limit_ns:
+                self.state = self.state._replace(run=0)
         if before_ns is not None and ts_ns > before_ns:
             self._shortest_ns = min(self._shortest_ns, ts_ns - before_ns)
-        self._ticked_ns = ts_ns
-
-    @property
-    def ticked_ns(self) -> int | None:
-        """When it ticked last."""
-        return self._ticked_ns
-
-    @property
-    def period_ns(self) -> int:
-        """As the pod spec says, else the shortest time between two ticks, or the default."""
-        return self._period_ns or self._shortest_ns
+        self.ticked_ns = ts_ns
 
     def run_to(self, result: ProbeResult) -> int | None:
         """The run that led to a change; None when the log does not hold all its ticks."""
-        short = self._thresholds is not None and self.run < self._thresholds[result]
+        short = self._spec is not None and self.run < self._spec.threshold(result)
         return None if short else self.run
 
     def tick(self, result: ProbeResult) -> Change | None:
         """Count a tick; the change of the cached result that it led to, if any."""
         # The line of the tick before would have come by now.
         self.uncertain = self.uncertain and not self._known_from_now
-        self.run = self.run + 1 if result == self.result else 1
-        self.result = result
-        if self._thresholds is None or self.run < self._thresholds[result]:
+        before = self.state
+        run = before.run + 1 if self.result == result else 1
+        after = self._machine.step(before, _RESULTS[result])
+        if after is None:  # only a new container is probed
+            before = Machine.follow(before, _RESULTS[INITIAL[self.probe_type]])
+            after = self._machine.step(before, _RESULTS[result])
+        assert after is not None
+        self.state = after
+        if self._spec is None or run < self._spec.threshold(result):
             return None
-        return self.settle(result, self.run, self._thresholds[result])
+        if self.uncertain:
+            self._known_from_now = True
+            return None
+        if after.was is None:
+            return None
+        return Change(SAYS[after.was], result, run, self._spec.threshold(result))
 
     def settle(
         self,
@@ -221,24 +249,18 @@ class ProbeWorker:
         *,
         told: bool = False,
     ) -> Change | None:
-        """Put a result into the cache; the change, if it is one.
+        """Put a result into the cache that no tick of the log put there; the change, if any.
 
-        Nothing is cached for a container that runs since before its kubelet: an absent
-        liveness result then counts as success, the others as unknown. ``told``: the log
-        says that it is a change, so what was cached was the other result.
+        ``told``: the log says that it is a change, so what was cached was the other result.
         """
-        before = self.cached
+        before: ProbeResult = self.cached
+        self.state = self.state._replace(cached=_RESULTS[result])
         if self.uncertain and not told:
-            self.cached = result
             self._known_from_now = True
             return None
         if self.uncertain:
-            before = _OTHER[result]
+            before = "success" if result == "failure" else "failure"
             self.uncertain = False
-        if before is None:
-            before = ABSENT[self.probe_type]
-        self.cached = result
         if result == "failure" and self.probe_type != "readiness" and run is not None:
-            self.on_hold = True
-            self.run = 0
+            self.state = self.state._replace(on_hold=True, run=0)
         return None if before == result else Change(before, result, run, threshold)

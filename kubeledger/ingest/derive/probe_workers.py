@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, NamedTuple
 
 from kubeledger.ingest.correlate.containers import Container, Containers
@@ -14,6 +13,7 @@ from kubeledger.ingest.derive.probe_told import ToldResults
 from kubeledger.ingest.derive.probe_worker import (
     INITIAL,
     ProbeWorker,
+    facts_of,
     probe_spec,
     probed_containers,
     worker_result,
@@ -28,8 +28,6 @@ __all__ = ["Meant", "PodWorkers", "ProbeWorkers"]
 _LINE_WAIT_NS = 15 * NS_PER_S
 _AT_ONCE_NS = NS_PER_S // 20
 _NOT_RUNNING_NS = 5 * NS_PER_S
-_NO_INITIAL_SINCE = (1, 35)
-"""From here on no initial value is set for what ran before the kubelet started."""
 
 
 class Meant(NamedTuple):
@@ -141,6 +139,7 @@ class ProbeWorkers:
         self._context = context
         self._sync_loop = sync_loop
         self._containers = containers
+        self._facts = facts_of(context.kubelet_version)
         self._process = 0
         self._pods: dict[Pod, PodWorkers] = {}
         self.successes_logged = False
@@ -164,7 +163,7 @@ class ProbeWorkers:
         worker = workers.workers.get((container, probe_type))
         if worker is None:
             spec = self.spec(pod, container, probe_type)
-            worker = ProbeWorker(container, probe_type, spec)
+            worker = ProbeWorker(container, probe_type, spec, self._facts)
             workers.workers[container, probe_type] = worker
             worker.uncertain = self._is_uncertain(pod, worker)
             worker.pushes = probe_type != "liveness" and not self._began_before(pod, worker)
@@ -288,9 +287,4 @@ class ProbeWorkers:
         since_ns = self._sync_loop.started_ns
         if started_ns is None or since_ns is None or started_ns >= since_ns - RESTART_GRACE_NS:
             return INITIAL[probe_type]
-        return None if _version(self._context) >= _NO_INITIAL_SINCE else INITIAL[probe_type]
-
-
-def _version(context: BundleContext) -> tuple[int, int]:
-    match = re.match(r"v?(\d+)\.(\d+)", context.kubelet_version or "")
-    return (int(match[1]), int(match[2])) if match else (0, 0)
+        return None if self._facts.kubelet_restart_keeps_results else INITIAL[probe_type]

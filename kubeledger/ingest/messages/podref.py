@@ -20,7 +20,6 @@ __all__ = [
     "event_line",
     "formatted_pod",
     "formatted_pods",
-    "pod_in",
     "structured_pod",
     "structured_pods",
     "text_value",
@@ -79,12 +78,6 @@ def structured_pod(value: Any, uid: Any = None) -> PodRef | None:  # noqa: ANN40
         return formatted if pod_uid is None else formatted._replace(uid=pod_uid)
     namespace, slash, name = value.partition("/")
     return PodRef(namespace, name, pod_uid) if slash and name else None
-
-
-def pod_in(line: LogLine) -> PodRef | None:
-    """The pod that a structured line names with ``pod`` and ``podUID``."""
-    values = line.values or {}
-    return structured_pod(values.get("pod"), values.get("podUID"))
 
 
 def structured_pods(value: Any) -> list[PodRef]:  # noqa: ANN401 - decoded JSON
