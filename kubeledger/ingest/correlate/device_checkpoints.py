@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kubeledger.ingest.correlate.device_desk import DeviceDesk, Numa, all_ids
 from kubeledger.ingest.correlate.device_holdings import Holder, Holding
+from kubeledger.ingest.correlate.device_model import DeviceManagerModel, Numa, all_ids
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import Checkpoint
 from kubeledger.kubelet.devicemanager.checkpoint import read_checkpoint
@@ -22,8 +22,8 @@ _SETTLING_NS = 2 * NS_PER_S
 class CheckpointItems:
     """Handlers of checkpoint items."""
 
-    def __init__(self, desk: DeviceDesk) -> None:
-        self._desk = desk
+    def __init__(self, model: DeviceManagerModel) -> None:
+        self._model = model
         self._raw: bytes | None = None
         self._body: CheckpointRead | None = None
         self._reported: set[tuple[str, str]] = set()
@@ -42,7 +42,7 @@ class CheckpointItems:
             return
         before, self._body = self._body, body
         read = Fact(item.ts_ns, body, (item.evidence,))
-        self._desk.queue.add(read)
+        self._model.queue.add(read)
         if body.checksum_ok is False:
             message = f"checksum {body.checksum} does not fit the content, which is not relied on"
             self._find(item.ts_ns, item.evidence, "checksum_mismatch", message)
@@ -62,7 +62,7 @@ class CheckpointItems:
         for resource, ids in body.registered.items():
             if ids and old.get(resource) != ids:
                 report = DevicesReported(resource=resource, healthy=len(ids), device_ids=ids)
-                self._desk.queue.add(Fact(item.ts_ns, report, (item.evidence,), read))
+                self._model.queue.add(Fact(item.ts_ns, report, (item.evidence,), read))
 
     def _entries(self, item: Checkpoint, body: CheckpointRead) -> None:
         seen: set[Holder] = set()
@@ -74,10 +74,10 @@ class CheckpointItems:
 
     def _compare(self, item: Checkpoint, holder: Holder, numa: Numa) -> None:
         devices = all_ids(numa)
-        holdings = self._desk.holdings
+        holdings = self._model.holdings
         holding = holdings.held.get(holder)
         if holding is None:
-            asked = holder in self._desk.requests
+            asked = holder in self._model.requests
             if devices and (asked or not holdings.is_stale(holder, devices)):
                 self._grant(item, holder, numa)
         elif holding.device_ids == devices:
@@ -91,21 +91,21 @@ class CheckpointItems:
     def _may_be_anew(self, holder: Holder, holding: Holding) -> bool:
         """Whether the pod may have been admitted again since: only then its devices change."""
         since_ns = max(holding.since_ns, holding.confirmed_ns)
-        pod = self._desk.pods.with_uid(holder[0])
+        pod = self._model.pods.with_uid(holder[0])
         if pod is not None and pod.added is not None:
             return pod.deleted is not None or pod.added.ts_ns > since_ns
         # Of a pod from a file, the next one may have the same UID.
         from_api = "-" in holder[0]
-        return not from_api or (self._desk.sync_loop.started_ns or 0) > since_ns
+        return not from_api or (self._model.sync_loop.started_ns or 0) > since_ns
 
     def _grant(self, item: Checkpoint, holder: Holder, numa: Numa) -> None:
         nodes = None if "" in numa else numa
         devices = all_ids(numa)
-        fact = self._desk.grant(
+        fact = self._model.grant(
             holder, devices, item.ts_ns, (item.evidence,), nodes, told_by="checkpoint"
         )
-        self._desk.holdings.held[holder].in_checkpoint = True
-        self._desk.queue.add(fact)
+        self._model.holdings.held[holder].in_checkpoint = True
+        self._model.queue.add(fact)
 
     def _dispute(
         self, item: Checkpoint, holder: Holder, holding: Holding, devices: tuple[str, ...]
@@ -125,25 +125,25 @@ class CheckpointItems:
         """Entries that a later checkpoint has no more: their devices were given back."""
         gone = [
             holder
-            for holder, holding in self._desk.holdings.held.items()
+            for holder, holding in self._model.holdings.held.items()
             if holder not in seen
             and "/" not in holder[0]
             and (holding.in_checkpoint or holding.since_ns < item.ts_ns - _SETTLING_NS)
         ]
         for pod in sorted({holder[0] for holder in gone}):
-            if set(self._desk.holdings.of_pod(pod)) <= set(gone):
-                self._desk.holdings.release_pod(pod)
+            if set(self._model.holdings.of_pod(pod)) <= set(gone):
+                self._model.holdings.release_pod(pod)
                 body = DevicesReleased(pod_uid=pod, inferred=True)
-                self._desk.queue.add(Fact(item.ts_ns, body, (item.evidence,)))
+                self._model.queue.add(Fact(item.ts_ns, body, (item.evidence,)))
             else:
                 for holder in sorted(holder for holder in gone if holder[0] == pod):
                     self._release(item, holder)
 
     def _release(self, item: Checkpoint, holder: Holder) -> None:
         uid, container, resource = holder
-        self._desk.holdings.release(holder)
+        self._model.holdings.release(holder)
         body = DevicesReleased(pod_uid=uid, container=container, resource=resource, inferred=True)
-        self._desk.queue.add(Fact(item.ts_ns, body, (item.evidence,)))
+        self._model.queue.add(Fact(item.ts_ns, body, (item.evidence,)))
 
     def _find(
         self, ts_ns: int, evidence: Evidence, finding: str, text: str, *more: Evidence
@@ -152,4 +152,4 @@ class CheckpointItems:
             return
         self._reported.add((finding, text))
         body = FindingReported(finding=finding, file=evidence.file, message=text)
-        self._desk.queue.add(Fact(ts_ns, body, (evidence, *more)))
+        self._model.queue.add(Fact(ts_ns, body, (evidence, *more)))

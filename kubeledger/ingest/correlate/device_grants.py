@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.ingest.correlate.device_desk import DeviceDesk, Numa, all_ids
 from kubeledger.ingest.correlate.device_holdings import Holder
+from kubeledger.ingest.correlate.device_model import DeviceManagerModel, Numa, all_ids
 from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.holdback import Waiting
 from kubeledger.ingest.klog.line_values import go_list, split_pod, strings_of
@@ -45,8 +45,8 @@ def numa_of(value: Any) -> Numa:  # noqa: ANN401 - any decoded value
 class GrantLines:
     """Handlers of the lines about requests, grants, restored grants and releases."""
 
-    def __init__(self, desk: DeviceDesk) -> None:
-        self._desk = desk
+    def __init__(self, model: DeviceManagerModel) -> None:
+        self._model = model
         self._calls: dict[str, tuple[Holder, Waiting]] = {}
 
     def needs(self, entry: Entry) -> None:
@@ -59,7 +59,7 @@ class GrantLines:
         # The pod got as far as its next request: the call before it went well.
         if call := self._calls.pop(holder[0], None):
             call[1].settle()
-        self._desk.ask(holder, needed, entry.ts_ns, entry.evidence)
+        self._model.ask(holder, needed, entry.ts_ns, entry.evidence)
 
     def calls_plugin(self, entry: Entry) -> None:
         """The plugin is asked to allocate devices."""
@@ -72,24 +72,24 @@ class GrantLines:
             return
         if self._is_told(holder, entry, devices):
             return
-        held = self._desk.holdings.held.get(holder)
+        held = self._model.holdings.held.get(holder)
         same = held is not None and held.device_ids == devices and held.in_checkpoint
         if same and held is not None and entry.ts_ns - held.since_ns < _SAME_MOMENT_NS:
             # A checkpoint read in the same second, but later, has told it already.
             return
-        numa, seen = self._desk.checkpointed(holder, devices)
-        fact = self._desk.grant(holder, devices, entry.ts_ns, (entry.evidence, *seen), numa, name)
+        numa, seen = self._model.checkpointed(holder, devices)
+        fact = self._model.grant(holder, devices, entry.ts_ns, (entry.evidence, *seen), numa, name)
         if resource != holder[2] and isinstance(fact.body, DevicesAllocated):
             # The call is for another resource than was asked for: it is told as it stands.
             fact.body = msgspec.structs.replace(fact.body, resource=resource)
         if seen:
-            self._desk.queue.add(fact)
+            self._model.queue.add(fact)
         else:
-            self._calls[holder[0]] = (holder, self._desk.queue.hold(fact, _CALL_WAIT_NS))
+            self._calls[holder[0]] = (holder, self._model.queue.hold(fact, _CALL_WAIT_NS))
 
     def _is_told(self, holder: Holder, entry: Entry, devices: tuple[str, ...]) -> bool:
         """Whether the line stands twice in the log."""
-        held = self._desk.holdings.held.get(holder)
+        held = self._model.holdings.held.get(holder)
         same = held is not None and held.device_ids == devices and held.since_ns == entry.ts_ns
         return same and held is not None and held.evidence.text == entry.evidence.text
 
@@ -99,21 +99,21 @@ class GrantLines:
         """Who calls: the line tells it, or the request before it."""
         asked = [
             holder
-            for holder in reversed(self._desk.requests)
+            for holder in reversed(self._model.requests)
             if container in (None, holder[1])
-            and (name == (None, None) or self._desk.name_of(holder[0]) in ((None, None), name))
+            and (name == (None, None) or self._model.name_of(holder[0]) in ((None, None), name))
         ]
         for holder in asked:
             if holder[2] == resource:
                 return holder
         for holder in asked[:1]:
             # Each request is followed by its call: the one that just was is answered by this.
-            if ts_ns - self._desk.requests[holder].ts_ns <= _CALL_NS:
+            if ts_ns - self._model.requests[holder].ts_ns <= _CALL_NS:
                 return holder
         namespace, pod = name
         if namespace is None or pod is None or container is None:
             return None
-        uid = self._desk.context.uid_of(namespace, pod, ts_ns)
+        uid = self._model.context.uid_of(namespace, pod, ts_ns)
         return (uid or f"{namespace}/{pod}", container, resource)
 
     def checkpoint_written(self, entry: Entry) -> None:
@@ -128,14 +128,14 @@ class GrantLines:
         if call is None or call[1].fact is None:
             return None
         call[1].drop()
-        self._desk.holdings.undo(call[0])
+        self._model.holdings.undo(call[0])
         return call[0]
 
     def preallocated(self, entry: Entry) -> None:
         """Devices of an init container, or from before, are found again."""
         holder = _holder(entry)
         if holder is not None:
-            self._desk.asking[holder[0]] = holder
+            self._model.asking[holder[0]] = holder
             self._restore(entry, holder, {"": strings_of(entry.values.get("devices"))})
 
     def restored(self, entry: Entry) -> None:
@@ -147,24 +147,24 @@ class GrantLines:
     def _restore(self, entry: Entry, holder: Holder, numa: Numa) -> None:
         """What the kubelet remembers from before: a new fact only when nothing told it yet."""
         devices = all_ids(numa)
-        holdings = self._desk.holdings
+        holdings = self._model.holdings
         held = holdings.held.get(holder)
         if held is not None and held.device_ids == devices:
             held.confirmed_ns = entry.ts_ns
         if held is not None or holdings.is_stale(holder, devices) or not devices:
             return
-        known, seen = self._desk.checkpointed(holder, devices)
+        known, seen = self._model.checkpointed(holder, devices)
         nodes = known if "" in numa else numa
         evidence = (entry.evidence, *seen)
-        fact = self._desk.grant(holder, devices, entry.ts_ns, evidence, nodes, told_by="restore")
-        self._desk.queue.add(fact)
+        fact = self._model.grant(holder, devices, entry.ts_ns, evidence, nodes, told_by="restore")
+        self._model.queue.add(fact)
 
     def removed(self, entry: Entry) -> None:
         """Pods that are gone give their devices back."""
         for uid in strings_of(entry.values.get("podUIDs")):
-            if self._desk.holdings.release_pod(uid):
+            if self._model.holdings.release_pod(uid):
                 body = DevicesReleased(pod_uid=uid)
-                self._desk.queue.add(Fact(entry.ts_ns, body, (entry.evidence,)))
+                self._model.queue.add(Fact(entry.ts_ns, body, (entry.evidence,)))
 
 
 def _holder(entry: Entry) -> Holder | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kubeledger.ingest.correlate.device_desk import DeviceDesk
+from kubeledger.ingest.correlate.device_model import DeviceManagerModel
 from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.holdback import Waiting
 from kubeledger.ingest.sources.facts import Fact
@@ -18,8 +18,8 @@ _DIAL_FAILED_RESOURCE = re.compile(r"ResourceName:([^,\s]+)")
 class PluginLines:
     """Handlers of the lines about plugins; some lines do not name the resource."""
 
-    def __init__(self, desk: DeviceDesk) -> None:
-        self._queue = desk.queue
+    def __init__(self, model: DeviceManagerModel) -> None:
+        self._queue = model.queue
         self._registering: dict[str, Waiting] = {}
         self._pushed: dict[str, Waiting] = {}
         self._stopping: dict[str, Waiting] = {}

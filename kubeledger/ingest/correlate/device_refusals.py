@@ -11,8 +11,8 @@ from typing import Literal
 
 import msgspec
 
-from kubeledger.ingest.correlate.device_desk import DeviceDesk
 from kubeledger.ingest.correlate.device_grants import GrantLines
+from kubeledger.ingest.correlate.device_model import DeviceManagerModel
 from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.holdback import Waiting
 from kubeledger.ingest.klog.line_values import split_pod
@@ -60,8 +60,8 @@ class _Refusal(msgspec.Struct):
 class RefusalLines:
     """Handlers of what tells of a refusal."""
 
-    def __init__(self, desk: DeviceDesk, grants: GrantLines) -> None:
-        self._desk = desk
+    def __init__(self, model: DeviceManagerModel, grants: GrantLines) -> None:
+        self._model = model
         self._grants = grants
         self._refusals: dict[str, _Refusal] = {}
         self._shortages: list[_Shortage] = []
@@ -136,16 +136,16 @@ class RefusalLines:
         """Whether the log tells again of a refusal that it has just told."""
         if previous.from_event or abs(ts_ns - previous.ts_ns) > _SAME_REFUSAL_NS:
             return False
-        known = self._desk.pods.with_uid(pod.uid)
+        known = self._model.pods.with_uid(pod.uid)
         added = None if known is None else known.added
         return added is None or added.ts_ns <= previous.ts_ns
 
     def _complete(self, pod: PodName, ts_ns: int) -> PodName:
         uid, namespace, name = pod.uid, pod.namespace, pod.name
         if uid is None and namespace and name:
-            uid = self._desk.context.uid_of(namespace, name, ts_ns)
+            uid = self._model.context.uid_of(namespace, name, ts_ns)
         if namespace is None or name is None:
-            namespace, name = self._desk.name_of(uid)
+            namespace, name = self._model.name_of(uid)
         return PodName(namespace, name, uid)
 
     def _open(
@@ -164,7 +164,7 @@ class RefusalLines:
             error = shortage.error
         hints = _other_counts(shortage, error)
         called = self._grants.call_failed(key) if error.undoes_call else None
-        asking = called or self._desk.asking.get(key)
+        asking = called or self._model.asking.get(key)
         if asking is not None and error.resource not in (None, asking[2]):
             asking = None
         body = AllocationFailed(
@@ -181,10 +181,10 @@ class RefusalLines:
             told_by=told_by,
         )
         seen = (shortage.evidence,) if shortage is not None else ()
-        cause = self._desk.requests.pop(asking, None) if asking else None
+        cause = self._model.requests.pop(asking, None) if asking else None
         fact = Fact(ts_ns, body, (*seen, evidence, *self._event(pod, error, ts_ns)), cause)
         from_event = told_by != "log"
-        waiting = self._desk.queue.hold(fact, _EVENT_WAIT_NS if from_event else NS_PER_S)
+        waiting = self._model.queue.hold(fact, _EVENT_WAIT_NS if from_event else NS_PER_S)
         self._refusals[key] = _Refusal(ts_ns, error.error, waiting, from_event)
         return waiting
 
@@ -219,7 +219,7 @@ class RefusalLines:
         """The API server's event about this refusal, when the bundle has it."""
         message = f"Allocate failed due to {error.error}, which is unexpected"
         key = ("Pod", pod.namespace or "", pod.name or "", "UnexpectedAdmissionError", message)
-        event = self._desk.context.events.get(key)
+        event = self._model.context.events.get(key)
         if event is None or not (
             event.first_ts_ns - _SAME_REFUSAL_NS <= ts_ns <= event.last_ts_ns + _SAME_REFUSAL_NS
         ):

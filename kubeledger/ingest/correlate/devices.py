@@ -1,6 +1,6 @@
 """From lines and checkpoints of the device manager to its observations and decisions.
 
-Four parts share a desk (queue, holdings, open requests): plugins, grants, refusals and
+Four parts share a model (queue, holdings, open requests): plugins, grants, refusals and
 checkpoints. Texts of free text are those of 1.19 and 1.20, structured ones those of 1.21
 to 1.36; where a message lost or gained keys on the way, it is read by the keys it has.
 """
@@ -14,8 +14,8 @@ from typing import Any
 from kubeledger.ingest.correlate.assembler import Assembler, Method, nothing
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.device_checkpoints import CheckpointItems
-from kubeledger.ingest.correlate.device_desk import DeviceDesk
 from kubeledger.ingest.correlate.device_grants import GrantLines
+from kubeledger.ingest.correlate.device_model import DeviceManagerModel
 from kubeledger.ingest.correlate.device_plugins import PluginLines
 from kubeledger.ingest.correlate.device_refusals import PodName, RefusalLines
 from kubeledger.ingest.correlate.entry import Entry
@@ -40,11 +40,11 @@ class DeviceAssembler(Assembler):
 
     def __init__(self, context: BundleContext, pods: Pods, sync_loop: SyncLoop) -> None:
         super().__init__(context)
-        desk = DeviceDesk(context, self.queue, pods, sync_loop)
-        self._plugins = PluginLines(desk)
-        self._grants = GrantLines(desk)
-        self._refusals = RefusalLines(desk, self._grants)
-        self._checkpoints = CheckpointItems(desk)
+        model = DeviceManagerModel(context, self.queue, pods, sync_loop)
+        self._plugins = PluginLines(model)
+        self._grants = GrantLines(model)
+        self._refusals = RefusalLines(model, self._grants)
+        self._checkpoints = CheckpointItems(model)
 
     def messages(self) -> Mapping[str, Method]:
         """Message -> method for structured lines."""

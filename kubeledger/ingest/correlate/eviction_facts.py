@@ -57,21 +57,16 @@ class OpenEviction:
     """An eviction whose end is open; tentative while nothing but the ranking tells of it.
 
     Attributes:
-        earlier: one of the same pod that is open, too: the manager's loop and the notifiers of
-            memory thresholds each wait for the pod that they chose.
         lineless: only the API's event tells of it so far.
         worded: a line of the log told the message.
     """
 
-    def __init__(
-        self, waiting: Waiting, fact: Fact, reclaim: Reclaim | None, earlier: OpenEviction | None
-    ) -> None:
+    def __init__(self, waiting: Waiting, fact: Fact, reclaim: Reclaim | None) -> None:
         self.lineless = False
         self.worded = False
         self.waiting = waiting
         self.fact = fact
         self.reclaim = reclaim
-        self.earlier = earlier
 
     @property
     def body(self) -> PodEvicted:
@@ -82,35 +77,12 @@ class OpenEviction:
         """Take down more of it."""
         self.fact.body = msgspec.structs.replace(self.body, **values)
 
-    def every(self) -> list[OpenEviction]:
-        """The pod's open evictions, the newest first."""
-        return [self, *(self.earlier.every() if self.earlier is not None else ())]
-
-    def ended(self, ts_ns: int, *, done: bool) -> OpenEviction:
-        """Which of the pod's open evictions a line about an end is of.
-
-        All that wait for the pod are told of its end, the first one first. The wait that is
-        given up is the one that lasted as long as killPodNow waits: 10 s, or half as long again
-        as the grace period that overrides the pod's own.
-        """
-        every = self.every()
-        # Of one second's events some are of what is still to come.
-        every = [each for each in every if each.fact.ts_ns <= ts_ns] or every
-        if done:
-            return min(every, key=lambda each: each.fact.ts_ns)
-        return min(every, key=lambda each: abs(ts_ns - each.fact.ts_ns - each._patience_ns()))
-
-    def _patience_ns(self) -> int:
+    @property
+    def patience_ns(self) -> int:
+        """How long killPodNow waits: 10 s, or half as long again as a grace period it was given."""
         body = self.body
         grace_s = body.grace_period_s if body.threshold_kind == "soft" else 0
         return max(10 * NS_PER_S, (grace_s or 0) * NS_PER_S * 3 // 2)
-
-    def without(self, ended: OpenEviction) -> OpenEviction | None:
-        """The open evictions that are left when one has ended."""
-        if ended is self:
-            return self.earlier
-        self.earlier = self.earlier and self.earlier.without(ended)
-        return self
 
     def explain(self, message: str, rounds: EvictionRounds) -> None:
         """Take down the message, and what it tells of the threshold."""

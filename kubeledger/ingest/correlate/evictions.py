@@ -229,8 +229,7 @@ class EvictionsAssembler(Assembler):
         pod = self._pods.of(entry)
         if pod is None:
             return
-        newest = self._open.of(pod)
-        ended = newest and newest.ended(entry.ts_ns, done=done)
+        ended = self._open.ended(pod, entry.ts_ns, done=done)
         message = message_in_statuses(self.context.status_of(pod.uid))
         self._tell(pod, entry, of=ended, evicted=done, message=message)
         ended = ended or self._open.of(pod)

@@ -21,7 +21,10 @@ _EVENT_NS = NS_PER_S
 
 
 class OpenEvictions:
-    """Those of one bundle.
+    """Those of one bundle, of each pod the newest first.
+
+    Of a pod several may be open: the manager's loop and the notifiers of memory thresholds each
+    wait for the pod that they chose.
 
     Attributes:
         facts: pod -> the last eviction for which it was chosen since it was added.
@@ -30,11 +33,28 @@ class OpenEvictions:
     def __init__(self, queue: Holdback) -> None:
         self.facts: dict[Pod, Fact] = {}
         self._queue = queue
-        self._newest: dict[Pod, OpenEviction] = {}
+        self._open: dict[Pod, list[OpenEviction]] = {}
 
     def of(self, pod: Pod) -> OpenEviction | None:
         """The newest open eviction of a pod."""
-        return self._newest.get(pod)
+        return next(iter(self._open.get(pod, ())), None)
+
+    def ended(self, pod: Pod, ts_ns: int, *, done: bool) -> OpenEviction | None:
+        """Which of a pod's open evictions a line about an end is of.
+
+        All that wait for the pod are told of its end, the first one first. The wait that is
+        given up is the one that lasted as long as its patience.
+        """
+        every = self._open.get(pod, [])
+        # Of one second's events some are of what is still to come.
+        every = [each for each in every if each.fact.ts_ns <= ts_ns] or every
+        if done:
+            return min(every, key=lambda each: each.fact.ts_ns, default=None)
+        return min(
+            every,
+            key=lambda each: abs(ts_ns - each.fact.ts_ns - each.patience_ns),
+            default=None,
+        )
 
     def open(
         self, pod: Pod, ts_ns: int, evidence: tuple[Evidence, ...], reclaim: Reclaim | None
@@ -44,8 +64,8 @@ class OpenEvictions:
         fact = Fact(ts_ns, body, evidence, reclaim.fact if reclaim is not None else None)
         waiting = self._queue.hold(fact, KILL_WAIT_NS)
         waiting.tentative = True
-        eviction = OpenEviction(waiting, fact, reclaim, self._newest.get(pod))
-        self._newest[pod] = eviction
+        eviction = OpenEviction(waiting, fact, reclaim)
+        self._open[pod] = [eviction, *self._open.get(pod, ())]
         self.facts[pod] = fact
         return eviction
 
@@ -75,17 +95,15 @@ class OpenEvictions:
 
     def is_told(self, pod: Pod, ts_ns: int) -> bool:
         """Whether lines of the log told of an eviction at that time."""
-        newest = self._newest.get(pod)
-        fact = self.facts.get(pod)
+        newest, fact = self.of(pod), self.facts.get(pod)
         told = fact is not None and abs(fact.ts_ns - ts_ns) <= _EVENT_NS
         return told and not (newest is not None and newest.lineless)
 
     def close(self, pod: Pod, eviction: OpenEviction) -> None:
         """No more will be told of it."""
-        newest = self._newest.pop(pod, None)
-        left = newest.without(eviction) if newest is not None else None
-        if left is not None:
-            self._newest[pod] = left
+        left = [each for each in self._open.pop(pod, ()) if each is not eviction]
+        if left:
+            self._open[pod] = left
 
     def withdraw(self, pod: Pod, eviction: OpenEviction) -> None:
         """It was none."""
@@ -95,17 +113,16 @@ class OpenEvictions:
 
     def drop_untold(self, now_ns: int) -> None:
         """A candidate of which nothing more was said was perhaps not evicted."""
-        for pod, eviction in list(self._newest.items()):
+        for pod, (eviction, *earlier) in list(self._open.items()):
             waiting = eviction.waiting
             if waiting.due_ns <= now_ns or waiting.fact is None:
                 self.close(pod, eviction)
-                if eviction.earlier is None and waiting.tentative:
+                if not earlier and waiting.tentative:
                     self.facts.pop(pod, None)
 
     def take_back(self, pod: Pod, ts_ns: int) -> str | None:
         """The message of the event of what a line tells now, which is the fact's first."""
-        newest = self._newest.get(pod)
-        events = [each for each in newest.every() if each.lineless] if newest is not None else []
+        events = [each for each in self._open.get(pod, ()) if each.lineless]
         event = min(events, key=lambda each: abs(each.fact.ts_ns - ts_ns), default=None)
         if event is None or abs(event.fact.ts_ns - ts_ns) > _EVENT_NS:
             return None
@@ -114,10 +131,10 @@ class OpenEvictions:
 
     def meant_by(self, pod: Pod, entry: Entry, message: str | None) -> OpenEviction | None:
         """Which of a pod's open evictions a line is about; it dates one that had no line yet."""
-        newest = self._newest.get(pod)
+        newest = self.of(pod)
         if newest is None or not newest.lineless:
             return newest
-        apart = {each: abs(each.fact.ts_ns - entry.ts_ns) for each in newest.every()}
+        apart = {each: abs(each.fact.ts_ns - entry.ts_ns) for each in self._open[pod]}
         near = [each for each, ns in apart.items() if each.lineless and ns <= _EVENT_NS]
         if not near:
             return newest

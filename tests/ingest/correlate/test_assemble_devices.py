@@ -13,7 +13,7 @@ from kubeledger.ingest.correlate.context import (
     BundleContext,
     IndexedEvent,
 )
-from kubeledger.ingest.correlate.device_desk import all_ids
+from kubeledger.ingest.correlate.device_model import all_ids
 from kubeledger.ingest.correlate.devices import DeviceAssembler
 from kubeledger.ingest.correlate.pods import Pods
 from kubeledger.ingest.correlate.survey import _take_checkpoint

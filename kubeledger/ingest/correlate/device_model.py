@@ -13,7 +13,7 @@ from kubeledger.ingest.sources.facts import Fact
 from kubeledger.model.bodies.devicemanager import AllocationRequested, DevicesAllocated
 from kubeledger.model.record import Evidence
 
-__all__ = ["DeviceDesk", "Numa", "all_ids"]
+__all__ = ["DeviceManagerModel", "Numa", "all_ids"]
 
 Numa = dict[str, tuple[str, ...]]
 """NUMA node (as decimal text) -> sorted device IDs."""
@@ -24,7 +24,7 @@ def all_ids(numa: Numa) -> tuple[str, ...]:
     return tuple(sorted({device for ids in numa.values() for device in ids}))
 
 
-class DeviceDesk:
+class DeviceManagerModel:
     """Shared by the readers of one bundle's device lines.
 
     Attributes:
