@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
@@ -87,18 +86,16 @@ _LIKELY_MAX = 10_000
 
 
 class _Known(NamedTuple):
-    """A pattern of free text; ``heads``: what its matches begin with."""
+    """A pattern of free text; ``head``: what its matches begin with."""
 
     pattern: re.Pattern[str]
     row: Row
     handlers: tuple[LineHandler, ...]
-    heads: tuple[str, ...]
+    head: str
 
     def may_match(self, beginning: str) -> bool:
         """Whether a message with these first letters may fit."""
-        return beginning.startswith(self.heads) or any(
-            head.startswith(beginning) for head in self.heads
-        )
+        return beginning.startswith(self.head) or self.head.startswith(beginning)
 
 
 class _Likely(NamedTuple):
@@ -108,9 +105,8 @@ class _Likely(NamedTuple):
     are_heard: bool
 
 
-_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
-_GROUP = re.compile(r"\((?:\?:|\?P<\w+>|(?!\?))((?:\\.|[^()\\])*)\)")
-"""A group at the beginning, without another one in it."""
+_HEAD = re.compile(r"(?:\\\W|[^\\.^$*+?{}\[\]|()])*")
+_GROUPS = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|\((?:\\.|[^()\\])*\)", re.DOTALL)
 
 
 class Router:
@@ -143,7 +139,7 @@ class Router:
         for row in sorted(rows, key=lambda row: row.to is None):
             heard = handlers.get(row.to, ()) if row.to is not None else ()
             if row.pattern is not None:
-                known = _Known(row.pattern, row, heard, _literal_heads(row.pattern.pattern))
+                known = _Known(row.pattern, row, heard, _literal_head(row.pattern.pattern))
                 for file in row.files:
                     self._free_text.setdefault(file, []).append(known)
             elif heard:
@@ -215,39 +211,17 @@ class Router:
         return self._noise.plain.match(line) is not None
 
 
-@lru_cache(4096)
-def _literal_heads(pattern: str) -> tuple[str, ...]:
-    """What matches of a pattern begin with, for each alternative, as far as it is easy to see."""
-    heads: list[str] = []
-    for alternative in _alternatives(pattern):
-        group = _GROUP.match(alternative)
-        # A group that may be absent tells nothing.
-        if group and not alternative[group.end() : group.end() + 1].startswith(("?", "*", "{")):
-            heads += _literal_heads(group[1])
-        else:
-            heads.append(_literal_head(alternative))
-    return tuple(heads)
-
-
-def _alternatives(pattern: str) -> list[str]:
-    """The parts between the bars that stand outside of groups and classes."""
-    parts, depth, begin = [], 0, 0
-    for match in _TOKEN.finditer(pattern):
-        token = match[0]
-        depth += (token == "(") - (token == ")")
-        if token == "|" and depth == 0:
-            parts.append(pattern[begin : match.start()])
-            begin = match.end()
-    return [*parts, pattern[begin:]]
-
-
 def _literal_head(pattern: str) -> str:
-    head: list[str] = []
-    for match in _TOKEN.finditer(pattern):
-        token = match[0]
-        if token[0] == "\\" and not token[1:].isalnum():
-            token = token[1:]
-        elif token[0] in "\\.^$*+?{}[]|()":
-            return "".join(head[:-1] if token in "*?{" else head)
-        head.append(token)
-    return "".join(head)
+    """What all matches of a pattern begin with, as far as it is easy to see."""
+    # An alternative outside of groups may begin with anything.
+    outside, inside = pattern, 1
+    while inside:
+        outside, inside = _GROUPS.subn("", outside)
+    if "|" in outside:
+        return ""
+    head = _HEAD.match(pattern)
+    assert head is not None
+    letters = re.findall(r"\\?(.)", head[0], re.DOTALL)
+    if pattern[head.end() : head.end() + 1] in ("?", "*", "{"):
+        letters = letters[:-1]
+    return "".join(letters)

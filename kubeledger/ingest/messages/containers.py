@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
-from kubeledger.ingest.klog.rows import FORMATTED_POD, ignore, ignore_text, klog, text, texts
+from kubeledger.ingest.klog.rows import ignore, ignore_text, klog, text, texts
 
 __all__ = ["MESSAGES"]
 
@@ -67,8 +65,9 @@ MESSAGES = (
     ),
     text(
         "kuberuntime_manager.go",
-        re.compile(rf"(?P<err>back-off \S+ restarting failed container=\S+ pod={FORMATTED_POD})"),
+        "back-off {period:word} restarting failed container={name:word} pod={pod:pod}",
         to="Back-off restarting failed container",
+        err="back-off {period} restarting failed container={name} pod={pod}",
     ),
     text(
         "pod_workers.go",

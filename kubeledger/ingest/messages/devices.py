@@ -130,10 +130,13 @@ MESSAGES = (
         "unavailable for '{resourceName}': requested: {request:int}, available: {available:int}",
         to="Unable to generate topology hints: requested number of devices unavailable",
     ),
-    text(
-        "status_manager.go",
-        re.compile(rf'(?:Patch status|Status) for pod "(?P<pod>[^"]*)" {_UP_TO_REFUSAL}'),
-        to="Status tells a refusal",
+    *(
+        text(
+            "status_manager.go",
+            re.compile(rf'{change} for pod "(?P<pod>[^"]*)" {_UP_TO_REFUSAL}', re.DOTALL),
+            to="Status tells a refusal",
+        )
+        for change in ("Patch status", "Status")
     ),
     *ignore(
         "Add CDI device",

@@ -28,16 +28,10 @@ MESSAGES = (
     klog("SyncLoop (probe)", since="1.21"),
     klog("SyncLoop (probe): ignore irrelevant update", since="1.21"),
     klog("Unsupported probe result", since="1.33"),
+    _tick("succeeded(?! with a warning)", to="Probe succeeded"),
+    _tick(r"failed(?: \((?P<probeResult>\w+)\))?(?:: ?(?P<output>.*))?", to="Probe failed"),
     _tick(r"errored(?:: ?(?P<err>.*))?", to="Probe errored"),
-    _tick(
-        r"failed(?: \((?P<probeResult>\w+)\))?(?:: ?(?P<output>.*))?",
-        to="Probe failed",
-    ),
-    _tick(
-        r"succeeded with a warning(?:: ?(?P<output>.*))?",
-        to="Probe succeeded with a warning",
-    ),
-    _tick("succeeded", to="Probe succeeded"),
+    _tick(r"succeeded with a warning(?:: ?(?P<output>.*))?", to="Probe succeeded with a warning"),
     text(
         "prober.go",
         "Exec-Probe Pod: {name:field}, Container: {containerName:field}, Command: ",
