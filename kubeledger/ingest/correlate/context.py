@@ -13,7 +13,9 @@ import msgspec
 
 from kubeledger.ingest.correlate.instances import Instance, index_instances
 from kubeledger.ingest.sources.items import KernelReport, KubeletConfigFile
+from kubeledger.kubelet.profile.resolve import KubeletProfile, resolve
 from kubeledger.model.bodies.memorymanager import MemoryBlock
+from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 
@@ -127,6 +129,14 @@ class BundleContext(msgspec.Struct):
     kernel_reports: dict[str, list[KernelReport]] = {}
     kernel_boots: list[int] = []
     _instances: dict[str, Instance] | None = None
+
+    @property
+    def profile(self) -> KubeletProfile | None:
+        """What the kubelet's version decides by; None when that is not known."""
+        try:
+            return None if self.kubelet_version is None else resolve(self.kubelet_version)
+        except BadQuestionError:
+            return None
 
     @property
     def instances(self) -> dict[str, Instance]:

@@ -33,8 +33,9 @@ _FREED = re.compile(
 )
 _USAGE = re.compile(r"image filesystem \((\d+)% of ")
 _WANTED = re.compile(r"[Ww]anted to free (\d+) bytes|Attempted to free (\d+) bytes")
+_OF_START = ("usage_percent", "high_threshold_percent", "low_threshold_percent", "bytes_to_free")
+"""What the end of a run repeats of its start."""
 _BEFORE_A_RUN = ("invalid capacity", "failed to get image", "imageFs information")
-_AGE_PASS_SINCE = (1, 29)
 
 _Pass = Literal["space", "age", "all"]
 _Outcome = Literal["below_threshold", "freed", "failed"]
@@ -182,14 +183,11 @@ class GcRuns:
             return "all"
         if self._start is not None:
             return "space"
+        profile = self._context.profile
+        has_age_pass = profile is not None and profile.images.age_pass
         # Where considered images are logged, a line that tells so was lost.
-        by_age = self._ended_before and self._has_age_pass() and not self._evaluates
+        by_age = self._ended_before and has_age_pass and not self._evaluates
         return "age" if by_age else None
-
-    def _has_age_pass(self) -> bool:
-        """Whether a removal before any start can only be for its age."""
-        version = re.match(r"v?(\d+)\.(\d+)", self._context.kubelet_version or "")
-        return version is not None and (int(version[1]), int(version[2])) >= _AGE_PASS_SINCE
 
     def _of_run(self) -> list[_Removal]:
         return [removal for removal in self._removals if removal.of_pass != "all"]
@@ -263,14 +261,12 @@ class GcRuns:
         return entry.ts_ns - max([start.ts_ns, *removed]) <= _REMOVAL_NS
 
     def _body(self, outcome: _Outcome, error: str) -> GarbageCollected:
-        start = self._start.body if self._start is not None else None
-        begun = start if isinstance(start, GarbageCollectionStarted) else None
-        usage = begun.usage_percent if begun is not None else _number(_USAGE, error)
+        begun = dict.fromkeys(_OF_START)
+        begun["usage_percent"] = _number(_USAGE, error)
+        if self._start is not None:
+            begun = {field: getattr(self._start.body, field) for field in _OF_START}
         return GarbageCollected(
-            usage_percent=usage,
-            high_threshold_percent=begun.high_threshold_percent if begun is not None else None,
-            low_threshold_percent=begun.low_threshold_percent if begun is not None else None,
-            bytes_to_free=begun.bytes_to_free if begun is not None else None,
+            **begun,
             bytes_freed=self._freed() if outcome == "freed" else _number(_FREED, error),
             images_removed=len(self._of_run()),
             outcome=outcome,

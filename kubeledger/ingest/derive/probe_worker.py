@@ -16,7 +16,6 @@ from kubeledger.kubelet.prober.state import INITIAL_RESULT
 from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.bodies.prober import ProbeResult, ProbeType, TickResult
-from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.rules import probe_machine
 from kubeledger.verify.rules.container_specs import ProbeSpec
@@ -27,7 +26,6 @@ __all__ = [
     "INITIAL",
     "Change",
     "ProbeWorker",
-    "facts_of",
     "probe_spec",
     "probed_containers",
     "worker_result",
@@ -58,14 +56,6 @@ def worker_result(result: TickResult) -> ProbeResult | None:
     """What a worker makes of a tick: a warning counts as success; None: it is thrown away."""
     counted = COUNTS_AS.get(result)
     return None if counted is None else SAYS[counted]
-
-
-def facts_of(version: str | None) -> ProberFacts:
-    """The prober of a kubelet; where the version is not known, that of the oldest."""
-    try:
-        return resolve(version or _OLDEST).prober
-    except BadQuestionError:
-        return resolve(_OLDEST).prober
 
 
 def _read(spec: dict[str, Any] | None) -> ProbeSpec | None:
@@ -122,7 +112,10 @@ class ProbeWorker:
         spec: dict[str, Any] | None,
         facts: ProberFacts | None = None,
     ) -> None:
-        """Begin; ``spec`` is the API's JSON, None when it is not known."""
+        """Begin; ``spec`` is the API's JSON, None when it is not known.
+
+        ``facts``: of the kubelet's version; where that is not known, the oldest one's hold.
+        """
         self.container = container
         self.probe_type = probe_type
         self.container_id: str | None = None
@@ -130,7 +123,9 @@ class ProbeWorker:
         self.ticked_ns: int | None = None
         self._spec = known = _read(spec)
         successes, failures = (known.successes, known.failures) if known else (_NEVER, _NEVER)
-        self._machine = machine_of(probe_type, successes, failures, facts or facts_of(None))
+        self._machine = machine_of(
+            probe_type, successes, failures, facts or resolve(_OLDEST).prober
+        )
         self.state = self._machine.fresh
         self._known_from_now = False
         self._shortest_ns = ProbeSpec().period_ns

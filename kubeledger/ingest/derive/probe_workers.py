@@ -13,7 +13,6 @@ from kubeledger.ingest.derive.probe_told import ToldResults
 from kubeledger.ingest.derive.probe_worker import (
     INITIAL,
     ProbeWorker,
-    facts_of,
     probe_spec,
     probed_containers,
     worker_result,
@@ -139,7 +138,8 @@ class ProbeWorkers:
         self._context = context
         self._sync_loop = sync_loop
         self._containers = containers
-        self._facts = facts_of(context.kubelet_version)
+        profile = context.profile
+        self._facts = None if profile is None else profile.prober
         self._process = 0
         self._pods: dict[Pod, PodWorkers] = {}
         self.successes_logged = False
@@ -287,4 +287,5 @@ class ProbeWorkers:
         since_ns = self._sync_loop.started_ns
         if started_ns is None or since_ns is None or started_ns >= since_ns - RESTART_GRACE_NS:
             return INITIAL[probe_type]
-        return None if self._facts.kubelet_restart_keeps_results else INITIAL[probe_type]
+        keeps = self._facts is not None and self._facts.kubelet_restart_keeps_results
+        return None if keeps else INITIAL[probe_type]
