@@ -21,7 +21,7 @@ def _digests(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> t
         digest = text.rpartition("=")[2]
         if len(digest) != _DIGEST_DIGITS or not set(digest.lower()) <= set("0123456789abcdef"):
             raise click.BadParameter(
-                f"{text!r} is no chain digest: give the {_DIGEST_DIGITS} hex digits of an audit"
+                f"{text!r} is not a chain digest: give the {_DIGEST_DIGITS} hex digits of an audit"
             )
     return given
 

@@ -98,17 +98,17 @@ def _missing_words(text: str, dropped: tuple[Base, ...]) -> str:
     if not gone:
         return words
     return (
-        f"{words}; if it is of a record that was dropped, it cannot be proved any more: "
+        f"{words}; if its record was dropped, it can no longer be proved: "
         f"{printable('; '.join(gone))}"
     )
 
 
 def _print_contents(contents: Contents) -> int:
-    """Print what was looked at and what does not fit; how much does not."""
-    told = f", {contents.unchecked} without a checksum to compute" if contents.unchecked else ""
-    click.echo(f"{counted(contents.checkpoints, 'checkpoint')}{told}")
-    told = f", {contents.unverifiable:,} unverifiable" if contents.unverifiable else ""
-    click.echo(f"{counted(contents.cgroups, 'cgroup')} against what the pods ask for{told}")
+    """Print what was checked and what does not match; returns how much does not."""
+    aside = f", {contents.unchecked} without a checksum to compute" if contents.unchecked else ""
+    click.echo(f"{counted(contents.checkpoints, 'checkpoint')}{aside}")
+    aside = f", {contents.unverifiable:,} unverifiable" if contents.unverifiable else ""
+    click.echo(f"{counted(contents.cgroups, 'cgroup')} against what the pods ask for{aside}")
     for bad in contents.bad_checkpoints:
         place = printable(f"{bad.node}: {bad.place}")
         click.echo(f"{place} (record {bad.seq}): {bad.problem}")

@@ -53,8 +53,8 @@ def compact(
     plain one is removed, and the chain covers the same lines as before.
 
     With one or several of --keep, --before and --keep-bytes, what any of them allows is dropped:
-    whole segments from a node's beginning, never its last one. The state behind them is kept, a
-    record tells what was dropped when and why, and `audit` proves the chain from there on.
+    whole segments from a node's beginning, never its last one. The state after them is kept, a
+    record says what was dropped when and why, and `audit` proves the chain from there on.
     """
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.ledger.writer import WriterOptions
@@ -82,7 +82,7 @@ def _policy(
     """The policy that the options name; None when they name none.
 
     Raises:
-        BadQuestionError: one of them is no duration, time or size.
+        BadQuestionError: one of them is not a duration, time or size.
     """
     from kubeledger.ledger.retention import Policy
 
@@ -113,7 +113,7 @@ def _span_ago(text: str) -> int:
             return parse_time(f"-{word}")
     except BadQuestionError:
         pass
-    raise BadQuestionError(f"{text!r} is no duration", advice="write it as 90d, 12h or 1d12h")
+    raise BadQuestionError(f"{text!r} is not a duration", advice="write it as 90d, 12h or 1d12h")
 
 
 def _size(text: str) -> int:
@@ -158,11 +158,11 @@ def _words(found: Dropped, done: str, opened: Ledger, policy: Policy) -> str:
     from kubeledger.cli.output import counted, printable
 
     choice = found.choice
-    told = f" (record {found.record_seq})" if found.record_seq is not None else ""
+    place = f" (record {found.record_seq})" if found.record_seq is not None else ""
     held = ""
     if choice.allowed_seq > choice.last_seq:
         held = (
-            f"; records up to {choice.allowed_seq} stay, for later imports tell of times before "
+            f"; records up to {choice.allowed_seq} stay, for later imports add to times before "
             "their end"
         )
     if not choice.last_seq:
@@ -170,7 +170,7 @@ def _words(found: Dropped, done: str, opened: Ledger, policy: Policy) -> str:
         return f"{printable(found.node)}: nothing {done}{why}"
     return (
         f"{printable(found.node)}: records {choice.first_seq} to {choice.last_seq} {done}, "
-        f"{counted(choice.segments, 'segment')}, {choice.stored_bytes:,} bytes on disk{told}{held}"
+        f"{counted(choice.segments, 'segment')}, {choice.stored_bytes:,} bytes on disk{place}{held}"
     )
 
 

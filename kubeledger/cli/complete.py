@@ -1,4 +1,4 @@
-"""What the shell offers behind Tab: names that the ledger knows.
+"""What the shell offers after Tab: names that the ledger knows.
 
 Names of pods and containers come from the ledger's newest snapshots, so that no record is read;
 where there is none, nothing is offered. A completion is never an error: it writes nothing, and
@@ -102,7 +102,7 @@ def complete_resources(ctx: click.Context, incomplete: str) -> Iterable[str]:
 
 @_completion
 def complete_objects(ctx: click.Context, incomplete: str) -> Iterable[str]:
-    """Names behind ``get RESOURCE``."""
+    """Names after ``get RESOURCE``."""
     resource = str(ctx.params.get("resource") or "")
     return [name for _, name, _ in _pods(ctx)] if resource.startswith(("po", "probe")) else ()
 
@@ -133,7 +133,7 @@ def complete_kinds(ctx: click.Context, incomplete: str) -> Iterable[str]:
 
 @_completion
 def complete_parts(ctx: click.Context, incomplete: str) -> Iterable[str]:
-    """Parts of the state, one behind the other."""
+    """Parts of the state, separated by commas."""
     before, comma, _ = incomplete.rpartition(",")
     return [f"{before}{comma}{part}" for part in _PARTS if part not in before.split(",")]
 

@@ -68,7 +68,7 @@ def _sources(part: SourcesReport, stream: TextIO) -> None:
     begins = {"start": "with its start", "middle": "in the middle: what was before is not there"}
     ends = {
         "restart": "where the next process begins",
-        "open": "with the log, and nothing tells that the kubelet ended",
+        "open": "with the log, and no sign that the kubelet ended",
     }
     for process in part.processes:
         pid = f" {process.pid}" if process.pid is not None else ""
@@ -79,7 +79,7 @@ def _sources(part: SourcesReport, stream: TextIO) -> None:
             f" ({format_ts(process.last_ts_ns)})"
         )
     _list(
-        "decisions that are not there to their end",
+        "decisions without their end",
         (f"record {one.seq} at {format_ts(one.ts_ns)}: {one.what}" for one in part.open_decisions),
     )
     _list(
@@ -101,7 +101,7 @@ def _lost_records(lost: LostSpan) -> str:
     if lost.first_ts_ns is not None and lost.last_ts_ns is not None:
         when = f", between {format_ts(lost.first_ts_ns)} and {format_ts(lost.last_ts_ns)}"
     return (
-        f"records {lost.first_seq} to {lost.last_seq}{when} (record {lost.seq} tells): import the "
+        f"records {lost.first_seq} to {lost.last_seq}{when} (see record {lost.seq}): import the "
         "same sources again"
     )
 
@@ -109,7 +109,7 @@ def _lost_records(lost: LostSpan) -> str:
 def _verbosity(part: VerbosityReport, stream: TextIO) -> None:
     _head("2. Verbosity")
     said = "is not known" if part.verbosity is None else f"is {part.verbosity} by the settings"
-    shown = "no line tells one" if part.shown is None else f"lines of level {part.shown} are there"
+    shown = "no line shows one" if part.shown is None else f"lines of level {part.shown} are there"
     say(f"the verbosity {said}; {shown}")
     if part.thinned:
         say("lines are missing that this verbosity writes all the time: the log was thinned out")
@@ -121,7 +121,7 @@ def _verbosity(part: VerbosityReport, stream: TextIO) -> None:
     there = len(part.lines) - len(rows)
     say(f"{there} of {len(part.lines)} kinds of lines are there" + (", not there:" * bool(rows)))
     if rows:
-        columns = ("lines", "level", "records", "status", "what they would tell")
+        columns = ("lines", "level", "records", "status", "what they would show")
         _table(columns, rows, stream)
 
 
@@ -132,15 +132,15 @@ def _gaps(part: GapReport, stream: TextIO) -> None:
             (beat.name, _seconds(beat.period_ns), beat.seen, _seconds(beat.longest_ns))
             for beat in part.beats
         ]
-        _table(("beat", "period s", "seen", "longest s"), rows, stream)
+        _table(("periodic line", "period s", "seen", "longest s"), rows, stream)
     else:
-        say("nothing that a kubelet does regularly is in the records: gaps cannot be told")
+        say("nothing that a kubelet does regularly is in the records: gaps are not known")
     say(counted(part.probe_workers, "probe worker"))
     if not part.holes and not part.gaps and not part.lost:
         say("no gap")
     _list("single lines that the log lost", (_lost(lost) for lost in part.lost))
     _list("holes in the log", (_hole(hole) for hole in part.holes))
-    _list("missing beats while the log goes on", (_gap(gap) for gap in part.gaps))
+    _list("missing periodic lines while the log goes on", (_gap(gap) for gap in part.gaps))
     _list(
         "times between two kubelet processes",
         (f"{span_words(down.from_ts_ns, down.to_ts_ns)}" for down in part.downtimes),
@@ -160,7 +160,7 @@ def _lost(lost: LostLines) -> str:
     names = ", ".join(f"{count} x {name}" for name, count in sorted(lost.beats.items()))
     found = []
     if lost.missing:
-        found.append(f"{lost.missing} of {lost.expected} beats are missing ({names})")
+        found.append(f"{lost.missing} of {lost.expected} periodic lines are missing ({names})")
     if lost.cut:
         where = "" if lost.cut_at is None else f" at a length of {lost.cut_at}"
         found.append(f"{lost.cut} lines are cut{where}")
@@ -208,16 +208,16 @@ def _counters(counts: list[WorkerCount]) -> None:
 def _events(part: EventReport, stream: TextIO) -> None:
     _head("4. Decisions and API events")
     if part.standalone:
-        say("the kubelet has no API server: its events stand in its log only")
+        say("the kubelet has no API server: its events are in its log only")
     elif not part.event_list:
-        say("no list of the API server's events was imported: what became one cannot be told")
+        say("no list of the API server's events was imported: what became one is not known")
     if part.event_record_qps is not None:
         wait = "" if part.longest_wait_s is None else f": waits up to {part.longest_wait_s:.1f} s"
         say(f"eventRecordQPS {part.event_record_qps:g}, eventBurst {part.event_burst}{wait}")
-    told = [kind for kind in part.kinds if kind.decisions > kind.never_sent]
-    if told:
-        columns = ("decision", "taken", "event", "counted later", "never an event", "not told")
-        rows = [(k.kind, k.decisions, k.event, k.counted, k.never, k.not_told) for k in told]
+    sent = [kind for kind in part.kinds if kind.decisions > kind.never_sent]
+    if sent:
+        columns = ("decision", "taken", "event", "counted later", "never an event", "unknown")
+        rows = [(k.kind, k.decisions, k.event, k.counted, k.never, k.not_told) for k in sent]
         _table(columns, rows, stream)
     silent = [kind for kind in part.kinds if kind.why]
     if silent:

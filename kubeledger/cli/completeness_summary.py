@@ -51,7 +51,7 @@ def _sources(part: SourcesReport) -> Iterator[str]:
         number = counted(len(part.processes), "kubelet process", "kubelet processes")
         yield f"{number}, {begun} logged from the start"
     if part.open_decisions:
-        yield f"{counted(len(part.open_decisions), 'decision')} not there to the end"
+        yield f"{counted(len(part.open_decisions), 'decision')} without their end"
     if part.lost:
         yield f"the ledger lost records in {counted(len(part.lost), 'place')}"
     if part.unfinished_imports:
@@ -74,7 +74,7 @@ def _gaps(part: GapReport) -> Iterator[str]:
     found = False
     for one, many, gaps in (
         ("hole in the log", "holes in the log", part.holes),
-        ("missing beat", "missing beats", part.gaps),
+        ("missing periodic line", "missing periodic lines", part.gaps),
         ("time without a kubelet", "times without a kubelet", part.downtimes),
         ("time of lost lines", "times of lost lines", part.lost),
     ):
@@ -89,7 +89,7 @@ def _gaps(part: GapReport) -> Iterator[str]:
     if not found and part.beats:
         yield "none"
     elif not found:
-        yield "cannot be told: nothing that a kubelet does regularly is in the records"
+        yield "not known: nothing that a kubelet does regularly is in the records"
 
 
 def _events(part: EventReport) -> Iterator[str]:
@@ -105,8 +105,8 @@ def _events(part: EventReport) -> Iterator[str]:
 
 
 def _verified(part: MissingReport) -> Iterator[str]:
-    told = part.decisions - part.unverifiable
-    yield f"{told:,} of {counted(part.decisions, 'decision')}"
+    verified = part.decisions - part.unverifiable
+    yield f"{verified:,} of {counted(part.decisions, 'decision')}"
     if part.inputs:
         what = _named([f"{one.what} ({one.decisions:,})" for one in part.inputs])
         yield f"for the others is missing: {', '.join(what)}"

@@ -64,7 +64,7 @@ _QUESTIONS: tuple[tuple[str, str], ...] = (
     default=_PAGE,
     show_default=True,
     metavar="FILE",
-    help="The timeline page that is written.",
+    help="The timeline page to write.",
 )
 @reports_errors
 def demo(keep: Path | None, page: Path) -> None:
@@ -92,8 +92,8 @@ def _ledger_directory(keep: Path | None) -> Iterator[Path]:
     if keep is not None:
         if is_ledger(keep):
             raise BadQuestionError(
-                f"{keep} is a ledger already, and the demo's records do not belong there",
-                advice="name a directory that is not there",
+                f"{keep} is already a ledger, and the demo's records do not belong there",
+                advice="name a directory that does not exist",
             )
         yield keep
         return
@@ -135,7 +135,7 @@ def _timeline(ledger: Path, page: Path) -> None:
     _title("2. See it")
     with progress("drawing") as shown:
         write_timeline(ledger, page, tell=shown.tell)
-    click.echo(f"The timeline page is written: open {page.resolve().as_uri()} in a browser.")
+    click.echo(f"The timeline page is {page.resolve().as_uri()}: open it in a browser.")
 
 
 def _state(ledger: Path) -> None:

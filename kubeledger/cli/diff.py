@@ -39,7 +39,7 @@ def diff(a: str, b: str, node: str | None, exact: bool, output: str) -> None:
 
     A and B are ledgers, *.ledger.jsonl files, or a node's files. The n-th decision of a kind
     about a subject is compared with the n-th on the other side; names stand in for UIDs and
-    container IDs. With @TIME or @SEQ behind both (ledger@+5m, ledger@03:17) the states then
+    container IDs. With @TIME or @SEQ after both (ledger@+5m, ledger@03:17) the states then
     are compared. Exits with 1 when there is a difference.
     """
     from kubeledger.cli.losses import warn_of_losses_in
@@ -50,7 +50,7 @@ def diff(a: str, b: str, node: str | None, exact: bool, output: str) -> None:
     if (at_a is None) != (at_b is None):
         raise BadQuestionError(
             "one side has an instant, the other has none",
-            advice="put @TIME or @SEQ behind both to compare states, or behind none",
+            advice="put @TIME or @SEQ after both to compare states, or after none",
         )
     with (
         progress("reading both") as shown,

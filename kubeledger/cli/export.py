@@ -102,15 +102,15 @@ def export(
     As cloudevents, each record that passes the filter is an event (CloudEvents 1.0, JSON, one a
     line). As perfetto, what `timeline` draws is a trace for ui.perfetto.dev.
 
-    With --redact the records are for other eyes: they verify as before, but whose they are only
-    the owner of the key can tell. Resources, numbers and times stay.
+    With --redact the records can be shared: they verify as before, but only the owner of the key
+    can tell whose they are. Resources, numbers and times stay.
     """
     from kubeledger.analyze.sql.listing import Filter
     from kubeledger.ledger.ledger import Ledger
 
     if not redact and context.get_parameter_source("redact_key") is ParameterSource.COMMANDLINE:
         raise BadQuestionError(
-            "--redact-key is given, and nothing is to be redacted", advice="give --redact, too"
+            "--redact-key is given, without --redact", advice="give --redact, too"
         )
     opened = Ledger.open(ledger)
     span = partial(opened.span, node)

@@ -28,7 +28,7 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
     ),
     "repair": (
         "kubeledger.cli.fleet_repair:repair",
-        "Make anew what is damaged in a lake.",
+        "Rebuild what is damaged in a lake.",
     ),
     "report": (
         "kubeledger.cli.fleet_report:report",
@@ -52,7 +52,7 @@ def fleet(context: click.Context) -> None:
     """Do for a thousand nodes what the other commands do for one.
 
     Each source is a node's bundle, archive, recording or ledger, on this machine or in object
-    storage (s3://, gs://, az://). All that is told of them lies in a lake, which is a directory
+    storage (s3://, gs://, az://). All their facts lie in a lake, which is a directory
     or a place in object storage, too.
     """
     context.with_resource(telling_of_waits())

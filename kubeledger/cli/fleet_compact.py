@@ -45,7 +45,7 @@ def compact(lake: str, older_than: str, output: str) -> None:
     except ValueError:
         age_ns = -1
     if age_ns < 0:
-        raise BadQuestionError(f"{older_than!r} is no duration", advice="write e.g. 24h or 90m")
+        raise BadQuestionError(f"{older_than!r} is not a duration", advice="write e.g. 24h or 90m")
     place = Lake.open(lake)
     with (
         progress("looking for what died imports left") as shown,

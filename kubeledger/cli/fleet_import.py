@@ -40,13 +40,13 @@ _COLUMNS = (
 @click.option(
     "--from", "from_", metavar="FILE", help="Read more sources from a file, one a line; -."
 )
-@click.option("--cluster", metavar="NAME", help="Cluster that the nodes are of.")
-@click.option("--pool", metavar="NAME", help="Pool that the nodes are of, where they do not tell.")
+@click.option("--cluster", metavar="NAME", help="Cluster of the nodes.")
+@click.option("--pool", metavar="NAME", help="Pool of the nodes, where they do not name it.")
 @click.option(
     "--node",
     "name",
     metavar="NAME",
-    help="Node that all sources are from; its key if there is one.",
+    help="Node of all sources; its key if there is one.",
 )
 @click.option("--kubelet-version", metavar="VERSION", help="Version of their kubelets.")
 @click.option("--year", type=int, help="Year of the first log line; klog writes none.")
@@ -131,7 +131,7 @@ def import_(
 
 
 def _split_key(known: dict[str, Any]) -> None:
-    """A key ``CLUSTER/NAME`` of ``--node`` tells the cluster, too.
+    """A key ``CLUSTER/NAME`` of ``--node`` names the cluster, too.
 
     Raises:
         BadQuestionError: and ``--cluster`` another one.

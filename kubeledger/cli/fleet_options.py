@@ -18,7 +18,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 _R = TypeVar("_R")
 
 _LINE_S = 30.0
-"""Where no terminal shows a bar, a line a half minute tells how far it is; the first is sooner."""
+"""Where no terminal shows a bar, a line each half minute shows progress; the first is sooner."""
 
 _FIRST_LINE_S = 5.0
 

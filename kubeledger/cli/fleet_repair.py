@@ -45,7 +45,7 @@ def repair(
     """Read each file of a lake, or of some NODEs of it, and make anew what is damaged or gone.
 
     Tables are made from the node's ledger, and a damaged ledger from the node's sources, which
-    must lie where they were. Imports may go on meanwhile. Exits with 1 where something cannot be
+    must lie where they were. Imports may go on meanwhile. Exits with 1 if something cannot be
     repaired.
 
     Lists what was damaged.
@@ -63,9 +63,9 @@ def repair(
     from kubeledger.fleet.types import NodeSpec
 
     chosen = engine_of(engine, workers=workers, address=address)
-    mended = mend_small_files(absolute_url(lake))
+    files = mend_small_files(absolute_url(lake))
     place = Lake.open(lake)
-    lost = lost_nodes(place, mended, time.time_ns())
+    lost = lost_nodes(place, files, time.time_ns())
     with ExitStack() as stack:
         settings = NodeSpec(
             lake=place.store.url,
@@ -81,8 +81,8 @@ def repair(
             )
         )
         watched = watched_results(results, "repairing", len(plan.specs), attrgetter("failure"))
-        told = [result for result in tally.counting(watched) if result.failure or result.changed]
-    rows = _rows(mended, told, lost)
+        changed = [result for result in tally.counting(watched) if result.failure or result.changed]
+    rows = _rows(files, changed, lost)
     if output != "table":
         write_rows(_COLUMNS, rows, output, sys.stdout)
     else:
@@ -90,7 +90,7 @@ def repair(
         if listed:
             write_rows(_COLUMNS, listed, output, sys.stdout, width_max=terminal_width())
         click.echo(
-            f"{counted(tally.done, 'node')} read, {len(told) - len(tally.failures)} repaired"
+            f"{counted(tally.done, 'node')} read, {len(changed) - len(tally.failures)} repaired"
         )
         print_failures([*tally.failures, *lost])
     if tally.failures or lost:
@@ -98,10 +98,10 @@ def repair(
 
 
 def _rows(
-    mended: list[str], results: list[NodeResult], lost: list[Failure]
+    files: list[str], results: list[NodeResult], lost: list[Failure]
 ) -> list[tuple[str | None, ...]]:
     """A row for each small file and each node that was damaged, and each that is lost."""
-    rows: list[tuple[str | None, ...]] = [(path, "repaired", None, None) for path in mended]
+    rows: list[tuple[str | None, ...]] = [(path, "repaired", None, None) for path in files]
     failures = [each.failure for each in results if each.failure]
     rows += [(each.spec.subject, "repaired", None, None) for each in results if not each.failure]
     rows += [(each.source, "failed", each.reason, each.advice) for each in (*failures, *lost)]

@@ -30,7 +30,7 @@ def _worst(context: click.Context, parameter: click.Parameter, value: str) -> in
         return None
     if not value.isdecimal() or not int(value):
         raise click.BadParameter(
-            f"{value!r} is no number of nodes, and not all", context, parameter
+            f"{value!r} is neither a number of nodes nor all", context, parameter
         )
     return int(value)
 
@@ -51,7 +51,7 @@ def _worst(context: click.Context, parameter: click.Parameter, value: str) -> in
     "--pages",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Write the worst nodes' own timeline pages there, and link to them.",
+    help="Write the worst nodes' timeline pages there, and link to them.",
 )
 @click.option(
     "--worst",

@@ -25,7 +25,7 @@ _GROUP_LINES = 3
 """Of reason and advice."""
 
 _CHANGES = ("new", "grown", "read by other options", "labelled", "verified again")
-"""What may have become of a node; the first one is told."""
+"""What may have become of a node; the first one is shown."""
 
 _VERDICTS = ("match", "admissible", "impossible", "unverifiable")
 
@@ -146,7 +146,7 @@ def print_failures(failures: Iterable[Failure]) -> None:
 
 
 def print_next(tally: Tally, lake: str) -> None:
-    """Commands that tell more, of those that there are."""
+    """Commands that show more, of those that there are."""
     from kubeledger.cli.fleet import SUBCOMMANDS
 
     where = f"--lake {quote(lake)}"

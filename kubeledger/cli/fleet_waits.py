@@ -1,4 +1,4 @@
-"""Storage that does not answer is told of while it is waited for."""
+"""Reports storage that does not answer while it is waited for."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ def telling_of_waits() -> Iterator[None]:
 
 
 def _watch(over: threading.Event) -> None:
-    told: set[object] = set()
+    reported: set[object] = set()
     while not over.wait(_LOOK_S):
         store = sys.modules.get("kubeledger.fleet.store")
         if store is None:  # the command has not come so far
             continue
         now_s, calls = time.monotonic(), store.calls_in_flight()
         late = {call for call, (began_s, _) in calls.items() if now_s - began_s >= _AFTER_S}
-        if late and not told & calls.keys():  # of many at once, one tells enough
+        if late and not reported & calls.keys():  # one of many is enough
             began_s, place = min(calls[call] for call in late)
             bar = "\r\x1b[2K" if sys.stderr.isatty() else ""  # takes the place of one
             click.echo(
                 f"{bar}waiting for storage for {now_s - began_s:.0f} s: {place}; what fails is "
-                f"asked again for {store.RETRY_S:.0f} s",
+                f"retried for {store.RETRY_S:.0f} s",
                 err=True,
             )
-            told = late
-        told &= calls.keys()
+            reported = late
+        reported &= calls.keys()

@@ -20,7 +20,7 @@ _FAILED = 1
 @lake_option
 @variant_options
 @engine_options
-@click.option("--full", is_flag=True, help="All nodes, also those of which nothing changes.")
+@click.option("--full", is_flag=True, help="All nodes, also those where nothing changes.")
 @output_option("table", "json", "jsonl", "csv")
 @reports_errors
 def whatif(
@@ -36,9 +36,9 @@ def whatif(
 
     Counted are pods evicted, processes killed for memory, containers killed by liveness and
     startup probes, pods preempted, pods refused and images deleted: as recorded, and as they
-    surely would have been under each variant. What lies behind a change was observed in a world
+    surely would have been under each variant. What follows a change was observed in a world
     in which the recorded decision had been taken: it is counted as untrusted, and what lacks an
-    input as unknown. `kubeledger whatif` of one node tells each decision and why.
+    input as unknown. `kubeledger whatif` of one node shows each decision and why.
 
     The table has the nodes that change most; --full and the other forms have all, with a row a
     node and variant. A node that cannot be asked is a row with the reason; then the exit code

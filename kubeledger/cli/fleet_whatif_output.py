@@ -30,7 +30,7 @@ _GAP = 2
 
 
 class Answer(NamedTuple):
-    """A node, and what each variant makes of it, or why that cannot be told."""
+    """A node, and what each variant makes of it, or why that is not known."""
 
     node: NodeSummary
     answer: list[NodeVariant] | Failure
@@ -43,7 +43,7 @@ def write_answers(
 
     Args:
         variants: (v,) names.
-        answers: (n,) of the nodes, in any order; those that are told have v variants.
+        answers: (n,) of the nodes, in any order; those with an answer have v variants.
         output: ``table`` or one that ``write_rows`` takes.
         full: a table of all nodes.
     """
@@ -59,7 +59,7 @@ def write_answers(
 
 
 def _most_changed_first(answer: Answer) -> tuple[Any, ...]:
-    """Those that cannot be told stand at the end."""
+    """Those without an answer stand at the end."""
     if isinstance(answer.answer, Failure):
         return (True, 0, 0, 0, answer.node.node)
     most = (max((getattr(v, name) for v in answer.answer), default=0) for name in _ORDER)
@@ -84,11 +84,11 @@ def _rows(variants: Sequence[str], answers: Sequence[Answer]) -> Iterator[tuple[
 
 def _write_table(variants: Sequence[str], answers: Sequence[Answer], *, full: bool) -> None:
     width, height = screen_size()
-    told = [(node, each) for node, each in answers if isinstance(each, list)]
+    known = [(node, each) for node, each in answers if isinstance(each, list)]
     failures = [each for _, each in answers if isinstance(each, Failure)]
-    sums = [added_up([answer[at] for _, answer in told]) for at in range(len(variants))]
-    changed = [(node, each) for node, each in told if full or any(v.changed for v in each)]
-    heads = _heads(variants, sums, len(told), width)
+    sums = [added_up([answer[at] for _, answer in known]) for at in range(len(variants))]
+    changed = [(node, each) for node, each in known if full or any(v.changed for v in each)]
+    heads = _heads(variants, sums, len(known), width)
     notes = _notes(sums, width)
     # Head and rule of the table, blank lines, what is left out, and a failure.
     room = height - len(heads) - len(notes) - 6 - 4 * bool(failures)
@@ -97,11 +97,11 @@ def _write_table(variants: Sequence[str], answers: Sequence[Answer], *, full: bo
         click.echo(line)
     click.echo()
     _write_nodes(sums, shown, width)
-    left, same = len(changed) - len(shown), len(told) - len(changed)
+    left, same = len(changed) - len(shown), len(known) - len(changed)
     if left:
-        click.echo(f"and {counted(left, 'node')} more of which something changes; --full shows all")
+        click.echo(f"and {counted(left, 'node')} more where something changes; --full shows all")
     if same:
-        click.echo(f"nothing would surely have been another on {counted(same, 'node')}")
+        click.echo(f"nothing would surely have differed on {counted(same, 'node')}")
     for note in notes:
         click.echo(note)
     print_failures(failures)
@@ -166,10 +166,10 @@ def _joined(counts: Sequence[int]) -> str | int:
 
 
 def _notes(sums: Sequence[NodeVariant], width: int) -> list[str]:
-    """What is not known, and what counts as nothing else."""
+    """What is not known, and what counts as untrusted."""
     notes = []
     if any(each.untrusted for each in sums):
-        words = "untrusted: behind a change, where the node would have observed something else"
+        words = "untrusted: after a change, where later inputs would have differed"
         notes.append(words)
     missing = added_up(sums).missing
     ranked = sorted(missing.items(), key=lambda item: (-item[1], item[0]))

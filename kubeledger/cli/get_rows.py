@@ -59,17 +59,17 @@ def matches(item: Item, name: str) -> bool:
 
 
 def not_known(resource: str, state: NodeState) -> str:
-    """Why nothing can be shown where no record tells what there is; empty where one does."""
+    """Why nothing can be shown where no record says what there is; empty where one does."""
     if resource == "images" and state.images.detected_ts_ns is None:
         removed = state.images.images_removed
-        told = f" By then {counted(removed, 'image')} had been deleted: ask" if removed else " Ask"
+        hint = f" By then {counted(removed, 'image')} had been deleted: ask" if removed else " Ask"
         return (
             "No image list is known: the kubelet logs its images at --v=5 only."
-            f"{told} `kubeledger why IMAGE`, `kubeledger sql 'from image_gc_deletions'`."
+            f"{hint} `kubeledger why IMAGE`, `kubeledger sql 'from image_gc_deletions'`."
         )
     if resource == "pods" and not state.lifecycle.gone:
         return (
-            "No pod is known: no record until then tells which are on the node. `kubeledger ls`"
+            "No pod is known: no record until then lists the node's pods. `kubeledger ls`"
             " lists what there is."
         )
     return ""

@@ -159,8 +159,8 @@ def _print_tables(report: ImportReport, directory: Path, *, brief: bool, all_fil
         if bundle.left_out:
             facts = counted(bundle.left_out, "fact")
             click.echo(f"  left out: {facts} of a time whose records were dropped", err=True)
-        told = {finding.file for finding in bundle.findings}
-        skipped = ((why, file) for file, why in sorted(bundle.skipped.items()) if file not in told)
+        named = {finding.file for finding in bundle.findings}
+        skipped = ((why, file) for file, why in sorted(bundle.skipped.items()) if file not in named)
         for why, files in _by_message(skipped):
             names = printable(_named(files, all_files=all_files))
             click.echo(f"  not read: {names}: {printable(why)}", err=True)
@@ -171,7 +171,7 @@ def _print_tables(report: ImportReport, directory: Path, *, brief: bool, all_fil
 
 
 def tell_what_happened(directory: Path, nodes: list[str], *, advise: bool = True) -> None:
-    """A paragraph a node, and the commands that tell more.
+    """A paragraph a node, and the commands that show more.
 
     Args:
         directory: of the ledger.
@@ -239,7 +239,7 @@ def _totals(bundle: NodeReport) -> str:
     lost = sum(account.not_understood for account in bundle.accounts)
     noise = sum(account.noise for account in bundle.accounts)
     repeated = sum(account.repeated for account in bundle.accounts)
-    again = f" ({repeated:,} of it lines that are there twice)" if repeated else ""
+    again = f" ({repeated:,} of it duplicates)" if repeated else ""
     size = sum(bundle.sizes.values())
     return click.wrap_text(
         f"{counted(len(bundle.sizes), 'file')}, {counted(size, 'byte')}, "

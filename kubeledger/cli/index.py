@@ -16,7 +16,7 @@ __all__ = ["index"]
 
 @click.command(epilog="Example: kubeledger index --rebuild")
 @ledger_option
-@click.option("--rebuild", is_flag=True, help="Remove the files first and make all of them anew.")
+@click.option("--rebuild", is_flag=True, help="Remove the files first and write all of them again.")
 @reports_errors
 def index(ledger: Path, rebuild: bool) -> None:
     """Write the records as Parquet below LEDGER/history, for SQL and for other engines.
@@ -35,7 +35,7 @@ def index(ledger: Path, rebuild: bool) -> None:
     with progress("writing Parquet"), TemporaryDirectory(prefix="kubeledger-") as scratch:
         if (ledger / HISTORY).is_symlink():
             raise LedgerUnavailableError(
-                "the history is a link, and nothing is written behind one",
+                "the history is a link, and nothing is written through one",
                 advice="remove the link",
                 file=str(ledger / HISTORY),
             )

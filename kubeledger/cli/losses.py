@@ -57,6 +57,6 @@ def _warn(node: str, losses: list[RecordsLost]) -> None:
         )
         words = (
             f"warning: the ledger lost acknowledged records of {node} ({spans}): the answer rests "
-            "on what is left; import the same sources again, `kubeledger audit` tells more"
+            "on what is left; import the same sources again, `kubeledger audit` shows more"
         )
         click.echo(printable(words), err=True)

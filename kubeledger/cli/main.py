@@ -42,7 +42,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "simulate": ("kubeledger.cli.simulate:simulate", "Run a node that you do not have."),
     "completeness": (
         "kubeledger.cli.completeness:completeness",
-        "Tell what evidence there is, and what is missing.",
+        "Say what evidence there is, and what is missing.",
     ),
     "diff": ("kubeledger.cli.diff:diff", "Compare two histories, or a node at two instants."),
     "export": ("kubeledger.cli.export:export", "Write records for other programs and tests."),
@@ -109,7 +109,7 @@ def run() -> None:
     """Entry point of the ``kubeledger`` script.
 
     A closed pipe ends it quietly with 141 and an interrupt with 130, as shells have it: neither
-    is a finding, and neither tells that nothing was found.
+    is a finding, nor means that nothing was found.
     """
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller: what is written goes nowhere
@@ -128,7 +128,7 @@ def _run() -> int:
         _drop_output()
         return CLOSED_PIPE_EXIT_CODE
     except OSError as error:
-        # Only the flush raises others: commands tell of theirs.
+        # Only the flush raises others: commands report theirs.
         _drop_output()
         reason = (error.strerror or str(error)).lower()
         click.echo(f"error: output cannot be written: {reason}", err=True)
@@ -193,7 +193,7 @@ def _placed(error: click.ClickException, context: click.Context) -> str:
 
 
 def _drop_output() -> None:
-    """Let what is still to be written go nowhere, or Python tells of it when it ends."""
+    """Discard what is still to be written, or Python reports it when it ends."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     with suppress(OSError, ValueError):  # no file of the system
         os.dup2(nowhere, sys.stdout.fileno())

@@ -32,7 +32,7 @@ def size_of_memory(text: str) -> int:
         size = 0
     if not 0 < size <= _BYTES_MAX:
         raise BadQuestionError(
-            f"{text!r} is no size of memory", advice="write --memory as 500MB or 2GiB"
+            f"{text!r} is not a size of memory", advice="write --memory as 500MB or 2GiB"
         )
     return size
 
@@ -64,7 +64,7 @@ def _limit(soft: int, hard: int) -> None:
 
 
 def _data_bytes() -> int:
-    """What the process has now, where the system tells."""
+    """What the process has now, where the system reports it."""
     with suppress(OSError):
         pages = int(Path("/proc/self/statm").read_text().split()[5])
         return pages * resource.getpagesize()

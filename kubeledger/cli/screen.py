@@ -19,7 +19,7 @@ _WIDTH_MIN = 40
 
 
 def screen_width() -> int:
-    """Columns of the terminal, or $COLUMNS; 80 where neither tells."""
+    """Columns of the terminal, or $COLUMNS; 80 where neither is known."""
     return max(_WIDTH_MIN, shutil.get_terminal_size((_WIDTH, 24)).columns)
 
 

@@ -119,7 +119,7 @@ def _duration(text: str | None) -> int | None:
     except ValueError:
         ns = 0
     if not 0 < ns < 2**63:
-        raise BadQuestionError(f"{text!r} is no duration", advice="write e.g. 90s, 30m or 24h")
+        raise BadQuestionError(f"{text!r} is not a duration", advice="write e.g. 90s, 30m or 24h")
     return ns
 
 

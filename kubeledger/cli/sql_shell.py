@@ -23,7 +23,7 @@ _HELP = """\
 .tables         the views
 .schema VIEW    columns of a view, with what they hold
 .queries        the shipped queries
-.run NAME       run a shipped query; parameters as NAME=VALUE behind it
+.run NAME       run a shipped query; parameters as NAME=VALUE after it
 .help           this
 .quit           leave (or Ctrl-D)
 A query may span lines and ends with a semicolon."""

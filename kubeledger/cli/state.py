@@ -39,7 +39,7 @@ def state(
     """Rebuild the node's state at any instant.
 
     Pods with their containers, devices by holder, probe workers, images, cgroups and settings, as
-    the records up to that instant tell. Tables fit the screen;
+    the records up to that instant show them. Tables fit the screen;
     `-o wide` has all columns. With `-o json` the same records give the same bytes.
     """
     import sys

@@ -87,7 +87,7 @@ def _yes(value: bool | None) -> str:
 
 
 def _name(state: NodeState, key: str) -> str:
-    """What people call a pod; its key when nothing tells the name."""
+    """What people call a pod; its key when its name is unknown."""
     pod = state.lifecycle.pods.get(key)
     return f"{pod.namespace}/{pod.name}" if pod is not None and pod.name else key
 
@@ -210,12 +210,12 @@ def _cpus(state: NodeState, page: _Page) -> None:
         for container, held in containers.items()
     )
     page.table("cpus", ("pod", "container", "cpus", "since"), rows)
-    told = {
+    shown = {
         "policy": manager.policy,
         "reserved": manager.reserved_cpu_set,
         "shared pool": manager.default_cpu_set,
     }
-    if text := ", ".join(f"{name} {value}" for name, value in told.items() if value):
+    if text := ", ".join(f"{name} {value}" for name, value in shown.items() if value):
         page.stream.write(f"{printable(text)}\n")
 
 

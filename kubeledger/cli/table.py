@@ -131,7 +131,7 @@ def verdict_text(verdict: str) -> str:
 def cut(text: str, width_max: int) -> str:
     """The text in so many columns of a terminal.
 
-    What has no space is a name or an ID, of which the end tells as much as the beginning: it
+    What has no space is a name or an ID, whose end matters as much as its beginning: it
     loses its middle. Other texts lose their end, times the fraction of the second.
     """
     if _width(text) > width_max and (time := _TIME.fullmatch(text)):

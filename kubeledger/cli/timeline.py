@@ -40,7 +40,7 @@ _OUT = "timeline.html"
     help="The page; - is standard output.",
 )
 @time_option("--from from_", "Only what happened since")
-@click.option("--to", metavar="TIME", help="Only what happened until then.")
+@click.option("--to", metavar="TIME", help="Only what happened up to then.")
 @click.option(
     "--pod",
     "pods",
@@ -62,8 +62,8 @@ def timeline(
     """Draw what happened on a node as one HTML file that opens from disk.
 
     What went wrong stands on top; below it a row for the kubelet, for each pod and container,
-    device and image, and the records behind every mark with their verdict and evidence. SOURCE
-    is a ledger, a *.ledger.jsonl file, or a node's files, which are imported for the while;
+    device and image, and the records of every mark with their verdict and evidence. SOURCE
+    is a ledger, a *.ledger.jsonl file, or a node's files, which are imported for it;
     without one the ledger is drawn. Several nodes are one page with a switch.
     """
     from kubeledger.cli.files import is_standard
@@ -99,7 +99,7 @@ def write_timeline(
         out: the file, or ``-``.
         node: only this one; None: all.
         scope: what part of their histories.
-        tell: is told what is being done.
+        tell: called with what is being done.
 
     Returns:
         How many bytes.

@@ -1,4 +1,4 @@
-"""What the page of ``kubeledger ui`` is told: the answers of the commands, as JSON."""
+"""What the page of ``kubeledger ui`` gets: the answers of the commands, as JSON."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Answers:
             )
         given = asked.values.get("params") or {}
         if not isinstance(given, dict) or not all(isinstance(each, str) for each in given.values()):
-            raise BadQuestionError("params is no object of texts")
+            raise BadQuestionError("params is not an object of texts")
         params: Mapping[str, str | None] = given
         if name := asked.text("name"):
             filled = {key: each for key, each in given.items() if each}
@@ -196,7 +196,7 @@ def _configs(asked: Asked) -> list[ConfigFile]:
     match config:
         case {"name": str(name), "text": str(text)}:
             return [config_of(name, text.encode())]
-    raise BadQuestionError("config is no object of name and text")
+    raise BadQuestionError("config is not an object of name and text")
 
 
 def _cell(value: object) -> str | None:

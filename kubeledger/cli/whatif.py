@@ -37,7 +37,7 @@ def whatif(
 ) -> None:
     """Replay a node's observations under other settings, and list the decisions that change.
 
-    What stands behind a changed decision was observed in a world in which the recorded
+    What follows a changed decision was observed in a world in which the recorded
     decision had been taken: it is marked as untrusted, not passed off as a prediction.
 
     The answer fits a screen: what all variants have in common stands once, then what each has

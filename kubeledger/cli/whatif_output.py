@@ -79,14 +79,13 @@ def _names(variants: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def _headline(result: Outlook) -> str:
-    would = "would have been another" if result.changed == 1 else "would have been others"
-    said = f"{result.changed or 'none'} of {result.decisions} decisions {would}"
+    said = f"{result.changed or 'none'} of {result.decisions} decisions would have differed"
     if not result.changed:
-        said = f"none of {result.decisions} decisions would surely have been another"
+        said = f"none of {result.decisions} decisions would surely have differed"
     if result.untrusted:
-        said += f"; {result.untrusted} lie behind such a change, in a world that nobody observed"
+        said += f"; {result.untrusted} follow such a change, in a world that nobody observed"
     if result.unknown:
-        said += f"; {result.unknown} cannot be told"
+        said += f"; {result.unknown} cannot be decided"
     return said
 
 
@@ -111,14 +110,14 @@ def _key(change: Change) -> tuple[int, str, str, bool]:
 
 
 def _notes(result: Outlook, changes: Collection[Change]) -> list[str]:
-    behind: dict[int, int] = {}
+    after: dict[int, int] = {}
     for change in changes:
         if change.untrusted_since is not None:
-            behind[change.untrusted_since] = behind.get(change.untrusted_since, 0) + 1
+            after[change.untrusted_since] = after.get(change.untrusted_since, 0) + 1
     found = [
-        f"untrusted: {counted(count, 'change')} behind that of record {seq}, where the node would "
-        "have observed something else (-o json lists them)"
-        for seq, count in behind.items()
+        f"untrusted: {counted(count, 'change')} after that of record {seq}, where later inputs "
+        "would have differed (-o json lists them)"
+        for seq, count in after.items()
     ]
     for what, count in sorted(result.missing.items()):
         need = f"{counted(count, 'decision')} {'needs' if count == 1 else 'need'}"

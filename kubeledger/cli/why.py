@@ -1,4 +1,4 @@
-"""``kubeledger why``: a headline, dated steps, then the numbered evidence behind them."""
+"""``kubeledger why``: a headline, dated steps, then their numbered evidence."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ def why(
             raise no_such_target(asked, histories)
         if is_of_node and at is None:
             with connect(ledger) as queryable:
-                told = partial(counts_on, lambda text, given: queryable.sql(text, given).dicts())
-                found = [msgspec.structs.replace(each, counts=told(each.node)) for each in found]
+                count = partial(counts_on, lambda text, given: queryable.sql(text, given).dicts())
+                found = [msgspec.structs.replace(each, counts=count(each.node)) for each in found]
     if output == "json":
         document = msgspec.to_builtins(found[0] if len(histories) == 1 else found)
         sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(document), indent=2))

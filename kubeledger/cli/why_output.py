@@ -44,7 +44,7 @@ _PROOFS = tuple(
         r"[Ff]ailed|[Ee]vict|[Pp]reempt|[Kk]ill",
     )
 )
-"""What in a log line proves, the most telling first."""
+"""What in a log line is proof, the best first."""
 
 
 def screen_size() -> tuple[int, int]:
@@ -177,7 +177,7 @@ def _is_aside(answer: Answer, piece: Piece) -> bool:
 
 
 def _proof(piece: Piece, width: int, lines_max: int, name: str) -> list[str]:
-    """One or two lines: where the fact stands, and the telling part of what stands there."""
+    """One or two lines: where the fact stands, and the relevant part of it."""
     mark = f"[{piece.number}] "
     if piece.file is None:
         text = printable(f"{piece.subject} {piece.summary}".strip())

@@ -210,4 +210,4 @@ def test_what_is_no_digest(digest: str) -> None:
     """A wrong call, and no finding about the ledger."""
     result = CliRunner().invoke(cli, ["audit", "--expect", digest])
     assert result.exit_code == 2
-    assert "is no chain digest" in result.output
+    assert "is not a chain digest" in result.output

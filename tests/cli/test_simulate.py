@@ -55,8 +55,8 @@ def test_all_problems_are_told(tmp_path: Path) -> None:
     ("arguments", "code", "message"),
     [
         ((), 2, "what is to be simulated?"),
-        ((FIRST, "--duration", "soon"), 2, "'soon' is no duration"),
-        ((FIRST, "--duration", "0s"), 2, "'0s' is no duration"),
+        ((FIRST, "--duration", "soon"), 2, "'soon' is not a duration"),
+        ((FIRST, "--duration", "0s"), 2, "'0s' is not a duration"),
         ((FIRST, "--openb", "a", "b"), 2, "what is to be simulated?"),
         (("none.yaml",), 3, "none.yaml: cannot be read: no such file"),
         (("--openb", "none.csv", "none.csv", "--node", "n"), 3, "none.csv: cannot be read"),

@@ -160,4 +160,4 @@ def test_command_line(lake: Lake) -> None:
     done = run(cli, ["fleet", "compact", "--lake", lake.store.url, "-o", "csv"])
     assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, "markers in the index,4,")
     wrong = run(cli, ["fleet", "compact", "--lake", lake.store.url, "--older-than", "soon"])
-    assert (wrong.exit_code, "is no duration" in wrong.stderr) == (2, True)
+    assert (wrong.exit_code, "is not a duration" in wrong.stderr) == (2, True)

@@ -76,18 +76,18 @@ def audit_sources(
 def _of_stdin(report: SourcesAudit, copy: str) -> SourcesAudit:
     """The same, about standard input instead of its copy."""
 
-    def told(name: str) -> str:
+    def named(name: str) -> str:
         return STDIN if name == copy else name
 
     nodes = [
         replace(
             node,
-            source=told(node.source),
-            tail=node.tail and replace(node.tail, file=told(node.tail.file)),
+            source=named(node.source),
+            tail=node.tail and replace(node.tail, file=named(node.tail.file)),
         )
         for node in report.nodes
     ]
-    findings = [replace(finding, file=told(finding.file)) for finding in report.findings]
+    findings = [replace(finding, file=named(finding.file)) for finding in report.findings]
     return replace(report, nodes=tuple(nodes), findings=tuple(findings))
 
 
@@ -133,7 +133,7 @@ def _check_chained(others: Iterable[Path]) -> None:
         if str(path) != "-" and not path.exists():
             raise BadInputError("no such file or directory", file=str(path))
         raise BadInputError(
-            "is no ledger and no recording: it holds no chain to prove",
+            "is neither a ledger nor a recording: it holds no chain to prove",
             advice="leave --chain-only out for a node's files",
             file=STDIN if str(path) == "-" else str(path),
         )

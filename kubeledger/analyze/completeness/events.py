@@ -1,6 +1,6 @@
 """Which decisions and reports became events of the API server, and why others did not.
 
-A line of the log that says ``Event occurred`` is a report. The API server's list tells which
+A line of the log that says ``Event occurred`` is a report. The API server's list shows which
 reports got there: ``lifecycle.ReasonReported`` has its count. A report is not there by its own
 when the list has only a later repetition, which carries the count of all before it.
 """
@@ -241,7 +241,7 @@ class EventPart:
 
     def _no_list(self) -> str:
         if self._standalone:
-            return "the kubelet has no API server: its events stand in its log only"
+            return "the kubelet has no API server: its events are in its log only"
         return "no list of the API server's events was imported"
 
     def _cause(self, report: _Report) -> str:
@@ -257,10 +257,10 @@ class EventPart:
             return "the rules of this kubelet's event recorder are not known without its version"
         if not report.whole:
             return (
-                "not told: the log begins while the kubelet runs, so what it had sent before,"
+                "not known: the log begins while the kubelet runs, so what it had sent before,"
                 " which counts for its spam filter, is not known"
             )
-        return "not told: by the lines that are there, it had passed the kubelet's spam filter"
+        return "not known: by the lines that are there, it had passed the kubelet's spam filter"
 
     def _by_kind(self, fates: list[DecisionFate]) -> list[KindFates]:
         found = {
@@ -303,5 +303,5 @@ class EventPart:
 
 
 def _is_no_failure(body: Body) -> bool:
-    """Collections of images are told of only when they fail."""
+    """Collections of images are reported only when they fail."""
     return isinstance(body, GarbageCollected) and body.outcome != "failed"

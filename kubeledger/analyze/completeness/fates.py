@@ -57,7 +57,7 @@ class ReasonFates(msgspec.Struct, kw_only=True):
 
     Attributes:
         reported: lines of the log.
-        only_api: occurrences that only the API server's list tells of.
+        only_api: occurrences that only the API server's list has.
         event, counted, never: what became of the reported.
         dropped: reports that the spam filter dropped, by its rules.
         combined: reports that were sent as one of several similar ones, by its rules.

@@ -1,7 +1,7 @@
-"""Times without the beats of a running kubelet, and what else tells that evidence is missing.
+"""Times without the periodic lines of a kubelet, and other signs that evidence is missing.
 
-A gap in one beat tells of that beat: a worker that hung, lines that were dropped. Where
-verification takes the log to have a hole, and it tells of nothing else either, it has one: lines
+A gap in one of them concerns it alone: a worker that hung, lines that were dropped. Where
+verification takes the log to have a hole, and nothing else is in it either, it has one: lines
 were lost, or the kubelet stood still.
 """
 
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 SourceTime = Callable[[str], int | None]
-"""When a source was taken, from its name; None when the name does not tell."""
+"""When a source was taken, from its name; None when the name does not say."""
 
 _QOS = "QoS cgroup write"
 _BEATS: dict[type, tuple[str, int]] = {
@@ -73,11 +73,11 @@ class Silence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hole(msgspec.Struct, frozen=True, kw_only=True):
-    """A time of which the log tells nothing although beats were due.
+    """A time of which the log says nothing although periodic lines were due.
 
     Attributes:
         file, line_before, file_after, line_after: the records around it.
-        lines_between: lines of the log in it, none of which tells a fact; None when it lies
+        lines_between: lines of the log in it, none of which has a fact; None when it lies
             between two files.
         beats: what is missing.
     """
@@ -109,11 +109,11 @@ class ClockStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LostLines(msgspec.Struct, frozen=True, kw_only=True):
-    """Single lines are missing while the log goes on, as the import saw by its beats, or cut.
+    """Single lines are missing while the log goes on, as the import saw, or cut.
 
     Attributes:
-        seq: the record that tells of it.
-        missing, expected: beats of its kubelet process; ``beats`` the missing ones by name.
+        seq: the record that says so.
+        missing, expected: periodic lines of its process; ``beats`` the missing ones by name.
         cut: lines that were cut; ``cut_at`` the length at which all were.
     """
 
@@ -128,7 +128,7 @@ class LostLines(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BeatCount(msgspec.Struct, kw_only=True):
-    """What the search for gaps went by: beats of one name that records show."""
+    """What the search for gaps went by: periodic lines of one name in the records."""
 
     name: str
     period_ns: int
@@ -143,7 +143,7 @@ class GapReport(msgspec.Struct, kw_only=True):
         beats: what was regular enough to go by, without the probe workers.
         probe_workers: how many probe workers there were; ``without_spec`` pods whose spec,
             and so whose period, is not known.
-        gaps: beats that are missing while the log goes on.
+        gaps: periodic lines that are missing while the log goes on.
         lost: where single lines are missing.
     """
 
@@ -193,7 +193,7 @@ class GapPart:
             )
         line = self._logs.line_of(record)
         if isinstance(body, LogThinned):
-            # Its lines stand further above: what it tells is of the whole process.
+            # Its lines stand further above: it is about the whole process.
             self._lost.append(_lost_lines(record.seq, body))
         elif isinstance(body, KubeletStarted):
             self._restart(record)
@@ -219,9 +219,9 @@ class GapPart:
             self._silences.append(_silence(self._last, ts_ns, line))
         if self._last is None or ts_ns >= self._last[0]:
             self._last = (ts_ns, line)
-        told = _BEATS.get(type(record.body))
-        if told is not None:
-            name, period_s = told
+        known = _BEATS.get(type(record.body))
+        if known is not None:
+            name, period_s = known
             beat = self._beats.setdefault(name, Beat(name, period_s * NS_PER_S))
             self._count(beat, ts_ns)
 
@@ -229,18 +229,18 @@ class GapPart:
         self._seen[beat.name] += beat.note(ts_ns) and self._span.holds(ts_ns)
 
     def _settle(self) -> None:
-        """A process is over: its beats end with it."""
+        """A process is over: its periodic lines end with it."""
         end_ns = self._last[0] if self._last is not None else 0
         self._probes.end(end_ns)
         if _QOS not in self._beats:
             # Below verbosity 4 a collection that has nothing to do is not logged.
             self._beats.pop("image GC", None)
         for beat in self._beats.values():
-            self._tell(beat, self._begin_ns, end_ns)
+            self._add_gaps(beat, self._begin_ns, end_ns)
         self._beats.clear()
         self._seen.clear()
 
-    def _tell(self, beat: Beat, begin_ns: int | None, end_ns: int | None) -> None:
+    def _add_gaps(self, beat: Beat, begin_ns: int | None, end_ns: int | None) -> None:
         steps = (gap.to_ts_ns - gap.from_ts_ns for gap in beat.gaps())
         count = self._counts.setdefault(
             beat.name, BeatCount(name=beat.name, period_ns=beat.period_ns)
@@ -282,7 +282,7 @@ class GapPart:
         beat = Beat(_SNAPSHOTS, period_ns)
         for ts_ns in times:
             self._count(beat, ts_ns)
-        self._tell(beat, None, None)
+        self._add_gaps(beat, None, None)
 
     def _holes(self, gaps: list[Gap]) -> tuple[list[Hole], list[Gap]]:
         """Gaps in which the log is silent, by that silence; and the others."""
@@ -306,7 +306,7 @@ class GapPart:
         )
 
     def _silences_in(self, gap: Gap) -> Iterator[Silence]:
-        """Silences that take up nearly all of a gap: a beat or two are left around them."""
+        """Silences that take up nearly all of a gap, but for a line or two around them."""
         left_ns = max(gap.period_ns, min(2 * gap.period_ns, _LEFT_NS))
         least_ns = gap.to_ts_ns - gap.from_ts_ns - left_ns
         for silence in self._silences:

@@ -15,14 +15,14 @@ class LineKind(msgspec.Struct, frozen=True):
     """One kind of line.
 
     Attributes:
-        name: what it tells, for people.
+        name: what it shows, for people.
         records: kinds of records that rest on it, with spaces between.
         pattern: finds it in the text of a record's evidence.
         levels: first minor version -> the ``N`` of its ``klog.V(N)``, ascending; 0 is always
             logged, and there is none before the first.
         source: file and function that log it.
         lost: what is not known without it.
-        period_s: a kubelet that runs logs it at least so often, so its absence tells something;
+        period_s: a kubelet that runs logs it at least so often, so its absence means something;
             None for what need not happen.
     """
 
@@ -137,7 +137,7 @@ KINDS: tuple[LineKind, ...] = (
         r"Killing container",
         {19: 2},
         "kuberuntime/kuberuntime_container.go killContainer",
-        "grace periods, and kills that no event tells of",
+        "grace periods, and kills that no event reports",
     ),
     LineKind(
         "device lists",
@@ -170,7 +170,7 @@ KINDS: tuple[LineKind, ...] = (
         {19: 3},
         "prober/prober.go probe",
         "successes of probes: their runs cannot be counted, and before 1.21 readiness and "
-        "startup changes cannot be told",
+        "startup changes are not known",
     ),
     LineKind(
         "eviction signals",
@@ -195,7 +195,7 @@ KINDS: tuple[LineKind, ...] = (
         r"Making allocation request",
         {19: 3, 33: 4},
         "cm/devicemanager/manager.go allocateContainerResources",
-        "when devices were given (a checkpoint tells which, later)",
+        "when devices were given (a checkpoint shows which, later)",
     ),
     LineKind(
         "device releases",

@@ -33,9 +33,9 @@ _ADVICE: tuple[tuple[str, str], ...] = (
     (r"image|collection|detect", "Log at --v=5, which holds every list of images, from the "
      "start of the kubelet on."),
     (r"cgroup|QoS|minute timer|write|memory usage|limit", "Copy the kubepods cgroup files every "
-     "15 s, and log at --v=4 or more, which tells when they were written."),
+     "15 s, and log at --v=4 or more, which shows when they were written."),
     (r"CPUs|capacity|machine|node's|allocatable", "Add the node object and the log of the "
-     "kubelet's start, which tells the machine's CPUs and memory."),
+     "kubelet's start, which shows the machine's CPUs and memory."),
     (r"grace period|kill|reason|end of|deleted|restart|container", "Log at --v=3 or more, and "
      "keep the whole log: rotate it later, or copy it before it is rotated."),
 )  # fmt: skip

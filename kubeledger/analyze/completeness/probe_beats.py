@@ -1,4 +1,4 @@
-"""The beats of probe workers: one a period of the pod's spec, while the container runs."""
+"""Periodic lines of probe workers: one a period of the pod's spec, while the container runs."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class _Last(msgspec.Struct):
 class ProbeBeats:
     """Finds ticks that are missing between two of the same worker and container.
 
-    Without the successes (they take verbosity 3) ticks are no beat, and nothing is said.
+    Without the successes (they take verbosity 3) ticks are not periodic, and nothing is said.
     """
 
     def __init__(self, pods: PodRegister) -> None:

@@ -43,7 +43,7 @@ class Completeness(msgspec.Struct, kw_only=True):
 
 
 def _no_time(name: str) -> None:
-    """No name tells a time."""
+    """No name shows a time."""
 
 
 def completeness(
@@ -52,7 +52,7 @@ def completeness(
     """Report on the records of one node.
 
     Args:
-        history: its records; all are read, since what is before the span tells what runs.
+        history: its records; all are read, since what is before the span shows what runs.
         span: what is counted and listed.
         source_time: when a source was taken, by its name; finds gaps between snapshots.
 

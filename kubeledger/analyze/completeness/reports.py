@@ -1,4 +1,4 @@
-"""Decisions of which the kubelet tells the API server, and those of which it never does."""
+"""Decisions that the kubelet reports to the API server, and those that it never reports."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NO_EVENT: dict[str, str] = {
     "devicemanager.AllocationFailed": "only the rejection of the pod is an event",
     "devicemanager.DevicesAllocated": "the kubelet sends no event about devices it gives",
     "devicemanager.DevicesReleased": "the kubelet sends no event about devices it takes back",
-    "eviction.NodeConditionsChanged": "conditions are told in the node's status",
+    "eviction.NodeConditionsChanged": "conditions are in the node's status",
     "eviction.PodSpared": "only a pod that is evicted has an event",
     "eviction.ReclaimAttempted": "its event EvictionThresholdMet is about the node",
     "images.GarbageCollectionStarted": "only a collection that fails is an event",

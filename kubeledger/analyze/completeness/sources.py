@@ -36,7 +36,7 @@ class FileGroup(msgspec.Struct, kw_only=True):
             where one of them has none: its import was cut off, or its end was lost.
         records: that rest on these sources first, in the time of the report.
         first_ts_ns, last_ts_ns: of these records; None without any. A file may well hold
-            more: lines that tell no fact leave no trace in a ledger.
+            more: lines without a fact leave no trace in a ledger.
     """
 
     format: str
@@ -55,7 +55,7 @@ class LostSpan(msgspec.Struct, frozen=True, kw_only=True):
     """Records that the ledger lost after it had acknowledged them.
 
     Attributes:
-        seq: the record that tells so.
+        seq: the record that says so.
         first_seq, last_seq: the numbers that they had.
         first_ts_ns, last_ts_ns: their times lie in this span; None where it is not known.
     """
@@ -71,11 +71,11 @@ class Process(msgspec.Struct, kw_only=True):
     """One process of the kubelet, as its log shows it.
 
     Attributes:
-        seq: record of its start; None when no record tells of one.
+        seq: record of its start; None when no record has one.
         begins: ``start``: the log holds the lines of a start; ``middle``: it begins, or goes
-            on behind a gap, while the kubelet runs already.
+            on after a gap, while the kubelet runs already.
         ends: ``restart``: another process follows; ``open``: the log ends, and nothing in
-            it tells that the kubelet ended.
+            it says that the kubelet ended.
         first_ts_ns, last_ts_ns: first and last record from its log.
     """
 
@@ -204,18 +204,20 @@ class SourcesPart:
         body = record.body
         match body:
             case GarbageCollectionStarted():
-                what = "a collection of images that began: its end is not there"
+                what = "a collection of images that began: its end is missing"
                 self._put("images", record, what)
             case GarbageCollected():
                 self._open.pop(("images", None), None)
             case ContainerKilled() if body.container_id:
-                what = f"the kill of {body.namespace}/{body.pod}/{body.container}: no end is there"
+                what = (
+                    f"the kill of {body.namespace}/{body.pod}/{body.container}: its end is missing"
+                )
                 self._put("kill", record, what, body.container_id)
             case ContainerDied():
                 self._open.pop(("kill", body.container_id), None)
             case PodPreempted() if body.evicted is None:
                 victim = f"{body.victim_namespace}/{body.victim_pod}"
-                what = f"the preemption of {victim}: whether the pod was evicted is not there"
+                what = f"the preemption of {victim}: whether the pod was evicted is not known"
                 self._put("preemption", record, what, record.seq)
 
     def _put(self, word: str, record: Record, what: str, key: object = None) -> None:

@@ -30,7 +30,7 @@ class Configured(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         seq: record of the settings.
-        verbosity: None when they do not tell.
+        verbosity: None when they do not say.
         source: of the setting, as in ``node.Setting``; None as above.
     """
 
@@ -62,7 +62,7 @@ class VerbosityReport(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         shown: the highest level of a line that is there; None without any line.
-        verbosity: the lowest that the settings of any process tell; None when they do not.
+        verbosity: the lowest that the settings of any process give; None when they do not.
         kubelet_version: by whose levels the lines are judged: the last process's.
         thinned: lines that a running kubelet logs all the time are missing although the
             verbosity is enough.
@@ -90,8 +90,8 @@ class VerbosityPart:
         self._by_record: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
         for kind in KINDS:
             for record_kind in kind.records.split():
-                told = (kind.name, re.compile(kind.pattern))
-                self._by_record.setdefault(record_kind, []).append(told)
+                named = (kind.name, re.compile(kind.pattern))
+                self._by_record.setdefault(record_kind, []).append(named)
 
     def see(self, record: Record) -> None:
         """Take in one record."""

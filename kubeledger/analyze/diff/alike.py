@@ -27,7 +27,7 @@ NAMING_KINDS = frozenset(
         ContainerRestarted.kind,
     }
 )
-"""Kinds of records that tell which name an ID stands for."""
+"""Kinds of records that show which name an ID stands for."""
 
 _ID = re.compile(
     # Behind ``pod``, as in names of cgroups, too: its last letter is no digit of the ID.
@@ -36,7 +36,7 @@ _ID = re.compile(
 
 
 class Names:
-    """Names behind the IDs of one history."""
+    """Names of the IDs of one history."""
 
     def __init__(self, records: Iterable[Record]) -> None:
         self._names: dict[str, str] = {}

@@ -17,7 +17,7 @@ _CAUSE_MIN = 30
 
 
 def bytes_text(count: int) -> str:
-    """Three digits that tell: ``184 GB``, ``9.0 MB``."""
+    """Three digits: ``184 GB``, ``9.0 MB``."""
     for size, unit in _UNITS:
         if count >= size:
             value = count / size

@@ -1,4 +1,4 @@
-"""An incident is one thing that went wrong; a headline tells of several that belong together."""
+"""An incident is one thing that went wrong; a headline is several that belong together."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
             ``kubelet_died``, ``kubelet_restarted``, ``pressure``, ``impossible``, or, of the
             evidence, ``log_lost``, ``clock_step`` and ``finding``.
         severity: 5 (the worst) to 1; 0: it happened, and is no headline.
-        subject: whom it befell, as in ``default/web/app``; what headlines are put together by.
+        subject: whom it hit, as in ``default/web/app``; what headlines are put together by.
         text: the sentence.
         count: how many records it stands for.
         ts_ns: of the first of them.
-        seq: the record that tells it best.
+        seq: the record that shows it best.
         target: what ``kubeledger why`` would be asked; None: nothing of it.
         late: of the pods that were evicted, those that took longer than the kubelet waited.
     """

@@ -28,7 +28,7 @@ def incidents(answer: Answers, node: str, *, verdicts: bool) -> list[Incident]:
     Args:
         answer: runs a query over the views.
         node: whose.
-        verdicts: whether to verify, and tell of decisions that the kubelet could not have taken.
+        verdicts: whether to verify, and report decisions that the kubelet could not have taken.
     """
     found = [
         _incident(kind, severity, say, row)
@@ -231,7 +231,7 @@ _QUERIES: tuple[tuple[str, int, str, Callable[[Row], str]], ...] = (
     (
         "refused",
         3,
-        """SELECT coalesce(reason, 'no reason told') AS subject, count(*) AS count,
+        """SELECT coalesce(reason, 'reason not recorded') AS subject, count(*) AS count,
             list(concat_ws('/', namespace, pod) ORDER BY seq) AS pods,
             arg_min(concat_ws('/', namespace, pod), seq) AS about,
             min(epoch_ns(ts)) AS ts_ns, min(seq) AS seq

@@ -13,7 +13,7 @@ __all__ = ["HEADLINES_MAX", "counts_on", "happened", "headlines"]
 
 HEADLINES_MAX = 8
 _SINGLE_MAX = 2
-"""Of a kind with more incidents than this, all but the first are told together."""
+"""Of a kind with more incidents than this, all but the first are summed up."""
 
 _COUNTED = {
     "kubelet_died": ("kubelet death", "kubelet deaths"),
@@ -38,7 +38,7 @@ _OTHERS = {
     "clock_step": ("step of the clock", "steps of the clock"),
     "finding": ("finding about the sources", "findings about the sources"),
 }
-"""What an import tells of elsewhere."""
+"""What an import reports elsewhere."""
 
 
 def happened(found: Iterable[Incident]) -> str:

@@ -132,7 +132,7 @@ def _history_of_node(ledger: Ledger, node: str) -> History:
                 superseded = look.superseded
                 records = look.records(verify="crc", kinds=kinds)
                 yield from (r for r in records if not is_superseded(r.seq, superseded))
-            else:  # where a record stands among others is told by all of its run before it
+            else:  # where a record stands among others follows from all of its run before it
                 yield from (r for r in look.replay(verify="crc") if r.kind in kinds)
 
     def pick(seqs: Collection[int]) -> list[Record]:

@@ -162,7 +162,7 @@ class Queryable:
         self._database = self._loaded = None
 
     def _refusal(self, error: duckdb.Error) -> KubeledgerError:
-        """What to tell: a file that is damaged is no fault of the question."""
+        """What to report: a damaged file is no fault of the question."""
         # Of what it finds inside a Parquet file DuckDB makes an error of no class of its own.
         may_be_damage = type(error) is duckdb.Error or _OF_A_FILE.search(str(error))
         return (self._tables.damage(str(error)) if may_be_damage else None) or _refusal(error)
@@ -325,7 +325,7 @@ _left_behind: list[duckdb.DuckDBPyConnection] = []
 
 
 def left_behind() -> bool:
-    """Whether a query goes on that was told to stop, and may go on for long."""
+    """Whether a query that was told to stop goes on, perhaps for long."""
     return bool(_left_behind)
 
 

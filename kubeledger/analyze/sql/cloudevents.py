@@ -38,7 +38,7 @@ def cloud_event(record: Record) -> dict[str, Any]:
         attributes by name, ``data`` among them: the body as it is on disk.
     """
     body = body_of(record)
-    told = (
+    texts = (
         ("subject", subject_of(body)),
         ("node", record.node),
         ("role", record.role),
@@ -51,7 +51,7 @@ def cloud_event(record: Record) -> dict[str, Any]:
         "type": f"io.kubeledger.{record.kind}.v{record.v}",
         "time": format_ts(record.ts_ns),
         "datacontenttype": "application/json",
-        **{name: _NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", text) for name, text in told if text},
+        **{name: _NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", text) for name, text in texts if text},
         "seq": record.seq,
     }
     if record.cause is not None:

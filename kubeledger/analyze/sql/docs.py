@@ -1,6 +1,6 @@
 """``docs/sql.md``, made from the comments in the ``.sql`` files.
 
-``python -m kubeledger.analyze.sql.docs > docs/sql.md`` makes it anew.
+``python -m kubeledger.analyze.sql.docs > docs/sql.md`` makes it again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NULL. Times are UTC.
 Long ledgers are read as Parquet: `LEDGER/history` holds a copy of the records, partitioned by
 node and date, that `sql` (or `kubeledger index`) makes and extends by itself. It is proved when
 it is written and its bytes are checked before each session; it may be removed at any time. The
-last MiB behind it are read from the ledger itself, only the kinds of records that the named
+last MiB after it are read from the ledger itself, only the kinds of records that the named
 views read, so ask `device_allocations` rather than `events` where either would do. `--timeout`
 and `--memory` bound a query.
 """

@@ -29,7 +29,7 @@ from kubeledger.verify.registry import kinds_seen_for
 __all__ = ["with_inputs"]
 
 _LISTS = frozenset(kind.kind for kind in UntoldPods.KINDS)
-"""Lists, and what tells of the pods' coming: of a pod that only a list shows lines are lost."""
+"""Lists, and the pods' arrivals: a pod that only a list shows has lost its lines."""
 _BEFORE_NS, _AFTER_NS = 600 * NS_PER_S, 60 * NS_PER_S
 _GROWTH = 4
 """A step with kinds lets what is kept grow by one in so many at least: each is verified."""

@@ -130,12 +130,12 @@ def _only_record(ledger: Ledger, seq: int, node: str | None) -> Record:
     if len(found) > 1:
         names = ", ".join(record.node for record in found)
         raise BadQuestionError(
-            f"record {seq} is there for several nodes: {names}", advice="name one with --node"
+            f"record {seq} exists for several nodes: {names}", advice="name one with --node"
         )
     if not found:
         for begin in map(ledger.begin, nodes):
             if begin.base is not None and seq <= begin.seq:
-                raise begin.base.refusal(f"record {seq} is not there any more")
+                raise begin.base.refusal(f"record {seq} no longer exists")
         raise BadQuestionError(
             f"there is no record {seq}", advice="`kubeledger ls` shows the records' numbers"
         )

@@ -59,7 +59,7 @@ def load(
         raise
     except duckdb.Error as error:
         raise BadQuestionError(
-            f"{memory_limit!r} is no size of memory: {one_line(str(error))}",
+            f"{memory_limit!r} is not a size of memory: {one_line(str(error))}",
             advice="write it as 500MB or 2GB",
         ) from error
     connection.execute("CREATE SCHEMA stored")

@@ -21,7 +21,7 @@ def similar_pods(records: Iterable[Record], asked: str) -> list[str]:
         asked: ``NAMESPACE/NAME`` or ``NAME``.
 
     Returns:
-        (n,) n <= 3: of the same name in another namespace; of a name that goes on behind it, as
+        (n,) n <= 3: of the same name in another namespace; of a name that it begins, as
         a static pod's does with the node's name and others' with what their controller adds;
         of a name that is written much like it.
     """

@@ -17,7 +17,7 @@ __all__ = ["Pseudonyms", "key_of_passphrase"]
 WELL_KNOWN = frozenset(
     {"", "default", "kube-system", "kube-public", "kube-node-lease", "localhost", "POD", "linux"}
 )
-"""Names that every cluster has; they tell nothing."""
+"""Names that every cluster has; they reveal nothing."""
 
 _UUID = re.compile(
     r"[0-9a-f]{8}(?P<dash>[-_])[0-9a-f]{4}(?P=dash)[0-9a-f]{4}(?P=dash)[0-9a-f]{4}(?P=dash)"
@@ -25,7 +25,7 @@ _UUID = re.compile(
 )
 _HEX = re.compile(r"[0-9a-f]{32,}")
 _IDENTITIES = re.compile(
-    # "pod" ends in a hexadecimal digit; in the name of a cgroup its UID follows right behind
+    # "pod" ends in a hexadecimal digit; in the name of a cgroup its UID follows directly
     rf"(?:(?<=pod)|(?<![0-9A-Za-z]))(?:{_UUID.pattern}|{_HEX.pattern})(?![0-9A-Za-z])"
     r"|(?<![\d.])\d{1,3}(?:\.\d{1,3}){3}(?![\d.])"
     r"|(?<![\w:])(?:[0-9a-fA-F]{1,4}:){7}[0-9a-fA-F]{1,4}(?![\w:])"
@@ -45,7 +45,7 @@ _PLAIN_TERM = re.compile(_TOKEN.pattern)
 
 @cache
 def _words() -> frozenset[str]:
-    """Words of the kubelet's messages (``words.txt``); none of them tells whose node it is."""
+    """Words of the kubelet's messages (``words.txt``); none of them reveals whose node it is."""
     return frozenset((resources.files(__package__) / "words.txt").read_text("utf-8").split())
 
 
@@ -74,7 +74,7 @@ class Pseudonyms:
 
     @property
     def key_check(self) -> str:
-        """Equal for exports with the same key, and tells nothing about it."""
+        """Equal for exports with the same key, and reveals nothing about it."""
         return self._digest("key check", 16)
 
     def add_node(self, name: str) -> None:

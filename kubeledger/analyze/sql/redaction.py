@@ -103,7 +103,7 @@ _PROBE_SAID = re.compile(r"(?s)(.*? probe (?:failed|errored|warning)[^:]*: ?)(.+
 def redacted(read: Callable[[], Iterable[Record]], key: bytes) -> Iterator[bytes]:
     """Lines of a recording in which names are pseudonyms.
 
-    Each node's records keep their numbers; behind its last one stands a
+    Each node's records keep their numbers; after its last one stands a
     ``ledger.RecordsRedacted``, which is part of the new chain.
 
     Args:
@@ -130,8 +130,8 @@ def redacted(read: Callable[[], Iterable[Record]], key: bytes) -> Iterator[bytes
         line, heads[record.node] = encode_line(clean, heads.get(record.node, GENESIS))
         yield line
         if record.seq == nodes[record.node]:
-            told = redaction.statement(clean, record.seq)
-            line, _ = encode_line(told, heads[record.node])
+            stated = redaction.statement(clean, record.seq)
+            line, _ = encode_line(stated, heads[record.node])
             yield line
 
 
@@ -177,7 +177,7 @@ class _Redaction:
         )
 
     def statement(self, last: Record, records: int) -> Record:
-        """The record that says what was done, behind the node's last one."""
+        """The record that says what was done, after the node's last one."""
         body: Body = RecordsRedacted(records=records, key_check=self.pseudonyms.key_check)
         return msgspec.structs.replace(
             last, seq=last.seq + 1, role=body.role, kind=body.kind, v=body.v, cause=None,
@@ -241,7 +241,7 @@ class _Redaction:
         return self.pseudonyms.text(text)
 
     def _setting(self, name: str, setting: dict[str, Any]) -> dict[str, Any]:
-        """A setting's value is JSON in a string; where it may tell of a place, strings go."""
+        """A setting's value is JSON in a string; where it may name a place, strings go."""
         try:
             value = msgspec.json.decode(setting["value"])
         except msgspec.DecodeError:

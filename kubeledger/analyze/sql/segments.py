@@ -69,7 +69,7 @@ def _check_whole(ledger: Path, manifest: Manifest, found: dict[str, list[Segment
                 continue
             name = segment_file(counted.first_seq, sealed=counted.sealed)
             raise DamagedLedgerError(
-                f"not all of records {counted.first_seq} to {counted.last_seq} are there",
+                f"some of records {counted.first_seq} to {counted.last_seq} are missing",
                 advice="restore the file from a copy; `kubeledger audit` lists all damage",
                 file=str(ledger / NODES / directory / SEGMENTS / name),
             )

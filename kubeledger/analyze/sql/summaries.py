@@ -84,7 +84,7 @@ TEMPLATES: Mapping[str, str] = {
     "node.KubeletExited": "kubelet[ {pid}] ended ({reason}): {message}",
     "node.KubeletStarted": "kubelet[ {kubelet_version}] started[, process {pid}]",
     "node.LogThinned": (
-        "the log lost lines: {beats_missing} of {beats_expected} beats are missing, "
+        "the log lost lines: {beats_missing} of {beats_expected} periodic lines are missing,  "
         "{lines_cut} lines are cut"
     ),
     "node.NodeObserved": "{cpus} CPUs, {memory_capacity_bytes} bytes of memory",

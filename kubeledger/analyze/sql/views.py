@@ -1,6 +1,6 @@
 """The SQL views: one ``views/NAME.sql`` each, every column commented in its header.
 
-``records`` is what the loader makes of the Parquet history and of the tail behind it, which
+``records`` is what the loader makes of the Parquet history and of the tail after it, which
 is read for no more than the kinds that the views of a query need. Everything else is a view
 over it, or, where columns are kept that need not be dug out of bodies, over ``stored.rows``.
 """

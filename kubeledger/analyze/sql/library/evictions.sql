@@ -1,5 +1,5 @@
 -- title: Which pods were evicted, and why?
--- One row an attempt: the threshold, what was left, and whether the manager saw the pod end. `eviction_rankings` tells who stood where.
+-- One row an attempt: the threshold, what was left, and whether the manager saw the pod end. `eviction_rankings` shows who stood where.
 SELECT
     node,
     ts,

@@ -5,7 +5,7 @@
 -- column ts TIMESTAMP: when, UTC, cut to microseconds
 -- column namespace VARCHAR: namespace of the pod
 -- column pod VARCHAR: name of the pod
--- column pod_uid VARCHAR: UID of the pod as the kubelet uses it (a static pod's hash); NULL when no source tells
+-- column pod_uid VARCHAR: UID of the pod as the kubelet uses it (a static pod's hash); NULL when no source says
 -- column admitted BOOLEAN: true when the pod was admitted
 -- column reason VARCHAR: why it was refused, as in the pod's status (`OutOfcpu`, `UnexpectedAdmissionError`); NULL when admitted
 -- column message VARCHAR: the kubelet's message on a refusal; NULL when admitted

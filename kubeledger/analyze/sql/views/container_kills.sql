@@ -5,10 +5,10 @@
 -- column ts TIMESTAMP: when, UTC, cut to microseconds
 -- column namespace VARCHAR: namespace of the pod
 -- column pod VARCHAR: name of the pod
--- column pod_uid VARCHAR: UID of the pod as the kubelet uses it (a static pod's hash); NULL when no source tells
--- column container VARCHAR: name of the container; NULL when no source tells
+-- column pod_uid VARCHAR: UID of the pod as the kubelet uses it (a static pod's hash); NULL when no source says
+-- column container VARCHAR: name of the container; NULL when no source says
 -- column container_id VARCHAR: ID of the container; NULL when not known
--- column reason VARCHAR: `liveness_probe`, `startup_probe`, `preempted`, `pod_deleted`, `spec_changed`, `evicted`, `post_start_hook`, `pod_ended`, `deadline_exceeded`, `orphaned`, `node_shutdown` or `sandbox_changed`; NULL when no source tells
+-- column reason VARCHAR: `liveness_probe`, `startup_probe`, `preempted`, `pod_deleted`, `spec_changed`, `evicted`, `post_start_hook`, `pod_ended`, `deadline_exceeded`, `orphaned`, `node_shutdown` or `sandbox_changed`; NULL when no source says
 -- column message VARCHAR: the kubelet's own message
 -- column grace_period_s BIGINT: seconds given to the container; NULL when not known
 -- column cause_seq BIGINT: seq of the record that led to this one, e.g. the probe transition

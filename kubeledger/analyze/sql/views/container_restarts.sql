@@ -5,7 +5,7 @@
 -- column ts TIMESTAMP: when, UTC, cut to microseconds
 -- column namespace VARCHAR: namespace of the pod
 -- column pod VARCHAR: name of the pod
--- column pod_uid VARCHAR: UID of the pod as the kubelet uses it (a static pod's hash); NULL when no source tells
+-- column pod_uid VARCHAR: UID of the pod as the kubelet uses it (a static pod's hash); NULL when no source says
 -- column container VARCHAR: name of the container
 -- column reason VARCHAR: reason of the kill that led here (see `container_kills`), `exited` when the container ended by itself, NULL when not known
 -- column cause_seq BIGINT: seq of the kill or the death that led to the restart

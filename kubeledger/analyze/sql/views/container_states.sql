@@ -5,8 +5,8 @@
 -- column ts TIMESTAMP: when, UTC, cut to microseconds
 -- column namespace VARCHAR: namespace of the pod
 -- column pod VARCHAR: name of the pod
--- column pod_uid VARCHAR: UID of the pod as the kubelet uses it (a static pod's hash); NULL when no source tells
--- column container VARCHAR: name of the container; NULL when no source tells which one the ID is
+-- column pod_uid VARCHAR: UID of the pod as the kubelet uses it (a static pod's hash); NULL when no source says
+-- column container VARCHAR: name of the container; NULL when no source names the ID
 -- column container_id VARCHAR: ID of the container, without the runtime's prefix
 -- column sandbox BOOLEAN: true when it is the pod's sandbox; NULL when that is not known
 -- column state VARCHAR: `started` or `died`

@@ -5,12 +5,12 @@
 -- column ts TIMESTAMP: when, UTC, cut to microseconds
 -- column namespace VARCHAR: namespace of the pod
 -- column pod VARCHAR: name of the pod
--- column pod_uid VARCHAR: UID of the pod as the kubelet uses it (a static pod's hash); NULL when no source tells
+-- column pod_uid VARCHAR: UID of the pod as the kubelet uses it (a static pod's hash); NULL when no source says
 -- column container VARCHAR: name of the container
 -- column cpu_set VARCHAR: its CPUs as the kubelet writes them, e.g. `2-3,6`
--- column requested INTEGER: how many it asked for; NULL when no line tells
--- column numa_nodes INTEGER[]: NUMA nodes of the affinity, sorted; NULL: any, or not told
--- column shared_pool VARCHAR: CPUs left for all other containers; NULL when no line tells
+-- column requested INTEGER: how many it asked for; NULL when no line says
+-- column numa_nodes INTEGER[]: NUMA nodes of the affinity, sorted; NULL: any, or not known
+-- column shared_pool VARCHAR: CPUs left for all other containers; NULL when no line says
 -- column told_by VARCHAR: `log`, or `state_file` when only `cpu_manager_state` shows it, which was read later
 -- column released_ts TIMESTAMP: when they went back to the shared pool, or a process began without a state file, UTC; NULL while it has them
 CREATE VIEW cpu_assignments AS

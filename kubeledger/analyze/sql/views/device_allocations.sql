@@ -7,7 +7,7 @@
 -- column ts TIMESTAMP: when, UTC, cut to microseconds
 -- column namespace VARCHAR: namespace of the pod
 -- column pod VARCHAR: name of the pod
--- column pod_uid VARCHAR: UID of the pod as the kubelet uses it (a static pod's hash); NULL when no source tells
+-- column pod_uid VARCHAR: UID of the pod as the kubelet uses it (a static pod's hash); NULL when no source says
 -- column container VARCHAR: name of the container
 -- column resource VARCHAR: extended resource, e.g. `example.com/gpu`
 -- column device_ids VARCHAR[]: IDs of the devices, sorted
@@ -61,7 +61,7 @@ given_back AS (
     GROUP BY a.node, a.seq
 ),
 
--- The UID tells pods apart; the name does only where one side has no UID.
+-- Pods are compared by UID, and by name only where one side has no UID.
 pod_gone AS (
     SELECT a.node, a.seq, min(t.ts) AS ts
     FROM allocated AS a

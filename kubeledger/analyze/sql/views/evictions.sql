@@ -6,11 +6,11 @@
 -- column namespace VARCHAR: namespace of the evicted pod
 -- column pod VARCHAR: its name
 -- column pod_uid VARCHAR: its UID
--- column signal VARCHAR: whose threshold was met, e.g. `memory.available`; `emptydirfs.limit`, `ephemeralpodfs.limit` or `ephemeralcontainerfs.limit` for the pod's own limit of local storage; NULL when no source tells it apart
+-- column signal VARCHAR: whose threshold was met, e.g. `memory.available`; `emptydirfs.limit`, `ephemeralpodfs.limit` or `ephemeralcontainerfs.limit` for the pod's own limit of local storage; NULL when no source distinguishes it
 -- column threshold BIGINT: its threshold, in bytes, inodes or processes by the signal; for local storage the limit
 -- column observed BIGINT: what was available then, in the same unit
 -- column kind VARCHAR: `hard`, `soft` (after its grace period), `allocatable` or `local_storage`; NULL when not known
--- column rank INTEGER[]: the pod's place in the ranking, 1 for the first to go; NULL where nothing was ranked, or no source tells
+-- column rank INTEGER[]: the pod's place in the ranking, 1 for the first to go; NULL where nothing was ranked, or no source says
 -- column resource VARCHAR: what was short: `memory`, `ephemeral-storage`, `inodes` or `pids`; NULL for local storage
 -- column grace_period_s INTEGER: seconds that its containers were given to end
 -- column evicted BOOLEAN: true when the manager saw the pod end, false when it gave up waiting (the pod has failed all the same, and ends later), NULL when not known

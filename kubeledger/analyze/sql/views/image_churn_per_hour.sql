@@ -3,7 +3,7 @@
 -- column node VARCHAR: node the fact is about
 -- column seq BIGINT: number of the first of these records on its node
 -- column ts TIMESTAMP: beginning of the hour, UTC
--- column pulled BIGINT: pulls that the kubelet's events tell of
+-- column pulled BIGINT: pulls in the kubelet's events
 -- column pull_failures BIGINT: pulls that failed, by its events
 -- column appeared BIGINT: images that a detect pass saw for the first time; the first pass of a kubelet process, to which all images are new, is left out
 -- column deleted BIGINT: images that the kubelet removed, rows of `image_gc_deletions`

@@ -1,14 +1,14 @@
--- Kubelet processes, and how they ended, where a line tells. Of one whose start is not in the
--- log, and of which only its end is told, the row is that of its end.
+-- Kubelet processes, and how they ended, where a line says. One whose start is not in the log
+-- has the row of its end, if that is recorded.
 -- kinds: node.KubeletStarted node.KubeletExited
 -- column node VARCHAR: node the fact is about
 -- column seq BIGINT: number of the record on its node, gapless from 1
 -- column ts TIMESTAMP: when, UTC, cut to microseconds
 -- column pid BIGINT: process ID in the log; NULL when the form of the log has none
--- column kubelet_version VARCHAR: version, e.g. `1.36.2`; NULL when nothing tells
--- column version_source VARCHAR: what tells the version
+-- column kubelet_version VARCHAR: version, e.g. `1.36.2`; NULL when unknown
+-- column version_source VARCHAR: source of the version
 -- column restart BOOLEAN: another kubelet process ran before it in the same log
--- column exited_ts TIMESTAMP: when it ended, UTC; NULL while it runs, and where no line tells (a signal leaves none, unless systemd's lines are there)
+-- column exited_ts TIMESTAMP: when it ended, UTC; NULL while it runs, and where no line says (a signal leaves none, unless systemd's lines are there)
 -- column exit_reason VARCHAR: `error`, `fatal`, `panic`, `signal` or `stopped`; NULL as above
 -- column exit_message VARCHAR: what it said last, with the error; NULL as above
 -- column from_start BOOLEAN: false where the log does not hold its start, which was before `ts`

@@ -6,12 +6,12 @@
 -- column ts TIMESTAMP: when, UTC, cut to microseconds
 -- column namespace VARCHAR: namespace of the pod
 -- column pod VARCHAR: name of the pod
--- column pod_uid VARCHAR: UID of the pod as the kubelet uses it (a static pod's hash); NULL when no source tells
+-- column pod_uid VARCHAR: UID of the pod as the kubelet uses it (a static pod's hash); NULL when no source says
 -- column container VARCHAR: name of the container
 -- column type VARCHAR: `memory` or `hugepages-SIZE`; NULL when no state file shows it
 -- column size_bytes BIGINT: how much of it; NULL when no state file shows it
 -- column numa_nodes INTEGER[]: NUMA nodes that it lies on, sorted; NULL when no state file shows it
--- column affinity INTEGER[]: NUMA nodes of the topology manager's affinity, sorted; NULL: any, or not told
+-- column affinity INTEGER[]: NUMA nodes of the topology manager's affinity, sorted; NULL: any, or not known
 -- column told_by VARCHAR: `log`, or `state_file` when only `memory_manager_state` shows it, which was read later
 -- column released_ts TIMESTAMP: when it was given back, or a process began without a state file, UTC; NULL while it has it
 CREATE VIEW memory_assignments AS

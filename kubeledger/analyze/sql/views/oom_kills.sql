@@ -2,7 +2,7 @@
 -- kinds: oom.ProcessKilled cgroups.CgroupUpdated lifecycle.PodListed
 -- column node VARCHAR: node the fact is about
 -- column seq BIGINT: number of the record on its node, gapless from 1
--- column ts TIMESTAMP: when, UTC, cut to microseconds; the end of the container where only its status tells
+-- column ts TIMESTAMP: when, UTC, cut to microseconds; the end of the container where only its status shows it
 -- column namespace VARCHAR: namespace of the pod; NULL for a process outside of pods
 -- column pod VARCHAR: name of the pod; NULL as above
 -- column pod_uid VARCHAR: UID of the pod as the kubelet uses it (a static pod's hash)
@@ -14,9 +14,9 @@
 -- column pid BIGINT: its ID as the node sees it; NULL without a kernel log
 -- column rss_bytes BIGINT: memory it had; NULL without a kernel log
 -- column limit_bytes BIGINT: limit of `cgroup`; NULL where `limit_source` is
--- column limit_source VARCHAR: `kernel` (its log), `cgroup_files` (a snapshot of the cgroup, the last before or else the first after) or `spec` (the container's limit in the pod's spec); NULL where none tells, and for the node's memory
+-- column limit_source VARCHAR: `kernel` (its log), `cgroup_files` (a snapshot of the cgroup, the last before or else the first after) or `spec` (the container's limit in the pod's spec); NULL where none says, and for the node's memory
 -- column oom_score_adj INTEGER: its adjustment; NULL without a kernel log
--- column reason VARCHAR: `container_limit`, `pod_limit` or `node`; NULL when no source tells
+-- column reason VARCHAR: `container_limit`, `pod_limit` or `node`; NULL when no source says
 -- column also_killed BIGINT[]: IDs of the processes killed with it (`memory.oom.group`)
 -- column cause_seq BIGINT: seq of the `oom.OutOfMemory` with the kernel's table of processes
 CREATE VIEW oom_kills AS

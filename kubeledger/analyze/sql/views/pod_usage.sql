@@ -1,4 +1,4 @@
--- What pods used, as readings of `/stats/summary` tell: one row a pod and reading.
+-- What pods used, from readings of `/stats/summary`: one row a pod and reading.
 -- kinds: eviction.PodUsageObserved
 -- column node VARCHAR: node the fact is about
 -- column seq BIGINT: number of the record on its node, gapless from 1

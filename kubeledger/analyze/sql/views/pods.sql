@@ -5,7 +5,7 @@
 -- column ts TIMESTAMP: when, UTC, cut to microseconds
 -- column namespace VARCHAR: namespace of the pod
 -- column pod VARCHAR: name of the pod
--- column pod_uid VARCHAR: UID of the pod as the kubelet uses it (a static pod's hash); NULL when no source tells
+-- column pod_uid VARCHAR: UID of the pod as the kubelet uses it (a static pod's hash); NULL when no source says
 -- column listed_by VARCHAR: `kubelet` (its own list), `api` (an API server's list) or `manifest`
 -- column gone BOOLEAN: the pod was in the previous list and is not in this one
 -- column phase VARCHAR: phase in its status; NULL for a manifest

@@ -6,7 +6,7 @@
 -- column namespace VARCHAR: namespace of the critical pod
 -- column pod VARCHAR: its name
 -- column pod_uid VARCHAR: its UID
--- column insufficient VARCHAR: what was missing, as `resource=amount` joined by `, ` (cpu in millicores, memory in bytes); NULL where no source tells, as in the kubelet's log
+-- column insufficient VARCHAR: what was missing, as `resource=amount` joined by `, ` (cpu in millicores, memory in bytes); NULL where no source says, as in the kubelet's log
 -- column unmet VARCHAR: in the same form, what would be missing still with every pod gone that it may preempt, as the error says
 -- column error VARCHAR: the kubelet's error text
 CREATE VIEW preemption_failures AS

@@ -6,10 +6,10 @@
 -- column victim_namespace VARCHAR: namespace of the pod that had to go
 -- column victim_pod VARCHAR: its name
 -- column victim_uid VARCHAR: its UID
--- column preemptor_namespace VARCHAR: namespace of the critical pod; NULL when no source tells who it was for
+-- column preemptor_namespace VARCHAR: namespace of the critical pod; NULL when no source names it
 -- column preemptor_pod VARCHAR: its name
 -- column preemptor_uid VARCHAR: its UID
--- column insufficient VARCHAR: what was missing, as `resource=amount` joined by `, ` (cpu in millicores, memory in bytes); NULL when no source tells
+-- column insufficient VARCHAR: what was missing, as `resource=amount` joined by `, ` (cpu in millicores, memory in bytes); NULL when no source says
 -- column evicted BOOLEAN: true when the kill succeeded, false when it failed, NULL when not known
 -- column preemptor_inferred BOOLEAN: true when the line does not name the preemptor and it follows from order
 -- column cause_seq BIGINT: seq of the record that led to this one

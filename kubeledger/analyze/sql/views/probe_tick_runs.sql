@@ -8,13 +8,13 @@
 -- column count BIGINT: how many ticks the row stands for, 1 for a single one
 -- column namespace VARCHAR: namespace of the pod
 -- column pod VARCHAR: name of the pod
--- column pod_uid VARCHAR: UID of the pod as the kubelet uses it (a static pod's hash); NULL when no source tells
+-- column pod_uid VARCHAR: UID of the pod as the kubelet uses it (a static pod's hash); NULL when no source says
 -- column container VARCHAR: name of the container
 -- column probe_type VARCHAR: `liveness`, `readiness` or `startup`
 -- column result VARCHAR: what each probe returned before thresholds: `success`, `failure`, `warning`, `unknown` or `error`
 -- column output VARCHAR: what each probe said; NULL when the source holds nothing
 -- column handler VARCHAR: `exec`, `http`, `tcp` or `grpc`; NULL when not known
--- column container_id VARCHAR: ID of the container probed; NULL when the source does not tell
+-- column container_id VARCHAR: ID of the container probed; NULL when the source does not say
 CREATE VIEW probe_tick_runs AS
 SELECT
     node,

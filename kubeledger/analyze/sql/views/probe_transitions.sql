@@ -5,9 +5,9 @@
 -- column ts TIMESTAMP: when, UTC, cut to microseconds
 -- column namespace VARCHAR: namespace of the pod
 -- column pod VARCHAR: name of the pod
--- column pod_uid VARCHAR: UID of the pod as the kubelet uses it (a static pod's hash); NULL when no source tells
+-- column pod_uid VARCHAR: UID of the pod as the kubelet uses it (a static pod's hash); NULL when no source says
 -- column container VARCHAR: name of the container
--- column container_id VARCHAR: ID of the container probed; NULL when the source does not tell
+-- column container_id VARCHAR: ID of the container probed; NULL when the source does not say
 -- column probe_type VARCHAR: `liveness`, `readiness` or `startup`
 -- column from_result VARCHAR: result before: `success`, `failure` or `unknown`
 -- column to_result VARCHAR: result from then on

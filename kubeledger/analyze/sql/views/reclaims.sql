@@ -3,14 +3,14 @@
 -- column node VARCHAR: node the fact is about
 -- column seq BIGINT: number of the record on its node, gapless from 1
 -- column ts TIMESTAMP: when, UTC, cut to microseconds
--- column resource VARCHAR: what was short: `memory`, `ephemeral-storage`, `inodes` or `pids`; NULL when no source tells
--- column signal VARCHAR: whose threshold was met; NULL when no source tells it apart
+-- column resource VARCHAR: what was short: `memory`, `ephemeral-storage`, `inodes` or `pids`; NULL when no source says
+-- column signal VARCHAR: whose threshold was met; NULL when no source distinguishes it
 -- column threshold BIGINT: its threshold, in bytes, inodes or processes by the signal
 -- column observed BIGINT: what was available then, in the same unit
 -- column kind VARCHAR: `hard`, `soft` (after its grace period) or `allocatable`; NULL when not known
 -- column since TIMESTAMP: when the threshold was first seen to be met, UTC
 -- column outcome VARCHAR: `node_level` (deleting what was unused sufficed), `evicting` (a pod was chosen), `nothing` (no pod could be evicted); NULL when the source ends before that
--- column ranked VARCHAR[]: all candidates as `namespace/name`, first to go first; NULL when no ranking is told
+-- column ranked VARCHAR[]: all candidates as `namespace/name`, first to go first; NULL when no ranking is known
 CREATE VIEW reclaims AS
 SELECT
     node,

@@ -5,7 +5,7 @@
 -- column ts TIMESTAMP: when, UTC, cut to microseconds
 -- column namespace VARCHAR: namespace of the pod
 -- column pod VARCHAR: name of the pod
--- column pod_uid VARCHAR: UID of the pod as the kubelet uses it (a static pod's hash); NULL when no source tells
+-- column pod_uid VARCHAR: UID of the pod as the kubelet uses it (a static pod's hash); NULL when no source says
 -- column container VARCHAR: name of the container
 -- column back_off_s BIGINT: the current back-off in seconds
 CREATE VIEW restart_backoffs AS

@@ -5,7 +5,7 @@
 -- column ts TIMESTAMP: beginning of the hour, UTC
 -- column namespace VARCHAR: namespace of the pod
 -- column pod VARCHAR: name of the pod
--- column pod_uid VARCHAR: UID of the pod as the kubelet uses it (a static pod's hash); NULL when no source tells
+-- column pod_uid VARCHAR: UID of the pod as the kubelet uses it (a static pod's hash); NULL when no source says
 -- column restarts BIGINT: rows of `container_restarts`
 -- column containers VARCHAR[]: which containers, sorted
 -- column reasons VARCHAR[]: why, sorted, without those that are not known

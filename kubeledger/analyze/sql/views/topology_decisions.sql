@@ -5,7 +5,7 @@
 -- column ts TIMESTAMP: when, UTC, cut to microseconds
 -- column namespace VARCHAR: namespace of the pod
 -- column pod VARCHAR: name of the pod
--- column pod_uid VARCHAR: UID of the pod as the kubelet uses it (a static pod's hash); NULL when no source tells
+-- column pod_uid VARCHAR: UID of the pod as the kubelet uses it (a static pod's hash); NULL when no source says
 -- column container VARCHAR: name of the container; NULL in pod scope
 -- column numa_nodes INTEGER[]: NUMA nodes of the merged hint; NULL means any
 -- column preferred BOOLEAN: the merged hint is a preferred one
