@@ -73,7 +73,7 @@ class OpenLedger:
 
     @property
     def ledger(self) -> Ledger:
-        """The storage behind it, for what has no short form here.
+        """Its storage, for what has no short form here.
 
         Raises:
             BadQuestionError: nothing was appended yet, so there is none.
@@ -125,7 +125,7 @@ class OpenLedger:
             sources: as ``kubeledger import`` takes them; what was imported before adds nothing.
             node: name of the node that all of them are from; None: they say it.
             kubelet_version: of its kubelet; None: they say it.
-            year: of the first log line, where the logs do not tell.
+            year: of the first log line, where the logs do not show it.
 
         Raises:
             BadInputError: nothing usable, or a file that cannot be read.
@@ -136,11 +136,11 @@ class OpenLedger:
 
         options = ImportOptions(node=node, kubelet_version=kubelet_version, year=year)
         report = import_and_snapshot(self.path, [str(source) for source in sources], options)
-        told = []
+        summaries = []
         for name in sorted({each.node for each in report.bundles if each.added}):
             found = incidents(lambda q, p: self.sql(q, p).dicts(), name, verdicts=False)
-            told.append(f"{name}: {happened(found) or 'nothing that went wrong was recorded'}")
-        return Imported(report, tuple(told))
+            summaries.append(f"{name}: {happened(found) or 'nothing that went wrong was recorded'}")
+        return Imported(report, tuple(summaries))
 
     def records(
         self,
@@ -218,8 +218,8 @@ class OpenLedger:
         if not found:
             raise no_such_target(asked, histories)
         if asked.kind == "node" and at is None:
-            told = partial(counts_on, lambda query, params: self.sql(query, params).dicts())
-            found = tuple(msgspec.structs.replace(each, counts=told(each.node)) for each in found)
+            count = partial(counts_on, lambda query, params: self.sql(query, params).dicts())
+            found = tuple(msgspec.structs.replace(each, counts=count(each.node)) for each in found)
         return Reasons(found)
 
     def whatif(

@@ -57,13 +57,13 @@ class Content(Protocol):
     names: tuple[str, ...]
 
     def machines(self, name: str) -> tuple[str, ...]:
-        """IDs of a node's machines as the source tells them, the latest last; often none."""
+        """IDs of a node's machines as the source gives them, the latest last; often none."""
 
     def tells_of(self, name: str, pods: frozenset[str]) -> bool:
         """Whether it holds the UID of one of these pods."""
 
     def add_to(self, name: str, directory: Path) -> None:
-        """Bring what it tells of a node into the ledger at a directory, made where there is none.
+        """Bring what it has of a node into the ledger at a directory, made where there is none.
 
         Raises:
             BadInputError: it cannot be used, or does not go together with that ledger.
@@ -85,7 +85,7 @@ def content_of(path: Path, scratch: Path, options: ImportOptions) -> Content:
     """
     if (path / LAKE).is_file():
         raise BadInputError(
-            "is a lake, and no source", advice="import what it was made from", file=str(path)
+            "is a lake, not a source", advice="import what it was made from", file=str(path)
         )
     if path.is_dir() and is_ledger(path):
         return _LedgerContent(Ledger.open(path), str(path))
@@ -119,7 +119,7 @@ def chain_of_node(ledger: Ledger, name: str) -> str:
 
 
 def pods_of_ledger(ledger: Ledger, name: str) -> frozenset[str]:
-    """UIDs of the pods that a ledger tells of.
+    """UIDs of the pods in a ledger.
 
     Raises:
         KubeledgerError: the ledger cannot be read.

@@ -53,7 +53,7 @@ def refuse_other_rules(rules: str) -> None:
 
 
 def failure_of(spec: NodeSpec, error: Exception) -> Failure:
-    """What to tell of a task that failed, in one sentence, without places on the worker."""
+    """What to report of a task that failed, in one sentence, without places on the worker."""
     kind = _kind(error)
     advice = error.advice if isinstance(error, KubeledgerError) else ""
     return Failure(

@@ -39,7 +39,7 @@ from kubeledger.verify.tally import VERDICTS, Tally
 
 __all__ = ["commit_generation", "fetch_ledger"]
 
-_RESTORE = "`kubeledger fleet repair` makes it anew"
+_RESTORE = "`kubeledger fleet repair` makes it again"
 
 
 class _File(NamedTuple):
@@ -156,7 +156,7 @@ def _files_of(head: Head | None) -> tuple[LakeFile, ...]:
 
 
 def _in_place_of(base: Head | None, broken: frozenset[str]) -> str:
-    """What tells a repair's ID from others: nothing is written over what a marker names."""
+    """What distinguishes a repair's ID from others: nothing is written over what a marker names."""
     return f" in place of {base.id}" if base is not None and broken else ""
 
 
@@ -253,22 +253,22 @@ def _is_sound(left: Path, ours: LakeFile) -> bool:
 
 
 def _proved(lake: Lake, head: Head, files: Sequence[_File]) -> Head:
-    """Compare a generation with the same one made anew, and its files with what was written.
+    """Compare a generation with the same one made again, and its files with what was written.
 
     Raises:
         StorageError: one is another.
     """
-    anew = {_slot(file.path): digest_of_file(file.file) for file in files}
+    again = {_slot(file.path): digest_of_file(file.file) for file in files}
     for file in head.files:
         copy = files[0].file.with_name("stored")
         copy.unlink(missing_ok=True)
         lake.store.download(file.path, copy)
         is_as_written = digest_of_file(copy) == file.digest
-        if not is_as_written or anew.get(_slot(file.path), file.digest) != file.digest:
+        if not is_as_written or again.get(_slot(file.path), file.digest) != file.digest:
             raise StorageError(
                 "it is not what was written there"
                 if not is_as_written
-                else "it is not what its ledger tells",
+                else "it is not what its ledger gives",
                 advice=_RESTORE,
                 file=lake.store.address(file.path),
             )
@@ -282,7 +282,7 @@ def _slot(path: str) -> str:
 
 def _counts(tables: NodeTables, tally: Tally) -> dict[str, Any]:
     records, first_ts_ns, last_ts_ns = tables.span()
-    # Of a log that grew the newest account tells of all its lines.
+    # Of a log that grew the newest account covers all its lines.
     accounts = {
         account["file"]: account
         for body in tables.bodies(ImportCompleted.kind)
@@ -303,5 +303,5 @@ def _counts(tables: NodeTables, tally: Tally) -> dict[str, Any]:
 
 
 def _pool(tables: NodeTables) -> str | None:
-    told = (pool_of(body.get("labels") or {}) for body in tables.bodies(NodeObserved.kind))
-    return next((pool for pool in reversed(list(told)) if pool), None)
+    pools = (pool_of(body.get("labels") or {}) for body in tables.bodies(NodeObserved.kind))
+    return next((pool for pool in reversed(list(pools)) if pool), None)

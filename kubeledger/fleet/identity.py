@@ -1,4 +1,4 @@
-"""Which node of a lake a source tells of: nodes of one name are told apart, or refused."""
+"""Which node of a lake a source is about: nodes of one name are distinguished, or refused."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Identity(NamedTuple):
 
     Attributes:
         key: see ``docs/fleet.md``.
-        machine: its ID; None where nobody tells it.
+        machine: its ID; None where it is not known.
         base: what the lake has of it.
     """
 
@@ -64,10 +64,10 @@ def identity_of(
         content: what it holds.
         name: of the node in it.
         pods: UIDs of the pods that the lake knows of a node; asked for only where nothing else
-            tells nodes apart.
+            distinguishes nodes.
 
     Raises:
-        BadInputError: the lake knows a node of this name, and nothing tells whether it is this one.
+        BadInputError: the lake knows a node of this name, and nothing shows whether it is this one.
         StorageError: the lake cannot be read.
     """
     machines = content.machines(name)
@@ -82,7 +82,7 @@ def identity_of(
     for other in known:
         if other.summary.machine_id in machines:
             return Identity(other.node, machine, other)
-    # Logs of a later day hardly ever tell their machine: then what is in them has to.
+    # Logs of a later day hardly ever name their machine: then what is in them has to.
     possible = [each for each in known if machine is None or each.summary.machine_id is None]
 
     def is_it(other: Head) -> bool:
@@ -95,7 +95,7 @@ def identity_of(
         return Identity(found.node, machine or found.summary.machine_id, found)
     if possible and not spec.cluster:
         raise BadInputError(
-            f"the lake knows a node {possible[0].node} already, and nothing tells whether this is "
+            f"the lake knows a node {possible[0].node} already, and nothing shows whether this is "
             "the same: no machine ID, and no pod of it",
             advice=f"if it is the same: --node {possible[0].node}; if not: --cluster NAME, its own",
             file=seen.url,
@@ -107,7 +107,7 @@ def identity_of(
 
 
 def _namesakes(lake: Lake, spec: NodeSpec, name: str, key: str) -> Iterator[Head]:
-    """Other nodes of a name, in the cluster or in none; where none is told, in any."""
+    """Other nodes of a name, in the cluster or in none; where none is given, in any."""
     for other in sorted(filter(None, map(node_name, lake.store.folders(DONE)))):
         cluster, _, called = other.rpartition("/")
         is_near = not spec.cluster or cluster in ("", spec.cluster)
@@ -124,5 +124,5 @@ def _is_of(head: Head, seen: SourceSeen) -> bool:
 
 
 def pool_of(labels: Mapping[str, str]) -> str | None:
-    """Name of a node's pool by its labels; None where they do not tell."""
+    """Name of a node's pool by its labels; None where they do not say."""
     return next((labels[label] for label in _POOL_LABELS if labels.get(label)), None)

@@ -83,7 +83,7 @@ class Lake:
 
         Raises:
             BadQuestionError: there is none.
-            DamagedLedgerError: of a newer layout, or what should tell the layout does not.
+            DamagedLedgerError: of a newer layout, or what should name the layout does not.
             StorageError: it cannot be read.
         """
         place = absolute_url(url)
@@ -116,7 +116,7 @@ class Lake:
             strange = next((each.path for each in store.list() if each.path != LAKE), None)
             if strange is not None:
                 raise BadQuestionError(
-                    f"this is no lake, and not empty: there is {strange}",
+                    f"this is not a lake, and not empty: it has {strange}",
                     advice="name an empty place, or a lake",
                     file=store.url,
                 )

@@ -156,7 +156,7 @@ class LakeTables:
                     advice=_COPY_ADVICE if file.path.startswith(COMPACT) else _FILE_ADVICE,
                     file=self._lake.store.address(file.path),
                 )
-        except (StorageError, OSError):  # then that is what is wrong, and the words tell it
+        except (StorageError, OSError):  # then that is what is wrong, and the words say it
             pass
         return None
 
@@ -167,12 +167,12 @@ class LakeTables:
         known = {file.path: file for file in chain(compacted, named)}
         read = (files_to_read(self._lake, heads, room) for room in JSON_COLUMNS)
         files = [known[file.path] for file in chain.from_iterable(read)]
-        told = [file for file in files if file.path in words]
-        for file in told or files:
+        named = [file for file in files if file.path in words]
+        for file in named or files:
             stored = self._lake.store.stat(file.path)
             if stored is None or stored.size_bytes != file.size_bytes:
                 yield file
-        for file in told or ([] if ".parquet" in words else files):
+        for file in named or ([] if ".parquet" in words else files):
             with TemporaryDirectory(prefix="kubeledger-") as scratch:
                 self._lake.store.download(file.path, copy := Path(scratch) / "file")
                 if digest_of_file(copy) != file.digest:

@@ -1,6 +1,6 @@
 """Files of object storage for DuckDB, which asks for them by a filesystem of ``fsspec``.
 
-The markers tell the size of each file, and a file of a lake never changes: so nothing is asked of
+The markers record the size of each file, and a file of a lake never changes: so nothing is asked of
 the storage but the bytes, and the storage is the same :class:`Store` that everything else uses.
 """
 

@@ -1,4 +1,4 @@
-"""What is damaged in a lake, made anew: of a node from its ledger, or else from its sources.
+"""What is damaged in a lake, made again: of a node from its ledger, or else from its sources.
 
 A repaired node is its next generation, by the same protocol as an import's: nothing is written
 over what a marker names, and who dies on the way, or comes second, has changed nothing.
@@ -45,11 +45,11 @@ _KINDS: dict[str, type] = {
 
 
 def mend_small_files(url: str) -> list[str]:
-    """Remove small files that cannot be read, and write again what others of them tell.
+    """Remove small files that cannot be read, and write again what the others show.
 
     A marker's claim says the same as it does. Where both are gone the lake does not know the node
     any more (``lost_nodes``), until its sources are imported again; what is left of it is used
-    then. Indexes and compacted files are copies, and a failure is told again.
+    then. Indexes and compacted files are copies, and a failure is reported again.
 
     Returns:
         paths of what was damaged.
@@ -82,13 +82,13 @@ def mend_small_files(url: str) -> list[str]:
     return damaged + [each.file.path for each in broken]
 
 
-def lost_nodes(lake: Lake, mended: Iterable[str], now_ns: int) -> list[Failure]:
+def lost_nodes(lake: Lake, files: Iterable[str], now_ns: int) -> list[Failure]:
     """Nodes that the lake does not know any more, as failures that it keeps until they are back.
 
     Args:
-        lake: mended.
-        mended: paths of small files that were damaged.
-        now_ns: the time, for those that are told of for the first time.
+        lake: whose small files are repaired.
+        files: paths of small files that were damaged.
+        now_ns: the time, for those that are reported for the first time.
 
     Returns:
         a failure for each, sorted by node; also those of repairs before.
@@ -98,7 +98,7 @@ def lost_nodes(lake: Lake, mended: Iterable[str], now_ns: int) -> list[Failure]:
     """
     known = {f"node {key}" for key in lake.heads()}
     lost = {each.source: each for each in lake.failures() if each.source.startswith("node ")}
-    for path in mended:
+    for path in files:
         directory = node_of(path) if path.startswith(DONE) else ""
         subject = f"node {node_name(directory) or directory}"
         if directory and subject not in known | lost.keys():
@@ -144,7 +144,7 @@ def _is_sound(store: Store, file: LakeFile, copy: Path) -> bool:
 
 
 def repaired(spec: NodeSpec, lake: Lake, scratch: Path) -> tuple[Head, bool]:
-    """Make anew what is damaged of a node; the head, and whether it is a new one.
+    """Repair what is damaged of a node; the head, and whether it is a new one.
 
     Args:
         spec: names the node.
@@ -184,7 +184,7 @@ def _imported_again(head: Head, scratch: Path, *, partly: bool) -> tuple[SourceS
         try:
             path, now = fetch(known.url, place)
             if now.digest != known.digest:
-                raise BadInputError("it is another one than was imported", file=known.url)
+                raise BadInputError("it is not the one that was imported", file=known.url)
         except BadInputError as error:
             if partly:
                 continue

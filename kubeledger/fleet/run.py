@@ -81,7 +81,7 @@ def parse_shard(text: str) -> Shard:
     number, _, of = text.partition("/")
     if not (number.isdecimal() and of.isdecimal() and int(number) < int(of)):
         raise BadQuestionError(
-            f"{text!r} is no shard", advice="of four shards they are 0/4, 1/4, 2/4 and 3/4"
+            f"{text!r} is not a shard", advice="of four shards they are 0/4, 1/4, 2/4 and 3/4"
         )
     return Shard(int(number), int(of))
 
@@ -102,7 +102,7 @@ def plan_import(
         lake: where they shall be.
         sources: (n,) absolute URLs.
         settings: the spec of all of them, without the source.
-        stamp_of: see ``SourceSeen.stamp``; a source that it cannot tell of becomes a task, which
+        stamp_of: see ``SourceSeen.stamp``; a source that it does not know becomes a task, which
             will say why.
         shard: leave out the sources of others.
 
@@ -163,7 +163,7 @@ def _refuse_another_node(found: Sequence[tuple[Head, SourceSeen]], settings: Nod
     """Records are of the node that they were imported for.
 
     Raises:
-        BadQuestionError: the settings tell another cluster or node than the lake has of a source.
+        BadQuestionError: the settings name another cluster or node than the lake has of a source.
     """
     for head, known in found:
         row = head.summary
@@ -199,7 +199,7 @@ def plan_verify(lake: Lake, settings: NodeSpec, *, all_: bool = False) -> Plan:
 def plan_repair(
     lake: Lake, settings: NodeSpec, nodes: Collection[str], *, partly: bool = False
 ) -> Plan:
-    """Plan to look at all files of these nodes, or of all, and to make anew what is damaged.
+    """Plan to look at all files of these nodes, or of all, and to repair what is damaged.
 
     Args:
         lake: whose small files are sound (``repair.mend_small_files``).
@@ -309,7 +309,7 @@ def whether_again(failure: Failure | None) -> Again:
 
 
 def failure_of_loss(task: NodeSpec, lost: Lost, attempts: int, engine: Engine) -> Failure:
-    """What to tell of a task that has no result of its own."""
+    """What to report of a task that has no result of its own."""
     return Failure(
         source=task.subject,
         kind=lost.kind,
@@ -337,7 +337,7 @@ def _advice(lost: Lost, engine: Engine) -> str:
         case "timeout":
             return "give it more time: --timeout SECONDS"
         case "bug":
-            return "please report it; `kubeledger import` of the source with --debug tells more"
+            return "please report it; `kubeledger import` of the source with --debug shows more"
     if not engine.one_machine:
         return "probably memory: give the workers more, or let fewer of them share a machine"
     if engine.workers == 1:

@@ -38,7 +38,7 @@ _LEFT_OUT = frozenset({HISTORY, LOCK, "writer.lock", "writer.pid"})
 def seal_ledger(directory: Path, file: Path) -> None:
     """Write a ledger that nobody writes to into a new file.
 
-    The sources that it keeps are packed anew, all together: that takes a third less. Who reads
+    The sources that it keeps are packed again, all together: that takes a third less. Who reads
     them sees by their first bytes whether they are packed.
 
     Raises:
@@ -98,7 +98,7 @@ def unseal_ledger(file: Path, directory: Path) -> None:
     except (tarfile.TarError, zstandard.ZstdError, EOFError, ValueError) as error:
         raise DamagedLedgerError(
             f"the sealed ledger cannot be unpacked: {error}",
-            advice="restore it from a copy; in a lake, `kubeledger fleet repair` makes it anew",
+            advice="restore it from a copy; in a lake, `kubeledger fleet repair` makes it again",
             file=str(file),
         ) from error
 

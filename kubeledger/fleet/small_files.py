@@ -57,6 +57,6 @@ def decoded(content: bytes, type_: type[_T], place: str) -> _T:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise DamagedLedgerError(
             f"cannot be read: {error}",
-            advice="it was changed by something else: `kubeledger fleet repair` mends it",
+            advice="it was changed by something else: `kubeledger fleet repair` repairs it",
             file=place,
         ) from error

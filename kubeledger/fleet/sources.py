@@ -178,7 +178,7 @@ def _listed(url: str) -> list[_Entry]:
     found = _listed_remote(url) if "://" in url else _listed_local(Path(url))
     if not found:
         raise BadInputError(
-            "there is nothing of that name", advice="check the name and who may read it", file=url
+            "there is nothing with that name", advice="check the name and who may read it", file=url
         )
     return sorted(found)
 
@@ -192,7 +192,7 @@ def _listed_remote(url: str) -> list[_Entry]:
     directories = {str(above) for each in found for above in PurePosixPath(each.name).parents}
     for each in found:
         if not {"", ".", ".."}.isdisjoint(each.name.split("/")) or "\0" in each.name:
-            raise BadInputError(f"holds an object that can be no file: {each.name!r}", file=url)
+            raise BadInputError(f"holds an object that cannot be a file: {each.name!r}", file=url)
     # Consoles put an empty object where a directory would be.
     return [each for each in found if each.name not in directories]
 
@@ -216,7 +216,7 @@ def _listed_local(path: Path) -> list[_Entry]:
         return []
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise BadInputError(f"cannot be looked at: {reason}", file=str(path)) from error
+        raise BadInputError(f"cannot be read: {reason}", file=str(path)) from error
 
 
 def _tag(status: os.stat_result) -> str:
@@ -257,7 +257,7 @@ def _need_room(scratch: Path, size_bytes: int) -> None:
 
 
 def _download(url: str, path: Path, entries: Sequence[_Entry]) -> None:
-    """Copy objects; a file is dated as its object, for a log may tell no year of its own."""
+    """Copy objects; a file is dated as its object, for a log may have no year of its own."""
     base, _, name = url.rpartition("/")
     is_one = not entries[0].name
     store = Store(base if is_one else url)

@@ -1,7 +1,7 @@
 """One task: a source into the lake, or a node of the lake verified by new rules.
 
 The same function on every engine: a :class:`NodeSpec` in, a :class:`NodeResult` out, and what
-belongs to one source is told in it and not raised. A process that dies in it changes nothing but
+belongs to one source is in it and not raised. A process that dies in it changes nothing but
 that a few files may lie in the lake which nobody names.
 """
 
@@ -83,7 +83,7 @@ def _done(spec: NodeSpec) -> _Heads:
 
 @contextmanager
 def _without_place(scratch: Path) -> Iterator[None]:
-    """Errors that do not tell where something lay for the while: it is nowhere any more."""
+    """Errors without the temporary place of something: it is no longer there."""
     try:
         yield
     except KubeledgerError as error:
@@ -155,7 +155,7 @@ def _taken_in(spec: NodeSpec, lake: Lake, scratch: Path) -> _Heads:
 
 
 def _node_taken_in(work: _Work, scratch: Path) -> tuple[Head, bool]:
-    """What a source tells of a node, on top of what the lake has; the head, and if it is new."""
+    """What a source adds of a node to what the lake has; the head, and if it is new."""
     spec, lake, seen = work.spec, work.lake, work.fetched.seen
 
     def pods(head: Head) -> frozenset[str]:

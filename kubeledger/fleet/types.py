@@ -1,4 +1,4 @@
-"""What fleets are told and tell: plain data, the same on every engine."""
+"""What fleets take and give: plain data, the same on every engine."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class SourceSeen(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     Attributes:
         url: where it was, absolute (``/data/a.tar.gz``, ``s3://bucket/a.tar.gz``).
-        stamp: tells without reading it whether it is as it was: sizes and entity tags of objects,
+        stamp: shows without reading it whether it is as it was: sizes and entity tags of objects,
             or the content's digest.
         digest: of its content, 32 hex digits.
         size_bytes: of its files as they lay there.
-        nodes: how many nodes it tells of; all of it is in the lake when so many have it.
+        nodes: how many nodes it has; all of it is in the lake when so many have it.
         options: ``NodeSpec.options`` under which it was read; None for one that is not read by
             any, for it holds records.
     """
@@ -67,14 +67,14 @@ class LakeFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class NodeSummary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The row of ``nodes/N/ID.parquet``. What the sources do not tell is None.
+    """The row of ``nodes/N/ID.parquet``. What the sources do not say is None.
 
     Attributes:
         node: its key in the lake; every table of the lake calls it so.
         name: as it calls itself.
-        cluster: as the import was told.
-        pool: as the import was told, or by the labels that cloud providers put on nodes.
-        machine_id: of the machine, as the node object or the log tells it.
+        cluster: as given to the import.
+        pool: as given to the import, or by the labels that cloud providers put on nodes.
+        machine_id: of the machine, as the node object or the log has it.
         kubelet_versions: (n,) that ran, in the order of their first start.
         first_ts_ns, last_ts_ns: span of the records.
         records: without superseded ones.
@@ -161,7 +161,7 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         lake: its URL.
         source: URL of a bundle, archive, recording or ledger; None: verify ``node`` again.
         node: key of the node to verify again, or to repair; None for a source.
-        repair: make anew what is damaged of the node; ``partly``: also if not all of its sources
+        repair: repair what is damaged of the node; ``partly``: also if not all of its sources
             are as they were.
         rules: version of the rules; a worker of another version refuses.
         cluster, pool: what the caller knows of the node; None: not known.
@@ -198,8 +198,8 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def options(self) -> dict[str, str]:
         """What else is read from a source under other values: option -> value, of those given."""
-        told = {"kubelet-version": self.kubelet_version, "year": self.year}
-        return {option: str(value) for option, value in told.items() if value is not None}
+        given = {"kubelet-version": self.kubelet_version, "year": self.year}
+        return {option: str(value) for option, value in given.items() if value is not None}
 
     def labelled(self, summary: NodeSummary) -> NodeSummary:
         """A node's row with what the caller knows of the node."""

@@ -51,8 +51,8 @@ class HarmCount(msgspec.Struct, kw_only=True):
         recorded: that were taken.
         gone: of them, that surely would not have been.
         added: that surely would have been taken besides.
-        other: recorded ones that surely would have hit or told something else.
-        untrusted: changes of any of these three kinds behind an earlier change, where the node
+        other: recorded ones that surely would have hit or said something else.
+        untrusted: changes of any of these three kinds after an earlier change, where the node
             would have observed something else; they are in none of the three.
     """
 

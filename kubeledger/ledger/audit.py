@@ -1,6 +1,6 @@
 """Audit of a ledger: every byte is proved, and all that does not fit is listed.
 
-Unlike a reader, an audit goes on behind damage, so that its list is complete.
+Unlike a reader, an audit goes on after damage, so that its list is complete.
 """
 
 from __future__ import annotations
@@ -170,23 +170,26 @@ class _NodeAuditor:
         return {dropped.chain, *(drop.chain for drop in dropped.earlier)}
 
     def _base(self) -> None:
-        """What was dropped: do base, the drop's record, and what was kept tell the same?"""
+        """What was dropped: do base, the drop's record, and what was kept say the same?"""
         file = self.directory.parent / BASE
-        told, base = self.walk.told, self.begin.base
+        drop, base = self.walk.last_drop, self.begin.base
         was_there = file.exists() or base is not None  # before it is read: it may come meanwhile
         written = load_base(file.parent)
         if written is None and was_there:
-            self._find(str(file), None, None, "the base is damaged or lost; a record tells of it")
-        if told is not None and told.dropped.last_seq > self.begin.seq:
+            self._find(str(file), None, None, "the base is damaged or lost; a record names it")
+        if drop is not None and drop.dropped.last_seq > self.begin.seq:
             # A crash right behind the record leaves this, with a base; the next writer goes on.
-            if written is None or written.dropped != told.dropped:
-                problem = f"records up to {told.dropped.last_seq} should be gone and are there"
-                self._find(str(file), None, told.record_seq, problem)
+            if written is None or written.dropped != drop.dropped:
+                problem = f"records up to {drop.dropped.last_seq} should be gone and are there"
+                self._find(str(file), None, drop.record_seq, problem)
             return
         if base is None:
             return
-        if told is None or (told.record_seq, told.dropped) != (base.record_seq, base.dropped):
-            problem = f"no record tells that records up to {self.begin.seq} were dropped"
+        if drop is None or (drop.record_seq, drop.dropped) != (
+            base.record_seq,
+            base.dropped,
+        ):
+            problem = f"no record says that records up to {self.begin.seq} were dropped"
             self._find(str(file), None, base.record_seq, problem)
         try:
             load_content(file.parent, base)
@@ -218,9 +221,9 @@ class _NodeAuditor:
             self._twin(segment, twin)
 
     def _leap_over(self, segment: Segment) -> None:
-        """Go on behind a segment that cannot be read."""
-        behind = [s.first_seq - 1 for s in self.segments if s.first_seq > segment.first_seq]
-        last_seq = behind[0] if behind else max(self.counted.last_seq, segment.first_seq - 1)
+        """Go on after a segment that cannot be read."""
+        later = [s.first_seq - 1 for s in self.segments if s.first_seq > segment.first_seq]
+        last_seq = later[0] if later else max(self.counted.last_seq, segment.first_seq - 1)
         self.walk.leap(last_seq, self._counted_digest(last_seq))
 
     def _counted_digest(self, seq: int) -> bytes | None:
@@ -228,7 +231,7 @@ class _NodeAuditor:
         return bytes.fromhex(head) if head else None
 
     def _rest(self, segment: Segment, number: int, offset: int, text: bytes) -> None:
-        """What stands behind the last newline of a segment."""
+        """What follows the last newline of a segment."""
         problem = None
         if not segment.open:
             problem = "the segment ends inside a line"
@@ -253,7 +256,7 @@ class _NodeAuditor:
             self._find(file, offset, walk.seq, problem, number)
 
     def _losses(self) -> Iterator[ToldLoss]:
-        """Losses that records tell of, and those that the next writer will tell."""
+        """Losses that are recorded, and those that the next writer will record."""
         walk = self.walk
         untold = [
             ToldLoss.of(self.node, None, loss.lost, healed=False)

@@ -81,7 +81,7 @@ class _Auditor:
         if not self.walks:
             problem = self.findings[0].problem if self.findings else "it is empty"
             raise BadInputError(
-                f"no record is in it: {problem}",
+                f"it has no record: {problem}",
                 advice="a recording holds lines of a ledger, as `kubeledger export` writes them",
                 file=self.file,
             )

@@ -31,7 +31,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tail(msgspec.Struct, frozen=True, kw_only=True):
-    """An unfinished write behind the last record, as a crash leaves it: no damage.
+    """An unfinished write after the last record, as a crash leaves it: no damage.
 
     Attributes:
         file, offset: where it begins.
@@ -46,8 +46,8 @@ class Tail(msgspec.Struct, frozen=True, kw_only=True):
     def phrase(self) -> str:
         """What it is, as a clause."""
         return (
-            f"behind the last record stand {self.size_bytes} bytes of an unfinished write "
-            f"({self.file}@{self.offset}): no damage, the next writer cuts them off"
+            f"after the last record are {self.size_bytes} bytes of an unfinished write "
+            f"({self.file}@{self.offset}): not damage, the next writer cuts them off"
         )
 
 
@@ -57,7 +57,7 @@ class ToldLoss(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         first_seq, last_seq: the numbers that they had; these were given out again.
         chain: chain digest of the last of them, 64 hex digits.
-        seq: the record that tells of them; None while none does.
+        seq: the record that says so; None while none does.
         healed: they were records of imports that have been made again completely since.
         phrase: all this as a clause.
     """
@@ -71,7 +71,7 @@ class ToldLoss(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, node: str, seq: int | None, lost: RecordsLost, *, healed: bool) -> ToldLoss:
-        """What a record tells, or what the next writer will tell."""
+        """What a record says, or what the next writer will record."""
         phrase = f"{lost.phrase(node)} (chain {lost.chain})"
         if healed:
             phrase += "; imported again completely since: nothing of these imports is missing"
@@ -86,7 +86,7 @@ class ToldLoss(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def finding_of_loss(node: str, file: str, loss: ToldLoss) -> Finding:
-    """What to do about a loss that is not healed, nobody knows; but it is told each time."""
+    """What to do about a loss that is not healed, nobody knows; but it is reported each time."""
     return Finding(
         node=node,
         file=file,
@@ -109,7 +109,7 @@ class NodeAudit(msgspec.Struct, frozen=True, kw_only=True):
             held against it. Of no use when there are findings.
         holds: those of the digests asked for that stand in a proved record.
         losses: what recoveries did not find.
-        tail: what stands behind the last record; None when nothing does.
+        tail: what follows the last record; None when nothing does.
     """
 
     node: str

@@ -2,7 +2,7 @@
 
 ``nodes/<node>/base.json`` is written before a drop is recorded and before any segment goes, so
 it is an intent until the first segment is gone. Segments go one by one from the beginning,
-each removal on disk before the next: the first one that is there tells which base holds.
+each removal on disk before the next: the first one that is there shows which base holds.
 ``base.json`` keeps the base before, for that question, and for a drop that was never recorded.
 """
 
@@ -136,7 +136,7 @@ def begin_of(node: str, directory: Path, segments: Sequence[Segment]) -> Begin:
         segments: its files, listed before this is called.
 
     Raises:
-        DamagedLedgerError: segments are gone, and no drop tells why.
+        DamagedLedgerError: segments are gone, and no drop says why.
         OSError: as the operating system says.
     """
     first_seq = segments[0].first_seq if segments else 0
@@ -151,8 +151,8 @@ def begin_of(node: str, directory: Path, segments: Sequence[Segment]) -> Begin:
     found = found or _first_that_holds(first_seq, list(told_bases(node, segments)))
     if found is None:
         raise DamagedLedgerError(
-            f"records 1 to {first_seq - 1} should stand before this segment and are not there, "
-            "and no record tells that they were dropped",
+            f"records 1 to {first_seq - 1} should stand before this segment and are missing, "
+            "and no record says that they were dropped",
             advice="restore the file from a copy; `kubeledger audit` lists all damage",
             file=str(segments[0].path),
             offset=0,
@@ -167,7 +167,7 @@ def _first_that_holds(first_seq: int, bases: Sequence[Base | None]) -> Base | No
 
 
 def told_bases(node: str, segments: Sequence[Segment]) -> Iterator[Base]:
-    """Bases that the records of drops tell of, in the order of seq.
+    """Bases that the records of drops name, in the order of seq.
 
     All lines are looked at; a bad one is passed over here, and found by who reads them.
     """
@@ -186,7 +186,7 @@ def told_bases(node: str, segments: Sequence[Segment]) -> Iterator[Base]:
 
 
 def base_of_line(line: bytes) -> Base | None:
-    """The base that a line tells of; None when it is no sound record of a drop."""
+    """The base that a line names; None when it is no sound record of a drop."""
     if kind_of(line) != RecordsDropped.kind:
         return None
     try:

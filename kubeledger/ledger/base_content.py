@@ -1,6 +1,6 @@
 """What is kept in place of dropped records: ``nodes/<node>/base/<seq>.zst``.
 
-A zstd file of lines: a header, the state behind record ``seq`` as JSON, and the lines of some
+A zstd file of lines: a header, the state after record ``seq`` as JSON, and the lines of some
 of the dropped records as they stood. It is no cache: it cannot be made again. The record of the
 drop holds the BLAKE2b-256 of its lines.
 """

@@ -48,7 +48,7 @@ class Batch(NamedTuple):
 
 
 def encode_batch(node: str, drafts: Iterable[Draft], first_seq: int, previous: bytes) -> Batch:
-    """Number the drafts from ``first_seq`` and write their lines behind ``previous``.
+    """Number the drafts from ``first_seq`` and write their lines after ``previous``.
 
     Raises:
         BadInputError: a record cannot be stored; nothing of the batch is.

@@ -51,18 +51,18 @@ class ChainWalk:
         node: whose lines these should be.
         first_seq: of the first record; None before it.
         seq: of the last line.
-        digest: the chain digest behind it, 32 raw bytes; empty where it is not known.
+        digest: the chain digest after it, 32 raw bytes; empty where it is not known.
         records: lines taken.
         held: those of the digests looked for that stand in a line, with all before it sound.
-        told: what the newest record of a drop tells.
-        lost: seq of a record that tells of lost ones -> what it tells.
+        last_drop: what the newest record of a drop says.
+        lost: seq of a record about lost ones -> what it says.
         completed: digests of the imports whose end is there.
     """
 
     def __init__(
         self, node: str, seq: int, digest: bytes | None, wanted: Collection[str] = ()
     ) -> None:
-        """Begin behind a record.
+        """Begin after a record.
 
         Args:
             node: whose.
@@ -75,7 +75,7 @@ class ChainWalk:
         self.first_seq: int | None = None
         self.records = 0
         self.held: set[str] = set()
-        self.told: Base | None = None
+        self.last_drop: Base | None = None
         self.lost: dict[int, RecordsLost] = {}
         self.completed: set[str] = set()
         self.seq, self.digest = seq, digest or b""
@@ -84,7 +84,7 @@ class ChainWalk:
         self._sound = True
 
     def leap(self, seq: int, digest: bytes | None) -> None:
-        """Go on behind another record: those between are not there, which is told elsewhere."""
+        """Go on after another record: those between are missing, which is reported elsewhere."""
         self.seq, self.digest = seq, digest or b""
         self._previous = [digest] if digest is not None else []
         self._sound = False
@@ -113,7 +113,7 @@ class ChainWalk:
         return None
 
     def losses(self) -> Iterator[ToldLoss]:
-        """What records tell to be lost; imported again completely since, or not."""
+        """What records say is lost; imported again completely since, or not."""
         for seq, lost in self.lost.items():
             yield ToldLoss.of(self.node, seq, lost, healed=lost.is_healed_by(self.completed))
 
@@ -143,7 +143,7 @@ class ChainWalk:
     def _note(self, record: Record) -> None:
         match record.body:
             case RecordsDropped() as body:
-                self.told = Base(node=record.node, record_seq=record.seq, dropped=body)
+                self.last_drop = Base(node=record.node, record_seq=record.seq, dropped=body)
             case RecordsLost() as body:
                 self.lost[record.seq] = body
             case ImportCompleted() as body:

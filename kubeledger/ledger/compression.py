@@ -1,7 +1,7 @@
 """Sealed segments: zstd frames that begin at a line, and a table to find them by.
 
 A sealed file is a plain zstd file (``zstd -d`` reads it). Its frames hold about a MiB of
-whole lines each, with zstd's own checksum; behind them stands the seek table of zstd's
+whole lines each, with zstd's own checksum; after them comes the seek table of zstd's
 seekable format: a skippable frame with both sizes of every frame.
 """
 

@@ -83,7 +83,7 @@ def settle(node: str, directory: Path, begin: Begin, info: NodeInfo) -> NodeInfo
         the counts afterwards.
 
     Raises:
-        DamagedLedgerError: segments are gone and no record tells so; nothing was changed.
+        DamagedLedgerError: segments are gone and no record says so; nothing was changed.
         OSError: as the operating system says.
     """
     place = directory.parent
@@ -101,7 +101,7 @@ def settle(node: str, directory: Path, begin: Begin, info: NodeInfo) -> NodeInfo
         return without_dropped(info, Begin(base))
     if begin.base is not None and (base is None or begin.base.dropped == base.dropped):
         raise DamagedLedgerError(
-            f"records 1 to {begin.seq} of {node} are not there, and no record tells that they "
+            f"records 1 to {begin.seq} of {node} are missing, and no record says that they "
             "were dropped",
             advice="nothing was changed; restore the ledger from a copy (`kubeledger audit` "
             "lists all damage)",

@@ -55,8 +55,8 @@ def note_records(
         if isinstance(body, RecordsLost):
             _note_loss(info, seq, body)
         elif isinstance(body, RecordsSuperseded):
-            told = [(span.first_seq, span.last_seq) for span in body.spans]
-            info.superseded = merged_spans([*info.superseded, *told])
+            spans = [(span.first_seq, span.last_seq) for span in body.spans]
+            info.superseded = merged_spans([*info.superseded, *spans])
     known = [ts_ns for ts_ns in (segment.min_ts_ns, segment.max_ts_ns) if ts_ns is not None]
     segment.min_ts_ns = min(times + known, default=None)
     segment.max_ts_ns = max(times + known, default=None)
@@ -66,7 +66,7 @@ def note_records(
 
 
 def without_dropped(info: NodeInfo, begin: Begin) -> NodeInfo:
-    """Counts of what is there behind a base; ``info`` itself where it knows of no other records.
+    """Counts of what is there after a base; ``info`` itself where it knows of no other records.
 
     Args:
         info: as a manifest has it, maybe from before the drop.
@@ -116,13 +116,13 @@ def _note_runs(info: NodeInfo, records: Sequence[tuple[int, Body | None]], last_
 
 
 def _note_loss(info: NodeInfo, seq: int, body: RecordsLost) -> None:
-    """Count a record that tells of a loss, which may be known already."""
-    told = Loss.of(body, seq)
+    """Count a record of a loss, which may be known already."""
+    loss = Loss.of(body, seq)
     for index, loss in enumerate(info.losses):
         if loss.lost == body:
-            info.losses[index] = told
+            info.losses[index] = loss
             return
-    info.losses.append(told)
+    info.losses.append(loss)
 
 
 def _run(first_seq: int, ts_ns: int, digest: str | None) -> Run:

@@ -39,7 +39,7 @@ _UNFINISHED = {MANIFEST + TEMPORARY_SUFFIX}
 
 _LOST_MANIFEST = (
     "it was lost or damaged, and was made again from the records that are there; "
-    "whether it counted more of them cannot be told"
+    "whether it counted more of them is not known"
 )
 
 
@@ -173,7 +173,7 @@ class Ledger:
             return look.digest_at(seq)
 
     def begin(self, node: str) -> Begin:
-        """Where the node's records begin: behind a base, if some were dropped.
+        """Where the node's records begin: after a base, if some were dropped.
 
         Raises:
             KubeledgerError: as :meth:`records`.
@@ -229,7 +229,7 @@ class Ledger:
 
         Args:
             node: whose.
-            after_seq: records before the one behind this are asked for one by one, if at all.
+            after_seq: records before the one after this are asked for one by one, if at all.
             held_max: how many files to hold open at most; None: as many as is wise.
 
         Raises:

@@ -1,4 +1,4 @@
-"""Losses of acknowledged records: what is known of them, as a record will tell it."""
+"""Losses of acknowledged records: what is known of them, as a record will say it."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ __all__ = ["drafts_of_losses", "loss_of", "note_reopened"]
 def loss_of(counted: NodeInfo, left: NodeInfo, found_ts_ns: int) -> Loss | None:
     """What is lost between what the manifest counts and what is there.
 
-    Records that told of earlier losses are told anew, and no loss; None if there are no others.
+    Records of earlier losses are written again, and no loss; None if there are no others.
 
     Args:
         counted: by the manifest.
         left: counted from the segments alone; fewer records.
         found_ts_ns: when it was found.
     """
-    told = {loss.seq for loss in counted.losses}
+    recorded = {loss.seq for loss in counted.losses}
 
     def is_lost(after_seq: int, run: Run) -> bool:
-        behind = range(max(after_seq, left.last_seq, run.first_seq - 1) + 1, run.last_seq + 1)
-        return any(seq not in told for seq in behind)
+        later = range(max(after_seq, left.last_seq, run.first_seq - 1) + 1, run.last_seq + 1)
+        return any(seq not in recorded for seq in later)
 
     def holds_others(run: Run) -> bool:
         own_seq = _own_seq(run)
         return own_seq is None or is_lost(own_seq, run)
 
-    if told.issuperset(range(left.last_seq + 1, counted.last_seq + 1)):
+    if recorded.issuperset(range(left.last_seq + 1, counted.last_seq + 1)):
         return None
     kept = {run.first_seq: run for run in left.runs}
     runs = [run for run in counted.runs if is_lost(0, run)]
@@ -82,7 +82,7 @@ def _is_complete(kept: Run | None) -> bool:
 
 
 def _own_seq(run: Run) -> int | None:
-    """The records behind this one may be others than the import's; None: all of them."""
+    """The records after this one may be others than the import's; None: all of them."""
     if run.digest is None or (run.reopened_seq is None and not run.complete):
         return None
     own_seq = run.end_seq if run.complete else run.last_seq

@@ -73,7 +73,7 @@ class Run(msgspec.Struct, kw_only=True):
         digest: the import's identity; None when it is no import.
         complete: its ``ImportCompleted`` is there; ``end_seq`` is its number, 0 without one.
         reopened_seq: its last record when a writer opened the ledger and the import was not
-            complete: those behind it may be anybody's. Its first one when that is not known;
+            complete: those after it may be anybody's. Its first one when that is not known;
             0 when there was none; None as it was not noted.
     """
 
@@ -90,7 +90,7 @@ class Run(msgspec.Struct, kw_only=True):
 class Loss(msgspec.Struct, kw_only=True):
     """Acknowledged records that recovery did not find.
 
-    It stands here before the record that tells of it can be written, and then as its index.
+    It stands here before the record of it can be written, and then as its index.
 
     Attributes:
         seq: number of that record; 0 while there is none.
@@ -111,7 +111,7 @@ class Loss(msgspec.Struct, kw_only=True):
 
     @classmethod
     def of(cls, lost: RecordsLost, seq: int) -> Loss:
-        """What record ``seq`` tells."""
+        """What record ``seq`` says."""
         return cls(
             first_seq=lost.first_seq,
             last_seq=lost.last_seq,
@@ -126,7 +126,7 @@ class Loss(msgspec.Struct, kw_only=True):
 
     @property
     def lost(self) -> RecordsLost:
-        """What its record tells, or will tell."""
+        """What its record says, or will say."""
         return RecordsLost(
             first_seq=self.first_seq,
             last_seq=self.last_seq,
@@ -143,7 +143,7 @@ class NodeInfo(msgspec.Struct, kw_only=True):
     """One node of the ledger; lists are in the order of seq.
 
     Attributes:
-        losses: what recoveries did not find, but for losses that dropped records told of.
+        losses: what recoveries did not find, but for losses that dropped records named.
         superseded: spans of records that hold no more (``ledger.RecordsSuperseded``), sorted.
         dropped_seq: the records up to here were dropped and are not counted; mostly 0.
         dropped_head: chain digest of that record, 64 hex digits; empty when it is 0.

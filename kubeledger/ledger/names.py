@@ -65,7 +65,7 @@ def _escape(character: str, index: int) -> str:
 
 
 def node_name(directory: str) -> str | None:
-    """The node of a directory name; None when the name tells only a digest or is none of ours."""
+    """The node of a directory name; None when the name has only a digest or is not ours."""
     if _HASHED in directory:
         return None
     name = unquote(directory, errors="surrogateescape")

@@ -60,7 +60,7 @@ class _Checked(NamedTuple):
     Attributes:
         first_seq: of the first line.
         offset: where that begins.
-        lines: (n,) whole and one behind the other.
+        lines: (n,) whole and one after the other.
         picked: (m,) those that were asked for, each with its seq.
     """
 
@@ -100,12 +100,12 @@ class NodeReader:
         self._prefix = b'{"node":%b,"seq":' % msgspec.json.encode(node)
 
     def records(self, after_seq: int = 0, kinds: Collection[str] | None = None) -> Iterator[Record]:
-        """Records behind ``after_seq``, all or those of some kinds; each line is checked.
+        """Records after ``after_seq``, all or those of some kinds; each line is checked.
 
         Behind 0 is the first that is there.
 
         Raises:
-            RecordsDroppedError: some records behind ``after_seq`` were dropped.
+            RecordsDroppedError: some records after ``after_seq`` were dropped.
             DamagedLedgerError: see the module.
         """
         node = self.node
@@ -120,7 +120,7 @@ class NodeReader:
                 yield record
 
     def raw_lines(self, after_seq: int = 0) -> Iterator[RawLine]:
-        """Lines behind ``after_seq``, checked but not parsed.
+        """Lines after ``after_seq``, checked but not parsed.
 
         Raises:
             KubeledgerError: as :meth:`records`.
@@ -156,21 +156,21 @@ class NodeReader:
     def _position(self, after_seq: int) -> list[tuple[Segment, int]]:
         """Segments to read, each with the offset to begin at; sets ``last_seq`` and ``digest``."""
         self.last_seq, self.digest = self.begin.seq, self.begin.chain
-        behind = [(segment, 0) for segment in self.segments]
+        following = [(segment, 0) for segment in self.segments]
         if after_seq <= 0 or after_seq == self.begin.seq:
-            return behind
+            return following
         if self.begin.base is not None and after_seq < self.begin.seq:
-            raise self.begin.base.refusal(f"record {after_seq + 1} is not there")
+            raise self.begin.base.refusal(f"record {after_seq + 1} is missing")
         at = sum(segment.first_seq <= after_seq for segment in self.segments) - 1
         if at < 0:
-            return behind
+            return following
         segment = self.segments[at]
         offset, seq = locate(segment, after_seq)
         found = self._anchor(segment, offset, after_seq, seq)
         if found is None and offset:  # what `locate` read there was not true
             found = self._anchor(segment, 0, after_seq, segment.first_seq)
         if found is not None:
-            return [(segment, found), *behind[at + 1 :]]
+            return [(segment, found), *following[at + 1 :]]
         if at + 1 < len(self.segments):
             raise _gone(self.segments[at + 1], after_seq, self.segments[at + 1].first_seq - 1)
         if after_seq <= self.acknowledged_seq:
@@ -180,8 +180,8 @@ class NodeReader:
     def _anchor(self, segment: Segment, offset: int, seq: int, at_seq: int) -> int | None:
         """Find record ``seq`` by counting lines from ``offset``, where ``at_seq`` begins.
 
-        Takes its chain digest as the point to go on from. Returns the offset behind it, or
-        None when the lines end before it, or do not count up from ``at_seq`` as told (that
+        Takes its chain digest as the point to go on from. Returns the offset after it, or
+        None when the lines end before it, or do not count up from ``at_seq`` as recorded (that
         is damage when they are counted from the segment's start).
         """
         for piece in lines_of(blocks_of(segment, offset), offset):
@@ -244,19 +244,19 @@ class NodeReader:
             f"records of {self.node} up to {self.acknowledged_seq} were acknowledged, "
             "and the last of them are not there",
             advice="restore the last segment from a copy; the next writer goes on without them "
-            "and `kubeledger audit` keeps telling",
+            "and `kubeledger audit` keeps reporting it",
             file=str(self.segments[-1].path) if self.segments else None,
         )
 
 
 def damaged(file: Path | str, offset: int, reason: str) -> DamagedLedgerError:
-    """What tells that a line of a segment, which begins at ``offset``, is not what was written."""
+    """What shows that a line of a segment, which begins at ``offset``, is not what was written."""
     return DamagedLedgerError(reason, advice=_RESTORE, file=str(file), offset=offset)
 
 
 def _gone(segment: Segment, first: int, last: int) -> DamagedLedgerError:
     return DamagedLedgerError(
-        f"records {first} to {last} should stand before this segment and are not there",
+        f"records {first} to {last} should stand before this segment and are missing",
         advice=_RESTORE,
         file=str(segment.path),
         offset=0,

@@ -30,7 +30,7 @@ _ATTEMPTS = 10  # each is taken back only by a drop that came between two system
 
 
 class DroppedMeanwhileError(LedgerUnavailableError):
-    """A drop took what was being read; what is read from now on begins behind it."""
+    """A drop took what was being read; what is read from now on begins after it."""
 
 
 class Reading:
@@ -101,7 +101,7 @@ class Reading:
 
     @property
     def superseded(self) -> list[Span]:
-        """Spans of records that hold no more; whoever reads is told of damage by what is read."""
+        """Spans of records that hold no more; damage is reported by what is read."""
         return self._info_in_spite_of_damage().superseded
 
     @property
@@ -135,7 +135,7 @@ class Reading:
         """What is kept in place of dropped records; None when nothing was dropped.
 
         Raises:
-            DamagedLedgerError: it is not what was kept, or the drop's record does not tell so.
+            DamagedLedgerError: it is not what was kept, or the drop's record does not say so.
         """
         base = self.begin.base
         if base is None:
@@ -143,7 +143,7 @@ class Reading:
         record = self.record(base.record_seq)
         if record is None or record.body != base.dropped:
             raise DamagedLedgerError(
-                f"record {base.record_seq} does not tell that records up to "
+                f"record {base.record_seq} does not say that records up to "
                 f"{base.dropped.last_seq} were dropped",
                 advice="restore the ledger from a copy; `kubeledger audit` lists all damage",
                 file=str(self.directory),
@@ -183,7 +183,7 @@ def reading(
     Args:
         ledger: its directory.
         node: must be there.
-        after_seq: no record before the one behind this will be asked for, but one by one.
+        after_seq: no record before the one after this will be asked for, but one by one.
         held_max: how many files to hold at most; 1 is enough to look at one record.
 
     Raises:

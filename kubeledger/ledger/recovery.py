@@ -39,7 +39,7 @@ __all__ = ["CountedAnew", "RecoveryReport", "recover_node"]
 
 _OTHERS = (
     "the manifest counts another chain digest at record {}: these are not the records that it "
-    "was written for, and were counted anew"
+    "was written for, and were counted again"
 )
 _RESTORE = "nothing was changed; restore the file from a copy (`kubeledger audit` lists all damage)"
 
@@ -51,7 +51,7 @@ class RecoveryReport(msgspec.Struct, frozen=True, kw_only=True):
         node: whose log.
         file: the segment.
         last_seq: the last record that is there.
-        dropped_bytes: of unfinished lines behind it, cut off.
+        dropped_bytes: of unfinished lines after it, cut off.
         lost_seq: the last record that was acknowledged; None when all of these are there.
     """
 
@@ -73,7 +73,7 @@ class RecoveryReport(msgspec.Struct, frozen=True, kw_only=True):
             if first_seq == self.lost_seq
             else f"records {first_seq} to {self.lost_seq} were acknowledged and are gone"
         )
-        return f"{self.node}: {gone} ({self.file} was cut); {cut}; a record tells so from now on"
+        return f"{self.node}: {gone} ({self.file} was cut); {cut}; a record says so from now on"
 
 
 class CountedAnew(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,7 +99,7 @@ class _Bad(msgspec.Struct):
     Attributes:
         offset: where it begins.
         whole: it ends in a newline.
-        sound_behind: it, or a line behind it, was a whole record, so it is no torn tail.
+        sound_behind: it, or a line after it, was a whole record, so it is no torn tail.
     """
 
     offset: int
@@ -179,7 +179,7 @@ def _count(
             continue
         bad = _scan(node, segment, info, known.last_seq, marks)
         report = _settle_end(node, segment, info, counted, bad)
-    # Lost records that were put back are lost no more; unless a record tells that they were.
+    # Lost records that were put back are lost no more; unless a record says that they were.
     info.losses = [
         loss for loss in info.losses if loss.seq or marks[loss.last_seq].hex() != loss.head
     ]
@@ -187,7 +187,7 @@ def _count(
 
 
 def _losses_of(known: NodeInfo) -> NodeInfo:
-    """Nothing but the losses, to be found in the records anew, or to be told anew."""
+    """Nothing but the losses, to be found in the records again, or recorded again."""
     losses = [msgspec.structs.replace(loss, seq=0) for loss in known.losses]
     return NodeInfo(losses=losses)
 

@@ -16,7 +16,7 @@ __all__ = ["NotRegularError", "open_regular", "read_regular"]
 
 
 class NotRegularError(OSError):
-    """A link, a pipe, a device, a directory where a file should be; its name is told."""
+    """A link, a pipe, a device, a directory where a file should be; its name is given."""
 
 
 def open_regular(path: Path, *, links: bool = False, buffering: int = -1) -> BinaryIO:
@@ -35,7 +35,7 @@ def open_regular(path: Path, *, links: bool = False, buffering: int = -1) -> Bin
         descriptor = os.open(path, flags)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise NotRegularError(errno.ELOOP, "a link, and no regular file", str(path)) from None
+            raise NotRegularError(errno.ELOOP, "a link, not a regular file", str(path)) from None
         raise
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):

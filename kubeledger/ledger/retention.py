@@ -119,9 +119,9 @@ def _by_size(sizes: Sequence[int], kept_bytes: int, policy: Policy) -> int:
 
 
 def _begins_the_replay(look: Reading, info: NodeInfo, dropped: Sequence[SegmentInfo]) -> bool:
-    """Whether all that is kept comes behind all that goes in the order of time.
+    """Whether all that is kept comes after all that goes in the order of time.
 
-    Else the state behind what goes would not be one that the kept records follow on.
+    Else the state after what goes would not be one that the kept records follow on.
     """
     last_seq = dropped[-1].last_seq
     latest_ns = max(s.max_ts_ns for s in dropped if s.max_ts_ns is not None)

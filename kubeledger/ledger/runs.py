@@ -3,7 +3,7 @@
 Inside one run (see :class:`kubeledger.ledger.manifest.Run`) the order of the source counts:
 a clock that steps back does not move a record. So a record's key is the latest time seen
 in its run so far, then its seq. A run is opened when the replay comes to its first key and
-closed behind its last record: where runs do not overlap, one stream is open at a time, and
+closed after its last record: where runs do not overlap, one stream is open at a time, and
 where they do, one for each that is under way. Memory is flat.
 """
 
@@ -32,9 +32,9 @@ def replays_in_seq_order(runs: Sequence[Run], upto_seq: int, upto_ts_ns: int) ->
         upto_ts_ns: latest time among these records.
     """
     before = [run for run in runs if run.first_seq <= upto_seq]
-    behind = [run for run in runs if run.first_seq > upto_seq]
+    later = [run for run in runs if run.first_seq > upto_seq]
     in_order = all(earlier.max_ts_ns <= later.first_ts_ns for earlier, later in pairwise(before))
-    return in_order and all(run.first_ts_ns >= upto_ts_ns for run in behind)
+    return in_order and all(run.first_ts_ns >= upto_ts_ns for run in later)
 
 
 def replay_runs(
@@ -47,8 +47,8 @@ def replay_runs(
 
     Args:
         runs: all runs of the node.
-        records_after: opens a stream of the records behind a seq.
-        upto_ts_ns: stop behind the last record whose key is not later; None: all.
+        records_after: opens a stream of the records after a seq.
+        upto_ts_ns: stop after the last record whose key is not later; None: all.
         superseded: spans of records that are left out; they count for the order.
     """
     for _, record in keyed_replay(runs, records_after, upto_ts_ns, superseded):

@@ -41,7 +41,7 @@ def seal(plain: Path, level: int) -> tuple[int, str]:
         with open_regular(plain) as source, new_file(temporary) as target:
             compress(source, target, level)
         if not _same(plain, temporary):
-            raise DamagedLedgerError("compressing it gave something else", file=str(plain))
+            raise DamagedLedgerError("its compressed form differs", file=str(plain))
         crc = file_crc(temporary)
         os.replace(temporary, sealed)  # noqa: PTH105 - named as the system call it is
     finally:
@@ -78,7 +78,7 @@ def finish_seals(directory: Path) -> list[Path]:
         if not _same(plain, sealed):
             raise DamagedLedgerError(
                 f"this segment and its compressed form {sealed.name} differ",
-                advice="keep the sound one (`kubeledger audit` tells) and move the other away",
+                advice="keep the sound one (see `kubeledger audit`) and move the other away",
                 file=str(plain),
             )
         removed.append(plain)

@@ -116,7 +116,7 @@ def hold(
     Args:
         segments: of one node.
         count: how many at most.
-        irregular: pass over what is no regular file; who reads it is told then.
+        irregular: pass over what is not a regular file; reading it reports it.
 
     Raises:
         SegmentGoneError: one of them is gone already; nothing was read.
@@ -147,12 +147,12 @@ def _gone(segment: Segment) -> SegmentGoneError:
 
 
 class Lines(NamedTuple):
-    """Whole lines that stand one behind the other.
+    """Whole lines, one after the other.
 
     Attributes:
         offset: where the first begins.
         lines: (n,) with their newlines.
-        rest: what stands behind the last newline of the file; empty but in the last piece.
+        rest: what follows the last newline of the file; empty but in the last piece.
     """
 
     offset: int
@@ -238,7 +238,7 @@ def _skip(blocks: Iterator[bytes], count: int) -> Iterator[bytes]:
 
 
 def lines_of(blocks: Iterator[bytes], offset: int = 0) -> Iterator[Lines]:
-    """Cut blocks into lines; the last piece holds what stands behind the last newline."""
+    """Cut blocks into lines; the last piece holds what follows the last newline."""
     rest = b""
     for block in blocks:
         lines = BytesIO(rest + block).readlines()  # splits at b"\\n" only, in C
@@ -253,7 +253,7 @@ def lines_of(blocks: Iterator[bytes], offset: int = 0) -> Iterator[Lines]:
 
 
 def locate(segment: Segment, seq: int) -> tuple[int, int]:
-    """An offset where a line begins, near and not behind record ``seq``, and that line's seq.
+    """An offset where a line begins, near and not after record ``seq``, and that line's seq.
 
     It reads a few lines only and trusts what they say: the caller checks the line it wants.
     """
@@ -283,7 +283,7 @@ def _starts(segment: Segment) -> Sequence[int]:
 
 
 def _seq_at(segment: Segment, offset: int) -> tuple[int, int] | None:
-    """Offset and seq of the first line that begins at or behind ``offset``."""
+    """Offset and seq of the first line that begins at or after ``offset``."""
     # One byte more tells whether a line begins right there; sealed frames always begin one.
     start = offset if segment.sealed else offset - 1
     data = b""

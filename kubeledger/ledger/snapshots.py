@@ -49,7 +49,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Header(msgspec.Struct, frozen=True, kw_only=True):
-    """First line of a snapshot file; the compressed state and a CRC line stand behind it."""
+    """First line of a snapshot file; the compressed state and a CRC line follow it."""
 
     format: int = 1
     node: str

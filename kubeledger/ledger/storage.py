@@ -115,7 +115,7 @@ class NewFile:
 
 @contextmanager
 def new_file(path: Path, *, durable: bool = True) -> Iterator[NewFile]:
-    """Make a file, or empty the one that is there; its content is on disk behind the context.
+    """Make a file, or empty the one that is there; its content is on disk after the context.
 
     What nobody asks for after a crash need not be ``durable``: then it may be lost.
     Never one that a link leads to: who made a ledger must not choose what its reader overwrites.

@@ -109,7 +109,7 @@ class Tail:
             self.broken = True
             raise DamagedLedgerError(
                 "the segment was changed or removed while it was written",
-                advice="nothing more was written; `kubeledger audit` tells what is left",
+                advice="nothing more was written; `kubeledger audit` shows what is left",
                 file=str(self._path),
                 offset=self.size_bytes,
             )
@@ -124,7 +124,7 @@ class Tail:
             os.fsync(descriptor)
         except BaseException:
             # The kernel may have dropped the pages and forgotten the error: another fsync
-            # would prove nothing. Only reading the file again tells what is on disk.
+            # would prove nothing. Only reading the file again shows what is on disk.
             self._take_back(descriptor)
             self.broken = True
             raise

@@ -153,7 +153,7 @@ class LedgerWriter:
     def seal_open(self) -> int:
         """Leave and compress the open segment of every node, however small; how many there were.
 
-        They are sealed in the background: :meth:`close` waits for it and tells failures.
+        They are sealed in the background: :meth:`close` waits for it and reports failures.
         """
         count = 0
         for node, info in self._manifest.nodes.items():
@@ -164,7 +164,7 @@ class LedgerWriter:
         return count
 
     def drop(self, node: str, dropped: RecordsDropped, content: bytes, ts_ns: int) -> int:
-        """Drop the node's first segments; the record that tells so is on disk before they go.
+        """Drop the node's first segments; the record that says so is on disk before they go.
 
         If it fails on the way, the next writer takes it back or finishes it.
 

@@ -1,4 +1,4 @@
-"""Errors of kubeledger, told apart by whose fault they are.
+"""Errors of kubeledger, by whose fault they are.
 
 The command line prints ``message`` and ``advice`` and exits with ``exit_code``
 (docs: the exit codes of the public contract). Errors of a kubelet algorithm are

@@ -25,7 +25,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     Attributes:
         file: path of the source, relative to the bundle it was imported from.
         line: 1-based line; None when the fact is the whole file.
-        offset: byte offset of that line in the decompressed source, behind a byte order mark; None
+        offset: byte offset of that line in the decompressed source, after a byte order mark; None
             as above.
         text: the line itself, without its newline, cut at 4096 characters;
             None when the source is a whole file.

@@ -176,7 +176,7 @@ def whole_number(text: object) -> int | None:
     """The integer that a text of plain digits writes; None for any other text or value.
 
     Other scripts' digits are no number here, and neither is what has more than 19 of them
-    behind its zeros: Python would refuse to read thousands, and no amount of a kubelet's has
+    after its zeros: Python would refuse to read thousands, and no amount of a kubelet's has
     so many.
     """
     return int(text) if isinstance(text, str) and _WHOLE.fullmatch(text) else None
@@ -185,7 +185,7 @@ def whole_number(text: object) -> int | None:
 def sizes_text(*counts: int) -> tuple[str, ...]:
     """Bytes for people: ``64Mi``, ``9001Mi``, ``13.5Gi``; several so that they can be compared.
 
-    What is whole in a unit, in at most four digits, is told exactly. Other amounts stand in the
+    What is whole in a unit, in at most four digits, is shown exactly. Other amounts stand in the
     largest unit, and those near the largest of them in its unit, with as many decimals, up to
     three, as tell them apart; as bytes if none do.
     """

@@ -35,7 +35,7 @@ def decoded_base(directory: Path, content: BaseContent) -> NodeState:
     state = decode_state(content.state) if content.version == STATE_VERSION else None
     if state is None or state.seq != content.seq:
         raise DamagedLedgerError(
-            f"the state behind dropped records is of another form ({content.version}, this "
+            f"the state after dropped records is of another form ({content.version}, this "
             f"kubeledger knows {STATE_VERSION})",
             advice="use the version of kubeledger that dropped them; records can be read and "
             "audited without it",

@@ -90,7 +90,7 @@ def drop_by_policy(ledger: Ledger, policy: Policy, now_ns: int) -> list[Dropped]
                 if not choice.last_seq:
                     found.append(Dropped(node=node, choice=choice))
                     continue
-                dropped, data, ts_ns = _Gathering(look, choice.last_seq).told(policy, now_ns)
+                dropped, data, ts_ns = _Gathering(look, choice.last_seq).record(policy, now_ns)
             seq = writer.drop(node, dropped, data, ts_ns)
             KeptSources(ledger.path, node).forget_before(dropped.latest_ts_ns)
             found.append(Dropped(node=node, choice=choice, record_seq=seq))
@@ -98,7 +98,7 @@ def drop_by_policy(ledger: Ledger, policy: Policy, now_ns: int) -> list[Dropped]
 
 
 class _Gathering:
-    """What is kept of a node's records up to one, and what is told of them.
+    """What is kept of a node's records up to one, and what is recorded of them.
 
     Two passes, each with flat memory: one in the order of time for the state, one in the order
     of seq that proves every byte and takes out what is kept.
@@ -119,7 +119,7 @@ class _Gathering:
         self._state = self._fold()
         self._read_again()
 
-    def told(self, policy: Policy, now_ns: int) -> tuple[RecordsDropped, bytes, int]:
+    def record(self, policy: Policy, now_ns: int) -> tuple[RecordsDropped, bytes, int]:
         """The body of the drop's record, the file that is kept, and the record's time."""
         latest_ts_ns = self._state.latest_ts_ns
         assert latest_ts_ns is not None
@@ -154,12 +154,12 @@ class _Gathering:
             base_digest=digest,
             earlier=_earlier(self._look.begin.base),
         )
-        # In the order of replay the record belongs behind the run that it stands in, whatever
+        # In the order of replay the record belongs after the run that it stands in, whatever
         # the clock of this machine says.
         return dropped, data, max(self._runs[-1].max_ts_ns, self._runs[-1].first_ts_ns)
 
     def _fold(self) -> NodeState:
-        """The state behind all that goes."""
+        """The state after all that goes."""
         state = state_of_base(self._look)
         runs = [
             msgspec.structs.replace(run, last_seq=min(run.last_seq, self._last_seq))
@@ -244,11 +244,11 @@ def _earlier(base: Base | None) -> tuple[EarlierDrop, ...]:
         dropped_ts_ns=dropped.dropped_ts_ns,
         policy=dropped.policy,
     )
-    told = [*dropped.earlier, newest]
-    if len(told) > _EARLIER_MAX:
-        first, second = told[:2]
+    drops = [*dropped.earlier, newest]
+    if len(drops) > _EARLIER_MAX:
+        first, second = drops[:2]
         merged = msgspec.structs.replace(
             second, first_seq=first.first_seq, drops=first.drops + second.drops
         )
-        told[:2] = [merged]
-    return tuple(told)
+        drops[:2] = [merged]
+    return tuple(drops)

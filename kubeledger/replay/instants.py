@@ -140,7 +140,7 @@ def nearest_snapshot(
     if info.superseded:  # what was folded then may hold no more
         upto_seq = min(upto_seq, info.superseded[0][0] - 1)
     if ts_ns is not None:
-        # Segments know their earliest time: what lies wholly behind the instant need not be
+        # Segments know their earliest time: what lies wholly after the instant need not be
         # looked into.
         begun = [s.last_seq for s in info.segments if s.min_ts_ns is None or s.min_ts_ns <= ts_ns]
         upto_seq = min(upto_seq, max(begun, default=0))
@@ -167,7 +167,7 @@ def records_behind(
         look: where they are.
         info: counts of the node.
         state: of records 1 to ``state.seq``, with which a replay begins.
-        upto_ts_ns: stop behind the last record of this time; None: all.
+        upto_ts_ns: stop after the last record of this time; None: all.
     """
     runs = [_behind(run, state) for run in info.runs if run.last_seq > state.seq]
     return replay_runs(runs, look.records, upto_ts_ns, info.superseded)

@@ -23,7 +23,7 @@ SNAPSHOT_EVERY = 2_500
 class SnapshottingFolder:
     """Folds a node's records in the order of seq and stores the state now and then.
 
-    It begins behind the newest snapshot that is good. Records of imports that overlap in
+    It begins after the newest snapshot that is good. Records of imports that overlap in
     time are not replayed in the order of seq: from there on no snapshot is stored, for none
     could be used.
 
@@ -32,7 +32,7 @@ class SnapshottingFolder:
     """
 
     def __init__(self, ledger: Ledger, node: str, every: int = SNAPSHOT_EVERY) -> None:
-        """Begin behind the newest snapshot.
+        """Begin after the newest snapshot.
 
         Args:
             ledger: where snapshots are stored.

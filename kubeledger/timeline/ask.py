@@ -89,7 +89,7 @@ class NodeView:
     Attributes:
         node: whose.
         scope: what part of its history.
-        history: the records themselves, for what no view tells: holes in the log; None: they
+        history: the records themselves, for what no view shows: holes in the log; None: they
             are not looked for.
     """
 

@@ -88,7 +88,7 @@ def _filled(rows: Sequence[Row]) -> list[Row]:
 
 
 def _recorded(view: NodeView) -> tuple[int, int]:
-    """Times of the node's first decision, and of the last thing that its files told.
+    """Times of the node's first decision, and of the last thing in its files.
 
     A start of the kubelet counts as a decision, and the end of an import is dated by the last
     line or file that it read: nothing was decided until then. Cut to microseconds, as the times
@@ -107,7 +107,7 @@ def _span(
 ) -> tuple[int, int]:
     """The scope's span as far as the node's files and what is drawn fill it.
 
-    What began before all records, as statuses tell of old containers, widens it not.
+    What began before all records (statuses show old containers) does not widen it.
     """
     items = [item for section in sections for row in section.rows for item in row.items]
     times = [item.start_ns for item in items]

@@ -45,7 +45,7 @@ def counters(view: NodeView, drawing: Drawing) -> Iterator[Counter]:
 
 
 def _free_devices(view: NodeView) -> Iterator[Counter]:
-    """Healthy devices that no container holds, from the first list that tells how many there are.
+    """Healthy devices that no container holds, from the first list that shows how many there are.
 
     A device goes with its plugin's next list; what a pod that ended still holds is not free.
     """

@@ -38,7 +38,7 @@ class Row(msgspec.Struct, kw_only=True):
 
     Attributes:
         label: its name.
-        note: what stands behind the name.
+        note: what stands after the name.
         depth: how far it is indented.
         shape: ``lane``, ``ticks`` or ``curve``.
     """

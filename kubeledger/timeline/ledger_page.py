@@ -51,7 +51,7 @@ def write_ledger_page(
         drawn = {section.id for drawing in drawings for section in drawing.sections}
         if scope.pods and not drawn & {"problems", "pods"}:
             raise BadQuestionError(
-                f"nothing is drawn of {', '.join(scope.pods)}",
+                f"nothing to draw of {', '.join(scope.pods)}",
                 advice="`kubeledger get pods` lists the names; a pod may lie outside the span",
             )
         tell("writing the records")

@@ -17,7 +17,7 @@ _PLACE = "namespace, pod, pod_uid, container"
 
 
 class Lives(msgspec.Struct):
-    """What one container's records tell of its lives.
+    """What one container's records show of its lives.
 
     Attributes:
         bars: lives and the marks of their ends.
@@ -31,7 +31,7 @@ class Lives(msgspec.Struct):
 
     @property
     def first_start_ns(self) -> int | None:
-        """When the first life began; None where none is told."""
+        """When the first life began; None where none is recorded."""
         return min(self.starts, default=None)
 
     def items(self, pod_ended_ns: int | None) -> list[Item]:
@@ -60,7 +60,7 @@ def add_lives(view: NodeView, begin_ns: int) -> Iterator[tuple[ViewRow, Lives]]:
 
     A kubelet that starts reports all containers that run, so one ID may start twice: one life.
     A life that began before the records do begins where the pod's status says, or just before
-    ``begin_ns`` where nothing tells; the page draws such bars without a left edge.
+    ``begin_ns`` where it is not known; the page draws such bars without a left edge.
 
     Args:
         view: the node's views.
@@ -126,7 +126,7 @@ def _end_of(row: ViewRow) -> Iterator[Item]:
 
 
 def _started_before(view: NodeView, begin_ns: int) -> dict[str, int]:
-    """Container ID -> its start as statuses tell, of those that ran before the records begin."""
+    """Container ID -> its start by the statuses, of those that ran before the records begin."""
     found = {}
     for row in view(
         """SELECT DISTINCT split_part(status ->> 'containerID', '://', 2) AS container_id,

@@ -39,7 +39,7 @@ class Overlay(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         result: counts of decisions.
-        changes: decisions that would have been others, the first ``CHANGES_MAX``.
+        changes: decisions that would have differed, the first ``CHANGES_MAX``.
         counts: (what became of it, whether that is trusted, kind) -> decisions.
         undecided: decisions for which an input is missing.
         following: (seq, nanoseconds, kind) of what only followed from decisions that would not
@@ -113,12 +113,12 @@ class Overlay(msgspec.Struct, frozen=True, kw_only=True):
         if self.following:
             yield f"So would not have followed: {_listed(Counter(k for *_, k in self.following))}."
         if not self.counts:
-            yield "No decision would have been another one."
+            yield "No decision would have differed."
         untrusted = self.result.untrusted
         if untrusted:
             yield (
-                f"{untrusted:,} of {self.result.decisions:,} decisions stand behind the first"
-                " change: the node would have observed something else."
+                f"{untrusted:,} of {self.result.decisions:,} decisions follow the first"
+                " change: later inputs would have differed."
             )
         for what, count in sorted(self.result.missing.items()):
             yield f"Not decided, because it is not known: {what} ({count:,}×)."
@@ -130,7 +130,7 @@ class Overlay(msgspec.Struct, frozen=True, kw_only=True):
 _COUNTS = ("variant", "decisions", "same", "changed", "untrusted", "unknown")
 _WORDS = {
     "gone": "Would not have been",
-    "added": "Would have been besides",
+    "added": "Would have been added",
     "other": "Would have been decided otherwise",
 }
 

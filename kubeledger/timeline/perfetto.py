@@ -38,7 +38,7 @@ _KINDS = {
     "tick_failure": "failure",
     "tick_other": "no result",
 }
-"""Kinds that only a page tells apart."""
+"""Kinds that only a page distinguishes."""
 
 _TOLD = """
 WITH pieces AS (
@@ -163,7 +163,7 @@ class _Node:
     # --- tracks -------------------------------------------------------------------------
 
     def _track(self, name: str, parent: int, description: str = "") -> int:
-        """A new track behind those that its parent has."""
+        """A new track after those that its parent has."""
         uuid = (self._sequence << 32) + len(self._tracks) + 1
         fields: dict[str, Any] = {"parent_uuid": parent, "sibling_order_rank": self._ranks[parent]}
         self._ranks[parent] += 1

@@ -22,7 +22,7 @@ _MINOR_FINDINGS = ("clock_",)
 
 
 def node_section(view: NodeView) -> Section:
-    """Rows of the node, in the order of the page; without those that nothing tells of."""
+    """Rows of the node, in the order of the page; without those that have no records."""
     rows = [
         _kubelets(view),
         _log(view),
@@ -61,11 +61,11 @@ def _kubelets(view: NodeView) -> Row:
         pid = f" pid {start['pid']}" if start["pid"] else ""
         row.bar("kubelet", start["ts_ns"], end_ns, f"{version}{pid}", start["seq"])
         if following and end_ns and following["ts_ns"] - end_ns > _DOWN_MIN_NS:
-            row.bar("gap", end_ns, following["ts_ns"], "no kubelet heard of", following["seq"])
+            row.bar("gap", end_ns, following["ts_ns"], "no sign of a kubelet", following["seq"])
         if start["from_start"] or start["restart"]:  # else it ran before the log begins
             kind = "kubelet_restart" if start["restart"] else "kubelet_start"
             word = "restarted" if start["restart"] else "started"
-            word = word if start["from_start"] else "first heard of"
+            word = word if start["from_start"] else "first seen"
             row.mark(kind, start["ts_ns"], f"{version}{pid} {word}", start["seq"])
         if start["exited_ns"] and start["exit_reason"] != "stopped":
             row.mark("kubelet_end", start["exited_ns"], start["exit_message"] or "", start["seq"])
@@ -83,7 +83,7 @@ def _log(view: NodeView) -> Row:
             row.bar("gap", hole.from_ts_ns, hole.to_ts_ns, label)
         for lost in gaps.lost:
             cut = f"{lost.cut:,} lines cut" if lost.cut else ""
-            gone = f"{lost.missing:,} of {lost.expected:,} beats missing" if lost.missing else ""
+            gone = f"{lost.missing:,} of {lost.expected:,} periodic lines" if lost.missing else ""
             label = f"lines lost: {', '.join(each for each in (gone, cut) if each)}"
             row.bar("gap", lost.from_ts_ns, lost.to_ts_ns, label, lost.seq)
         for step in gaps.clock_steps:
@@ -105,9 +105,9 @@ def _pressure(view: NodeView) -> Row:
         end_ns = changes[index + 1]["ts_ns"] if index + 1 < len(changes) else None
         if change["conditions"]:
             signals = _signals(reclaims, change["conditions"], change["ts_ns"], end_ns)
-            told = f" ({', '.join(signals)})" if signals else ""
+            named = f" ({', '.join(signals)})" if signals else ""
             label = ", ".join(each.removesuffix("Pressure") for each in change["conditions"])
-            row.bar("pressure", change["ts_ns"], end_ns, f"{label}{told}", change["seq"])
+            row.bar("pressure", change["ts_ns"], end_ns, f"{label}{named}", change["seq"])
     return row
 
 

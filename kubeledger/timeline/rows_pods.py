@@ -96,7 +96,7 @@ class _Pod(msgspec.Struct):
         return [self.own, *(container.lane for container in self.containers.values())]
 
     def note(self, named: Mapping[str, int]) -> str:
-        """What tells it from other pods of its name, of which ``named`` counts how many."""
+        """What distinguishes it from other pods of its name, of which ``named`` counts how many."""
         return f"uid {self.uid[:_UID_SHOWN]}" if self.uid and named[self.label] > 1 else ""
 
     def add_admission(self) -> None:
@@ -121,7 +121,7 @@ class _Pod(msgspec.Struct):
         """One row for a pod of one container unless they are apart, else one for each.
 
         Args:
-            note: what tells it from other pods of its name.
+            note: what distinguishes it from other pods of its name.
             apart: a pod and its only container have a row each.
         """
         names = sorted(self.containers, key=lambda name: self.order.get(name, (99, "")))
@@ -146,7 +146,7 @@ def _with_ticks(container: _Container) -> list[Row]:
 
 
 class _Pods:
-    """All pods of a node, by UID, or by name where no source tells the UID."""
+    """All pods of a node, by UID, or by name where no source has the UID."""
 
     def __init__(self) -> None:
         self.by_key: dict[str, _Pod] = {}
@@ -221,7 +221,7 @@ def pod_sections(
 
 
 def _beside_victims(pods: list[_Pod]) -> list[_Pod]:
-    """A preemptor right behind its victims, which stand together: its arrows stay short."""
+    """A preemptor directly after its victims, which stand together: its arrows stay short."""
     by_uid = {pod.uid: pod for pod in pods}
     preemptors = [pod for pod in pods if pod.preempts]
     groups: dict[str | None, list[_Pod]] = {}

@@ -1,8 +1,8 @@
-"""HTTP on loopback for the one person who started it: who may ask what, and how it is told.
+"""HTTP on loopback for the one person who started it: who may ask what, and how it is answered.
 
 Every request needs the token of this run, a Host that is this server's, and, where a browser
 says which page asks, this server's Origin. Only the paths of a table are known. Whatever fails
-is told in a sentence; tracebacks stay here.
+is answered in a sentence; tracebacks stay here.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         """
         value = self.values.get(name, "")
         if not isinstance(value, str):
-            raise BadQuestionError(f"{name} is no text")
+            raise BadQuestionError(f"{name} is not a text")
         return value
 
     def whole(self, name: str) -> int | None:
@@ -62,7 +62,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         if not text:
             return None
         if not text.lstrip("-").isascii() or not text.lstrip("-").isdigit() or len(text) > 20:
-            raise BadQuestionError(f"{name} is no whole number")
+            raise BadQuestionError(f"{name} is not a whole number")
         return int(text)
 
 
@@ -89,7 +89,7 @@ class Server(ThreadingHTTPServer):
     Attributes:
         token: of this run.
         routes: (method, path) -> what answers it; ``("GET", "/")`` is the page.
-        on_bug: is told of what should not have happened.
+        on_bug: called with what should not have happened.
     """
 
     daemon_threads = True
@@ -108,7 +108,7 @@ class Server(ThreadingHTTPServer):
             on_bug: see above.
 
         Raises:
-            BadQuestionError: the port cannot be had.
+            BadQuestionError: the port cannot be used.
         """
         self.routes = routes
         self.on_bug = on_bug
@@ -118,7 +118,7 @@ class Server(ThreadingHTTPServer):
         except (OSError, OverflowError) as error:
             reason = (getattr(error, "strerror", None) or str(error)).lower()
             raise BadQuestionError(
-                f"port {port} cannot be had: {reason}", advice="leave --port out for a free one"
+                f"port {port} cannot be used: {reason}", advice="leave --port out for a free one"
             ) from error
 
     def server_bind(self) -> None:
@@ -137,7 +137,7 @@ class Server(ThreadingHTTPServer):
         return f"{HOST}:{self.server_port}", f"localhost:{self.server_port}"
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A browser that goes away is nothing to tell of."""
+        """A browser that goes away is not reported."""
 
 
 class _Refused(Exception):  # an answer
@@ -167,12 +167,12 @@ class _Handler(BaseHTTPRequestHandler):
             reply = refusal.reply
         except KubeledgerError as error:
             place = f"{error.place}: " if error.place else ""
-            told = {"error": f"{place}{error.message}", "advice": error.advice}
-            reply = json_reply(told, HTTPStatus.BAD_REQUEST)
+            answer = {"error": f"{place}{error.message}", "advice": error.advice}
+            reply = json_reply(answer, HTTPStatus.BAD_REQUEST)
         except Exception as error:
             self.server.on_bug(error)
-            told = {"error": "bug in kubeledger", "advice": "the terminal tells more"}
-            reply = json_reply(told, HTTPStatus.INTERNAL_SERVER_ERROR)
+            answer = {"error": "bug in kubeledger", "advice": "the terminal shows more"}
+            reply = json_reply(answer, HTTPStatus.INTERNAL_SERVER_ERROR)
         self._send(reply)
 
     def _reply(self, method: str) -> Reply:
@@ -180,7 +180,7 @@ class _Handler(BaseHTTPRequestHandler):
             url = urlsplit(self.path)
             query = dict(parse_qsl(url.query, max_num_fields=_FIELDS_MAX))
         except ValueError:
-            raise _Refused(HTTPStatus.BAD_REQUEST, "this is no URL") from None
+            raise _Refused(HTTPStatus.BAD_REQUEST, "this is not a URL") from None
         self._check_sender(query.get("token", "") if url.path == "/" else "")
         answer = self.server.routes.get((method, url.path))
         if answer is None:
@@ -195,13 +195,13 @@ class _Handler(BaseHTTPRequestHandler):
     def _check_sender(self, token: str) -> None:
         host = self.headers.get("Host", "")
         if host not in self.server.hosts:
-            raise _Refused(HTTPStatus.FORBIDDEN, "this is no host of this server")
+            raise _Refused(HTTPStatus.FORBIDDEN, "this is not a host of this server")
         if self.headers.get("Origin", f"http://{host}") != f"http://{host}":
             raise _Refused(HTTPStatus.FORBIDDEN, "another page may not ask")
         token = token or self.headers.get(TOKEN_HEADER, "")
         if not hmac.compare_digest(token.encode(), self.server.token.encode()):
             raise _Refused(
-                HTTPStatus.FORBIDDEN, "the token is missing or of another run: open the URL anew"
+                HTTPStatus.FORBIDDEN, "the token is missing or of another run: open the URL again"
             )
 
     def _body(self) -> dict[str, Any]:
@@ -215,7 +215,7 @@ class _Handler(BaseHTTPRequestHandler):
         except (ValueError, RecursionError):
             body = None
         if not isinstance(body, dict):
-            raise _Refused(HTTPStatus.BAD_REQUEST, "this is no JSON object")
+            raise _Refused(HTTPStatus.BAD_REQUEST, "this is not a JSON object")
         return body
 
     def _send(self, reply: Reply) -> None:

@@ -1,4 +1,4 @@
-"""Probe ticks, one by one as a log tells them, in runs as a simulation folds them."""
+"""Probe ticks, one by one as in a log, in runs as a simulation folds them."""
 
 from __future__ import annotations
 

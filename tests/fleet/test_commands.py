@@ -341,7 +341,7 @@ def test_lines_now_and_then_where_no_terminal_shows_a_bar(
     ("words", "message"),
     [
         (["import", "--lake", "{lake}"], "no source is named"),
-        (["import", "x", "--lake", "{lake}", "--shard", "2/2"], "'2/2' is no shard"),
+        (["import", "x", "--lake", "{lake}", "--shard", "2/2"], "'2/2' is not a shard"),
         (["import", "x", "--lake", "{lake}", "--engine", "spark"], "there is no engine 'spark'"),
         (["import", "x", "--lake", "{lake}", "--year", "26"], "no year of a kubelet's log: 26"),
         (["verify", "--lake", "{lake}/none"], "there is no lake"),

@@ -34,7 +34,7 @@ def failed(place: Place, source: str, tmp_path: Path, kind: str) -> str:
 
 def test_a_source_that_is_none(place: Place, tmp_path: Path) -> None:
     """Nothing there, nothing useful in it, an archive that is cut off."""
-    assert "nothing of that name" in failed(place, f"{place.url}/in/none", tmp_path, "input")
+    assert "nothing with that name" in failed(place, f"{place.url}/in/none", tmp_path, "input")
     text = tmp_path / "letter.txt"
     text.write_text("dear mother\n" * 100)
     assert "holds nothing" in failed(place, place.put("letter.txt", text), tmp_path, "input")

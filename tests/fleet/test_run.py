@@ -100,7 +100,7 @@ def test_shards_are_about_as_large() -> None:
 @pytest.mark.parametrize("text", ["4/4", "1", "-1/4", "0/0", "a/b", "1/4/2", ""])
 def test_what_is_no_shard(text: str) -> None:
     """A usage error that shows how it is written."""
-    with pytest.raises(BadQuestionError, match="is no shard"):
+    with pytest.raises(BadQuestionError, match="is not a shard"):
         parse_shard(text)
 
 

@@ -395,7 +395,7 @@ def test_a_forged_base_is_found(tmp_path: Path, record_seq: int) -> None:
     larger = msgspec.structs.replace(base.dropped, last_seq=12, latest_ts_ns=11, chain=chain)
     save_base(base_path(ledger).parent, Base(node=NODE, record_seq=record_seq, dropped=larger))
     segment_paths(ledger)[0].unlink()
-    assert "no record tells" in problems(audit(ledger))
+    assert "no record says" in problems(audit(ledger))
     refused(ledger)
 
 

@@ -274,14 +274,14 @@ def test_holes_of_the_log_and_times_without_a_kubelet(tmp_path: Path) -> None:
     story.records[-1] = msgspec.structs.replace(last, ts_ns=last.ts_ns + 60 * NS_PER_S)
     rows = {row.label: row for row in section(drawn(tmp_path, story), "node")}
     assert told(rows["log"]) == [
-        ("gap", 1, 3, "lines lost: 5 of 90 beats missing"),
+        ("gap", 1, 3, "lines lost: 5 of 90 periodic lines"),
         ("finding", 2, 2, "truncated: the end is gone"),
         ("clock_step", 4, 4, "clock set back by 5.0 s"),
     ]
     assert told(rows["kubelet"]) == [
         ("kubelet", 1, seq - 1, "1.36.2 pid 7"),
         ("kubelet_start", 1, 1, "1.36.2 pid 7 started"),
-        ("gap", seq - 1, seq + 60, "no kubelet heard of"),
+        ("gap", seq - 1, seq + 60, "no sign of a kubelet"),
         ("kubelet", seq + 60, None, "1.36.2 pid 8"),
         ("kubelet_restart", seq + 60, seq + 60, "1.36.2 pid 8 restarted"),
     ]

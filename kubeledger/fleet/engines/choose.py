@@ -19,17 +19,17 @@ def engine_of(name: str, *, workers: int | None = None, address: str | None = No
     Raises:
         BadQuestionError: no such engine, or it lacks what it needs.
     """
-    kind, _, told = name.partition("=")
-    if kind not in ENGINES or (told and kind != "ray"):
+    kind, _, place = name.partition("=")
+    if kind not in ENGINES or (place and kind != "ray"):
         raise BadQuestionError(f"there is no engine {name!r}", advice=" or ".join(ENGINES))
-    if told and address and told != address:
+    if place and address and place != address:
         raise BadQuestionError("two addresses of a Ray cluster", advice="give one")
     if workers is not None and workers < 1:
         raise BadQuestionError(f"{workers} workers do nothing", advice="give 1 or more")
     if kind == "ray":
         from kubeledger.fleet.engines.ray import RayEngine
 
-        return RayEngine(workers=workers, address=told or address)
+        return RayEngine(workers=workers, address=place or address)
     if address:
         raise BadQuestionError("only Ray has an address", advice="add --engine ray")
     from kubeledger.fleet.engines.local import LocalEngine

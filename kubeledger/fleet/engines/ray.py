@@ -119,7 +119,7 @@ class RayEngine(Engine):
 
 
 def _knock(address: str) -> None:
-    """See whether somebody listens: Ray itself tries for minutes, and tells of each attempt.
+    """See whether somebody listens: Ray itself tries for minutes, and reports each attempt.
 
     Raises:
         OSError: nobody does.

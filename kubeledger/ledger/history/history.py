@@ -3,7 +3,7 @@
 It stands below the ledger, where the ledger can be written; otherwise, for as long as the
 :class:`History` lives, in a temporary directory. Nothing is believed: a part counts as long
 as the ledger's chain digest at its last record is the one it was made from and every byte
-of its files is as written. What does not count is made anew from the segments.
+of its files is as written. What does not count is made again from the segments.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kubeledger.model.errors import LedgerUnavailableError
 __all__ = ["GROW_BYTES", "LOCK", "Coverage", "History", "forget_dropped", "held_alone"]
 
 GROW_BYTES = 16 << 20
-"""So many bytes of lines behind the history are read as they are; more become Parquet."""
+"""So many bytes of lines after the history are read as they are; more become Parquet."""
 
 LOCK = "history.lock"
 _LOCK_WAIT_S = 600.0
@@ -176,7 +176,7 @@ class History:
         return True
 
     def _to_grow(self, held: dict[str, list[_Held]], grow_bytes: int) -> list[str]:
-        """Nodes whose records behind the history are to become Parquet."""
+        """Nodes whose records after the history are to become Parquet."""
         sizes = {node: self._bytes_behind(node, held[node]) for node in held}
         left = sum(sizes.values())
         grow: list[str] = []
@@ -194,10 +194,10 @@ class History:
         info = self.ledger.manifest().nodes.get(node)
         counted = {s.first_seq: s for s in info.segments} if info else {}
         segments = list_segments(self._segments(node))
-        behind = [s.first_seq for s in segments[1:]] + [None]
+        following = [s.first_seq for s in segments[1:]] + [None]
         end = max(end, self.ledger.begin(node).seq)
         total = 0
-        for segment, next_seq in zip(segments, behind, strict=True):
+        for segment, next_seq in zip(segments, following, strict=True):
             if next_seq is not None and next_seq <= end + 1:
                 continue
             try:
@@ -279,7 +279,7 @@ def _lock(root: Path) -> FileLock:
 
 
 def _rest_of(counted: SegmentInfo | None, plain_bytes: int, end: int) -> int:
-    """About how many bytes of a segment's lines stand behind record ``end``."""
+    """About how many bytes of a segment's lines follow record ``end``."""
     if counted is None or counted.last_seq < counted.first_seq:
         return plain_bytes
     if counted.sealed:

@@ -1,7 +1,7 @@
 """``history/index.json``: which records the Parquet files hold, and what proves it.
 
 The index is a cache like the files it names. It carries a CRC over itself, a CRC of each
-file, and for each part the chain digest of its last record: what does not fit is made anew.
+file, and for each part the chain digest of its last record: what does not fit is made again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NAME = re.compile(r"node=(?!\.\.?/)[^/\x00]+/date=[-+\d]+/\d{20}-\d{20}\.parque
 _SCHEMA = repr((ROW_COLUMNS, sorted((kind, body.v) for kind, body in BODY_TYPES.items())))
 FORM = f"{_VERSION}.{crc32(_SCHEMA.encode()):08x}"
 """Names the form of the rows: version of this code, columns, schema version of each kind.
-Rows hold bodies that are upcast already, so files of another form are made anew."""
+Rows hold bodies that are upcast already, so files of another form are made again."""
 
 
 class PartFile(msgspec.Struct, frozen=True, kw_only=True):

@@ -74,7 +74,7 @@ _ABOUT = (
     *("namespace", "victim_namespace", "preemptor_namespace", "pod", "victim_pod", "preemptor_pod"),
     *("pod_uid", "victim_uid", "preemptor_uid", "container", "object_kind"),
 )
-"""Fields of bodies that tell whom a record is about."""
+"""Fields of bodies that name whom a record is about."""
 
 
 def rows_sql(table: str) -> str:

@@ -57,7 +57,7 @@ def pieces_of(
     piece_bytes: int = PART_BYTES,
     upto_seq: int | None = None,
 ) -> Generator[Piece, None, None]:
-    """Copy the lines behind a record (up to one), CRC and chain of each one checked.
+    """Copy the lines after a record (up to one), CRC and chain of each one checked.
 
     What is parsed later is the copy, so nothing can change between the proof and the use.
 

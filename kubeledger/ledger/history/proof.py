@@ -1,7 +1,7 @@
 """Is the history what the records give? For an audit, which believes no cache.
 
 Readers use a part whose chain digest and CRCs fit. Whoever knows the format can fit them to
-other rows; only the records themselves, made into rows again, tell those from true ones.
+other rows; only the records themselves, made into rows again, distinguish those from true ones.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from kubeledger.model.errors import DamagedLedgerError, LedgerUnavailableError
 
 __all__ = ["check_history", "prove_history"]
 
-_MEND = "no record is lost, `kubeledger index --rebuild` makes the history anew"
-_LINK = "no record is lost, and nothing behind a link is read: remove it"
+_REBUILD = "no record is lost, `kubeledger index --rebuild` makes the history again"
+_LINK = "no record is lost, and nothing is read through a link: remove it"
 
 
 def check_history(ledger: Ledger) -> list[Finding]:
@@ -79,10 +79,10 @@ def prove_history(ledger: Ledger, scratch: Path) -> Iterator[Finding]:
 
 
 def _find(
-    path: Path, flaw: str, node: str | None = None, seq: int | None = None, mend: str = _MEND
+    path: Path, flaw: str, node: str | None = None, seq: int | None = None, advice: str = _REBUILD
 ) -> Finding:
     file = str(path).encode(errors="backslashreplace").decode()  # names may be no text
-    return Finding(node=node, file=file, offset=None, seq=seq, problem=f"{flaw}; {mend}")
+    return Finding(node=node, file=file, offset=None, seq=seq, problem=f"{flaw}; {advice}")
 
 
 def _still_named(root: Path, index: Index, finding: Finding) -> bool:
@@ -97,7 +97,7 @@ def _still_named(root: Path, index: Index, finding: Finding) -> bool:
 
 def _check(ledger: Ledger, root: Path) -> list[Finding]:
     if root.is_symlink():
-        return [_find(root, "this is a link", mend=_LINK)]
+        return [_find(root, "this is a link", advice=_LINK)]
     files = sorted(_parquet_files(root))
     try:
         index = read_index(root)
@@ -159,7 +159,7 @@ def _flaw(path: Path, file: PartFile) -> str | None:
             return "this is a link, or no regular file, and not read"
         changed = status.st_size != file.size_bytes or file_crc(path) != file.crc
     except (FileNotFoundError, NotADirectoryError):
-        return "the index names this file, and it is not there"
+        return "the index names this file, and it is missing"
     except OSError as error:
         return f"it cannot be read: {(error.strerror or str(error)).lower()}"
     return "the bytes of this file were changed" if changed else None
@@ -171,15 +171,15 @@ def _misfit(ledger: Ledger, node: str, parts: list[Part]) -> str | None:
         return f"the index names {node}, of which there are no records" if parts else None
     try:
         begin = last_seq = ledger.begin(node).seq
-        behind = [part for part in parts if part.last_seq > begin]  # others: of dropped records
-        for part in behind:
+        later = [part for part in parts if part.last_seq > begin]  # others: of dropped records
+        for part in later:
             if part.first_seq != last_seq + 1 or part.last_seq < part.first_seq:
                 return f"the index names no part that begins with record {last_seq + 1} of {node}"
             last_seq = part.last_seq
-        digest = ledger.digest_at(node, last_seq) if behind else None
+        digest = ledger.digest_at(node, last_seq) if later else None
     except DamagedLedgerError:
-        return None  # the records themselves are at fault, and told as such
-    if behind and (digest is None or digest.hex() != behind[-1].chain):
+        return None  # the records themselves are at fault, and reported as such
+    if later and (digest is None or digest.hex() != later[-1].chain):
         return f"the index names another chain digest at record {last_seq} of {node}"
     return None
 
@@ -225,7 +225,7 @@ class _Prover:
             elif name not in fresh:
                 flaw = "the records give no such file"
             elif self._same_bytes(name) or _flaw(self._root / name, held[name]) is not None:
-                flaw = None  # what is wrong with its bytes is told by the check
+                flaw = None  # what is wrong with its bytes is reported by the check
             else:
                 flaw = self._differs(name, connection)
             if flaw is not None:
@@ -239,8 +239,8 @@ class _Prover:
         pieces = pieces_of(self._ledger, node, part.first_seq - 1, path, upto_seq=part.last_seq)
         with closing(pieces):
             piece = next(pieces, None)
-        told = (part.first_seq, part.last_seq, part.chain)
-        if piece is None or (piece.first_seq, piece.last_seq, piece.chain) != told:
+        recorded = (part.first_seq, part.last_seq, part.chain)
+        if piece is None or (piece.first_seq, piece.last_seq, piece.chain) != recorded:
             return None
         try:
             return writer.write(node, piece)

@@ -23,7 +23,7 @@ class CgroupUpdated(Decision, frozen=True, kw_only=True, forbid_unknown_fields=T
         level: which of the kubelet's four levels the path is.
         qos_class: of the level or pod; None for the root.
         container_id: last path element of a container's cgroup.
-        container: its name; None when no source tells, and for a sandbox.
+        container: its name; None when no source says, and for a sandbox.
         sandbox: the container is the pod's sandbox; None when not known.
         cpu_quota_us: -1 is no quota, in v2 (``max``) as in v1.
         memory_limit_bytes: as the kernel shows it; 9223372036854771712 is no limit in v1,

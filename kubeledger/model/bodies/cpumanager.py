@@ -35,12 +35,12 @@ class CpuManagerStarted(Observation, frozen=True, kw_only=True, forbid_unknown_f
 
     Attributes:
         policy: ``none`` or ``static``.
-        reserved_cpu_set: CPUs that no container gets alone; None when no line tells.
-        cpus: CPU (decimal text) -> its place; None when no line tells.
-        options: policy options that are on, sorted; None when no line tells.
-        default_cpu_set: the shared pool at the start; None when no line tells.
+        reserved_cpu_set: CPUs that no container gets alone; None when no line says.
+        cpus: CPU (decimal text) -> its place; None when no line says.
+        options: policy options that are on, sorted; None when no line says.
+        default_cpu_set: the shared pool at the start; None when no line says.
         restored: assignments came from ``cpu_manager_state``; False: there was no such file,
-            so there are none; None when no line tells.
+            so there are none; None when no line says.
     """
 
     kind: ClassVar[str] = "cpumanager.CpuManagerStarted"
@@ -57,10 +57,10 @@ class CpusAllocated(Decision, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     Attributes:
         cpu_set: those CPUs.
-        requested: how many it asked for, as logged; None when no line tells.
+        requested: how many it asked for, as logged; None when no line says.
         numa_nodes: NUMA nodes of the topology manager's affinity, sorted; None: any, or not
-            told.
-        default_cpu_set: the shared pool after it; None when no line tells.
+            known.
+        default_cpu_set: the shared pool after it; None when no line says.
         told_by: ``log``: lines of that moment; ``state_file``: only ``cpu_manager_state``
             shows it, which was read later.
     """
@@ -81,8 +81,8 @@ class CpusReleased(Decision, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The CPUs of a container went back to the shared pool.
 
     Attributes:
-        cpu_set: what it had; None when no source tells.
-        default_cpu_set: the shared pool after it; None when no line tells.
+        cpu_set: what it had; None when no source says.
+        default_cpu_set: the shared pool after it; None when no line says.
         inferred: seen only as an entry missing in a later ``cpu_manager_state``.
     """
 
@@ -101,7 +101,7 @@ class CpuAllocationFailed(Decision, frozen=True, kw_only=True, forbid_unknown_fi
 
     Attributes:
         container: None when no line names it.
-        requested: CPUs it asked for; None when no line tells.
+        requested: CPUs it asked for; None when no line says.
         error: the CPU manager's error text.
     """
 

@@ -98,7 +98,7 @@ class DevicesAllocated(Decision, frozen=True, kw_only=True, forbid_unknown_field
 
 
 NO_HINTS = "Unable to generate topology hints: requested number of devices unavailable"
-"""Error of a refusal that topology hints told of first."""
+"""Error of a refusal that topology hints showed first."""
 
 
 class AllocationFailed(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):

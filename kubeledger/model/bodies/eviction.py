@@ -80,7 +80,7 @@ class PodUsage(
 
 
 class PodUsageObserved(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What every pod used, as one reading of ``/stats/summary`` told it, in its order."""
+    """What every pod used, as one reading of ``/stats/summary`` gave it, in its order."""
 
     kind: ClassVar[str] = "eviction.PodUsageObserved"
     pods: tuple[PodUsage, ...]
@@ -117,7 +117,7 @@ class ReclaimAttempted(Decision, frozen=True, kw_only=True, forbid_unknown_field
         threshold, observed: of the signal, in bytes, inodes or processes.
         threshold_kind: ``hard``, ``soft`` (after its grace period) or ``allocatable``.
         since_ts_ns: when the threshold was first seen to be met.
-        ranked: the active pods, first to go first; None where no ranking is told.
+        ranked: the active pods, first to go first; None where no ranking is known.
         outcome: ``node_level`` (what was unused sufficed), ``evicting`` (a pod was chosen,
             see the ``lifecycle.PodEvicted`` it caused) or ``nothing`` (no pod could be
             evicted); None where the source ends before that.

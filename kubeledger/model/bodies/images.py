@@ -94,7 +94,7 @@ class ImageDeleted(Decision, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     Attributes:
         pass_: ``space``, ``age`` or ``all`` (delete unused images); None when not known.
         reclaimed: resource that the eviction manager reclaimed, in the ``all`` pass; None
-            elsewhere, or when no line tells.
+            elsewhere, or when no line says.
         signals: its signals that were under their thresholds just then, sorted.
     """
 

@@ -50,7 +50,7 @@ class ImportStarted(Observation, frozen=True, kw_only=True, forbid_unknown_field
     Attributes:
         digest: BLAKE2b-256 over the sources' digests and options: the import's identity.
         year: the year given to klog lines, which hold none.
-        year_source: ``option``, ``bundle`` (another file tells) or ``guessed`` (file time).
+        year_source: ``option``, ``bundle`` (another file shows it) or ``guessed`` (file time).
     """
 
     kind: ClassVar[str] = "ledger.ImportStarted"
@@ -139,7 +139,7 @@ class SeqSpan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class RecordsSuperseded(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Records of earlier imports hold no more: an import that knew more told them otherwise.
+    """Records of earlier imports hold no more: an import that knew more replaced them.
 
     An import reads what the ledger kept of the node's sources again, together with what is new.
     Records that follow from all of them stay; these do not. They remain in the ledger and its
@@ -163,7 +163,7 @@ class EarlierDrop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         first_seq, last_seq: the records it dropped.
         chain: chain digest of the last of them, 64 hex digits.
         dropped_ts_ns, policy: as in ``RecordsDropped``.
-        drops: how many drops this entry stands for; the oldest ones are told as one.
+        drops: how many drops this entry stands for; the oldest ones are recorded as one.
     """
 
     seq: int
@@ -176,7 +176,7 @@ class EarlierDrop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class RecordsDropped(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The node's first records were dropped; its ledger begins behind them.
+    """The node's first records were dropped; its ledger begins after them.
 
     Attributes:
         first_seq, last_seq: the records that this drop took.
@@ -188,10 +188,10 @@ class RecordsDropped(Observation, frozen=True, kw_only=True, forbid_unknown_fiel
         policy: what allowed it, in words.
         dropped_ts_ns: when, by the clock of the machine that did it.
         imports: digests of the imports that begin among the records dropped.
-        open_import: digest of the import that goes on behind ``last_seq``; None when none does.
+        open_import: digest of the import that goes on after ``last_seq``; None when none does.
         open_import_complete: its ``ImportCompleted`` was among the records dropped.
-        open_run: records behind ``last_seq`` are of the same run as it.
-        base_digest: BLAKE2b-256 of what is kept in place of the records (the state behind
+        open_run: records after ``last_seq`` are of the same run as it.
+        base_digest: BLAKE2b-256 of what is kept in place of the records (the state after
             them, the sources of their imports, some of the records), hex.
         earlier: (n,) drops before, the oldest first.
     """
@@ -224,7 +224,7 @@ class RecordsLost(Observation, frozen=True, kw_only=True, forbid_unknown_fields=
         chain: chain digest of the last of them, 64 hex digits.
         first_ts_ns, last_ts_ns: their times lie in this span; None where it is not known.
         imports: digests of the imports that lost records, or all of them.
-        others: some of them may have been of no import, or came behind the end of one.
+        others: some of them may have been of no import, or came after the end of one.
         found_ts_ns: when they were missed, by the clock of the machine that did.
     """
 

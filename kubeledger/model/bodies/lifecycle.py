@@ -3,7 +3,7 @@
 Kubelet packages: pkg/kubelet (sync loop, pod workers), pkg/kubelet/lifecycle
 (admission) and pkg/kubelet/kuberuntime (containers). ``pod_uid`` is the UID as the
 kubelet uses it (for a static pod the hash, not the mirror pod's UID); it is None
-where the source does not hold it and nothing else in the bundle tells it.
+where the source does not hold it and nothing else in the bundle has it.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ class PodConfigChanged(Observation, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class ContainerStarted(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A container runs, as the PLEG or a start event told.
+    """A container runs, as the PLEG or a start event reported.
 
     Attributes:
-        container: its name; None when no source tells which container the ID is.
+        container: its name; None when no source names the ID.
         container_id: bare ID, without ``containerd://``.
         sandbox: True when the ID is the pod's sandbox, None when that is not known.
     """
@@ -88,7 +88,7 @@ class ContainerStarted(Observation, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class ContainerDied(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A container no longer runs, as the PLEG told.
+    """A container no longer runs, as the PLEG reported.
 
     Attributes:
         exit_code: None when the source does not hold it.
@@ -167,10 +167,10 @@ class PodTerminating(Observation, frozen=True, kw_only=True, forbid_unknown_fiel
 
     Attributes:
         reason: ``deleted`` (the API server wants it gone), ``removed`` (no config source has
-            it any more), ``orphaned`` (found running, and no config source ever told of it),
+            it any more), ``orphaned`` (found running, and no config source ever named it),
             ``ended`` (its containers ended for good, or its deadline passed), ``killed`` (the
             kubelet evicts it or makes room), ``shutdown`` (the node shuts down).
-        grace_period_s: seconds that its containers get; None when no line tells.
+        grace_period_s: seconds that its containers get; None when no line says.
     """
 
     kind: ClassVar[str] = "lifecycle.PodTerminating"
@@ -194,7 +194,7 @@ class PodEvicted(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The eviction manager chose the pod to be killed; see also ``eviction.ReclaimAttempted``.
 
     Attributes:
-        resource: what was short, e.g. ``memory``; None when no source tells, as with a pod
+        resource: what was short, e.g. ``memory``; None when no source says, as with a pod
             that exceeded its own limit of local storage.
         signal: whose threshold was met; for local storage the kubelet's names of what was
             exceeded: ``emptydirfs.limit``, ``ephemeralpodfs.limit``,
@@ -235,7 +235,7 @@ class ContainerKilled(Decision, frozen=True, kw_only=True, forbid_unknown_fields
             ``preempted``, ``pod_deleted``, ``spec_changed``, ``evicted``,
             ``post_start_hook`` (which failed), ``pod_ended`` (a sidecar outlived the others),
             ``deadline_exceeded`` (activeDeadlineSeconds), ``orphaned`` (no config source has
-            the pod), ``node_shutdown``, ``sandbox_changed``; None when no source tells.
+            the pod), ``node_shutdown``, ``sandbox_changed``; None when no source says.
         message: the kubelet's own message, if any.
         grace_period_s: seconds given to the container; None when not known.
     """

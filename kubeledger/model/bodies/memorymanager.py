@@ -73,7 +73,7 @@ class MemoryManagerStarted(Observation, frozen=True, kw_only=True, forbid_unknow
     Attributes:
         policy: ``None``, ``Static`` or ``BestEffort``.
         restored: assignments came from ``memory_manager_state``; False: there was no such file,
-            so there are none; None when no line tells.
+            so there are none; None when no line says.
     """
 
     kind: ClassVar[str] = "memorymanager.MemoryManagerStarted"
@@ -85,7 +85,7 @@ class MemoryAllocated(Decision, frozen=True, kw_only=True, forbid_unknown_fields
     """A container of a Guaranteed pod got memory of NUMA nodes.
 
     Attributes:
-        affinity: NUMA nodes of the topology manager's hint; None: any, or not told.
+        affinity: NUMA nodes of the topology manager's hint; None: any, or not known.
         blocks: what it got, by type, from the first ``memory_manager_state`` that shows it;
             None when none does.
         told_by: ``log``: lines of that moment; ``state_file``: only ``memory_manager_state``
@@ -138,9 +138,9 @@ class MemoryStateRefused(Decision, frozen=True, kw_only=True, forbid_unknown_fie
 
     Attributes:
         error: the memory manager's error text.
-        numa_node, type: where the first difference lies; None when no line tells.
+        numa_node, type: where the first difference lies; None when no line says.
         stored, expected: what the file holds, and what the machine and the settings of this
-            process give with the same assignments; None when no line tells.
+            process give with the same assignments; None when no line says.
     """
 
     kind: ClassVar[str] = "memorymanager.MemoryStateRefused"

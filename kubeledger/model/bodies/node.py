@@ -24,7 +24,7 @@ class KubeletStarted(Observation, frozen=True, kw_only=True, forbid_unknown_fiel
 
     Attributes:
         pid: process ID in the log; None when the form of the log has none.
-        kubelet_version: ``1.36.2``; None when nothing in the bundle tells.
+        kubelet_version: ``1.36.2``; None when nothing in the bundle says.
         version_source: ``option``, ``log``, ``metrics``, ``node``, ``caller`` (file and line
             numbers of log lines that only that version has) or ``name`` (the bundle's name).
         restart: another kubelet process ran before it in the same log.
@@ -41,7 +41,7 @@ class KubeletStarted(Observation, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class KubeletExited(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A kubelet process ended. Of one that a signal ends, only systemd's lines tell.
+    """A kubelet process ended. Of one that a signal ends, only systemd's lines show it.
 
     Attributes:
         pid: as in ``KubeletStarted``; None for a process that only wrote a usage error.
@@ -136,14 +136,14 @@ class ClockStepped(Observation, frozen=True, kw_only=True, forbid_unknown_fields
 class LogThinned(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Single lines of a kubelet's log are missing, or their ends are, while the log goes on.
 
-    Shown by lines that a kubelet repeats at a fixed period (beats), where more of them are
+    Shown by lines that a kubelet repeats at a fixed period, where more of them are
     missing than work that takes long explains. A time without any line is no such case.
 
     Attributes:
-        from_ts_ns, to_ts_ns: from the first missing beat or cut line to the last.
-        beats_expected: beats that were due in the whole process, as its log goes.
-        beats_missing: beats of those that are missing.
-        beats: name of a beat -> how many of it are missing.
+        from_ts_ns, to_ts_ns: from the first missing or cut line to the last.
+        beats_expected: periodic lines due in the whole process, as its log goes.
+        beats_missing: those of them that are missing.
+        beats: name of a periodic line -> how many of it are missing.
         lines_cut: lines that would have been read, and were cut.
         cut_at: length at which the log's lines were cut; None where they differ.
     """

@@ -2,7 +2,7 @@
 
 The kernel decides here, not the kubelet; but it decides by limits and ``oom_score_adj``
 that the kubelet gave. Paths of cgroups are below the controller, without a leading slash.
-Which pod and container a cgroup belongs to is None where no source tells, and for
+Which pod and container a cgroup belongs to is None where no source says, and for
 processes outside of pods.
 """
 
@@ -59,7 +59,7 @@ class OutOfMemory(Observation, frozen=True, kw_only=True, forbid_unknown_fields=
         constraint: ``memcg`` (a cgroup's limit), ``none``, ``cpuset``, ``memory_policy``.
         invoked_by: name of the process that asked for memory.
         usage_bytes, limit_bytes: of the cgroup's memory.
-        swap_limit_bytes: how much it may swap; None when not told.
+        swap_limit_bytes: how much it may swap; None when not known.
         total_bytes: RAM and swap of the node, for its own shortage.
         at_limit: one of the usages that the report shows (memory, with swap, kernel) had come
             to its limit; None when it shows none.
@@ -88,7 +88,7 @@ class OutOfMemory(Observation, frozen=True, kw_only=True, forbid_unknown_fields=
 class ProcessKilled(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The kernel killed a process to get memory back.
 
-    Where a container's status is all that tells of it (``OOMKilled``), its time is that of
+    Where a container's status is all that shows it (``OOMKilled``), its time is that of
     the container's end, and what is not in a status is None.
 
     Attributes:
@@ -104,7 +104,7 @@ class ProcessKilled(Decision, frozen=True, kw_only=True, forbid_unknown_fields=T
         chosen_pid: the process that was chosen, where an old kernel killed a child of it
             instead; None otherwise.
         also_killed: process IDs of those killed with it (``memory.oom.group``).
-        allocating_task: the kernel was told (``vm.oom_kill_allocating_task``) to kill
+        allocating_task: the kernel was set (``vm.oom_kill_allocating_task``) to kill
             whoever asked for memory.
     """
 

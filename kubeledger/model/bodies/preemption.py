@@ -27,10 +27,10 @@ class PodPreempted(Decision, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """One victim of one preemption, in the order they are killed.
 
     Attributes:
-        insufficient: (n,) what was missing; empty when no source tells.
+        insufficient: (n,) what was missing; empty when no source says.
         evicted: the kill succeeded; False when it failed, None when not known.
         cut: the line that names the victims is cut short, so there may have been more.
-        preemptor_*: None when no source tells who it was for.
+        preemptor_*: None when no source names it.
         preemptor_inferred: the preemptor is not named by the line; it follows from order.
     """
 

@@ -33,7 +33,7 @@ class ProbeExecuted(Observation, frozen=True, kw_only=True, forbid_unknown_field
     """One tick of a probe worker that ran the probe.
 
     Attributes:
-        container_id: the container probed; None when the source does not tell.
+        container_id: the container probed; None when the source does not say.
         result: what the probe returned, before thresholds.
         output: what it said; None when the source holds none.
         handler: ``exec``, ``http``, ``tcp`` or ``grpc``; None when not known.

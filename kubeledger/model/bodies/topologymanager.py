@@ -44,7 +44,7 @@ class AffinityDecided(Decision, frozen=True, kw_only=True, forbid_unknown_fields
 
     Attributes:
         container: None in pod scope.
-        admit: None when the source does not tell.
+        admit: None when the source does not say.
         disputed: another hint, that a further line about the same decision holds; None when
             all lines agree.
     """

@@ -100,10 +100,10 @@ _BODIES = {
 
 
 def chained(payload: bytes, previous: bytes) -> tuple[bytes, bytes]:
-    """Frame a payload (JSON without its closing brace) behind ``previous``.
+    """Frame a payload (JSON without its closing brace) after ``previous``.
 
     Returns:
-        the line's part behind the payload, and the line's chain digest (32 raw bytes).
+        the line's part after the payload, and the line's chain digest (32 raw bytes).
     """
     running = _new_hash()
     running.update(previous)
@@ -114,7 +114,7 @@ def chained(payload: bytes, previous: bytes) -> tuple[bytes, bytes]:
 
 
 def encode_parts(record: Record, previous: bytes) -> tuple[bytes, bytes, bytes]:
-    """One record as payload, frame (to be written right behind it) and chain digest.
+    """One record as payload, frame (to be written directly after it) and chain digest.
 
     Raises:
         BadLineError: the record could not be read back: a text is no Unicode, a value is
@@ -135,7 +135,7 @@ def encode_parts(record: Record, previous: bytes) -> tuple[bytes, bytes, bytes]:
 def encode_line(record: Record, previous: bytes = GENESIS) -> tuple[bytes, bytes]:
     """One record as its line, and the line's chain digest (32 raw bytes).
 
-    The same record behind the same digest gives the same bytes in any process.
+    The same record after the same digest gives the same bytes in any process.
 
     Raises:
         BadLineError: as :func:`encode_parts`.
@@ -175,7 +175,7 @@ def check_crc(line: bytes) -> None:
 
 
 def is_whole_but_for_its_end(text: bytes) -> bool:
-    """Whether what stands behind the last newline is a whole line with another last byte.
+    """Whether what follows the last newline is a whole line with another last byte.
 
     An unfinished write leaves the beginning of a line, never this: its newline was changed.
     """
@@ -187,7 +187,7 @@ def is_whole_but_for_its_end(text: bytes) -> bool:
 
 
 def next_digest(line: bytes, previous: bytes) -> bytes:
-    """The chain digest that a line must carry behind ``previous``: 32 raw bytes."""
+    """The chain digest that a line must carry after ``previous``: 32 raw bytes."""
     return chained(line[:-_FRAME_BYTES], previous)[1]
 
 
@@ -209,7 +209,7 @@ def check_line(line: bytes, previous: bytes) -> bytes:
 
 
 def count_chained(lines: Sequence[bytes], previous: bytes) -> tuple[int, bytes]:
-    """How many lines, from the first on, :func:`check_line` finds sound one behind the other.
+    """How many lines, from the first on, :func:`check_line` finds sound one after the other.
 
     Returns:
         the count, and the chain digest of the last of them (32 raw bytes; ``previous`` for none).
@@ -237,11 +237,11 @@ def kind_of(line: bytes) -> str:
 
 def of_kinds(lines: Iterable[tuple[int, bytes]], kinds: Collection[str]) -> list[tuple[int, bytes]]:
     """Of numbered lines those of some kinds, by what :func:`kind_of` says of them."""
-    key, behind, wanted = _KIND_KEY, len(_KIND_KEY), frozenset(kind.encode() for kind in kinds)
+    key, key_bytes, wanted = _KIND_KEY, len(_KIND_KEY), frozenset(kind.encode() for kind in kinds)
     return [
         (seq, line)
         for seq, line in lines
-        if line[(start := line.find(key) + behind) : line.find(b'"', start)] in wanted
+        if line[(start := line.find(key) + key_bytes) : line.find(b'"', start)] in wanted
     ]
 
 

@@ -99,7 +99,7 @@ def steps_without(part: str) -> Steps:
 def _of_pod(part: str, handler: Handler | None) -> Step:
     """A step for what a subsystem knows of a pod that is on the node and has not ended.
 
-    Without a handler it tells only that the pod is there.
+    Without a handler it says only that the pod is there.
     """
 
     def step(state: NodeState, ts_ns: int, body: PodBound) -> None:
@@ -150,7 +150,7 @@ def _of_node(part: str, handler: Handler) -> Step:
 
 
 def _rename(state: NodeState, namespace: str | None, pod: str | None, uid: str | None) -> None:
-    """Move what stood under the pod's name to its UID, which the record told."""
+    """Move what stood under the pod's name to its UID, which the record gave."""
     old = pod_key(None, namespace, pod)
     if old is None or uid is None or uid not in state.lifecycle.pods:
         return

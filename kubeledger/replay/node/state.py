@@ -31,7 +31,7 @@ class KubeletState(msgspec.Struct, kw_only=True):
 
     Attributes:
         pid: None when the log has none.
-        version: None when nothing tells.
+        version: None when unknown.
         version_source: as in ``KubeletStarted``.
         started_ts_ns: of the process that runs; None when no start was recorded.
         restarts: processes that followed on another in the records.

@@ -132,7 +132,7 @@ class Drawing {
 
   isProblem(i) { return this.kindOf(i).bad === true || this.verdict[i] === 2; }
 
-  /** What a row is at an instant, in a word; "" where nothing tells. */
+  /** What a row is at an instant, in a word; "" where it is not known. */
   stateAt(row, time) {
     const curve = this.curveOfRow.get(row);
     if (curve) return curveAt(curve, time);

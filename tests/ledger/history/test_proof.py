@@ -109,7 +109,7 @@ def test_a_true_history_has_no_findings(ledger: Ledger, tmp_path: Path) -> None:
     [
         ("flip", "bytes of this file were changed"),
         ("cut", "bytes of this file were changed"),
-        ("remove", "it is not there"),
+        ("remove", "it is missing"),
         ("link", "a link"),
     ],
 )

@@ -98,7 +98,7 @@ class Report {
     const by = (per) => columns.filter((column) => column.per === per).map(plainTitle).join(", ");
     this.pane.replaceChildren(
       element("h2", {}, "How to read this"),
-      element("p", {}, "A click on a head sorts, on a row tells more; a name with a link opens the node's own page. Keys: ↑ ↓ choose, enter opens, / searches, esc goes back."),
+      element("p", {}, "A click on a head sorts, on a row shows more; a name with a link opens the node's own page. Keys: ↑ ↓ choose, enter opens, / searches, esc goes back."),
       element("h3", {}, "Worst first"),
       element("p", {}, "Most impossible decisions first. Then most problems per hour of records, of which at least one hour is counted. Then most contradictions; then by name."),
       element("p", {}, `Problems: ${problems}.`),
