@@ -239,7 +239,7 @@ def _totals(bundle: NodeReport) -> str:
     lost = sum(account.not_understood for account in bundle.accounts)
     noise = sum(account.noise for account in bundle.accounts)
     repeated = sum(account.repeated for account in bundle.accounts)
-    again = f" ({repeated:,} of it duplicates)" if repeated else ""
+    again = f" ({repeated:,} duplicates)" if repeated else ""
     size = sum(bundle.sizes.values())
     return click.wrap_text(
         f"{counted(len(bundle.sizes), 'file')}, {counted(size, 'byte')}, "

@@ -171,7 +171,7 @@ def test_demo_leaves_a_ledger_alone(ledger: Path) -> None:
     before = {path: path.read_bytes() for path in ledger.rglob("*") if path.is_file()}
     result = run("demo", "--keep", ledger)
     assert result.exit_code == 2
-    assert "is a ledger already" in result.stderr
+    assert "is already a ledger" in result.stderr
     assert result.stdout == ""
     assert {path: path.read_bytes() for path in ledger.rglob("*") if path.is_file()} == before
 

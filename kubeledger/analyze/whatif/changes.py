@@ -23,20 +23,20 @@ Becomes = Literal["gone", "added", "other"]
 
 
 _OCCASIONS = frozenset({"oom.ProcessKilled"})
-"""Decisions of which a variant may tell that they would not be taken at all, though it cannot be
-verified whom they hit: a limit tells that, and the kernel's table of processes is not needed."""
+"""Decisions that a variant may show would not be taken at all, though it cannot be
+verified whom they hit: a limit shows that, and the kernel's table of processes is not needed."""
 _NEVER = ("unverifiable", "impossible")
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """A decision that would have been another one.
+    """A decision that would have differed.
 
     Attributes:
         seq, ts_ns, kind, subject: as in :class:`kubeledger.verify.Finding`.
         recorded: the decision taken; None where none was.
         instead: what would have been decided; None: nothing.
         why: one sentence.
-        untrusted_since: seq of an earlier change behind which this decision's inputs are
+        untrusted_since: seq of an earlier change after which this decision's inputs are
             no longer those that would have been observed; None: they are.
     """
 
@@ -57,7 +57,7 @@ class Outlook(msgspec.Struct, kw_only=True):
         variant: its name.
         decisions: recorded ones.
         same: decided as recorded (or the recorded one is admissible), on inputs that hold.
-        changed: would have been others, on inputs that hold.
+        changed: would have differed, on inputs that hold.
         untrusted: whatever is decided: the world would have gone another way before.
         unknown: an input is missing under the variant that is not missing now.
         missing: such inputs -> how many decisions lack them.
@@ -88,7 +88,7 @@ def outlook(
         read: opens the records of a node.
         variant: settings and version that replace the recorded ones.
         result: is counted up while changes are taken.
-        on_undecided: is told of decisions for which an input is missing under the variant.
+        on_undecided: called with decisions for which an input is missing under the variant.
 
     Yields:
         changes in the order of replay, the untrusted ones marked.
@@ -129,7 +129,7 @@ def outlook(
 def _with_probes(
     findings: Iterator[Finding], probes: Probes, taint: Taint
 ) -> Iterator[tuple[Finding, int | None]]:
-    """Findings, and seq of the change behind which each lies."""
+    """Findings, and seq of the change that each follows."""
     added = deque(probes.added)
     for found in findings:
         while added and added[0].ts_ns <= found.ts_ns:

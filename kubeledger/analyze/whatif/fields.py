@@ -23,7 +23,7 @@ from kubeledger.model.units import parse_go_duration
 __all__ = ["FIELDS", "Field", "problem"]
 
 Check = Callable[[Any], str]
-"""What is wrong with a value, to be read behind it ("must be ..."); empty: nothing."""
+"""What is wrong with a value, to be read after it ("must be ..."); empty: nothing."""
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -265,7 +265,7 @@ _NULLABLE = frozenset(
 
 
 def problem(field: str, value: object) -> str:
-    """Why no kubelet takes the value, to be read behind it; empty when it does.
+    """Why no kubelet takes the value, to be read after it; empty when it does.
 
     A field that is not known here is taken as it is.
     """

@@ -17,7 +17,7 @@ from kubeledger.verify.rules.evictions.config import configured
 __all__ = ["SpareMemory"]
 
 _GRID_NS = 30 * NS_PER_S
-"""Signals are read every ten seconds; a longer hole between them tells nothing."""
+"""Signals are read every ten seconds; a longer hole between them shows nothing."""
 
 
 class SpareMemory:
@@ -31,8 +31,8 @@ class SpareMemory:
         for record in read({kind.kind for kind in Processes.KINDS}):
             bench.foresee(record)
         bench.settle()
-        told = sorted(read({KubeletStarted.kind, SettingsObserved.kind}), key=lambda r: r.seq)
-        for record in told:
+        starts = sorted(read({KubeletStarted.kind, SettingsObserved.kind}), key=lambda r: r.seq)
+        for record in starts:
             bench.observe(record)
             if isinstance(record.body, SettingsObserved):
                 found, missing = configured(bench.settings, bench.profile, None)
@@ -49,7 +49,7 @@ class SpareMemory:
                 self._spare.append(body.available - max(short, default=0))
 
     def holds(self, more_bytes: int, since_ns: int, until_ns: int) -> bool:
-        """Whether no threshold would have been met with so much more in use, as far as is told."""
+        """Whether no threshold would have been met with so much more in use, as far as is known."""
         first = max(bisect_left(self._read_ns, since_ns) - 1, 0)
         last = bisect_right(self._read_ns, until_ns)
         times = self._read_ns[first:last]

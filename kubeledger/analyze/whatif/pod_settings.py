@@ -72,11 +72,11 @@ def parse_pod_setting(key: str, text: str) -> PodChange:
         if match["field"] == _DEADLINE:
             raise BadQuestionError(
                 f"{_DEADLINE} cannot be changed: kills for a deadline are not decided again, and "
-                "what a pod that had run longer would have done is in no record",
+                "what a pod that had run longer would have done is not recorded",
                 advice=f"of a pod there are {known}",
             )
         raise BadQuestionError(
-            f"{match['field']!r} is no field of a pod that can be changed",
+            f"{match['field']!r} is not a field of a pod that can be changed",
             advice=f"those are {known}; {_FORMS}",
         )
     *namespace, pod = _names(key, match["place"], 1)
@@ -94,7 +94,7 @@ def _resource(match: re.Match[str], text: str) -> ResourceChange:
         except QuantityError:
             good = False
         if not good:
-            raise BadQuestionError(f"{text!r} is no amount", advice=_FORMS)
+            raise BadQuestionError(f"{text!r} is not an amount", advice=_FORMS)
     return ResourceChange(
         namespace=namespace[0] if namespace else "*",
         pod=pod,
@@ -110,7 +110,7 @@ def _probe(match: re.Match[str], text: str) -> ProbeChange:
     field = match["field"]
     if field not in _LEAST:
         raise BadQuestionError(
-            f"{field!r} is no field of a probe", advice=f"those are {', '.join(_LEAST)}"
+            f"{field!r} is not a field of a probe", advice=f"those are {', '.join(_LEAST)}"
         )
     value = _integer(match.string, text, _LEAST[field])
     probe_type: ProbeType = match["type"]  # type: ignore[assignment] # by the expression

@@ -1,4 +1,4 @@
-"""What the lists tell of each pod, for those that would be on the node, or not, otherwise."""
+"""What the lists show of each pod, for those that would be on the node, or not, otherwise."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Pods(msgspec.Struct, frozen=True):
     Attributes:
         subjects: UID -> pod.
         gone: pod -> when one of that name had left the node.
-        came: pod -> when one of that name is first told of.
+        came: pod -> when one of that name is first recorded.
         claims: whether it asks for devices, or may get CPUs and memory of its own; a pod that is
             not in it may.
         memory_bytes: pod -> at most so much memory can it use, by its limits; None: any amount.
@@ -54,8 +54,8 @@ def pods_of(read: Reader, variant: Variant) -> Pods:
     graces: dict[str, int] = {}
     ends: set[str] = set()
     weigh: set[str] = set()
-    for told in read({PodAdmitted.kind, PodConfigChanged.kind, PodListed.kind}):
-        record = variant.of(told)
+    for each in read({PodAdmitted.kind, PodConfigChanged.kind, PodListed.kind}):
+        record = variant.of(each)
         body = record.body
         assert isinstance(body, PodAdmitted | PodConfigChanged | PodListed)
         subject = f"pod/{body.namespace}/{body.pod}"

@@ -26,7 +26,7 @@ _RULE = "pkg/kubelet/prober/worker.go doProbe"
 
 
 def finding(record: Record, subject: str, why: str, expected: Fields | None = None) -> Finding:
-    """A recorded decision that would have been another one; without ``expected``, none."""
+    """A recorded decision that would have differed; without ``expected``, none."""
     recorded = msgspec.to_builtins(record.body)
     if expected is not None:
         recorded["at"] = format_ts(record.ts_ns)
@@ -49,7 +49,7 @@ def open_addition(
     tick: Record, kind: str, subject: str, missing: str, probe_type: ProbeType
 ) -> Finding:
     """A decision that is not recorded, and may have been taken."""
-    why = f"whether the {probe_type} probe's result would have changed cannot be told"
+    why = f"whether the {probe_type} probe's result would have changed is not known"
     return Finding(
         seq=tick.seq, ts_ns=tick.ts_ns, kind=kind, subject=subject, verdict="unverifiable",
         missing=(missing,), why=f"{why} without {missing}", rule=_RULE,
@@ -57,11 +57,11 @@ def open_addition(
 
 
 def unruled(record: Record, subject: str, missing: str) -> Finding:
-    """A recorded decision of which it cannot be told whether it would have been taken."""
+    """A recorded decision that perhaps would not have been taken."""
     return Finding(
         seq=record.seq, ts_ns=record.ts_ns, kind=record.kind, subject=subject,
         verdict="unverifiable", recorded=msgspec.to_builtins(record.body), missing=(missing,),
-        why=f"whether it would have been taken cannot be told without {missing}", rule=_RULE,
+        why=f"whether it would have been taken is not known without {missing}", rule=_RULE,
     )  # fmt: skip
 
 

@@ -20,8 +20,8 @@ from kubeledger.verify.rules.container_specs import ProbeSpec
 
 __all__ = ["Ahead", "ProbedTwin"]
 
-_TOLD_WITHIN_NS = 20 * NS_PER_S
-"""A change that the sync loop tells of comes so soon behind its tick."""
+_LOGGED_WITHIN_NS = 20 * NS_PER_S
+"""A change that the sync loop logs comes so soon after its tick."""
 _SEEN_LATE_NS = 2 * NS_PER_S
 """The start of a container is seen by so much later than it was."""
 _OPEN: tuple[Result | None, ...] = (SUCCESS, FAILURE)
@@ -33,12 +33,12 @@ _SAYS = {result: said for said, result in _RESULTS.items()}
 
 
 class Ahead(msgspec.Struct, frozen=True):
-    """A change that no record tells of, or not yet.
+    """A change that no record shows, or not yet.
 
     Attributes:
         tick: that would have led to it.
         to_result: what would have been cached.
-        since: seq of the change behind which this lies; None: no other.
+        since: seq of the change that this follows; None: no other.
     """
 
     tick: Record
@@ -51,9 +51,9 @@ class ProbedTwin:
 
     Attributes:
         probe_type: of the probe.
-        awaited: the newest tick, until it is known which change it led to; None behind that.
-        ahead: a change that would have come, and of which no record has told yet.
-        early: that change, once a record has told of it.
+        awaited: the newest tick, until it is known which change it led to; None after that.
+        ahead: a change that would have come, and that no record has shown yet.
+        early: that change, once a record has shown it.
         has_ended: its container does not run any more.
         told_open: it was said of this container that a change is undecided.
         started_ns: when its container was seen to start; None when it was not.
@@ -86,7 +86,7 @@ class ProbedTwin:
 
     @property
     def is_undecidable(self) -> bool:
-        """Other moments were looked at: nothing tells what the probe would have seen then."""
+        """Other moments were looked at: nothing shows what the probe would have seen then."""
         return self._was.period_s != self._would.period_s or self._is_triggered
 
     @property
@@ -142,7 +142,7 @@ class ProbedTwin:
     # -- ticks -------------------------------------------------------------------------------
 
     def tick(self, record: Record, body: ProbeExecuted, *, successes_logged: bool) -> None:
-        """Take one in; :meth:`resolve` tells what it changed."""
+        """Take one in; :meth:`resolve` says what it changed."""
         last_ns, self._last_ns = self._last_ns, record.ts_ns
         if self.is_undecidable:
             return
@@ -169,7 +169,7 @@ class ProbedTwin:
         self.awaited = record
 
     def _pass(self, result: Result, times: int) -> None:
-        """Ticks that are known without their lines; what they changed is told otherwise."""
+        """Ticks that are known without their lines; what they changed is known otherwise."""
         for _ in range(times):
             steps = self._twin.stepped(result, (result,))
             if steps:
@@ -216,7 +216,7 @@ class ProbedTwin:
             return False
         if record.cause == tick.seq:
             return True
-        is_near = 0 <= record.ts_ns - tick.ts_ns <= _TOLD_WITHIN_NS
+        is_near = 0 <= record.ts_ns - tick.ts_ns <= _LOGGED_WITHIN_NS
         return is_near and any(step.was == _RESULTS[body.to_result] for step in self._steps)
 
     def untold(self, record: Record, body: ProbeTransitioned) -> None:
@@ -230,13 +230,13 @@ class ProbedTwin:
         self._pass(SUCCESS, times - 1)
         self._steps = self._twin.stepped(SUCCESS, (SUCCESS,))
 
-    def resolve(self, told: ProbeResult | None) -> set[ProbeResult | None]:
+    def resolve(self, recorded: ProbeResult | None) -> set[ProbeResult | None]:
         """What the newest tick would have changed, now that it is known what it did."""
         self.awaited = None
         steps, self._steps = self._steps, []
         if not steps:
-            return {told}
-        found = self._twin.resolve(steps, None if told is None else _RESULTS[told])
+            return {recorded}
+        found = self._twin.resolve(steps, None if recorded is None else _RESULTS[recorded])
         return {None if result is None else _SAYS[result] for result in found}
 
     def note_ahead(self, tick: Record, result: ProbeResult, since: int | None) -> None:
@@ -272,7 +272,7 @@ class ProbedTwin:
         return words.finding(record, self.subject, why, expected)
 
     def additions(self, ahead: Ahead) -> list[Finding]:
-        """A change that no record tells of, and the kill that would have followed."""
+        """A change that no record shows, and the kill that would have followed."""
         limit = self._would.threshold(ahead.to_result)
         why = words.reached(self.probe_type, ahead.to_result, limit, None, ahead.tick)
         change = {"to_result": ahead.to_result, "threshold": limit}
@@ -285,13 +285,13 @@ class ProbedTwin:
         return found
 
     def undecided(self, tick: Record) -> Finding:
-        """Whether it would have changed its result then cannot be told."""
+        """Whether it would have changed its result then is not known."""
         return words.open_addition(
             tick, ProbeTransitioned.kind, self.subject, self._missing, self.probe_type
         )
 
     def unruled(self, record: Record) -> Finding:
-        """A recorded decision of which that cannot be told."""
+        """A recorded decision of which that is not known."""
         return words.unruled(record, self.subject, self._missing)
 
     def judge_kill(self, record: Record) -> Finding | None:
@@ -306,7 +306,7 @@ class ProbedTwin:
         if self._spared:
             why = words.spared(self.probe_type)
             return words.finding(record, self.subject, why)
-        self._twin.tell(FAILURE)
+        self._twin.set_cached(FAILURE)
         cached = self._twin.would_cache
         if cached == {FAILURE}:
             return None
@@ -317,7 +317,7 @@ class ProbedTwin:
 
     @property
     def _missing(self) -> str:
-        """The input without which it cannot be told, as a noun phrase."""
+        """The input without which it is not known, as a noun phrase."""
         was, would, probe = self._was, self._would, f"the {self.probe_type} probe of {self.subject}"
         if was.period_s != would.period_s:
             return f"what {probe} would have seen every {would.period_s} s"

@@ -1,8 +1,8 @@
 """Probes under a variant: transitions, kills and restarts, from the ticks that were recorded.
 
-Of each container whose probe would be another one, the worker that ran and the one that would
+Of each container whose probe would differ, the worker that ran and the one that would
 have run count the same ticks (:mod:`kubeledger.analyze.whatif.twin`). A container that would not
-have been killed, or earlier, lives another life from there on: what the records tell of it later
+have been killed, or earlier, lives another life from there on: what the records say of it later
 is not what would have been observed. Readiness leaves the container alone, so its ticks go on.
 """
 
@@ -56,13 +56,13 @@ _SEEN = frozenset(
 
 
 class _Life(msgspec.Struct):
-    """A container whose probes would be others.
+    """A container whose probes would differ.
 
     Attributes:
         pod_uid: of the pod it is of.
         twins: by type of probe.
         container_id: the instance that runs; None when not known.
-        since: seq of the first change behind which the container lives another life.
+        since: seq of the first change after which the container lives another life.
         in_chain: the present instance would have ended at another time, or perhaps: that is one
             change with the kill and the restart that follow; ``chain_since`` was ``since`` before.
         spared: seq of the kill that would not have come, until the restart that followed.
@@ -84,7 +84,7 @@ class _Life(msgspec.Struct):
 
     @property
     def doubt(self) -> int | None:
-        """Seq of the change behind which the present instance's own end lies."""
+        """Seq of the change that the present instance's own end follows."""
         return self.chain_since if self.in_chain else self.since
 
 
@@ -95,12 +95,12 @@ class Probes:
         rulings: seq of a recorded decision -> the finding that takes the place of
             verification's.
         added: decisions that are not recorded, or cannot be decided, in the order of replay.
-        since: seq of a decision about such a container -> seq of the change behind which it
+        since: seq of a decision about such a container -> seq of the change after which it
             lies.
     """
 
     def __init__(self, read: Reader, variant: Variant) -> None:
-        """Reads all records, twice, if any probe would be another one."""
+        """Reads all records, twice, if any probe would differ."""
         self.rulings: dict[int, Finding] = {}
         self.added: list[Finding] = []
         self.since: dict[int, int] = {}
@@ -271,7 +271,7 @@ class Probes:
             self._open(life, twin, record)
 
     def _no_record(self, life: _Life, twin: ProbedTwin) -> None:
-        """No record tells of a change at the tick before."""
+        """No record shows a change at the tick before."""
         tick = twin.awaited
         if tick is None:
             return
@@ -361,7 +361,7 @@ class Probes:
         self._rule(record, finding, life)
 
     def _follows(self, record: Record, life: _Life) -> None:
-        """A restart, or one that was held back, behind a kill that would not have come."""
+        """A restart, or one that was held back, after a kill that would not have come."""
         if life.spared is None:
             return
         self._rule(record, no_restart(record, life.spared), life)

@@ -55,14 +55,14 @@ def _enforced(settings: Settings) -> str:
         return ""
     for key in keys:
         if key not in _ENFORCEABLE:
-            return f"enforceNodeAllocatable {key!r} is none of {', '.join(sorted(_ENFORCEABLE))}"
+            return f"enforceNodeAllocatable {key!r} is not one of {', '.join(sorted(_ENFORCEABLE))}"
         parent = {"system": "systemReservedCgroup", "kube": "kubeReservedCgroup"}.get(
             key.partition("-")[0]
         )
         if parent and settings.get(parent) == "":
             return f"enforceNodeAllocatable {key!r} needs {parent}"
     if "none" in keys and len(keys) > 1:
-        return "enforceNodeAllocatable 'none' may not stand beside others"
+        return "enforceNodeAllocatable 'none' cannot be combined with others"
     if settings.get("cgroupsPerQOS") is False and keys not in ([], ["none"]):
         return "enforceNodeAllocatable needs cgroupsPerQOS"
     return ""

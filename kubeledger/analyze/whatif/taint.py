@@ -1,6 +1,6 @@
-"""What can no longer be trusted once a decision would have been another one.
+"""What can no longer be trusted once a decision would have differed.
 
-The observations behind a changed decision were made in a world in which the recorded
+The observations after a changed decision were made in a world in which the recorded
 decision had been taken. How far that reaches depends on the decision: a pod that would
 have been refused never holds devices or memory, and leaves more room to others; another
 cgroup value changes no other decision that is verified here.
@@ -42,7 +42,7 @@ _REACH: dict[str, tuple[str, ...]] = {
     "lifecycle.ContainerRestarted": ("container",),
     "lifecycle.RestartBackedOff": ("container",),
 }
-"""Kind of a changed decision -> what is not as recorded behind it, besides pods as a whole."""
+"""Kind of a changed decision -> what is not as recorded after it, besides pods as a whole."""
 
 _ADMITTED = "lifecycle.PodAdmitted"
 _REJECTED = "lifecycle.PodRejected"
@@ -119,11 +119,11 @@ class Taint:
             return None
         self._world.pass_time(finding.ts_ns)
         touched = [self._first[scope] for scope in self._scopes(finding) if scope in self._first]
-        touched += [seq for seq in self._pods_behind(finding) if seq is not None]
+        touched += [seq for seq in self._pods_changed(finding) if seq is not None]
         return min(touched, default=None)
 
-    def _pods_behind(self, finding: Finding) -> list[int | None]:
-        """Changes behind which pods live apart on which this decision rests."""
+    def _pods_changed(self, finding: Finding) -> list[int | None]:
+        """Changes after which pods differ on which this decision rests."""
         world, pod = self._world, pod_of(finding.subject)
         if finding.kind in _ASKED:
             return self._of_admission(finding)
@@ -156,8 +156,8 @@ class Taint:
 
     def _is_not_short(self, finding: Finding) -> bool:
         """Whether an eviction for memory would not have come, whoever was there besides."""
-        told = finding.recorded or {}
-        is_memory = told.get("resource") == "memory"
+        recorded = finding.recorded or {}
+        is_memory = recorded.get("resource") == "memory"
         return is_memory and _would_not_be(finding) and self._world.has_memory(finding.ts_ns)
 
     def _scopes(self, finding: Finding) -> list[str]:
@@ -195,7 +195,7 @@ class Taint:
             self._run = self._start = None
 
     def _doubtful(self, finding: Finding, doubt: int, case: AdmissionCase | None) -> None:
-        """Whatever it would have been, that is possible behind it."""
+        """Whatever would have been possible after it."""
         if finding.kind in _ASKED:
             if self._trust != "doubtful":
                 return
@@ -217,10 +217,10 @@ class Taint:
 
     def _reclaims(self, finding: Finding, seq: int) -> None:
         """The node would have reclaimed something else: pods, and of a disk images before them."""
-        told = {**(finding.expected or {}), **(finding.recorded or {})}
+        fields = {**(finding.expected or {}), **(finding.recorded or {})}
         # What pods besides use without a limit is in no record: that nobody would be evicted
         # then is as good as the readings that were made.
-        if told.get("resource") != "memory":
+        if fields.get("resource") != "memory":
             self._first.setdefault(_IMAGES, seq)
             self._first.setdefault(_USAGE, seq)
         if not _would_not_be(finding):
@@ -231,10 +231,10 @@ class Taint:
 
         They would fill the disk a little more than was observed; that is reckoned with.
         """
-        told = finding.recorded
-        if self._gone or finding.expected is not None or told is None:
+        recorded = finding.recorded
+        if self._gone or finding.expected is not None or recorded is None:
             return False
-        numbers = [n for n in map(told.get, _OF_START) if isinstance(n, int)]
+        numbers = [n for n in map(recorded.get, _OF_START) if isinstance(n, int)]
         if self._high_percent is None or len(numbers) < len(_OF_START):
             return False
         usage_percent, low_percent, bytes_to_free = numbers
@@ -254,7 +254,7 @@ class Taint:
             self._first.setdefault(_USAGE, finding.seq)
 
     def change(self, finding: Finding, doubt: int | None = None) -> None:
-        """A decision would have been another one, for sure unless it lies behind a change."""
+        """A decision would have differed, for sure unless it follows a change."""
         if finding.kind == _RUN_START:
             self._start = finding.seq
             return
@@ -271,7 +271,7 @@ class Taint:
 
     def _change_pods(self, finding: Finding, expected: dict[str, Any]) -> None:
         """Who would be on the node, or would not, if that is sure."""
-        seq, at_ns, kind, told = finding.seq, finding.ts_ns, finding.kind, finding.recorded
+        seq, at_ns, kind, recorded = finding.seq, finding.ts_ns, finding.kind, finding.recorded
         if kind == _RECLAIM:
             self._reclaims(finding, seq)
         elif kind == _ADMITTED and expected.get("admit") is True:
@@ -287,7 +287,7 @@ class Taint:
         elif kind in {_EVICTED, _KILLED} and _GRACE in expected:
             self._ends_otherwise(finding, expected)
         elif kind in {_PREEMPTED, _EVICTED}:
-            self._part(finding, seq, _ABSENT if told is None else _SURELY_BESIDES)
+            self._part(finding, seq, _ABSENT if recorded is None else _SURELY_BESIDES)
             if expected.get("victim_pod"):
                 other = f"pod/{expected['victim_namespace']}/{expected['victim_pod']}"
                 self._world.part(other, seq, at_ns, _ABSENT)
@@ -301,9 +301,9 @@ class Taint:
 
     def _ends_otherwise(self, finding: Finding, expected: dict[str, Any]) -> None:
         """Its containers would get more or less time to end; one that is restarted stays."""
-        told = finding.recorded or {}
-        graces = [g for g in (told.get(_GRACE), expected[_GRACE]) if isinstance(g, int)]
-        if told.get("reason") not in _RESTARTING and len(set(graces)) > 1:
+        recorded = finding.recorded or {}
+        graces = [g for g in (recorded.get(_GRACE), expected[_GRACE]) if isinstance(g, int)]
+        if recorded.get("reason") not in _RESTARTING and len(set(graces)) > 1:
             until_ns = finding.ts_ns + (max(graces) + _ENDS_WITHIN_S) * NS_PER_S
             pod = pod_of(finding.subject)
             self._world.shift_end(pod, finding.seq, finding.ts_ns, until_ns)
@@ -320,10 +320,10 @@ class Taint:
 
 
 def _is_affinity_alone(finding: Finding) -> bool:
-    """The pod is let in all the same, aligned to other nodes.
+    """The pod is admitted all the same, aligned to other nodes.
 
     That is an input of the container's allocations, which are decided with it; what comes
-    behind them is touched only if they would have been others.
+    after them is touched only if they would have differed.
     """
     expected, recorded = finding.expected or {}, finding.recorded or {}
     return (
@@ -336,7 +336,7 @@ def _is_affinity_alone(finding: Finding) -> bool:
 
 
 def _is_refused_all_the_same(finding: Finding) -> bool:
-    """The kubelet would refuse the pod in other words, which changes nothing behind it."""
+    """The kubelet would refuse the pod in other words, which changes nothing after it."""
     expected = finding.expected or {}
     return (
         finding.kind == "lifecycle.PodRejected"

@@ -1,7 +1,7 @@
 """A probe worker and the one it would have been: two counts over the same ticks.
 
 What was before the first tick of a log, or in a hole of it, is not known, so a twin is the set
-of all pairs of states that are possible. What the log tells narrows it: a pair in which the
+of all pairs of states that are possible. What the log shows narrows it: a pair in which the
 recorded worker would have changed its cached result, and did not, was not the case.
 """
 
@@ -127,13 +127,13 @@ class Twin:
         for was, would in self.pairs:
             if was.held:
                 continue  # it cannot have probed
-            told, after = self._step(0, was, result)
+            changed, after = self._step(0, was, result)
             results = set(would_be)
             if optional and would.cached == SUCCESS:
                 results.add(None)
             for each in results:
                 other, then = self._step(1, would, each)
-                steps.append(Step((was, would), told, other, (after, then)))
+                steps.append(Step((was, would), changed, other, (after, then)))
         return steps
 
     def open_steps(self, pair: Pair) -> list[Step]:
@@ -144,9 +144,9 @@ class Twin:
             for other, then in (self._step(1, would, each) for each in (SUCCESS, FAILURE))
         ]
 
-    def resolve(self, steps: Sequence[Step], told: Result | None) -> set[Result | None]:
-        """Take a step of which the records tell what it changed; what it would have changed."""
-        right = [step for step in steps if step.was == told] or list(steps)
+    def resolve(self, steps: Sequence[Step], recorded: Result | None) -> set[Result | None]:
+        """Take a step of which the records show what it changed; what it would have changed."""
+        right = [step for step in steps if step.was == recorded] or list(steps)
         if right:
             self.pairs = frozenset(step.after for step in right)
         return {step.would for step in right}
@@ -156,8 +156,8 @@ class Twin:
         """What is cached under the variant."""
         return {would.cached for _, would in self.pairs}
 
-    def tell(self, cached: Result) -> None:
-        """The records tell what was cached."""
+    def set_cached(self, cached: Result) -> None:
+        """The records show what was cached."""
         right = frozenset(pair for pair in self.pairs if pair[0].cached == cached)
         if right:
             self.pairs = right

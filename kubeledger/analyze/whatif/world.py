@@ -1,6 +1,6 @@
-"""Which pods would be on the node, or would not, behind a changed decision.
+"""Which pods would be on the node, or would not, after a changed decision.
 
-The records tell of the pods that were there. Of each pod that would perhaps have been there
+The records show the pods that were there. Of each pod that would perhaps have been there
 besides, or perhaps not, that is kept until it has left the node. Whether an admission rests on
 them is decided again with them: a pod that fits beside all that may have been there fits beside
 fewer; one that does not fit beside those alone that surely were does not fit beside more.
@@ -41,7 +41,7 @@ class _Apart(msgspec.Struct):
     """A pod that lives another life.
 
     Attributes:
-        seq: of the change behind which it does; ``from_ns`` its time.
+        seq: of the change after which it does; ``from_ns`` its time.
         absent: it would perhaps not be on the node while it was.
         besides: it would perhaps be on the node while it was not.
         sure: not only perhaps.
@@ -120,8 +120,8 @@ class World:
         Args:
             finding: of the decision.
             case: what it rests on; None where that is not known.
-            seq: of the change behind which it lies.
-            was_there: the pod that asks was let in.
+            seq: of the change that it follows.
+            was_there: the pod that asks was admitted.
         """
         asker = pod_of(finding.subject) if case is None else _subject(case)
         possible = None if case is None else self._possible(case)
@@ -148,12 +148,12 @@ class World:
         # Devices, CPUs and memory of its own are given before the rest is asked.
         found = {refused: None} if case.refusals else {}
         for node, others in case.worlds():
-            casts = list(self._casts(others, come))
-            if not casts:
+            subsets = list(self._pod_subsets(others, come))
+            if not subsets:
                 return None
-            for cast in casts:
-                result = case.outcome_in(node, cast).result
-                names = {other.pod.metadata.uid: other.name for other in cast}
+            for pods in subsets:
+                result = case.outcome_in(node, pods).result
+                names = {other.pod.metadata.uid: other.name for other in pods}
                 victims = frozenset(names[uid] for uid in result.victims)
                 found[_Possible(result.admit, victims)] = None
         return list(found)
@@ -173,7 +173,7 @@ class World:
         return any(from_ns < gone <= now_ns for gone in self._pods.gone.get(subject, ()))
 
     def lives_apart(self, subject: str, now_ns: int) -> int | None:
-        """Seq of the change behind which a pod's own life lies."""
+        """Seq of the change that a pod's own life follows."""
         apart = self._apart.get(subject)
         if apart is None or not (apart.absent or apart.besides):
             return None
@@ -181,7 +181,7 @@ class World:
         return None if self._has_gone(subject, apart.from_ns, now_ns) else apart.seq
 
     def others(self, subject: str = "") -> int | None:
-        """Seq of the first change behind which another pod lives apart."""
+        """Seq of the first change after which another pod lives apart."""
         return self._first(s for s, a in self._apart.items()
                            if s != subject and (a.absent or a.besides))  # fmt: skip
 
@@ -234,7 +234,7 @@ class World:
             return "doubtful"
         apart = [a for s, a in self._apart.items() if s != own]
         if not claims_sure and (not admit or any(a.besides or a.holds for a in apart)):
-            return "doubtful"  # fewer pods leave more to claim, and that alone is told
+            return "doubtful"  # fewer pods leave more to claim, and that alone is known
         if admit and _kept_out_by_memory(case) and not self.has_memory(finding.ts_ns, own):
             return "doubtful"
         try:
@@ -269,15 +269,15 @@ class World:
             if not outcome.is_of(was):
                 continue
             asked += 1
-            casts = list(self._casts(others, come))
-            if not casts and not was.result.victims:
+            subsets = list(self._pod_subsets(others, come))
+            if not subsets and not was.result.victims:
                 # What fits beside more fits beside fewer, and nobody is killed for it.
-                casts = [self._largest(others, come), self._smallest(others, come)]
-            for cast in casts:
-                answer = case.outcome_in(node, cast)
+                subsets = [self._largest(others, come), self._smallest(others, come)]
+            for pods in subsets:
+                answer = case.outcome_in(node, pods)
                 alike &= outcome.is_of(answer) and answer.result.victims == was.result.victims
                 exact &= answer.result.message == was.result.message
-            if not alike or not casts:
+            if not alike or not subsets:
                 return "doubtful"
         if not asked:
             return "doubtful"
@@ -294,7 +294,7 @@ class World:
         there = [o for o in others if not self._is(o, "absent")]
         return (*there, *(o for o in come if self._is_surely(o, "besides")))
 
-    def _casts(
+    def _pod_subsets(
         self, others: Sequence[CountedPod], come: Sequence[CountedPod]
     ) -> Iterator[tuple[CountedPod, ...]]:
         """Who may have been there, all sets; none where that is too many."""
@@ -376,19 +376,19 @@ class _Outcome(NamedTuple):
 def _outcome(finding: Finding) -> _Outcome | None:
     """None: it cannot be said in these words."""
     is_other = finding.verdict == "impossible"
-    told = (finding.expected if is_other else finding.recorded) or {}
+    fields = (finding.expected if is_other else finding.recorded) or {}
     if finding.kind == "preemption.PodPreempted":
-        nobody = is_other and told.get("victim_pod", "") is None
+        nobody = is_other and fields.get("victim_pod", "") is None
         return _Outcome(True, kills=not nobody) if nobody or not is_other else None
     if finding.kind == "preemption.PreemptionFailed":
-        return _Outcome(False, _PREEMPTING) if told.get("error") else _Outcome(True)
-    if told.get("victims"):
+        return _Outcome(False, _PREEMPTING) if fields.get("error") else _Outcome(True)
+    if fields.get("victims"):
         return None
     if finding.kind == "lifecycle.PodAdmitted" and not is_other:
         return _Outcome(True, kills=None)
-    if told.get("admit") is True:
+    if fields.get("admit") is True:
         return _Outcome(True)
-    reason = told.get("reason")
+    reason = fields.get("reason")
     return _Outcome(False, reason) if isinstance(reason, str) else None
 
 

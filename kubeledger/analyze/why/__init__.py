@@ -1,4 +1,4 @@
-"""Why: a headline about a target, dated steps, and the numbered evidence behind them."""
+"""Why: a headline about a target, dated steps, and their numbered evidence."""
 
 from __future__ import annotations
 

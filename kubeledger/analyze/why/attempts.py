@@ -13,7 +13,7 @@ from kubeledger.model.bodies.lifecycle import PodEvicted, PodListed
 from kubeledger.model.record import Record
 from kubeledger.model.units import format_ts
 
-__all__ = ["ending_attempt", "told_attempts"]
+__all__ = ["attempts_note", "ending_attempt"]
 
 _GAVE_UP = "the eviction manager gave up waiting for its end"
 _FAILED = re.compile(r'failed to evict(?:".*?\berr"?[=:]"(?P<quoted>[^"]*)"| (?P<plain>.+))')
@@ -28,7 +28,7 @@ def ending_attempt(main: Record, decisions: Sequence[Record], about: Sequence[Re
     Args:
         main: what explains the pod.
         decisions: (n,) about it.
-        about: (m,) all that tells of it.
+        about: (m,) all about it.
     """
     attempts = _attempts(main, decisions)
     message = None
@@ -40,7 +40,7 @@ def ending_attempt(main: Record, decisions: Sequence[Record], about: Sequence[Re
     return [*said, *attempts, main][0]
 
 
-def told_attempts(main: Record, decisions: Sequence[Record]) -> str:
+def attempts_note(main: Record, decisions: Sequence[Record]) -> str:
     """A clause on the attempts that failed or came besides; empty where there is none."""
     attempts = _attempts(main, decisions)
     failure = _given_up(main)

@@ -61,7 +61,7 @@ def weight_of(record: Record) -> tuple[int, int, int]:
 def main_of(target: Target, decisions: Sequence[Record], end: Record | None) -> Record:
     """The decision that explains a target.
 
-    What befell the pod explains a container only if that ended by it, or never had an end of
+    What happened to the pod explains a container only if that ended by it, or never had an end of
     its own: a container whose memory ran out did not end because its pod was evicted later.
 
     Args:

@@ -21,7 +21,7 @@ def last_end(about: Iterable[Record], target: Target) -> Record | None:
     """The death of a container that did not start again; None for one that runs.
 
     Args:
-        about: records that tell of the target.
+        about: records about the target.
         target: what is asked.
     """
     if target.kind != "container":
@@ -32,7 +32,7 @@ def last_end(about: Iterable[Record], target: Target) -> Record | None:
 
 
 def ended_by_itself(end: Record | None, main: Record, decisions: Iterable[Record]) -> str:
-    """A clause that says so; empty where something killed it, or the decision tells more."""
+    """A clause that says so; empty where something killed it, or the decision says more."""
     if end is None or end.cause is not None or end.seq < main.seq or is_about_pod(main):
         return ""
     body: Any = end.body

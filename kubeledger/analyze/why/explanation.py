@@ -95,7 +95,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         pod_uid: UID of the pod that the answer is about; None when the target is not a pod or
             container, or no record names one.
         namesakes: other pods of that name, which the answer leaves out, oldest first.
-        counts: of a node, what happened on it in all, as an import tells it; empty where nothing
+        counts: of a node, what happened on it in all, as an import counts it; empty where nothing
             went wrong, and for any other target.
     """
 

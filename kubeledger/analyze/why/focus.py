@@ -1,4 +1,4 @@
-"""What a record that is about many things tells of the one that is asked about."""
+"""What a record about many things says of the one that is asked about."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _TELLING = {
     "lifecycle.PodEvicted": ("Evicting pod", "evicted successfully", "failed to evict"),
     "oom.ProcessKilled": ("Killed process",),
 }
-"""Kind -> words of the line that says what happened, the most telling first."""
+"""Kind -> words of the line that says what happened, the best first."""
 
 
 def line_about(target: Target, record: Record) -> Evidence | None:
-    """The line of a record that names the target, of its use before others; else the telling one.
+    """The line of a record that names the target, of its use before others; else the best one.
 
-    An eviction is told by what was done to the pod, not by the list of all that might have gone;
+    An eviction is shown by what was done to the pod, not by the list of all that might have gone;
     a kill of the kernel by the line that names the process.
     """
     if isinstance(record.body, ImagesDetected) and target.kind == "image":
@@ -43,7 +43,7 @@ def passes_about(target: Target, records: Iterable[Record], main: Record) -> lis
     """Detect passes up to a decision that found an image: when it was new, and the last one.
 
     Args:
-        target: any; of what is no image no pass tells.
+        target: any; what is not an image has no pass.
         records: those of the node.
         main: the decision.
     """

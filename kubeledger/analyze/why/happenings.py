@@ -288,10 +288,10 @@ def _always(weight: int) -> Callable[[Record, Facts], int]:
 
 
 class Rule(NamedTuple):
-    """How records of a kind are told.
+    """How records of a kind are described.
 
     Attributes:
-        weight: how much one explains; 0 is not told.
+        weight: how much one explains; 0 is left out.
         words: of several that are alike.
         same: fields that make two of them alike, besides kind and container.
     """

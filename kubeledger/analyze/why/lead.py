@@ -1,4 +1,4 @@
-"""One decision as a sentence: whom it befell and why, as the finding tells, and what happened."""
+"""One decision as a sentence: whom it hit and why, as the finding says, and what happened."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def clause(record: Record, finding: Finding) -> str:
 
 
 def happened(record: Record, finding: Finding) -> tuple[str, str]:
-    """Whom a decision befell (of the node it is not said), what happened and when; and why."""
+    """Whom a decision hit (not for the node),  what happened and when; and why."""
     rule = RULES.get(record.kind)
     facts = Facts(main=record, findings={record.seq: finding})
     words = rule.words([record], facts) if rule else Words("", words_of(record)[1])

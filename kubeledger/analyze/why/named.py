@@ -17,7 +17,7 @@ class Named(NamedTuple):
     Attributes:
         role: ``victim_``, ``preemptor_`` or empty.
         pod: namespace and name.
-        uid: None where the record tells none.
+        uid: None where the record has none.
     """
 
     role: str

@@ -34,7 +34,7 @@ class Known(msgspec.Struct):
     Attributes:
         pods: (namespace, name) -> UIDs.
         weights: pod, or pod and container -> what its weightiest decision explains, and when.
-        unnamed: UID of a pod -> names of containers that records tell with nothing but it.
+        unnamed: UID of a pod -> names of containers that records have with nothing but it.
         manifests: pods that only a manifest names; the kubelet adds the node's name to theirs.
         containers: pod -> names of its containers.
         container_ids: ID -> pod, container (empty for the sandbox), UID of the pod.
@@ -107,7 +107,7 @@ def _static(target: Target, known: Known) -> Iterable[Target]:
 
 
 def _likeliest(target: Target, known: Sequence[Known]) -> tuple[int, ...]:
-    """Pods before the rest, and of pods and containers those that most befell, the latest first."""
+    """Pods before the rest; of pods and containers those with most records, the latest first."""
     weights = (each.weights.get(target.parts) for each in known)
     rank, ts_ns, _ = max(filter(None, weights), default=_LIGHTEST)
     return list(FORMS).index(target.kind), -rank, -ts_ns
@@ -281,7 +281,7 @@ def _names_of_image(name: str) -> set[str]:
 
 
 def _written(target: Target) -> str:
-    """How the user can write it: of a name that was used again, the UID tells them apart."""
+    """How the user can write it: of a name that was used again, the UID distinguishes them."""
     if target.pod_uid is None:
         return str(target)
     return "/".join((target.pod_uid, *target.parts[2:]))

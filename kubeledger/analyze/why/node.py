@@ -26,7 +26,7 @@ __all__ = ["explain_node"]
 _STEPS_MAX = 200
 _TOLD_MAX = 5
 _WORDLESS_WEIGHT = 3
-"""As a start's: less than an end that is told."""
+"""As a start's: less than an end that is recorded."""
 _WORDLESS = "it was killed or told to stop, or the log is cut"
 _EVENTS = frozenset({"KubeletSetupFailed", "NodeNotReady", "NodeReady", "Rebooted", "SystemOOM"})
 _ENDS = {
@@ -43,7 +43,7 @@ class _Process(msgspec.Struct):
 
     Attributes:
         first: its start; its end where the log does not hold the start.
-        end: what tells of its end.
+        end: the record of its end.
         last: the last record of its log, until the next process.
         shut_down: pods that it stopped because the node shut down.
     """
@@ -69,7 +69,7 @@ class _Process(msgspec.Struct):
 
     @property
     def begun(self) -> str:
-        """How its beginning is told, before the time of its first record."""
+        """How its beginning is described, before the time of its first record."""
         if self.start is None or self.start.from_start:
             return "started at"
         if self.start.restart:
@@ -78,7 +78,7 @@ class _Process(msgspec.Struct):
 
 
 def explain_node(history: History, target: Target, *, upto_ts_ns: int | None) -> Answer | None:
-    """How the node fared: the newest process first, then what else befell the node.
+    """How the node fared: the newest process first, then what else happened to the node.
 
     Args:
         history: the records of a node.
@@ -86,12 +86,12 @@ def explain_node(history: History, target: Target, *, upto_ts_ns: int | None) ->
         upto_ts_ns: as of this time; None: as of the last record.
 
     Returns:
-        None for another node's records, and where none tells of a kubelet or of the node.
+        None for another node's records, and where none is about a kubelet or the node.
     """
     if target.parts and target.parts[0] != history.node:
         return None
     processes: list[_Process] = []
-    told: list[Record] = []
+    about: list[Record] = []
     for record in history.read(None):
         if upto_ts_ns is not None and record.ts_ns > upto_ts_ns:
             continue
@@ -100,19 +100,19 @@ def explain_node(history: History, target: Target, *, upto_ts_ns: int | None) ->
         elif processes and _is_of_log(processes[-1], record):
             processes[-1].last = max(processes[-1].last or record, record, key=in_time)
         if _is_of_node(record):
-            told.append(record)
+            about.append(record)
             _note_end(processes, record)
-    if not told:
+    if not about:
         return None
-    causes = {r.cause for r in told if isinstance(r.body, KubeletStarted | KubeletExited)}
-    causes = causes - {None} - {r.seq for r in told}
+    causes = {r.cause for r in about if isinstance(r.body, KubeletStarted | KubeletExited)}
+    causes = causes - {None} - {r.seq for r in about}
     because = {record.seq: record for record in history.pick([c for c in causes if c])}
-    rest = [*_of_pressure(told), *_of_others(told)]
+    rest = [*_of_pressure(about), *_of_others(about)]
     sentence = f"node {history.node}: {'; '.join([*_of_processes(processes, because), *rest])}"
     wordless = _wordless(processes)
-    steps = [r for r in (*told, *because.values()) if not _is_first_seen(r)]
+    steps = [r for r in (*about, *because.values()) if not _is_first_seen(r)]
     last = [process.last for process in wordless if process.last is not None]
-    by_seq = {record.seq: record for record in (*told, *because.values(), *last)}
+    by_seq = {record.seq: record for record in (*about, *because.values(), *last)}
     shown = sorted(by_seq.values(), key=in_time)
     evidence = evidence_of(shown[-_STEPS_MAX:], target)
     told_steps = [*counted_steps(target, steps), *map(_last_heard, wordless)]
@@ -148,7 +148,7 @@ def _headline(
 
 
 def _newest(process: _Process) -> str:
-    """The newest process, shortly; a death is told with the others."""
+    """The newest process, shortly; a death comes with the others."""
     name, at = _name(process), time(process.first.ts_ns)
     if process.end is not None:
         word = "died" if process.died else "was told to stop"
@@ -161,8 +161,8 @@ def _of_deaths(died: list[_Process], length: int) -> str:
     ends = [process.end for process in died if process.end is not None]
     who = "the kubelet" if len(ends) > 1 or died[0].pid is None else f"process {died[0].pid}"
     why = getattr(ends[-1].body, "message", None) or "killed by the kernel's OOM killer"
-    told = f"{who} died {times(ends[0].ts_ns, ends[-1].ts_ns, len(ends))}: "
-    return told + cut_clause(why, length - len(told))
+    said = f"{who} died {times(ends[0].ts_ns, ends[-1].ts_ns, len(ends))}: "
+    return said + cut_clause(why, length - len(said))
 
 
 def _is_of_node(record: Record) -> bool:
@@ -184,7 +184,7 @@ def _is_of_log(process: _Process, record: Record) -> bool:
 
 
 def _note_end(processes: list[_Process], record: Record) -> None:
-    """Note the newest process's end, or one of which only its end is told."""
+    """Note the newest process's end, or one of which only its end is recorded."""
     body = record.body
     if isinstance(body, KubeletExited):
         if not any(each.start and each.pid == body.pid for each in processes):
@@ -233,7 +233,7 @@ def _end(process: _Process, because: dict[int, Record]) -> str:
     end = process.end
     if end is None:
         return (
-            f"left no word of its end, after {format_ts((process.last or process.first).ts_ns)}: "
+            f"left no record of its end, after {format_ts((process.last or process.first).ts_ns)}: "
             f"{_WORDLESS}"
         )
     if isinstance(end.body, ProcessKilled):
@@ -244,12 +244,12 @@ def _end(process: _Process, because: dict[int, Record]) -> str:
     return f"{_ENDS[end.body.reason]} at {format_ts(end.ts_ns)}: {end.body.message}{led}"
 
 
-def _of_pressure(told: Iterable[Record]) -> Iterator[str]:
-    """The conditions that the node reports now, or those that it reported last; if it is told."""
+def _of_pressure(about: Iterable[Record]) -> Iterator[str]:
+    """The conditions that the node reports now, or those that it reported last; if any."""
     since: dict[str, int] = {}
     last = ""
     is_told = False
-    for record in told:
+    for record in about:
         if isinstance(record.body, KubeletStarted):
             since = {}
         if isinstance(record.body, NodeConditionsChanged):
@@ -264,8 +264,8 @@ def _of_pressure(told: Iterable[Record]) -> Iterator[str]:
         yield "it reports no pressure" + (f", the last was {last}" if last else "")
 
 
-def _of_others(told: list[Record]) -> Iterator[str]:
-    for record in told:
+def _of_others(about: list[Record]) -> Iterator[str]:
+    for record in about:
         body: Any = record.body
         if isinstance(body, ClockStepped):
             before, after = format_ts(body.from_ts_ns), format_ts(body.to_ts_ns)
@@ -277,7 +277,7 @@ def _of_others(told: list[Record]) -> Iterator[str]:
             )
         elif isinstance(body, ReasonReported) and body.reason == "Rebooted":
             yield f"the node had been rebooted, as it said at {format_ts(record.ts_ns)}"
-    kills = [r for r in told if isinstance(r.body, ProcessKilled) and r.body.process != "kubelet"]
+    kills = [r for r in about if isinstance(r.body, ProcessKilled) and r.body.process != "kubelet"]
     if kills:
         yield (
             f"the node's memory ran out, and the kernel killed {len(kills)} processes, the last "
@@ -286,7 +286,7 @@ def _of_others(told: list[Record]) -> Iterator[str]:
 
 
 def _wordless(processes: list[_Process]) -> list[_Process]:
-    """Processes of which nothing tells how they ended, though another one followed."""
+    """Processes with no record of how they ended, though another one followed."""
     return [each for each in processes[:-1] if each.start is not None and each.end is None]
 
 
@@ -303,7 +303,7 @@ def _last_heard(process: _Process) -> StoryStep:
         ts_ns=last.ts_ns,
         last_ts_ns=last.ts_ns,
         count=1,
-        text=f"{_name(process).partition(' (')[0]} left no word of its end",
+        text=f"{_name(process).partition(' (')[0]} left no record of its end",
         weight=_WORDLESS_WEIGHT,
         kind=last.kind,
         seq=last.seq,

@@ -22,7 +22,7 @@ class Failures(msgspec.Struct, frozen=True):
     """What the removal of the sandbox image led to.
 
     Attributes:
-        clause: as an end of a sentence; empty where there is nothing to tell.
+        clause: as an end of a sentence; empty where there is nothing to say.
         seqs: of the removal, and of the first failures.
     """
 
@@ -37,7 +37,7 @@ def failures_about(
 
     Args:
         history: of the node.
-        target: an image or a pod; nothing is told of others.
+        target: an image or a pod; others get nothing.
         seqs: of the decisions about the target.
         upto_ts_ns: as of this time; None: as of the last record.
     """

@@ -1,4 +1,4 @@
-"""What happened to a pod or container: its records told as a few dated steps, weighed.
+"""What happened to a pod or container: its records as a few dated steps, weighed.
 
 Records that say the same of the same container are one step with a count. The step that weighs
 most is the headline: what ended the pod or a container first, then probes and crashes, then
@@ -33,7 +33,7 @@ from kubeledger.analyze.why.words import HEADLINE_MAX, ended, seconds, time, tim
 from kubeledger.model.record import Record
 from kubeledger.verify import Finding
 
-__all__ = ["STEPS_MAX", "Story", "most_telling", "tell"]
+__all__ = ["STEPS_MAX", "Story", "most_telling", "story_of"]
 
 STEPS_MAX = 8
 
@@ -60,7 +60,7 @@ class _Group(msgspec.Struct):
     records: list[Record]
 
 
-def tell(
+def story_of(
     target: Target,
     records: Sequence[Record],
     main: Record,
@@ -82,9 +82,9 @@ def tell(
         _group(same, facts, is_container=is_container) for same in _grouped(records, facts).values()
     ]
     steps = [_step(group) for group in _without_repeats(groups)]
-    told = {record.seq for group in groups for record in group.records}
+    used = {record.seq for group in groups for record in group.records}
     for record, text in others:
-        if record.seq not in told:
+        if record.seq not in used:
             steps.append(_step(_Group(REFUSED, Words("", text), 1, [record]), pod=""))
     steps.sort(key=lambda step: (step.ts_ns, step.seq))
     return Story(_headline(target, groups, records), steps)
@@ -238,7 +238,7 @@ def _without_trouble(target: Target, ranked: list[_Group], records: Sequence[Rec
     stops = [group for group in ranked if group.weight in {STOPPED, DELETED}]
     if stops:
         first = msgspec.structs.replace(stops[0], count=1, records=stops[0].records[:1])
-        return f"{_sentence(target, first, 150)}; nothing else befell it."
+        return f"{_sentence(target, first, 150)}; nothing else happened to it."
     own = target.parts[2] if target.kind == "container" else None
     lives = [r for r in records if r.kind in _LIVES and not getattr(r.body, "sandbox", False)]
     lives = [r for r in lives if own in (None, getattr(r.body, "container", None))]

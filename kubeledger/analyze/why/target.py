@@ -27,7 +27,7 @@ class Target(msgspec.Struct, frozen=True):
 
     Attributes:
         kind: which form it has.
-        parts: what stands behind the kind: (namespace, name), (namespace, pod, container),
+        parts: what stands after the kind: (namespace, name), (namespace, pod, container),
             (ID,), (resource, ID), (path,), (name,), or nothing for any node.
         pod_uid: of the pod that is meant, where others may have had its name; None: the last.
     """
@@ -53,7 +53,7 @@ def parse_target(text: str) -> Target:
     word, _, rest = text.partition("/")
     kind = next((kind for kind in FORMS if kind == word), None)
     if kind is None:
-        raise BadQuestionError(f"{text!r} is no target", advice=f"give {_forms()}")
+        raise BadQuestionError(f"unknown target {text!r}", advice=f"give {_forms()}")
     if text == "node":
         return Target("node", ())
     if kind == "device":

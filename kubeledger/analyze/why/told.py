@@ -1,4 +1,4 @@
-"""A pod, container or image about which nothing was decided: what the records tell of it."""
+"""A pod, container or image about which nothing was decided: what the records say of it."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from kubeledger.analyze.why.target import Target
 from kubeledger.analyze.why.words import HEADLINE_MAX, ended, seconds, time
 from kubeledger.model.record import Record
 
-__all__ = ["image_told", "only_told"]
+__all__ = ["image_answer", "undecided_answer"]
 
 _STEPS_MAX = 200
 
 
-def only_told(target: Target, about: Sequence[Record], scope: Scope) -> Answer | None:
+def undecided_answer(target: Target, about: Sequence[Record], scope: Scope) -> Answer | None:
     """The answer of observations alone.
 
     Args:
         target: a pod or container.
-        about: (n,) records that tell of it, none of them a decision, in the order of time.
+        about: (n,) records about it, none of them a decision, in the order of time.
         scope: the pod that is meant.
 
     Returns:
@@ -41,10 +41,10 @@ def only_told(target: Target, about: Sequence[Record], scope: Scope) -> Answer |
     if not about:
         return None
     last = about[-1]
-    count = "one record tells" if len(about) == 1 else f"{len(about)} records tell"
+    count = "one record names" if len(about) == 1 else f"{len(about)} records name"
     who = f"{target.kind} {'/'.join(target.parts)}"
     word = "" if len(about) == 1 else "at last "
-    says = f"nothing was decided about {who}; {count} of it, {word}at {time(last.ts_ns)}"
+    says = f"nothing was decided about {who}; {count} it, {word}at {time(last.ts_ns)}"
     says += f": {seconds(words_of(last)[1])}"
     shown = about[-_STEPS_MAX:]
     evidence = evidence_of(shown, target)
@@ -61,7 +61,7 @@ def only_told(target: Target, about: Sequence[Record], scope: Scope) -> Answer |
     )
 
 
-def image_told(
+def image_answer(
     target: Target, listed: Iterable[Record], upto_ts_ns: int | None = None
 ) -> Answer | None:
     """Which containers use an image that no decision is about.
@@ -122,5 +122,5 @@ def image_told(
 
 
 def _image_id_of(status: dict[str, Any]) -> str:
-    """ID of a container's image, as records of images have it; empty where it is not told."""
+    """ID of a container's image, as records of images have it; empty where it is not known."""
     return str(status.get("imageID") or "").rpartition("://")[2].rpartition("@")[2]

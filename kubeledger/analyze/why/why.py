@@ -7,7 +7,7 @@ from typing import Any
 
 from kubeledger.analyze.histories.history import History
 from kubeledger.analyze.sql.names import similar_pods
-from kubeledger.analyze.why.attempts import ending_attempt, told_attempts
+from kubeledger.analyze.why.attempts import attempts_note, ending_attempt
 from kubeledger.analyze.why.concern import (
     concerns,
     is_about_others,
@@ -25,9 +25,9 @@ from kubeledger.analyze.why.named import containers_in
 from kubeledger.analyze.why.pieces import cited, evidence_of, in_time, step_of, words_of
 from kubeledger.analyze.why.sandboxes import failures_about
 from kubeledger.analyze.why.scope import Scope, scope_of
-from kubeledger.analyze.why.story import most_telling, tell
+from kubeledger.analyze.why.story import most_telling, story_of
 from kubeledger.analyze.why.target import Target
-from kubeledger.analyze.why.told import image_told, only_told
+from kubeledger.analyze.why.told import image_answer, undecided_answer
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Record
 from kubeledger.model.units import format_ts
@@ -51,9 +51,9 @@ _LINKS = {
     "lifecycle.PodAdmitted": ("preemption.PodPreempted",),
     "lifecycle.ContainerKilled": ("preemption.PodPreempted", "lifecycle.PodEvicted"),
 }
-"""Decision -> those among its inputs that tell more of it than the others."""
+"""Decision -> those among its inputs that say more of it than the others."""
 _SAID_BY_EFFECTS = frozenset({"eviction.ReclaimAttempted"})
-"""Causes that what they led to tells of."""
+"""Causes that are named by what they led to."""
 _CAUSES_MAX = 20
 _ASSIGNED = frozenset({"cpumanager.CpusAllocated", "memorymanager.MemoryAllocated"})
 _KILLED = "lifecycle.ContainerKilled"
@@ -71,7 +71,7 @@ def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) 
         upto_ts_ns: as of this time; None: as of the last record.
 
     Returns:
-        What the records tell of a pod, container or image about which nothing was decided; None
+        What the records say of a pod, container or image about which nothing was decided; None
         when no record is about the target, or, of any other target, no decision.
     """
     read = history.read
@@ -82,9 +82,9 @@ def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) 
     meant = {record.seq: _meant(target, findings[record.seq]) for record in decisions}
     decisions = [r for r in decisions if meant[r.seq] or not is_about_others(target, r)]
     if not decisions and target.kind == "image":
-        return image_told(target, read({"lifecycle.PodListed"}), upto_ts_ns)
+        return image_answer(target, read({"lifecycle.PodListed"}), upto_ts_ns)
     if not decisions:
-        return only_told(target, about, scope)
+        return undecided_answer(target, about, scope)
     end = last_end(about, target)
     main = ending_attempt(main_of(target, decisions, end), decisions, about)
     led = [*_rests_on(history, findings[main.seq]), *_causes(history, main)]
@@ -93,8 +93,8 @@ def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) 
     chains += [[record] for record in _assigned(target, decisions, main)]
     chains += [[record] for record in _later(target, decisions, main)]
     failed = failures_about(history, target, {r.seq for r in decisions}, upto_ts_ns)
-    told = (record for chain in chains for record in chain if record.role == "decision")
-    findings |= _findings(read, (record for record in told if record.seq not in findings))
+    decided = (record for chain in chains for record in chain if record.role == "decision")
+    findings |= _findings(read, (record for record in decided if record.seq not in findings))
     kept = _kept(target, findings[main.seq])
     passes = passes_about(target, read({"images.ImagesDetected"}), main) if kept else []
     because = f"it {kept[1]}" if kept else ""
@@ -112,7 +112,7 @@ def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) 
         seqs[end.seq] = None
         is_later = main.kind == "lifecycle.ContainerRestarted"
         sentence = f"{sentence}; at last, {alone}" if is_later else f"{alone}; {sentence}"
-    others = told_attempts(main, decisions)
+    others = attempts_note(main, decisions)
     evidence = evidence_of(history.pick(list(seqs)[-_EVIDENCE_MAX:]), target)
     verdicts = {seq: finding.verdict for seq, finding in findings.items()}
     return Explanation(
@@ -145,7 +145,7 @@ def _story(
     led = chains[0][1:]
     if target.kind in {"pod", "container"}:
         others = [(record, ": ".join(filter(None, words_of(record)))) for record in led]
-        story = tell(target, about, main, findings, others)
+        story = story_of(target, about, main, findings, others)
         return story.headline, story.steps
     shown = {record.seq: record for record in (*about, *(r for c in chains for r in c))}
     cause = findings.get(main.cause or 0)
@@ -164,7 +164,7 @@ def _ranking(finding: Finding) -> tuple[str, ...]:
 def _scoped(
     read: Reader, target: Target, upto_ts_ns: int | None
 ) -> tuple[list[Record], list[Record], Scope]:
-    """What tells of the target, its decisions, and the pod that is meant."""
+    """Records about the target, its decisions, and the pod that is meant."""
     uids = _uids(read, target)
     is_of_pod = target.kind in {"pod", "container"}
     about: list[Record] = []
@@ -187,7 +187,7 @@ def _scoped(
 
 
 def _uids(read: Reader, target: Target) -> frozenset[str]:
-    """UIDs of the target's pod, which some records tell in place of its name."""
+    """UIDs of the target's pod, which some records have in place of its name."""
     if target.kind not in {"pod", "container"}:
         return frozenset()
     pod = target.parts[:2]
@@ -202,7 +202,7 @@ def _uids(read: Reader, target: Target) -> frozenset[str]:
 def _rests_on(history: History, finding: Finding) -> list[Record]:
     """Decisions of other subsystems that a decision rests on, the nearest first."""
     kinds = _LINKS.get(finding.kind, ())
-    # Of the same instant, one may stand behind the other.
+    # Of the same instant, one may stand after the other.
     return [
         record
         for record in reversed(history.pick(finding.inputs if kinds else ()))
@@ -225,8 +225,8 @@ def _assigned(target: Target, decisions: list[Record], main: Record) -> list[Rec
 
 
 def _later(target: Target, decisions: list[Record], main: Record) -> list[Record]:
-    """What became of a container after its last start, or after what befell its pod."""
-    behind: dict[str, Record] = {}
+    """What became of a container after its last start, or after what happened to its pod."""
+    later: dict[str, Record] = {}
     if target.kind == "container" and is_about_pod(main):
         ends = [r for r in decisions if r.kind == _KILLED and r.seq > main.seq]
         return ends[:1]
@@ -235,9 +235,9 @@ def _later(target: Target, decisions: list[Record], main: Record) -> list[Record
     for record in decisions[decisions.index(main) + 1 :]:
         same = getattr(record.body, "container", None) == getattr(main.body, "container", None)
         if (same and record.kind in _AFTER_START) or is_about_pod(record):
-            behind.pop(record.kind, None)
-            behind[record.kind] = record
-    return list(behind.values())
+            later.pop(record.kind, None)
+            later[record.kind] = record
+    return list(later.values())
 
 
 def _causes(history: History, main: Record) -> list[Record]:

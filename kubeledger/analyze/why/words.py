@@ -24,7 +24,7 @@ def seconds(text: str) -> str:
 
 
 def size(count: int) -> str:
-    """Bytes in the largest unit that leaves no fraction worth telling: ``80Mi``, ``1443Mi``."""
+    """Bytes in the largest unit that leaves no fraction worth showing: ``80Mi``, ``1443Mi``."""
     for unit, name in _UNITS:
         if count >= unit and (count % unit == 0 or count >= 10 * unit):
             return f"{round(count / unit)}{name}"

@@ -193,7 +193,7 @@ def test_a_pod_about_which_nothing_was_decided() -> None:
     answer = explain(known, find_target("told", [known]))
     assert answer is not None
     assert answer.headline == (
-        "nothing was decided about pod prod/told-0; one record tells of it, at "
+        "nothing was decided about pod prod/told-0; one record names it, at "
         "1970-01-01T00:16:43Z: Warning FailedMount: no volume."
     )
     assert [piece.seq for piece in answer.evidence] == [step.seq for step in answer.steps]

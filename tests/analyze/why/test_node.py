@@ -68,9 +68,9 @@ def _sentence(*bodies: Body, target: str = "node", upto_s: float | None = None) 
         ([_ended("signal")], "was killed at 1970-01-01T00:16:41Z: no cgroup v1"),
         ([_ended("stopped")], "was told to stop at 1970-01-01T00:16:41Z"),
         ([OOM], "was killed by the kernel's OOM killer at 1970-01-01T00:16:41Z"),
-        ([], "left no word of its end, after 1970-01-01T00:16:40Z"),
-        ([_ended("error", None)], "left no word of its end"),
-        ([_ended("fatal", 3)], "left no word of its end"),
+        ([], "left no record of its end, after 1970-01-01T00:16:40Z"),
+        ([_ended("error", None)], "left no record of its end"),
+        ([_ended("fatal", 3)], "left no record of its end"),
     ],
 )
 def test_how_a_process_ended(between: list[Body], says: str) -> None:
@@ -177,6 +177,6 @@ def test_a_process_without_an_end_has_a_step_that_says_so() -> None:
     answer = _answer(_began(7), CLOCK, _began(8, restart=True))
     assert answer is not None
     told = [step.text for step in answer.steps]
-    assert [text for text in told if "no word" in text] == [
-        "kubelet process 7 left no word of its end"
+    assert [text for text in told if "no record of its end" in text] == [
+        "kubelet process 7 left no record of its end"
     ]
