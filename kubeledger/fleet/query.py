@@ -167,12 +167,12 @@ class LakeTables:
         known = {file.path: file for file in chain(compacted, named)}
         read = (files_to_read(self._lake, heads, room) for room in JSON_COLUMNS)
         files = [known[file.path] for file in chain.from_iterable(read)]
-        named = [file for file in files if file.path in words]
-        for file in named or files:
+        suspects = [file for file in files if file.path in words]
+        for file in suspects or files:
             stored = self._lake.store.stat(file.path)
             if stored is None or stored.size_bytes != file.size_bytes:
                 yield file
-        for file in named or ([] if ".parquet" in words else files):
+        for file in suspects or ([] if ".parquet" in words else files):
             with TemporaryDirectory(prefix="kubeledger-") as scratch:
                 self._lake.store.download(file.path, copy := Path(scratch) / "file")
                 if digest_of_file(copy) != file.digest:

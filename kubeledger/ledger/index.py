@@ -117,12 +117,12 @@ def _note_runs(info: NodeInfo, records: Sequence[tuple[int, Body | None]], last_
 
 def _note_loss(info: NodeInfo, seq: int, body: RecordsLost) -> None:
     """Count a record of a loss, which may be known already."""
-    loss = Loss.of(body, seq)
+    noted = Loss.of(body, seq)
     for index, loss in enumerate(info.losses):
         if loss.lost == body:
-            info.losses[index] = loss
+            info.losses[index] = noted
             return
-    info.losses.append(loss)
+    info.losses.append(noted)
 
 
 def _run(first_seq: int, ts_ns: int, digest: str | None) -> Run:

@@ -32,9 +32,9 @@ def replays_in_seq_order(runs: Sequence[Run], upto_seq: int, upto_ts_ns: int) ->
         upto_ts_ns: latest time among these records.
     """
     before = [run for run in runs if run.first_seq <= upto_seq]
-    later = [run for run in runs if run.first_seq > upto_seq]
+    after = [run for run in runs if run.first_seq > upto_seq]
     in_order = all(earlier.max_ts_ns <= later.first_ts_ns for earlier, later in pairwise(before))
-    return in_order and all(run.first_ts_ns >= upto_ts_ns for run in later)
+    return in_order and all(run.first_ts_ns >= upto_ts_ns for run in after)
 
 
 def replay_runs(

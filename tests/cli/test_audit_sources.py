@@ -71,7 +71,7 @@ def test_a_cgroup_that_is_not_what_the_pod_asks_for(node: Path) -> None:
 
 
 def test_a_chain_only_where_there_is_one(node: Path, tmp_path: Path) -> None:
-    """What is no ledger and no recording is refused, not sound; so beside one that is."""
+    """What is neither a ledger nor a recording is refused, not sound; so beside one that is."""
     ledger, garbage = tmp_path / "l", tmp_path / "garbage"
     run("import", node, "--ledger", ledger)
     garbage.write_bytes(b"\x00garbage\n")
@@ -79,7 +79,9 @@ def test_a_chain_only_where_there_is_one(node: Path, tmp_path: Path) -> None:
         result = run("audit", "--chain-only", ledger, source)
         assert (result.exit_code, result.stdout) == (3, ""), source
         name = "standard input" if source == "-" else source
-        why = "no such file" if source == tmp_path / "none" else "is no ledger and no recording"
+        why = (
+            "no such file" if source == tmp_path / "none" else "is neither a ledger nor a recording"
+        )
         assert f"error: {name}: {why}" in result.stderr
     assert run("audit", "--chain-only", ledger).exit_code == 0
 
@@ -148,7 +150,7 @@ def test_a_recording_without_a_record(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "r.ledger.jsonl").write_bytes(data)
     result = run("audit", tmp_path / "r.ledger.jsonl")
     assert result.exit_code == 3, result.output
-    assert "no record is in it" in result.stderr
+    assert "it has no record" in result.stderr
     assert run("audit", tmp_path / "none.ledger.jsonl").exit_code == 3
 
 
@@ -162,7 +164,7 @@ def test_a_torn_tail_is_named(node: Path, tmp_path: Path) -> None:
         file.write(b"garbage")
     result = run("audit", "--ledger", ledger, "--chain-only")
     assert result.exit_code == 0, result.output
-    assert f"7 bytes of an unfinished write ({segment}@{size}): no damage" in result.stdout
+    assert f"7 bytes of an unfinished write ({segment}@{size}): not damage" in result.stdout
     (told,) = json.loads(run("audit", ledger, "--chain-only", "-o", "json").stdout)["nodes"]
     assert told["tail"] == {"file": str(segment), "offset": size, "size_bytes": 7}
 

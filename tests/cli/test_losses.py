@@ -49,7 +49,7 @@ def lossy_once(cut_once: Path, files: Path) -> Path:
     result = run("import", later, "--node", "node-b", "--year", "2026", "--ledger", ledger)
     assert result.exit_code == 0, result.output
     assert "recovered: node-b: records " in result.stderr
-    assert "a record tells so" in result.stderr
+    assert "a record says so" in result.stderr
     return ledger
 
 
