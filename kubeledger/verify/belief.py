@@ -1,12 +1,12 @@
 """What the kubelet may have known, and the one judgement of a decision against it.
 
 A rule judges one kind of decision. It keeps a :class:`Belief`: the states (*worlds*) in which
-the kubelet may have been, as far as the records tell. Two kinds of not knowing are never mixed:
+the kubelet may have been, as far as the records show. Two kinds of not knowing are never mixed:
 
 * *freedom* is the kubelet's own (map order, ties). It lives inside a :class:`Ruling`: what was
   recorded is ``allowed`` though the decider would have ``chosen`` something else.
 * *ignorance* is ours. It is more than one world; each names what it assumes and no record
-  tells, as noun phrases ("what pod default/a used of memory at that time").
+  says, as noun phrases ("what pod default/a used of memory at that time").
 
 :func:`judge` then says the verdict, the same way for every rule:
 
@@ -20,7 +20,7 @@ none, some left out    ``unverifiable``: worlds that were left out may allow it
 To write a rule, subclass :class:`RuleVerifier`, name the kubelet's function in ``rule``, and
 
 1. keep in ``self`` what the decision depends on, from ``sees`` (before a record changes the
-   state) and ``foresees`` (first reading). A value that no record tells exactly is more than
+   state) and ``foresees`` (first reading). A value that no record shows exactly is more than
    one world, or one state with an interval in it where the decision depends on it monotonically:
    then two worlds, with the two ends, are enough.
 2. call the subsystem's decider once in each world, and make a :class:`Ruling` of what it says:
@@ -259,7 +259,7 @@ class Belief(Generic[S]):
 
         Returns:
             False when no world could: then the worlds stay as they were, and what the record
-            tells contradicts the records before it.
+            shows contradicts the records before it.
         """
         if len(self.worlds) > 1:
             after = [World(s, world.assumes) for world in self.worlds for s in step(world.state)]
@@ -276,7 +276,7 @@ class Belief(Generic[S]):
         return bool(after)
 
     def widen(self, others: Callable[[S], Iterable[S]], assumes: str) -> None:
-        """Add the worlds in which something happened of which no record tells."""
+        """Add the worlds in which something happened that no record shows."""
         self._set(
             (
                 *self.worlds,

@@ -39,10 +39,10 @@ class Bench:
         settings: the effective settings now; ``former_settings`` those of the process before.
         pods: every pod that a list shows, ever.
         recorded_pods: those that the variant changes, as they are recorded.
-        instances: what lists tell of single instances of containers.
+        instances: what lists show of single instances of containers.
         coverage: what the records lack, or may.
         timeline: processes, their settings, pods and containers.
-        machine: what it has, as several sources tell it.
+        machine: what it has, as several sources show it.
         cached_results: results of probes, as their rule believes them.
         node_pressure: conditions of the node, as the rule of evictions believes them.
         docket: where findings go.
@@ -174,7 +174,7 @@ class Bench:
             verdict, expected = "unverifiable", None
             missing = (*missing, loss.phrase)
             inputs = (*inputs, loss.seq)
-            why = f"{why} (but it cannot be told without {loss.phrase})"
+            why = f"{why} (but this is not known without {loss.phrase})"
         self.docket.find(
             Finding(
                 seq=record.seq,

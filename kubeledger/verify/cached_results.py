@@ -10,7 +10,7 @@ __all__ = ["CachedResult", "CachedResults", "NodePressure", "Pressure"]
 
 
 class CachedResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What is cached for the container that a worker probes, as far as the records tell.
+    """What is cached for the container that a worker probes, as far as the records show.
 
     Attributes:
         may_be: (n,) every result that it may be, n >= 1.
@@ -29,7 +29,7 @@ class CachedResults:
     def cached(
         self, key: str, container: str, probe_type: ProbeType, ts_ns: int
     ) -> CachedResult | None:
-        """The cached result of one worker; None where no record tells of it.
+        """The cached result of one worker; None where no record shows it.
 
         Args:
             key: of the pod, as the node's state keeps it.
@@ -45,7 +45,7 @@ class CachedResults:
 
 
 class Pressure(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the node has a pressure condition, as far as the records tell.
+    """Whether the node has a pressure condition, as far as the records show.
 
     Attributes:
         present: None where that is not known.
@@ -72,7 +72,7 @@ class NodePressure:
 
         Args:
             condition: ``MemoryPressure``, ``DiskPressure`` or ``PIDPressure``.
-            since_ns: start of the span; nothing is told of one before the last signals.
+            since_ns: start of the span; nothing is shown of one before the last signals.
             until_ns: its end.
         """
         return Pressure()

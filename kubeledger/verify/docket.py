@@ -67,8 +67,8 @@ class Docket:
                     subject=subject,
                     verdict="unverifiable",
                     recorded=msgspec.to_builtins(outcome.body),
-                    missing=("the records behind the end of the ledger",),
-                    why="the ledger ends before it shows what came of this decision",
+                    missing=("the records after the end of the ledger",),
+                    why="the ledger ends before it shows the outcome of this decision",
                 )
             else:
                 yield outcome

@@ -104,7 +104,7 @@ def verify(
 
 
 def _foresee(read: Reader, bench: Bench, foresees: dict[type[Body], list[Foresee]]) -> None:
-    """The first reading: what later records tell of earlier times."""
+    """The first reading: what later records show of earlier times."""
     for told in read({kind.kind for kind in (*foresees, *Bench.KINDS)}):
         record = bench.foresee(told)
         for foresee in foresees.get(type(record.body), ()):

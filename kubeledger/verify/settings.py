@@ -27,17 +27,17 @@ class Unknown:
 
 
 UNKNOWN = Unknown()
-"""A setting that no source tells. It is no default: a default is a fact of a record, too."""
+"""A setting that no source shows. It is no default: a default is a fact of a record, too."""
 
 
 class Settings:
     """Settings by KubeletConfiguration field (or ``--flag``), values as parsed from JSON.
 
-    They are those of the process that runs, from its start on, whenever it tells them.
+    They are those of the process that runs, from its start on, whenever it shows them.
 
     Attributes:
         variant: whose values come first.
-        seq: record that holds the recorded ones; None where no source tells.
+        seq: record that holds the recorded ones; None where no source says.
         disputed: settings on which the sources of that record differ.
     """
 
@@ -72,7 +72,7 @@ class Settings:
         return found
 
     def get(self, name: str) -> Any:  # noqa: ANN401 # any JSON value
-        """Value of a setting; ``UNKNOWN`` when no source tells."""
+        """Value of a setting; ``UNKNOWN`` when no source says."""
         return self._values.get(name, UNKNOWN)
 
 

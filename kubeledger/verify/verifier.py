@@ -1,8 +1,8 @@
 """The frame of a verifier: which records it wants to see, and when.
 
-    foresees   first reading, all of a ledger: facts that later records tell of earlier times
+    foresees   first reading, all of a ledger: facts that later records show earlier times
     sees       second reading, in the order of replay, before the record changes the state
-    settle     behind the last record
+    settle     after the last record
 
 A verifier of a decision calls :meth:`Bench.find` once for it, then or later. Verifiers do not
 know each other: what one needs of another's subsystem is in the node's state, or it looks at

@@ -1,6 +1,6 @@
-"""What several sources tell of one fact: the comparator that finds contradictions.
+"""What several sources show of one fact: the comparator that finds contradictions.
 
-A fact (``("cpus", pod, container)``) has one value at a time. One source tells its changes as
+A fact (``("cpus", pod, container)``) has one value at a time. One source shows its changes as
 they come; others (a state file, a list, a counter) show the value at some time that is only
 known to within a reach. What they show is compared when that time is over: it must be a value
 that the fact had at some time within the reach. A value that nobody told is open and agrees with
@@ -23,9 +23,9 @@ class Row(NamedTuple, Generic[V]):
 
     Attributes:
         kind: of fact.
-        subject: whom it is about.
+        subject: what it is about.
         value: None where the source ends what was known, and the fact is open from then on.
-        seq: the record that tells it.
+        seq: the record that shows it.
         ts_ns: its time.
         says: the value in words.
     """

@@ -26,7 +26,7 @@ def test_images_that_would_have_stayed(nodes: Nodes) -> None:
     assert first["kind"] == "images.GarbageCollectionStarted"
     assert first["recorded"]["high_threshold_percent"] == 5
     assert first["instead"] is None
-    assert "72 % used, which is under the high threshold of 80 %" in first["why"]
+    assert "72 % used, below the high threshold of 80 %" in first["why"]
     assert first["untrusted_since"] is None
     assert {change["kind"].partition(".")[0] for change in others} == {"images"}
     # What would have stayed is no percent of the disk: the second run would not begin either.
@@ -36,7 +36,7 @@ def test_images_that_would_have_stayed(nodes: Nodes) -> None:
     assert any("would not have been removed: there was no space to be freed" in why for why in said)
     (end, *_) = [c for c in others if c["kind"] == "images.GarbageCollected"]
     assert end["why"].startswith("its outcome would be 'below_threshold', not 'failed'")
-    assert end["why"].endswith("under the high threshold of 80 %, so no space pass begins")
+    assert end["why"].endswith("below the high threshold of 80 %, so no space pass begins")
 
 
 def test_the_recorded_settings_change_nothing(nodes: Nodes) -> None:
@@ -65,7 +65,7 @@ def test_what_a_configuration_leaves_out_has_its_default(nodes: Nodes, tmp_path:
     config.write_text("kind: KubeletConfiguration\nimageGCLowThresholdPercent: 50\n")
     (found,) = answer("whatif", "--config", str(config), nodes.ledger("node-a"))["variants"]
     whys = " ".join(change["why"] for change in found["changes"])
-    assert "is under the high threshold of 85 %" in whys
+    assert "below the high threshold of 85 %" in whys
 
 
 def test_lines(nodes: Nodes) -> None:

@@ -85,7 +85,7 @@ QUESTIONS: dict[str, tuple[str, str, tuple[str, ...], tuple[tuple[str, int, str]
         "pod/default/too-big",
         "lifecycle.PodRejected",
         ("pod default/too-big was refused (OutOfcpu) at 2026-11-21T03:00:32.009328Z: the pod does "
-         "not fit: 900m of cpu asked for, 1450m of 1700m in use by 12 pods",),
+         "not fit: 900m of cpu requested, 1450m of 1700m in use by 12 pods",),
         (("kubelet.log", 10650, "requested: 900, used: 1450, capacity: 1700"),),
     ),
     "why does this cgroup have 256 shares": (

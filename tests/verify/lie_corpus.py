@@ -315,7 +315,7 @@ NIGHTLY = (
         (Edit(LOG, "for devices [gpu-0] for", "example.com/gpu", "vendor.io/nic"),),
         GRANTED,
         "container/default/gpu-a/warmup",
-        "asked just then",
+        "the request was of",
     ),
     Lie(
         "resource of a call",
@@ -323,7 +323,7 @@ NIGHTLY = (
         (Edit(LOG, 'devices=["gpu-2"]', "example.com/gpu", "vendor.io/nic"),),
         GRANTED,
         "container/default/gpu-a-node-b/train",
-        "asked just then",
+        "the request was of",
     ),
     Lie(
         "device of an init container",

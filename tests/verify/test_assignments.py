@@ -155,7 +155,7 @@ def test_a_true_history() -> None:
         (9, {"cpu_set": "3-4", "default_cpu_set": None}, "of pod ns/a's, and not given back"),
         (9, {"cpu_set": "0,4", "default_cpu_set": "1,5-7"}, "CPU 0 is reserved"),
         (9, {"cpu_set": "4", "requested": 1}, "it requests 2 CPUs, and got 1"),
-        (9, {"cpu_set": "4-6"}, "2 CPUs were asked for, and it got 3"),
+        (9, {"cpu_set": "4-6"}, "2 CPUs requested, but it got 3"),
         (9, {"cpu_set": "8-9"}, "the machine has the CPUs 0-7"),
         (9, {"default_cpu_set": "0-1,4-7"}, "still in the shared pool"),
         (9, {"default_cpu_set": "0,6-7"}, "cannot be 0,6-7 without 4-5"),
@@ -339,7 +339,7 @@ def test_true_memory() -> None:
     [
         (10, memory("b", 2 * GIB), "it requests 1073741824 bytes of memory, and got 2147483648"),
         (10, memory("b", 0), "and got 0 bytes of memory"),
-        (10, memory("b", nodes=(1,)), "the affinity is NUMA node 0, and it lies on 1"),
+        (10, memory("b", nodes=(1,)), "the affinity is NUMA node 0, but it is on 1"),
         (10, memory("b", nodes=(0, 2)), "the machine has NUMA nodes 0, 1, not 0, 2"),
         (10, memory("a"), "it had memory already"),
         (13, freed("d"), "it had nothing that could be given back"),

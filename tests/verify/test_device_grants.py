@@ -152,7 +152,7 @@ def test_a_container_gets_its_devices_once() -> None:
     node.grant("a", "gpu-0")
     finding = node.finding(node.grant("a", "gpu-1"))
     assert finding.verdict == "impossible"
-    assert "holds all that it asks for" in finding.why
+    assert "holds all it requests" in finding.why
 
 
 def test_a_log_that_begins_within_a_process() -> None:

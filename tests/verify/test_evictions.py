@@ -184,7 +184,7 @@ def test_an_eviction_as_it_has_to_be() -> None:
     ("lie", "told"),
     [
         ({"pod": "small", "pod_uid": "small"}, "pod default/big stood before it"),
-        ({"rank": 2}, "stood at place 1"),
+        ({"rank": 2}, "was at place 1"),
         ({"signal": "allocatableMemory.available"}, "no hard threshold of allocatableMemory"),
         ({"threshold": 2 * GI}, "no hard threshold of memory.available"),
         ({"threshold_kind": "soft"}, "no soft threshold"),

@@ -90,7 +90,7 @@ def test_findings_tell_why() -> None:
     kill = found[of("node-a", ContainerKilled).seq]
     assert kill.why == (
         "the liveness probe of container app failed at 2026-11-21T02:59:48.440342Z, so it was "
-        "killed with 2 s to end by itself (terminationGracePeriodSeconds 2, and at least 2)"
+        "killed with a 2 s grace period (configured 2 s; kubelet minimum 2 s)"
     )
     assert change.seq in kill.inputs
     restart = found[of("node-a", ContainerRestarted).seq]

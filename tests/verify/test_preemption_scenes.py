@@ -71,7 +71,7 @@ def test_the_right_victims(version: str, named: bool) -> None:
     assert finding.recorded == finding.expected
     assert finding.why == (
         "ns/b (Burstable, no priority, 400m of cpu) was killed because ns/x (priority 2000000000) "
-        "lacked 400m of cpu (500m of cpu asked for, 900m of 1000m in use): it is nearer to the "
+        "lacked 400m of cpu (500m of cpu requested, 900m of 1000m in use): it is nearer to the "
         "missing 400m of cpu than ns/a (300m of cpu)"
     )
     assert verdict(found, "x") == "match"
@@ -94,7 +94,7 @@ def test_equals_are_admissible() -> None:
 def test_nobody_had_to_die() -> None:
     """There was room; or the pod is not critical, or is refused whatever is done."""
     found = judge(start(), pods("300m"), critical("500m"), preempted("a", "x", 20.1))
-    assert findings_of(found, "a")[-1].why.startswith("nobody had to be killed: the pod asks for")
+    assert findings_of(found, "a")[-1].why.startswith("no pod had to be killed: the pod asks for")
     plain = [*admitted("x", 20), listed("x", asks("900m"))]
     found = judge(start(), pods("300m"), plain, preempted("a", "x", 20.005, ("cpu", 200)))
     assert verdict(found, "a") == "impossible"

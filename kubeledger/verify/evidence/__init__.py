@@ -1,4 +1,4 @@
-"""What the records can and cannot tell: the one model of it for all rules.
+"""What the records can and cannot say: the one model of it for all rules.
 
 ``coverage`` knows which lines and records may be missing, late or wrong; ``timeline`` is the life
 of processes, settings, pods and containers, with what is certain and what is only possible.

@@ -20,9 +20,9 @@ from kubeledger.verify.evidence.turns import SETTLING_NS, Turns
 __all__ = ["LifeBuilder", "Surroundings"]
 
 _LATE_NS: Final = NS_PER_S
-"""The kubelet acts on an end within this time of the line that tells of it."""
+"""The kubelet acts on an end within this time of the line that shows it."""
 _TOLD_NS: Final = NS_PER_S // 10
-"""The worker that tells of its pod's end ends itself at once."""
+"""The worker that shows its pod's end ends itself at once."""
 _NOTICED_NS: Final = 2 * NS_PER_S
 """What the kubelet takes at most to notice that the containers of a pod are down."""
 
@@ -71,7 +71,7 @@ class LifeBuilder:
             process = self._around.processes.at(sign.ts_ns)
             number = 0 if process is None else process.number
             known_ns = 0 if process is None else process.known_from_ns
-            # Snapshots may tell of a process that ran before the first whose start is told.
+            # Snapshots may show a process that ran before the first whose start is told.
             until_ns = known_ns if sign.ts_ns < known_ns else None
             at = (number, until_ns)
             if self._life is not None and (self._life.process, self._until_ns) != at:
@@ -142,7 +142,7 @@ class LifeBuilder:
             life.ended_ns = sign.ts_ns
 
     def _come_untold(self, life: PodLife, sign: Sign, process: Process | None) -> None:
-        """No line told that it came: it may have been there since the process began."""
+        """No line showed that it came: it may have been there since the process began."""
         life.since_ns = 0 if process is None or self._until_ns else process.known_from_ns
         if self._history.created_ns is not None:
             life.since_ns = min(max(life.since_ns, self._history.created_ns), sign.ts_ns)
@@ -288,13 +288,13 @@ class LifeBuilder:
             created_ns = self._history.created_ns
             whole_life = process is not None and (created_ns or 0) >= process.started_ns
             if self._life is None and shown.by == "kubelet" and shown.final and whole_life:
-                self._begin(sign, process)  # it came and ended since, and no line tells so
+                self._begin(sign, process)  # it came and ended since, and no line shows so
             self._unlisted(sign)
             return
         if self._life is None:
             told = process is not None and process.number in self._around.configured
             if shown.by == "api" and told:
-                return  # config lines tell of the pods that come
+                return  # config lines show the pods that come
             self._begin(sign, process)
         life = self._life
         assert life is not None
@@ -353,7 +353,7 @@ class LifeBuilder:
         return None if process is None else process.counts_while_terminating
 
     def _policy(self, ts_ns: int) -> Restarting:
-        """Whether its containers are started again, as lists tell of its spec."""
+        """Whether its containers are started again, as lists show its spec."""
         if self._restarting is None:
             pod = self._history
             listed = self._around.specs.at(ts_ns, pod.uid, pod.namespace, pod.name)
@@ -363,7 +363,7 @@ class LifeBuilder:
     # By itself ---------------------------------------------------------------------------
 
     def _finish(self) -> None:
-        """Nothing more is told of a life."""
+        """Nothing more is shown of a life."""
         life, died_ns = self._life, self._died_ns
         if life is not None and self._until_ns is not None:
             self._over(life, self._until_ns)

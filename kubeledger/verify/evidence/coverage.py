@@ -3,17 +3,17 @@
 Filled in a first reading (records come in any order), asked in the second. What it goes by:
 
 ====================  ===========================================================================
-start of a process    a log that does not hold its first lines tells nothing from before them
+start of a process    a log that does not hold its first lines shows nothing from before them
 eviction signals      come every ten seconds: with none for longer the log has a hole
 ``LogThinned``        lines that a kubelet repeats are missing, or lines were cut
 ``RecordsLost``       the ledger lost records (and did not get them back), or dropped them
 doubtful stamps       two lines disagree about when something was
-config lines          a pod that the kubelet's list shows and no line tells of: its lines are lost
+config lines          a pod that the kubelet's list shows and no line shows: its lines are lost
 ====================  ===========================================================================
 
 Two questions are different. :meth:`Coverage.missing` asks whether a line can have been lost in a
 span. :meth:`Coverage.at` asks whether a verdict at a time may rest on lost lines: a loss poisons
-what the process does later, too, since nobody knows what the lost lines told.
+what the process does later, too, since nobody knows what the lost lines showed.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _BEFORE_NS: Final = 300 * NS_PER_S
 _STAMP_AROUND_NS: Final = 60 * NS_PER_S
 """What rests on a line with a wrong stamp: the ticks and syncs around it."""
 _FEW: Final = 3
-"""Fewer missing beats than that do not tell where the loss began and ended."""
+"""Fewer missing beats than that do not say where the loss began and ended."""
 _HOLES_MAX: Final = 4096
 _LINES: Final = (
     *(ContainerDied, ContainerStarted, KubeletStarted, PodConfigChanged), QOSCgroupsUpdated,
@@ -80,7 +80,7 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         from_ts_ns, to_ts_ns: the time that it concerns; None: from the beginning, to the end.
-        seq: the record that tells of it; 0 when none does.
+        seq: the record that shows it; 0 when none does.
         phrase: what is missing, as a noun phrase.
     """
 

@@ -1,4 +1,4 @@
-"""Ends of which no line tells: pods that end by themselves, and those that a process leaves out."""
+"""Ends that no line shows: pods that end by themselves, and those that a process leaves out."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def ran_out(ends: Mapping[str, Sign], policy: Restarting) -> bool:
 def inherited(
     lives: Sequence[PodLife], signs: Sequence[Sign], processes: Processes
 ) -> Iterator[PodLife]:
-    """A pod's stays in processes that tell nothing of it, though nothing told its end before.
+    """A pod's stays in processes that show nothing of it, though nothing told its end before.
 
     Each process is handed all pods anew: that line may be lost, or the pod went meanwhile.
 
     Args:
         lives: (n,) its other stays, in order.
-        signs: all that is told of it, in order.
+        signs: all that is shown of it, in order.
         processes: of the node.
     """
     lasts = {life.process: life for life in lives}

@@ -1,4 +1,4 @@
-"""From what single records tell of pods to their lives."""
+"""From what single records show of pods to their lives."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ Signs = Mapping[str, Mapping[str | None, Sequence[Sign]]]
 
 
 class Gathered(msgspec.Struct):
-    """What all signs together tell.
+    """What all signs together say.
 
     Attributes:
         pods: key -> pod.
         configured: process -> its first config line.
         listed: (n,) times of the kubelet's lists.
-        preempted_for: pod -> when the last victim was killed for it, as far as records tell.
+        preempted_for: pod -> when the last victim was killed for it, as far as records show.
     """
 
     pods: dict[str, PodHistory] = {}
@@ -53,7 +53,7 @@ class Gathered(msgspec.Struct):
     def all_told(self, process: Process, ts_ns: int) -> Iterator[int]:
         """Times around another at which every pod is told: a start, or a list of the kubelet's.
 
-        Config lines tell of all pods that come; without any, a list tells of its own time alone.
+        Config lines show all pods that come; without any, a list shows its own time alone.
         """
         if process.from_start:
             yield process.started_ns
@@ -147,7 +147,7 @@ def _by_pod(
 
 
 def _first_ns(signs: Sequence[Sign]) -> int:
-    """When a pod can have come at the earliest, as far as its own signs tell."""
+    """When a pod can have come at the earliest, as far as its own signs show."""
     created_ns = _created_ns(signs)
     return min(sign.ts_ns for sign in signs) if created_ns is None else created_ns
 

@@ -1,4 +1,4 @@
-"""What pod lists tell of single instances of containers."""
+"""What pod lists show of single instances of containers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ListedInstance(msgspec.Struct):
     Attributes:
         name: of the container.
         seen_ns: when it is shown first.
-        began_ns: when it was started, to the second; None when no list tells.
+        began_ns: when it was started, to the second; None when no list says.
         ended: a list shows that it ended.
         ran: (time, record) of the last list of the kubelet that shows it running.
     """
@@ -39,7 +39,7 @@ class ListedInstance(msgspec.Struct):
 
 
 class ListedInstances:
-    """What pod lists tell of instances: when they ran, how often they had been restarted."""
+    """What pod lists show of instances: when they ran, how often they had been restarted."""
 
     def __init__(self) -> None:
         self._counts: dict[str, Counter[int]] = {}
@@ -67,7 +67,7 @@ class ListedInstances:
         self._known_ns[key] = min(self._known_ns.get(key, record.ts_ns), *times)
 
     def _note_instances(self, record: Record, key: str, status: dict[str, Any]) -> Iterator[int]:
-        """Those of one container; yields the times that its status tells."""
+        """Those of one container; yields the times that its status says."""
         state, last = _part(status, "state"), _part(status, "lastState")
         for each in (*state.values(), *last.values()):
             yield from _times(each, "startedAt", "finishedAt")
@@ -108,7 +108,7 @@ class ListedInstances:
         return bool(told) and subject in {"", *(of for of, _ in told)}
 
     def count(self, container_id: str | None) -> int | None:
-        """Restarts up to an instance, as most lists tell; None when none does."""
+        """Restarts up to an instance, as most lists show; None when none does."""
         counts = self._counts.get(container_id or "")
         return counts.most_common(1)[0][0] if counts else None
 

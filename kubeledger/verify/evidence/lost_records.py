@@ -9,7 +9,7 @@ __all__ = ["LostRecords"]
 
 
 class LostRecords:
-    """What records tell to be lost, and what came back since."""
+    """What records show to be lost, and what came back since."""
 
     KINDS: tuple[type[Body], ...] = (ImportCompleted, RecordsLost)
     """Kinds of the records that this needs."""
@@ -28,6 +28,6 @@ class LostRecords:
                 self._completed.add(body.digest)
 
     def missing(self) -> list[tuple[int, RecordsLost]]:
-        """(seq, body) of the records that tell of a loss which was not imported again."""
+        """(seq, body) of the records that show a loss which was not imported again."""
         told = sorted(self._told, key=lambda one: one[0])
         return [(seq, body) for seq, body in told if not body.is_healed_by(self._completed)]

@@ -1,4 +1,4 @@
-"""What the machine has, as its line in the log, the node object and the signals tell it."""
+"""What the machine has, as its line in the log, the node object and the signals show it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_PIDS: Final = 16
 
 
 class Capacity(msgspec.Struct, frozen=True):
-    """What the machine has: resource -> quantity, by the record that tells."""
+    """What the machine has: resource -> quantity, by the record that says."""
 
     ts_ns: int
     seq: int
@@ -74,13 +74,13 @@ class Machine:
         return self._told[max(index - 1, 0)] if self._told else None
 
     def memory_bytes(self, ts_ns: int) -> int | None:
-        """The memory then; None where nothing tells it."""
+        """The memory then; None where nothing shows it."""
         capacity = self.at(ts_ns)
         memory = None if capacity is None else capacity.amounts.get("memory")
         return None if memory is None else memory.value()
 
     def pids(self, ts_ns: int) -> list[tuple[int, int]]:
-        """Limits of process IDs, each with the record that told it first.
+        """Limits of process IDs, each with the record that showed it first.
 
         A kubelet reads it when it starts, and the eviction manager at each signal, so that each
         that was ever told may be the one that was written; the last before a time comes first.
@@ -90,11 +90,11 @@ class Machine:
         return [(limit, seq) for _, _, limit, seq in sorted(told)]
 
     def _compare(self, ts_ns: int, seq: int, name: str, written: str, told: int) -> None:
-        """The node object and the line tell one capacity; an object that cannot be read none."""
+        """The node object and the line show one capacity; an object that cannot be read none."""
         with suppress(QuantityError):
             if Quantity.from_api(written).value() != told:
                 line = self._told[0].seq if self._told else seq
-                why = f"the node object and the kubelet's log tell different capacities of {name}"
+                why = f"the node object and the kubelet's log have different capacities of {name}"
                 found = Contradiction(
                     ts_ns=ts_ns,
                     subject="node",
@@ -108,7 +108,7 @@ class Machine:
 
 
 def _amounts(body: NodeObserved, told: dict[str, int | None]) -> dict[str, Quantity]:
-    """The machine as the kubelet found it; as the node object shows it where no line told."""
+    """The machine as the kubelet found it; as the node object shows it where no line showed."""
     names = sorted(n for n in body.capacity or {} if n in told or n.startswith(HUGE_PAGES))
     amounts = {name: Quantity.from_api((body.capacity or {})[name]) for name in names}
     return amounts | {name: Quantity.of(n) for name, n in told.items() if n is not None}

@@ -1,7 +1,7 @@
 """One stay of a pod in one kubelet process: when it counted as active, certainly or perhaps.
 
 A pod is active from the moment its config source brings it, before it is admitted, until all of
-it is down (since 1.22; before, until its phase is final). No line tells either moment exactly, so
+it is down (since 1.22; before, until its phase is final). No line shows either moment exactly, so
 each life has two spans in which the pod may or may not have counted::
 
     since .. sure        brought, but perhaps the kubelet had not come to it yet
@@ -29,10 +29,10 @@ class ContainerRun(msgspec.Struct):
     """One run of a container.
 
     Attributes:
-        name: None when no record tells which container the ID is.
-        container_id: bare; None where only a kill tells of it, by name.
+        name: None when no record says which container the ID is.
+        container_id: bare; None where only a kill shows it, by name.
         sandbox: it is the pod's sandbox; None when not known.
-        started_ns, killed_ns, died_ns: as records tell; None where none does.
+        started_ns, killed_ns, died_ns: as records show; None where none does.
         started_seq, killed_seq, died_seq: their records; 0 for none.
         exit_code: None when not known.
     """
@@ -49,23 +49,23 @@ class ContainerRun(msgspec.Struct):
     exit_code: int | None = None
 
     def is_started(self, by: Record) -> bool:
-        """Whether what comes before that record in the order of replay tells its start."""
+        """Whether what comes before that record in the order of replay shows its start."""
         return _is_told(self.started_ns, self.started_seq, by)
 
     def is_dead(self, by: Record) -> bool:
-        """Whether that tells that it died."""
+        """Whether that says that it died."""
         return _is_told(self.died_ns, self.died_seq, by)
 
     def has_ended(self, by: Record) -> bool:
-        """Whether that tells that it was killed, or died."""
+        """Whether that says that it was killed, or died."""
         return self.is_dead(by) or _is_told(self.killed_ns, self.killed_seq, by)
 
     def is_shown(self, by: Record) -> bool:
-        """Whether that, and not only a kill, tells of it."""
+        """Whether that, and not only a kill, shows it."""
         return self.is_started(by) or self.is_dead(by)
 
     def is_told_by(self, by: Record) -> bool:
-        """Whether that tells of it."""
+        """Whether that shows it."""
         return self.is_started(by) or self.has_ended(by)
 
 
@@ -77,7 +77,7 @@ class PodLife(msgspec.Struct, kw_only=True):
     """One stay of a pod in one process; times in nanoseconds, None while unknown.
 
     Attributes:
-        key: UID, or ``namespace/name`` where no record tells a UID.
+        key: UID, or ``namespace/name`` where no record shows a UID.
         source: ``api``, ``file``, ``http``; None when not known.
         process: number of the kubelet process.
         seq: the first record that shows it.
@@ -92,7 +92,7 @@ class PodLife(msgspec.Struct, kw_only=True):
         deleted_ns, removed_ns, terminated_ns: when that was told first.
         doomed_ns: when the kubelet decided to end it (eviction, preemption, kill for an end).
         returned: it had ended in a former process, and perhaps counts no more.
-        vague: no line tells when it came, though lines tell of other pods that come: it may have
+        vague: no line says when it came, though lines show other pods that come: it may have
             been found running, and never handed to the process.
     """
 
@@ -151,7 +151,7 @@ class PodHistory(msgspec.Struct, kw_only=True):
     Attributes:
         lives: its stays, one or more a process, in order.
         runs: its containers' runs, in order; of a pod with very many the last ones.
-        calls: config lines (of updates the first behind another line), and what decides that it
+        calls: config lines (of updates the first after another line), and what decides that it
             ends, in the order of replay.
         created_ns: when the API server made it; None when not known, and for static pods.
         shown_ns: first and last time that a list of the kubelet or of the API shows it alive;
@@ -196,7 +196,7 @@ class PodHistory(msgspec.Struct, kw_only=True):
         return next((run for run in self.runs if run.container_id == container_id), None)
 
     def ran(self, ts_ns: int) -> list[ContainerRun]:
-        """Runs that had started and not died by a time, as far as records tell."""
+        """Runs that had started and not died by a time, as far as records show."""
         return [
             run
             for run in self.runs

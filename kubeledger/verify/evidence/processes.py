@@ -3,7 +3,7 @@
 Settings are told once a process (its flags, its configuration, what it answers at ``/configz``)
 and hold from its start to its end. What a snapshot shows that was taken before the log begins is
 of a process that the log may not show at all: it does not count for the one that it shows,
-unless every process that tells it tells the same.
+unless every process that shows it shows the same.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class Process(msgspec.Struct):
     Attributes:
         number: of the process, from 0.
         pid: None when the form of the log has none.
-        version: ``1.36.2``; None when nothing tells.
+        version: ``1.36.2``; None when nothing says.
         seq: record of its start.
         started_ns: when its log begins.
         from_start: its log begins at its start; else it ran before ``started_ns``, too.
         ended_ns: when the next process started, at the latest; None for the last one.
         settings: by KubeletConfiguration field (or ``--flag``), values as parsed from JSON.
-        settings_seq: record that tells them; None when none does.
+        settings_seq: record that shows them; None when none does.
         disputed: settings on which sources differ.
     """
 
@@ -80,10 +80,10 @@ class Process(msgspec.Struct):
 
 
 class _Account(msgspec.Struct, frozen=True):
-    """What was told of settings, once.
+    """What was shown of settings, once.
 
     Attributes:
-        taken_ns: when the last of the snapshots was taken that alone tell it; None where a line
+        taken_ns: when the last of the snapshots was taken that alone show it; None where a line
             of the log, or a file of no certain time, does.
     """
 
@@ -135,7 +135,7 @@ class Processes:
             self.all.append(Process(number, body.pid, version, seq, ts_ns, body.from_start))
         self._accounts.sort(key=lambda account: (account.ts_ns, account.seq))
         if not self.all and self._accounts:
-            # No line tells of the process that these are of.
+            # No line shows the process that these are of.
             self.all.append(Process(0, None, None, 0, self._accounts[0].ts_ns, from_start=False))
         self._starts = [process.started_ns for process in self.all]
         self._give_settings(coverage)
@@ -143,14 +143,14 @@ class Processes:
     def at(self, ts_ns: int) -> Process | None:
         """The process that runs at a time, or ran last; the first one before its start.
 
-        None when no record tells of a process.
+        None when no record shows a process.
         """
         if not self.all:
             return None
         return self.all[max(bisect_right(self._starts, ts_ns) - 1, 0)]
 
     def next_ns(self, process: Process | None) -> int | None:
-        """When the process behind another one starts, the first behind None; None without one."""
+        """When the process after another one starts, the first after None; None without one."""
         number = 0 if process is None else process.number + 1
         return self._starts[number] if number < len(self._starts) else None
 
@@ -202,15 +202,15 @@ class Processes:
             return process
         early_ns = _RIGHT_BEFORE_NS if process.from_start else 0
         if taken_ns + early_ns < process.started_ns:
-            return None  # the log does not tell which process ran then
+            return None  # the log does not say which process ran then
         hole = coverage.hole(taken_ns, taken_ns)
         if hole is not None and process.ended_ns is not None and process.ended_ns <= hole[1]:
-            return None  # nor in a hole behind which another process runs
+            return None  # nor in a hole after which another process runs
         return process
 
     def _alike(self, process: Process) -> tuple[Mapping[str, Any], int | None]:
-        """What all accounts tell alike, for a process that gives none itself."""
-        # What several records tell from the same snapshot is told once.
+        """What all accounts show alike, for a process that gives none itself."""
+        # What several records show from the same snapshot is told once.
         apart = {a.seq if a.taken_ns is None else -a.taken_ns: a for a in self._accounts}
         if len(apart) < _ALIKE_MIN:
             return _NOTHING, None

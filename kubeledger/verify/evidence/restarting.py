@@ -1,4 +1,4 @@
-"""Whether the containers of a pod are started again, as far as its lists tell.
+"""Whether the containers of a pod are started again, as far as its lists show.
 
 Since 1.34 (gate ContainerRestartRules) a container may have a restart policy of its own. Whether
 the gate is on is not asked: where policies differ, each may count.
@@ -38,7 +38,7 @@ class Restarting:
     """
 
     def __init__(self, listed: ListedPod | None, policy: str | None = None) -> None:
-        """``policy``: of the pod, where no list shows it and something else tells."""
+        """``policy``: of the pod, where no list shows it and something else says."""
         spec = _spec_of(listed)
         self._policy = policy
         if spec is not None:

@@ -1,4 +1,4 @@
-"""What single records tell of a pod's life, in a form that takes little memory."""
+"""What single records show of a pod's life, in a form that takes little memory."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ POD_ENDS: Final = frozenset(
 _END_EVENTS: Final = frozenset(
     {"Preempting", "Preempted", "Evicted", "DeadlineExceeded", "ExceededGracePeriod"}
 )
-"""Reasons of events that tell of a pod's end."""
+"""Reasons of events that show a pod's end."""
 
 
 class Shown(msgspec.Struct, frozen=True):
@@ -113,7 +113,7 @@ _CONFIG: Final[Mapping[str, What]] = {
 
 
 def sign_of(record: Record) -> tuple[Who, Sign] | None:
-    """What a record tells of a pod's life, and of which pod; None where it tells nothing."""
+    """What a record shows of a pod's life, and of which pod; None where it shows nothing."""
     read = SIGNS.get(type(record.body))
     if read is None:
         return None

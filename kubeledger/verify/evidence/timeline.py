@@ -125,7 +125,7 @@ class Timeline:
     # Second reading ----------------------------------------------------------------------
 
     def process(self, ts_ns: int) -> Process | None:
-        """The kubelet process that runs at a time; None when no record tells of any."""
+        """The kubelet process that runs at a time; None when no record shows any."""
         return self.processes.at(ts_ns)
 
     def pod(
@@ -192,7 +192,7 @@ class Timeline:
 
         Args:
             life: of the pod, which a config line brought.
-            by_ns: it was judged by then, where a record tells that better than the decision.
+            by_ns: it was judged by then, where a record shows that better than the decision.
         """
         start_ns, end_ns = self.admission_span(life, by_ns)
         found = self.active(start_ns, end_ns)
@@ -248,7 +248,7 @@ class Timeline:
                 yield lives[index]
 
     def unknown_pods(self, ts_ns: int) -> Loss | None:
-        """Why pods may have counted at a time of which no record tells; None when none can.
+        """Why pods may have counted at a time that no record shows; None when none can.
 
         Every pod is known from a time on, and to a time back, at which all are told: the start of
         the process, or a list of the kubelet's. What came or went in between has its lines.

@@ -30,7 +30,7 @@ SETTLING_NS: Final = 30 * NS_PER_S
 _RELIST_NS: Final = 2 * NS_PER_S
 """A container's start or end is told so much later: the next relist, and the loop's turn."""
 _BURST_NS: Final = 2 * NS_PER_S
-"""So long after a wait the loop tells of what happened meanwhile."""
+"""So long after a wait the loop shows what happened meanwhile."""
 
 
 class Turns:
@@ -85,7 +85,7 @@ class Turns:
             self._waits.append((since_ns, until_ns + _BURST_NS))
 
     def over_by(self, ts_ns: int) -> int | None:
-        """When the turn that begins at a time was surely over; None when nothing tells.
+        """When the turn that begins at a time was surely over; None when nothing says.
 
         The next config line is another turn. Without one, half a minute is enough, unless
         victims are killed meanwhile.
@@ -105,11 +105,11 @@ class Turns:
         return index < len(self._preempted) and self._preempted[index] <= end_ns
 
     def waits_on(self, ts_ns: int) -> bool:
-        """Whether the loop waits at a time, and the log ends before it tells what it missed."""
+        """Whether the loop waits at a time, and the log ends before it says what it missed."""
         return self._waits_on_ns is not None and ts_ns >= self._waits_on_ns
 
     def earliest(self, ts_ns: int) -> int:
-        """When that can have happened at the earliest which the loop tells at a time."""
+        """When that can have happened at the earliest which the loop shows at a time."""
         for since_ns, until_ns in self._waits:
             if since_ns <= ts_ns <= until_ns:
                 return since_ns - _RELIST_NS

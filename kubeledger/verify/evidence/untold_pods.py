@@ -1,8 +1,8 @@
-"""Pods that a kubelet lists, and of whose coming its log does not tell: lines of it are lost.
+"""Pods that a kubelet lists, and whose arrival is not in its log: lines of it are lost.
 
 A kubelet learns of each of its pods by a config line (``SyncLoop ADD``), after a restart once
-more. Where a log begins with its process and tells of other pods, the line of a pod that the
-kubelet's own list shows was there, too; unless the pod was created behind the end of the log, as
+more. Where a log begins with its process and shows other pods, the line of a pod that the
+kubelet's own list shows was there, too; unless the pod was created after the end of the log, as
 where a list was read later.
 """
 

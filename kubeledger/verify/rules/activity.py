@@ -61,7 +61,7 @@ def let_go(
     """
     active, said = is_active(state, bench.pods, pod, since_ns)
     if active and keeps:
-        return same(False, f"only pods that are not active any more give back, and {said}")
+        return same(False, f"only pods no longer active give back, and {said}")
     return lacks(["the end of the pod"]) if active is not False else same(True, said)
 
 
@@ -97,13 +97,13 @@ def is_active(
     if pod.removed:
         return False, "no config source had the pod any more"
     if pod.kubelet_run < state.lifecycle.kubelet_run:
-        return False, "the kubelet had no word of the pod since it started"
+        return False, "the kubelet had not seen the pod since it started"
     if pod.deleting:
         if pod.runs():
             return None, "its containers may still have run"
         return False, "the pod was deleted and none of its containers ran"
     if since_ns and not _seen(pod, since_ns):
-        return None, "nothing is told of it since the log begins"
+        return None, "nothing is logged of it since the log begins"
     if pod.runs():
         running = next((name for name, c in sorted(pod.containers.items()) if c.running), "?")
         return True, f"container {running} of it ran"

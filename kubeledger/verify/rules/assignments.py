@@ -1,9 +1,9 @@
 """What the rules of the CPU manager and of the memory manager share.
 
-Both keep a table of what each container has, in memory and in a state file. Lines tell its
+Both keep a table of what each container has, in memory and in a state file. Lines show its
 changes, the file shows the table. A line may be lost, so two things stay open at any time: what a
 container got may have been given back, unless something later shows it still; and a container
-whose spec asks for it may have got something, unless the ledger tells when it did.
+whose spec asks for it may have got something, unless the ledger says when it did.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Spec(NamedTuple):
 
 
 class Held(NamedTuple, Generic[V]):
-    """What a container has, and the record that told of it."""
+    """What a container has, and the record that showed it."""
 
     value: V
     seq: int
@@ -91,7 +91,7 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
 
     Attributes:
         file: name of the manager's state file.
-        denied: what it means when the file shows something else than the lines told.
+        denied: what it means when the file shows something else than the lines showed.
         released: the kubelet's function that gives back; ``validated`` the one that checks a file.
         grants, releases, shortages, refusals: of containers, and of the state file.
         starts, files: the manager began; its file was read.
@@ -186,9 +186,9 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
                 self._shown.setdefault(holder, []).append((record.ts_ns, value))
 
     def _process_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
-        """Whether a new process has the same table, only a line of its start tells.
+        """Whether a new process has the same table, only a line of its start says.
 
-        Where the log begins within it, no line tells what it had, and did until here.
+        Where the log begins within it, no line says what it had, and did until here.
         """
         self._was_complete = self._was_complete or self.complete
         self.complete = False
@@ -276,13 +276,13 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
         self.overdue(record, shown.keys(), self._granted_ns)
 
     def adopt(self, record: Record, shown: Mapping[Holder, V]) -> None:
-        """Take over a file's table as it was at its time: what lines tell then comes later."""
+        """Take over a file's table as it was at its time: what lines show then comes later."""
         later = {holder for holder, change in self.meanwhile(record)
                  if isinstance(change.body, self.grants)}  # fmt: skip
         self.held = {h: Held(value, record.seq) for h, value in shown.items() if h not in later}
 
     def meanwhile(self, read: Record) -> Iterator[tuple[Holder, Record]]:
-        """Changes that lines tell between the time of a file and the last one it can be of."""
+        """Changes that lines show between the time of a file and the last one it can be of."""
         for holder, changes in self._changes.items():
             for change in changes:
                 is_later = (change.ts_ns, change.seq) > (read.ts_ns, read.seq)

@@ -1,7 +1,7 @@
 """The entry of a container in the kubelet's back-off map: all that it may hold.
 
 Each start that follows an exited instance raises it, by the kubelet's own step. What is not
-known of it is worlds: starts that no record tells of, starts of which it is open whether the
+known of it is worlds: starts that no record shows, starts of which it is open whether the
 runtime still listed an exited instance, and an entry that may or may not have been forgotten.
 """
 
@@ -128,7 +128,7 @@ class BackOff:
         self._starts = None
 
     def may_have_risen(self, policy: BackOffPolicy, assumes: str) -> None:
-        """Starts that no record tells of may have raised it, nobody knows how often."""
+        """Starts that no record shows may have raised it, nobody knows how often."""
         self._starts = None
         self.belief.widen(
             lambda entry: (
@@ -202,7 +202,7 @@ class BackOff:
         have raised it: a later one that follows from it is open.
 
         Args:
-            value_ns: the back-off that the record tells.
+            value_ns: the back-off that the record says.
             seq: the record.
             policy: first and greatest back-off.
             passed_ns: so long ago, at most, the newest instance that was shown ended.
@@ -228,7 +228,7 @@ class BackOff:
             if any(value_ns in _reached(policy, world.state, passed_ns) for world in worlds):
                 assumes = self.unseen
             elif self._doubted is not None and self._doubted[1].value_ns == value_ns:
-                assumes = f"the starts before record {self._doubted[0]} that no record tells of"
+                assumes = f"unrecorded starts before record {self._doubted[0]}"
             elif self.belief.cut:
                 assumes = self._which
             else:

@@ -1,4 +1,4 @@
-"""Whom a decision about a container must be about: the same as what led to it."""
+"""What a decision about a container must be about: the same as what led to it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _VICTIM: Final = {"namespace": "victim_namespace", "pod": "victim_pod", "pod_uid
 
 
 class Causes:
-    """Whom the newest records that decisions follow from were about: decisions are, too."""
+    """What the newest records that decisions follow from were about: decisions are, too."""
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
@@ -60,7 +60,7 @@ def corrected(body: B, wrong: Judgement | None) -> B:
 
 
 def _names(cause: Body) -> Fields:
-    """Whom what follows is about; after the end of a container that is another one."""
+    """What what follows is about; after the end of a container that is another one."""
     but = "container_id" if isinstance(cause, ContainerDied | ContainerKilled) else ""
     fields = _VICTIM if isinstance(cause, PodPreempted) else dict.fromkeys(_NAMES)
     told = {name: getattr(cause, field or name, None) for name, field in fields.items()}

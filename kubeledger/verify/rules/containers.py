@@ -1,7 +1,7 @@
 """The instances that each container of a node ran, in the order in which records show them.
 
 An instance is shown by its start, its end, its kill, or a restart that names it; the event
-``Created`` tells of one before its ID is known. Starts and ends come out of the PLEG's relists,
+``Created`` shows one before its ID is known. Starts and ends come out of the PLEG's relists,
 about a second apart, so an instance that ends at once is shown by its end only.
 """
 
@@ -71,9 +71,9 @@ class Instance(msgspec.Struct):
     """One run of a container.
 
     Attributes:
-        container_id: None until a record tells it.
+        container_id: None until a record shows it.
         seq: of the record that showed it first.
-        created_ns: when the event told of its creation; None without one, 0 when it came late.
+        created_ns: when the event showed its creation; None without one, 0 when it came late.
         started_ns, died_ns: up to a relist late; None when not shown.
         killed_ns: when the kubelet decided to kill it, last; ``first_killed_ns``: first.
         reasons: what a restart after it may name as the reason of its end; empty: not known.

@@ -2,7 +2,7 @@
 
 A container of a Guaranteed pod that requests whole CPUs gets as many for itself, out of the
 shared pool less the reserved ones, or an init container's of the same pod. They go back when the
-pod is not active any more. Lines and the state file tell the pool, so one world is enough: the
+pod is not active any more. Lines and the state file show the pool, so one world is enough: the
 pool as told. What it denies may still be right by a line that was lost.
 """
 
@@ -66,7 +66,7 @@ class CpuRule(AssignmentRule[Cpus]):
     rule = f"{_FILE}policy_static.go Allocate"
     released = f"{_FILE}cpu_manager.go removeStaleState"
     file = "cpu_manager_state"
-    denied = "cpu_manager_state shows other CPUs of containers than the lines told"
+    denied = "cpu_manager_state shows other CPUs of containers than the lines"
     validated = f"{_FILE}policy_static.go validateState"
     grants, releases, shortages, refusals = decides
     starts, files = CpuManagerStarted, CpuManagerStateRead
@@ -100,7 +100,7 @@ class CpuRule(AssignmentRule[Cpus]):
         self.complete = self.complete and pool is not None
 
     def adopt(self, record: Record, shown: Mapping[Holder, Cpus]) -> None:
-        """A file tells the pool as well, as it was before what lines tell then."""
+        """A file shows the pool as well, as it was before what lines show then."""
         assert isinstance(record.body, CpuManagerStateRead)
         super().adopt(record, shown)
         self._pool, self.complete = cpus_of(record.body.default_cpu_set), True
@@ -138,7 +138,7 @@ class CpuRule(AssignmentRule[Cpus]):
         return self._judge_shortage(record, body, holder, state)
 
     def take(self, record: Record, holder: Holder, value: Cpus) -> None:
-        """The pool is what the line tells, or what is left of it."""
+        """The pool is what the line says, or what is left of it."""
         super().take(record, holder, value)
         behind = _set(getattr(record.body, "default_cpu_set", None))
         self._pool = self._pool - value if behind is None and self._pool is not None else behind
@@ -154,7 +154,7 @@ class CpuRule(AssignmentRule[Cpus]):
 
     @property
     def _reserved(self) -> Cpus | None:
-        """CPUs that no container gets; None where no line tells."""
+        """CPUs that no container gets; None where no line says."""
         return None if self._start is None else _set(self._start.reserved_cpu_set)
 
     def _judge_grant(
@@ -252,7 +252,7 @@ class CpuRule(AssignmentRule[Cpus]):
         if behind is not None and self._pool is not None:
             after = released_pool(self._pool, cpus, siblings, self.facts)
             text = expected["default_cpu_set"] = cpu_set_text(after)
-            denied = f"it had {cpu_set_text(cpus)}, so the shared pool is {text} behind it"
+            denied = f"it had {cpu_set_text(cpus)}, so the shared pool becomes {text}"
             odd = self._by_lost_lines(record, holder, behind - after, after - behind, denied, state)
             if odd is not None:
                 return odd
@@ -335,7 +335,7 @@ class CpuRule(AssignmentRule[Cpus]):
         return _NONE.union(*others)
 
     def _counts(self, specs: list[Spec]) -> list[int]:
-        """How many CPUs the container gets alone by each version of its spec that tells."""
+        """How many CPUs the container gets alone by each version of its spec that says."""
         counts = []
         for spec in specs:
             with suppress(BadInputError):
@@ -359,13 +359,13 @@ class CpuRule(AssignmentRule[Cpus]):
 def _wrong_count(specs: list[Spec], counts: list[int], body: CpusAllocated) -> str:
     given = len(cpus_of(body.cpu_set))
     if body.requested is not None and body.requested != given:
-        return f"{_cpus(body.requested)} were asked for, and it got {given}: {body.cpu_set}"
+        return f"{_cpus(body.requested)} requested, but it got {given}: {body.cpu_set}"
     if not counts or given in counts:
         return ""
     if not counts[-1]:
         asked = specs[0].container.requests.get("cpu", "none")
-        return f"only whole CPUs of Guaranteed pods are given alone, and it requests {asked}"
-    return f"it requests {_cpus(counts[-1])}, and got {given}: {body.cpu_set}"
+        return f"only Guaranteed pods get whole CPUs exclusively, and it requests {asked}"
+    return f"it requests {_cpus(counts[-1])}, but got {given}: {body.cpu_set}"
 
 
 def _cpus(count: int) -> str:

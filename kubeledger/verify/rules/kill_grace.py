@@ -83,11 +83,11 @@ def judge_grace(
     own_s = container_grace_s(facts, spec.grace_s, None)
     if given_s is not None and body.reason in _OF_POD:
         exact = overridden_grace_s(facts, given_s, spec.grace_s)
-        why = f"the pod is given {given_s} s, and a container at least {MINIMUM_GRACE_S}"
+        why = f"given {given_s} s to the pod; container minimum {MINIMUM_GRACE_S} s"
         return judge([_ruling(body, exact, why, takes_time)])
     if body.reason == "orphaned":
         exact = overridden_grace_s(facts, _ORPHAN_S, spec.grace_s)
-        why = f"a pod that no source has gets {_ORPHAN_S} s, and a container {exact}"
+        why = f"a pod without source gets {_ORPHAN_S} s, and a container {exact} s"
         return judge([_ruling(body, exact, why, takes_time, also=own_s)])
     exact, why = _by_spec(bench, facts, spec, body)
     # A failed probe of the last container of a pod that is not restarted stops the pod.
@@ -107,7 +107,7 @@ def _ruling(
     told = exact if body.grace_period_s is None else body.grace_period_s
     most = max(exact, also or 0)
     allowed = told in (exact, also) or (takes_time and MINIMUM_GRACE_S <= told <= most)
-    ending = f" with {told} s to end by itself ({why})" if body.grace_period_s is not None else ""
+    ending = f" with a {told} s grace period ({why})" if body.grace_period_s is not None else ""
     denied = f"recorded is grace_period_s {told} instead of {exact} ({why})"
     return Ruling(
         allowed=allowed,
@@ -124,16 +124,16 @@ def _by_spec(
     entry, probe_type = spec.container(body.container or ""), PROBE_OF_KILL.get(body.reason)
     probe = None if entry is None or probe_type is None else entry.probe(probe_type)
     own = None if probe is None else probe.termination_grace_period_seconds
-    says = f"terminationGracePeriodSeconds {spec.grace_s}, and at least {MINIMUM_GRACE_S}"
+    says = f"configured {spec.grace_s} s; kubelet minimum {MINIMUM_GRACE_S} s"
     if spec.grace_s is None:
-        says = "the pod's spec gives no terminationGracePeriodSeconds"
+        says = "the pod's spec has no terminationGracePeriodSeconds"
     if body.reason in ("preempted", "pod_deleted") and facts.pod_worker_gives_grace:
         return overridden_grace_s(facts, None, spec.grace_s), says
     gates = bench.settings.get("featureGates")
     gate_is_on = isinstance(gates, dict) and gates.get("ProbeTerminationGracePeriod") is True
     exact = container_grace_s(facts, spec.grace_s, own, gate_is_on=gate_is_on)
     if own is not None and exact != container_grace_s(facts, spec.grace_s, None):
-        says = f"terminationGracePeriodSeconds {own} of the probe"
+        says = f"configured {own} s by the probe"
     return exact, says
 
 

@@ -80,7 +80,7 @@ def judge_stop(
     elif reason == _SANDBOX:
         return lacks([f"a rule for the reason {reason}"])
     else:
-        return same(False, f"{reason} is no reason of a kill")
+        return same(False, f"{reason} is not a reason for a kill")
     if seq is not None:
         return same(True, told, inputs=[seq])
     if not stops.added or reason == "spec_changed":
@@ -111,7 +111,7 @@ def judge_probe(
 ) -> Judgement:
     """Whether the probe that a kill names had failed.
 
-    ``failure``: the change of its cached result, where one is told of this container.
+    ``failure``: the change of its cached result, where one is shown of this container.
     """
     name, probe_type = body.container or "", PROBE_OF_KILL[body.reason]
     probe = f"the {probe_type} probe of container {name}"

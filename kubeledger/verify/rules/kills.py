@@ -69,7 +69,7 @@ class KillVerifier(RuleVerifier):
         self._thresholds[record.seq] = record.body.threshold_kind
 
     def sees(self) -> Mapping[type[Body], See]:
-        """What kills follow from, where the timeline does not tell it."""
+        """What kills follow from, where the timeline does not show it."""
         return {
             **dict.fromkeys(_NAMED, self._names.see),
             ProbeTransitioned: self._transitioned,
@@ -98,7 +98,7 @@ class KillVerifier(RuleVerifier):
     def _failure(
         self, record: Record, pod: PodHistory | None, container: str, probe_type: ProbeType
     ) -> Record | None:
-        """The change that tells that the probe of the container that runs failed."""
+        """The change that says that the probe of the container that runs failed."""
         process = self.bench.timeline.process(record.ts_ns)
         failure = None if pod is None else self._failures.get((pod.key, container, probe_type))
         if pod is None or failure is None or (process and failure.ts_ns < process.started_ns):

@@ -2,7 +2,7 @@
 
 A container of a Guaranteed pod gets what it requests of each type, on the NUMA nodes of the
 topology manager's affinity or more. It is given back when the pod is not active any more, an init
-container's when the next container starts. Sizes are told by the state file behind a grant.
+container's when the next container starts. Sizes are told by the state file after a grant.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class MemoryRule(AssignmentRule[_Blocks]):
     """The memory manager's decisions; no blocks where no file shows what a container has.
 
     Totals, reserves and what is allocatable do not change while a process runs, so a file that is
-    read behind a decision tells of them as well.
+    read after a decision shows them as well.
     """
 
     decides: ClassVar[tuple[type[Decision], ...]] = (
@@ -60,7 +60,7 @@ class MemoryRule(AssignmentRule[_Blocks]):
     rule = f"{_FILE}policy_static.go Allocate"
     released = f"{_FILE}memory_manager.go removeStaleState"
     file = "memory_manager_state"
-    denied = "memory_manager_state lacks a container that got memory by the lines"
+    denied = "memory_manager_state lacks a container that got memory in the log"
     validated = f"{_FILE}policy_static.go validateState"
     grants, releases, shortages, refusals = decides
     starts, files = MemoryManagerStarted, MemoryManagerStateRead
@@ -73,7 +73,7 @@ class MemoryRule(AssignmentRule[_Blocks]):
         self._files: list[tuple[int, int, _Nodes]] = []
 
     def foresee_file(self, record: Record) -> None:
-        """First reading of a state file, which tells of the machine as well."""
+        """First reading of a state file, which shows the machine as well."""
         super().foresee_file(record)
         body = record.body
         assert isinstance(body, MemoryManagerStateRead)
@@ -94,7 +94,7 @@ class MemoryRule(AssignmentRule[_Blocks]):
         return () if shown is None else told
 
     def _find_machine(self, ts_ns: int) -> None:
-        """The first file of the process that runs tells of its machine."""
+        """The first file of the process that runs shows its machine."""
         process = self.bench.timeline.process
         now = process(ts_ns)
         files = (file for file in self._files if process(file[0]) == now)
@@ -120,7 +120,7 @@ class MemoryRule(AssignmentRule[_Blocks]):
         assert isinstance(body, MemoryAllocated)
         if held is None or not self.complete or body.told_by != "log":
             return self._judge_grant(record, body, holder)
-        why = "it had memory already, and what the state holds is left as it is"
+        why = "it had memory already, and its entry is left as it is"
         if came_back(self.bench, holder[0]) and not self.surely_has(holder, record.ts_ns):
             return open_to("the release of what it had", denied=why, inputs=[held.seq])
         return same(False, why, inputs=[held.seq])
@@ -141,7 +141,7 @@ class MemoryRule(AssignmentRule[_Blocks]):
             return open_to("the releases of memory until then", denied=wrong, inputs=seqs)
         inputs = {
             "the pod's spec": specs,
-            "memory_manager_state behind it": body.blocks is not None and self._nodes,
+            "memory_manager_state after it": body.blocks is not None and self._nodes,
         }
         if missing := [name for name, value in inputs.items() if not value]:
             return lacks(missing)
@@ -158,7 +158,7 @@ class MemoryRule(AssignmentRule[_Blocks]):
         return judge([ruling])
 
     def _gets(self, spec: Spec) -> bool | None:
-        """Whether the pod's containers get memory; None where its spec does not tell."""
+        """Whether the pod's containers get memory; None where its spec does not say."""
         try:
             found = gets_memory(spec.pod, self.facts)
             requested_memory(spec.container)
@@ -188,7 +188,7 @@ class MemoryRule(AssignmentRule[_Blocks]):
             return f"the machine has NUMA nodes {_list(machine)}, not {_list(nodes)}"
         if body.affinity is None or body.blocks is None or set(body.affinity) <= nodes:
             return ""
-        return f"the affinity is NUMA node {_list(body.affinity)}, and it lies on {_list(nodes)}"
+        return f"the affinity is NUMA node {_list(body.affinity)}, but it is on {_list(nodes)}"
 
     def _too_much(self, body: MemoryAllocated, held: Iterable[_Blocks]) -> str:
         """Words where a group of nodes would give more than is allocatable on it; "" else."""
@@ -274,7 +274,7 @@ class MemoryRule(AssignmentRule[_Blocks]):
 
 
 def _reserved_bytes(setting: Any, body: MemoryStateRefused) -> int | None:  # noqa: ANN401
-    """Bytes that ``reservedMemory`` keeps of a node and type; None where it does not tell."""
+    """Bytes that ``reservedMemory`` keeps of a node and type; None where it does not say."""
     for entry in setting if isinstance(setting, list) else ():
         if isinstance(entry, dict) and entry.get("numaNode") == body.numa_node:
             try:

@@ -36,7 +36,7 @@ from kubeledger.verify.rules.probe_workers import Workers
 __all__ = ["TOLD_WITHIN_NS", "ChangeJudge"]
 
 TOLD_WITHIN_NS: Final = 20 * NS_PER_S
-"""The sync loop may be busy before it tells of a change."""
+"""The sync loop may be busy before it shows a change."""
 _COUNTED_WITHIN_NS: Final = 60 * NS_PER_S
 _NAMES: Final = ("namespace", "pod", "pod_uid", "container", "container_id", "probe_type")
 
@@ -80,7 +80,7 @@ class ChangeJudge(RuleVerifier, CachedResults):
     def _pass_time(self, now_ns: int) -> None:
         """Time went on; what is read knows more to do."""
 
-    # -- changes that no record tells ------------------------------------------------------------
+    # -- changes that no record shows ------------------------------------------------------------
 
     def _settle_change(self, worker: Worker) -> None:
         """The newest tick led to no record: states in which it had to are none, or one is owed."""
@@ -132,7 +132,7 @@ class ChangeJudge(RuleVerifier, CachedResults):
         cause = self._ticks.get(record.cause or 0)
         if cause is not None and (wrong := _wrong_names(body, cause[1])):
             told = " and ".join(f"{name} {value}" for name, value in wrong.items())
-            why = f"the tick that led to this change was of {told}"
+            why = f"the tick that led to this change was for {told}"
             cause[0].pending = False
             self._give(record, body, same(False, why, expected=wrong, inputs=(record.cause or 0,)))
             return
@@ -147,7 +147,7 @@ class ChangeJudge(RuleVerifier, CachedResults):
     def _judge_alone(
         self, worker: Worker, body: ProbeTransitioned, *, has_tick: bool
     ) -> Judgement | None:
-        """What the record and the pod's spec tell; a tick that led to it would tell more."""
+        """What the record and the pod's spec say; a tick that led to it would show more."""
         if worker.spec_seq is None:
             return lacks([worker.missing])
         spec = worker.spec
@@ -155,7 +155,7 @@ class ChangeJudge(RuleVerifier, CachedResults):
             why = f"container {body.container} has no {body.probe_type} probe in the pod's spec"
             return same(False, why, inputs=(worker.spec_seq,), certain=True)
         if not has_tick and (body.to_result in {"unknown", body.from_result}):
-            why = f"a change from {body.from_result} to {body.to_result} is none a worker makes"
+            why = f"no worker changes from {body.from_result} to {body.to_result}"
             return same(False, why, certain=True)
         threshold = spec.threshold(body.to_result)
         if body.threshold in (None, threshold) or worker.disputed:
@@ -202,7 +202,7 @@ class ChangeJudge(RuleVerifier, CachedResults):
         if allowed:
             worker.become([(case.state, case.ruling.assumes) for case in allowed])
         elif not all(case.state.was is not None for case in cases):
-            worker.believe(STORES[body.to_result], f"what record {record.seq} tells")
+            worker.believe(STORES[body.to_result], f"what record {record.seq} says")
 
     def _take_owed(self, worker: Worker, body: ProbeTransitioned) -> _Owed | None:
         for owed in self._owed:
@@ -221,7 +221,7 @@ class ChangeJudge(RuleVerifier, CachedResults):
         if not allowed:
             told = "".join(f", {name} {getattr(body, name)}" for name in differ)
             why = f"{why} then; recorded is a change at {format_ts(record.ts_ns)}{told}"
-            owed.worker.believe(STORES[body.to_result], f"what record {record.seq} tells")
+            owed.worker.believe(STORES[body.to_result], f"what record {record.seq} says")
         judgement = same(allowed, why, expected=owed.expected, inputs=owed.seqs)
         self._give(record, body, judgement)
 
@@ -237,7 +237,7 @@ class ChangeJudge(RuleVerifier, CachedResults):
         self.conclude(record, subject_of(body), judgement, recorded=recorded)
 
     def _reconsider(self, worker: Worker, read_ns: int) -> None:
-        """The counts tell that no tick is missing since the reading before."""
+        """The counts say that no tick is missing since the reading before."""
         kept: deque[_Waiting] = deque()
         for waiting in self._waiting:
             if waiting.worker is not worker or waiting.record.ts_ns >= read_ns:
@@ -300,7 +300,7 @@ def _cut(worker: Worker) -> str | None:
 
 
 def _wrong_names(body: ProbeTransitioned, tick: ProbeExecuted) -> Fields:
-    """What a record tells otherwise than the tick that led to it."""
+    """What a record shows otherwise than the tick that led to it."""
     return {
         name: getattr(tick, name)
         for name in _NAMES

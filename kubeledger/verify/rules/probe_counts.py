@@ -151,7 +151,7 @@ class Counts:
     def _count_anew(worker: Worker, read_ns: int, *, whole: bool) -> None:
         """Ticks that are missing count from here on; ``whole``: before this none was.
 
-        Of ticks that may be missing since the reading it tells nothing.
+        Of ticks that may be missing since the reading it shows nothing.
         """
         later = worker.missed_ns > read_ns - _EARLY_NS
 
@@ -191,7 +191,7 @@ class Counts:
 def _instants(readings: list[_Reading], read_ns: int) -> tuple[list[int], list[int]]:
     """When the counts can have been taken, and at which of these no tick is missing anywhere.
 
-    There is none of the latter where too few workers tell: one or two may agree by chance.
+    There is none of the latter where too few workers say: one or two may agree by chance.
     """
     first_ns, last_ns = read_ns - _EARLY_NS, read_ns + _SERVED_WITHIN_NS
     ticks = (ns for each in readings for ns, _ in each.tally.recent)

@@ -23,7 +23,7 @@ _OPTIONAL: Final = ("run", "threshold", "container_id")
 
 
 class Case(NamedTuple):
-    """A state of a worker behind a recorded change, and what it says to that."""
+    """A state of a worker after a recorded change, and what it says to that."""
 
     state: State
     ruling: Ruling
@@ -163,7 +163,7 @@ def _unlogged(
             for each in worlds
         ]
     why = (
-        f"the kubelet told of the change; the {worker.probe_type} probe's successes are not "
+        f"the kubelet logged the change; the {worker.probe_type} probe's successes are not "
         f"logged at this verbosity, and there was time for {needed} of them since it failed"
     )
     return [

@@ -71,15 +71,15 @@ class State(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Ticks that no record tells of, between two records.
+    """Ticks that no record shows, between two records.
 
     Attributes:
         most: how many there were at most, and at least one.
         results: what they can have returned.
         restarts: the container may have been another one in between.
-        counted: the kubelet's next counts will tell how many there were; None: those before may
+        counted: the kubelet's next counts will say how many there were; None: those before may
             have, of some.
-        quiet: had one changed what is cached, the sync loop would have told of it.
+        quiet: had one changed what is cached, the sync loop would have shown it.
     """
 
     most: int
@@ -195,7 +195,7 @@ class Machine:
         )
 
     def hidden(self, state: State, span: Span) -> tuple[State, ...]:
-        """Every state behind one or more ticks that no record tells of."""
+        """Every state after one or more ticks that no record shows."""
         found = self._hidden.get((state, span))
         if found is None:
             if len(self._hidden) > _KNOWN_MAX:
@@ -215,7 +215,7 @@ class Machine:
         return tuple(found)
 
     def _once(self, states: Iterable[State], span: Span) -> Iterator[State]:
-        """One tick that no record tells of."""
+        """One tick that no record shows."""
         for before in states:
             ways = [before]
             if span.restarts:
@@ -230,7 +230,7 @@ class Machine:
                     yield self.capped(after)._replace(hidden=self._hide(each, span))
 
     def lost(self, state: State, span: Span) -> tuple[State, ...]:
-        """Every state behind some ticks of which the last one has just been."""
+        """Every state after some ticks of which the last one has just been."""
         earlier = self.hidden(state, span._replace(most=span.most - 1)) if span.most > 1 else ()
         return tuple(dict.fromkeys(self._once((self.capped(state), *earlier), span)))
 

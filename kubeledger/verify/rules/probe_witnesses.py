@@ -1,4 +1,4 @@
-"""What else tells of ticks and results: the pod's spec, events of failed probes, pod lists.
+"""What else shows ticks and results: the pod's spec, events of failed probes, pod lists.
 
 Each failed execution leaves an event, before any threshold; the sync loop logs changes of cached
 results; a list shows whether a container is ready. Where two of them cannot both be right, that
@@ -213,8 +213,8 @@ class ProbeWitnesses:
         ):
             self._say(
                 worker, record, f"by its ticks the {body.probe_type} result became "
-                f"{body.to_result} at {format_ts(record.ts_ns)}, and the sync loop did not tell of "
-                "it as it does of others",
+                f"{body.to_result} at {format_ts(record.ts_ns)}, and the sync loop did not log "
+                "it as it does others",
                 (record.seq, f"{body.from_result} to {body.to_result}"),
                 (record.seq, "no line of the sync loop"), by_absence=True,
             )  # fmt: skip

@@ -28,7 +28,7 @@ _STEPS_MAX: Final = 512
 
 
 class Worker:
-    """One worker, and what the records tell of it.
+    """One worker, and what the records show of it.
 
     Attributes:
         spec_seq: record that shows the pod's spec; None: it is not known, and ``missing`` says what
@@ -44,7 +44,7 @@ class Worker:
         failed_ns: of the newest tick that failed; None before one. ``missed_ns``: before which
             the newest tick that may be missing was.
         streak: (<= 32,) seqs of the newest ticks with the same result.
-        pending: whether the newest tick may have changed what is cached, and no record told.
+        pending: whether the newest tick may have changed what is cached, and no record showed.
         is_counted: the kubelet's counts of its ticks were read; ``counted_until_ns``: at the
             latest.
         told: a contradiction about its ticks was told.
@@ -94,7 +94,7 @@ class Worker:
         belief.widen(lambda state: states if state is first else (), phrase)
 
     def _widen(self, belief: Belief[State], span: Span, phrase: str) -> None:
-        """Add the states behind some hidden ticks; any state where that is most of them."""
+        """Add the states after some hidden ticks; any state where that is most of them."""
         machine = self.machine
         assert machine is not None
         if len(belief.worlds) * span.most > _STEPS_MAX:
@@ -135,7 +135,7 @@ class Worker:
                 self._widen(belief, span, phrase)
 
     def doubt(self, span: Span, phrase: str, ts_ns: int) -> None:
-        """Ticks may be missing, though nothing but their absence tells so."""
+        """Ticks may be missing, though nothing but their absence says so."""
         machine = self.machine
         if self.belief is None or machine is None or not span.most:
             return
@@ -246,9 +246,9 @@ class Worker:
 
     @property
     def is_next_counted(self) -> bool | None:
-        """Whether the counts that are read next tell of ticks that are missing from here on.
+        """Whether the counts that are read next show ticks that are missing from here on.
 
-        None: those that were read last may have told of some of them.
+        None: those that were read last may have shown some of them.
         """
         if not self.is_counted:
             return False

@@ -38,7 +38,7 @@ __all__ = ["About", "Instance", "Workers"]
 About = ProbeExecuted | ProbeTransitioned | ProbeCountersRead | ProbeTicksFolded
 
 SEEN_LATE_NS: Final = 3 * NS_PER_S
-"""A container has begun so long before the PLEG tells of it, at most."""
+"""A container has begun so long before the PLEG shows it, at most."""
 _MAKES_PROBER_NS: Final = 3 * NS_PER_S
 """So long after its first line, at most, a kubelet has its prober, whose start counts."""
 _AT_ONCE_NS: Final = NS_PER_S // 2
@@ -66,7 +66,7 @@ class Instance(msgspec.Struct):
     """The newest run of a container.
 
     Attributes:
-        started_ns: as records tell, which is up to a relist late; None: not seen.
+        started_ns: as records show, which is up to a relist late; None: not seen.
         ended_ns: when it was killed or died.
         follows: the one before it, which was seen; ``before_ns``: when that ended.
     """
@@ -108,7 +108,7 @@ class Workers:
             self.thresholds_known.add(pod_key(body.pod_uid, body.namespace, body.pod) or "")
 
     def foresee(self, record: Record) -> None:
-        """A list tells since when containers run, to the second."""
+        """A list says since when containers run, to the second."""
         body = record.body
         status = body.status if isinstance(body, PodListed) else None
         for group in ("initContainerStatuses", "containerStatuses"):
@@ -176,7 +176,7 @@ class Workers:
         return self._instances.get((worker.key, worker.container))
 
     def listed_start(self, worker: Worker) -> int | None:
-        """Since when its container runs, as a list tells, to the second; None where none does."""
+        """Since when its container runs, as a list shows, to the second; None where none does."""
         return self._listed_starts.get(worker.container_id or "")
 
     def is_starting(self, worker: Worker, ts_ns: int) -> bool:
@@ -194,7 +194,7 @@ class Workers:
         return is_new and same and just_ran and all(s.cached != SUCCESS for s in startup.states)
 
     def known(self, key: str, container: str, probe_type: ProbeType) -> Worker | None:
-        """A worker of which a record told."""
+        """A worker that a record showed."""
         return self._workers.get((key, container, probe_type))
 
     def is_there(self, worker: Worker) -> bool:
@@ -202,7 +202,7 @@ class Workers:
         return self.known(worker.key, worker.container, worker.probe_type) is worker
 
     def of_pod(self, key: str) -> Iterator[Worker]:
-        """The workers of a pod of which a record told."""
+        """The workers of a pod that a record showed."""
         return (worker for name, worker in self._workers.items() if name[0] == key)
 
     def find(self, body: About, state: NodeState, ts_ns: int) -> Worker:

@@ -2,7 +2,7 @@
 
 A worker is one :class:`~kubeledger.verify.rules.probe_worker.Worker`: the states in which it may
 be, stepped by ``doProbe``. A recorded change is judged in each of them; so is a change that had to
-come and was not recorded. What else tells of ticks is compared in ``probe_witnesses``.
+come and was not recorded. What else shows ticks is compared in ``probe_witnesses``.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class ProbeVerifier(ChangeJudge):
         return {ProbeTransitioned: self._workers.foresee_change, PodListed: self._workers.foresee}
 
     def sees(self) -> Mapping[type[Body], See]:
-        """All that a worker's memory depends on, and what else tells of it."""
+        """All that a worker's memory depends on, and what else shows it."""
         return {
             KubeletStarted: self._kubelet_started,
             ClockStepped: self._clock_stepped,
@@ -109,7 +109,7 @@ class ProbeVerifier(ChangeJudge):
     def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
         known = state.kubelet
         if not body.restart and known.started_ts_ns is not None and body.pid in {None, known.pid}:
-            return  # another source tells of the same process
+            return  # another source shows the same process
         self._pass_time(record.ts_ns)
         self._counts.settle(None)
         self._awaited.clear()
@@ -161,7 +161,7 @@ class ProbeVerifier(ChangeJudge):
             self._kill = worker, record.seq
 
     def _learn_of_kill(self, worker: Worker, seq: int) -> None:
-        """A kill for a failed probe tells that the failure is cached, whatever was reckoned."""
+        """A kill for a failed probe says that the failure is cached, whatever was reckoned."""
         self._kill = None
         if worker.belief is None:
             return
@@ -169,7 +169,7 @@ class ProbeVerifier(ChangeJudge):
         worker.pending &= all(state.was is not None for state in worker.states)
         worker.belief.keep(lambda state: state.cached == FAILURE)
         if not any(state.cached == FAILURE for state in worker.states):
-            worker.believe(FAILURE, f"that the probe had failed, as record {seq} tells")
+            worker.believe(FAILURE, f"that the probe had failed, as record {seq} says")
 
     # -- ticks ---------------------------------------------------------------------------------
 

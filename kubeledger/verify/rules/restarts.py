@@ -141,7 +141,7 @@ class RestartVerifier(Starts):
             elif None in (listed, previous) or previous != (listed or 0) - 1:
                 expected["previous_container_id"] = before.container_id
             else:
-                container.back_off.lose()  # one that only lists tell of ran in between
+                container.back_off.lose()  # one that only lists show ran in between
         if before is not None and before.reasons and body.reason is not None:
             reasons = before.reasons
             expected["reason"] = body.reason if body.reason in reasons else reasons[0]

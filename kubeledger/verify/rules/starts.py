@@ -45,7 +45,7 @@ _SYNC_KILLS: Final = frozenset({"liveness_probe", "startup_probe", "spec_changed
 _HOOK: Final = "post_start_hook"
 """The start has failed with it: the next sync tries again."""
 _LATE_NS: Final = 2 * NS_PER_S
-"""An event may be logged so long after what it tells of."""
+"""An event may be logged so long after what it shows."""
 _QUIET: Final = frozenset({"Unhealthy", "ProbeWarning", "FailedPreStopHook"})
 """Warnings about a container that are no failed start."""
 _OF_CREATED: Final = frozenset({"Failed", "FailedPostStartHook"})
@@ -99,7 +99,7 @@ class Starts(RuleVerifier):
         return self._pods.get(key, {}).get(name or "")
 
     def _get(self, key: str, name: str) -> Container:
-        """A container, made when it is first told of."""
+        """A container, made when first seen."""
         containers = self._pods.setdefault(key, {})
         if name not in containers:
             is_first = key in self._added
@@ -172,7 +172,7 @@ class Starts(RuleVerifier):
         return newest
 
     def _came_before(self, container: Container, count: int | None) -> None:
-        """A restart count may tell of instances before the first that was shown."""
+        """A restart count may show instances before the first that was shown."""
         if container.is_first and count is not None and count >= container.shown:
             container.is_first = False
             container.back_off.lose()
@@ -216,7 +216,7 @@ class Starts(RuleVerifier):
         if runs and container.find(body.container_id) is None and (
             not self.bench.instances.knows(body.container_id)
         ):  # fmt: skip
-            return  # an ID that nothing else tells, while another one runs
+            return  # an ID that nothing else says, while another one runs
         killed = self._show(record, container, body.container_id)
         if killed.first_killed_ns is None:
             killed.first_killed_ns = record.ts_ns
@@ -235,7 +235,7 @@ class Starts(RuleVerifier):
         if body.object_kind != "Pod":
             return
         if body.reason == "Created" and name is not None:
-            # Lists tell only the last of several; words of another event are no creation.
+            # Lists show only the last of several; words of another event are no creation.
             is_line = any(piece.line is not None for piece in record.evidence)
             if is_line and "created" in body.message.lower():
                 self._created(record, self._get(key, name))
@@ -295,7 +295,7 @@ class Starts(RuleVerifier):
     def _is_first_relist(self, ts_ns: int) -> bool:
         """Whether a start told then may be one that the process before made.
 
-        The first relist of a process tells of all that runs.
+        The first relist of a process shows all that runs.
         """
         return self._relisted_ns is None or ts_ns - self._relisted_ns <= NS_PER_S
 

@@ -34,7 +34,7 @@ class Stops:
     """
 
     def __init__(self, bench: Bench, pod: PodHistory | None, record: Record) -> None:
-        """``pod``: whose containers; None where nothing is told of it."""
+        """``pod``: whose containers; None where nothing is shown of it."""
         process = bench.timeline.process(record.ts_ns)
         began_ns = 0 if process is None else process.started_ns
         calls = [] if pod is None else pod.calls

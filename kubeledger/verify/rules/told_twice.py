@@ -1,4 +1,4 @@
-"""Facts that several sources tell: where two of them cannot both be right, both are shown.
+"""Facts from several sources: where two of them cannot both be right, both are shown.
 
 =========================  ==============================  ======================================
 fact                       one source                      the others
@@ -7,10 +7,10 @@ refusal of a pod           the decision                    its lines, and its st
 victim of a preemption     the decision                    its lines: event, status, end; lists
 probe that led to a kill   the decision                    the event of the kill
 exit code of a container   the line of its end             its status in lists
-memory of the machine      the line about it               the first eviction signal behind it
+memory of the machine      the line about it               the first eviction signal after it
 =========================  ==============================  ======================================
 
-No verdict rests on this. A line that is cut tells nothing here, nor does one that is lost.
+No verdict rests on this. A line that is cut shows nothing here, nor does one that is lost.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from kubeledger.verify.witnesses import Row, Witnesses
 __all__ = ["ToldTwice"]
 
 Told = tuple[str | None, ...]
-"""Parts of a fact; None for one that a source does not tell."""
+"""Parts of a fact; None for one that a source does not say."""
 
 _WHY: Final = {
-    "refusal": "different things are told about one refusal",
-    "victim": "the log tells different names of one victim of a preemption",
-    "end of a victim": "what is told of a victim of a preemption is not what each of them is told",
-    "kill": "a kill and its event tell of different probes that failed",
-    "machine": "the line about the machine and the eviction signals tell different "
+    "refusal": "sources differ about one refusal",
+    "victim": "the log has different names for one victim of a preemption",
+    "end of a victim": "a preemption victim has another reason or message than all victims get",
+    "kill": "a kill and its event name different failed probes",
+    "machine": "the line about the machine and the eviction signals have different "
     "capacities of memory",
     "exit code": "a list shows another exit code than the line about the container's end",
 }
@@ -62,7 +62,7 @@ _ENDS: Final = (
     ("Status Manager: adding pod", re.compile(_STATUS)),
     ("Predicate failed on Pod", re.compile(r' err="(?P<message>(?:[^"\\]|\\.)*)"$')),
 )
-"""Words of a line, and how it tells of a pod's end."""
+"""Words of a line, and how it shows a pod's end."""
 _KILLS: Final = (
     ("Event occurred", re.compile(r' message="Container \S+ failed (?P<probe>\w+) probe')),
 )
@@ -81,7 +81,7 @@ _PLAIN: Final = re.compile(r"[\n\t -~]*")
 
 
 class ToldTwice(Verifier):
-    """Compares what is told of one fact; memory grows with pods and their containers."""
+    """Compares what is shown of one fact; memory grows with pods and their containers."""
 
     def __init__(self, bench: Bench) -> None:
         """Nothing is told yet."""
@@ -92,7 +92,7 @@ class ToldTwice(Verifier):
         self._machine: Row[Told] | None = None
 
     def sees(self) -> Mapping[type[Body], See]:
-        """Every record that tells of one of the facts."""
+        """Every record that shows one of the facts."""
         return {
             ContainerDied: self._container_died,
             ContainerKilled: self._container_killed,
@@ -220,7 +220,7 @@ def _lines(
     forms: Sequence[tuple[str, re.Pattern[str]]],
     value_of: Callable[[Mapping[str, str]], Told],
 ) -> Iterator[Row[Told]]:
-    """What the lines of a record tell of a fact, each in its own form."""
+    """What the lines of a record show of a fact, each in its own form."""
     for piece in record.evidence:
         text = piece.text or ""
         for words, form in forms:
@@ -245,7 +245,7 @@ def _probe_of(parts: Mapping[str, str]) -> Told:
 
 
 def _may_be_one(told: Told, shown: Told) -> bool:
-    """Whether two accounts can be of one value, as far as both tell it."""
+    """Whether two accounts can be of one value, as far as both show it."""
     return all(
         one is None or other is None or _may_be_one_text(one, other)
         for one, other in zip(told, shown, strict=True)

@@ -108,7 +108,7 @@ class Affinities:
     def _judge(
         self, record: Record, body: AffinityDecided, policy: Policy, offer: _Offer, pod: str
     ) -> tuple[int | None, Judgement, Fields]:
-        """Decide again: the merged mask, the judgement, and what is told of it."""
+        """Decide again: the merged mask, the judgement, and what is shown of it."""
         bench = self._desk.bench
         assert bench.profile is not None
         provided = {name: _hints(hints) for name, hints in offer.body.hints.items()}
@@ -146,7 +146,7 @@ class Affinities:
 
     @property
     def _by_distance(self) -> bool:
-        """Whether sets of nodes that lie closer together win, which no record tells."""
+        """Whether sets of nodes that lie closer together win, which no record shows."""
         options = self._desk.bench.settings.get("topologyManagerPolicyOptions")
         return isinstance(options, dict) and str(options.get(PREFER_CLOSEST, "")) in _TRUE
 
@@ -165,7 +165,7 @@ class Affinities:
         return setting not in bench.settings.disputed | bench.variant.settings.keys()
 
     def _compare_scope(self, record: Record, body: AffinityDecided) -> None:
-        """Hints and merged hint are about a container, or a pod: the setting tells which."""
+        """Hints and merged hint are about a container, or a pod: the setting says which."""
         bench = self._desk.bench
         scope, seq = bench.settings.get(_SCOPE), bench.settings.seq
         own = "pod" if body.container is None else "container"
@@ -181,7 +181,7 @@ class Affinities:
         texts = [piece.text or "" for piece in offer.record.evidence]
         lines = sum("TopologyHints" in text for text in texts)
         if any("TopologyHints for pod" in text for text in texts):
-            # Go 1.20 writes no preference and no possible hint alike; another line tells which.
+            # Go 1.20 writes no preference and no possible hint alike; another line says which.
             told = [text for text in texts if "no possible NUMA affinities" in text]
             empty = [resource for resource, hints in offer.body.hints.items() if hints == ()]
             if not all(any(f"'{resource}'" in text for text in told) for resource in empty):

@@ -237,8 +237,8 @@ def test_missing_inputs_by_how_many_lack_them() -> None:
         ("the eviction signals at this time (logged from verbosity 3)", "--v=3"),
         ("the detect pass before the removal (logged from verbosity 5)", "--v=5"),
         ("the healthy devices of example.com/gpu at that time", "checkpoint"),
-        ("the next beat of the minute timer", "cgroup files"),
-        ("the records behind the end of the ledger", "goes on for longer"),
+        ("the next line of the minute timer", "cgroup files"),
+        ("the records after the end of the ledger", "goes on for longer"),
         ("something that no one ever named", "whole log"),
     ],
 )

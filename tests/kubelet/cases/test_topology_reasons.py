@@ -136,8 +136,8 @@ CLOSEST = {"numaDistances": FAR, "preferClosestNUMANodes": True}
         (
             "1.36.2",
             merge.case("single-numa-node"),
-            "of preferred hints of one node, or of any, all combine to all nodes, which is told as "
-            "any",
+            "of preferred hints of one node, or of any, all combine to all nodes, which is given "
+            "as any",
         ),
     ],
 )

@@ -126,7 +126,7 @@ def device_counts(
 def _capacity(
     nodes: Nodes, ts_ns: int, settings: Settings, state: NodeState
 ) -> tuple[dict[str, Quantity], tuple[int, ...], bool]:
-    """The machine's size, its records, and whether no line and no node object tells it.
+    """The machine's size, its records, and whether no line and no node object shows it.
 
     Then the eviction signals hold the capacity of memory and disk, and the CPU shares of the
     cgroup of all pods are those of a number of CPUs.

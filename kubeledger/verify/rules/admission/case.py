@@ -78,7 +78,7 @@ class AdmissionOutcome(msgspec.Struct, frozen=True):
         insufficient: what is missing, in the order of the fit check.
         requirements: the same as preemption gets it.
         info: the node of that world with the pods that count in it; ``pods`` are these.
-        assumes: what the world assumes and no record tells, as noun phrases.
+        assumes: what the world assumes and no record shows, as noun phrases.
     """
 
     result: PodAdmitResult
@@ -111,7 +111,7 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
         pod: its object; ``spec_seq`` the record that shows it.
         facts: rules of the version.
         nodes: the node, the likeliest first.
-        node_inputs: records that tell of the node and the settings.
+        node_inputs: records that show the node and the settings.
         others: (n,) pods that counted, in the order of their admission.
         unread: names of pods that counted but whose specs are not known.
         complete: no pod can have counted that no record names.

@@ -1,4 +1,4 @@
-"""Puts the case of an admission together from what the records tell."""
+"""Puts the case of an admission together from what the records say."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class AdmissionInputs:
             bench.contradict(
                 record.ts_ns,
                 "node",
-                f"the node object and the settings tell different amounts of {name} for pods",
+                f"the node object and the settings give different amounts of {name} for pods",
                 (record.seq, f"allocatable is {written}"),
                 (settings.seq, f"the settings leave {amount.canonical()}"),
             )
@@ -132,7 +132,7 @@ class AdmissionInputs:
         others, unread, complete = self._counted(life, by_ns, node)
         most = allocatable.amounts["pods"].value()
         if sum(not other.doubtful for other in others) > most and not bench.variant.settings:
-            # No kubelet has let in so many: what told of their ends, or of the settings, is lost.
+            # No kubelet has let in so many: what showed their ends, or of the settings, is lost.
             others = tuple(msgspec.structs.replace(other, doubtful=True) for other in others)
         unsized: tuple[str, ...] = ()
         if not allocatable.whole:
@@ -229,7 +229,7 @@ def _reads_as(written: str, amount: Quantity) -> bool:
     try:
         return Quantity.from_api(written) == amount
     except QuantityError:
-        return True  # what cannot be read tells nothing
+        return True  # what cannot be read shows nothing
 
 
 def _pressure_on(
@@ -242,7 +242,7 @@ def _pressure_on(
     Source: v1.20.2 pkg/kubelet/eviction/eviction_manager.go managerImpl.Admit
     """
     if any(signal.read_ts_ns > since_ns for signal in state.images.signals.values()):
-        return None  # it was admitted before, and what was read since tells nothing of that
+        return None  # it was admitted before, and what was read since shows nothing of that
     qos = pod_qos(
         pod,
         status_wins=facts.qos_class_from_status,

@@ -1,7 +1,7 @@
 """Was the pod to be admitted, or left without victims?
 
 Each judgement asks every world of the case, and adds the worlds in which something counts that no
-record tells.
+record says.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def freely(rulings: Iterable[Ruling]) -> Ruling:
 def by_its_numbers(
     case: AdmissionCase, rulings: Sequence[Ruling], untold: Iterable[str]
 ) -> Judgement:
-    """Judge a decision that tells of its inputs: its numbers prove the world that gives them.
+    """Judge a decision that shows its inputs: its numbers prove the world that gives them.
 
     Args:
         case: the admission.
@@ -146,7 +146,7 @@ def judge_admitted(case: AdmissionCase, victims: Sequence[str]) -> Judgement:
     worlds = list(case.extremes())
     rulings = [freely(_admits(case, each, victims) for each in choices) for choices in worlds]
     if any(VICTIMS in ruling.assumes for ruling in rulings):
-        why = "the pod was admitted, and no victims are told of"
+        why = "the pod was admitted, and no victims are recorded"
         rulings.append(Ruling(allowed=False, why=why, rule=RULE_PREEMPTION))
     for phrase in (*case.untold, *capacities(case.unsized)):
         why = "the pod was admitted, and may have had no room"
@@ -232,7 +232,7 @@ def _fails(case: AdmissionCase, outcome: AdmissionOutcome, recorded: Fields) -> 
     elif outcome.result.victims:
         names = {other.pod.metadata.uid: other.name for other in outcome.pods}
         found = ", ".join(names.get(uid, uid) for uid in outcome.result.victims)
-        why = f"there are victims whose death makes room: {found}"
+        why = f"some victims would make room: {found}"
     elif outcome.result.admit:
         why = f"nothing is missing: {fits_because(case, outcome)}"
     else:

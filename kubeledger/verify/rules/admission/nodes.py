@@ -1,4 +1,4 @@
-"""What records tell of the node as an object: its labels and taints, and amounts of all times."""
+"""What records show of the node as an object: its labels and taints, and amounts of all times."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OF_SHORT_LIFE: Final = tuple(
 
 
 class Told(NamedTuple):
-    """A record of the node that tells something new."""
+    """A record of the node that shows something new."""
 
     ts_ns: int
     seq: int
@@ -36,7 +36,7 @@ class Marks(NamedTuple):
     """What the node object holds besides amounts.
 
     Attributes:
-        seqs: (n,) records that tell it.
+        seqs: (n,) records that show it.
         labels_known, taints_known: a node object shows them, and no later one others.
     """
 
@@ -56,13 +56,13 @@ class Nodes:
         self._telling: dict[tuple[str, ...], list[Told]] = {}
 
     def foresee(self, record: Record) -> None:
-        """Take in what a record of the node tells."""
+        """Take in what a record of the node says."""
         assert isinstance(record.body, NodeObserved)
         self._told.append(Told(record.ts_ns, record.seq, record.body))
         self._telling.clear()
 
     def last(self, ts_ns: int, field: str, *, of_process: bool = False) -> Told | None:
-        """The last record by then that tells something, else the first one after it.
+        """The last record by then that shows something, else the first one after it.
 
         Args:
             ts_ns: the time.
@@ -90,7 +90,7 @@ class Nodes:
         return Marks(shown.body.labels, taints, seqs, True, bool(index) and same)
 
     def _that_tell(self, *fields: str) -> list[Told]:
-        """Records in the order of time that tell another value of these fields."""
+        """Records in the order of time that show another value of these fields."""
         if fields not in self._telling:
             telling = self._telling[fields] = []
             known = None

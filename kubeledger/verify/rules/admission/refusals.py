@@ -20,7 +20,7 @@ from kubeledger.verify.evidence.timeline import Timeline
 __all__ = ["ALLOCATION", "UNEXPECTED", "Refusal", "Refusals", "node_name", "refusal_of"]
 
 Refusal = tuple[int, str, str]
-"""A record, and the reason and the message of the refusal that it tells."""
+"""A record, and the reason and the message of the refusal that it says."""
 
 UNEXPECTED: Final = "UnexpectedAdmissionError"
 ALLOCATION: Final = "Allocate failed due to "
@@ -28,7 +28,7 @@ ALLOCATION: Final = "Allocate failed due to "
 _NO_HINTS: Final = "Unable to generate topology hints"
 _TOPOLOGY: Final = "TopologyAffinityError", "Resources cannot be allocated with Topology locality"
 _BEHIND_NS: Final = 2 * NS_PER_S
-"""One line may tell of a refusal and its cause; a list's time may be one of whole seconds."""
+"""One line may show a refusal and its cause; a list's time may be one of whole seconds."""
 _BY_ADMISSION: Final = re.compile(
     r"OutOf\S+|UnexpectedAdmissionError|TopologyAffinityError|SMTAlignmentError|NodeAffinity"
     r"|NodeName|NodePorts|TaintToleration|SysctlForbidden|AppArmor"
@@ -79,7 +79,7 @@ class Refusals:
         """The list that shows that a pod was never admitted; None where it may have been.
 
         It failed with a reason that only an admission gives, in its first stay, and nothing was
-        ever heard of a container of it, though no line that would tell of one is lost.
+        ever heard of a container of it, though no line that would show one is lost.
         """
         pod, added_ns = self._timeline.pods[life.key], life.added_ns or 0
         shown, process = pod.failure(life, added_ns), self._timeline.process(added_ns)

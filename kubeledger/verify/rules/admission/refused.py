@@ -1,6 +1,6 @@
 """Was the pod to be refused, and in these words?
 
-Numbers that a refusal itself tells (what was in use) are readings of the kubelet: worlds that do
+Numbers that a refusal itself shows (what was in use) are readings of the kubelet: worlds that do
 not give them end.
 """
 
@@ -170,7 +170,7 @@ def _refuses(case: AdmissionCase, outcome: AdmissionOutcome, recorded: Fields) -
 
 
 def _left_open(case: AdmissionCase, likely: AdmissionOutcome, body: PodRejected) -> Iterator[str]:
-    """What no record tells and may have led to a refusal that no known world gives."""
+    """What no record shows and may have led to a refusal that no known world gives."""
     reason, result = body.reason, likely.result
     reasons = (reason, result.reason)
     got_there = result.admit or reason not in _LATE or bool(case.untold)

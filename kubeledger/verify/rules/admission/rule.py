@@ -109,7 +109,7 @@ class AdmissionVerifier(RuleVerifier):
                 record,
                 PodRejected.kind,
                 subject=f"pod/{life.full_name}",
-                why=f"no refusal is told of the pod that had to get one: {reason}, {message}",
+                why=f"the pod had to be refused, and no record says so: {reason}, {message}",
                 expected={"reason": reason, "message": message},
                 rule=RULE_PREDICATES,
                 inputs=(life.add_seq or 0, seq),
@@ -210,7 +210,7 @@ class AdmissionVerifier(RuleVerifier):
         ran_on = any(run.sandbox is False and run.died_ns is None for run in runs)
         if not ran_on or self.bench.coverage.missing(record.ts_ns, late_ns) is not None:
             return Kill(body)
-        why = f"the kill of {name} did not succeed: its containers ran on"
+        why = f"the kill of {name} failed: its containers ran on"
         return Kill(body, why, (decided.seq,))
 
     # -- whose decision ---------------------------------------------------------------------
@@ -290,7 +290,7 @@ class AdmissionVerifier(RuleVerifier):
         )
 
     def _is_another(self, uid: str | None, named: PodLife) -> bool:
-        """Whether records tell of another pod of that name, whose own line is lost then."""
+        """Whether records show another pod of that name, whose own line is lost then."""
         if uid is None or uid == named.uid:
             return False
         pod, listed = self.bench.timeline.pods.get(uid), self.bench.pods.at(0, uid)
@@ -348,7 +348,7 @@ class AdmissionVerifier(RuleVerifier):
 
 
 def _all_told(killed: Sequence[tuple[Record, PodPreempted]], decided: Record | None) -> bool:
-    """Whether one line names all victims, is not cut, and the log went on behind it.
+    """Whether one line names all victims, is not cut, and the log went on after it.
 
     Since 1.33 or so there is a line a victim, any of which may be lost. It names the preemptor.
     """

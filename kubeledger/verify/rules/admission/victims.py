@@ -1,6 +1,6 @@
 """Were these the victims? All victims of one preemption are judged together, at its end.
 
-What a record tells to be missing is a reading of the kubelet: worlds that do not give it end.
+What a record shows to be missing is a reading of the kubelet: worlds that do not give it end.
 Where no world gives the victims, as few records as explain it are wrong.
 """
 
@@ -34,7 +34,7 @@ class Kill(msgspec.Struct, frozen=True):
     Attributes:
         body: the decision.
         failed: why the kill cannot have come to what is recorded; empty if it can.
-        inputs: records that tell.
+        inputs: records that show it.
     """
 
     body: PodPreempted
@@ -130,11 +130,11 @@ class _World:
         """Why these cannot be the victims; empty if they can."""
         case, outcome = self._case, self._outcome
         if not outcome.requirements:
-            return f"nobody had to be killed: {fits_because(case, outcome)}"
+            return f"no pod had to be killed: {fits_because(case, outcome)}"
         if not outcome.result.admit:
-            return f"the pod is refused, and nobody is killed for it: {outcome.result.message}"
+            return f"the pod is refused, and none is killed for it: {outcome.result.message}"
         if not outcome.result.victims:
-            return "the pod is not critical, and nobody is killed for it"
+            return "the pod is not critical, and none is killed for it"
         pods = [other.pod for other in outcome.pods]
         why = admissible(case.pod, pods, outcome.requirements, uids, case.facts)
         for uid, name in self._names.items():
@@ -164,7 +164,7 @@ class _World:
     # -- fields and words -----------------------------------------------------------------
 
     def recorded(self, index: int) -> Fields:
-        """The fields of the record that are judged: those that it tells."""
+        """The fields of the record that are judged: those that it says."""
         kill = self._kills[index]
         told: Fields = msgspec.to_builtins(kill.body)
         told["insufficient"] = list(told["insufficient"]) or None

@@ -20,7 +20,7 @@ _FIRST: Final = ("cpu", "memory", "ephemeral-storage")
 def short_of(outcome: AdmissionOutcome) -> str:
     """Why a pod does not fit: requested, used and allocatable of each resource it lacks."""
     return listing(
-        f"{amount(i.resource_name, i.requested)} asked for, "
+        f"{amount(i.resource_name, i.requested)} requested, "
         f"{' of '.join(plains(i.resource_name, i.used, i.capacity))} in use"
         for i in outcome.insufficient
     )

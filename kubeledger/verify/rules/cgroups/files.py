@@ -76,7 +76,7 @@ def compare(body: CgroupUpdated, options: Iterable[Option]) -> Compared | None:
     Args:
         body: the record.
         options: (1 or more,) first the one that is decided again; any other is within the
-            kubelet's freedom. What comes behind the one that agrees is not looked at.
+            kubelet's freedom. What comes after the one that agrees is not looked at.
 
     Returns:
         None where the record holds none of the values.
@@ -116,7 +116,7 @@ def _compared(body: CgroupUpdated, option: Option) -> Compared | None:
         why = f"{'; '.join(said)}: {why}"
     elif others := [key for key in expected if recorded[key] != expected[key]]:
         told = (f"{_name(key)} of {_shown(recorded[key])}" for key in others)
-        why = f"{why}; possible, too, is {', '.join(told)}"
+        why = f"{why}; also possible: {', '.join(told)}"
     ruling = Ruling(
         allowed=not wrong,
         chosen=recorded == expected,

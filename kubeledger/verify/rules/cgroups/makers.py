@@ -21,11 +21,11 @@ from kubeledger.verify.evidence.processes import Process
 __all__ = ["Makers"]
 
 _RELIST_NS: Final = 10 * NS_PER_S
-"""So long after its start a process may tell of containers that ran before it."""
+"""So long after its start a process may show containers that ran before it."""
 _STATIC_NS: Final = 60 * NS_PER_S
 """A static pod's start time may be that of a process that found it running."""
 _TELLS_NS: Final = 60 * NS_PER_S
-"""So long after its start a process tells of itself, at any verbosity."""
+"""So long after its start a process shows itself, at any verbosity."""
 
 
 class Makers:
@@ -66,7 +66,7 @@ class Makers:
         return self._between(listed.began_ns, listed.began_ns + NS_PER_S)  # told to the second
 
     def _synced_ns(self, key: str) -> int | None:
-        """When the first sync of a pod was at the latest; None when no list tells."""
+        """When the first sync of a pod was at the latest; None when no list says."""
         synced_ns = self._bench.instances.known_ns(key)
         pod = self._bench.timeline.pods.get(key)
         if synced_ns is None or (pod is not None and pod.created_ns is not None):

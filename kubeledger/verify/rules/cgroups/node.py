@@ -80,7 +80,7 @@ def _huge_pages(
 
 
 def _pids(limits: Sequence[int], rules: Rules) -> tuple[str, ...]:
-    """What ``pids.max`` can hold by limits of the machine; empty where nothing tells.
+    """What ``pids.max`` can hold by limits of the machine; empty where nothing says.
 
     The machine's limit less what is reserved of it. None is written for the QoS classes, which
     keep the kernel's ``max``; a container's is the runtime's own affair.

@@ -77,7 +77,7 @@ class PodOptions:
         return [self._of_sandbox(body), *(self._of_container(c, body) for c in self._containers)]
 
     def _option(self, body: CgroupUpdated, values: Values, why: str) -> Option:
-        """With what identifies the cgroup, where the path and the pod tell it."""
+        """With what identifies the cgroup, where the path and the pod show it."""
         where, decision = parse_cgroup_path(body.cgroup), self._decision
         fields: dict[str, Any] = {"qos_class": decision.qos_class}
         if where is not None:

@@ -86,9 +86,7 @@ class PodLevels:
         rulings = [each.ruling for each in found]
         if None in asked:
             may_be = _BY_SETTINGS.issuperset(shown.differing)
-            rulings.append(
-                Ruling(allowed=may_be, why="a process of which nothing is known made it")
-            )
+            rulings.append(Ruling(allowed=may_be, why="an unknown process made it"))
         rulings = [replace(each, assumes=(_MAKER,) * each.allowed) for each in rulings]
         return judge(rulings), shown
 

@@ -43,12 +43,12 @@ _ORPHANS_NS: Final = 60 * NS_PER_S
 """So long after its start a kubelet may still kill pods that were taken away without it."""
 _LIMIT: Final = ("memory_limit_bytes", "unified/memory.max")
 """Files of a QoS level that are written only with a memory reserve; else they stay."""
-_WHOLE_LOG: Final = "the whole log, of which a piece with a beat of the minute timer is not there"
-_UNTOLD: Final = "what the sync loop tells behind the preemption that it waits for"
+_WHOLE_LOG: Final = "the whole log; a part with a line of the minute timer is missing"
+_UNTOLD: Final = "what the sync loop logs after the preemption that it waits for"
 _UNSEEN: Final = "the write of the QoS cgroups that gave these values"
 
 _Moment = tuple[int, int, Write | None]
-"""The span in which a write was, and the write where a line tells of it."""
+"""The span in which a write was, and the write where a line shows it."""
 
 
 class QOSLevels:
@@ -79,19 +79,19 @@ class QOSLevels:
         """Neither a beat nor a pod explains it."""
         last_ns, next_ns = self._writes.around(ts_ns)
         if last_ns is None or next_ns is None:
-            which = "start" if last_ns is None else "next beat"
+            which = "start" if last_ns is None else "next line"
             return lacks([f"the {which} of the minute timer"])
         process = self._bench.timeline.process(ts_ns)
         whole = process is not None and process.number == 0 and process.from_start
         if not whole and (process is None or ts_ns <= process.started_ns + _ORPHANS_NS):
-            return lacks(["the pods that were taken away before the process started"])
+            return lacks(["the pods that were removed before the process started"])
         odd = [write for write in self._writes.within(last_ns, next_ns) if not write.explained]
         moved = len(odd) == 1 and round((next_ns - last_ns) / PERIOD_NS) == 2
         unknown = self._bench.timeline.unknown_pods(ts_ns)
         phrases = () if unknown is None else (unknown.phrase,)
         missing = self._lost(ts_ns, ts_ns + _AROUND_NS, phrases, moved=moved)
         why = (
-            f"no write of the QoS cgroups was due at {format_ts(ts_ns)}: the minute timer beats at "
+            f"no write of the QoS cgroups was due at {format_ts(ts_ns)}: the minute timer fires at "
             f"{format_ts(next_ns)} and whole minutes from it, no pod was synced for the first "
             "time, and none was taken down"
         )
@@ -191,7 +191,7 @@ class QOSLevels:
         return [(w.ts_ns, w.ts_ns, w) for w in (*reversed(soon), *told[len(soon) :])]
 
     def _unseen(self, ts_ns: int) -> _Moment:
-        """A write that no line tells of: it was some time between the last one and the reading."""
+        """A write that no line shows: it was some time between the last one and the reading."""
         before = [write.ts_ns for write in self._writes.before(ts_ns) if not write.failed]
         return (before[-1] if before else ts_ns - _BEAT_NS), ts_ns + READ_NS, None
 

@@ -1,6 +1,6 @@
-"""Cgroups that went: the kubelet and the runtime remove them only behind what ran in them.
+"""Cgroups that went: the kubelet and the runtime remove them only after what ran in them.
 
-That nothing tells of a container's end is no proof that it goes on: the line may be lost, or
+That nothing shows a container's end is no proof that it goes on: the line may be lost, or
 come late. So a removal that nothing explains is impossible only where something shows that the
 cgroup was there all the time.
 """
@@ -23,7 +23,7 @@ from kubeledger.verify.rules.cgroups.writes import READ_NS
 __all__ = ["Removals"]
 
 _LATE_NS: Final = 60 * NS_PER_S
-"""A sync loop that waits for a kill tells so late of what happened meanwhile."""
+"""A sync loop that waits for a kill logs so late what happened meanwhile."""
 _BY_THEN_NS: Final = 120 * NS_PER_S
 """By then something explains a removal, or shows that it cannot be."""
 _MANY: Final = 3
@@ -35,7 +35,7 @@ Sign = tuple[int, str, int]
 
 
 class Removals:
-    """Judges removals by what the whole ledger tells."""
+    """Judges removals by what the whole ledger shows."""
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
@@ -76,7 +76,7 @@ class Removals:
             if self._bench.coverage.missing(ts_ns, ts_ns + READ_NS) is None:
                 why = "the kubelet never removes the cgroups of the node and of the QoS classes"
                 return same(False, why)
-            return lacks(["the records behind the end of the ledger"])
+            return lacks(["the records after the end of the ledger"])
         pod = self._bench.timeline.pods.get(where.pod_uid or "")
         for at_ns, sign, seq in self._ends(where, pod, ts_ns) if pod is not None else ():
             if at_ns <= ts_ns + _BY_THEN_NS:
@@ -88,8 +88,8 @@ class Removals:
         if below is not None and self._last_ns > ts_ns:
             child = below.rpartition("/")[2][:12]
             why = (
-                f"the cgroup of its container {child} below it was there before and is there "
-                "still: a cgroup goes only behind all that is below it"
+                f"the cgroup of its container {child} below it still exists: a cgroup goes "
+                "only after all below it"
             )
             return same(False, why)
         end = f"the end of pod {pod.namespace}/{pod.name}" if pod else "the life of the pod"
@@ -121,7 +121,7 @@ class Removals:
                 yield life.ending_ns, f"the end of {who} had begun and nothing of it ran", life.seq
 
     def _still_there(self, record: Record, cgroup: str, where: CgroupPath) -> Judgement:
-        """Of a container of whose end nothing tells."""
+        """Of a container whose end nothing shows."""
         own, ts_ns = where.container_id or "", record.ts_ns
         shown = self._shown.get(cgroup, (0, 0))
         listed = self._bench.instances.of_pod(where.pod_uid or "").get(own)

@@ -55,7 +55,7 @@ _NOT_PER_QOS: Final = "cgroupsPerQOS is off, so the kubelet makes no cgroups for
 
 
 class CgroupVerifier(RuleVerifier):
-    """Decides about cgroups by what the whole ledger tells of pods, processes and writes."""
+    """Decides about cgroups by what the whole ledger shows of pods, processes and writes."""
 
     decides: ClassVar[tuple[type[Decision], ...]] = (
         CgroupUpdated,

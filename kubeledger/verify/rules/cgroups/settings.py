@@ -35,7 +35,7 @@ _SOURCE: Final = "kubernetes.io/config.source"
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """Under which a value was written; None where no source tells, or it cannot be read.
+    """Under which a value was written; None where no source says, or it cannot be read.
 
     Attributes:
         profile: of the kubelet, with its gates.
@@ -45,7 +45,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
             without its gate.
         reservation: systemReserved and kubeReserved; thresholds are not taken off a cgroup.
         enforce_pods: ``pods`` is among enforceNodeAllocatable.
-        per_qos: cgroupsPerQOS; taken as on when no source tells, for there are cgroups.
+        per_qos: cgroupsPerQOS; taken as on when no source shows, for there are cgroups.
         by_systemd: cgroupDriver may be systemd.
         memory_qos: gate MemoryQoS.
         throttling_factor: memoryThrottlingFactor.
@@ -71,13 +71,13 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def missing(self) -> list[str]:
-        """Settings that pods and containers need and no source tells."""
+        """Settings that pods and containers need and no source shows."""
         told = {"cpuCFSQuota": self.enforce_cpu_limits, "cpuCFSQuotaPeriod": self.cpu_period_us}
         return [f"the setting {name}" for name, value in told.items() if value is None]
 
     @property
     def missing_for_node(self) -> list[str]:
-        """Settings that the cgroup of all pods needs and no source tells."""
+        """Settings that the cgroup of all pods needs and no source shows."""
         told = {
             "the settings systemReserved and kubeReserved": self.reservation,
             "the setting enforceNodeAllocatable": self.enforce_pods,

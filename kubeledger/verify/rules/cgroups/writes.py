@@ -2,7 +2,7 @@
 
 A write is due once a minute from the start of the QoS container manager on, when a pod is
 first synced (before its cgroup is made), and after a pod was killed. All of them are known from
-the first reading, so that each is explained by what is told before and behind it.
+the first reading, so that each is explained by what is told before and after it.
 
 Source: v1.36.2 pkg/kubelet/cm/qos_container_manager_linux.go Start, pkg/kubelet/kubelet.go SyncPod
 """
@@ -36,7 +36,7 @@ _RETRIES_NS: Final = 300 * NS_PER_S
 _KILLED_NS: Final = 10 * NS_PER_S
 """So long after the last sign of an end the QoS level is written for it."""
 _GRACE_NS: Final = 60 * NS_PER_S
-"""The same where nothing tells that its containers have ended."""
+"""The same where nothing says that its containers have ended."""
 _TRIED: Final = 8
 
 
@@ -103,7 +103,7 @@ class Writes:
                 self._explain_by_pods(writes, of.get(process.number, []))
 
     def of(self, seq: int) -> Write:
-        """The write that a record tells of."""
+        """The write that a record shows."""
         return self._by_seq[seq]
 
     def before(self, ts_ns: int) -> list[Write]:
@@ -112,11 +112,11 @@ class Writes:
         return self.all[max(index - 1, 0) : index]
 
     def within(self, start_ns: int, end_ns: int) -> list[Write]:
-        """Writes behind a time, up to another."""
+        """Writes after a time, up to another."""
         return self.all[bisect_right(self._times, start_ns) : bisect_right(self._times, end_ns)]
 
     def around(self, ts_ns: int) -> tuple[int | None, int | None]:
-        """The beats of the timer before and behind a time, as far as one run of it has them."""
+        """The beats of the timer before and after a time, as far as one run of it has them."""
         for beats in self._runs:
             if beats[0] <= ts_ns <= beats[-1]:
                 index = bisect_right(beats, ts_ns)
@@ -145,10 +145,10 @@ class Writes:
             beats = max((_beats(times, n) for n in range(min(len(times), _TRIED))), key=len)
             if len(beats) < 2 and not first:
                 return
-            whys = {beats[0]: "it is a beat of the minute timer, as are others minutes from it"}
+            whys = {beats[0]: "the minute timer fired, as it did at others minutes from it"}
             for last_ns, ts_ns in pairwise(beats):
                 earlier = f"{(ts_ns - last_ns) / NS_PER_S:.3f} s earlier"
-                whys[ts_ns] = f"the timer beats once a minute, and its beat before was {earlier}"
+                whys[ts_ns] = f"the timer fires once a minute, and last fired {earlier}"
             for write in writes:
                 if write.ts_ns in whys:
                     write.due(whys[write.ts_ns])

@@ -62,13 +62,13 @@ class Desk:
         self.affinities: dict[str, dict[str, Affinity]] = {}
 
     def key(self, record: Record, state: NodeState) -> str:
-        """The pod a record is about: its UID where any source tells."""
+        """The pod a record is about: its UID where any source says."""
         fields = ("pod_uid", "namespace", "pod")
         uid, namespace, name = (getattr(record.body, field, None) for field in fields)
         return key_of(state.lifecycle, uid, namespace, name) or f"{namespace}/{name}"
 
     def subject(self, record: Record, key: str, container: str | None) -> str:
-        """Whom a finding is about."""
+        """What a finding is about."""
         namespace, pod = (getattr(record.body, name, None) for name in ("namespace", "pod"))
         name = f"{namespace}/{pod}" if pod else self.name_of(key)
         return f"container/{name}/{container}" if container else f"pod/{name}"
@@ -93,7 +93,7 @@ class Desk:
         self.requests[record.seq] = Asked(record.seq, holder, needed)
 
     def answered(self, record: Record, holder: Holder) -> Holder:
-        """A request was granted or refused; gives who asked, where the record tells another."""
+        """A request was granted or refused; gives who asked, where the record shows another."""
         caused = self.requests.pop(record.cause or 0, None)
         asked = self._request_of(holder)
         if caused is None and asked is not None:
@@ -168,7 +168,7 @@ class Desk:
         return known is not None and not known.ended and not known.removed and not known.deleting
 
     def _affinity(self, holder: Holder) -> tuple[tuple[int | None, ...], tuple[int, ...]]:
-        """Masks that may be stored for a container (none: not known), and records that tell."""
+        """Masks that may be stored for a container (none: not known), and records that show it."""
         settings = self.bench.settings
         if settings.get("topologyManagerPolicy") == "none":
             return (None,), () if settings.seq is None else (settings.seq,)
@@ -220,13 +220,13 @@ class Desk:
     def wrong_asker(self, record: Record, holder: Holder) -> Judgement | None:
         """The judgement of a record that cannot be about this container; None if it can.
 
-        Another one asked; the pod has another name; the container has no limit; the log tells
+        Another one asked; the pod has another name; the container has no limit; the log says
         of another number than the spec.
         """
         caused, (_, container, resource) = self.requests.get(record.cause or 0), holder
         if caused is not None and caused.holder != holder:
             expected = dict(zip(("pod_uid", "container", "resource"), caused.holder, strict=True))
-            why = f"container {caused.holder[1]} of pod {caused.holder[0]} asked just then"
+            why = f"the request was of container {caused.holder[1]} of pod {caused.holder[0]}"
             return same(False, why, expected=expected, inputs=[caused.seq])
         listed = self.pod(record)
         if (wrong := misnamed(record, listed)) is not None:

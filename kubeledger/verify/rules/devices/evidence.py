@@ -53,11 +53,11 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         nodes_of: device -> whether its NUMA nodes are known, and which; None for no topology.
         name_of: pod key -> its name, for people.
         affinities: (n,) masks that may be stored for the container, None for none; empty
-            when nothing tells.
+            when nothing says.
         numa_nodes: of the machine.
         facts: of the kubelet version.
         surely: whether a container certainly holds its devices, whatever lines were lost.
-        seqs: (n,) records that tell it.
+        seqs: (n,) records that show it.
     """
 
     holder: Holder

@@ -1,4 +1,4 @@
-"""What later records tell of devices: checkpoints, NUMA nodes, and grants that were seen late.
+"""What later records show of devices: checkpoints, NUMA nodes, and grants that were seen late.
 
 The log names the devices that are taken, not those that were there. The checkpoint lists
 those, but it is read at some later instant. So all checkpoints are looked at first.
@@ -65,7 +65,7 @@ def all_ids(numa: Mapping[str, tuple[str, ...]]) -> frozenset[str]:
 
 
 def nodes_by_device(numa: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[int, ...]]:
-    """Device -> sorted NUMA nodes; empty where a checkpoint does not tell them."""
+    """Device -> sorted NUMA nodes; empty where a checkpoint does not show them."""
     nodes: dict[str, list[int]] = {}
     for node, ids in numa.items():
         number = whole_number(node)
@@ -186,12 +186,12 @@ class Foresight:
                 yield holder, *grants[0]
 
     def is_told(self, holder: Holder, when: When) -> bool:
-        """Whether a record tells of the grant that a checkpoint shows, or that it was let go of."""
+        """Whether a record shows the grant that a checkpoint shows, or that it was let go of."""
         late = any(at > when for at, _ in self.late.get(holder[0], {}).get(holder, ()))
         return late or any(at < when for at in self._let_go.get(holder[0], ()))
 
     def shows_all(self, when: When) -> When | None:
-        """The checkpoint that shows, with what the log tells, all that was held when it begins.
+        """The checkpoint that shows, with what the log says, all that was held when it begins.
 
         It does if it follows in the same process, whose grants and releases are told, and until
         then no pod was let go of. None: there is none.
@@ -205,7 +205,7 @@ class Foresight:
     def still_holds(self, holder: Holder, devices: frozenset[str] | None, when: When) -> bool:
         """Whether a later checkpoint holds just these devices for a container.
 
-        It was written behind that time: what is given back stays in the file until the next
+        It was written after that time: what is given back stays in the file until the next
         grant, or the next report of a plugin.
         """
         index = bisect_left(self._writes, when)  # a grant is written down itself

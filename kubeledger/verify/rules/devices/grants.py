@@ -127,7 +127,7 @@ class Grants:
         """A pod's containers get devices about now; a checkpoint showed later which.
 
         Args:
-            record: that tells of the moment.
+            record: that shows the moment.
             container: None for all.
             state: just before.
         """

@@ -1,4 +1,4 @@
-"""Who holds which devices, as far as records tell: certainly, or perhaps.
+"""Who holds which devices, as far as records show: certainly, or perhaps.
 
 A holding begins with a grant and ends when the device manager says that it lets go of the
 pod. Where its lines are not in the log, a pod that ended may hold its devices or not, and a
@@ -21,10 +21,10 @@ class Held(msgspec.Struct):
 
     Attributes:
         devices: IDs; None where only their number is certain.
-        seq: record that tells it.
+        seq: record that shows it.
         certain: False while it is only possible.
-        run: number of the kubelet process that told it last.
-        disputed: another source tells other devices.
+        run: number of the kubelet process that showed it last.
+        disputed: another source shows other devices.
     """
 
     devices: frozenset[str] | None
@@ -43,7 +43,7 @@ class InUse(msgspec.Struct, frozen=True):
         unknown: somebody may hold devices whose IDs are not known.
         holders: device -> (n,) who holds it, certainly or perhaps; several where an init
             container's was taken over.
-        seqs: (n,) records that tell so.
+        seqs: (n,) records that show so.
     """
 
     certain: frozenset[str]

@@ -1,7 +1,7 @@
 """Which devices a plugin offered, and which of them were healthy, at any instant.
 
 A span of a resource begins when its plugin sends a list, its stream ends, or the kubelet
-starts. In a span nothing changes. The log tells of spans (and newer ones, counts), the
+starts. In a span nothing changes. The log shows spans (and newer ones, counts), the
 checkpoint, read some time in a span, the IDs of healthy devices. So what is certain is a
 set of devices that were healthy, and a wider one of those that may have been.
 """
@@ -41,7 +41,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
         registered: the kubelet knows the resource; None when that is not certain.
         complete: ``healthy`` are all; then it equals ``maybe``.
         fades: no plugin serves it: the resource is dropped after five minutes of grace.
-        firm: sources tell of this very instant; else a line that was lost may have told of
+        firm: sources show this very instant; else a line that was lost may have shown
             a change since, or until, they do.
         seqs: (n,) records it rests on.
     """
@@ -132,7 +132,7 @@ class DeviceLists:
         self.reads.sort()
         read_at = {ts_ns for ts_ns, _ in self.reads}
         for resource in self._readings.keys() & self._spans.keys():
-            # What a checkpoint told is no message of a plugin.
+            # What a checkpoint showed is no message of a plugin.
             spans = self._spans[resource]
             told = [s for s in spans if s.cause != "sent" or s.begin[0] not in read_at]
             self._spans[resource] = told
@@ -144,7 +144,7 @@ class DeviceLists:
             self._settled[resource] = self._settle(resource, holes)
 
     def _holes(self) -> Iterator[int]:
-        """Ends of times of which the log tells nothing."""
+        """Ends of times of which the log shows nothing."""
         hole = self._bench.coverage.hole(-_END_NS, _END_NS)
         while hole is not None:
             yield hole[1]
@@ -167,7 +167,7 @@ class DeviceLists:
         return self._process(when) in self._tells_lists
 
     def next_reading(self, when: When) -> When | None:
-        """The first checkpoint that was read behind a line of the log, in its process."""
+        """The first checkpoint that was read after a line of the log, in its process."""
         later = (read for read in self.reads if read > when and not self._unlogged(read))
         return next((read for read in later if not self.restarted(when, read)), None)
 
@@ -181,7 +181,7 @@ class DeviceLists:
         if spans is None:
             return Listed()
         span, listed = spans[bisect_right(spans, when, key=lambda each: each[0].begin) - 1]
-        # A reading behind a restart or a stop tells of a message that was lost, not of no device.
+        # A reading after a restart or a stop shows a message that was lost, not of no device.
         readings = [] if listed.fades else [at for at, _ in span.readings]
         if span.count is not None or (readings and min(readings) <= when <= max(readings)):
             listed = msgspec.structs.replace(listed, firm=True)
@@ -246,7 +246,7 @@ class DeviceLists:
         )
 
     def _agreed(self, resource: str, span: _Span) -> tuple[frozenset[str] | None, bool]:
-        """Healthy devices as all sources of a span tell, if they do; whether they clash."""
+        """Healthy devices as all sources of a span show, if they do; whether they clash."""
         sources = [(when[1], ids) for when, ids in span.readings]
         if span.ids is not None:
             sources.insert(0, (span.begin[1], span.ids))

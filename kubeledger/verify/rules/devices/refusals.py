@@ -87,7 +87,7 @@ def _judge(
             return same(False, why, expected={"hints_requested": None, "hints_available": None})
     found = _ruling(body, evidence)
     if found.verdict == "impossible" and _ruling(body, evidence.opened()).verdict != "impossible":
-        # What it could not refuse by what is told, it may by what a lost line told.
+        # What it could not refuse by what is told, it may by what a lost line showed.
         found = open_to(evidence.lost(), denied=found.why)
     return found_with(found, evidence.seqs)
 
@@ -98,11 +98,11 @@ def _ruling(body: AllocationFailed, evidence: Evidence) -> Judgement:
     told = _Said(body.error, *((body.requested, body.available) if counted else ()))
     said = _said(evidence, told)
     is_answer = body.error.startswith(_ANSWERS)
-    asks = f"container {evidence.holder[1]} asks for {times(evidence.required, 'device')}"
+    asks = f"container {evidence.holder[1]} requests {times(evidence.required, 'device')}"
     if is_answer and _Said("") in said:
         why = (
-            f"{asks}: the plugin of {evidence.resource} was asked, and the error is its answer, or "
-            "that of the disk, which nothing else shows"
+            f"{asks}: the plugin of {evidence.resource} was called, and the error is its answer, "
+            "or that of the disk, which nothing else shows"
         )
         return judge([Ruling(allowed=True, chosen=False, why=why, expected={})])
     # Where no checkpoint names any device, of what the plugin listed nothing is known.

@@ -184,10 +184,10 @@ class DeviceRule(RuleVerifier):
             return found_with(found, seqs)
         expected = {"pod_uid": pod, "container": None, "resource": None}
         if is_part and held and not body.inferred:
-            why = "the device manager lets go of all that a pod holds at once, never of a part"
+            why = "the device manager releases all that a pod holds at once, never a part"
             return same(False, why, expected=expected, inputs=seqs)
         if not held and self._asks_for_none(record, pod, state):
-            why = "the device manager lets go of pods that hold devices, and this one holds none"
+            why = "the device manager releases pods that hold devices, and this one holds none"
             return same(False, why)
         if not held or is_part:  # a static pod that came back has the UID of the one before
             return lacks(["the log between the two checkpoints" if held else "what the pod held"])
@@ -223,12 +223,12 @@ class DeviceRule(RuleVerifier):
         clash = self._desk.foresight.lists.clashes.get(record.seq)
         if clash is not None:
             resource, *sides = clash
-            why = f"the healthy devices of {resource} are told in two ways"
+            why = f"sources differ on the healthy devices of {resource}"
             subject = f"device/{resource}"
             self.bench.contradict(record.ts_ns, subject, why, *sides, by_absence=True)
 
     def _checkpoint_read(self, record: Record, body: CheckpointRead, state: NodeState) -> None:
-        """What a checkpoint holds and no grant tells was granted before the records begin."""
+        """What a checkpoint holds and no grant shows was granted before the records begin."""
         desk = self._desk
         self._reported(record, body, state)
         if not relied_on(self.bench, record, "kubelet_internal_checkpoint"):
@@ -252,7 +252,7 @@ class DeviceRule(RuleVerifier):
             return
         own = "-" in entry.pod_uid and held.run == desk.holdings.run
         if not own and not desk.foresight.lists.tells_requests(when):
-            return  # it may have been granted anew, and no line would tell
+            return  # it may have been granted anew, and no line would say
         changed = desk.foresight.may_change(entry.pod_uid, when, (when[0] + _SETTLING_NS, 0))
         if changed or (holder, devices) in self._told:
             return

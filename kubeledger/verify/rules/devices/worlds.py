@@ -46,7 +46,7 @@ def granted(evidence: Evidence, claimed: _Devices) -> Judgement:
 
 def _granted(evidence: Evidence, claimed: _Devices) -> Judgement:
     fits, _, why = _try(evidence, claimed, _ALL)
-    # What ``decide`` takes is told of the world that suits best, but for the plugin's wishes.
+    # What ``decide`` takes is shown for the world that suits best, but for the plugin's wishes.
     _, likely, _ = _try(evidence, claimed, _ALL - {"preferred"})
     expected = {"device_ids": sorted(likely)} if likely else None
     if not fits:
@@ -108,7 +108,7 @@ def _fits(
             whys.append(f"the kubelet fails here with: {plan.error}")
             continue
         choice = take(plan, order) if choice is None else choice
-        why = "the container holds all that it asks for, so nothing is allocated"
+        why = "the container holds all it requests, so nothing is allocated"
         whys.append(misfit(manager, request, plan, claimed) if plan.size else why)
     return choice, "" if "" in whys else whys[0]
 

@@ -27,7 +27,7 @@ _TOLERANCE_NS: Final = NS_PER_S
 
 
 def _may_mean(told: Decision, threshold: Threshold, reading: Reading | None) -> bool:
-    """Whether this threshold can be the one that a decision tells of."""
+    """Whether this threshold can be the one that a decision shows."""
     kind = "hard" if threshold.is_hard else "soft"
     if threshold.signal == ALLOCATABLE_MEMORY:
         kind = "allocatable"
@@ -49,7 +49,7 @@ def judge_met(
 ) -> list[tuple[Judgement, Threshold | None]]:
     """The thresholds that a decision may mean, and whether each was met.
 
-    Which one was meant no line tells below verbosity 3. Without any, what is told is none of
+    Which one was meant no line shows below verbosity 3. Without any, what is told is none of
     the settings. Under a variant only the resource counts of what is told.
 
     Args:
@@ -129,14 +129,14 @@ def _rulings(
             if not allowed:
                 why += f"; first met at {met.since}, not when it is said"
             elif met.since_from_ns:
-                # The time that the record tells: they differ by the way of a line.
+                # The time that the record says: they differ by the way of a line.
                 why += f", since {format_ts(since_ns or met.since_from_ns)}"
                 why += "" if threshold.is_hard else f", longer than its grace period of {grace}"
         yield Ruling(allowed=allowed, why=why, assumes=world.assumes, inputs=inputs)
 
 
 def _told_rulings(threshold: Threshold, observed: int | None) -> Iterator[Ruling]:
-    """The same where the log does not tell the signals: by what the message does."""
+    """The same where the log does not show the signals: by what the message does."""
     if observed is None or isinstance(threshold.value, float):
         why, allowed = f"{threshold.signal} may not have been short", None
     else:

@@ -59,7 +59,7 @@ def configured(
 
 
 def transition_period_ns(settings: Settings) -> int | None:
-    """``evictionPressureTransitionPeriod``; None when no source tells it."""
+    """``evictionPressureTransitionPeriod``; None when no source shows it."""
     value = settings.get("evictionPressureTransitionPeriod")
     try:
         return None if value is UNKNOWN else parse_go_duration(str(value or _DEFAULT_TRANSITION))

@@ -35,12 +35,12 @@ class Place(msgspec.Struct, frozen=True):
     Attributes:
         name: ``namespace/name``.
         pod: its spec; None when no list shows it.
-        inputs: seqs of records: its spec (0 where none tells it), then its usage around.
+        inputs: seqs of records: its spec (0 where none shows it), then its usage around.
         request_nanos, deducted_nanos: as in ``kubelet.eviction.ranking.Candidate``; a request
             of -1 for process IDs, of which every usage is above what is requested.
         likely, possible: bounds of its usage; None without a sample.
         has_statistics: None where it may have had none, so that it may stand anywhere, or some:
-            one of its containers had just started; False where no sample tells of any.
+            one of its containers had just started; False where no sample shows any.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The rounds of the eviction manager, as far as the records tell of them."""
+"""The rounds of the eviction manager, as far as the records show them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Rounds(NodePressure):
 
     @property
     def layout(self) -> DiskLayout:
-        """Where images and containers are; ``shared`` until the disks tell."""
+        """Where images and containers are; ``shared`` until the disks say."""
         return self._known_layout or "shared"
 
     @property
@@ -77,7 +77,7 @@ class Rounds(NodePressure):
         return [self.current, self.recorded] if self.loose else [self.current]
 
     def widen(self, phrase: str) -> None:
-        """Rounds may have been held of which no record tells."""
+        """Rounds may have been held that no record shows."""
         for each in self._accounts:
             each.widen(0 if self.last is None else self.last.ts_ns, phrase)
 
@@ -106,7 +106,7 @@ class Rounds(NodePressure):
         self.acted = False
 
     def _widen_by_gap(self, ts_ns: int) -> None:
-        """Rounds that no record tells may have been held since the last one.
+        """Rounds that no record shows may have been held since the last one.
 
         Where single lines are lost one that is missing leaves a gap of two intervals.
         """
@@ -134,7 +134,7 @@ class Rounds(NodePressure):
             each.step(self.last, self._observed, period_ns, levels_known=known)
 
     def act(self, cause: int | None = None) -> None:
-        """The present round decides: its signals were all read, those behind ``cause`` as well."""
+        """The present round decides: its signals were all read, those after ``cause`` as well."""
         self.close()
         self.acted = True
         if self._reclaim is not None and cause == self._reclaim.seq:
@@ -146,7 +146,7 @@ class Rounds(NodePressure):
         return self._after
 
     def latest(self, signal: str, ts_ns: int) -> Reading | None:
-        """What the round read that led to a decision; None when no record tells."""
+        """What the round read that led to a decision; None when no record says."""
         if self.last is None or not self.is_recent(ts_ns):
             return None
         return self.last.readings.get(signal)
@@ -199,7 +199,7 @@ class Rounds(NodePressure):
     # -- settings ---------------------------------------------------------------------------
 
     def _configure(self, ts_ns: int) -> None:
-        """Take over the settings for a round, and what the disks tell of them."""
+        """Take over the settings for a round, and what the disks show of them."""
         self._known_layout = _layout_of(self.last) or self._known_layout
         profile, settings = self._bench.profile, self._bench.settings
         key = (settings.seq, self._known_layout, profile)
@@ -231,7 +231,7 @@ class Rounds(NodePressure):
 def _layout_of(found: Round | None) -> DiskLayout | None:
     """Where images and containers are, by the sizes of the disks; None when not known.
 
-    A line that is lost hides one of a disk's two sizes; so those count that two disks both tell.
+    A line that is lost hides one of a disk's two sizes; so those count that two disks both say.
     """
     one_disk = None if found is None else _are_one(found, "nodefs", "imagefs")
     if found is None or one_disk is None:

@@ -233,7 +233,7 @@ class EvictionVerifier(RuleVerifier):
             yield same(False, f"{deleting} cannot have sufficed: {left} stayed short")
         else:
             why = f"{deleting} had to suffice, and no pod was to be evicted"
-            yield open_to(f"{unread} behind it", denied=why) if unread else same(False, why)
+            yield open_to(f"{unread} after it", denied=why) if unread else same(False, why)
 
     # -- pods -------------------------------------------------------------------------------
 
@@ -317,7 +317,7 @@ class EvictionVerifier(RuleVerifier):
             if threshold is None or met.verdict == "impossible":
                 return met, {}
             if cause is None or cause.ranked is None:
-                turn = open_to("the ranking of the pods", denied="another pod may stand first")
+                turn = open_to("the ranking of the pods", denied="another pod may be first")
                 return all_of([met, turn, *rest]), {}
             places = self._places(record.ts_ns, cause, threshold)
             resource = RESOURCE_OF[threshold.signal]
@@ -352,9 +352,9 @@ class EvictionVerifier(RuleVerifier):
         ]
         if who not in order or left[0] is not order[who]:
             first = next(iter(left), None)
-            why = "the pod does not stand in the ranking"
+            why = "the pod is not in the ranking"
             if first is not None:
-                why = f"pod {first.name} stood before it in the ranking, and was not passed over"
+                why = f"pod {first.name} was before it in the ranking, and was not skipped"
             if first is None or first.pod is not None:
                 yield same(False, why, inputs=inputs)
             else:
@@ -362,7 +362,7 @@ class EvictionVerifier(RuleVerifier):
             return
         rank = list(order).index(who) + 1
         if body.rank not in (None, rank):
-            why = f"the pod stood at place {rank} of the ranking, not {body.rank}"
+            why = f"the pod was at place {rank} of the ranking, not {body.rank}"
             yield same(False, why, inputs=inputs)
         if not self._rounds.loose:
             yield judge_first(left, resource, record.ts_ns)

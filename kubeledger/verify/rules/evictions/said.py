@@ -100,7 +100,7 @@ def judge_message(
     reading: Reading | None,
     profile: KubeletProfile,
 ) -> Judgement:
-    """Whether the kubelet says so, of the usage that the message tells."""
+    """Whether the kubelet says so, of the usage that the message says."""
     available, capacity = (0, 0) if reading is None else (reading.available, reading.capacity)
     seen = SignalObservation(available if body.observed is None else body.observed, capacity)
     is_named = profile.eviction.eviction_message_names_threshold
@@ -119,7 +119,7 @@ def judge_message(
 
 
 def _stats_of(message: str, pod: Pod, threshold: Threshold) -> PodStats:
-    """The usage that a message tells.
+    """The usage that a message says.
 
     Raises:
         QuantityError: an amount in it cannot be read.

@@ -100,7 +100,7 @@ class Thresholds:
             self.beliefs[threshold] = belief
 
     def widen(self, ts_ns: int, phrase: str) -> None:
-        """Rounds may have been held since then of which no record tells."""
+        """Rounds may have been held since then that no record shows."""
         for belief in self.beliefs.values():
             _forget(belief, ts_ns, phrase)
 

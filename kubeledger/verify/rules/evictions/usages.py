@@ -72,7 +72,7 @@ def _key(who: _Who) -> str:
 
 
 class Usages:
-    """The last readings of every pod; as long as it is told of, and a little longer."""
+    """The last readings of every pod; as long as it is shown, and a little longer."""
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
@@ -80,7 +80,7 @@ class Usages:
         self._told: dict[str, tuple[str | None, int, int]] = {}
 
     def tell(self, ts_ns: int, body: PodEvicted, used: int | None) -> None:
-        """What the message of an eviction tells of the containers of its pod, if anything."""
+        """What the message of an eviction shows of the containers of its pod, if anything."""
         if used is not None:
             self._told[_key(body)] = (body.resource, ts_ns, used)
 
@@ -94,7 +94,7 @@ class Usages:
         self._rows = {key: rows for key, rows in self._rows.items() if rows[-1].ts_ns >= past_ns}
 
     def spec(self, ts_ns: int, pod: _Who) -> tuple[Pod | None, int | None]:
-        """The pod's spec then, and the record that tells it."""
+        """The pod's spec then, and the record that shows it."""
         listed = self._bench.pods.at(ts_ns, pod.pod_uid, pod.namespace, pod.pod)
         try:
             return (None, None) if listed is None else (listed.as_(Pod), listed.seq)
@@ -102,7 +102,7 @@ class Usages:
             return None, None
 
     def latest(self, ts_ns: int) -> list[PodUsage]:
-        """Pods that the last reading before a time tells of."""
+        """Pods that the last reading before a time shows."""
         known = [row for rows in self._rows.values() for row in rows if row.ts_ns <= ts_ns]
         last = max((row.ts_ns for row in known), default=0)
         return [row.usage for row in known if row.ts_ns == last]
@@ -156,7 +156,7 @@ class Usages:
     def _samples(
         self, place: Place, pod: Pod, rows: Sequence[_Row], signal: str, layout: DiskLayout
     ) -> tuple[Place, list[_Sample]]:
-        """The place with priority and request, and what each reading tells of the usage.
+        """The place with priority and request, and what each reading shows of the usage.
 
         Raises:
             KubeledgerError, QuantityError: an amount of the spec or the readings has no meaning.

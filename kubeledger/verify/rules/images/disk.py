@@ -1,7 +1,7 @@
-"""The image filesystem as a collection read it, of which no line tells.
+"""The image filesystem as a collection read it, that no line shows.
 
 The log holds the percent and the amount to free. With a capacity, which some record of the
-ledger tells and which hardly ever changes, the amount says what was available: whole blocks of
+ledger shows and which hardly ever changes, the amount says what was available: whole blocks of
 the filesystem, of the percent told.
 """
 
@@ -23,9 +23,9 @@ from kubeledger.model.units import NS_PER_S
 __all__ = ["Disk", "Sample"]
 
 _NEAR_NS: Final = 60 * NS_PER_S
-"""A sample this near in time tells of the disk as it was."""
+"""A sample this near in time shows the disk as it was."""
 _BLOCK_MAX: Final = 512
-"""No filesystem has smaller blocks; some tell amounts that are no multiple of it."""
+"""No filesystem has smaller blocks; some show amounts that are no multiple of it."""
 _AROUND_NS: Final = 3600 * NS_PER_S
 _CAPACITIES_MAX: Final = 16
 _STEADY_MAX: Final = 2
@@ -41,7 +41,7 @@ class Sample(NamedTuple):
 
 
 class _Size(NamedTuple):
-    """A capacity: the record that told it first, and when it was seen first and last."""
+    """A capacity: the record that showed it first, and when it was seen first and last."""
 
     seq: int
     first_ns: int
@@ -53,7 +53,7 @@ class _Size(NamedTuple):
 
 
 class Disk:
-    """The newest sample of the second reading, and what all samples of the ledger tell."""
+    """The newest sample of the second reading, and what all samples of the ledger say."""
 
     def __init__(self) -> None:
         self._last: Sample | None = None
@@ -76,7 +76,7 @@ class Disk:
         self._last = None
 
     def see(self, record: Record) -> Sample | None:
-        """Second reading: this is how the disk is now; None where the record does not tell."""
+        """Second reading: this is how the disk is now; None where the record does not say."""
         sample = _sample_of(record)
         self._last = sample or self._last
         return sample
@@ -87,7 +87,7 @@ class Disk:
         return last if last is not None and abs(ts_ns - last.ts_ns) <= _NEAR_NS else None
 
     def is_steady(self, ts_ns: int) -> bool:
-        """Whether the disk had no size then but those that are told of times around it."""
+        """Whether the disk had no size then but those that are shown of times around it."""
         near = any(size.away_ns(ts_ns) <= _AROUND_NS for size in self._sizes.values())
         return near and len(self._sizes) <= _STEADY_MAX
 
@@ -101,7 +101,7 @@ class Disk:
         return sorted(self._sizes, key=lambda capacity: self._sizes[capacity].away_ns(ts_ns))
 
     def implied(self, ts_ns: int, start: GarbageCollectionStarted) -> Sample | None:
-        """The disk that a start at some time tells of; with the record of its capacity."""
+        """The disk that a start at some time shows; with the record of its capacity."""
         for capacity in self.capacities(ts_ns):
             usage = _implied(capacity, start.bytes_to_free, start.low_threshold_percent)
             if usage is None or usage.available_bytes % self.block_bytes:

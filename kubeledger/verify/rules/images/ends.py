@@ -86,7 +86,7 @@ def _judge_without_space(run: Run, disk: Disk, body: GarbageCollected) -> Judgem
     ago_s = abs(run.end.ts_ns - sample.ts_ns) / 1e9
     why = (
         f"the image filesystem was {sample.usage.percent} % used, last read {ago_s:.1f} s before, "
-        f"which is under the high threshold of {high} %, so no space was to be freed"
+        f"below the high threshold of {high} %, so no space was to be freed"
     )
     return same(True, why, expected=expected)
 
@@ -115,7 +115,7 @@ def _judge_space(
         for count, freed in _freed(run, worlds)
         for capacity in capacities
     ]
-    # Removals are judged for themselves: the end may rest on what they tell as well as on what
+    # Removals are judged for themselves: the end may rest on what they show as well as on what
     # was decided.
     fitting = [ruling for ruling in rulings if ruling.allowed][:1]
     if fitting:
@@ -132,7 +132,7 @@ def _judge_space(
 
 
 def _freed(run: Run, worlds: Sequence[World]) -> Iterator[tuple[int, int]]:
-    """Images removed and bytes freed by the space pass: as decided, and as removals tell."""
+    """Images removed and bytes freed by the space pass: as decided, and as removals show."""
     for done in (world.done for world in worlds):
         if done.bytes_to_free is not None:
             yield len(done.removed), done.freed_bytes
@@ -165,7 +165,7 @@ def _space_end(
     by_age = sum(each.size_bytes or 0 for each in aged if each.pass_ == "age")
     fields: Fields = {
         **start,
-        # A collection that succeeds tells no number: the source adds up all its removals.
+        # A collection that succeeds shows no number: the source adds up all its removals.
         "bytes_freed": freed if error else freed + by_age,
         "images_removed": count,
         "outcome": "failed" if error else "freed",
@@ -192,7 +192,7 @@ def _for_space(run: Run) -> list[ImageDeleted]:
 
 
 def _tells_of_more(run: Run, body: GarbageCollected) -> bool:
-    """Whether an end tells of more bytes than the removals that are recorded."""
+    """Whether an end shows more bytes than the removals that are recorded."""
     freed = sum(each.size_bytes or 0 for each in _for_space(run))
     return body.images_removed >= len(run.removals) and (body.bytes_freed or 0) > freed
 

@@ -1,4 +1,4 @@
-"""The kubelet's image records as detect passes tell of them, times between bounds.
+"""The kubelet's image records as detect passes show them, times between bounds.
 
 A detect pass is logged when it goes through its list. The time it gives to what it sees for
 the first time was read before it asked the runtime, so that time is known between bounds.
@@ -33,7 +33,7 @@ class KnownImage(msgspec.Struct, frozen=True, kw_only=True):
             either may have read the clock first.
         before: the kubelet knew it before the first record: it may have been used since.
         last_used_ns: the zero time when no pass saw it in use.
-        size_bytes, pinned: as listed last; None when no source tells.
+        size_bytes, pinned: as listed last; None when no source says.
         first_seq, used_seq: passes that say so; 0 for none.
     """
 
@@ -114,7 +114,7 @@ class Passes:
         self._known = {k: known for k, known in self._known.items() if k != image_id}
 
     def own(self, ts_ns: int, since: Record | None, *, soon: bool) -> tuple[DetectPass, ...]:
-        """Passes behind ``since`` of which one is a collection's own, oldest first.
+        """Passes after ``since`` of which one is a collection's own, oldest first.
 
         With ``soon`` only those shortly before ``ts_ns``.
         """

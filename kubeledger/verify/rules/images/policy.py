@@ -23,7 +23,7 @@ POLICY_SETTINGS: Final = frozenset({_HIGH, _LOW, _MIN_AGE, _MAX_AGE})
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """The policy; None stands for what no setting tells.
+    """The policy; None stands for what no setting says.
 
     Attributes:
         high, low: whole percent.
@@ -39,13 +39,13 @@ class Policy(msgspec.Struct, frozen=True):
 
     @property
     def missing_thresholds(self) -> list[str]:
-        """What a start rests on, and no setting tells."""
+        """What a start rests on, and no setting shows."""
         told = {_HIGH: self.high, _LOW: self.low}
         return [f"the setting {name}" for name, value in told.items() if value is None]
 
     @property
     def missing_ages(self) -> list[str]:
-        """What a removal rests on, and no setting tells."""
+        """What a removal rests on, and no setting shows."""
         told = {_MIN_AGE: self.min_age_ns, _MAX_AGE: self.max_age_ns}
         return [f"the setting {name}" for name, value in told.items() if value is None]
 

@@ -51,7 +51,7 @@ def kept_of(run: Run, worlds: Sequence[World]) -> list[tuple[str, str]]:
 class _Walk:
     """Goes through the removals of a run in one world.
 
-    An image that was overtaken once may go at any time behind that, and one that cannot have
+    An image that was overtaken once may go at any time after that, and one that cannot have
     gone stands for the first that had to go and did not: one lie is one.
     """
 
@@ -92,10 +92,10 @@ class _Walk:
             yield self._denied(why, [image_id])
         elif before and not (run.loose or run.refused):
             why = ", ".join(map(short, before))
-            told = f"image {image} was removed out of its turn, which came behind {why}"
+            told = f"image {image} was removed out of turn, before {why}"
             yield self._denied(told, before)
             if image_id not in later:
-                yield self._allowed(f"all that became of {why}, of which a line may be lost")
+                yield self._allowed(f"all that became of {why}, as a line may be lost")
         else:
             yield from self._in_turn(body, expected)
         if why and image_id in later:  # of two removals of one image the other is believed
@@ -169,7 +169,7 @@ class _Walk:
 
     @property
     def _is_short(self) -> bool:
-        """Whether more has to go; that is asked behind a removal, so one goes in any case."""
+        """Whether more has to go; that is asked after a removal, so one goes in any case."""
         wanted = self._wanted
         return wanted is not None and (not self._freed_bytes or self._freed_bytes < wanted)
 
@@ -187,7 +187,7 @@ class _Walk:
         return Ruling(allowed=True, why="", assumes=(*self._world.assumes, assumed))
 
     def _size(self, image_id: str, told: ImageDeleted | None) -> int | None:
-        """As listed; or else as the removal tells."""
+        """As listed; or else as the removal shows."""
         size = self._world.known[image_id].size_bytes
         return told.size_bytes if size is None and told is not None else size
 

@@ -1,4 +1,4 @@
-"""One run of image GC as the records tell of it."""
+"""One run of image GC as the records show it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ START_FIELDS: Final = (
     "low_threshold_percent",
     "bytes_to_free",
 )
-"""What a start tells, and the end repeats."""
+"""What a start says, and the end repeats."""
 _SLACK_NS: Final = 2 * NS_PER_S
 """A clock that is being set right loses no more of a period."""
 
@@ -43,7 +43,7 @@ class Run(msgspec.Struct, kw_only=True):
             evidence of what was known.
         pressure: of a deletion for the eviction manager, whether it had to be; None for a run.
         start: None when it had no space pass, or none is recorded.
-        start_denied: there can have been none such: the end tells better what was to be freed.
+        start_denied: there can have been none such: the end shows better what was to be freed.
         removals: in their order.
         passes: of which one is its own, oldest first; None until its first removal or its end.
         end: None while it runs, and when no end is recorded.
@@ -51,8 +51,8 @@ class Run(msgspec.Struct, kw_only=True):
         began_ns: start of the kubelet process; None when it is not known.
         last_ns: time of its newest record.
         listed: images that a pass of the process listed, and that were not removed.
-        disk: as it read it; None when nothing tells.
-        exact: its start tells it; else it is a sample near in time.
+        disk: as it read it; None when nothing says.
+        exact: its start shows it; else it is a sample near in time.
         settings: (0 or 1,) record of the settings.
     """
 
@@ -75,13 +75,13 @@ class Run(msgspec.Struct, kw_only=True):
 
     @property
     def start_body(self) -> GarbageCollectionStarted | None:
-        """What its start tells."""
+        """What its start says."""
         body = None if self.start is None else self.start.body
         return body if isinstance(body, GarbageCollectionStarted) else None
 
     @property
     def end_body(self) -> GarbageCollected | None:
-        """What its end tells."""
+        """What its end says."""
         body = None if self.end is None else self.end.body
         return body if isinstance(body, GarbageCollected) else None
 
@@ -140,7 +140,7 @@ class Run(msgspec.Struct, kw_only=True):
 
     @property
     def begun(self) -> Fields:
-        """With what its space pass begins; empty when there is none, or nothing tells."""
+        """With what its space pass begins; empty when there is none, or nothing says."""
         if self.loose and (self.runs is False or len(self.due) == len(START_FIELDS)):
             return self.due if self.start is not None or self.begins else {}
         told, end = self.start_body, self.end_body
@@ -156,11 +156,11 @@ class Run(msgspec.Struct, kw_only=True):
         return self.start.ts_ns
 
     def why_under(self) -> str:
-        """Why no space pass begins, by the disk; empty if one does, or nothing tells."""
+        """Why no space pass begins, by the disk; empty if one does, or nothing says."""
         if self.disk is None or self.runs is not False:
             return ""
         return (
-            f"the image filesystem was {self.disk.usage.percent} % used, which is under the high "
+            f"the image filesystem was {self.disk.usage.percent} % used, below the high "
             f"threshold of {self.policy.high} %, so no space pass begins"
         )
 
@@ -172,7 +172,7 @@ class Run(msgspec.Struct, kw_only=True):
         if first is None or self.previous is None:
             return ""
         if (first.ts_ns, first.body) == (self.previous.ts_ns, self.previous.body):
-            return ""  # a record that is there twice
+            return ""  # a duplicate record
         waited_ns = first.ts_ns - self.previous.ts_ns
         # What was read at the beginning may be logged first; a detect pass comes with it.
         if waited_ns >= GC_PERIOD_S * NS_PER_S - _SLACK_NS:
@@ -184,7 +184,7 @@ class Run(msgspec.Struct, kw_only=True):
 
 
 def body_of(record: Record) -> ImageDeleted:
-    """What a removal tells."""
+    """What a removal says."""
     assert isinstance(record.body, ImageDeleted)
     return record.body
 

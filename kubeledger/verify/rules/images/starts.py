@@ -49,7 +49,7 @@ def judge_start(run: Run, disk: Disk) -> Judgement:
     usage = run.disk.usage
     why = (
         f"the image filesystem was {usage.percent} % used ({usage.available_bytes} of "
-        f"{usage.capacity_bytes} bytes available), which is not under the high threshold of "
+        f"{usage.capacity_bytes} bytes available), at or above the high threshold of "
         f"{policy.high} %, so {body.bytes_to_free} bytes are to be freed to come down to "
         f"{policy.low} %"
     )
@@ -64,12 +64,12 @@ def _against_settings(run: Run, body: GarbageCollectionStarted) -> str:
     if run.policy.low not in (None, low):
         return f"the low threshold is {run.policy.low} % by the settings, not {low} %"
     if body.usage_percent < high:
-        return f"{body.usage_percent} % is under the high threshold of {high} %"
+        return f"{body.usage_percent} % is below the high threshold of {high} %"
     return ""
 
 
 class Owed:
-    """Watches a disk over the high threshold, in a process whose runs the log has told of."""
+    """Watches a disk over the high threshold, in a process whose runs the log has shown."""
 
     def __init__(self, bench: Bench, rule: str) -> None:
         self._bench = bench
@@ -82,7 +82,7 @@ class Owed:
         self._since: Record | None = None
 
     def heard(self) -> None:
-        """The log tells of a run."""
+        """The log shows a run."""
         self._heard, self._since = True, None
 
     def see(self, record: Record, sample: Sample, policy: Policy) -> None:

@@ -54,5 +54,5 @@ def judge_pressure(bench: Bench, signals: Mapping[str, SignalState], ts_ns: int)
             return same(True, f"all unused images were to go, as {says}")
         clear.append(says)
     told = "; ".join(dict.fromkeys(clear)) or "no threshold is set"
-    why = f"no disk was short, so no unused images are deleted: {told}"
+    why = f"no disk was short, so unused images are kept: {told}"
     return judge([Ruling(allowed=False, why=why), *rulings])

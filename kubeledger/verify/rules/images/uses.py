@@ -1,7 +1,7 @@
 """Which containers used an image when, as pod lists show.
 
 Only uses that are certain count: a list shows a container that runs since a time. An image of
-which no list tells may have been used all the same.
+which no list shows may have been used all the same.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ImageUse:
         assert isinstance(body, PodListed)
         for group in ("containerStatuses", "initContainerStatuses"):
             for status in (body.status or {}).get(group) or ():
-                with suppress(KeyError, TypeError, ValueError):  # parts that tell nothing
+                with suppress(KeyError, TypeError, ValueError):  # parts that show nothing
                     began_ns = parse_ts(status["state"]["running"]["startedAt"])
                     name = f"{body.namespace}/{body.pod}/{status['name']}"
                     uses = self._uses.setdefault(str(status["imageID"]), {})

@@ -184,7 +184,7 @@ class ImagesVerifier(RuleVerifier):
         )
 
     def _freeze(self, run: Run, record: Record) -> None:
-        """Its own detect pass lies behind it now."""
+        """Its own detect pass is after it now."""
         if run.passes is None:
             before = run.start is None or run.facts.detects_before_disk_check
             since = run.previous if before else run.start
@@ -234,7 +234,7 @@ class ImagesVerifier(RuleVerifier):
         """Give the removals of a run their findings.
 
         Returns:
-            the worlds that are left (none where no pass tells of images), and whether lines of
+            the worlds that are left (none where no pass shows images), and whether lines of
             other removals may be lost.
         """
         missing = [*run.policy.missing_ages[: 1 if run.sweep else 2]]
@@ -271,7 +271,7 @@ class ImagesVerifier(RuleVerifier):
         owed: list[tuple[str, str, Fields, str, str]] = []
         if run.begins:
             why = (
-                f"the image filesystem was {run.due['usage_percent']} % used, which is not under "
+                f"the image filesystem was {run.due['usage_percent']} % used, at or above "
                 f"the high threshold of {run.policy.high} %, so a space pass had to begin"
             )
             owed.append((GarbageCollectionStarted.kind, "node", run.due, why, self.rule))

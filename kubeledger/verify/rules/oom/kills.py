@@ -97,7 +97,7 @@ class OomVerifier(RuleVerifier):
     def _unlike_its_pod(
         self, record: Record, body: ProcessKilled, shortage: OutOfMemory | None
     ) -> Iterator[Judgement]:
-        """What other records tell of the container, and what its spec asks for."""
+        """What other records show of the container, and what its spec asks for."""
         pod = self.bench.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
         run = None if pod is None else pod.run(body.container_id)
         if run is not None and run.name and body.container and run.name != body.container:
@@ -215,7 +215,7 @@ def _unlike_its_report(body: ProcessKilled, shortage: OutOfMemory | None) -> str
     if body.cgroup and body.task_cgroup and not inside:
         return f"the process ran in {body.task_cgroup}, outside of {body.cgroup}"
     if limit is not None and body.reason not in (None, REASON_OF_LEVEL[limit.level]):
-        return f"{body.cgroup} is a {limit.level}'s cgroup, which is no {body.reason}"
+        return f"{body.cgroup} is a {limit.level}'s cgroup, not a {body.reason}"
     if shortage is not None and (body.limit_bytes, body.cgroup) != (
         shortage.limit_bytes, shortage.cgroup
     ):  # fmt: skip

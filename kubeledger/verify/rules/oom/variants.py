@@ -2,7 +2,7 @@
 
 What a variant changes is compared with what was asked for as recorded; where both are the
 same the kill is judged as recorded. A limit that is higher would not have been reached then; a
-lower one would have been reached before. Nothing tells what a process would have used after a
+lower one would have been reached before. Nothing says what a process would have used after a
 kill that did not come, and page cache may be given back: such things are undecided, by name.
 """
 
@@ -189,7 +189,7 @@ class OomVariant:
     # -- what was not killed ---------------------------------------------------------------
 
     def settle(self, ts_ns: int) -> None:
-        """Pods that would have had less to use, and of which no recorded kill tells."""
+        """Pods that would have had less to use, and that no recorded kill shows."""
         machine = self._bench.machine.at(ts_ns)
         before, now = self._pods_limits(self._bench.machine.memory_bytes(ts_ns) or 0)
         if machine is not None and _is_lower(before, now):
@@ -210,7 +210,7 @@ class OomVariant:
                 self._undecided(listed.seq, listed.ts_ns, f"pod/{name}", missing)
 
     def _undecided(self, seq: int, ts_ns: int, subject: str, missing: str) -> None:
-        why = f"whether the kernel would have killed cannot be told without {missing}"
+        why = f"whether the kernel would have killed is not known without {missing}"
         self._bench.docket.add(
             Finding(
                 seq=seq, ts_ns=ts_ns, kind=ProcessKilled.kind, subject=subject,
