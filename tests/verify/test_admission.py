@@ -50,11 +50,11 @@ def test_why_these_victims() -> None:
     victims = [f for f in found(recorded("node-a")) if f.kind == PodPreempted.kind]
     assert [f.why for f in victims] == [
         "default/filler-c (Burstable, priority 0, 400m of cpu) was killed because "
-        "kube-system/critical-1 (priority 2000001000) lacked 450m of cpu (700m of cpu asked for, "
+        "kube-system/critical-1 (priority 2000001000) lacked 450m of cpu (700m of cpu requested, "
         "1450m of 1700m in use): BestEffort pods free none of it, and it is nearer to the missing "
         "450m of cpu than default/filler-a (300m of cpu)",
         "default/gpu-a (Burstable, priority 0, 50m of cpu) was killed because "
-        "kube-system/critical-1 (priority 2000001000) lacked 450m of cpu (700m of cpu asked for, "
+        "kube-system/critical-1 (priority 2000001000) lacked 450m of cpu (700m of cpu requested, "
         "1450m of 1700m in use): with default/filler-c gone this pod and default/filler-a (300m "
         "of cpu) both free enough for the missing 50m of cpu, but this one asks for less memory "
         "(32Mi against 64Mi)",

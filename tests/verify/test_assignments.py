@@ -154,7 +154,7 @@ def test_a_true_history() -> None:
     [
         (9, {"cpu_set": "3-4", "default_cpu_set": None}, "of pod ns/a's, and not given back"),
         (9, {"cpu_set": "0,4", "default_cpu_set": "1,5-7"}, "CPU 0 is reserved"),
-        (9, {"cpu_set": "4", "requested": 1}, "it requests 2 CPUs, and got 1"),
+        (9, {"cpu_set": "4", "requested": 1}, "it requests 2 CPUs, but got 1"),
         (9, {"cpu_set": "4-6"}, "2 CPUs requested, but it got 3"),
         (9, {"cpu_set": "8-9"}, "the machine has the CPUs 0-7"),
         (9, {"default_cpu_set": "0-1,4-7"}, "still in the shared pool"),
@@ -163,7 +163,7 @@ def test_a_true_history() -> None:
         (9, {"namespace": "ns", "pod": "shared", "pod_uid": "shared"}, "it requests 1500m"),
         (12, {"pod_uid": "b", "pod": "b"}, "it had 4-5"),
         (12, {"cpu_set": "2"}, "it had 2-3"),
-        (13, {"default_cpu_set": "0-2,6-7"}, "the shared pool is 0-3,6-7"),
+        (13, {"default_cpu_set": "0-2,6-7"}, "the shared pool becomes 0-3,6-7"),
         (13, {"container": "x"}, "the pod has no container x"),
         (13, {"namespace": "other"}, "pod a is ns/a in the pod list"),
     ],

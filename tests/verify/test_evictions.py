@@ -183,7 +183,7 @@ def test_an_eviction_as_it_has_to_be() -> None:
 @pytest.mark.parametrize(
     ("lie", "told"),
     [
-        ({"pod": "small", "pod_uid": "small"}, "pod default/big stood before it"),
+        ({"pod": "small", "pod_uid": "small"}, "pod default/big was before it"),
         ({"rank": 2}, "was at place 1"),
         ({"signal": "allocatableMemory.available"}, "no hard threshold of allocatableMemory"),
         ({"threshold": 2 * GI}, "no hard threshold of memory.available"),
