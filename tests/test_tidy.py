@@ -5,12 +5,18 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 PACKAGE = Path(__file__).parent.parent / "kubeledger"
 MODULES = sorted(PACKAGE.rglob("*.py"))
+NAMES = {
+    ".".join(module.relative_to(PACKAGE.parent).with_suffix("").parts): module
+    for module in MODULES
+    if module.name != "__init__.py"
+}
 
 Rows = tuple[frozenset[str], ...]
 
@@ -117,6 +123,20 @@ def test_imports_point_upwards(module: Path) -> None:
         other = place_of("/".join(name.split(".")[1:]))
         assert other is not None, f"{name} has no place"
         assert other[2] == own[2] or other[:2] < own[:2], f"{name} does not stand before {own[2]}"
+
+
+def _needed(module: Path) -> Iterator[str]:
+    """Modules of the package that a module imports, wherever in it, as dotted names."""
+    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            yield from (name for name in names if name in NAMES)
+
+
+def test_no_circle_of_imports() -> None:
+    """Not even one that is closed only inside functions or for type checkers."""
+    needs = {name: tuple(_needed(module)) for name, module in NAMES.items()}
+    TopologicalSorter(needs).prepare()  # raises CycleError, which names a circle
 
 
 @pytest.mark.parametrize(

@@ -36,9 +36,9 @@ QUESTIONS: dict[str, tuple[str, str, tuple[str, ...], tuple[tuple[str, int, str]
          "container app was killed at 2026-11-21T03:04:24.918836Z because its liveness probe "
          "failed, and restart policy Always starts it again for the 8th time",
          "liveness failed 3 times in a row (threshold 3), last at 2026-11-21T03:04:24.743673Z",
-         "since that restart, container default/live-fail/app was killed at "
+         "since that restart, container default/live-fail/app was killed by its liveness probe at "
          "2026-11-21T03:04:54.740432Z",
-         "after that, the restart of container default/live-fail/app was put off for 40 s at "
+         "after that, container default/live-fail/app had to wait to restart (back-off 40 s) at "
          "2026-11-21T03:04:57.009247Z"),
         (("kubelet.log", 17124, "can't open '/tmp/ok'"), ("kubelet.log", 17179, "Liveness probe"),
          ("kubelet.log", 17221, "Liveness probe"), ("kubelet.log", 17336, "Started container app"),
@@ -50,9 +50,9 @@ QUESTIONS: dict[str, tuple[str, str, tuple[str, ...], tuple[tuple[str, int, str]
     "why was this image deleted": (
         f"image/{REMOVED}",
         "images.ImageDeleted",
-        (f"image {REMOVED} (42005183 bytes) was deleted at 2026-11-21T03:02:42.155387Z by the "
-         "image collection that began at 2026-11-21T03:02:42.136198Z at 72 % of the disk used "
-         "and wanted to free 183647269519 bytes", "image 5e3c775663b8 was not in use",
+        (f"image {REMOVED} was deleted (40Mi) at 2026-11-21T03:02:42.155387Z",
+         "before that, at 2026-11-21T03:02:42.136198Z the image filesystem was 72 % used",
+         "image 5e3c775663b8 was not in use",
          "is older than 10s",
          "72 % used",
          "high threshold of 5 %", "183647269519 bytes are to be freed", "down to 4 %"),
@@ -63,10 +63,9 @@ QUESTIONS: dict[str, tuple[str, str, tuple[str, ...], tuple[tuple[str, int, str]
         f"image/{KEPT_IN_USE}",
         "images.GarbageCollected",
         (f"image {KEPT_IN_USE} was kept at 2026-11-21T03:02:42.176981Z: it is in use",
-         f"earlier, image {KEPT_IN_USE} (9001662 bytes) was deleted at "
-         "2026-11-21T02:57:42.092544Z by the image collection that began at "
-         "2026-11-21T02:57:42.061702Z at 72 % of the disk used and wanted to free 183562994319 "
-         "bytes"),
+         f"earlier, image {KEPT_IN_USE} was deleted (8791Ki) at 2026-11-21T02:57:42.092544Z",
+         "before that, at 2026-11-21T02:57:42.061702Z the image filesystem was 72 % used",
+         "so 183562994319 bytes are to be freed"),
         (("kubelet.log", 6283, KEPT_IN_USE),
          ("kubelet.log", 13983, "Trying to free 183647269519 bytes")),
     ),
@@ -91,7 +90,7 @@ QUESTIONS: dict[str, tuple[str, str, tuple[str, ...], tuple[tuple[str, int, str]
     "why does this cgroup have 256 shares": (
         f"cgroup/{BURSTABLE}",
         "cgroups.CgroupUpdated",
-        (f"cgroup {BURSTABLE} was there at 2026-11-21T02:54:16Z: ",
+        (f"cgroup {BURSTABLE} at 2026-11-21T02:54:16Z: ",
          "pod default/burstable-1 is Burstable", "256 shares", "a quota of 40000 us",
          "335544320 bytes"),
         (("snapshots/20261121T025416Z/cgroupfs.txt", 30, "cpu.shares 256"),),
@@ -208,7 +207,7 @@ def test_a_young_image_is_kept_for_its_age(nodes: Nodes) -> None:
     assert "it was detected less than 1s before (minimum age 10s)" in kept["sentence"]
     before = why(nodes, f"image/{KEPT_YOUNG}", "--at", "2026-11-21T02:58:00Z")
     assert before["finding"]["kind"] == "images.ImageDeleted"
-    deleted = f"image {KEPT_YOUNG} (13998783 bytes) was deleted at 2026-11-21T02:57:42.063018Z"
+    deleted = f"image {KEPT_YOUNG} was deleted (13Mi) at 2026-11-21T02:57:42.063018Z"
     assert before["sentence"].startswith(deleted)
     assert f"; earlier, {deleted}" in kept["sentence"]
 
@@ -240,7 +239,7 @@ def test_recordings_answer_as_ledgers_do(nodes: Nodes) -> None:
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("node/default/gpu-a", "nothing is known as 'node/default/gpu-a'"),
+        ("node/default/gpu-a", "'node/default/gpu-a' is not of the form node or node/NAME"),
         ("", "nothing is known as ''"),
         ("app", "ask for one of: container/default/live-fail/app "),
         ("pod/default/gpu-a/train", "is it pod/default/gpu-a or "),

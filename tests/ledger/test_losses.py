@@ -5,9 +5,7 @@ from __future__ import annotations
 import errno
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
 
 from kubeledger.ledger.audit import audit
@@ -315,31 +313,6 @@ def test_a_loss_of_a_former_version(tmp_path: Path) -> None:
     ((seq, body),) = told(ledger)
     assert (seq, body.first_seq, body.last_seq, body.others) == (3, 2, 9, True)
     assert (body.first_ts_ns, body.last_ts_ns) == (None, None)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"first_seq": 0},
-        {"first_seq": 10},
-        {"last_seq": 1 << 63},
-        {"head": "ab"},
-        {"first_ts_ns": 1 << 63},
-        {"last_ts_ns": -(1 << 70)},
-        {"found_ts_ns": 1 << 63},
-    ],
-    ids=lambda changes: next(iter(changes)),
-)
-def test_a_loss_that_nobody_can_have_found(tmp_path: Path, changes: dict[str, Any]) -> None:
-    """A manifest that holds one was forged: it counts as lost, and stops no writer."""
-    ledger = ledger_of(tmp_path / "l", batch(0, 2))
-    manifest = ledger.manifest()
-    loss = KnownLoss(first_seq=2, last_seq=9, head="ab" * 32)
-    manifest.nodes[NODE].losses = [msgspec.structs.replace(loss, **changes)]
-    save_manifest(ledger.path, manifest)
-    append(ledger, batch(2, 1))
-    assert told(ledger) == []
-    assert audit(ledger).findings == ()
 
 
 @pytest.mark.parametrize("loss", [*LOSSES, None])
