@@ -146,7 +146,7 @@ def test_what_lies_behind_a_change_is_not_trusted(nodes: Nodes) -> None:
     assert found["untrusted"] > 50
     first = found["changes"][0]["seq"]
     assert {change["untrusted_since"] for change in found["changes"][1:]} == {first}
-    assert re.search(rf"untrusted: \d+ changes? behind that of\s+record\s+{first},", result.stdout)
+    assert re.search(rf"untrusted: \d+ changes? after that of\s+record\s+{first},", result.stdout)
 
 
 def test_inputs_that_are_missing_are_counted(nodes: Nodes) -> None:

@@ -150,7 +150,7 @@ def test_errors_are_sentences(node_a: Server) -> None:
         ("/api/sql", {"query": "DROP TABLE events"}, "only queries that read are allowed"),
         ("/api/sql", {"query": "SELECT * FROM read_csv('/etc/passwd')"}, "is not allowed"),
         ("/api/sql", {"query": " "}, "the query is empty"),
-        ("/api/sql", {"query": 1}, "query is no text"),
+        ("/api/sql", {"query": 1}, "query is not a text"),
         ("/api/why?node=node-a&target=pod/default/none", None, "none"),
         ("/api/why?node=elsewhere&target=node", None, "no node 'elsewhere'"),
         ("/api/state?node=node-a&at=noon", None, "at is no whole number"),
