@@ -31,12 +31,26 @@ def fingerprint(ledger: Path) -> tuple[tuple[str, int], ...]:
         try:
             return _sizes(ledger)
         except FileNotFoundError:
-            continue  # a writer sealed a segment between the listing and the look at it
+            continue  # a segment was dropped or unpacked between the listing and the look at it
     return _sizes(ledger)
 
 
 def _sizes(ledger: Path) -> tuple[tuple[str, int], ...]:
-    return tuple((str(item.path), item.path.stat().st_size) for item in _segments(ledger))
+    looked = map(_looked_at, _segments(ledger))
+    return tuple((str(path), size_bytes) for path, size_bytes in looked)
+
+
+def _looked_at(segment: Segment) -> tuple[Path, int]:
+    """File and size of a segment, which a writer may have sealed since it was listed.
+
+    Raises:
+        FileNotFoundError: it is gone, or was unpacked or dropped since.
+    """
+    try:
+        return segment.path, segment.path.stat().st_size
+    except FileNotFoundError:
+        sealed = segment.path.with_name(segment_file(segment.first_seq, sealed=True))
+        return sealed, sealed.stat().st_size
 
 
 def _segments(ledger: Path) -> list[Segment]:
@@ -48,6 +62,11 @@ def _segments(ledger: Path) -> list[Segment]:
     if manifest is not None:
         _check_whole(ledger, manifest, found)
     return [segment for segments in found.values() for segment in segments]
+
+
+def _holds(segment: Segment, least_bytes: int) -> bool:
+    path, size_bytes = _looked_at(segment)
+    return size_bytes >= least_bytes or path != segment.path
 
 
 def _check_whole(ledger: Path, manifest: Manifest, found: dict[str, list[Segment]]) -> None:
@@ -64,7 +83,7 @@ def _check_whole(ledger: Path, manifest: Manifest, found: dict[str, list[Segment
             least = counted.stored_bytes if segment and segment.sealed else counted.size_bytes
             if counted.sealed != (segment is not None and segment.sealed):
                 least = 0  # it was sealed, or unpacked, since the manifest was written
-            present = segment is not None and segment.path.stat().st_size >= least
+            present = segment is not None and _holds(segment, least)
             if present or counted.last_seq < counted.first_seq:
                 continue
             name = segment_file(counted.first_seq, sealed=counted.sealed)
