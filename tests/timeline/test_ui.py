@@ -153,7 +153,7 @@ def test_errors_are_sentences(node_a: Server) -> None:
         ("/api/sql", {"query": 1}, "query is not a text"),
         ("/api/why?node=node-a&target=pod/default/none", None, "none"),
         ("/api/why?node=elsewhere&target=node", None, "no node 'elsewhere'"),
-        ("/api/state?node=node-a&at=noon", None, "at is no whole number"),
+        ("/api/state?node=node-a&at=noon", None, "at is not a whole number"),
         ("/api/whatif", {"node": "node-a", "set": "maxPods=1|2"}, "several variants"),
         ("/api/whatif", {"node": "node-a", "set": "'"}, "cannot be split into words"),
         ("/api/whatif", {"node": "node-a", "set": "mxPods=1"}, "maxPods"),
