@@ -28,7 +28,7 @@ from kubeledger.model.bodies.lifecycle import ContainerStarted, PodEvicted, PodL
 from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts
-from kubeledger.verify import Finding, Variant, run
+from kubeledger.verify import Finding, Variant, registry
 from kubeledger.verify.rules.evictions.rule import EvictionVerifier
 from tests.recordings import import_recording
 from tests.verify.histories import findings, recorded
@@ -42,7 +42,7 @@ JUDGED = (PodEvicted, PodSpared, ReclaimAttempted, NodeConditionsChanged)
 def alone() -> Iterator[None]:
     """Only evictions are verified: the recording is read often here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "VERIFIERS", (EvictionVerifier,))
+        patch.setattr(registry, "VERIFIERS", (EvictionVerifier,))
         yield
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import chain
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kubeledger.model.record import Body, Record
 from kubeledger.replay.node.reducer import evolve, steps_without
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.finding import Outcome
-from kubeledger.verify.registry import VERIFIERS
-from kubeledger.verify.rules.admission.case import AdmissionCase
 from kubeledger.verify.variant import RECORDED, Variant
 from kubeledger.verify.verifier import Foresee, See, Verifier
+
+if TYPE_CHECKING:
+    from kubeledger.verify.rules.admission.case import AdmissionCase
 
 __all__ = ["BasedReader", "Reader", "verify"]
 
@@ -73,7 +74,12 @@ def verify(
         else.
     """
     bench = Bench(variant, on_question)
-    at_work = [verifier(bench) for verifier in (VERIFIERS if verifiers is None else verifiers)]
+    if verifiers is None:
+        # All rules are much to import, and whoever needs only the types here needs none of them.
+        from kubeledger.verify.registry import VERIFIERS
+
+        verifiers = VERIFIERS
+    at_work = [verifier(bench) for verifier in verifiers]
     judged = {kind for verifier in at_work for kind in verifier.decides}
     foresees: dict[type[Body], list[Foresee]] = {}
     sees: dict[type[Body], list[See]] = {}

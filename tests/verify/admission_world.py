@@ -19,7 +19,7 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved, Setting, SettingsObserved
 from kubeledger.model.bodies.preemption import InsufficientResource, PodPreempted
 from kubeledger.model.record import Body, Record
-from kubeledger.verify import Contradiction, Finding, Outcome, Variant, run
+from kubeledger.verify import Contradiction, Finding, Outcome, Variant, registry
 from kubeledger.verify.rules.admission.rule import AdmissionVerifier
 from kubeledger.verify.rules.evictions.rule import EvictionVerifier
 from kubeledger.verify.rules.told_twice import ToldTwice
@@ -209,7 +209,7 @@ def alone(
 ) -> list[Outcome]:
     """All outcomes of this subject's verifier."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "VERIFIERS", (AdmissionVerifier, EvictionVerifier, ToldTwice))
+        patch.setattr(registry, "VERIFIERS", (AdmissionVerifier, EvictionVerifier, ToldTwice))
         found = outcomes(records, variant or Variant())
     kinds = {kind.kind for kind in AdmissionVerifier.decides}
     return [o for o in found if isinstance(o, Contradiction) or o.kind in kinds]

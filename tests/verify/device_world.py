@@ -44,7 +44,7 @@ def hint(*nodes: int, preferred: bool = True) -> Hint:
 
 def device_outcomes(records: list[Record], variant: Variant = RECORDED) -> list[Outcome]:
     """All outcomes with no other verifier at work."""
-    with patch("kubeledger.verify.run.VERIFIERS", (DeviceRule,)):
+    with patch("kubeledger.verify.registry.VERIFIERS", (DeviceRule,)):
         return outcomes(records, variant)
 
 

@@ -19,7 +19,7 @@ from kubeledger.model.bodies.images import (
 )
 from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserved
 from kubeledger.model.record import Body, Record
-from kubeledger.verify import run
+from kubeledger.verify import registry
 from kubeledger.verify.rules.evictions.rule import EvictionVerifier
 from kubeledger.verify.rules.images.verifier import ImagesVerifier
 from tests.verify.histories import scene
@@ -57,7 +57,7 @@ POLICY = {
 def alone() -> Iterator[None]:
     """Only image GC and evictions are verified: the recordings are read often here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "VERIFIERS", (ImagesVerifier, EvictionVerifier))
+        patch.setattr(registry, "VERIFIERS", (ImagesVerifier, EvictionVerifier))
         yield
 
 

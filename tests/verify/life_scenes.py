@@ -27,7 +27,7 @@ from kubeledger.model.bodies.prober import (
     TickResult,
 )
 from kubeledger.model.record import Body, Record
-from kubeledger.verify import Contradiction, Finding, Variant, run
+from kubeledger.verify import Contradiction, Finding, Variant, registry
 from kubeledger.verify.rules.kills import KillVerifier
 from kubeledger.verify.rules.probes import ProbeVerifier
 from kubeledger.verify.rules.restarts import RestartVerifier
@@ -60,7 +60,7 @@ APP: dict[str, Any] = WHO | {"container": "app"}
 def alone() -> Iterator[None]:
     """Only this subject is verified: the recordings are read often here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "VERIFIERS", (KillVerifier, ProbeVerifier, RestartVerifier))
+        patch.setattr(registry, "VERIFIERS", (KillVerifier, ProbeVerifier, RestartVerifier))
         yield
 
 

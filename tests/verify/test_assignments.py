@@ -37,7 +37,7 @@ from kubeledger.model.bodies.memorymanager import (
 )
 from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserved
 from kubeledger.model.record import Body, Record
-from kubeledger.verify import Contradiction, run
+from kubeledger.verify import Contradiction, registry
 from kubeledger.verify.rules.cpus import CpuRule
 from kubeledger.verify.rules.memory import MemoryRule
 from tests.verify.histories import changed, findings, outcomes, scene
@@ -50,7 +50,7 @@ GIB = 1 << 30
 def alone() -> Iterator[None]:
     """Only these verifiers, so that scenes need hold no more than they look at."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "VERIFIERS", (CpuRule, MemoryRule))
+        patch.setattr(registry, "VERIFIERS", (CpuRule, MemoryRule))
         yield
 
 

@@ -12,7 +12,7 @@ from kubeledger.model.bodies.lifecycle import ContainerStarted, PodListed, PodRe
 from kubeledger.model.bodies.node import KubeletStarted, SettingsObserved
 from kubeledger.model.record import Body
 from kubeledger.model.units import NS_PER_S, format_ts
-from kubeledger.verify import run
+from kubeledger.verify import registry
 from kubeledger.verify.rules.cgroups.rule import CgroupVerifier
 from tests.verify.histories import findings, scene
 from tests.verify.test_cgroups_scenes import added, cgroup, pod, start
@@ -26,7 +26,7 @@ POD = "kubepods/burstable/podu-web"
 @pytest.fixture(autouse=True)
 def only_cgroups(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other subjects have tests of their own."""
-    monkeypatch.setattr(run, "VERIFIERS", (CgroupVerifier,))
+    monkeypatch.setattr(registry, "VERIFIERS", (CgroupVerifier,))
 
 
 def process(second: float, limit: int, version: str = "1.30.14", **settings: Any) -> Steps:  # noqa: ANN401

@@ -13,7 +13,7 @@ from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.bodies.node import SettingsObserved
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
-from kubeledger.verify import Contradiction, Finding, Variant, run
+from kubeledger.verify import Contradiction, Finding, Variant, registry
 from kubeledger.verify.rules.cgroups.drift import drift_of
 from kubeledger.verify.rules.cgroups.rule import CgroupVerifier
 from tests.verify.histories import changed, findings, outcomes, recorded
@@ -26,7 +26,7 @@ PERIOD_NS = 60 * NS_PER_S
 def only_cgroups() -> Any:  # noqa: ANN401 # a generator fixture
     """Other subjects have tests of their own."""
     patch = pytest.MonkeyPatch()
-    patch.setattr(run, "VERIFIERS", (CgroupVerifier,))
+    patch.setattr(registry, "VERIFIERS", (CgroupVerifier,))
     yield
     patch.undo()
 

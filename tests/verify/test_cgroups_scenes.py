@@ -26,7 +26,7 @@ from kubeledger.model.bodies.lifecycle import (
 )
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved, Setting, SettingsObserved
 from kubeledger.model.record import Body, Evidence
-from kubeledger.verify import Contradiction, Finding, run
+from kubeledger.verify import Contradiction, Finding, registry
 from kubeledger.verify.rules.cgroups.node import MISSING_PIDS
 from kubeledger.verify.rules.cgroups.rule import CgroupVerifier
 from kubeledger.verify.rules.cgroups.values import NO_LIMIT_V1
@@ -50,7 +50,7 @@ ROOT = NodeObserved(cpus=4, memory_capacity_bytes=8 * GIB)
 @pytest.fixture(autouse=True)
 def only_cgroups(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other subjects have tests of their own."""
-    monkeypatch.setattr(run, "VERIFIERS", (CgroupVerifier,))
+    monkeypatch.setattr(registry, "VERIFIERS", (CgroupVerifier,))
 
 
 def start(version: str = "1.36.2", **changes: Any) -> list[tuple[float, Body]]:  # noqa: ANN401 # settings

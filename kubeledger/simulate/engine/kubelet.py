@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from kubeledger.kubelet.devicemanager.manager import Device, NoContainers, RpcError
+from kubeledger.kubelet.devicemanager import manager
 from kubeledger.kubelet.kuberuntime.backoff import BackedOff
 from kubeledger.kubelet.prober.results import Result
 from kubeledger.kubelet.profile.resolve import KubeletProfile
@@ -65,22 +65,14 @@ class Agent(Protocol):
     def look_at_node(self, kubelet: Kubelet) -> None: ...
 
 
-class Plugin(Protocol):
+class Plugin(manager.Plugin, Protocol):
     """A device plugin: ``plugins.SimPlugin``."""
 
     resource: str
     up: bool
 
-    def devices(self) -> tuple[Device, ...]:
+    def devices(self) -> tuple[manager.Device, ...]:
         """Its list as it would send it now."""
-
-    def preferred(
-        self, available: frozenset[str], must_include: frozenset[str], size: int
-    ) -> frozenset[str] | RpcError | None:
-        """Answer to GetPreferredAllocation."""
-
-    def allocate(self, devices: frozenset[str]) -> RpcError | NoContainers | None:
-        """Answer to Allocate."""
 
 
 class Simulation(Protocol):
