@@ -20,7 +20,7 @@ none, some left out    ``unverifiable``: worlds that were left out may allow it
 To write a rule, subclass :class:`RuleVerifier`, name the kubelet's function in ``rule``, and
 
 1. keep in ``self`` what the decision depends on, from ``sees`` (before a record changes the
-   state) and ``foresees`` (first reading). A value that no record shows exactly is more than
+   state) and ``prescans`` (first reading). A value that no record shows exactly is more than
    one world, or one state with an interval in it where the decision depends on it monotonically:
    then two worlds, with the two ends, are enough.
 2. call the subsystem's decider once in each world, and make a :class:`Ruling` of what it says:
@@ -32,7 +32,7 @@ To write a rule, subclass :class:`RuleVerifier`, name the kubelet's function in 
 
 Widen where evidence may be missing, never where it is inconvenient: a line that may be lost is
 a world in which it was there; no world ends for want of a line that may be lost. Settings,
-profile, specs and losses of lines come from the bench, which makes ``unverifiable`` of
+profile, specs and losses of lines come from the context, which makes ``unverifiable`` of
 ``impossible`` where the log is known to have lost lines, unless the ruling is ``certain``.
 """
 
@@ -326,7 +326,7 @@ class RuleVerifier(Verifier):
 
     def lacking(self, record: Record, subject: str, missing: Sequence[str]) -> None:
         """Give a decision the finding that inputs are missing, each named."""
-        self.bench.unverifiable(record, subject=subject, missing=missing, rule=self.rule)
+        self.context.unverifiable(record, subject=subject, missing=missing, rule=self.rule)
 
     def conclude(
         self,
@@ -340,7 +340,7 @@ class RuleVerifier(Verifier):
         place: Evidence | None = None,
     ) -> None:
         """Give a decision its finding; ``rule`` where another function than the rule's decides."""
-        self.bench.find(
+        self.context.find(
             record,
             judgement.verdict,
             subject=subject,

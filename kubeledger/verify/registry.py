@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from functools import cache
 
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.rules.admission.rule import AdmissionVerifier
 from kubeledger.verify.rules.cgroups.rule import CgroupVerifier
 from kubeledger.verify.rules.cpus import CpuRule
@@ -61,7 +61,7 @@ def kinds_seen_for(decision: str) -> frozenset[str]:
     """
     for each in VERIFIERS:
         if decision in {kind.kind for kind in each.decides}:
-            verifier = each(Bench())
-            looked_at = (*verifier.sees(), *verifier.foresees(), *each.decides)
+            verifier = each(VerifyContext())
+            looked_at = (*verifier.sees(), *verifier.prescans(), *each.decides)
             return frozenset(kind.kind for kind in looked_at)
     return frozenset()

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 from kubeledger.model.record import Body, Record
 from kubeledger.replay.node.reducer import evolve, steps_without
 from kubeledger.replay.node.state import NodeState
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.finding import Outcome
 from kubeledger.verify.variant import RECORDED, Variant
-from kubeledger.verify.verifier import Foresee, See, Verifier
+from kubeledger.verify.verifier import Prescan, See, Verifier
 
 if TYPE_CHECKING:
     from kubeledger.verify.rules.admission.case import AdmissionCase
@@ -73,46 +73,48 @@ def verify(
         give the same outcomes. Memory grows with the pods a ledger knows, and with nothing
         else.
     """
-    bench = Bench(variant, on_question)
+    context = VerifyContext(variant, on_question)
     if verifiers is None:
         # All rules are much to import, and whoever needs only the types here needs none of them.
         from kubeledger.verify.registry import VERIFIERS
 
         verifiers = VERIFIERS
-    at_work = [verifier(bench) for verifier in verifiers]
+    at_work = [verifier(context) for verifier in verifiers]
     judged = {kind for verifier in at_work for kind in verifier.decides}
-    foresees: dict[type[Body], list[Foresee]] = {}
+    prescans: dict[type[Body], list[Prescan]] = {}
     sees: dict[type[Body], list[See]] = {}
     for verifier in at_work:
-        for kind, foresee in verifier.foresees().items():
-            foresees.setdefault(kind, []).append(foresee)
+        for kind, prescan in verifier.prescans().items():
+            prescans.setdefault(kind, []).append(prescan)
         for kind, see in verifier.sees().items():
             sees.setdefault(kind, []).append(see)
-    _foresee(read, bench, foresees)
+    _prescan(read, context, prescans)
     state = read.state() if isinstance(read, BasedReader) else NodeState()
-    base_seq, docket = state.seq, bench.docket
+    base_seq, pending = state.seq, context.pending
     carried = read.carried if isinstance(read, BasedReader) else ()
     records = chain(carried, read(None))
     for record in map(variant.of, records) if variant.changes_pods else records:
-        bench.observe(record)
+        context.observe(record)
         body = record.body
         if type(body) in judged:
-            docket.enter(record)
+            pending.enter(record)
         for see in sees.get(type(body), ()):
             see(record, body, state)
         if record.seq > base_seq:
             evolve(state, record, _STEPS)
-        if docket.waiting:
-            yield from docket.ready()
+        if pending.waiting:
+            yield from pending.ready()
     for verifier in at_work:
         verifier.settle(state)
-    yield from docket.close()
+    yield from pending.close()
 
 
-def _foresee(read: Reader, bench: Bench, foresees: dict[type[Body], list[Foresee]]) -> None:
+def _prescan(
+    read: Reader, context: VerifyContext, prescans: dict[type[Body], list[Prescan]]
+) -> None:
     """The first reading: what later records show of earlier times."""
-    for told in read({kind.kind for kind in (*foresees, *Bench.KINDS)}):
-        record = bench.foresee(told)
-        for foresee in foresees.get(type(record.body), ()):
-            foresee(record)
-    bench.settle()
+    for told in read({kind.kind for kind in (*prescans, *VerifyContext.KINDS)}):
+        record = context.prescan(told)
+        for prescan in prescans.get(type(record.body), ()):
+            prescan(record)
+    context.settle()

@@ -1,11 +1,11 @@
 """The frame of a verifier: which records it wants to see, and when.
 
-    foresees   first reading, all of a ledger: facts that later records show earlier times
+    prescans   first reading, all of a ledger: facts that later records show earlier times
     sees       second reading, in the order of replay, before the record changes the state
     settle     after the last record
 
-A verifier of a decision calls :meth:`Bench.find` once for it, then or later. Verifiers do not
-know each other: what one needs of another's subsystem is in the node's state, or it looks at
+A verifier of a decision calls :meth:`VerifyContext.find` once for it, then or later. Verifiers do
+not know each other: what one needs of another's subsystem is in the node's state, or it looks at
 the same records.
 """
 
@@ -16,11 +16,11 @@ from typing import Any, ClassVar
 
 from kubeledger.model.record import Body, Decision, Record
 from kubeledger.replay.node.state import NodeState
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 
-__all__ = ["Foresee", "See", "Verifier"]
+__all__ = ["Prescan", "See", "Verifier"]
 
-Foresee = Callable[[Record], None]
+Prescan = Callable[[Record], None]
 See = Callable[[Record, Any, NodeState], None]
 """(record, its body, the state just before it); the state must not be changed or kept."""
 
@@ -34,10 +34,10 @@ class Verifier:
 
     decides: ClassVar[tuple[type[Decision], ...]] = ()
 
-    def __init__(self, bench: Bench) -> None:
-        self.bench = bench
+    def __init__(self, context: VerifyContext) -> None:
+        self.context = context
 
-    def foresees(self) -> Mapping[type[Body], Foresee]:
+    def prescans(self) -> Mapping[type[Body], Prescan]:
         """Body type -> what to do with such a record in the first reading."""
         return {}
 

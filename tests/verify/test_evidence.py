@@ -19,7 +19,7 @@ from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.record import Body
 from kubeledger.simulate.engine.sim import Sim
 from kubeledger.testing.scenarios import random_plan
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from tests.verify.histories import scene
 from tests.verify.properties.losses import LOSSES
 from tests.verify.properties.truths import Truth
@@ -61,21 +61,21 @@ def wrong(seed: int, how: str) -> Iterator[str]:
     """What the timeline says wrongly of a node whose records are degraded."""
     truth, counted = watched(seed)
     records = LOSSES[how](truth, Random(f"{seed}{how}"))
-    bench = Bench()
+    context = VerifyContext()
     for record in records:
-        bench.foresee(record)
-    bench.settle()
+        context.prescan(record)
+    context.settle()
     end_ns = max((record.ts_ns for record in records), default=0)
     for (ts_ns, pods), (next_ns, _) in pairwise(counted):
         at_ns = ts_ns + _MS
         if "" in pods or next_ns - ts_ns < 2 * _MS or at_ns > end_ns:
             continue
-        found = bench.timeline.active(at_ns, at_ns)
+        found = context.timeline.active(at_ns, at_ns)
         for key in found.must.keys() - pods.keys():
             yield f"{at_ns}: {found.must[key].full_name} did not count"
         names = {life.full_name for life in found.may.values()}
         for key in pods.keys() - found.may.keys() if found.loss is None else ():
-            known = how != "pod" or key in bench.timeline.pods  # of some nothing at all is left
+            known = how != "pod" or key in context.timeline.pods  # of some nothing at all is left
             if known and pods[key] not in names:
                 yield f"{at_ns}: {pods[key]} counted"
 
@@ -97,12 +97,12 @@ def test_many_nodes(seed: int) -> None:
 def test_most_of_what_counts_is_sure_where_nothing_is_lost() -> None:
     """Else the model would be right by saying nothing."""
     truth, counted = watched(1)
-    bench = Bench()
+    context = VerifyContext()
     for record in truth.records:
-        bench.foresee(record)
-    bench.settle()
+        context.prescan(record)
+    context.settle()
     pairs = [
-        (len(pods), bench.timeline.active(ts_ns + _MS, ts_ns + _MS))
+        (len(pods), context.timeline.active(ts_ns + _MS, ts_ns + _MS))
         for (ts_ns, pods), (next_ns, _) in pairwise(counted)
         if "" not in pods and next_ns - ts_ns >= 2 * _MS
     ]
@@ -129,11 +129,11 @@ def test_pods_of_one_line_are_admitted_one_after_the_other() -> None:
             (second + 1, pod(name, ContainerStarted, container="c", container_id=name))
             for name in names
         ]
-    bench = Bench()
+    context = VerifyContext()
     for record in scene(*steps):
-        bench.foresee(record)
-    bench.settle()
-    timeline = bench.timeline
+        context.prescan(record)
+    context.settle()
+    timeline = context.timeline
     lives = {name: timeline.pods[f"u-{name}"].lives[0] for name in "abc"}
     found = timeline.admission(lives["a"])
     assert (set(found.must), set(found.may)) == (set(), set())

@@ -10,7 +10,7 @@ from kubeledger.model.bodies.ledger import FindingReported, ImportCompleted, Rec
 from kubeledger.model.bodies.node import KubeletStarted, LogThinned
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.finding import Contradiction, Finding, Outcome
 from tests.verify.histories import outcomes, recorded, scene
 
@@ -47,25 +47,27 @@ def lost(from_min: int | None, to_min: int | None, **changes: object) -> Records
     return msgspec.structs.replace(told, **changes)
 
 
-def bench_with(*bodies: tuple[int, Body]) -> Bench:
-    """A bench behind the first reading."""
-    bench = Bench()
+def bench_with(*bodies: tuple[int, Body]) -> VerifyContext:
+    """A context behind the first reading."""
+    context = VerifyContext()
     for record in scene(*bodies, start_s=0):
-        bench.coverage.note(record)
-    bench.coverage.settle()
-    return bench
+        context.coverage.note(record)
+    context.coverage.settle()
+    return context
 
 
-def ask(bench: Bench, minute: int, *, certain: bool = False) -> tuple[Finding, list[Outcome]]:
+def ask(
+    context: VerifyContext, minute: int, *, certain: bool = False
+) -> tuple[Finding, list[Outcome]]:
     """An impossible decision at a minute, and one that is missing then."""
     record: Record = scene((0, start()), (minute * MINUTE_S, start()), start_s=0)[-1]
-    bench.docket.enter(record)
-    bench.find(record, "impossible", subject="node", why="no", expected={"a": 1}, certain=certain)
-    bench.absent(record, "k", subject="node", expected={}, why="not there", certain=certain)
+    context.pending.enter(record)
+    context.find(record, "impossible", subject="node", why="no", expected={"a": 1}, certain=certain)
+    context.absent(record, "k", subject="node", expected={}, why="not there", certain=certain)
     sides = ((1, "a"), (2, "b"))
-    bench.contradict(record.ts_ns, "node", "absent", *sides, by_absence=True)
-    bench.contradict(record.ts_ns, "node", "two values", *sides)
-    finding, *others = bench.docket.ready()
+    context.contradict(record.ts_ns, "node", "absent", *sides, by_absence=True)
+    context.contradict(record.ts_ns, "node", "two values", *sides)
+    finding, *others = context.pending.ready()
     assert isinstance(finding, Finding)
     return finding, others
 
@@ -186,8 +188,8 @@ def test_a_line_out_of_place_proves_nothing_near_it() -> None:
     told_ns, before_ns, after_ns = (minute * MINUTE_S * NS_PER_S for minute in (10, 14, 15))
     dispute = stamp_dispute("kubelet.log:7", told_ns, before_ns, after_ns)
     said = FindingReported(finding=LINES_DISAGREE, file="kubelet.log", message=dispute.message)
-    bench = bench_with((14 * MINUTE_S, said))
-    verdicts = {minute: ask(bench, minute)[0].verdict for minute in (8, 9, 12, 15, 16, 17)}
+    context = bench_with((14 * MINUTE_S, said))
+    verdicts = {minute: ask(context, minute)[0].verdict for minute in (8, 9, 12, 15, 16, 17)}
     assert verdicts == {
         8: "impossible",
         9: "unverifiable",
@@ -196,7 +198,7 @@ def test_a_line_out_of_place_proves_nothing_near_it() -> None:
         16: "impossible",
         17: "impossible",
     }
-    assert ask(bench, 12)[0].missing == (
+    assert ask(context, 12)[0].missing == (
         "the right time of a line whose stamp does not go with those around it",
     )
 

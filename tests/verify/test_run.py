@@ -8,7 +8,7 @@ from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.record import Decision
 from kubeledger.model.wire.catalogue import BODY_TYPES
 from kubeledger.verify import Finding, verify
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.registry import VERIFIERS, verifiers_of
 from tests.verify.histories import findings, outcomes, reader, recorded, scene
 
@@ -51,11 +51,11 @@ def test_the_same_records_give_the_same_outcomes() -> None:
 
 def test_an_unknown_version_gives_no_profile() -> None:
     """Nothing is decided by the rules of another version."""
-    bench = Bench()
+    context = VerifyContext()
     body = KubeletStarted(pid=1, kubelet_version="1.99.0", version_source="log")
     record = scene((0, body))[0]
-    bench.foresee(record)
-    bench.settle()
-    bench.observe(record)
-    assert bench.profile is None
-    assert bench.missing_profile == "the rules of kubelet 1.99.0"
+    context.prescan(record)
+    context.settle()
+    context.observe(record)
+    assert context.profile is None
+    assert context.missing_profile == "the rules of kubelet 1.99.0"

@@ -9,7 +9,7 @@ from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserv
 from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.replay.node.snapshot_time import time_in_name
 from kubeledger.verify import Contradiction, Finding, Variant, Verdict, verify
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.settings import UNKNOWN, Settings
 from kubeledger.verify.tally import Tally
 from kubeledger.verify.variant import RECORDED
@@ -33,20 +33,22 @@ def started(pid: int, *, from_start: bool = True) -> KubeletStarted:
     )
 
 
-def bench_of(*bodies: tuple[int, Body], variant: Variant = RECORDED) -> tuple[Bench, list[Record]]:
-    """A bench after the first reading of records, and these."""
-    bench, records = Bench(variant), scene(*bodies)
+def context_of(
+    *bodies: tuple[int, Body], variant: Variant = RECORDED
+) -> tuple[VerifyContext, list[Record]]:
+    """A context after the first reading of records, and these."""
+    context, records = VerifyContext(variant), scene(*bodies)
     for record in records:
-        bench.foresee(record)
-    bench.settle()
-    return bench, records
+        context.prescan(record)
+    context.settle()
+    return context, records
 
 
 def of_process(variant: Variant = RECORDED, **values: object) -> Settings:
     """The settings of a process that tells them."""
-    bench, records = bench_of((0, started(1)), (1, observed(**values)), variant=variant)
-    bench.observe(records[0])
-    return bench.settings
+    context, records = context_of((0, started(1)), (1, observed(**values)), variant=variant)
+    context.observe(records[0])
+    return context.settings
 
 
 def test_what_no_source_tells_is_unknown() -> None:
@@ -81,14 +83,14 @@ def test_a_variant_goes_over_what_is_recorded() -> None:
 
 def test_another_process_has_its_own() -> None:
     """Nothing of the process before stays."""
-    bench, records = bench_of(
+    context, records = context_of(
         (0, started(1)), (1, observed(maxPods=5, v=5)), (8, started(2)), (9, observed(maxPods=6))
     )
     for record in records:
-        bench.observe(record)
-    assert bench.settings.get("maxPods") == 6
-    assert bench.settings.get("v") is UNKNOWN
-    assert bench.former_settings.get("maxPods") == 5
+        context.observe(record)
+    assert context.settings.get("maxPods") == 6
+    assert context.settings.get("v") is UNKNOWN
+    assert context.former_settings.get("maxPods") == 5
 
 
 @pytest.mark.parametrize(
@@ -104,7 +106,7 @@ def test_a_snapshot_counts_for_the_process_that_ran(
     name: str, from_start: bool, value: object
 ) -> None:
     """One from before the log is perhaps of a process that the log does not show."""
-    bench = Bench()
+    context = VerifyContext()
     at_ns = time_in_name("20260101T000010Z")
     assert at_ns is not None
     start, told = scene((0, started(1, from_start=from_start)), (0, observed(maxPods=5)))
@@ -112,23 +114,23 @@ def test_a_snapshot_counts_for_the_process_that_ran(
     taken_ns = time_in_name(name) or at_ns
     told = msgspec.structs.replace(told, ts_ns=taken_ns, evidence=(Evidence(file=name),))
     for record in (start, told):
-        bench.foresee(record)
-    bench.settle()
-    bench.observe(start)
-    assert bench.settings.get("maxPods") == value
+        context.prescan(record)
+    context.settle()
+    context.observe(start)
+    assert context.settings.get("maxPods") == value
 
 
 def test_a_variant_version_goes_over_what_is_recorded() -> None:
     """Also where none is recorded."""
     for recorded in ("1.20.2", None):
-        bench = Bench(Variant(kubelet_version="1.36.2"))
+        context = VerifyContext(Variant(kubelet_version="1.36.2"))
         body = KubeletStarted(pid=1, kubelet_version=recorded, version_source=None)
         record = scene((0, body))[0]
-        bench.foresee(record)
-        bench.settle()
-        bench.observe(record)
-        assert bench.profile is not None
-        assert bench.profile.version.minor == 36
+        context.prescan(record)
+        context.settle()
+        context.observe(record)
+        assert context.profile is not None
+        assert context.profile.version.minor == 36
 
 
 def test_conflicts_of_settings_are_contradictions() -> None:
@@ -168,12 +170,12 @@ def test_the_tally() -> None:
 def test_a_process_that_tells_nothing_inherits_only_what_all_tell() -> None:
     """Each reads its files anew; a report about the same process changes nothing."""
     told = observed(maxPods=5, podPidsLimit=9), observed(maxPods=7, podPidsLimit=9)
-    bench, records = bench_of(
+    context, records = context_of(
         (0, started(1)), (1, told[0]), (2, started(1, from_start=False)),
         (13, started(2)), (14, told[1]), (25, started(3)),
     )  # fmt: skip
     seen = []
     for record in records:
-        bench.observe(record)
-        seen.append((bench.settings.get("maxPods"), bench.settings.get("podPidsLimit")))
+        context.observe(record)
+        seen.append((context.settings.get("maxPods"), context.settings.get("podPidsLimit")))
     assert seen == [(5, 9), (5, 9), (5, 9), (7, 9), (7, 9), (UNKNOWN, 9)]

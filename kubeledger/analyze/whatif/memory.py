@@ -10,7 +10,7 @@ from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.bodies.node import KubeletStarted, SettingsObserved
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify import Reader, Variant
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.processes import Processes
 from kubeledger.verify.rules.evictions.config import configured
 
@@ -25,17 +25,17 @@ class SpareMemory:
 
     def __init__(self, read: Reader, variant: Variant) -> None:
         """Two readings, of settings and of signals."""
-        bench = Bench(variant)
+        context = VerifyContext(variant)
         self._known = True
         thresholds: set[Threshold] = set()
         for record in read({kind.kind for kind in Processes.KINDS}):
-            bench.foresee(record)
-        bench.settle()
+            context.prescan(record)
+        context.settle()
         starts = sorted(read({KubeletStarted.kind, SettingsObserved.kind}), key=lambda r: r.seq)
         for record in starts:
-            bench.observe(record)
+            context.observe(record)
             if isinstance(record.body, SettingsObserved):
-                found, missing = configured(bench.settings, bench.profile, None)
+                found, missing = configured(context.settings, context.profile, None)
                 self._known &= not missing
                 thresholds |= set(found)
         self._read_ns: list[int] = []

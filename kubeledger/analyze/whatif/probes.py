@@ -33,7 +33,7 @@ from kubeledger.model.bodies.prober import (
 )
 from kubeledger.model.record import Record
 from kubeledger.verify import Finding, ProbeChange, Reader, Variant
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.rules.container_specs import ProbeSpec, specs_of
 
 __all__ = ["Probes"]
@@ -107,12 +107,12 @@ class Probes:
         self._changes = [change for change in variant.probes if change.field in _FIELDS]
         self._lives: dict[tuple[str, str, str], _Life | None] = {}
         self._fresh: set[tuple[str, str]] = set()
-        self._bench = Bench(variant)
+        self._context = VerifyContext(variant)
         self._successes_logged = False
         if self._changes:
-            for record in read({kind.kind for kind in Bench.KINDS}):
-                self._bench.foresee(record)
-            self._bench.settle()
+            for record in read({kind.kind for kind in VerifyContext.KINDS}):
+                self._context.prescan(record)
+            self._context.settle()
             self._read_all(read)
 
     def _read_all(self, read: Reader) -> None:
@@ -130,7 +130,7 @@ class Probes:
     def _see(self, record: Record) -> None:
         body = record.body
         if isinstance(body, KubeletStarted | SettingsObserved):
-            self._bench.observe(record)
+            self._context.observe(record)
             if isinstance(body, KubeletStarted):
                 self._kubelet_started()
         elif isinstance(body, ClockStepped):
@@ -204,9 +204,9 @@ class Probes:
         self, namespace: str, pod: str, container: str, uid: str | None, ts_ns: int
     ) -> _Life | None:
         about = [c for c in self._changes if c.concerns(namespace, pod, container)]
-        specs = specs_of(self._bench, ts_ns, uid, namespace, pod) if about else ""
+        specs = specs_of(self._context, ts_ns, uid, namespace, pod) if about else ""
         entry = None if isinstance(specs, str) else specs[0].container(container)
-        profile = self._bench.profile
+        profile = self._context.profile
         if entry is None or profile is None:
             return None
         twins: dict[ProbeType, ProbedTwin] = {}

@@ -147,7 +147,7 @@ class LifeBuilder:
         if self._history.created_ns is not None:
             life.since_ns = min(max(life.since_ns, self._history.created_ns), sign.ts_ns)
         told = process is not None and process.number in self._around.configured
-        life.vague = told
+        life.start_time_unknown = told
         is_over = sign.shown is not None and not sign.shown.alive
         if process is not None and process.from_start and told and not is_over:
             lost = self._around.coverage.missing(process.started_ns, sign.ts_ns)
@@ -163,7 +163,7 @@ class LifeBuilder:
             self._begin(sign, process)
         elif life.add_seq is None:
             life.add_seq, life.added_ns, life.add_line = sign.seq, sign.ts_ns, sign.number
-            life.vague = False
+            life.start_time_unknown = False
             life.source = sign.word or None
 
     def _current(self, sign: Sign, process: Process | None) -> PodLife:
@@ -300,7 +300,7 @@ class LifeBuilder:
         assert life is not None
         if shown.by == "kubelet":
             self._is_sure(life, sign.ts_ns + READ_NS)
-            life.vague = False
+            life.start_time_unknown = False
         if shown.running and life.ended_ns is None:
             life.seen_ns = max(life.seen_ns, sign.ts_ns)
             if life.doomed_ns is None and life.admitted is not False and not life.returned:
@@ -329,7 +329,7 @@ class LifeBuilder:
     def _doom(self, life: PodLife, ts_ns: int, *, orphaned: bool = False) -> None:
         """Its end is decided; an orphan was never handed to this process."""
         if orphaned and life.add_seq is None:
-            ts_ns, life.vague, life.returned = life.since_ns, True, True
+            ts_ns, life.start_time_unknown, life.returned = life.since_ns, True, True
         life.doomed_ns = ts_ns if life.doomed_ns is None else min(life.doomed_ns, ts_ns)
         self._begin_end(life, ts_ns)
 

@@ -69,6 +69,6 @@ def inherited(
                 ended_ns=next(gone, None),
                 decided_ns=None,
                 admitted=None,
-                vague=True,
+                start_time_unknown=True,
             )
             yield last

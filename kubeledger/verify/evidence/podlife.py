@@ -92,8 +92,8 @@ class PodLife(msgspec.Struct, kw_only=True):
         deleted_ns, removed_ns, terminated_ns: when that was told first.
         doomed_ns: when the kubelet decided to end it (eviction, preemption, kill for an end).
         returned: it had ended in a former process, and perhaps counts no more.
-        vague: no line says when it came, though lines show other pods that come: it may have
-            been found running, and never handed to the process.
+        start_time_unknown: no line says when it came, though lines show other pods that come: it
+            may have been found running, and never handed to the process.
     """
 
     key: str
@@ -119,7 +119,7 @@ class PodLife(msgspec.Struct, kw_only=True):
     terminated_ns: int | None = None
     doomed_ns: int | None = None
     returned: bool = False
-    vague: bool = False
+    start_time_unknown: bool = False
 
     @property
     def is_static(self) -> bool:
@@ -139,7 +139,7 @@ class PodLife(msgspec.Struct, kw_only=True):
         """Whether it was active through the whole of a span, if no line of its end is lost."""
         return (
             self.sure_ns is not None
-            and not self.vague
+            and not self.start_time_unknown
             and self.sure_ns <= start_ns
             and (self.ending_ns is None or self.ending_ns > end_ns)
         )

@@ -10,7 +10,7 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, lacks, same
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pods import ListedPod, PodRegister
 from kubeledger.verify.evidence.restarting import Restarting
 
@@ -20,24 +20,24 @@ _TOLD_LATE_NS = 2 * NS_PER_S
 """The end of a container is told so long after it, and its pod let go of meanwhile."""
 
 
-def lived(bench: Bench, uid: str, ts_ns: int) -> bool:
+def lived(context: VerifyContext, uid: str, ts_ns: int) -> bool:
     """Whether the pod was alive at some later time, and had not come anew meanwhile."""
-    life = bench.timeline.life(ts_ns, uid)
+    life = context.timeline.life(ts_ns, uid)
     return life is not None and life.seen_ns > ts_ns + _TOLD_LATE_NS
 
 
-def came_back(bench: Bench, uid: str) -> bool:
+def came_back(context: VerifyContext, uid: str) -> bool:
     """Whether the pod came more than once, as static pods do, under one UID."""
-    pod = bench.timeline.pods.get(uid)
+    pod = context.timeline.pods.get(uid)
     lives = Counter(life.process for life in pod.lives) if pod is not None else Counter()
     return len(lives) < lives.total()
 
 
-def relied_on(bench: Bench, record: Record, file: str) -> bool:
+def relied_on(context: VerifyContext, record: Record, file: str) -> bool:
     """Whether the content of a manager's file counts; a wrong checksum is told."""
     is_wrong: bool = getattr(record.body, "checksum_ok", None) is False
     if is_wrong:
-        bench.contradict(
+        context.contradict(
             record.ts_ns,
             "node",
             f"the checksum of {file} is not that of its content, which is not relied on",
@@ -48,18 +48,18 @@ def relied_on(bench: Bench, record: Record, file: str) -> bool:
 
 
 def let_go(
-    bench: Bench, state: NodeState, pod: str, *, keeps: bool, since_ns: int = 0
+    context: VerifyContext, state: NodeState, pod: str, *, keeps: bool, since_ns: int = 0
 ) -> Judgement:
     """Whether what a pod holds may be taken from it: it may once the pod is not active any more.
 
     Args:
-        bench: of the node.
+        context: of the node.
         state: just before.
         pod: its key.
         keeps: something later shows that it kept what it holds.
         since_ns: as for :func:`is_active`.
     """
-    active, said = is_active(state, bench.pods, pod, since_ns)
+    active, said = is_active(state, context.pods, pod, since_ns)
     if active and keeps:
         return same(False, f"only pods no longer active give back, and {said}")
     return lacks(["the end of the pod"]) if active is not False else same(True, said)

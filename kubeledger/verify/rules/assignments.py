@@ -25,10 +25,10 @@ from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, recorded, same
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.rules.activity import came_back, let_go, lived, misnamed, relied_on
-from kubeledger.verify.verifier import Foresee, See
+from kubeledger.verify.verifier import Prescan, See
 from kubeledger.verify.witnesses import Row, Witnesses
 
 __all__ = ["AssignmentRule", "Held", "Holder", "Spec", "specs_in"]
@@ -110,8 +110,8 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
     files: ClassVar[type[Body]]
     none: Any
 
-    def __init__(self, bench: Bench) -> None:
-        super().__init__(bench)
+    def __init__(self, context: VerifyContext) -> None:
+        super().__init__(context)
         self.held: dict[Holder, Held[V]] = {}
         self.complete = False
         self._was_complete = False
@@ -120,7 +120,7 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
         self._changes: dict[Holder, list[Record]] = {}
         self._shown: dict[Holder, list[tuple[int, V]]] = {}
 
-    def foresees(self) -> Mapping[type[Body], Foresee]:
+    def prescans(self) -> Mapping[type[Body], Prescan]:
         """What files show, and who ever got something."""
         return {
             self.grants: self._foresee_change,
@@ -219,8 +219,8 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
         name = f"{body.namespace}/{body.pod}" if body.pod else key
         subject = f"container/{name}/{holder[1]}" if holder[1] and body.pod else f"pod/{name}"
         found = self._foreign(record, body)
-        if found is None and self.bench.profile is None:
-            found = lacks([self.bench.missing_profile])
+        if found is None and self.context.profile is None:
+            found = lacks([self.context.missing_profile])
         found = found or self.judge(record, holder, state)
         rule = found.rule or (self.released if isinstance(body, self.releases) else self.rule)
         told = recorded(record, found.expected) if found.expected else None
@@ -236,7 +236,7 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
 
     def _foreign(self, record: Record, body: Any) -> Judgement | None:  # noqa: ANN401 - any body
         """The judgement of a record whose pod has another name, or no such container."""
-        listed = self.bench.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        listed = self.context.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
         if (wrong := misnamed(record, listed)) is not None:
             return wrong
         if listed is None or listed.uid != body.pod_uid or body.container is None:
@@ -262,7 +262,7 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
 
     def _file_read(self, record: Record, body: Any, state: NodeState) -> None:  # noqa: ANN401 - file
         self._compare(record.ts_ns)
-        if not relied_on(self.bench, record, self.file):
+        if not relied_on(self.context, record, self.file):
             return
         shown = self.shown_by(body)
         if not self.complete:
@@ -297,7 +297,7 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
             at_ns = max(at_ns, shown.ts_ns)
             sides.setdefault(shown.seq, [(shown.seq, shown.says)]).append((told.seq, told.says))
         for shown_sides in sides.values():
-            self.bench.contradict(at_ns, "node", self.denied, *shown_sides)
+            self.context.contradict(at_ns, "node", self.denied, *shown_sides)
 
     def overdue(self, record: Record, still: Iterable[Holder], noticed_ns: int) -> None:
         """Say who still has something though the pod had ended when that was looked at.
@@ -305,12 +305,12 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
         Nothing is let go of before the API server was heard: only its pods are looked at.
         """
         for holder in sorted(self.held.keys() & set(still)):
-            life = self.bench.timeline.life(record.ts_ns, holder[0])
+            life = self.context.timeline.life(record.ts_ns, holder[0])
             ended_ns = None if life is None or life.source != "api" else life.terminated_ns
             if not self.complete or ended_ns is None or noticed_ns - ended_ns <= _NOTICED_NS:
                 continue
             value, seq = self.held.pop(holder)
-            self.bench.absent(
+            self.context.absent(
                 record,
                 self.releases.kind,
                 subject=f"container/{self.pod(holder)}/{holder[1]}",
@@ -325,7 +325,7 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
         """Whether something later shows that a container kept what it has."""
         held, shown = self.held.get(holder), self._shown.get(holder, ())
         return held is not None and (
-            lived(self.bench, holder[0], ts_ns)
+            lived(self.context, holder[0], ts_ns)
             or any(at_ns > ts_ns and value == held.value for at_ns, value in shown)
         )
 
@@ -336,7 +336,7 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
         held, inferred = self.held.get(holder), getattr(record.body, "inferred", False)
         if held is not None:
             keeps = self.surely_has(holder, record.ts_ns)
-            found = let_go(self.bench, state, holder[0], keeps=keeps)
+            found = let_go(self.context, state, holder[0], keeps=keeps)
             why = f"{found.why}; {self.text(held.value)} given back"
             return msgspec.structs.replace(found, why=why, inputs=(held.seq,))
         if self.complete and not inferred and not (asks and self.may_have_got(holder)):
@@ -347,20 +347,20 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
         """Whether a grant to the container may stand in a line that was lost: none is there."""
         changes = self._changes.get(holder, ())
         told = any(isinstance(change.body, self.grants) for change in changes)
-        return not told or came_back(self.bench, holder[0])
+        return not told or came_back(self.context, holder[0])
 
     @property
     def facts(self) -> ResourceManagerFacts:
         """What this version does; only asked where a decision is judged."""
-        assert self.bench.profile is not None
-        return self.bench.profile.resourcemanagers
+        assert self.context.profile is not None
+        return self.context.profile.resourcemanagers
 
     def specs(self, record: Record) -> list[Spec]:
         """The container in each version of its pod's spec; none where no list shows it.
 
         A pod that was resized has several, and any may be what was asked for.
         """
-        pods, body = self.bench.pods, record.body
+        pods, body = self.context.pods, record.body
         names = (getattr(body, name) for name in ("pod_uid", "namespace", "pod"))
         listed = pods.at(record.ts_ns, *names)
         versions = pods.versions(listed) if listed is not None else ()
@@ -369,7 +369,7 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
 
     def pod(self, holder: Holder) -> str:
         """The name of a holder's pod, or its UID."""
-        listed = self.bench.pods.at(0, holder[0])
+        listed = self.context.pods.at(0, holder[0])
         return f"{listed.namespace}/{listed.name}" if listed is not None else holder[0]
 
     def named(self, holder: Holder) -> str:

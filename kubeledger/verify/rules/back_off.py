@@ -19,7 +19,7 @@ from kubeledger.kubelet.kuberuntime.backoff import (
 )
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.belief import Belief, Ruling, World
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 
 __all__ = ["BackOff", "Entry", "policy_of"]
 
@@ -46,17 +46,17 @@ class Entry(NamedTuple):
 _NONE: Final = Entry(0)
 
 
-def policy_of(bench: Bench) -> BackOffPolicy | str:
+def policy_of(context: VerifyContext) -> BackOffPolicy | str:
     """The kubelet's first and greatest back-off, or what is missing to know them."""
-    if bench.profile is None:
-        return bench.missing_profile
-    facts = bench.profile.kuberuntime
-    gates = bench.settings.get("featureGates")
+    if context.profile is None:
+        return context.missing_profile
+    facts = context.profile.kuberuntime
+    gates = context.settings.get("featureGates")
     if not isinstance(gates, dict):
         if facts.restart_max_gate:
             return "the feature gates"
         gates = {}
-    setting = bench.settings.get("crashLoopBackOff")
+    setting = context.settings.get("crashLoopBackOff")
     configured = setting.get("maxContainerRestartPeriod") if isinstance(setting, dict) else None
     try:
         found = back_off_policy(facts, gates, configured if isinstance(configured, str) else None)

@@ -10,7 +10,7 @@ from kubeledger.model.bodies.lifecycle import ContainerDied, ContainerKilled
 from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.model.record import Body, Record
 from kubeledger.verify.belief import Judgement, same
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.containers import OfContainer
 
@@ -26,8 +26,8 @@ _VICTIM: Final = {"namespace": "victim_namespace", "pod": "victim_pod", "pod_uid
 class Causes:
     """What the newest records that decisions follow from were about: decisions are, too."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
+    def __init__(self, context: VerifyContext) -> None:
+        self._context = context
         self._told: dict[int, Body] = {}
 
     def see(self, record: Record, body: Body, _state: object = None) -> None:
@@ -41,7 +41,7 @@ class Causes:
         cause = self._told.get(record.cause or 0)
         names = {} if cause is None else _names(cause)
         uid = names.get("pod_uid", body.pod_uid)
-        listed = None if uid is None else self._bench.pods.at(record.ts_ns, uid)
+        listed = None if uid is None else self._context.pods.at(record.ts_ns, uid)
         if listed is not None:
             names |= {"namespace": listed.namespace, "pod": listed.name}
         told = {name: getattr(body, name, None) for name in names}

@@ -15,7 +15,7 @@ import msgspec
 from kubeledger.kubelet.kube.restartpolicy import ALWAYS, RestartRule
 from kubeledger.model.bodies.prober import ProbeResult, ProbeType
 from kubeledger.model.units import NS_PER_S
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pods import ListedPod
 
 __all__ = ["ContainerSpec", "PodSpec", "ProbeSpec", "specs_of", "versions_of"]
@@ -168,17 +168,17 @@ class PodSpec(msgspec.Struct, frozen=True):
 
 
 def specs_of(
-    bench: Bench, ts_ns: int, uid: str | None, namespace: str, name: str
+    context: VerifyContext, ts_ns: int, uid: str | None, namespace: str, name: str
 ) -> tuple[PodSpec, ...] | str:
     """All versions of a pod's spec, the one that its lists showed at a time first.
 
     Returns:
         what is missing, where no list shows the pod, or not one that can be read.
     """
-    listed = bench.pods.at(ts_ns, uid, namespace, name)
+    listed = context.pods.at(ts_ns, uid, namespace, name)
     if listed is None:
         return "the pod's spec"
-    found = versions_of(bench.pods.versions(listed))
+    found = versions_of(context.pods.versions(listed))
     now = versions_of((listed,))
     if not found:
         return "a readable spec of the pod"

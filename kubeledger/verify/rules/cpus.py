@@ -38,7 +38,7 @@ from kubeledger.model.record import Decision, Record
 from kubeledger.model.units import NS_PER_S, parse_go_duration
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, same
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.rules.assignments import AssignmentRule, Holder, Spec, specs_in
 
 __all__ = ["CpuRule"]
@@ -72,8 +72,8 @@ class CpuRule(AssignmentRule[Cpus]):
     starts, files = CpuManagerStarted, CpuManagerStateRead
     none = _NONE
 
-    def __init__(self, bench: Bench) -> None:
-        super().__init__(bench)
+    def __init__(self, context: VerifyContext) -> None:
+        super().__init__(context)
         self._pool: Cpus | None = None
         self._start: CpuManagerStarted | None = None
         self._start_seq = 0
@@ -113,7 +113,7 @@ class CpuRule(AssignmentRule[Cpus]):
 
     def _file_read(self, record: Record, body: CpuManagerStateRead, state: NodeState) -> None:
         super()._file_read(record, body, state)
-        period = self.bench.settings.get("cpuManagerReconcilePeriod")
+        period = self.context.settings.get("cpuManagerReconcilePeriod")
         if body.checksum_ok is not False and isinstance(period, str):
             with suppress(ValueError):
                 wait_ns = 2 * parse_go_duration(period) + _SLACK_NS
@@ -313,9 +313,9 @@ class CpuRule(AssignmentRule[Cpus]):
     def _untold(self, state: NodeState) -> list[int] | None:
         """How many CPUs containers ask for that are not told to have any; None: not known."""
         counts: list[int] = []
-        if any(self.bench.pods.at(0, key) is None for key in state.lifecycle.pods):
+        if any(self.context.pods.at(0, key) is None for key in state.lifecycle.pods):
             return None
-        for listed in self.bench.pods.newest():
+        for listed in self.context.pods.newest():
             for spec in specs_in(listed):
                 holder = (listed.uid or "", spec.container.name or "")
                 if holder not in self.held and self.may_have_got(holder):

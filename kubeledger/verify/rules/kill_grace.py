@@ -19,7 +19,7 @@ from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.lifecycle import ContainerKilled
 from kubeledger.model.bodies.prober import PROBE_OF_KILL
 from kubeledger.verify.belief import Judgement, Ruling, judge
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.rules.container_specs import PodSpec
 from kubeledger.verify.rules.stops import Stops
 
@@ -61,12 +61,16 @@ def kill_words(profile: KubeletProfile, spec: PodSpec, container: str, reason: s
 
 
 def judge_grace(
-    bench: Bench, spec: PodSpec, body: ContainerKilled, stops: Stops, evicted_softly: bool | None
+    context: VerifyContext,
+    spec: PodSpec,
+    body: ContainerKilled,
+    stops: Stops,
+    evicted_softly: bool | None,
 ) -> Judgement:
     """Judge the grace period of a kill of which the reason is known.
 
     Args:
-        bench: profile and settings.
+        context: profile and settings.
         spec: of the pod.
         body: the kill.
         stops: what may stop the pod.
@@ -74,12 +78,12 @@ def judge_grace(
 
     Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_container.go killContainer
     """
-    assert bench.profile is not None
-    facts = bench.profile.lifecycle
+    assert context.profile is not None
+    facts = context.profile.lifecycle
     takes_time = _takes_time(facts, spec, body)
     given_s = None if stops.ending is None else stops.ending.number
     if body.reason == "evicted" and (evicted_softly is not None or given_s is None):
-        return _evicted(bench, spec, body, takes_time, evicted_softly)
+        return _evicted(context, spec, body, takes_time, evicted_softly)
     own_s = container_grace_s(facts, spec.grace_s, None)
     if given_s is not None and body.reason in _OF_POD:
         exact = overridden_grace_s(facts, given_s, spec.grace_s)
@@ -89,7 +93,7 @@ def judge_grace(
         exact = overridden_grace_s(facts, _ORPHAN_S, spec.grace_s)
         why = f"a pod without source gets {_ORPHAN_S} s, and a container {exact} s"
         return judge([_ruling(body, exact, why, takes_time, also=own_s)])
-    exact, why = _by_spec(bench, facts, spec, body)
+    exact, why = _by_spec(context, facts, spec, body)
     # A failed probe of the last container of a pod that is not restarted stops the pod.
     stops_pod = body.message is not None and "will be restarted" not in body.message
     rulings = [_ruling(body, exact, why, takes_time, also=own_s if stops_pod else exact)]
@@ -118,7 +122,7 @@ def _ruling(
 
 
 def _by_spec(
-    bench: Bench, facts: LifecycleFacts, spec: PodSpec, body: ContainerKilled
+    context: VerifyContext, facts: LifecycleFacts, spec: PodSpec, body: ContainerKilled
 ) -> tuple[int, str]:
     """By the pod's grace period, or the one of the probe that failed."""
     entry, probe_type = spec.container(body.container or ""), PROBE_OF_KILL.get(body.reason)
@@ -129,7 +133,7 @@ def _by_spec(
         says = "the pod's spec has no terminationGracePeriodSeconds"
     if body.reason in ("preempted", "pod_deleted") and facts.pod_worker_gives_grace:
         return overridden_grace_s(facts, None, spec.grace_s), says
-    gates = bench.settings.get("featureGates")
+    gates = context.settings.get("featureGates")
     gate_is_on = isinstance(gates, dict) and gates.get("ProbeTerminationGracePeriod") is True
     exact = container_grace_s(facts, spec.grace_s, own, gate_is_on=gate_is_on)
     if own is not None and exact != container_grace_s(facts, spec.grace_s, None):
@@ -147,10 +151,14 @@ def _takes_time(facts: LifecycleFacts, spec: PodSpec, body: ContainerKilled) -> 
 
 
 def _evicted(
-    bench: Bench, spec: PodSpec, body: ContainerKilled, takes_time: bool, is_soft: bool | None
+    context: VerifyContext,
+    spec: PodSpec,
+    body: ContainerKilled,
+    takes_time: bool,
+    is_soft: bool | None,
 ) -> Judgement:
     """A hard eviction gives no time of its own, a soft one up to a maximum."""
-    profile, maximum_s = bench.profile, bench.settings.get("evictionMaxPodGracePeriod")
+    profile, maximum_s = context.profile, context.settings.get("evictionMaxPodGracePeriod")
     assert profile is not None
 
     def given(maximum_s: int, why: str, *, hard: bool, assumes: tuple[str, ...] = ()) -> Ruling:

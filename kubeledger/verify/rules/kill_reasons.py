@@ -11,7 +11,7 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import format_ts
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, lacks, open_to, same
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.podlife import PodHistory
 from kubeledger.verify.rules.container_specs import PodSpec
 from kubeledger.verify.rules.containers import key_for
@@ -35,7 +35,7 @@ REASONS: Final = frozenset(
 
 
 def judge_stop(
-    bench: Bench,
+    context: VerifyContext,
     record: Record,
     body: ContainerKilled,
     state: NodeState,
@@ -63,7 +63,7 @@ def judge_stop(
         seq, told = spec.seq, f"the post-start hook of container {name} failed"
     elif reason == "spec_changed":
         seq, told = stops.updated, f"the definition of container {name} changed"
-        if seq is None and bench.process is not None and bench.process.number:
+        if seq is None and context.process is not None and context.process.number:
             seq = spec.seq  # it may have changed while no kubelet ran
     elif reason in _ENDINGS:
         meant, told = _ENDINGS[reason]
@@ -102,7 +102,7 @@ def _others_ended(pod: PodHistory | None, spec: PodSpec, sidecar: str, record: R
 
 
 def judge_probe(
-    bench: Bench,
+    context: VerifyContext,
     record: Record,
     body: ContainerKilled,
     state: NodeState,
@@ -121,7 +121,7 @@ def judge_probe(
     if entry is None or entry.probe(probe_type) is None:
         return same(False, f"container {name} has no {probe_type} probe")
     key = key_for(state, body)
-    cached = bench.cached_results.cached(key, name, probe_type, record.ts_ns)
+    cached = context.cached_results.cached(key, name, probe_type, record.ts_ns)
     if cached is None:
         return lacks([f"the results of the {probe_type} probe before the kill"])
     if cached.may_be == {"failure"}:

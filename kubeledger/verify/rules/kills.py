@@ -26,7 +26,7 @@ from kubeledger.verify.belief import (
     open_to,
     same,
 )
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.podlife import PodHistory
 from kubeledger.verify.rules.causes import Causes
 from kubeledger.verify.rules.container_specs import PodSpec, specs_of
@@ -34,7 +34,7 @@ from kubeledger.verify.rules.containers import OfContainer, subject_of
 from kubeledger.verify.rules.kill_grace import judge_grace, kill_words
 from kubeledger.verify.rules.kill_reasons import REASONS, judge_probe, judge_stop
 from kubeledger.verify.rules.stops import Stops
-from kubeledger.verify.verifier import Foresee, See
+from kubeledger.verify.verifier import Prescan, See
 
 __all__ = ["KillVerifier"]
 
@@ -54,13 +54,13 @@ class KillVerifier(RuleVerifier):
     rule = "pkg/kubelet/kuberuntime/kuberuntime_container.go killContainer"
     decides = (ContainerKilled,)
 
-    def __init__(self, bench: Bench) -> None:
-        super().__init__(bench)
-        self._names = Causes(bench)
+    def __init__(self, context: VerifyContext) -> None:
+        super().__init__(context)
+        self._names = Causes(context)
         self._failures: dict[tuple[str, str, ProbeType], Record] = {}
         self._thresholds: dict[int, str | None] = {}
 
-    def foresees(self) -> Mapping[type[Body], Foresee]:
+    def prescans(self) -> Mapping[type[Body], Prescan]:
         """Evictions may be told only when the pod has been stopped."""
         return {PodEvicted: self._foresee_eviction}
 
@@ -77,7 +77,7 @@ class KillVerifier(RuleVerifier):
         }
 
     def _pod(self, record: Record, body: OfContainer) -> PodHistory | None:
-        return self.bench.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        return self.context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
 
     # -- probes that fail --------------------------------------------------------------------
 
@@ -99,7 +99,7 @@ class KillVerifier(RuleVerifier):
         self, record: Record, pod: PodHistory | None, container: str, probe_type: ProbeType
     ) -> Record | None:
         """The change that says that the probe of the container that runs failed."""
-        process = self.bench.timeline.process(record.ts_ns)
+        process = self.context.timeline.process(record.ts_ns)
         failure = None if pod is None else self._failures.get((pod.key, container, probe_type))
         if pod is None or failure is None or (process and failure.ts_ns < process.started_ns):
             return None
@@ -114,18 +114,18 @@ class KillVerifier(RuleVerifier):
 
     def _is_absent(self, record: Record, body: ProbeTransitioned, pod: PodHistory) -> bool:
         """Whether no kill follows a failure for long, though the container and its pod go on."""
-        due_ns, bench = record.ts_ns + _ABSENT_AFTER_NS, self.bench
-        life = bench.timeline.life(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        process = bench.timeline.process(due_ns)
+        due_ns, context = record.ts_ns + _ABSENT_AFTER_NS, self.context
+        life = context.timeline.life(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        process = context.timeline.process(due_ns)
         if (
             body.container_id is None
-            or bench.profile is None
+            or context.profile is None
             or life is None
             or life.add_seq is None
             or (life.ending_ns is not None and life.ending_ns <= due_ns)
             or process is None
             or process.number != life.process
-            or bench.coverage.missing(record.ts_ns, due_ns) is not None
+            or context.coverage.missing(record.ts_ns, due_ns) is not None
         ):
             return False
         run = pod.run(body.container_id)
@@ -136,7 +136,7 @@ class KillVerifier(RuleVerifier):
         return not any(ts_ns is not None and ts_ns <= due_ns for ts_ns in over)
 
     def _miss(self, record: Record, body: ProbeTransitioned) -> None:
-        self.bench.absent(
+        self.context.absent(
             record,
             ContainerKilled.kind,
             subject=subject_of(body),
@@ -155,7 +155,7 @@ class KillVerifier(RuleVerifier):
 
     def _killed(self, record: Record, body: ContainerKilled, state: NodeState) -> None:
         wrong = self._misnamed(record, body)
-        specs = specs_of(self.bench, record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        specs = specs_of(self.context, record.ts_ns, body.pod_uid, body.namespace, body.pod)
         missing = self._missing(body, specs)
         if wrong is not None:
             self._finish(record, body, wrong)
@@ -172,15 +172,15 @@ class KillVerifier(RuleVerifier):
         self.conclude(record, subject_of(body), judgement, recorded=recorded or None, rule=rule)
 
     def _missing(self, body: ContainerKilled, specs: tuple[PodSpec, ...] | str) -> str | None:
-        if self.bench.profile is None:
-            return self.bench.missing_profile
+        if self.context.profile is None:
+            return self.context.missing_profile
         if isinstance(specs, str):
             return specs
         if body.container is None:
             return "the name of the container"
         if body.reason is None:
             return "the reason of the kill"
-        if body.reason == "node_shutdown" and _SHUTDOWN & self.bench.variant.settings.keys():
+        if body.reason == "node_shutdown" and _SHUTDOWN & self.context.variant.settings.keys():
             return "the time that the shutdown manager would have given"
         return None
 
@@ -189,10 +189,10 @@ class KillVerifier(RuleVerifier):
         pod = self._pod(record, body)
         runs = [] if pod is None else pod.runs_of(body.container)
         shown = any(r.container_id == body.container_id and r.is_shown(record) for r in runs)
-        if self.bench.instances.knows(body.container_id, subject_of(body)) or (
+        if self.context.instances.knows(body.container_id, subject_of(body)) or (
             shown and body.container_id is not None and body.pod_uid is not None
         ):
-            listed = self.bench.pods.at(record.ts_ns, body.pod_uid)
+            listed = self.context.pods.at(record.ts_ns, body.pod_uid)
             if listed is None or (listed.namespace, listed.name) == (body.namespace, body.pod):
                 return None
         wrong = self._names.judge(record, body)
@@ -210,12 +210,12 @@ class KillVerifier(RuleVerifier):
         self, record: Record, body: ContainerKilled, state: NodeState, spec: PodSpec
     ) -> Judgement:
         """In the world in which the spec is this one."""
-        name, reason, profile = body.container or "", body.reason or "", self.bench.profile
+        name, reason, profile = body.container or "", body.reason or "", self.context.profile
         assert profile is not None
         if spec.container(name) is None:
             return same(False, f"the pod's spec has no container {name}", certain=True)
         pod = self._pod(record, body)
-        stops = Stops(self.bench, pod, record)
+        stops = Stops(self.context, pod, record)
         failed = {
             why: self._failure(record, pod, name, PROBE_OF_KILL[why]) for why in PROBE_OF_KILL
         }
@@ -228,15 +228,15 @@ class KillVerifier(RuleVerifier):
                 fields = {"reason": other}
             return same(False, why, expected=fields, inputs=[spec.seq], certain=True)
         if reason in PROBE_OF_KILL:
-            cause = judge_probe(self.bench, record, body, state, failed[reason], spec)
+            cause = judge_probe(self.context, record, body, state, failed[reason], spec)
         else:
-            cause = judge_stop(self.bench, record, body, state, pod, stops, spec)
+            cause = judge_stop(self.context, record, body, state, pod, stops, spec)
         if cause.verdict == "impossible":
             expected = {"reason": other} if other not in (None, reason) else None
             return same(False, cause.why, expected=expected, inputs=[spec.seq, *cause.inputs])
         if cause.verdict == "unverifiable":
             return cause
-        grace = judge_grace(self.bench, spec, body, stops, self._evicted_softly(stops))
+        grace = judge_grace(self.context, spec, body, stops, self._evicted_softly(stops))
         whole = all_of([cause, *self._ended_before(record, body, pod), grace])
         inputs = (spec.seq, *whole.inputs)
         if whole.verdict not in ("match", "admissible"):

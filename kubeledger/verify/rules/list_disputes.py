@@ -8,27 +8,27 @@ from contextlib import suppress
 import msgspec
 
 from kubeledger.kubelet.kube.pod import Pod
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pods import ListedPod, PodRegister
 from kubeledger.verify.rules.container_specs import versions_of
 
 __all__ = ["tell_disputes"]
 
 
-def tell_disputes(bench: Bench) -> None:
+def tell_disputes(context: VerifyContext) -> None:
     """Say which lists of a pod differ, and which manifests differ from all lists of their pods."""
     of_manifests: dict[ListedPod, list[tuple[ListedPod, tuple[str, str, str] | None]]] = {}
-    for lists in bench.pods.all_versions():
+    for lists in context.pods.all_versions():
         newest, specs = lists[-1], versions_of(lists)
         if len(specs) > 1:
-            bench.contradict(
+            context.contradict(
                 newest.ts_ns,
                 f"pod/{newest.namespace}/{newest.name}",
                 f"{len(specs)} lists of the pod differ in its probes, grace periods or restart "
                 "policy, which cannot change while it lives",
                 *((s.seq, f"pod {newest.uid}: version {n}") for n, s in enumerate(specs, start=1)),
             )
-        manifest = _manifest_of(bench.pods, newest)
+        manifest = _manifest_of(context.pods, newest)
         if manifest is not None and specs and specs[0].is_static:
             used = msgspec.to_builtins(specs[0].spec)
             given = [msgspec.to_builtins(spec.spec) for spec in versions_of((manifest,))]
@@ -38,15 +38,15 @@ def tell_disputes(bench: Bench) -> None:
         listed, one = pods[-1]
         if one is not None and all(each is not None for _, each in pods):
             what, given_there, shown = one
-            bench.contradict(
+            context.contradict(
                 listed.ts_ns,
                 f"pod/{listed.namespace}/{listed.name}",
                 f"the pod's manifest and the list of it differ in {what}",
                 (manifest.seq, f"{what}: {given_there}"),
                 (listed.seq, f"{what}: {shown}"),
             )
-    for subject, container_id, counts in bench.instances.disputed():
-        bench.contradict(
+    for subject, container_id, counts in context.instances.disputed():
+        context.contradict(
             max(ts_ns for _, ts_ns, _ in counts),
             subject,
             f"lists count different restarts up to the same container {container_id}",

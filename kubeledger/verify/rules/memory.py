@@ -31,7 +31,7 @@ from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Decision, Record
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, same
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.rules.activity import came_back, is_active
 from kubeledger.verify.rules.assignments import AssignmentRule, Holder, Spec
 
@@ -66,8 +66,8 @@ class MemoryRule(AssignmentRule[_Blocks]):
     starts, files = MemoryManagerStarted, MemoryManagerStateRead
     none: _Blocks = ()
 
-    def __init__(self, bench: Bench) -> None:
-        super().__init__(bench)
+    def __init__(self, context: VerifyContext) -> None:
+        super().__init__(context)
         self._nodes: _Nodes = {}
         self._seqs: tuple[int, ...] = ()
         self._files: list[tuple[int, int, _Nodes]] = []
@@ -95,7 +95,7 @@ class MemoryRule(AssignmentRule[_Blocks]):
 
     def _find_machine(self, ts_ns: int) -> None:
         """The first file of the process that runs shows its machine."""
-        process = self.bench.timeline.process
+        process = self.context.timeline.process
         now = process(ts_ns)
         files = (file for file in self._files if process(file[0]) == now)
         _, seq, self._nodes = min(files, key=lambda file: file[:2], default=(0, 0, {}))
@@ -121,7 +121,7 @@ class MemoryRule(AssignmentRule[_Blocks]):
         if held is None or not self.complete or body.told_by != "log":
             return self._judge_grant(record, body, holder)
         why = "it had memory already, and its entry is left as it is"
-        if came_back(self.bench, holder[0]) and not self.surely_has(holder, record.ts_ns):
+        if came_back(self.context, holder[0]) and not self.surely_has(holder, record.ts_ns):
             return open_to("the release of what it had", denied=why, inputs=[held.seq])
         return same(False, why, inputs=[held.seq])
 
@@ -221,7 +221,7 @@ class MemoryRule(AssignmentRule[_Blocks]):
         held, specs = self.held.get(holder), self.specs(record)
         if held is not None and any(map(self._is_past_init, specs)):
             why = "the pod's next container starts, so this init container is done"
-            if is_active(state, self.bench.pods, holder[0])[0] is not False:
+            if is_active(state, self.context.pods, holder[0])[0] is not False:
                 rule = f"{_FILE}memory_manager.go AddContainer"
                 return same(True, why, inputs=[held.seq], rule=rule)
         return self.given_back(record, holder, state, asks=not specs or any(map(self._gets, specs)))
@@ -265,7 +265,7 @@ class MemoryRule(AssignmentRule[_Blocks]):
             for name in stored.__struct_fields__
             if getattr(stored, name) != getattr(expected, name)
         ]
-        reserved = _reserved_bytes(self.bench.settings.get("reservedMemory"), body)
+        reserved = _reserved_bytes(self.context.settings.get("reservedMemory"), body)
         if reserved not in (None, expected.system_reserved_bytes):
             return same(False, f"{reserved} bytes are reserved by the settings")
         where = f"NUMA node {body.numa_node}" if body.numa_node is not None else "a NUMA node"

@@ -15,8 +15,8 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Belief, Judgement, RuleVerifier, judge, lacks, same
-from kubeledger.verify.bench import Bench
 from kubeledger.verify.cached_results import CachedResult, CachedResults
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.containers import subject_of
 from kubeledger.verify.rules.probe_counts import Counts
@@ -67,11 +67,11 @@ class ChangeJudge(RuleVerifier, CachedResults):
 
     rule = "pkg/kubelet/prober/worker.go doProbe"
 
-    def __init__(self, bench: Bench) -> None:
-        super().__init__(bench)
-        self._workers = Workers(bench)
-        self._witnesses = ProbeWitnesses(bench, self._workers)
-        self._counts = Counts(bench, self._workers)
+    def __init__(self, context: VerifyContext) -> None:
+        super().__init__(context)
+        self._workers = Workers(context)
+        self._witnesses = ProbeWitnesses(context, self._workers)
+        self._counts = Counts(context, self._workers)
         self._ticks: dict[int, tuple[Worker, ProbeExecuted]] = {}
         self._awaited: deque[tuple[int, Worker, Record]] = deque()
         self._owed: deque[_Owed] = deque()
@@ -96,7 +96,7 @@ class ChangeJudge(RuleVerifier, CachedResults):
         loose = () if worker.loose is None else worker.loose.worlds
         if any(world.state.was is None for world in (*belief.worlds, *loose)):
             told = worker.machine is not None and result in worker.machine.told
-            if told and self.bench.coverage.at(tick.ts_ns) is None:
+            if told and self.context.coverage.at(tick.ts_ns) is None:
                 belief.keep(lambda state: state.was is None)
             return
         if belief.cut:
@@ -112,7 +112,7 @@ class ChangeJudge(RuleVerifier, CachedResults):
     def _miss(self, owed: _Owed) -> None:
         body = owed.tick.body
         assert isinstance(body, ProbeExecuted)
-        self.bench.absent(
+        self.context.absent(
             owed.tick,
             ProbeTransitioned.kind,
             subject=subject_of(body),
@@ -126,8 +126,8 @@ class ChangeJudge(RuleVerifier, CachedResults):
 
     def _transitioned(self, record: Record, body: ProbeTransitioned, state: NodeState) -> None:
         self._pass_time(record.ts_ns)
-        if self.bench.profile is None:
-            self.lacking(record, subject_of(body), [self.bench.missing_profile])
+        if self.context.profile is None:
+            self.lacking(record, subject_of(body), [self.context.missing_profile])
             return
         cause = self._ticks.get(record.cause or 0)
         if cause is not None and (wrong := _wrong_names(body, cause[1])):

@@ -15,7 +15,7 @@ from kubeledger.kubelet.prober.results import SUCCESS, Result
 from kubeledger.model.bodies.prober import ProbeCountersRead
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.rules.containers import subject_of
 from kubeledger.verify.rules.probe_machine import State
 from kubeledger.verify.rules.probe_worker import Worker
@@ -79,8 +79,8 @@ class Counts:
         told_later: ticks may be recorded after others that came later, so nothing is compared.
     """
 
-    def __init__(self, bench: Bench, workers: Workers) -> None:
-        self._bench = bench
+    def __init__(self, context: VerifyContext, workers: Workers) -> None:
+        self._context = context
         self._workers = workers
         self._readings: list[_Reading] = []
         self._tell: Tell = lambda _, __: None
@@ -167,13 +167,13 @@ class Counts:
         worker, tally, record, counted = reading
         body, logged = record.body, tally.at(at_ns)
         assert isinstance(body, ProbeCountersRead)
-        since_ns, coverage = tally.since_ns, self._bench.coverage
+        since_ns, coverage = tally.since_ns, self._context.coverage
         if since_ns and coverage.missing(since_ns, record.ts_ns) is not None:
             return
         if not (worker.is_near(record.ts_ns) or worker.is_on_hold):
             return
         worker.told = True
-        self._bench.contradict(
+        self._context.contradict(
             record.ts_ns,
             subject_of(body),
             f"by {format_ts(record.ts_ns)} the kubelet had counted {counted[0]} successes and "

@@ -15,7 +15,7 @@ from kubeledger.model.bodies.lifecycle import PodListed, ReasonReported
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTransitioned
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.rules.containers import subject_of
 from kubeledger.verify.rules.probe_judging import STORES
 from kubeledger.verify.rules.probe_worker import Worker
@@ -37,8 +37,8 @@ _LONG_AGO_NS: Final = -86_400 * NS_PER_S
 class ProbeWitnesses:
     """Compares ticks and changes with their other witnesses."""
 
-    def __init__(self, bench: Bench, workers: Workers) -> None:
-        self._bench = bench
+    def __init__(self, context: VerifyContext, workers: Workers) -> None:
+        self._context = context
         self._workers = workers
         self._failed: deque[tuple[Record, Worker]] = deque(maxlen=256)
         self._matched = 0
@@ -72,9 +72,9 @@ class ProbeWitnesses:
                 )  # fmt: skip
         for dispute in self._ready.passed(now_ns):
             told, shown = dispute
-            if self._bench.coverage.missing(told.ts_ns, shown.ts_ns) is not None:
+            if self._context.coverage.missing(told.ts_ns, shown.ts_ns) is not None:
                 continue
-            self._bench.contradict(
+            self._context.contradict(
                 shown.ts_ns, str(told.subject).partition(" ")[0],
                 f"by its readiness probe the container is {told.says} since "
                 f"{format_ts(told.ts_ns)}, and a list shows it {shown.says}",
@@ -92,7 +92,7 @@ class ProbeWitnesses:
         body = record.body
         assert isinstance(body, ProbeExecuted | ProbeTransitioned)
         subject = subject_of(body)
-        self._bench.contradict(record.ts_ns, subject, why, *sides, by_absence=by_absence)
+        self._context.contradict(record.ts_ns, subject, why, *sides, by_absence=by_absence)
 
     # -- ticks -----------------------------------------------------------------------------------
 
@@ -115,7 +115,7 @@ class ProbeWitnesses:
 
     def _why_not(self, worker: Worker, record: Record, *, possible: bool) -> str | None:
         """Why there cannot have been a tick then."""
-        spec, profile, name = worker.spec, self._bench.profile, worker.probe_type
+        spec, profile, name = worker.spec, self._context.profile, worker.probe_type
         if worker.has_no_probe:
             return (
                 f"a {name} probe ran, and container {worker.container} has none in the pod's spec"

@@ -264,8 +264,8 @@ class Worker:
         if is_first:
             return max((gap_ns - 1) // period_ns, 0)
         # A probe that may take nearly a period may return late once, and at once the next time.
-        vague = self.spec.timeout_s * 5 > self.spec.period_s * 3
-        if vague and (self.gap_ns or 0) > period_ns * 7 // 5:
+        start_time_unknown = self.spec.timeout_s * 5 > self.spec.period_s * 3
+        if start_time_unknown and (self.gap_ns or 0) > period_ns * 7 // 5:
             return max(round(gap_ns / period_ns) - 1, 1)
         return max((5 * gap_ns + 3 * period_ns) // (5 * period_ns) - 1, 0)
 

@@ -27,7 +27,7 @@ from kubeledger.model.bodies.prober import (
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts, parse_ts, whole_number
 from kubeledger.replay.node.state import NodeState
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.rules.container_specs import PodSpec, ProbeSpec, specs_of
 from kubeledger.verify.rules.containers import key_for
 from kubeledger.verify.rules.probe_machine import ABSENT, Span
@@ -87,8 +87,8 @@ class Workers:
         thresholds_known: pods for which the importer knew thresholds.
     """
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
+    def __init__(self, context: VerifyContext) -> None:
+        self._context = context
         self._workers: dict[tuple[str, str, ProbeType], Worker] = {}
         self._instances: dict[tuple[str, str], Instance] = {}
         self._added: set[str] = set()
@@ -107,7 +107,7 @@ class Workers:
         if body.threshold is not None:
             self.thresholds_known.add(pod_key(body.pod_uid, body.namespace, body.pod) or "")
 
-    def foresee(self, record: Record) -> None:
+    def prescan(self, record: Record) -> None:
         """A list says since when containers run, to the second."""
         body = record.body
         status = body.status if isinstance(body, PodListed) else None
@@ -216,9 +216,9 @@ class Workers:
         return worker
 
     def _begin(self, worker: Worker, body: About, ts_ns: int) -> None:
-        bench, name = self._bench, worker.container
-        specs = specs_of(bench, ts_ns, body.pod_uid, body.namespace, body.pod)
-        if isinstance(specs, str) or bench.profile is None:
+        context, name = self._context, worker.container
+        specs = specs_of(context, ts_ns, body.pod_uid, body.namespace, body.pod)
+        if isinstance(specs, str) or context.profile is None:
             worker.missing = specs if isinstance(specs, str) else worker.missing
             return
         probes = [_probe_of(each, name, worker.probe_type) for each in specs]
@@ -228,7 +228,7 @@ class Workers:
         if spec is not None:
             fresh = worker.key in self._added
             unknown = None if fresh else f"the {worker.probe_type} ticks before the log begins"
-            worker.begin(spec, bench.profile.prober, unknown)
+            worker.begin(spec, context.profile.prober, unknown)
 
     # -- ticks -------------------------------------------------------------------------------
 
@@ -350,7 +350,7 @@ class Workers:
         """Up to ``room`` ticks may be missing before a time; ``late``: no tick takes so long."""
         if not room or worker.spec is None:
             return
-        whole = self._bench.coverage.at(ts_ns) is None
+        whole = self._context.coverage.at(ts_ns) is None
         lost = restarts and not whole
         span = Span(room, restarts=lost, counted=worker.is_next_counted, quiet=whole)
         surely = False
@@ -362,7 +362,7 @@ class Workers:
 
     def _doubt(self, worker: Worker, room: int, ts_ns: int) -> None:
         """Lines may be lost without a sign: of a first tick, or of a few out of turn."""
-        profile = self._bench.profile
+        profile = self._context.profile
         unready = worker.probe_type == "readiness" and any(
             state.cached != SUCCESS for state in worker.states
         )
@@ -379,7 +379,7 @@ class Workers:
         """Whether successful ticks are logged: one was seen, or the verbosity says so."""
         if self.successes_logged:
             return True
-        level = whole_number(self._bench.settings.get("--v"))
+        level = whole_number(self._context.settings.get("--v"))
         return level is not None and level >= _SUCCESS_LEVEL
 
     def are_overdue(self, start_ns: int, end_ns: int) -> bool:

@@ -36,11 +36,11 @@ from kubeledger.model.bodies.prober import (
 )
 from kubeledger.model.record import Body, Record
 from kubeledger.replay.node.state import NodeState
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.rules.containers import key_for
 from kubeledger.verify.rules.probe_changes import TOLD_WITHIN_NS, ChangeJudge
 from kubeledger.verify.rules.probe_worker import Worker
-from kubeledger.verify.verifier import Foresee, See
+from kubeledger.verify.verifier import Prescan, See
 
 __all__ = ["ProbeVerifier"]
 
@@ -52,15 +52,15 @@ class ProbeVerifier(ChangeJudge):
 
     decides = (ProbeTransitioned,)
 
-    def __init__(self, bench: Bench) -> None:
-        super().__init__(bench)
+    def __init__(self, context: VerifyContext) -> None:
+        super().__init__(context)
         self._kill: tuple[Worker, int] | None = None
         self._now_ns = 0
-        bench.cached_results = self
+        context.cached_results = self
 
-    def foresees(self) -> Mapping[type[Body], Foresee]:
+    def prescans(self) -> Mapping[type[Body], Prescan]:
         """For which pods the importer knew thresholds, and since when containers run."""
-        return {ProbeTransitioned: self._workers.foresee_change, PodListed: self._workers.foresee}
+        return {ProbeTransitioned: self._workers.foresee_change, PodListed: self._workers.prescan}
 
     def sees(self) -> Mapping[type[Body], See]:
         """All that a worker's memory depends on, and what else shows it."""
@@ -121,7 +121,7 @@ class ProbeVerifier(ChangeJudge):
         told = dispute_of(body.message) if body.finding == LINES_DISAGREE else None
         if told is not None:
             sides = (record.seq, told.here), (record.seq, told.elsewhere)
-            self.bench.contradict(record.ts_ns, told.subject, told.why, *sides)
+            self.context.contradict(record.ts_ns, told.subject, told.why, *sides)
 
     def _clock_stepped(self, record: Record, body: ClockStepped, state: NodeState) -> None:
         self._workers.lose()
@@ -175,7 +175,7 @@ class ProbeVerifier(ChangeJudge):
 
     def _ticked(self, record: Record, body: ProbeExecuted, state: NodeState) -> None:
         self._pass_time(record.ts_ns)
-        if self.bench.profile is not None:
+        if self.context.profile is not None:
             self._tick(self._workers.find(body, state, record.ts_ns), record, body)
 
     def _tick(self, worker: Worker, record: Record, body: ProbeExecuted) -> None:
@@ -194,7 +194,7 @@ class ProbeVerifier(ChangeJudge):
             self._awaited.append((record.ts_ns + TOLD_WITHIN_NS, worker, record))
 
     def _folded(self, record: Record, body: ProbeTicksFolded, state: NodeState) -> None:
-        if self.bench.profile is None:
+        if self.context.profile is None:
             return
         self._pass_time(record.ts_ns)
         self._counts.told_later = True
@@ -216,7 +216,7 @@ class ProbeVerifier(ChangeJudge):
 
     def _counted(self, record: Record, body: ProbeCountersRead, state: NodeState) -> None:
         self._pass_time(record.ts_ns)
-        if self.bench.profile is None or self._counts.told_later:
+        if self.context.profile is None or self._counts.told_later:
             return
         worker = self._workers.find(body, state, record.ts_ns)
         self._counts.read(worker, record, body, self._reconsider)

@@ -52,13 +52,13 @@ class RestartVerifier(Starts):
 
     def settle(self, state: NodeState) -> None:
         """Lists that cannot all be right are said."""
-        tell_disputes(self.bench)
+        tell_disputes(self.context)
 
     # -- restarts ----------------------------------------------------------------------------
 
     def _restarted(self, record: Record, body: ContainerRestarted, key: str) -> None:
         subject = subject_of(body)
-        specs = specs_of(self.bench, record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        specs = specs_of(self.context, record.ts_ns, body.pod_uid, body.namespace, body.pod)
         wrong = self._causes.judge(record, body) or self._other_id(record, body, key)
         if wrong is not None:
             self._conclude(record, body, wrong)
@@ -70,8 +70,8 @@ class RestartVerifier(Starts):
         now.is_told = True
         fields = self._expected(body, container, now)
         before = container.at(1)
-        if self.bench.profile is None:
-            self.lacking(record, subject, [self.bench.missing_profile])
+        if self.context.profile is None:
+            self.lacking(record, subject, [self.context.missing_profile])
         elif isinstance(specs, str):
             self.lacking(record, subject, [specs])
         elif before is None or not (before.has_ended or before.container_id is None):
@@ -81,11 +81,11 @@ class RestartVerifier(Starts):
             else:
                 self.lacking(record, subject, ["the end of the container before"])
         else:
-            facts = self.bench.profile.kuberuntime
+            facts = self.context.profile.kuberuntime
             remade = self._remade_since(record, body, before.started_ns or 0)
             ended_ns = record.ts_ns if before.died_ns is None else before.died_ns
             killed_from_ns = max(before.started_ns or 0, ended_ns - _LONGEST_KILL_NS)
-            lost = self.bench.coverage.missing(killed_from_ns, ended_ns)
+            lost = self.context.coverage.missing(killed_from_ns, ended_ns)
             judgements = [judge_policy(facts, specs, body, before, remade=remade, lost=lost)]
             if (said := _compared(body, fields)) is not None:
                 judgements.insert(0, said)
@@ -111,7 +111,7 @@ class RestartVerifier(Starts):
 
     def _remade_since(self, record: Record, body: ContainerRestarted, ts_ns: int) -> bool:
         """Whether the pod got another sandbox after that."""
-        pod = self.bench.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        pod = self.context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
         return pod is not None and any(
             run.sandbox and ts_ns < (run.started_ns or 0) and run.is_started(record)
             for run in pod.runs
@@ -132,8 +132,8 @@ class RestartVerifier(Starts):
         """What the record must say; takes down the restart count."""
         expected: Fields = {}
         before, previous_id = container.at(1), body.previous_container_id
-        listed = self.bench.instances.count(body.container_id)
-        previous = self.bench.instances.count(previous_id)
+        listed = self.context.instances.count(body.container_id)
+        previous = self.context.instances.count(previous_id)
         shown = before is not None and before.container_id is not None
         if before is not None and shown and previous_id is not None and not container.was_inherited:
             if container.may_follow(previous_id):
@@ -160,7 +160,7 @@ class RestartVerifier(Starts):
 
     def _backed_off(self, record: Record, body: RestartBackedOff, key: str) -> None:
         wrong = self._causes.judge(record, body)
-        specs = specs_of(self.bench, record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        specs = specs_of(self.context, record.ts_ns, body.pod_uid, body.namespace, body.pod)
         named = isinstance(specs, str) or any(spec.container(body.container) for spec in specs)
         if wrong is None and not named:
             wrong = same(False, f"the pod's spec has no container {body.container}")
@@ -168,7 +168,7 @@ class RestartVerifier(Starts):
             self._conclude(record, body, wrong)
             return
         container = self._get(key, body.container)
-        back_off, policy = container.back_off, policy_of(self.bench)
+        back_off, policy = container.back_off, policy_of(self.context)
         if isinstance(policy, str):
             self.lacking(record, subject_of(body), [policy])
         else:
@@ -218,7 +218,7 @@ class RestartVerifier(Starts):
                 why += f"seen to have ended at {format_ts(died_ns)}"
                 said = replace(said, why=why)
         ends = () if ended is None else (ended.killed_seq, ended.died_seq)
-        self._conclude(record, body, said, inputs=(self.bench.settings.seq, *ends))
+        self._conclude(record, body, said, inputs=(self.context.settings.seq, *ends))
 
 
 def _compared(body: ContainerRestarted, expected: Fields) -> Judgement | None:

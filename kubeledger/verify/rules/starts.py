@@ -21,7 +21,7 @@ from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import RuleVerifier
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.processes import Process
 from kubeledger.verify.rules.back_off import BackOff, policy_of
 from kubeledger.verify.rules.causes import Causes, corrected
@@ -55,13 +55,13 @@ _OF_CREATED: Final = frozenset({"Failed", "FailedPostStartHook"})
 class Starts(RuleVerifier):
     """What a rule of restarts knows of instances and back-off entries; it judges nothing."""
 
-    def __init__(self, bench: Bench) -> None:
-        super().__init__(bench)
+    def __init__(self, context: VerifyContext) -> None:
+        super().__init__(context)
         self._pods: dict[str, dict[str, Container]] = {}
         self._added: set[str] = set()
         self._process: Process | None = None
         self._relisted_ns: int | None = None
-        self._causes = Causes(bench)
+        self._causes = Causes(context)
         self._seen_ns = 0
 
     def sees(self) -> Mapping[type[Body], See]:
@@ -110,9 +110,9 @@ class Starts(RuleVerifier):
         now_ns, seen_ns = record.ts_ns, self._seen_ns
         if seen_ns and now_ns > seen_ns:
             pause_ns = now_ns - seen_ns
-            untold = self.bench.coverage.hole(seen_ns, now_ns) is not None
+            untold = self.context.coverage.hole(seen_ns, now_ns) is not None
             if pause_ns > _PAUSE_NS and not untold:
-                untold = self.bench.cached_results.hole(seen_ns, now_ns)
+                untold = self.context.cached_results.hole(seen_ns, now_ns)
             if untold or pause_ns > _SILENCE_NS:
                 self._lose()
         self._seen_ns = now_ns
@@ -129,8 +129,8 @@ class Starts(RuleVerifier):
     def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
         """What runs was started by the process before; entries were in its memory."""
         self._seen_ns = record.ts_ns
-        if self.bench.process is not self._process:
-            self._process, self._relisted_ns = self.bench.process, None
+        if self.context.process is not self._process:
+            self._process, self._relisted_ns = self.context.process, None
             self._added.clear()
             for container in self._all():
                 container.was_inherited = True
@@ -167,7 +167,7 @@ class Starts(RuleVerifier):
             newest = Instance(None, record.seq)
             container.push(newest)
         newest.container_id = container_id
-        newest.count = self.bench.instances.count(container_id)
+        newest.count = self.context.instances.count(container_id)
         self._came_before(container, newest.count)
         return newest
 
@@ -214,7 +214,7 @@ class Starts(RuleVerifier):
         back_off, newest = container.back_off, container.at(0)
         runs = newest is not None and newest.container_id is not None and not newest.has_ended
         if runs and container.find(body.container_id) is None and (
-            not self.bench.instances.knows(body.container_id)
+            not self.context.instances.knows(body.container_id)
         ):  # fmt: skip
             return  # an ID that nothing else says, while another one runs
         killed = self._show(record, container, body.container_id)
@@ -272,7 +272,7 @@ class Starts(RuleVerifier):
             # Told before any instance was seen: this start may have raised it.
             back_off.lose()
         back_off.pass_time(record.ts_ns)
-        policy = policy_of(self.bench)
+        policy = policy_of(self.context)
         in_sync = self._in_sync(container, back_off)
         looked_at = container.at(1) if in_sync else before
         back_off.early = ()
@@ -313,6 +313,6 @@ class Starts(RuleVerifier):
 
     def _keeps_dead(self) -> bool:
         """Whether the newest dead instance of each container is kept."""
-        each = self.bench.settings.get("--maximum-dead-containers-per-container")
-        all_ = self.bench.settings.get("--maximum-dead-containers")
+        each = self.context.settings.get("--maximum-dead-containers-per-container")
+        all_ = self.context.settings.get("--maximum-dead-containers")
         return each != "0" and isinstance(each, str) and all_ == "-1"

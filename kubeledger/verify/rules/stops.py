@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.podlife import PodHistory
 from kubeledger.verify.evidence.signs import Sign
 
@@ -33,9 +33,9 @@ class Stops:
             name came in its place), or nothing.
     """
 
-    def __init__(self, bench: Bench, pod: PodHistory | None, record: Record) -> None:
+    def __init__(self, context: VerifyContext, pod: PodHistory | None, record: Record) -> None:
         """``pod``: whose containers; None where nothing is shown of it."""
-        process = bench.timeline.process(record.ts_ns)
+        process = context.timeline.process(record.ts_ns)
         began_ns = 0 if process is None else process.started_ns
         calls = [] if pod is None else pod.calls
         told = [sign for sign in calls if sign.is_before(record)]
@@ -58,7 +58,7 @@ class Stops:
                 run.started_ns is not None and run.started_ns < stay[0].ts_ns for run in pod.runs
             )
             self.found = was_there and record.ts_ns < stay[0].ts_ns + _TAKING_OVER_NS
-        self.manifest = _manifest(bench, pod, told)
+        self.manifest = _manifest(context, pod, told)
 
     def other(self) -> str | None:
         """What does lead to kills of the pod's containers."""
@@ -71,12 +71,12 @@ def _first(signs: list[Sign], *what: str) -> int | None:
 
 
 def _manifest(
-    bench: Bench, pod: PodHistory | None, told: list[Sign]
+    context: VerifyContext, pod: PodHistory | None, told: list[Sign]
 ) -> Literal["", "removed", "changed"]:
     removed = [sign for sign in told if sign.what == "remove" and sign.word in _STATIC]
     if pod is None or not removed:
         return ""
-    alike = bench.timeline.named(pod.namespace, pod.name)
+    alike = context.timeline.named(pod.namespace, pod.name)
     adds = (sign for each in alike for sign in each.calls if sign.what == "add")
     replaced = any(removed[-1].is_before(sign) and sign.word in _STATIC for sign in adds)
     return "changed" if replaced else "removed"

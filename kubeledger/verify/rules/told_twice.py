@@ -31,7 +31,7 @@ from kubeledger.model.bodies.node import KubeletStarted, NodeObserved, SettingsO
 from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.model.record import Body, Record
 from kubeledger.replay.node.state import NodeState
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.signs import STATUS_PREFIX
 from kubeledger.verify.rules.containers import subject_of
 from kubeledger.verify.verifier import See, Verifier
@@ -83,9 +83,9 @@ _PLAIN: Final = re.compile(r"[\n\t -~]*")
 class ToldTwice(Verifier):
     """Compares what is shown of one fact; memory grows with pods and their containers."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, context: VerifyContext) -> None:
         """Nothing is told yet."""
-        super().__init__(bench)
+        super().__init__(context)
         self._facts: Witnesses[Told] = Witnesses(0, _may_be_one)
         self._victims: dict[str, Row[Told]] = {}
         self._died: dict[str, str] = {}
@@ -115,14 +115,14 @@ class ToldTwice(Verifier):
         self._facts.show(row)
         for told, shown in self._facts.passed(None):
             sides = (told.seq, told.says), (shown.seq, shown.says)
-            self.bench.contradict(shown.ts_ns, str(shown.subject), _WHY[shown.kind], *sides)
+            self.context.contradict(shown.ts_ns, str(shown.subject), _WHY[shown.kind], *sides)
 
     def _pod_rejected(self, record: Record, body: PodRejected, _: NodeState) -> None:
         subject = f"pod/{body.namespace}/{body.pod}"
         value = (body.reason, STATUS_PREFIX.sub("", body.message).rstrip())
         told = _row("refusal", subject, value, record, f"{body.reason}: {body.message}")
         rows = [*_lines("refusal", subject, record, _ENDS, _end_of)]
-        who, timeline = (body.pod_uid, body.namespace, body.pod), self.bench.timeline
+        who, timeline = (body.pod_uid, body.namespace, body.pod), self.context.timeline
         life, pod = timeline.life(record.ts_ns, *who), timeline.pod(record.ts_ns, *who)
         listed = pod.failure(life, record.ts_ns) if pod is not None and life is not None else None
         if listed is not None:
@@ -194,12 +194,12 @@ class ToldTwice(Verifier):
 
     def _settings_observed(self, record: Record, body: SettingsObserved, _: NodeState) -> None:
         """Sources of one process's settings that disagree."""
-        if record.seq in self.bench.timeline.processes.of_none:
+        if record.seq in self.context.timeline.processes.of_none:
             return
         for conflict in body.conflicts:
             name, _colon, said = conflict.partition(": ")
             sides = [(record.seq, side) for side in (said or conflict).split(", ", 1)]
-            self.bench.contradict(record.ts_ns, "node", f"sources disagree on {name}", *sides)
+            self.context.contradict(record.ts_ns, "node", f"sources disagree on {name}", *sides)
 
     def _signal_observed(self, record: Record, body: EvictionSignalObserved, _: NodeState) -> None:
         if self._machine is not None and body.signal == "memory.available":

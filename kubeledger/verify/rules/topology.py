@@ -19,7 +19,7 @@ from kubeledger.model.record import Record
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, open_to, recorded, same
 from kubeledger.verify.finding import Fields
-from kubeledger.verify.rules.devices.desk import Affinity, Desk
+from kubeledger.verify.rules.devices.model import Affinity, DeviceManagerModel
 from kubeledger.verify.rules.devices.words import joined, nodes_text
 from kubeledger.verify.settings import UNKNOWN
 from kubeledger.verify.variant import RECORDED
@@ -42,10 +42,10 @@ class _Offer(NamedTuple):
 
 
 class Affinities:
-    """Judgements of ``AffinityDecided``; gives the desk what was stored."""
+    """Judgements of ``AffinityDecided``; gives the model what was stored."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, model: DeviceManagerModel) -> None:
+        self._model = model
         self._offers: OrderedDict[int, _Offer] = OrderedDict()
         self._scope_told: int | None = None
 
@@ -55,7 +55,7 @@ class Affinities:
 
     def offered(self, record: Record, body: HintsGenerated, state: NodeState) -> None:
         """Hints came in: keep them for the merge that they cause."""
-        self._offers[record.seq] = _Offer(record, self._desk.key(record, state), body)
+        self._offers[record.seq] = _Offer(record, self._model.key(record, state), body)
         if len(self._offers) > _KEPT_MAX:
             self._offers.popitem(last=False)
 
@@ -63,9 +63,9 @@ class Affinities:
         self, rule: RuleVerifier, record: Record, body: AffinityDecided, state: NodeState
     ) -> None:
         """Judge a merged hint, and remember what was stored."""
-        desk = self._desk
-        pod, offer = desk.key(record, state), self._offers.get(record.cause or 0)
-        subject = desk.subject(record, pod, body.container)
+        model = self._model
+        pod, offer = model.key(record, state), self._offers.get(record.cause or 0)
+        subject = model.subject(record, pod, body.container)
         masks: set[int | None] = {_mask(body.hint)}
         policy, missing = self._policy(body, state, offer)
         told = recorded(record, ("hint", "policy"))
@@ -78,26 +78,26 @@ class Affinities:
             merged, found, told = self._judge(record, body, policy, offer, pod)
             if found.verdict != "unverifiable":
                 # A variant's decision stands; of the recorded one, either may have been stored.
-                masks = {merged, *(masks if desk.bench.variant == RECORDED else ())}
+                masks = {merged, *(masks if model.context.variant == RECORDED else ())}
         is_open = found.verdict == "unverifiable"
         rule.conclude(record, subject, found, recorded=None if is_open else told, rule=RULE)
         hints = offer.body.hints if offer is not None else {}
         without = frozenset(resource for resource, given in hints.items() if given is None)
         ordered = tuple(sorted(masks, key=lambda m: -1 if m is None else m))
-        desk.store(pod, body.container or "", Affinity(record.seq, ordered, without))
+        model.store(pod, body.container or "", Affinity(record.seq, ordered, without))
 
     def _policy(
         self, body: AffinityDecided, state: NodeState, offer: _Offer | None
     ) -> tuple[Policy | None, list[str]]:
         """The policy on this machine; or what is missing of it, or of the hints."""
-        bench = self._desk.bench
-        name: Any = bench.settings.get(_POLICY)
+        context = self._model.context
+        name: Any = context.settings.get(_POLICY)
         name = body.policy if name is UNKNOWN else name
         # Without any hint, all nodes are merged: those that most other decisions came to.
         none = offer is not None and all(hints is None for hints in offer.body.hints.values())
-        nodes = self._desk.numa_nodes(state, body.hint.numa_nodes if none else None)
+        nodes = self._model.numa_nodes(state, body.hint.numa_nodes if none else None)
         lacking = {
-            bench.missing_profile: bench.profile is None,
+            context.missing_profile: context.profile is None,
             _POLICY: name not in get_args(PolicyName),
             "the NUMA nodes of the machine": nodes is None,
             "the hints of the providers": offer is None,
@@ -109,10 +109,10 @@ class Affinities:
         self, record: Record, body: AffinityDecided, policy: Policy, offer: _Offer, pod: str
     ) -> tuple[int | None, Judgement, Fields]:
         """Decide again: the merged mask, the judgement, and what is shown of it."""
-        bench = self._desk.bench
-        assert bench.profile is not None
+        context = self._model.context
+        assert context.profile is not None
         provided = {name: _hints(hints) for name, hints in offer.body.hints.items()}
-        hint, admits = decide(policy, [provided], bench.profile.topology)
+        hint, admits = decide(policy, [provided], context.profile.topology)
         wrong = self._wrong_subject(body, offer, pod)
         expected: dict[str, Any] = {"hint": _plain(hint), **wrong}
         if body.admit is not None:
@@ -123,11 +123,11 @@ class Affinities:
         if body.disputed is not None and told["hint"] == expected["hint"]:
             told["hint"] = _plain(TopologyHint(_mask(body.disputed), body.disputed.preferred))
             sides = ((record.seq, _hint_text(each)) for each in (body.hint, body.disputed))
-            subject = self._desk.subject(record, pod, body.container)
+            subject = self._model.subject(record, pod, body.container)
             what = "lines about one merged hint name different hints"
-            bench.contradict(record.ts_ns, subject, what, *sides)
+            context.contradict(record.ts_ns, subject, what, *sides)
         why = _merged(policy, offer.body, hint, admits=admits)
-        inputs = (offer.record.seq, bench.settings.seq or 0)
+        inputs = (offer.record.seq, context.settings.seq or 0)
         if told == expected:
             self._compare_scope(record, body)
             return hint.affinity, same(True, why, expected=expected, inputs=inputs), told
@@ -147,34 +147,34 @@ class Affinities:
     @property
     def _by_distance(self) -> bool:
         """Whether sets of nodes that lie closer together win, which no record shows."""
-        options = self._desk.bench.settings.get("topologyManagerPolicyOptions")
+        options = self._model.context.settings.get("topologyManagerPolicyOptions")
         return isinstance(options, dict) and str(options.get(PREFER_CLOSEST, "")) in _TRUE
 
     def _wrong_subject(self, body: AffinityDecided, offer: _Offer, pod: str) -> dict[str, Any]:
         """Fields that say for whom hints were merged, where it was for another."""
-        bench, told = self._desk.bench, offer.body
+        context, told = self._model.context, offer.body
         wrong: dict[str, Any] = {"pod_uid": told.pod_uid} if offer.pod != pod else {}
-        pods = _SCOPE in bench.variant.settings and bench.settings.get(_SCOPE) == "pod"
+        pods = _SCOPE in context.variant.settings and context.settings.get(_SCOPE) == "pod"
         if told.container != body.container or (pods and body.container):
             wrong["container"] = None if pods else told.container
         return wrong
 
     def _is_own(self, setting: str) -> bool:
         """Whether a setting is the recorded one, and its sources agree."""
-        bench = self._desk.bench
-        return setting not in bench.settings.disputed | bench.variant.settings.keys()
+        context = self._model.context
+        return setting not in context.settings.disputed | context.variant.settings.keys()
 
     def _compare_scope(self, record: Record, body: AffinityDecided) -> None:
         """Hints and merged hint are about a container, or a pod: the setting says which."""
-        bench = self._desk.bench
-        scope, seq = bench.settings.get(_SCOPE), bench.settings.seq
+        context = self._model.context
+        scope, seq = context.settings.get(_SCOPE), context.settings.seq
         own = "pod" if body.container is None else "container"
         if seq in (None, self._scope_told) or scope in (UNKNOWN, own) or not self._is_own(_SCOPE):
             return
         self._scope_told = seq
         sides = (seq or 0, f"{_SCOPE} = {scope}"), (record.seq, f"hints merged for a {own}")
         what = f"{_SCOPE} is {scope} by the settings, and hints were merged for a {own}"
-        bench.contradict(record.ts_ns, "node", what, *sides)
+        context.contradict(record.ts_ns, "node", what, *sides)
 
     def _whole(self, offer: _Offer) -> bool:
         """Whether hints of all providers are there: each writes a line of its own."""
@@ -186,10 +186,10 @@ class Affinities:
             empty = [resource for resource, hints in offer.body.hints.items() if hints == ()]
             if not all(any(f"'{resource}'" in text for text in told) for resource in empty):
                 return False
-        bench = self._desk.bench
-        gates = bench.settings.get("featureGates")
+        context = self._model.context
+        gates = context.settings.get("featureGates")
         gates = gates if isinstance(gates, dict) else {}
-        minor = bench.profile.version.minor if bench.profile is not None else 0
+        minor = context.profile.version.minor if context.profile is not None else 0
         providers = 1 + (gates.get("CPUManager", True) is not False)
         return not lines or lines >= providers + (
             gates.get("MemoryManager", minor >= 22) is not False

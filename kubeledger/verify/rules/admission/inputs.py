@@ -18,7 +18,7 @@ from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.podlife import PodLife
 from kubeledger.verify.rules.admission.allocatable import (
     Allocatable,
@@ -54,18 +54,18 @@ class AdmissionInputs:
         shutdown: seq of the record that shows that the node shuts down; None for none.
     """
 
-    def __init__(self, bench: Bench) -> None:
-        self.bench = bench
-        self.refusals = Refusals(bench.timeline)
-        self.nodes = Nodes(bench.timeline)
+    def __init__(self, context: VerifyContext) -> None:
+        self.context = context
+        self.refusals = Refusals(context.timeline)
+        self.nodes = Nodes(context.timeline)
         self.shutdown: int | None = None
-        self._objects = PodObjects(bench.pods)
+        self._objects = PodObjects(context.pods)
         self._before: Allocatable | None = None
         self._settled_ns: int | None = None
 
     @cached_property
     def _name(self) -> str | None:
-        return node_name(self.bench.timeline)
+        return node_name(self.context.timeline)
 
     def terminating(self, record: Record, body: PodTerminating, state: NodeState) -> None:
         """A pod is stopped, perhaps because the node shuts down."""
@@ -75,16 +75,16 @@ class AdmissionInputs:
     def kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
         """Another process: what the one before had goes on to count as the API's node object."""
         self._before = self.shutdown = None
-        former, profile = self.bench.former_settings, self.bench.profile
+        former, profile = self.context.former_settings, self.context.profile
         if body.restart and former.seq is not None and profile is not None:
             self._before = allocatable_at(self.nodes, record.ts_ns, former, profile, state)
         self._settled_ns = record.ts_ns + _SETTLED_NS
 
     def node_observed(self, record: Record, body: NodeObserved, state: NodeState) -> None:
         """What the node object shows is what machine and settings give."""
-        bench, settings, profile = self.bench, self.bench.settings, self.bench.profile
+        context, settings, profile = self.context, self.context.settings, self.context.profile
         settled = self._settled_ns is not None and record.ts_ns >= self._settled_ns
-        if body.allocatable is None or profile is None or bench.variant.settings or not settled:
+        if body.allocatable is None or profile is None or context.variant.settings or not settled:
             return
         reckoned = allocatable_at(self.nodes, record.ts_ns, settings, profile, state)
         if reckoned.missing or reckoned.inferred or settings.seq not in reckoned.inputs:
@@ -94,7 +94,7 @@ class AdmissionInputs:
             written, amount = body.allocatable.get(name), reckoned.amounts.get(name)
             if written is None or amount is None or _reads_as(written, amount):
                 continue
-            bench.contradict(
+            context.contradict(
                 record.ts_ns,
                 "node",
                 f"the node object and the settings give different amounts of {name} for pods",
@@ -113,25 +113,25 @@ class AdmissionInputs:
             by_ns: it was judged by then.
             state: of the node at that time.
         """
-        bench, profile = self.bench, self.bench.profile
+        context, profile = self.context, self.context.profile
         if profile is None:
-            return (bench.missing_profile,)
-        told_name, added_ns = hostname(bench.settings) or self._name, life.added_ns or 0
-        node = hostname(bench.settings) or node
+            return (context.missing_profile,)
+        told_name, added_ns = hostname(context.settings) or self._name, life.added_ns or 0
+        node = hostname(context.settings) or node
         found = self._objects.at(added_ns, life, node)
         if found is None:
             return ("the pod's spec",)
-        gates = bench.settings.get("featureGates")
+        gates = context.settings.get("featureGates")
         sidecars = any(each.restart_policy for each in found.pod.spec.init_containers or ())
         if sidecars and profile.admission.sidecars_forbidden and gates is UNKNOWN:
             return ("the setting featureGates",)
-        since_ns, until_ns = bench.timeline.admission_span(life, by_ns)
-        allocatable = allocatable_at(self.nodes, until_ns, bench.settings, profile, state)
+        since_ns, until_ns = context.timeline.admission_span(life, by_ns)
+        allocatable = allocatable_at(self.nodes, until_ns, context.settings, profile, state)
         if allocatable.missing and ("pods" not in allocatable.amounts or found.asked):
             return allocatable.missing
         others, unread, complete = self._counted(life, by_ns, node)
         most = allocatable.amounts["pods"].value()
-        if sum(not other.doubtful for other in others) > most and not bench.variant.settings:
+        if sum(not other.doubtful for other in others) > most and not context.variant.settings:
             # No kubelet has let in so many: what showed their ends, or of the settings, is lost.
             others = tuple(msgspec.structs.replace(other, doubtful=True) for other in others)
         unsized: tuple[str, ...] = ()
@@ -139,7 +139,7 @@ class AdmissionInputs:
             unsized = tuple(sorted(found.asked - allocatable.amounts.keys() - {*found.extended}))
         if unsized and may_preempt(found.pod):
             return capacities(unsized)
-        marks = self.nodes.marks(added_ns, bench.settings, node)
+        marks = self.nodes.marks(added_ns, context.settings, node)
         extended = dict.fromkeys([*found.extended, *(r for o in others for r in o.extended)])
         counts = device_counts(extended, state.devicemanager, self.nodes, added_ns)
         tables = self._tables(allocatable, unsized, counts, found)
@@ -162,15 +162,15 @@ class AdmissionInputs:
             unsized=unsized,
             named=told_name is not None,
             inferred=allocatable.inferred,
-            pressure=_pressure_on(bench, state, found.pod, profile.admission, since_ns, until_ns),
+            pressure=_pressure_on(context, state, found.pod, profile.admission, since_ns, until_ns),
         )
 
     def _counted(
         self, life: PodLife, by_ns: int, node: str
     ) -> tuple[tuple[CountedPod, ...], tuple[str, ...], bool]:
         """The pods that counted; names of those without specs; whether these are all."""
-        since_ns, until_ns = self.bench.timeline.admission_span(life, by_ns)
-        active = self.bench.timeline.admission(life, by_ns)
+        since_ns, until_ns = self.context.timeline.admission_span(life, by_ns)
+        active = self.context.timeline.admission(life, by_ns)
         pods: list[CountedPod] = []
         unread: list[str] = []
         for key, other in active.may.items():
@@ -233,7 +233,12 @@ def _reads_as(written: str, amount: Quantity) -> bool:
 
 
 def _pressure_on(
-    bench: Bench, state: NodeState, pod: Pod, facts: AdmissionFacts, since_ns: int, until_ns: int
+    context: VerifyContext,
+    state: NodeState,
+    pod: Pod,
+    facts: AdmissionFacts,
+    since_ns: int,
+    until_ns: int,
 ) -> tuple[int, str] | None:
     """What shows that the node was too short all the time to let in this pod; None if nothing.
 
@@ -252,7 +257,7 @@ def _pressure_on(
     by_memory = qos == "BestEffort" and _MEMORY_TAINT not in keys
     for condition in dict.fromkeys(CONDITION_OF.values()):
         if by_memory or condition != "MemoryPressure":
-            found = bench.node_pressure.pressure(condition, since_ns, until_ns)
+            found = context.node_pressure.pressure(condition, since_ns, until_ns)
             if found.present:
                 return found.seq, found.why
     return None

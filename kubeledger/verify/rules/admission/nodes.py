@@ -55,7 +55,7 @@ class Nodes:
         self._told: list[Told] = []
         self._telling: dict[tuple[str, ...], list[Told]] = {}
 
-    def foresee(self, record: Record) -> None:
+    def prescan(self, record: Record) -> None:
         """Take in what a record of the node says."""
         assert isinstance(record.body, NodeObserved)
         self._told.append(Told(record.ts_ns, record.seq, record.body))

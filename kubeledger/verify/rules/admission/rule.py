@@ -20,7 +20,7 @@ from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, same
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.podlife import PodLife
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.admission.case import AdmissionCase
@@ -35,7 +35,7 @@ from kubeledger.verify.rules.admission.judging import (
 )
 from kubeledger.verify.rules.admission.refused import judge_refused
 from kubeledger.verify.rules.admission.victims import Kill, judge_victims
-from kubeledger.verify.verifier import Foresee, See
+from kubeledger.verify.verifier import Prescan, See
 
 __all__ = ["AdmissionVerifier"]
 
@@ -52,18 +52,18 @@ class AdmissionVerifier(RuleVerifier):
     rule = RULE_PREDICATES
     decides = (PodAdmitted, PodRejected, PodPreempted, PreemptionFailed)
 
-    def __init__(self, bench: Bench) -> None:
-        super().__init__(bench)
-        self._inputs = AdmissionInputs(bench)
+    def __init__(self, context: VerifyContext) -> None:
+        super().__init__(context)
+        self._inputs = AdmissionInputs(context)
         self._cases: dict[int, AdmissionCase] = {}
         self._kills: dict[int, list[tuple[Record, PodPreempted]]] = {}
         self._decided: set[int] = set()
         self._misnamed: set[int] = set()
 
-    def foresees(self) -> Mapping[type[Body], Foresee]:
+    def prescans(self) -> Mapping[type[Body], Prescan]:
         """What managers refuse, and what the node has."""
         return {
-            NodeObserved: self._inputs.nodes.foresee,
+            NodeObserved: self._inputs.nodes.prescan,
             AffinityDecided: self._inputs.refusals.manager_said,
             AllocationFailed: self._inputs.refusals.manager_said,
         }
@@ -101,11 +101,11 @@ class AdmissionVerifier(RuleVerifier):
             return
         shown = self._inputs.refusals.denied(life)
         # A process before may have refused it, in a line that is lost.
-        born_ns = self.bench.timeline.pods[life.key].created_ns or life.since_ns
-        lost = self.bench.coverage.missing(min(born_ns, life.since_ns), life.since_ns)
+        born_ns = self.context.timeline.pods[life.key].created_ns or life.since_ns
+        lost = self.context.coverage.missing(min(born_ns, life.since_ns), life.since_ns)
         if shown is not None and shown[0] == record.seq and lost is None:
             seq, reason, message = shown
-            self.bench.absent(
+            self.context.absent(
                 record,
                 PodRejected.kind,
                 subject=f"pod/{life.full_name}",
@@ -125,7 +125,7 @@ class AdmissionVerifier(RuleVerifier):
         victims = [f"{kill.victim_namespace}/{kill.victim_pod}" for _, kill in self._killed(life)]
         judgement = judged(case, lambda known: judge_admitted(known, victims))
         shown = self._inputs.refusals.denied(life)
-        if shown is not None and self.bench.profile is not None:
+        if shown is not None and self.context.profile is not None:
             why = f"a list shows that the pod was not admitted: {shown[1]} ({shown[2]})"
             expected = {"admit": False, "reason": shown[1]}
             judgement = same(False, why, expected=expected, inputs=(life.add_seq or 0, shown[0]))
@@ -136,7 +136,7 @@ class AdmissionVerifier(RuleVerifier):
         if life is None:
             return
         case = self._case(life, record, state)
-        pressure, shutdown = self.bench.node_pressure, self._inputs.shutdown
+        pressure, shutdown = self.context.node_pressure, self._inputs.shutdown
         judgement = judged(case, lambda known: judge_refused(known, body, pressure, shutdown))
         recorded = {"reason": body.reason, "message": body.message}
         self._close(life, record, judgement, recorded, state)
@@ -155,8 +155,8 @@ class AdmissionVerifier(RuleVerifier):
         case: AdmissionCase | tuple[str, ...] = ("the pod that room was made for",)
         if life is not None:
             case = self._case(life, record, state)
-        elif self.bench.profile is None:
-            case = (self.bench.missing_profile,)
+        elif self.context.profile is None:
+            case = (self.context.missing_profile,)
         if life is not None and isinstance(case, AdmissionCase):
             self._killed(life).append((record, body))
         else:
@@ -205,10 +205,10 @@ class AdmissionVerifier(RuleVerifier):
             why = f"does not run out in {took_ns / NS_PER_S:.1f} s, and no error was reported"
             why = f"the kill of {name} cannot have failed: its wait {why}"
             return Kill(body, why, (decided.seq,))
-        history = self.bench.timeline.pod(record.ts_ns, *who)
+        history = self.context.timeline.pod(record.ts_ns, *who)
         runs = [] if history is None else history.ran(decided.ts_ns)
         ran_on = any(run.sandbox is False and run.died_ns is None for run in runs)
-        if not ran_on or self.bench.coverage.missing(record.ts_ns, late_ns) is not None:
+        if not ran_on or self.context.coverage.missing(record.ts_ns, late_ns) is not None:
             return Kill(body)
         why = f"the kill of {name} failed: its containers ran on"
         return Kill(body, why, (decided.seq,))
@@ -219,7 +219,7 @@ class AdmissionVerifier(RuleVerifier):
         self, record: Record, uid: str | None, namespace: str | None, name: str | None
     ) -> PodLife | None:
         """The stay of a pod that a config line had brought by then."""
-        life = self.bench.timeline.life(record.ts_ns, uid, namespace, name)
+        life = self.context.timeline.life(record.ts_ns, uid, namespace, name)
         if life is None or life.added_ns is None or life.added_ns > record.ts_ns:
             return None
         return life
@@ -236,7 +236,7 @@ class AdmissionVerifier(RuleVerifier):
         life = self._handed(record, uid, namespace, name)
         if life is not None and (life.namespace, life.name) == (namespace, name):
             return life
-        of_name = (pod.uid for pod in self.bench.timeline.named(namespace, name))
+        of_name = (pod.uid for pod in self.context.timeline.named(namespace, name))
         handed = (self._handed(record, each, namespace, name) for each in of_name)
         brought = [each for each in (*handed, life) if each is not None]
         named = max(brought, key=lambda each: each.add_seq or 0, default=None)
@@ -248,19 +248,19 @@ class AdmissionVerifier(RuleVerifier):
 
     def _of_a_stranger(self, record: Record, uid: str | None, named: PodLife | None) -> Judgement:
         """A decision about a pod that was not handed over, as far as the records go."""
-        if self.bench.profile is None:
-            return lacks((self.bench.missing_profile,))
+        if self.context.profile is None:
+            return lacks((self.context.missing_profile,))
         # An admission is told with the line of the ADD; that of a refused pod may be lost.
         told_alone = not isinstance(record.body, PodAdmitted)
-        process = self.bench.timeline.process(record.ts_ns)
+        process = self.context.timeline.process(record.ts_ns)
         if (
             named is None
             and not told_alone
             and process is not None
             and process.from_start
-            and self.bench.coverage.missing(process.started_ns, record.ts_ns) is None
+            and self.context.coverage.missing(process.started_ns, record.ts_ns) is None
             # A log at a low verbosity is whole without them.
-            and self.bench.timeline.turn(record.ts_ns)
+            and self.context.timeline.turn(record.ts_ns)
             and self._is_unheard_of(record, uid)
         ):
             return same(False, "no line had handed a pod of that name to the kubelet")
@@ -281,10 +281,10 @@ class AdmissionVerifier(RuleVerifier):
         """Whether nothing else is known of a pod; else the line that handed it over may be lost."""
         body = record.body
         assert isinstance(body, PodAdmitted)
-        timeline = self.bench.timeline
+        timeline = self.context.timeline
         of_name = timeline.named(body.namespace, body.pod)
         known = [*of_name, timeline.pods[uid]] if uid in timeline.pods else of_name
-        return self.bench.pods.at(0, uid, body.namespace, body.pod) is None and not any(
+        return self.context.pods.at(0, uid, body.namespace, body.pod) is None and not any(
             pod.runs or pod.shown_ns or any(life.seq != record.seq for life in pod.lives)
             for pod in known
         )
@@ -293,7 +293,7 @@ class AdmissionVerifier(RuleVerifier):
         """Whether records show another pod of that name, whose own line is lost then."""
         if uid is None or uid == named.uid:
             return False
-        pod, listed = self.bench.timeline.pods.get(uid), self.bench.pods.at(0, uid)
+        pod, listed = self.context.timeline.pods.get(uid), self.context.pods.at(0, uid)
         if pod is not None and pod.runs and f"{pod.namespace}/{pod.name}" == named.full_name:
             return True
         return listed is not None and f"{listed.namespace}/{listed.name}" == named.full_name
@@ -302,7 +302,7 @@ class AdmissionVerifier(RuleVerifier):
         """Whose admission is under way; the named one, else the only one it can be."""
         under_way = {
             life.seq: life
-            for life in self.bench.timeline.turn(record.ts_ns)
+            for life in self.context.timeline.turn(record.ts_ns)
             if life.seq not in self._decided and life.decided_ns is not None
         }
         if body.preemptor_pod is not None:
@@ -323,7 +323,7 @@ class AdmissionVerifier(RuleVerifier):
         case = self._cases.get(life.seq) or self._inputs.case_of(life, record.node, by_ns, state)
         if isinstance(case, AdmissionCase):
             self._cases[life.seq] = case
-            self.bench.on_question(record.seq, case)
+            self.context.on_question(record.seq, case)
         return case
 
     def _close(
@@ -335,9 +335,9 @@ class AdmissionVerifier(RuleVerifier):
         state: NodeState,
     ) -> None:
         """Give the decision about an ADD its finding; there is one."""
-        calls = self.bench.timeline.pods[life.key].calls
+        calls = self.context.timeline.pods[life.key].calls
         again = [call for call in calls if call.what == "add" and call.ts_ns <= record.ts_ns]
-        is_told = life.seq in self._decided and self.bench.profile is not None
+        is_told = life.seq in self._decided and self.context.profile is not None
         if is_told and not any(call.ts_ns > (life.added_ns or 0) for call in again):
             why = "the pod was handed to the kubelet once, and was decided about before"
             judgement = same(False, why, inputs=(life.add_seq or 0,))

@@ -15,7 +15,7 @@ from typing import Final
 from kubeledger.model.bodies.cgroups import CgroupUpdated
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.processes import Process
 
 __all__ = ["Makers"]
@@ -31,11 +31,11 @@ _TELLS_NS: Final = 60 * NS_PER_S
 class Makers:
     """Who made the cgroups that snapshots show."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
+    def __init__(self, context: VerifyContext) -> None:
+        self._context = context
         self._made_ns: dict[str, int] = {}
 
-    def foresee(self, record: Record) -> None:
+    def prescan(self, record: Record) -> None:
         """Take in a snapshot of the first reading."""
         body = record.body
         if isinstance(body, CgroupUpdated) and body.level == "pod" and body.pod_uid:
@@ -47,15 +47,15 @@ class Makers:
 
         The likeliest comes first; None stands for a process of which nothing is known.
         """
-        pod = self._bench.timeline.pods.get(key)
+        pod = self._context.timeline.pods.get(key)
         ran = [run.started_ns for run in pod.runs if run.started_ns] if pod is not None else []
         made_ns = min((*ran, self._made_ns.get(key, ts_ns), ts_ns))
         return self._between(self._synced_ns(key), made_ns)
 
     def of_container(self, of: str, key: str, ts_ns: int) -> list[Process | None]:
         """The same of a container's."""
-        timeline = self._bench.timeline
-        pod, listed = timeline.pods.get(key), self._bench.instances.of_pod(key).get(of)
+        timeline = self._context.timeline
+        pod, listed = timeline.pods.get(key), self._context.instances.of_pod(key).get(of)
         run = None if pod is None else pod.run(of)
         if run is not None and run.started_ns is not None:
             process = timeline.process(run.started_ns)
@@ -67,15 +67,15 @@ class Makers:
 
     def _synced_ns(self, key: str) -> int | None:
         """When the first sync of a pod was at the latest; None when no list says."""
-        synced_ns = self._bench.instances.known_ns(key)
-        pod = self._bench.timeline.pods.get(key)
+        synced_ns = self._context.instances.known_ns(key)
+        pod = self._context.timeline.pods.get(key)
         if synced_ns is None or (pod is not None and pod.created_ns is not None):
             return synced_ns
         return synced_ns - _STATIC_NS if self._number(synced_ns) > 0 else synced_ns
 
     def _between(self, start_ns: int | None, end_ns: int) -> list[Process | None]:
         """The processes that may have run in a span; its start may be told by none."""
-        processes, coverage = self._bench.timeline.processes.all, self._bench.coverage
+        processes, coverage = self._context.timeline.processes.all, self._context.coverage
         first = -1 if start_ns is None else self._number(start_ns)
         last = max(first, self._number(end_ns))
         following = processes[last + 1 : last + 2]
@@ -90,7 +90,7 @@ class Makers:
 
     def _number(self, ts_ns: int) -> int:
         """The process that ran last by a time; -1 for one before those known."""
-        return bisect_right(self._bench.timeline.processes.all, ts_ns, key=_started_ns) - 1
+        return bisect_right(self._context.timeline.processes.all, ts_ns, key=_started_ns) - 1
 
 
 def _started_ns(process: Process) -> int:

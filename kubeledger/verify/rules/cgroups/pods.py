@@ -18,7 +18,7 @@ from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Record
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.evidence.processes import Process
 from kubeledger.verify.rules.cgroups.files import NO_VALUES, Compared, Option, compare
@@ -48,9 +48,9 @@ class PodLevels:
         makers: to be told of all snapshots first.
     """
 
-    def __init__(self, bench: Bench, rules_of: Callable[[Process], Rules | None]) -> None:
-        self._bench = bench
-        self.makers = Makers(bench)
+    def __init__(self, context: VerifyContext, rules_of: Callable[[Process], Rules | None]) -> None:
+        self._context = context
+        self.makers = Makers(context)
         self._rules_of = rules_of
 
     def level(
@@ -63,7 +63,7 @@ class PodLevels:
         """
         where = parse_cgroup_path(body.cgroup)
         uid = body.pod_uid if where is None else where.pod_uid
-        listed = self._bench.pods.at(record.ts_ns, uid) if uid is not None else None
+        listed = self._context.pods.at(record.ts_ns, uid) if uid is not None else None
         if listed is None or uid is None:
             return lacks(["the pod's spec"]), None
         if body.level == "pod" or body.container_id is None:
@@ -115,7 +115,7 @@ class PodLevels:
         pod = state.lifecycle.pods.get(body.pod_uid or "")
         if pod is not None and pod.sandbox_id == of:
             return replace(body, sandbox=True)
-        listed = self._bench.instances.of_pod(body.pod_uid or "").get(of)
+        listed = self._context.instances.of_pod(body.pod_uid or "").get(of)
         running = () if pod is None else pod.containers.items()
         names = [] if listed is None else [listed.name]
         names += [name for name, container in running if container.container_id == of]
@@ -128,7 +128,7 @@ class PodLevels:
         """
         values: Values = {}
         option: Option | None = None
-        for version in dict.fromkeys((listed, *self._bench.pods.versions(listed))):
+        for version in dict.fromkeys((listed, *self._context.pods.versions(listed))):
             pod = version.as_(Pod)
             for each in (pod, *_given(pod)):
                 options = PodOptions(version, each, rules).of(body)

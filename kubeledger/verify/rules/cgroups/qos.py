@@ -24,7 +24,7 @@ from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.model.bodies.cgroups import CgroupUpdated
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.belief import Judgement, judge, lacks, open_to, same
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.rules.cgroups.files import NO_VALUES, Compared, Option, compare
 from kubeledger.verify.rules.cgroups.options import listed
 from kubeledger.verify.rules.cgroups.settings import NO_RESERVE, Rules
@@ -54,10 +54,10 @@ _Moment = tuple[int, int, Write | None]
 class QOSLevels:
     """Judges ``burstable`` and ``besteffort``, and the writes."""
 
-    def __init__(self, bench: Bench, writes: Writes) -> None:
-        self._bench = bench
+    def __init__(self, context: VerifyContext, writes: Writes) -> None:
+        self._context = context
         self._writes = writes
-        self._summer = Summer(bench)
+        self._summer = Summer(context)
 
     # Writes -------------------------------------------------------------------------------
 
@@ -81,13 +81,13 @@ class QOSLevels:
         if last_ns is None or next_ns is None:
             which = "start" if last_ns is None else "next line"
             return lacks([f"the {which} of the minute timer"])
-        process = self._bench.timeline.process(ts_ns)
+        process = self._context.timeline.process(ts_ns)
         whole = process is not None and process.number == 0 and process.from_start
         if not whole and (process is None or ts_ns <= process.started_ns + _ORPHANS_NS):
             return lacks(["the pods that were removed before the process started"])
         odd = [write for write in self._writes.within(last_ns, next_ns) if not write.explained]
         moved = len(odd) == 1 and round((next_ns - last_ns) / PERIOD_NS) == 2
-        unknown = self._bench.timeline.unknown_pods(ts_ns)
+        unknown = self._context.timeline.unknown_pods(ts_ns)
         phrases = () if unknown is None else (unknown.phrase,)
         missing = self._lost(ts_ns, ts_ns + _AROUND_NS, phrases, moved=moved)
         why = (
@@ -106,15 +106,15 @@ class QOSLevels:
         last_ns, next_ns = self._writes.around(ts_ns)
         if last_ns and next_ns and next_ns - last_ns > 3 * PERIOD_NS // 2 and not moved:
             return _WHOLE_LOG
-        loss = self._bench.coverage.missing(ts_ns - _AROUND_NS, end_ns)
+        loss = self._context.coverage.missing(ts_ns - _AROUND_NS, end_ns)
         if loss is not None:
             return loss.phrase
         # Where the next process's first lines are lost, so may be the last ones of this.
-        for process in self._bench.timeline.processes.all:
+        for process in self._context.timeline.processes.all:
             cut = process.started_ns > end_ns and not process.from_start
             if cut and not self._writes.within(end_ns, process.started_ns):
                 return _WHOLE_LOG
-        return _UNTOLD if self._bench.timeline.turns.waits_on(ts_ns) else None
+        return _UNTOLD if self._context.timeline.turns.waits_on(ts_ns) else None
 
     def _reckoning(self, write: Write, rules: Rules) -> tuple[str | None, Sequence[str]]:
         """Why the sums that a write logged cannot be; None where they can, or are not known.
@@ -252,7 +252,7 @@ class QOSLevels:
 
         Source: v1.20.2 pkg/kubelet/cm/qos_container_manager_linux.go retrySetMemoryReserve
         """
-        most, found = self._bench.machine.memory_bytes(ts_ns), body.memory_limit_bytes
+        most, found = self._context.machine.memory_bytes(ts_ns), body.memory_limit_bytes
         if most is None or found is None or not compared.differing.keys() <= set(_LIMIT):
             return None
         expected = (compared.ruling.expected or {})["memory_limit_bytes"]
@@ -262,7 +262,7 @@ class QOSLevels:
 
     def _allocatable(self, ts_ns: int, rules: Rules) -> int | None:
         """Bytes less both reserves, as the QoS reserve reckons; None when it is not known."""
-        memory = self._bench.machine.memory_bytes(ts_ns)
+        memory = self._context.machine.memory_bytes(ts_ns)
         if memory is None or rules.reservation is None:
             return None
         left = kubepods_resources({"memory": Quantity.of(memory)}, rules.reservation)

@@ -16,7 +16,7 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, lacks, same
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.podlife import PodHistory
 from kubeledger.verify.rules.cgroups.writes import READ_NS
 
@@ -37,14 +37,14 @@ Sign = tuple[int, str, int]
 class Removals:
     """Judges removals by what the whole ledger shows."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
+    def __init__(self, context: VerifyContext) -> None:
+        self._context = context
         self._shown: dict[str, tuple[int, int]] = {}
         self._removed: dict[int, list[Record]] = {}
         self._judged: dict[int, Judgement] = {}
         self._last_ns = 0
 
-    def foresee(self, record: Record) -> None:
+    def prescan(self, record: Record) -> None:
         """Take in a snapshot of the first reading."""
         self._last_ns = max(self._last_ns, record.ts_ns)
         if isinstance(record.body, CgroupUpdated):
@@ -73,11 +73,11 @@ class Removals:
         if where is None:
             return lacks(["a cgroup of the kubelet"])
         if where.level in ("node", "qos"):
-            if self._bench.coverage.missing(ts_ns, ts_ns + READ_NS) is None:
+            if self._context.coverage.missing(ts_ns, ts_ns + READ_NS) is None:
                 why = "the kubelet never removes the cgroups of the node and of the QoS classes"
                 return same(False, why)
             return lacks(["the records after the end of the ledger"])
-        pod = self._bench.timeline.pods.get(where.pod_uid or "")
+        pod = self._context.timeline.pods.get(where.pod_uid or "")
         for at_ns, sign, seq in self._ends(where, pod, ts_ns) if pod is not None else ():
             if at_ns <= ts_ns + _BY_THEN_NS:
                 why = f"{sign} by {format_ts(at_ns)}, and then the cgroup goes"
@@ -97,7 +97,7 @@ class Removals:
 
     def _ends(self, where: CgroupPath, pod: PodHistory, ts_ns: int) -> Iterator[Sign]:
         """Signs that a container, or its pod, had ended."""
-        own, listed = where.container_id or "", self._bench.instances.of_pod(pod.key)
+        own, listed = where.container_id or "", self._context.instances.of_pod(pod.key)
         began = {of: (instance.name, instance.seen_ns) for of, instance in listed.items()}
         for run in pod.runs if own else ():
             if run.container_id == own and run.died_ns is not None:
@@ -110,7 +110,7 @@ class Removals:
         for other, (others, since_ns) in began.items() if name else ():
             if others == name and began_ns < since_ns:
                 yield since_ns, f"container {other[:12]} came in its place, as {name},", 0
-        who, over_ns = f"pod {pod.namespace}/{pod.name}", self._bench.instances.over_ns(pod.key)
+        who, over_ns = f"pod {pod.namespace}/{pod.name}", self._context.instances.over_ns(pod.key)
         if over_ns is not None:
             yield over_ns, f"{who} was over", 0
         lives = [life for life in pod.lives if life.since_ns <= ts_ns + _BY_THEN_NS]
@@ -124,7 +124,7 @@ class Removals:
         """Of a container whose end nothing shows."""
         own, ts_ns = where.container_id or "", record.ts_ns
         shown = self._shown.get(cgroup, (0, 0))
-        listed = self._bench.instances.of_pod(where.pod_uid or "").get(own)
+        listed = self._context.instances.of_pod(where.pod_uid or "").get(own)
         if shown[0] > ts_ns:
             words, seq = "a later snapshot shows it again", shown[1]
         elif listed is not None and listed.ran[0] > ts_ns + _LATE_NS:

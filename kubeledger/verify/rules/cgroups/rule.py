@@ -23,7 +23,7 @@ from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.record import Body, Decision, Record
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, judge, lacks, same
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.processes import Process
 from kubeledger.verify.rules.cgroups.files import (
     NO_VALUES,
@@ -39,7 +39,7 @@ from kubeledger.verify.rules.cgroups.removals import Removals
 from kubeledger.verify.rules.cgroups.settings import Rules, rules_of
 from kubeledger.verify.rules.cgroups.values import nested
 from kubeledger.verify.rules.cgroups.writes import Writes
-from kubeledger.verify.verifier import Foresee, See
+from kubeledger.verify.verifier import Prescan, See
 
 __all__ = ["CgroupVerifier"]
 
@@ -64,24 +64,24 @@ class CgroupVerifier(RuleVerifier):
     )
     rule = _RULES["qos"]
 
-    def __init__(self, bench: Bench) -> None:
-        super().__init__(bench)
-        self._writes = Writes(bench)
-        self._removals = Removals(bench)
-        self._qos = QOSLevels(bench, self._writes)
-        self._pods = PodLevels(bench, self._rules_of)
+    def __init__(self, context: VerifyContext) -> None:
+        super().__init__(context)
+        self._writes = Writes(context)
+        self._removals = Removals(context)
+        self._qos = QOSLevels(context, self._writes)
+        self._pods = PodLevels(context, self._rules_of)
         self._rules: dict[int | None, Rules | None] = {}
         self._changes: set[tuple[str, int]] = set()
         self._told: set[str] = set()
         self._snapshot_ns: int | None = None
 
-    def foresees(self) -> Mapping[type[Body], Foresee]:
+    def prescans(self) -> Mapping[type[Body], Prescan]:
         """All snapshots and writes."""
         return {
-            CgroupRemoved: self._removals.foresee,
-            CgroupUpdated: self._foresee,
-            QOSCgroupsUpdated: self._writes.foresee,
-            QOSReserveComputed: self._writes.foresee,
+            CgroupRemoved: self._removals.prescan,
+            CgroupUpdated: self._prescan,
+            QOSCgroupsUpdated: self._writes.prescan,
+            QOSReserveComputed: self._writes.prescan,
         }
 
     def sees(self) -> Mapping[type[Body], See]:
@@ -93,10 +93,10 @@ class CgroupVerifier(RuleVerifier):
             QOSCgroupsUpdated: self._written,
         }
 
-    def _foresee(self, record: Record) -> None:
+    def _prescan(self, record: Record) -> None:
         assert isinstance(record.body, CgroupUpdated)
-        self._removals.foresee(record)
-        self._pods.makers.foresee(record)
+        self._removals.prescan(record)
+        self._pods.makers.prescan(record)
         if record.body.level == "qos":
             self._changes.add((record.body.cgroup, record.ts_ns))
 
@@ -104,7 +104,7 @@ class CgroupVerifier(RuleVerifier):
         """Those of a process; None where its version's are not known."""
         number = None if process is None else process.number
         if number not in self._rules:
-            self._rules[number] = rules_of(process, self.bench.variant)
+            self._rules[number] = rules_of(process, self.context.variant)
         return self._rules[number]
 
     # Values -------------------------------------------------------------------------------
@@ -133,9 +133,9 @@ class CgroupVerifier(RuleVerifier):
     def _level(
         self, record: Record, body: CgroupUpdated, state: NodeState
     ) -> tuple[Judgement, Compared | None]:
-        rules = self._rules_of(self.bench.process)
+        rules = self._rules_of(self.context.process)
         if rules is None:
-            return lacks([self.bench.missing_profile]), None
+            return lacks([self.context.missing_profile]), None
         if not rules.per_qos and not body.created:
             return same(False, _NOT_PER_QOS, certain=True), None
         if body.level == "qos":
@@ -143,7 +143,7 @@ class CgroupVerifier(RuleVerifier):
             return self._qos.level(body, record.ts_ns, rules, before)
         if body.level != "node":
             return self._pods.level(record, body, rules, state)
-        option, missing = node_option(body, self.bench.machine, record.ts_ns, rules)
+        option, missing = node_option(body, self.context.machine, record.ts_ns, rules)
         compared = compare(body, [option])
         # What is known may be wrong even where something else is not known.
         if compared is None or (missing and compared.ruling.allowed):
@@ -155,7 +155,7 @@ class CgroupVerifier(RuleVerifier):
 
         Only changes are recorded; what is not among those of a snapshot held what it did before.
         """
-        rules = self._rules_of(self.bench.process)
+        rules = self._rules_of(self.context.process)
         if record.ts_ns == self._snapshot_ns or rules is None or not rules.per_qos:
             return
         self._snapshot_ns = record.ts_ns
@@ -168,7 +168,7 @@ class CgroupVerifier(RuleVerifier):
             )
             if judgement.verdict == "impossible" and compared is not None:
                 self._told.add(path)
-                self.bench.absent(
+                self.context.absent(
                     record,
                     CgroupUpdated.kind,
                     subject=f"cgroup/{path}",
@@ -190,10 +190,10 @@ class CgroupVerifier(RuleVerifier):
         self.conclude(record, subject, judgement, recorded=told, rule=_REMOVAL_RULE)
 
     def _written(self, record: Record, body: QOSCgroupsUpdated, state: NodeState) -> None:
-        rules = self._rules_of(self.bench.process)
+        rules = self._rules_of(self.context.process)
         self._writes.settle()
         if rules is None:
-            judgement = lacks([self.bench.missing_profile])
+            judgement = lacks([self.context.missing_profile])
         else:
             judgement = self._qos.written(self._writes.of(record.seq), rules)
         self.conclude(
@@ -204,19 +204,19 @@ class CgroupVerifier(RuleVerifier):
 
     def _listed(self, record: Record, body: PodListed, state: NodeState) -> None:
         """The resources of a pod never change, so two lists that disagree contradict."""
-        rules = self._rules_of(self.bench.process)
+        rules = self._rules_of(self.context.process)
         if rules is None or body.spec is None:
             return
-        listed = self.bench.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        listed = self.context.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
         if listed is None or listed.seq != record.seq:
             return
-        versions = self.bench.pods.versions(listed)
+        versions = self.context.pods.versions(listed)
         before = versions[max(versions.index(listed) - 1, 0)] if listed in versions else listed
         difference = differing_resources(before, listed) if before is not listed else None
         if difference is None or rules.resizes(listed):
             return
         container, first, second = difference
-        self.bench.contradict(
+        self.context.contradict(
             record.ts_ns,
             f"pod/{body.namespace}/{body.pod}",
             f"two lists show different resources of container {container} of pod "

@@ -15,7 +15,7 @@ from kubeledger.kubelet.kube.pod import Pod, lists_of_pods
 from kubeledger.kubelet.kube.quantity import QuantityError
 from kubeledger.kubelet.profile.cgroups import CgroupFacts
 from kubeledger.model.errors import BadInputError
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.rules.cgroups.settings import Rules
 
@@ -59,12 +59,12 @@ class Sums(msgspec.Struct, frozen=True):
 class Summer:
     """Sums what active pods request."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
+    def __init__(self, context: VerifyContext) -> None:
+        self._context = context
 
     def between(self, start_ns: int, end_ns: int, rules: Rules) -> Sums:
         """The sums of a write at some instant of a span."""
-        active = self._bench.timeline.active(start_ns, end_ns)
+        active = self._context.timeline.active(start_ns, end_ns)
         sure: list[Amounts] = []
         perhaps: list[Amounts] = []
         usual: dict[str, Amounts] = {}
@@ -76,16 +76,18 @@ class Summer:
         for key, life in active.may.items():
             if life.full_name in static and not life.is_static:
                 continue  # the API's image of a static pod
-            listed = self._bench.pods.at(end_ns, life.uid, life.namespace, life.name)
+            listed = self._context.pods.at(end_ns, life.uid, life.namespace, life.name)
             if listed is None and life.is_static:  # its image in the API has its spec
-                listed = self._bench.pods.at(end_ns, None, life.namespace, life.name)
+                listed = self._context.pods.at(end_ns, None, life.namespace, life.name)
             requests = None if listed is None else _requests(listed, rules.profile.cgroups)
             if requests is None or listed is None:
                 named = f"the spec of pod {life.full_name}"
                 (missing if key in active.must else unknown).append(named)
                 continue
             over = life.ended_ns is not None and life.ended_ns <= end_ns
-            if not (life.returned or over or (life.vague and life.full_name in certain)):
+            if not (
+                life.returned or over or (life.start_time_unknown and life.full_name in certain)
+            ):
                 usual[key] = requests
             if requests != _NOTHING:
                 inputs.append(listed.seq)

@@ -19,7 +19,7 @@ import msgspec
 from kubeledger.model.bodies.cgroups import QOSCgroupsUpdated, QOSReserveComputed
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.podlife import PodLife
 from kubeledger.verify.evidence.processes import Process
 
@@ -69,15 +69,15 @@ class Writes:
         all: in the order of time, once the first reading is over (``settle``).
     """
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
+    def __init__(self, context: VerifyContext) -> None:
+        self._context = context
         self.all: list[Write] = []
         self._reserves: list[Record] = []
         self._times: list[int] = []
         self._by_seq: dict[int, Write] = {}
         self._runs: list[list[int]] = []
 
-    def foresee(self, record: Record) -> None:
+    def prescan(self, record: Record) -> None:
         """Take in a record of the first reading."""
         if isinstance(record.body, QOSReserveComputed):
             self._reserves.append(record)
@@ -92,7 +92,7 @@ class Writes:
         self._times = [write.ts_ns for write in self.all]
         self._by_seq = {write.seq: write for write in self.all}
         self._give_reserves()
-        timeline = self._bench.timeline
+        timeline = self._context.timeline
         lives = [life for pod in timeline.pods.values() for life in pod.lives]
         lives.sort(key=lambda life: life.process)
         of = {number: list(group) for number, group in groupby(lives, lambda life: life.process)}
@@ -172,10 +172,10 @@ class Writes:
 
     def _spans(self, life: PodLife) -> Iterator[tuple[int, int, str]]:
         """When the QoS level can have been written for a pod, and why."""
-        runs, since_ns = self._bench.timeline.pods[life.key].runs, life.since_ns
+        runs, since_ns = self._context.timeline.pods[life.key].runs, life.since_ns
         ran = [run.started_ns for run in runs if run.started_ns is not None]
         refused = life.admitted is False and not runs
-        if not refused and (life.vague or min(ran, default=since_ns) >= since_ns):
+        if not refused and (life.start_time_unknown or min(ran, default=since_ns) >= since_ns):
             told_ns = since_ns if life.add_seq is not None else max(since_ns, life.seen_ns)
             until_ns = min((t for t in ran if t >= since_ns), default=told_ns + _RETRIES_NS)
             until_ns = until_ns if life.ended_ns is None else min(until_ns, life.ended_ns)

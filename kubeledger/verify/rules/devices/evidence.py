@@ -14,7 +14,7 @@ import msgspec
 from kubeledger.kubelet.devicemanager.allocate import Request
 from kubeledger.kubelet.devicemanager.manager import ManagerImpl
 from kubeledger.kubelet.profile.devices import DeviceFacts
-from kubeledger.verify.rules.devices.foresight import Holder
+from kubeledger.verify.rules.devices.first_pass import Holder
 from kubeledger.verify.rules.devices.holdings import InUse
 from kubeledger.verify.rules.devices.lists import Listed
 
@@ -132,7 +132,9 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     def lost(self) -> str:
         """What a line that was lost may have told."""
-        topics: tuple[Topic, ...] = ("use",) if self.listed.firm else ("health", "use")
+        topics: tuple[Topic, ...] = (
+            ("use",) if self.listed.observed_at_instant else ("health", "use")
+        )
         return " and ".join(self.inputs(topics))
 
     def request(self, affinity: int | None) -> Request:

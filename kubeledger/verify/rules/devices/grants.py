@@ -15,10 +15,10 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, lacks, same
-from kubeledger.verify.rules.devices.desk import Desk
 from kubeledger.verify.rules.devices.evidence import Evidence
-from kubeledger.verify.rules.devices.foresight import Entry, Holder, when_of
+from kubeledger.verify.rules.devices.first_pass import Entry, Holder, when_of
 from kubeledger.verify.rules.devices.holdings import Held
+from kubeledger.verify.rules.devices.model import DeviceManagerModel
 from kubeledger.verify.rules.devices.words import listing
 from kubeledger.verify.rules.devices.worlds import granted
 
@@ -35,19 +35,19 @@ _UNTOLD = {
 class Grants:
     """Judgements of ``DevicesAllocated``."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, model: DeviceManagerModel) -> None:
+        self._model = model
         self._early: dict[tuple[Holder, int], Judgement] = {}
 
     def allocated(self, record: Record, body: DevicesAllocated, state: NodeState) -> Judgement:
         """Judge a grant, then let the container hold what it got."""
-        desk, devices = self._desk, frozenset(body.device_ids)
-        holder = (desk.key(record, state), body.container, body.resource)
+        model, devices = self._model, frozenset(body.device_ids)
+        holder = (model.key(record, state), body.container, body.resource)
         early = self._early.pop((holder, record.seq), None)
         if early is None and body.told_by == "call":
-            desk.holdings.restore_failed(holder)
+            model.holdings.restore_failed(holder)
         entry, disputed = self._checkpointed(record, body, holder)
-        found = desk.wrong_asker(record, holder)
+        found = model.wrong_asker(record, holder)
         if found is None and disputed is not None:
             found = self._disputed(record, body, disputed)
         elif found is None and entry is not None and body.numa not in (None, entry.numa):
@@ -62,9 +62,9 @@ class Grants:
 
     def _disputed(self, record: Record, body: DevicesAllocated, entry: Entry) -> Judgement:
         """Log and checkpoint name different devices for one allocation."""
-        self._desk.bench.contradict(
+        self._model.context.contradict(
             max(record.ts_ns, entry.when[0]),
-            self._desk.subject(record, body.pod_uid or "", body.container),
+            self._model.subject(record, body.pod_uid or "", body.container),
             f"log and checkpoint name different devices of {body.resource} for one allocation",
             (record.seq, f"container {body.container} got {listing(body.device_ids)}"),
             (entry.when[1], f"it holds {listing(entry.ids)}"),
@@ -79,7 +79,7 @@ class Grants:
         self, record: Record, devices: frozenset[str], holder: Holder, state: NodeState
     ) -> Judgement:
         """By what was there."""
-        evidence = self._desk.evidence(record, state, holder)
+        evidence = self._model.evidence(record, state, holder)
         if not isinstance(evidence, Evidence):
             return evidence
         return found_with(granted(evidence, devices), evidence.seqs)
@@ -94,8 +94,8 @@ class Grants:
         is_early: bool,
     ) -> None:
         """What the container holds from now on; a lie is not built upon."""
-        holdings, right = self._desk.holdings, found.verdict != "impossible"
-        asking = self._desk.answered(record, holder)
+        holdings, right = self._model.holdings, found.verdict != "impossible"
+        asking = self._model.answered(record, holder)
         if asking != holder:  # who asked got them
             holder, right = asking, True
         entry, disputed = self._checkpointed(record, body, holder)
@@ -111,16 +111,16 @@ class Grants:
         self, record: Record, body: DevicesAllocated, holder: Holder
     ) -> tuple[Entry | None, Entry | None]:
         """The checkpoint entry that agrees with a grant, or the one that does not."""
-        foresight, when = self._desk.foresight, when_of(record)
+        first_pass, when = self._model.first_pass, when_of(record)
         if body.told_by == "checkpoint":
             return None, None
-        entries = foresight.entries.get(holder, ())
+        entries = first_pass.entries.get(holder, ())
         later = [entry for entry in entries if entry.last[0] + _SETTLING_NS >= when[0]]
         agreeing = next((e for e in later if e.ids == frozenset(body.device_ids)), None)
         disputing = next((entry for entry in later if entry.when > when), None)
         if agreeing is not None or disputing is None:
             return agreeing, None
-        changed = foresight.may_change(holder[0], when, disputing.when)
+        changed = first_pass.may_change(holder[0], when, disputing.when)
         return None, None if changed else disputing
 
     def shown_later(self, record: Record, container: str | None, state: NodeState) -> None:
@@ -131,14 +131,14 @@ class Grants:
             container: None for all.
             state: just before.
         """
-        desk, when = self._desk, when_of(record)
-        due = desk.foresight.late.get(desk.key(record, state))
+        model, when = self._model, when_of(record)
+        due = model.first_pass.late.get(model.key(record, state))
         if not due:
             return
-        order = {spec.name: index for index, spec in enumerate(desk.specs(record))}
+        order = {spec.name: index for index, spec in enumerate(model.specs(record))}
         for holder in sorted(due, key=lambda one: (order.get(one[1], 0), one)):
             grant = next(((w, b) for w, b in due[holder] if w > when), None)
-            current = desk.holdings.get(holder)
+            current = model.holdings.get(holder)
             if container not in (None, holder[1]) or grant is None:
                 continue
             (_, seq), body = grant
@@ -146,7 +146,7 @@ class Grants:
                 continue
             devices = frozenset(body.device_ids)
             self._early[holder, seq] = self._by_rule(record, devices, holder, state)
-            desk.holdings.take(holder, Held(devices, seq))
+            model.holdings.take(holder, Held(devices, seq))
 
 
 def found_with(found: Judgement, inputs: tuple[int, ...] = (), **fields: Any) -> Judgement:  # noqa: ANN401

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from kubeledger.verify.rules.devices.foresight import Holder
+from kubeledger.verify.rules.devices.first_pass import Holder
 
 __all__ = ["Held", "Holdings", "InUse"]
 

@@ -16,7 +16,7 @@ import msgspec
 
 from kubeledger.model.bodies.devicemanager import DevicesReported
 from kubeledger.model.units import NS_PER_S
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 
 __all__ = ["DeviceLists", "Listed", "When"]
 
@@ -40,9 +40,10 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
         count, total: healthy devices and all, as the kubelet counted; None when not told.
         registered: the kubelet knows the resource; None when that is not certain.
         complete: ``healthy`` are all; then it equals ``maybe``.
-        fades: no plugin serves it: the resource is dropped after five minutes of grace.
-        firm: sources show this very instant; else a line that was lost may have shown
-            a change since, or until, they do.
+        endpoint_grace_period: no plugin serves it: the resource is dropped when the five minutes
+            are over.
+        observed_at_instant: sources show this very instant; else a line that was lost may have
+            shown a change since, or until, they do.
         seqs: (n,) records it rests on.
     """
 
@@ -53,16 +54,16 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     total: int | None = None
     registered: bool | None = None
     complete: bool = False
-    fades: bool = False
-    firm: bool = False
+    endpoint_grace_period: bool = False
+    observed_at_instant: bool = False
     seqs: tuple[int, ...] = ()
 
     def opened(self) -> Listed:
         """What is certain of it whatever lines were lost."""
-        if self.firm:
+        if self.observed_at_instant:
             return self
         # Where the plugin's end is told, its grace lasts: nothing earlier drops the resource.
-        registered = True if self.registered and self.fades else None
+        registered = True if self.registered and self.endpoint_grace_period else None
         maybe = self.known | self.maybe
         return Listed(known=self.known, maybe=maybe, registered=registered, seqs=self.seqs)
 
@@ -84,10 +85,10 @@ class DeviceLists:
         reads: (n,) when sound checkpoints were read.
     """
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, context: VerifyContext) -> None:
         self.clashes: dict[int, tuple[str, tuple[int, str], tuple[int, str]]] = {}
         self.reads: list[When] = []
-        self._bench = bench
+        self._context = context
         self._spans: dict[str, list[_Span]] = {}
         self._readings: dict[str, list[tuple[When, frozenset[str]]]] = {}
         self._known: dict[str, set[str]] = {}
@@ -145,13 +146,13 @@ class DeviceLists:
 
     def _holes(self) -> Iterator[int]:
         """Ends of times of which the log shows nothing."""
-        hole = self._bench.coverage.hole(-_END_NS, _END_NS)
+        hole = self._context.coverage.hole(-_END_NS, _END_NS)
         while hole is not None:
             yield hole[1]
-            hole = self._bench.coverage.hole(hole[1], _END_NS)
+            hole = self._context.coverage.hole(hole[1], _END_NS)
 
     def _process(self, when: When) -> int:
-        process = self._bench.timeline.process(when[0])
+        process = self._context.timeline.process(when[0])
         return -1 if process is None else process.number
 
     def restarted(self, when: When, until: When) -> bool:
@@ -173,7 +174,7 @@ class DeviceLists:
 
     def _unlogged(self, when: When) -> bool:
         """Whether a message of a plugin may have come unseen: the log is not there."""
-        return self._bench.coverage.silent(when[0], when[0]) is not None
+        return self._context.coverage.silent(when[0], when[0]) is not None
 
     def at(self, resource: str, when: When) -> Listed:
         """What is known of a resource just before a record."""
@@ -182,10 +183,14 @@ class DeviceLists:
             return Listed()
         span, listed = spans[bisect_right(spans, when, key=lambda each: each[0].begin) - 1]
         # A reading after a restart or a stop shows a message that was lost, not of no device.
-        readings = [] if listed.fades else [at for at, _ in span.readings]
+        readings = [] if listed.endpoint_grace_period else [at for at, _ in span.readings]
         if span.count is not None or (readings and min(readings) <= when <= max(readings)):
-            listed = msgspec.structs.replace(listed, firm=True)
-        if listed.fades and listed.registered and span.begin[0] < when[0] - _GRACE_NS:
+            listed = msgspec.structs.replace(listed, observed_at_instant=True)
+        if (
+            listed.endpoint_grace_period
+            and listed.registered
+            and span.begin[0] < when[0] - _GRACE_NS
+        ):
             # The grace of the stopped endpoint ran out; when that was looked at is not told.
             return msgspec.structs.replace(listed, registered=None)
         return listed
@@ -225,7 +230,7 @@ class DeviceLists:
                 known=known,
                 registered=True if span.cause == "stopped" else was_known,
                 complete=verbose,
-                fades=True,
+                endpoint_grace_period=True,
                 seqs=seqs,
             )
         ids, clashes = self._agreed(resource, span)

@@ -16,10 +16,10 @@ from kubeledger.model.bodies.devicemanager import NO_HINTS, AllocationFailed
 from kubeledger.model.record import Record
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, same
-from kubeledger.verify.rules.devices.desk import Desk
 from kubeledger.verify.rules.devices.evidence import Evidence, Topic
-from kubeledger.verify.rules.devices.foresight import Holder
+from kubeledger.verify.rules.devices.first_pass import Holder
 from kubeledger.verify.rules.devices.grants import RULE, found_with
+from kubeledger.verify.rules.devices.model import DeviceManagerModel
 from kubeledger.verify.rules.devices.words import surroundings, times
 
 __all__ = ["failed"]
@@ -48,14 +48,14 @@ class _Said(NamedTuple):
 
 
 def failed(
-    desk: Desk, record: Record, body: AllocationFailed, state: NodeState
+    model: DeviceManagerModel, record: Record, body: AllocationFailed, state: NodeState
 ) -> tuple[Judgement, str]:
     """Judge a refusal; gives the subject as well."""
-    pod, container = desk.key(record, state), body.container
+    pod, container = model.key(record, state), body.container
     if container is None and body.resource is not None:
-        asking = [spec.name for spec in desk.specs(record) if spec.limit(body.resource)]
+        asking = [spec.name for spec in model.specs(record) if spec.limit(body.resource)]
         container = asking[0] if len(asking) == 1 else None
-    subject = desk.subject(record, pod, container)
+    subject = model.subject(record, pod, container)
     if body.resource is None:
         return lacks(["the resource that was refused"]), subject
     if container is None:
@@ -63,8 +63,8 @@ def failed(
     if body.told_by == "status":
         return lacks(["the time of the refusal"]), subject
     holder = (pod, container, body.resource)
-    found = _judge(desk, record, body, holder, state)
-    desk.answered(record, holder)
+    found = _judge(model, record, body, holder, state)
+    model.answered(record, holder)
     if body.told_by == "event" and found.verdict == "impossible":
         found = lacks(["the instant of the refusal within its second"])
     rule = _HINTS_RULE if body.error == NO_HINTS else RULE
@@ -72,11 +72,15 @@ def failed(
 
 
 def _judge(
-    desk: Desk, record: Record, body: AllocationFailed, holder: Holder, state: NodeState
+    model: DeviceManagerModel,
+    record: Record,
+    body: AllocationFailed,
+    holder: Holder,
+    state: NodeState,
 ) -> Judgement:
-    if (wrong := desk.wrong_asker(record, holder)) is not None:
+    if (wrong := model.wrong_asker(record, holder)) is not None:
         return wrong
-    evidence = desk.evidence(record, state, holder)
+    evidence = model.evidence(record, state, holder)
     if not isinstance(evidence, Evidence):
         return evidence
     if body.available is not None and body.hints_available is not None:

@@ -26,17 +26,17 @@ from kubeledger.model.record import Body, Decision, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, recorded, same
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.rules.activity import is_active, let_go, lived, relied_on
-from kubeledger.verify.rules.devices.desk import Desk
-from kubeledger.verify.rules.devices.foresight import Holder, all_ids, when_of
+from kubeledger.verify.rules.devices.first_pass import Holder, all_ids, when_of
 from kubeledger.verify.rules.devices.grants import RULE, Grants, found_with
 from kubeledger.verify.rules.devices.holdings import Held
 from kubeledger.verify.rules.devices.lists import When
+from kubeledger.verify.rules.devices.model import DeviceManagerModel
 from kubeledger.verify.rules.devices.refusals import failed
 from kubeledger.verify.rules.devices.words import joined, listing
 from kubeledger.verify.rules.topology import Affinities
-from kubeledger.verify.verifier import Foresee, See
+from kubeledger.verify.verifier import Prescan, See
 
 __all__ = ["DeviceRule"]
 
@@ -56,18 +56,18 @@ class DeviceRule(RuleVerifier):
     )
     rule = RULE
 
-    def __init__(self, bench: Bench) -> None:
-        super().__init__(bench)
-        self._desk = Desk(bench)
-        self._grants = Grants(self._desk)
-        self._affinities = Affinities(self._desk)
+    def __init__(self, context: VerifyContext) -> None:
+        super().__init__(context)
+        self._model = DeviceManagerModel(context)
+        self._grants = Grants(self._model)
+        self._affinities = Affinities(self._model)
         self._read_ns: int | None = None
         self._told: set[tuple[Holder, frozenset[str]]] = set()
 
-    def foresees(self) -> Mapping[type[Body], Foresee]:
+    def prescans(self) -> Mapping[type[Body], Prescan]:
         """Lists, checkpoints, and what is known late."""
-        foresight = self._desk.foresight
-        return dict.fromkeys(foresight.kinds, foresight.note)
+        first_pass = self._model.first_pass
+        return dict.fromkeys(first_pass.kinds, first_pass.note)
 
     def sees(self) -> Mapping[type[Body], See]:
         """Decisions, and what they rest on."""
@@ -95,42 +95,46 @@ class DeviceRule(RuleVerifier):
 
     def _begin(self, record: Record) -> None:
         """Before each record: in a hole of the log before it may be grants and releases."""
-        desk, when = self._desk, when_of(record)
+        model, when = self._model, when_of(record)
         if self._read_ns is None:
-            desk.log_began_ns = self._read_ns = record.ts_ns
-            desk.foresight.settle()
-        hole = self.bench.coverage.hole(self._read_ns, record.ts_ns)
+            model.log_began_ns = self._read_ns = record.ts_ns
+            model.first_pass.settle()
+        hole = self.context.coverage.hole(self._read_ns, record.ts_ns)
         if hole is not None and hole[1] <= record.ts_ns:
             self._read_ns = hole[1]
-            for holder, held in desk.holdings:
-                shown = desk.foresight.still_holds(holder, held.devices, when)
+            for holder, held in model.holdings:
+                shown = model.first_pass.still_holds(holder, held.devices, when)
                 held.certain = held.certain and shown
             self._log_begins(when)
 
     def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
-        desk, when = self._desk, when_of(record)
-        desk.requests.clear()
-        desk.affinities.clear()
+        model, when = self._model, when_of(record)
+        model.requests.clear()
+        model.affinities.clear()
         self._affinities.restarted()
-        desk.holdings.run += 1
-        desk.log_began_ns = 0
+        model.holdings.run += 1
+        model.log_began_ns = 0
         if body.from_start:
             # What it restores from its checkpoint is told at the verbosity of device lists.
-            desk.holdings.complete = desk.foresight.lists.tells_lists(when)
+            model.holdings.complete = model.first_pass.lists.tells_lists(when)
         else:
             self._log_begins(when)
 
     def _log_begins(self, when: When) -> None:
         """The log begins within a process: what was held then shows in the next checkpoint."""
-        desk = self._desk
-        desk.log_began_ns = when[0]
-        read = desk.foresight.shows_all(when)
-        desk.holdings.complete = read is not None
-        for holder, (ts_ns, seq), body in desk.foresight.late_grants() if read is not None else ():
-            if desk.foresight.added.get(holder[0], (-1, 0)) < when:
+        model = self._model
+        model.log_began_ns = when[0]
+        read = model.first_pass.shows_all(when)
+        model.holdings.complete = read is not None
+        for holder, (ts_ns, seq), body in (
+            model.first_pass.late_grants() if read is not None else ()
+        ):
+            if model.first_pass.added.get(holder[0], (-1, 0)) < when:
                 shown = read is not None and ts_ns <= read[0]  # else granted nobody knows when
-                if shown or desk.holdings.get(holder) is None:
-                    desk.holdings.take(holder, Held(frozenset(body.device_ids), seq, certain=shown))
+                if shown or model.holdings.get(holder) is None:
+                    model.holdings.take(
+                        holder, Held(frozenset(body.device_ids), seq, certain=shown)
+                    )
 
     def _decided(self, record: Record, body: AffinityDecided, state: NodeState) -> None:
         self._affinities.decided(self, record, body, state)
@@ -138,21 +142,21 @@ class DeviceRule(RuleVerifier):
             self._grants.shown_later(record, body.container, state)
 
     def _asked(self, record: Record, body: AllocationRequested, state: NodeState) -> None:
-        holder = (self._desk.key(record, state), body.container, body.resource)
-        self._desk.ask(record, holder, body.needed)
+        holder = (self._model.key(record, state), body.container, body.resource)
+        self._model.ask(record, holder, body.needed)
         self._grants.shown_later(record, body.container, state)
 
     def _admitted(self, record: Record, body: PodAdmitted, state: NodeState) -> None:
         self._grants.shown_later(record, None, state)
 
     def _allocated(self, record: Record, body: DevicesAllocated, state: NodeState) -> None:
-        subject = self._desk.subject(record, self._desk.key(record, state), body.container)
+        subject = self._model.subject(record, self._model.key(record, state), body.container)
         found = self._grants.allocated(record, body, state)
         names = found.expected or ("device_ids",)
         self._tell(record, subject, found, names)
 
     def _failed(self, record: Record, body: AllocationFailed, state: NodeState) -> None:
-        found, subject = failed(self._desk, record, body, state)
+        found, subject = failed(self._model, record, body, state)
         names = found.expected if found.expected is not None else ("error",)
         self._tell(record, subject, found, names)
 
@@ -164,22 +168,22 @@ class DeviceRule(RuleVerifier):
     def _released(self, record: Record, body: DevicesReleased, state: NodeState) -> None:
         found = self._judge_release(record, body, state)
         if found.verdict != "impossible":
-            self._desk.holdings.release(body.pod_uid, body.container, body.resource)
+            self._model.holdings.release(body.pod_uid, body.container, body.resource)
         elif found.expected is not None:  # a part is told where all goes
-            self._desk.holdings.release(body.pod_uid)
+            self._model.holdings.release(body.pod_uid)
         told = {"pod_uid": body.pod_uid, "container": body.container, "resource": body.resource}
-        subject = self._desk.subject(record, body.pod_uid, None)
+        subject = self._model.subject(record, body.pod_uid, None)
         self.conclude(record, subject, found, recorded=told, rule=_RELEASE)
 
     def _judge_release(self, record: Record, body: DevicesReleased, state: NodeState) -> Judgement:
         """What a living pod holds, it keeps; what any other one holds goes back all at once."""
-        desk, pod, when = self._desk, body.pod_uid, when_of(record)
-        held = {holder: held for holder, held in desk.holdings if holder[0] == pod}
+        model, pod, when = self._model, body.pod_uid, when_of(record)
+        held = {holder: held for holder, held in model.holdings if holder[0] == pod}
         seqs = tuple(sorted(each.seq for each in held.values()))
         is_part = body.container is not None or body.resource is not None
-        keeps = any(desk.foresight.surely_holds(h, has.devices, when) for h, has in held.items())
-        keeps = keeps if held else lived(self.bench, pod, record.ts_ns)
-        found = let_go(self.bench, state, pod, keeps=keeps, since_ns=desk.log_began_ns)
+        keeps = any(model.first_pass.surely_holds(h, has.devices, when) for h, has in held.items())
+        keeps = keeps if held else lived(self.context, pod, record.ts_ns)
+        found = let_go(self.context, state, pod, keeps=keeps, since_ns=model.log_began_ns)
         if found.verdict == "impossible":
             return found_with(found, seqs)
         expected = {"pod_uid": pod, "container": None, "resource": None}
@@ -199,67 +203,67 @@ class DeviceRule(RuleVerifier):
 
     def _asks_for_none(self, record: Record, pod: str, state: NodeState) -> bool:
         """Whether no source knows the pod, or it asks for no devices: no grant was lost."""
-        foresight = self._desk.foresight
-        if not (self._desk.holdings.complete and foresight.lists.tells_requests(when_of(record))):
+        first_pass = self._model.first_pass
+        if not (self._model.holdings.complete and first_pass.lists.tells_requests(when_of(record))):
             return False
-        listed = self._desk.pod(record)
-        if specs := self._desk.specs(record):
-            return not any(spec.limit(r) for spec in specs for r in foresight.lists.resources)
-        return listed is None and pod not in state.lifecycle.pods and pod not in foresight.added
+        listed = self._model.pod(record)
+        if specs := self._model.specs(record):
+            return not any(spec.limit(r) for spec in specs for r in first_pass.lists.resources)
+        return listed is None and pod not in state.lifecycle.pods and pod not in first_pass.added
 
     def _config_changed(self, record: Record, body: PodConfigChanged, state: NodeState) -> None:
         """A pod is added: where requests are not logged, it may get its devices from now on."""
-        desk = self._desk
-        if body.operation != "ADD" or desk.foresight.lists.tells_requests(when_of(record)):
+        model = self._model
+        if body.operation != "ADD" or model.first_pass.lists.tells_requests(when_of(record)):
             return
-        for holder, grants in desk.foresight.late.get(desk.key(record, state), {}).items():
+        for holder, grants in model.first_pass.late.get(model.key(record, state), {}).items():
             (_, seq), grant = grants[0]
-            if desk.holdings.get(holder) is None:
+            if model.holdings.get(holder) is None:
                 held = Held(frozenset(grant.device_ids), seq, certain=False)
-                desk.holdings.take(holder, held)
+                model.holdings.take(holder, held)
 
     def _reported(self, record: Record, body: Body, state: NodeState) -> None:
         """A plugin's message counts as many healthy devices as checkpoints name."""
-        clash = self._desk.foresight.lists.clashes.get(record.seq)
+        clash = self._model.first_pass.lists.clashes.get(record.seq)
         if clash is not None:
             resource, *sides = clash
             why = f"sources differ on the healthy devices of {resource}"
             subject = f"device/{resource}"
-            self.bench.contradict(record.ts_ns, subject, why, *sides, by_absence=True)
+            self.context.contradict(record.ts_ns, subject, why, *sides, by_absence=True)
 
     def _checkpoint_read(self, record: Record, body: CheckpointRead, state: NodeState) -> None:
         """What a checkpoint holds and no grant shows was granted before the records begin."""
-        desk = self._desk
+        model = self._model
         self._reported(record, body, state)
-        if not relied_on(self.bench, record, "kubelet_internal_checkpoint"):
+        if not relied_on(self.context, record, "kubelet_internal_checkpoint"):
             return
-        holdings = desk.holdings
+        holdings = model.holdings
         for entry in body.entries:
             holder = (entry.pod_uid, entry.container, entry.resource)
             self._compare(record, entry, holder)
-            told = desk.foresight.is_told(holder, when_of(record))
+            told = model.first_pass.is_told(holder, when_of(record))
             if holdings.get(holder) is None and not told:
-                active = is_active(state, self.bench.pods, entry.pod_uid, desk.log_began_ns)[0]
+                active = is_active(state, self.context.pods, entry.pod_uid, model.log_began_ns)[0]
                 held = Held(all_ids(entry.numa), record.seq, certain=active is True)
                 holdings.take(holder, held)
         holdings.complete = True
 
     def _compare(self, record: Record, entry: CheckpointEntry, holder: Holder) -> None:
         """What a container was granted stays its own while its pod does."""
-        desk, when, devices = self._desk, when_of(record), all_ids(entry.numa)
-        held = desk.holdings.get(holder)
+        model, when, devices = self._model, when_of(record), all_ids(entry.numa)
+        held = model.holdings.get(holder)
         if held is None or held.devices in (None, devices) or not held.certain:
             return
-        own = "-" in entry.pod_uid and held.run == desk.holdings.run
-        if not own and not desk.foresight.lists.tells_requests(when):
+        own = "-" in entry.pod_uid and held.run == model.holdings.run
+        if not own and not model.first_pass.lists.tells_requests(when):
             return  # it may have been granted anew, and no line would say
-        changed = desk.foresight.may_change(entry.pod_uid, when, (when[0] + _SETTLING_NS, 0))
+        changed = model.first_pass.may_change(entry.pod_uid, when, (when[0] + _SETTLING_NS, 0))
         if changed or (holder, devices) in self._told:
             return
         self._told.add((holder, devices))
-        self.bench.contradict(
+        self.context.contradict(
             record.ts_ns,
-            f"container/{desk.name_of(entry.pod_uid)}/{entry.container}",
+            f"container/{model.name_of(entry.pod_uid)}/{entry.container}",
             f"a checkpoint holds other devices of {entry.resource} than the container was granted",
             (held.seq, f"container {entry.container} got {listing(held.devices or ())}"),
             (record.seq, f"it holds {listing(devices)}"),

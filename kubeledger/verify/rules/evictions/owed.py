@@ -11,7 +11,7 @@ from kubeledger.kubelet.kube.critical import is_critical_pod
 from kubeledger.model.bodies.eviction import NodeConditionsChanged, ReclaimAttempted
 from kubeledger.model.bodies.lifecycle import PodEvicted
 from kubeledger.model.units import NS_PER_S, format_ts
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.coverage import SILENCE_NS
 from kubeledger.verify.rules.evictions.rounds import Rounds
 from kubeledger.verify.rules.evictions.thresholds import Round, may_act, threshold_says
@@ -30,8 +30,8 @@ class Owed:
     a variant it is what would have been, where the recorded settings explain what is recorded.
     """
 
-    def __init__(self, bench: Bench, rounds: Rounds, usages: Usages, rule: str) -> None:
-        self._bench = bench
+    def __init__(self, context: VerifyContext, rounds: Rounds, usages: Usages, rule: str) -> None:
+        self._context = context
         self._rounds = rounds
         self._usages = usages
         self._rule = rule
@@ -129,8 +129,8 @@ class Owed:
         self, last: Round, kind: str, subject: str, expected: dict[str, Any], why: str
     ) -> None:
         """Say it at a round, which is the place of a decision that did not come."""
-        inputs = [self._bench.settings.seq or 0, *(each.seq for each in last.readings.values())]
-        self._bench.absent(
+        inputs = [self._context.settings.seq or 0, *(each.seq for each in last.readings.values())]
+        self._context.absent(
             last.record,
             kind,
             subject=subject,

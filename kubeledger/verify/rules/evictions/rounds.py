@@ -10,8 +10,8 @@ from kubeledger.kubelet.eviction.thresholds import Threshold
 from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts
-from kubeledger.verify.bench import Bench
 from kubeledger.verify.cached_results import NodePressure, Pressure
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.coverage import EVICTING_NS, SILENCE_NS
 from kubeledger.verify.rules.evictions.config import configured, transition_period_ns
 from kubeledger.verify.rules.evictions.thresholds import CLOCK_NS, Reading, Round, Thresholds
@@ -44,9 +44,9 @@ class Rounds(NodePressure):
         loose: under a variant only what would be decided counts, not what was said of it.
     """
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-        self.loose = bool(bench.variant.settings)
+    def __init__(self, context: VerifyContext) -> None:
+        self._context = context
+        self.loose = bool(context.variant.settings)
         self._known_layout: DiskLayout | None = None
         self._after: dict[str, EvictionSignalObserved] = {}
         self.restart(from_start=False)
@@ -110,7 +110,7 @@ class Rounds(NodePressure):
 
         Where single lines are lost one that is missing leaves a gap of two intervals.
         """
-        loss = self._bench.coverage.at(ts_ns)
+        loss = self._context.coverage.at(ts_ns)
         if self.before is None:
             if loss is not None:
                 self.widen(loss.phrase)
@@ -126,7 +126,7 @@ class Rounds(NodePressure):
         if self._stepped or self.last is None:
             return
         self._stepped = True
-        settings = self._bench.settings
+        settings = self._context.settings
         for each in self._accounts:
             own = settings if each is self.current else settings.once(Settings.as_recorded)
             period_ns = own.once(transition_period_ns) or _TRANSITION_NS
@@ -185,7 +185,7 @@ class Rounds(NodePressure):
 
     def pressure(self, condition: str, since_ns: int, until_ns: int) -> Pressure:
         """Whether the node has a condition through the whole of a span."""
-        period_ns = self._bench.settings.once(transition_period_ns)
+        period_ns = self._context.settings.once(transition_period_ns)
         if self.last is None or period_ns is None or self.unknown():
             return Pressure()
         if self.last.ts_ns > since_ns:
@@ -201,7 +201,7 @@ class Rounds(NodePressure):
     def _configure(self, ts_ns: int) -> None:
         """Take over the settings for a round, and what the disks show of them."""
         self._known_layout = _layout_of(self.last) or self._known_layout
-        profile, settings = self._bench.profile, self._bench.settings
+        profile, settings = self._context.profile, self._context.settings
         key = (settings.seq, self._known_layout, profile)
         if key == self._key:
             return
@@ -215,14 +215,14 @@ class Rounds(NodePressure):
 
     def unknown(self) -> list[str]:
         """What is missing before anything can be judged."""
-        if self._bench.profile is None:
-            return [self._bench.missing_profile]
+        if self._context.profile is None:
+            return [self._context.missing_profile]
         self._configure(self.last.ts_ns if self.last is not None else 0)
         return list(self._missing)
 
     def reclaims(self, threshold: Threshold) -> bool:
         """Whether anything is reclaimed for it before pods are evicted."""
-        profile = self._bench.profile
+        profile = self._context.profile
         return profile is not None and bool(
             reclaim_functions(threshold.signal, self.layout, profile.eviction)
         )

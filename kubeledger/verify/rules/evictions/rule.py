@@ -24,7 +24,7 @@ from kubeledger.model.bodies.node import ClockStepped, KubeletStarted
 from kubeledger.model.record import Body, Record
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, all_of, open_to, same
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.rules.evictions.claims import best_of, judge_met
 from kubeledger.verify.rules.evictions.config import transition_period_ns
 from kubeledger.verify.rules.evictions.owed import Owed, names_of
@@ -58,11 +58,11 @@ class EvictionVerifier(RuleVerifier):
     rule = "pkg/kubelet/eviction managerImpl.synchronize"
     decides = (PodEvicted, PodSpared, ReclaimAttempted, NodeConditionsChanged)
 
-    def __init__(self, bench: Bench) -> None:
-        super().__init__(bench)
-        self._rounds = bench.node_pressure = Rounds(bench)
-        self._usages = Usages(bench)
-        self._owed = Owed(bench, self._rounds, self._usages, self.rule)
+    def __init__(self, context: VerifyContext) -> None:
+        super().__init__(context)
+        self._rounds = context.node_pressure = Rounds(context)
+        self._usages = Usages(context)
+        self._owed = Owed(context, self._rounds, self._usages, self.rule)
         self._waiting: list[tuple[int, Callable[[], None]]] = []
         self._reclaim: _Reclaim | None = None
 
@@ -119,7 +119,7 @@ class EvictionVerifier(RuleVerifier):
         conditions, reported = current.conditions, frozenset(body.conditions)
         self._rounds.reported = reported
         missing = self._rounds.unknown()
-        if transition_period_ns(self.bench.settings) is None:
+        if transition_period_ns(self.context.settings) is None:
             missing.append("the setting evictionPressureTransitionPeriod")
         if last is None:
             missing.append("the eviction signals (logged from verbosity 3)")
@@ -179,7 +179,7 @@ class EvictionVerifier(RuleVerifier):
     def _met(
         self, ts_ns: int, body: ReclaimAttempted | PodEvicted
     ) -> list[tuple[Judgement, Threshold | None]]:
-        rounds, seq = self._rounds, self.bench.settings.seq
+        rounds, seq = self._rounds, self.context.settings.seq
         found = judge_met(rounds, ts_ns, body, () if seq is None else (seq,))
         if not rounds.loose and len(found) == 1 and found[0][0].verdict == "impossible":
             now_ns = 0 if rounds.last is None else rounds.last.ts_ns
@@ -216,8 +216,8 @@ class EvictionVerifier(RuleVerifier):
             yield same(False, why)
         if not after or body.outcome in (None, "nothing"):
             return
-        assert self.bench.profile is not None
-        minimum = self.bench.profile.eviction.reclaim_must_reach_minimum
+        assert self.context.profile is not None
+        minimum = self.context.profile.eviction.reclaim_must_reach_minimum
         signals = {each.signal for each in self._rounds.current.beliefs}
         short = dict.fromkeys(
             each.signal
@@ -257,7 +257,7 @@ class EvictionVerifier(RuleVerifier):
             why = f"pod {body.namespace}/{body.pod} is critical, and no such pod is evicted"
             self.conclude(record, subject, same(False, why, inputs=(seq or 0,), certain=True))
             return
-        profile, missing = self.bench.profile, self._rounds.unknown()
+        profile, missing = self.context.profile, self._rounds.unknown()
         if pod is None:
             missing.append("the pod's spec")
         if missing or pod is None or profile is None:
@@ -270,8 +270,8 @@ class EvictionVerifier(RuleVerifier):
     def _grace(
         self, record: Record, body: PodEvicted, pod: Pod, threshold: Threshold | None
     ) -> Judgement:
-        profile, settings = self.bench.profile, self.bench.settings
-        life = self.bench.timeline.life(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        profile, settings = self.context.profile, self.context.settings
+        life = self.context.timeline.life(record.ts_ns, body.pod_uid, body.namespace, body.pod)
         ending_ns = None if life is None else life.ending_ns
         was_ending = ending_ns is not None and ending_ns < record.ts_ns
         assert profile is not None

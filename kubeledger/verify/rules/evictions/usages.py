@@ -32,7 +32,7 @@ from kubeledger.model.bodies.lifecycle import PodEvicted
 from kubeledger.model.errors import KubeledgerError
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.rules.evictions.ranking import Bounds, Place
 
 __all__ = ["LATER_NS", "Usages"]
@@ -74,8 +74,8 @@ def _key(who: _Who) -> str:
 class Usages:
     """The last readings of every pod; as long as it is shown, and a little longer."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
+    def __init__(self, context: VerifyContext) -> None:
+        self._context = context
         self._rows: dict[str, list[_Row]] = {}
         self._told: dict[str, tuple[str | None, int, int]] = {}
 
@@ -95,7 +95,7 @@ class Usages:
 
     def spec(self, ts_ns: int, pod: _Who) -> tuple[Pod | None, int | None]:
         """The pod's spec then, and the record that shows it."""
-        listed = self._bench.pods.at(ts_ns, pod.pod_uid, pod.namespace, pod.pod)
+        listed = self._context.pods.at(ts_ns, pod.pod_uid, pod.namespace, pod.pod)
         try:
             return (None, None) if listed is None else (listed.as_(Pod), listed.seq)
         except msgspec.ValidationError:
@@ -111,7 +111,7 @@ class Usages:
         self, ts_ns: int, body: PodEvicted, pod: Pod, layout: DiskLayout
     ) -> tuple[LocalStorageExcess, int] | None:
         """The pod's limit of local storage that the reading nearest shows exceeded, and its seq."""
-        profile = self._bench.profile
+        profile = self._context.profile
         assert profile is not None
         rows = [r for r in self._rows.get(_key(body), ()) if abs(r.ts_ns - ts_ns) <= _STORAGE_NS]
         for row in sorted(rows, key=lambda each: abs(each.ts_ns - ts_ns)):
@@ -161,7 +161,7 @@ class Usages:
         Raises:
             KubeledgerError, QuantityError: an amount of the spec or the readings has no meaning.
         """
-        profile, uid = self._bench.profile, pod.metadata.uid or ""
+        profile, uid = self._context.profile, pod.metadata.uid or ""
         assert profile is not None
         is_memory, found = RESOURCE_OF[signal] == "memory", {}
         (spec,) = candidates([pod], {}, signal, layout, profile)
@@ -185,7 +185,7 @@ class Usages:
 
         Source: v1.30.1 pkg/kubelet/stats/cri_stats_provider.go removeTerminatedContainers
         """
-        pod = self._bench.timeline.pod(ts_ns, who.pod_uid, who.namespace, who.pod)
+        pod = self._context.timeline.pod(ts_ns, who.pod_uid, who.namespace, who.pod)
         starts: dict[str | None, int] = {}
         found: bool | None = False
         for run in reversed([] if pod is None else pod.runs):
@@ -202,7 +202,7 @@ class Usages:
             needed_ns = ts_ns if is_steady else ts_ns + LATER_NS
             if ends and until_ns >= needed_ns:
                 return True
-            if not ends and self._bench.coverage.missing(started_ns, needed_ns) is None:
+            if not ends and self._context.coverage.missing(started_ns, needed_ns) is None:
                 return True
             found = None
         return found

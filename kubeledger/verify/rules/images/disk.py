@@ -60,7 +60,7 @@ class Disk:
         self._sizes: dict[int, _Size] = {}
         self._bits = 0
 
-    def foresee(self, record: Record) -> None:
+    def prescan(self, record: Record) -> None:
         """First reading: learn the capacities and the block size."""
         sample = _sample_of(record)
         if sample is None:

@@ -9,7 +9,7 @@ from kubeledger.model.bodies.images import GarbageCollectionStarted
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.belief import Judgement, lacks, open_to, same
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.rules.images.disk import Disk, Sample
 from kubeledger.verify.rules.images.policy import Policy
 from kubeledger.verify.rules.images.runs import Run
@@ -71,8 +71,8 @@ def _against_settings(run: Run, body: GarbageCollectionStarted) -> str:
 class Owed:
     """Watches a disk over the high threshold, in a process whose runs the log has shown."""
 
-    def __init__(self, bench: Bench, rule: str) -> None:
-        self._bench = bench
+    def __init__(self, context: VerifyContext, rule: str) -> None:
+        self._context = context
         self._rule = rule
         self.restart()
 
@@ -92,12 +92,12 @@ class Owed:
             self._since = None
             return
         since = self._since
-        if since is None or self._bench.coverage.hole(since.ts_ns, record.ts_ns) is not None:
+        if since is None or self._context.coverage.hole(since.ts_ns, record.ts_ns) is not None:
             since = self._since = record
         over_ns = record.ts_ns - since.ts_ns
         if over_ns <= _TWO_RUNS_NS:
             return
-        self._bench.absent(
+        self._context.absent(
             record,
             GarbageCollectionStarted.kind,
             subject="node",

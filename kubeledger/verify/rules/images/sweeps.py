@@ -11,7 +11,7 @@ from kubeledger.kubelet.eviction.thresholds import is_short
 from kubeledger.kubelet.images.state import SignalState
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.belief import Judgement, Ruling, judge, same
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.rules.evictions.config import configured
 from kubeledger.verify.rules.evictions.thresholds import Reading, threshold_says
 
@@ -21,19 +21,21 @@ _FRESH_NS: Final = 60 * NS_PER_S
 _LAYOUTS: Final[tuple[DiskLayout, ...]] = get_args(DiskLayout)
 
 
-def judge_pressure(bench: Bench, signals: Mapping[str, SignalState], ts_ns: int) -> Judgement:
+def judge_pressure(
+    context: VerifyContext, signals: Mapping[str, SignalState], ts_ns: int
+) -> Judgement:
     """Whether a threshold was met for which images are deleted.
 
     A threshold that was met counts until the least amount to be reclaimed is there on top.
 
     Args:
-        bench: with profile and settings of the kubelet.
+        context: with profile and settings of the kubelet.
         signals: as last read; what is long past does not count.
         ts_ns: when the first image went.
     """
-    profile = bench.profile
+    profile = context.profile
     assert profile is not None
-    thresholds, missing = configured(bench.settings, profile, None)
+    thresholds, missing = configured(context.settings, profile, None)
     rulings = [Ruling(allowed=True, why="", assumes=(phrase,)) for phrase in missing]
     clear: list[str] = []
     for threshold in thresholds:

@@ -41,7 +41,7 @@ class ImageUse:
     def __init__(self) -> None:
         self._uses: dict[str, dict[str, _Use]] = {}
 
-    def foresee(self, record: Record) -> None:
+    def prescan(self, record: Record) -> None:
         """Take in one pod of a list."""
         body = record.body
         assert isinstance(body, PodListed)

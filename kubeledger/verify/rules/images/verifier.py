@@ -21,7 +21,7 @@ from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, all_of, lacks, same
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.images.disk import Disk
 from kubeledger.verify.rules.images.ends import judge_end
@@ -33,7 +33,7 @@ from kubeledger.verify.rules.images.starts import Owed, judge_start
 from kubeledger.verify.rules.images.sweeps import judge_pressure
 from kubeledger.verify.rules.images.uses import ImageUse
 from kubeledger.verify.rules.images.worlds import World, worlds_of
-from kubeledger.verify.verifier import Foresee, See
+from kubeledger.verify.verifier import Prescan, See
 
 __all__ = ["ImagesVerifier"]
 
@@ -50,23 +50,23 @@ class ImagesVerifier(RuleVerifier):
     rule = "pkg/kubelet/images realImageGCManager.GarbageCollect"
     decides = (GarbageCollectionStarted, ImageDeleted, GarbageCollected)
 
-    def __init__(self, bench: Bench) -> None:
-        super().__init__(bench)
+    def __init__(self, context: VerifyContext) -> None:
+        super().__init__(context)
         self._disk = Disk()
         self._use = ImageUse()
         self._passes = Passes()
-        self._owed = Owed(bench, self.rule)
+        self._owed = Owed(context, self.rule)
         self._run: Run | None = None
         self._sweep: Run | None = None
         self._began_ns: int | None = None
         self._previous: Record | None = None
 
-    def foresees(self) -> Mapping[type[Body], Foresee]:
+    def prescans(self) -> Mapping[type[Body], Prescan]:
         """Sizes of the disk, which the log of a run does not hold; uses of images."""
         return {
-            EvictionSignalObserved: self._disk.foresee,
-            ImageFsObserved: self._disk.foresee,
-            PodListed: self._use.foresee,
+            EvictionSignalObserved: self._disk.prescan,
+            ImageFsObserved: self._disk.prescan,
+            PodListed: self._use.prescan,
         }
 
     def sees(self) -> Mapping[type[Body], See]:
@@ -105,16 +105,16 @@ class ImagesVerifier(RuleVerifier):
 
     def _disk_seen(self, record: Record, body: Body, state: NodeState) -> None:
         self._expire(record.ts_ns)
-        sample, profile = self._disk.see(record), self.bench.profile
+        sample, profile = self._disk.see(record), self.context.profile
         if isinstance(body, EvictionSignalObserved):
             self._close_sweep()
             if sample is not None and profile is not None:
-                policy = self.bench.settings.once(read_policy, profile.images)
+                policy = self.context.settings.once(read_policy, profile.images)
                 self._owed.see(record, sample, policy)
 
     def _detected(self, record: Record, body: ImagesDetected, state: NodeState) -> None:
         self._expire(record.ts_ns)
-        profile = self.bench.profile
+        profile = self.context.profile
         zero_time = profile is not None and profile.images.first_detect_time_zero
         of_loop = self._run is None and self._sweep is None
         self._passes.take(record, body, zero_time=zero_time, of_loop=of_loop)
@@ -136,7 +136,7 @@ class ImagesVerifier(RuleVerifier):
         if body.pass_ == "all" and (start is None or record.cause != start.seq):
             run = self._sweep = self._sweep or self._new(record, subject)
             if run is not None and run.pressure is None:
-                run.pressure = judge_pressure(self.bench, state.images.signals, record.ts_ns)
+                run.pressure = judge_pressure(self.context, state.images.signals, record.ts_ns)
         else:
             run = self._open(record, subject)
         self._passes.deleted(body.image_id)
@@ -167,11 +167,11 @@ class ImagesVerifier(RuleVerifier):
         return self._run
 
     def _new(self, record: Record, subject: str) -> Run | None:
-        variant, settings = self.bench.variant, self.bench.settings
-        if self.bench.profile is None:
-            self.lacking(record, subject, [self.bench.missing_profile])
+        variant, settings = self.context.variant, self.context.settings
+        if self.context.profile is None:
+            self.lacking(record, subject, [self.context.missing_profile])
             return None
-        facts = self.bench.profile.images
+        facts = self.context.profile.images
         return Run(
             facts=facts,
             policy=settings.once(read_policy, facts),
@@ -290,7 +290,7 @@ class ImagesVerifier(RuleVerifier):
         inputs = (*run.inputs, *(r.seq for r in (run.start, run.end) if r is not None))
         for kind, subject, expected, why, rule in owed:
             observed = run.passes[-1].record
-            self.bench.absent(
+            self.context.absent(
                 observed, kind, subject=subject, expected=expected, why=why, rule=rule,
                 inputs=inputs,
             )  # fmt: skip

@@ -37,7 +37,7 @@ from kubeledger.verify.belief import (
 from kubeledger.verify.rules.oom.specs import decisions, memory_limit
 from kubeledger.verify.rules.oom.variants import OomVariant, World
 from kubeledger.verify.variant import RECORDED
-from kubeledger.verify.verifier import Foresee, See
+from kubeledger.verify.verifier import Prescan, See
 
 __all__ = ["OomVerifier"]
 
@@ -55,11 +55,11 @@ class OomVerifier(RuleVerifier):
     decides = (ProcessKilled,)
     rule: ClassVar[str] = "Linux mm/oom_kill.c out_of_memory, oom_badness"
 
-    def foresees(self) -> Mapping[type[Body], Foresee]:
+    def prescans(self) -> Mapping[type[Body], Prescan]:
         """A variant asks which version the node's cgroups have."""
         self._shortages: dict[int, OutOfMemory] = {}
         self._killed: deque[tuple[int, int]] = deque(maxlen=256)
-        self._variant = None if self.bench.variant == RECORDED else OomVariant(self.bench)
+        self._variant = None if self.context.variant == RECORDED else OomVariant(self.context)
         return {} if self._variant is None else {CgroupUpdated: self._variant.seen}
 
     def sees(self) -> Mapping[type[Body], See]:
@@ -80,7 +80,7 @@ class OomVerifier(RuleVerifier):
         if body.pod is not None:
             kind = "pod" if body.container is None else "container"
             subject = "/".join(filter(None, (kind, body.namespace, body.pod, body.container)))
-        capacity = self.bench.machine.memory_bytes(record.ts_ns) or 0
+        capacity = self.context.machine.memory_bytes(record.ts_ns) or 0
         moved = [] if self._variant is None else self._variant.limits(record, body, capacity)
         odd = _unlike_its_report(body, shortage)
         judged = [same(False, odd, certain=True)] if odd else []
@@ -98,7 +98,7 @@ class OomVerifier(RuleVerifier):
         self, record: Record, body: ProcessKilled, shortage: OutOfMemory | None
     ) -> Iterator[Judgement]:
         """What other records show of the container, and what its spec asks for."""
-        pod = self.bench.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        pod = self.context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
         run = None if pod is None else pod.run(body.container_id)
         if run is not None and run.name and body.container and run.name != body.container:
             why = f"container {run.container_id} is {run.name}, not {body.container}"
@@ -108,11 +108,11 @@ class OomVerifier(RuleVerifier):
             return
         asked = {
             memory_limit(decision, body): listed.seq
-            for listed, decision in decisions(self.bench, record.ts_ns, body, capacity=1)
+            for listed, decision in decisions(self.context, record.ts_ns, body, capacity=1)
         }
         page = shortage.page_bytes
         limits = [limit for limit in asked if limit is not None]
-        profile = self.bench.profile
+        profile = self.context.profile
         resizes = profile is None or profile.admission.resized_requests_count
         # Where none was asked for in one version of the spec no value is certain.
         if None in asked or body.limit_bytes // page in {limit // page for limit in limits}:
@@ -194,7 +194,7 @@ class OomVerifier(RuleVerifier):
         """What the kubelet asked for, where the process has an adjustment."""
         if body.oom_score_adj is None or body.container is None or not capacity:
             return ""
-        _, decision = next(decisions(self.bench, record.ts_ns, body, capacity), (None, None))
+        _, decision = next(decisions(self.context, record.ts_ns, body, capacity), (None, None))
         own = None if decision is None else decision.containers.get(body.container)
         if decision is None or own is None:
             return ""

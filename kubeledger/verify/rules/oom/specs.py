@@ -13,7 +13,7 @@ from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.oom import ProcessKilled
 from kubeledger.model.errors import BadInputError
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pods import ListedPod
 
 __all__ = ["both_ways", "decisions", "memory_limit"]
@@ -23,23 +23,23 @@ _CPU_PERIOD_US = 100_000
 
 
 def decisions(
-    bench: Bench, ts_ns: int, body: ProcessKilled, capacity: int
+    context: VerifyContext, ts_ns: int, body: ProcessKilled, capacity: int
 ) -> Iterator[tuple[ListedPod, PodDecision]]:
     """What is asked for by each version of the pod's spec, the last first."""
-    listed = bench.pods.at(ts_ns, body.pod_uid, body.namespace, body.pod)
-    for version in reversed(() if listed is None else bench.pods.versions(listed)):
-        decision = _decide(version, bench.profile, capacity)
+    listed = context.pods.at(ts_ns, body.pod_uid, body.namespace, body.pod)
+    for version in reversed(() if listed is None else context.pods.versions(listed)):
+        decision = _decide(version, context.profile, capacity)
         if decision is not None:
             yield version, decision
 
 
 def both_ways(
-    bench: Bench, listed: ListedPod, ts_ns: int, capacity: int
+    context: VerifyContext, listed: ListedPod, ts_ns: int, capacity: int
 ) -> tuple[PodDecision, PodDecision] | None:
     """What was asked for as recorded, and what is under the variant; None if either is unknown."""
-    recorded = bench.recorded_pods.at(ts_ns, listed.uid, listed.namespace, listed.name)
-    before = _decide(recorded or listed, bench.recorded_profile, capacity)
-    now = _decide(listed, bench.profile, capacity)
+    recorded = context.recorded_pods.at(ts_ns, listed.uid, listed.namespace, listed.name)
+    before = _decide(recorded or listed, context.recorded_profile, capacity)
+    now = _decide(listed, context.profile, capacity)
     return None if before is None or now is None else (before, now)
 
 

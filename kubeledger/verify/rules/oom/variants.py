@@ -22,7 +22,7 @@ from kubeledger.model.bodies.cgroups import CgroupUpdated
 from kubeledger.model.bodies.oom import OutOfMemory, ProcessKilled
 from kubeledger.model.record import Record
 from kubeledger.verify.belief import Ruling
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.finding import Finding
 from kubeledger.verify.rules.cgroups.settings import rules_of
 from kubeledger.verify.rules.cgroups.values import is_unified
@@ -59,8 +59,8 @@ class OomVariant:
         unified: the node has cgroup v2; None where no cgroup was read.
     """
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
+    def __init__(self, context: VerifyContext) -> None:
+        self._context = context
         self.unified: bool | None = None
         self._decided: set[str] = set()
 
@@ -75,8 +75,8 @@ class OomVariant:
         """Rulings where the limit that was reached would have been another; else none."""
         if body.reason == "node":
             return self._limit_of_all(body, capacity)
-        listed = self._bench.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        both = None if listed is None else both_ways(self._bench, listed, record.ts_ns, 1)
+        listed = self._context.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        both = None if listed is None else both_ways(self._context, listed, record.ts_ns, 1)
         if both is None or body.reason is None:
             return []
         old, new = (memory_limit(decision, body) for decision in both)
@@ -87,7 +87,7 @@ class OomVariant:
     def _limit_of_all(self, body: ProcessKilled, capacity: int) -> list[Ruling]:
         """The same where all pods, or those of a class, had used up theirs, or the node its own."""
         owner = owner_of(body.cgroup)
-        touched = _RESERVES & self._bench.variant.settings.keys()
+        touched = _RESERVES & self._context.variant.settings.keys()
         if not touched or (owner is None and body.cgroup is not None):
             return []
         if owner is not None and owner.level == "qos":
@@ -100,7 +100,7 @@ class OomVariant:
 
     def _pods_limits(self, capacity: int) -> list[int | None]:
         """Of all pods together, as recorded and under the variant; None where not known."""
-        rules = [rules_of(self._bench.process, v) for v in (RECORDED, self._bench.variant)]
+        rules = [rules_of(self._context.process, v) for v in (RECORDED, self._context.variant)]
         amounts = {"memory": Quantity.of(capacity)} if capacity else {}
         left = [None if each is None else each.kubepods(amounts) for each in rules]
         return [each["memory"].value() if each else None for each in left]
@@ -142,11 +142,13 @@ class OomVariant:
     ) -> dict[int | None, set[int]]:
         """Adjustment as recorded -> those under the variant; None -> that of the victim's own."""
         moves: dict[int | None, set[int]] = {}
-        ran = self._bench.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        pods = self._bench.pods.newest() if body.reason == "node" else (ran,) if ran else ()
+        ran = self._context.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        pods = self._context.pods.newest() if body.reason == "node" else (ran,) if ran else ()
         for last in pods:
-            listed = self._bench.pods.at(record.ts_ns, last.uid, last.namespace, last.name) or last
-            both = both_ways(self._bench, listed, record.ts_ns, capacity)
+            listed = (
+                self._context.pods.at(record.ts_ns, last.uid, last.namespace, last.name) or last
+            )
+            both = both_ways(self._context, listed, record.ts_ns, capacity)
             if both is None:
                 continue
             old, new = both
@@ -168,8 +170,8 @@ class OomVariant:
         """Rulings where one process would be killed instead of all, or the other way around."""
         if body.container is None or self.unified is False:
             return []
-        old = _kills_whole(self._bench.recorded_profile, self._bench.settings.as_recorded())
-        new = _kills_whole(self._bench.profile, self._bench.settings)
+        old = _kills_whole(self._context.recorded_profile, self._context.settings.as_recorded())
+        new = _kills_whole(self._context.profile, self._context.settings)
         if old == new or None in (old, new):
             return []
         if old:
@@ -190,14 +192,14 @@ class OomVariant:
 
     def settle(self, ts_ns: int) -> None:
         """Pods that would have had less to use, and that no recorded kill shows."""
-        machine = self._bench.machine.at(ts_ns)
-        before, now = self._pods_limits(self._bench.machine.memory_bytes(ts_ns) or 0)
+        machine = self._context.machine.at(ts_ns)
+        before, now = self._pods_limits(self._context.machine.memory_bytes(ts_ns) or 0)
         if machine is not None and _is_lower(before, now):
             missing = _ALL_USED.format(now)
             self._undecided(machine.seq, machine.ts_ns, "cgroup/kubepods", missing)
-        for listed in self._bench.pods.newest() if self._bench.variant.pods else ():
+        for listed in self._context.pods.newest() if self._context.variant.pods else ():
             name = f"{listed.namespace}/{listed.name}"
-            both = both_ways(self._bench, listed, listed.ts_ns, 1)
+            both = both_ways(self._context, listed, listed.ts_ns, 1)
             if both is None or name in self._decided:
                 continue
             old, new = both
@@ -211,7 +213,7 @@ class OomVariant:
 
     def _undecided(self, seq: int, ts_ns: int, subject: str, missing: str) -> None:
         why = f"whether the kernel would have killed is not known without {missing}"
-        self._bench.docket.add(
+        self._context.pending.add(
             Finding(
                 seq=seq, ts_ns=ts_ns, kind=ProcessKilled.kind, subject=subject,
                 verdict="unverifiable", missing=(missing,), why=why,

@@ -10,16 +10,16 @@ from kubeledger.kubelet.topologymanager.bitmask import BITS_MAX
 from kubeledger.model.record import Record
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, lacks, same
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.rules.activity import misnamed
 from kubeledger.verify.rules.assignments import Spec, specs_in
 from kubeledger.verify.rules.devices.evidence import Evidence
-from kubeledger.verify.rules.devices.foresight import Foresight, Holder, when_of
+from kubeledger.verify.rules.devices.first_pass import FirstPass, Holder, when_of
 from kubeledger.verify.rules.devices.holdings import Holdings
 from kubeledger.verify.rules.devices.lists import When
 
-__all__ = ["Affinity", "Asked", "Desk"]
+__all__ = ["Affinity", "Asked", "DeviceManagerModel"]
 
 
 class Asked(NamedTuple):
@@ -44,7 +44,7 @@ class Affinity(NamedTuple):
     without_topology: frozenset[str]
 
 
-class Desk:
+class DeviceManagerModel:
     """The device manager's memory as evidence shows it.
 
     Attributes:
@@ -53,9 +53,9 @@ class Desk:
         affinities: pod -> container (``""`` for the pod as a whole) -> stored affinity.
     """
 
-    def __init__(self, bench: Bench) -> None:
-        self.bench = bench
-        self.foresight = Foresight(bench)
+    def __init__(self, context: VerifyContext) -> None:
+        self.context = context
+        self.first_pass = FirstPass(context)
         self.holdings = Holdings()
         self.log_began_ns = 0
         self.requests: dict[int, Asked] = {}
@@ -76,7 +76,7 @@ class Desk:
     def pod(self, record: Record) -> ListedPod | None:
         """The pod of a record, as a list shows it."""
         names = (getattr(record.body, name, None) for name in ("pod_uid", "namespace", "pod"))
-        return self.bench.pods.at(record.ts_ns, *names)
+        return self.context.pods.at(record.ts_ns, *names)
 
     def specs(self, record: Record) -> list[Spec]:
         """The pod's containers, init containers first; empty where no list shows them."""
@@ -85,7 +85,7 @@ class Desk:
 
     def name_of(self, key: str) -> str:
         """``namespace/name`` of a pod, or its UID when no source names it."""
-        pod = self.bench.timeline.pods.get(key)
+        pod = self.context.timeline.pods.get(key)
         return f"{pod.namespace}/{pod.name}" if pod is not None and pod.name else key
 
     def ask(self, record: Record, holder: Holder, needed: int) -> None:
@@ -118,8 +118,8 @@ class Desk:
             state: just before.
             own: what a merge came to that shall not count for itself.
         """
-        told = state.machine.numa_nodes or self.foresight.numa_nodes
-        nodes = told or self.foresight.voted(own)
+        told = state.machine.numa_nodes or self.first_pass.numa_nodes
+        nodes = told or self.first_pass.voted(own)
         return nodes if nodes and all(0 <= node < BITS_MAX for node in nodes) else None
 
     def evidence(self, record: Record, state: NodeState, holder: Holder) -> Evidence | Judgement:
@@ -127,21 +127,21 @@ class Desk:
 
         Or, where an input is missing without which no world is known, the judgement that it is.
         """
-        bench, when, resource = self.bench, when_of(record), holder[2]
+        context, when, resource = self.context, when_of(record), holder[2]
         specs, asked = self.specs(record), self._request_of(holder)
         spec = next((each for each in specs if each.name == holder[1]), None)
         required = asked.needed if asked is not None else None
         required = required if spec is None else spec.limit(resource)
-        if bench.profile is None:
-            return lacks([bench.missing_profile])
+        if context.profile is None:
+            return lacks([context.missing_profile])
         if required is None:
             return lacks(["the pod's spec"])
-        facts = bench.profile.devices
+        facts = context.profile.devices
         reuse = self._reuse(holder, specs, facts)
         if reuse is None:
             return lacks(["the devices of its init containers" if specs else "the pod's spec"])
         masks, affinity_seqs = self._affinity(holder)
-        held, listed = self.holdings.get(holder), self.foresight.lists.at(resource, when)
+        held, listed = self.holdings.get(holder), self.first_pass.lists.at(resource, when)
         in_use = self.holdings.in_use(holder, lambda pod: self._lives(state, when, pod))
         seqs = (each.seq for each in (spec, asked) if each is not None)
         return Evidence(
@@ -162,14 +162,14 @@ class Desk:
 
     def _lives(self, state: NodeState, when: When, pod: str) -> bool:
         """Whether a pod certainly still holds what it was granted, by what is told."""
-        if self.foresight.lists.tells_requests(when):
+        if self.first_pass.lists.tells_requests(when):
             return True  # that it was let go of would be told
         known = state.lifecycle.pods.get(pod)
         return known is not None and not known.ended and not known.removed and not known.deleting
 
     def _affinity(self, holder: Holder) -> tuple[tuple[int | None, ...], tuple[int, ...]]:
         """Masks that may be stored for a container (none: not known), and records that show it."""
-        settings = self.bench.settings
+        settings = self.context.settings
         if settings.get("topologyManagerPolicy") == "none":
             return (None,), () if settings.seq is None else (settings.seq,)
         of_pod = self.affinities.get(holder[0], {})
@@ -182,7 +182,7 @@ class Desk:
     def _nodes_of(
         self, resource: str, device: str, facts: DeviceFacts
     ) -> tuple[bool, tuple[int, ...] | None]:
-        nodes = self.foresight.nodes_of(resource, device)
+        nodes = self.first_pass.nodes_of(resource, device)
         if nodes is None or (facts.no_topology_is_minus_one and nodes == (-1,)):
             return nodes is not None, None
         return True, nodes
@@ -215,7 +215,7 @@ class Desk:
         held = self.holdings.get(holder)
         if held is None or held.disputed or not held.certain:
             return False
-        return holder[0] == asking or self.foresight.surely_holds(holder, held.devices, when)
+        return holder[0] == asking or self.first_pass.surely_holds(holder, held.devices, when)
 
     def wrong_asker(self, record: Record, holder: Holder) -> Judgement | None:
         """The judgement of a record that cannot be about this container; None if it can.

@@ -25,11 +25,11 @@ from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
 from kubeledger.model.bodies.topologymanager import AffinityDecided, HintsGenerated
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import whole_number
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.rules.activity import lived
 from kubeledger.verify.rules.devices.lists import DeviceLists, When
 
-__all__ = ["Entry", "Foresight", "Holder", "all_ids", "nodes_by_device", "when_of"]
+__all__ = ["Entry", "FirstPass", "Holder", "all_ids", "nodes_by_device", "when_of"]
 
 Holder = tuple[str, str, str]
 """Pod UID (or ``namespace/name``), container, resource."""
@@ -76,7 +76,7 @@ def nodes_by_device(numa: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[int,
     return {device: tuple(sorted(on)) for device, on in nodes.items()}
 
 
-class Foresight:
+class FirstPass:
     """All that a first reading finds; bounded by the pods and changes of device lists.
 
     Attributes:
@@ -102,13 +102,13 @@ class Foresight:
         PodConfigChanged,
     )
 
-    def __init__(self, bench: Bench) -> None:
-        self.lists = DeviceLists(bench)
+    def __init__(self, context: VerifyContext) -> None:
+        self.lists = DeviceLists(context)
         self.entries: dict[Holder, list[Entry]] = {}
         self.late: dict[str, dict[Holder, list[tuple[When, DevicesAllocated]]]] = {}
         self.added: dict[str, When] = {}
         self.numa_nodes: tuple[int, ...] | None = None
-        self._bench = bench
+        self._context = context
         self._let_go: dict[str, list[When]] = {}
         self._machines: set[tuple[int, ...]] = set()
         self._nodes: dict[tuple[str, str], set[tuple[int, ...]]] = {}
@@ -220,7 +220,7 @@ class Foresight:
         A checkpoint does, and so does what its containers did: that a pod was let go of may
         stand in a line that was lost.
         """
-        alive = lived(self._bench, holder[0], when[0])
+        alive = lived(self._context, holder[0], when[0])
         return alive or self.still_holds(holder, devices, when)
 
     def may_change(self, pod: str, when: When, until: When) -> bool:

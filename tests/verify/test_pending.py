@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kubeledger.model.bodies.lifecycle import PodAdmitted
 from kubeledger.model.record import Record
 from kubeledger.verify import Contradiction, Finding, Outcome
-from kubeledger.verify.docket import Docket
+from kubeledger.verify.pending import PendingFindings
 from tests.verify.histories import scene
 
 BODY = PodAdmitted(namespace="default", pod="web", pod_uid=None)
@@ -28,53 +28,53 @@ def finding(seq: int) -> Finding:
 @given(st.permutations(range(1, 9)), st.lists(st.integers(0, 8), max_size=5))
 def test_any_order_of_finding(order: list[int], extras: list[int]) -> None:
     """Out they come as they were met; what was added keeps its place among them."""
-    docket, out, expected = Docket(), list[Outcome](), list[Outcome]()
+    pending, out, expected = PendingFindings(), list[Outcome](), list[Outcome]()
     for record in records(8):
-        docket.enter(record)
+        pending.enter(record)
         expected.append(finding(record.seq))
         for _ in range(extras.count(record.seq)):
             extra = Contradiction(ts_ns=record.seq, subject="node", why="two", sides=())
-            docket.add(extra)
+            pending.add(extra)
             expected.append(extra)
     for seq in order:
-        docket.find(finding(seq))
-        out += docket.ready()
+        pending.find(finding(seq))
+        out += pending.ready()
     assert out == expected
-    assert list(docket.close()) == []
+    assert list(pending.close()) == []
 
 
 def test_what_never_got_one_is_unverifiable() -> None:
     """And says why; what was added behind it comes, too."""
-    docket = Docket()
+    pending = PendingFindings()
     for record in records(2):
-        docket.enter(record)
-    docket.find(finding(2))
-    assert list(docket.ready()) == []
-    first, second = docket.close()
+        pending.enter(record)
+    pending.find(finding(2))
+    assert list(pending.ready()) == []
+    first, second = pending.close()
     assert isinstance(first, Finding)
     assert (first.seq, first.verdict, second) == (1, "unverifiable", finding(2))
     assert first.missing
     assert first.recorded is not None
     assert first.recorded["pod"] == "web"
-    assert list(docket.close()) == []
+    assert list(pending.close()) == []
 
 
 def test_one_each() -> None:
     """Not two, and none for what is no decision."""
-    docket = Docket()
-    docket.enter(records(1)[0])
-    docket.find(finding(1))
+    pending = PendingFindings()
+    pending.enter(records(1)[0])
+    pending.find(finding(1))
     with pytest.raises(ValueError, match="record 1 does not wait"):
-        docket.find(finding(1))
+        pending.find(finding(1))
     with pytest.raises(ValueError, match="record 2 does not wait"):
-        docket.find(finding(2))
+        pending.find(finding(2))
 
 
 def test_nothing_is_kept() -> None:
     """Of what went out."""
-    docket = Docket()
+    pending = PendingFindings()
     for record in records(3):
-        docket.enter(record)
-        docket.find(finding(record.seq))
-        assert list(docket.ready()) == [finding(record.seq)]
-        assert list(docket.ready()) == []
+        pending.enter(record)
+        pending.find(finding(record.seq))
+        assert list(pending.ready()) == [finding(record.seq)]
+        assert list(pending.ready()) == []

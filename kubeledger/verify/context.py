@@ -11,7 +11,6 @@ from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.verify.cached_results import CachedResults, NodePressure
-from kubeledger.verify.docket import Docket
 from kubeledger.verify.evidence.coverage import Coverage
 from kubeledger.verify.evidence.instances import ListedInstances
 from kubeledger.verify.evidence.machine import Machine
@@ -19,17 +18,18 @@ from kubeledger.verify.evidence.pods import PodRegister
 from kubeledger.verify.evidence.processes import Process
 from kubeledger.verify.evidence.timeline import Timeline
 from kubeledger.verify.finding import Contradiction, Fields, Finding, Side, Verdict
+from kubeledger.verify.pending import PendingFindings
 from kubeledger.verify.settings import Settings, profile_of
 from kubeledger.verify.variant import RECORDED, Variant
 
 if TYPE_CHECKING:
     from kubeledger.verify.rules.admission.case import AdmissionCase
 
-__all__ = ["Bench"]
+__all__ = ["VerifyContext"]
 
 
-class Bench:
-    """The bench on which decisions of one node are taken again.
+class VerifyContext:
+    """What all verifiers of one node share while its decisions are made again.
 
     Attributes:
         variant: what replaces recorded settings.
@@ -45,7 +45,7 @@ class Bench:
         machine: what it has, as several sources show it.
         cached_results: results of probes, as their rule believes them.
         node_pressure: conditions of the node, as the rule of evictions believes them.
-        docket: where findings go.
+        pending: where findings go.
         on_question: is told of each admission: seq of the decision that it is asked for, and
             what it rests on.
     """
@@ -71,7 +71,7 @@ class Bench:
                 self._notes.setdefault(kind, []).append(part.note)
         self.cached_results = CachedResults()
         self.node_pressure = NodePressure()
-        self.docket = Docket()
+        self.pending = PendingFindings()
         self.process: Process | None = None
         self._next_process_ns: int | None = None
         self.profile: KubeletProfile | None = None
@@ -82,7 +82,7 @@ class Bench:
     KINDS: tuple[type[Body], ...] = (*Coverage.KINDS, *Timeline.KINDS, *Machine.KINDS)
     """Kinds of the records that this needs in the first reading."""
 
-    def foresee(self, told: Record) -> Record:
+    def prescan(self, told: Record) -> Record:
         """Take in a record of the first reading; they come in any order.
 
         Returns:
@@ -115,7 +115,7 @@ class Bench:
         """Take in what concerns all: which kubelet process runs."""
         disputes = self.machine.disputes
         for dispute in disputes.pop(record.seq, ()) if disputes else ():
-            self.docket.add(dispute)
+            self.pending.add(dispute)
         if self._next_process_ns is not None and record.ts_ns >= self._next_process_ns:
             process = self.timeline.process(record.ts_ns)
             if process is not None and process.has_begun(record):
@@ -175,7 +175,7 @@ class Bench:
             missing = (*missing, loss.phrase)
             inputs = (*inputs, loss.seq)
             why = f"{why} (but this is not known without {loss.phrase})"
-        self.docket.find(
+        self.pending.find(
             Finding(
                 seq=record.seq,
                 ts_ns=record.ts_ns,
@@ -225,7 +225,7 @@ class Bench:
         """
         if not certain and self.coverage.at(observation.ts_ns) is not None:
             return
-        self.docket.add(
+        self.pending.add(
             Finding(
                 seq=observation.seq,
                 ts_ns=observation.ts_ns,
@@ -255,7 +255,7 @@ class Bench:
         """
         if by_absence and self.coverage.at(ts_ns) is not None:
             return
-        self.docket.add(
+        self.pending.add(
             Contradiction(
                 ts_ns=ts_ns,
                 subject=subject,

@@ -9,10 +9,10 @@ import msgspec
 from kubeledger.model.record import Record
 from kubeledger.verify.finding import Contradiction, Finding, Outcome
 
-__all__ = ["Docket"]
+__all__ = ["PendingFindings"]
 
 
-class Docket:
+class PendingFindings:
     """Decisions that wait for their finding.
 
     Attributes:
