@@ -1,0 +1,1 @@
+"""Live sources: each is polled and gives observations, from the cursor at which it was left."""
