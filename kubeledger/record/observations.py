@@ -77,7 +77,7 @@ class Source(Protocol):
 
     It is made with the cursor of its last observation that was made durable, or None, and goes on
     after it: nothing is left out, nothing comes twice. All that one poll gives becomes durable
-    together with the last cursor among it, so a ``Gap`` and the lines after it are never torn apart.
+    together with the last cursor among it: a ``Gap`` and the lines after it are never torn apart.
 
     Attributes:
         name: under which its cursor is kept, unique in a recorder and stable over restarts.
@@ -96,7 +96,7 @@ class Source(Protocol):
             now_ns: the present, UTC.
 
         Raises:
-            KubeledgerError: it can never be read (no such unit, no permission); in the user's words.
+            KubeledgerError: it can never be read (no such unit, no permission).
         """
         ...
 
