@@ -40,7 +40,7 @@ LAYOUT: dict[str, Rows] = {
     "ingest": _rows("sources", "klog", "messages", "correlate", "derive", "planning", ""),
     "analyze": _rows("histories", "sql", "completeness diff headlines why", "whatif", "audit"),
     "simulate": _rows("engine", "scenario"),
-    "record": _rows("observations", "sources", ""),
+    "record": _rows("metrics observations", "sources", ""),
     "timeline": _rows(""),
     "api": _rows(""),
     "fleet": _rows(""),

@@ -1,0 +1,190 @@
+"""What a recorder says of itself is what Prometheus reads."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from kubeledger.model.errors import BadQuestionError
+from kubeledger.record import metrics_server
+from kubeledger.record.metrics import FAMILIES, Metrics
+from kubeledger.record.metrics_server import MetricsServer
+
+S = 1_000_000_000
+
+
+def samples(metrics: Metrics) -> dict[tuple[str, ...], float]:
+    """Name and label values -> value, as Prometheus' own library reads the text."""
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(metrics.text())
+        for sample in family.samples
+    }
+
+
+def everything() -> Metrics:
+    """Each method called once."""
+    metrics = Metrics()
+    metrics.source_started("journal")
+    metrics.source_read("journal", 1_700_000_000 * S, 500)
+    metrics.source_failed("pod resources")
+    metrics.gap("journal", '412 messages were "suppressed"\nand \\ more')
+    metrics.observed(1_700_000_010 * S)
+    metrics.settled(1_700_000_007 * S + S // 2)
+    metrics.captured(700)
+    metrics.appended({"prober.ProbeExecuted": 3, "node.KubeletStarted": 1}, 900)
+    metrics.verified("match", 5)
+    metrics.segments_sealed()
+    metrics.shipping_started()
+    metrics.segment_shipped(300)
+    metrics.ship_backlog(2, 600)
+    metrics.ship_succeeded(1_700_000_011 * S)
+    metrics.ship_failed()
+    metrics.ready()
+    return metrics
+
+
+def test_every_family_is_declared_as_prometheus_reads_it() -> None:
+    """Name, type and help."""
+    read = {
+        (each.name + ("_total" if each.type == "counter" else ""), each.type, each.documentation)
+        for each in text_string_to_metric_families(everything().text())
+    }
+    assert read == {(family.name, family.type, family.help) for family in FAMILIES}
+
+
+def test_values() -> None:
+    """As they were given; labels with what must be escaped; numbers in reasons are one series."""
+    metrics = everything()
+    metrics.gap("journal", '7 messages were "suppressed"\nand \\ more')
+    read = samples(metrics)
+    assert read["kubeledger_lag_seconds",] == 2.5
+    assert (
+        read["kubeledger_gaps_total", "journal", 'N messages were "suppressed"\nand \\ more'] == 2
+    )
+    assert read["kubeledger_read_bytes_total", "journal"] == 500
+    assert read["kubeledger_source_up", "journal"] == 1
+    assert read["kubeledger_source_up", "pod resources"] == 0
+    assert read["kubeledger_source_last_success_timestamp_seconds", "journal"] == 1_700_000_000
+    assert read["kubeledger_records_total", "prober.ProbeExecuted"] == 3
+    assert read["kubeledger_written_bytes_total", "capture"] == 700
+    assert read["kubeledger_written_bytes_total", "ledger"] == 900
+    assert read["kubeledger_decisions_total", "match"] == 5
+    assert read["kubeledger_decisions_total", "impossible"] == 0
+    assert read["kubeledger_segments_shipped_total",] == 1
+    assert read["kubeledger_shipped_bytes_total",] == 300
+    assert read["kubeledger_ship_backlog_segments",] == 2
+    assert read["process_resident_memory_bytes",] > 1 << 20
+
+
+def test_a_clock_that_steps_back_moves_no_time_back() -> None:
+    """Nor is the lag ever below zero."""
+    metrics = Metrics()
+    metrics.observed(20 * S)
+    metrics.observed(10 * S)
+    metrics.settled(30 * S)
+    read = samples(metrics)
+    assert read["kubeledger_newest_observed_timestamp_seconds",] == 20
+    assert read["kubeledger_lag_seconds",] == 0
+
+
+def test_memory_is_bounded() -> None:
+    """Words that differ each time end in one series."""
+    metrics = Metrics()
+    for word in range(1000):
+        metrics.gap("journal", chr(ord("一") + word) + "x" * 1000)
+    series = [key for key in samples(metrics) if key[0] == "kubeledger_gaps_total"]
+    assert len(series) <= 201
+    assert samples(metrics)["kubeledger_gaps_total", "other", "other"] > 0
+    assert len(metrics.text()) < 50_000
+
+
+def test_threads_lose_no_count() -> None:
+    """Shipper, sources and recorder are threads of their own."""
+    metrics = Metrics()
+
+    def ship() -> None:
+        for _ in range(500):
+            metrics.segment_shipped(2)
+
+    threads = [threading.Thread(target=ship) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert samples(metrics)["kubeledger_shipped_bytes_total",] == 4000
+
+
+@pytest.fixture
+def served() -> Iterator[tuple[Metrics, MetricsServer]]:
+    """A server on any port."""
+    metrics = Metrics()
+    server = MetricsServer("127.0.0.1:0", metrics)
+    yield metrics, server
+    server.close()
+
+
+def ask(server: MetricsServer, path: str, method: str = "GET") -> tuple[int, str]:
+    """Status and body."""
+    connection = http.client.HTTPConnection(server.address, timeout=10)
+    connection.request(method, path)
+    answer = connection.getresponse()
+    body = answer.read().decode()
+    connection.close()
+    return answer.status, body
+
+
+def test_what_is_served(
+    served: tuple[Metrics, MetricsServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three paths, and no other; readiness names what cannot be read."""
+    metrics, server = served
+    status, text = ask(server, "/metrics")
+    assert status == 200
+    assert "kubeledger_build_info{" in text
+    assert ask(server, "/healthz") == (200, "ok\n")
+    metrics.source_started("journal")
+    assert ask(server, "/readyz") == (
+        503,
+        "reading what was captured before; journal cannot be read\n",
+    )
+    metrics.source_read("journal", S)
+    metrics.ready()
+    assert ask(server, "/readyz") == (200, "following\n")
+    assert ask(server, "/")[0] == 404
+    assert ask(server, "/metrics", "POST")[0] == 501
+    monkeypatch.setattr(metrics_server, "STALLED_S", 0.0)
+    status, text = ask(server, "/healthz")
+    assert status == 503
+    assert "hangs" in text
+    metrics.loop_turned()
+    assert metrics.stalled_s < 60
+
+
+def test_a_client_that_says_nothing_is_left(
+    served: tuple[Metrics, MetricsServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It holds the next scrape up for a moment only."""
+    monkeypatch.setattr("kubeledger.record.metrics_server._Handler.timeout", 0.05)
+    _, server = served
+    host, _, port = server.address.rpartition(":")
+    with socket.create_connection((host, int(port))):
+        assert ask(server, "/healthz")[0] == 200
+
+
+@pytest.mark.parametrize("address", ["9790", "localhost", "127.0.0.1:", "a:b:1", "127.0.0.1:99999"])
+def test_addresses_that_are_none(address: str) -> None:
+    """Refused in a sentence."""
+    with pytest.raises(BadQuestionError, match=r"address|listen"):
+        MetricsServer(address, Metrics())
+
+
+def test_an_address_that_is_in_use(served: tuple[Metrics, MetricsServer]) -> None:
+    """As well."""
+    with pytest.raises(BadQuestionError, match="in use"):
+        MetricsServer(served[1].address, Metrics())
