@@ -1,1 +1,1 @@
-"""Live sources: each is polled and gives observations, from the cursor at which it was left."""
+"""Live sources: each gives what it observes in the form that an import reads from files."""

@@ -1,0 +1,181 @@
+"""A kubelet's stand-in: what a recording holds, served over HTTPS as a kubelet serves it.
+
+It can be silent, break off in the middle, ask for a token, answer with an error. It listens on
+loopback only and ends with the test.
+"""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import ssl
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import NamedTuple
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+__all__ = ["Asked", "Certificate", "Standin", "answers_of", "make_certificate", "serve_kubelet"]
+
+SILENCE_S_MAX = 10
+_FILES = {
+    "configz.json": "/configz",
+    "metrics-probes.txt": "/metrics/probes",
+    "metrics.txt": "/metrics",
+    "pods.json": "/pods",
+    "stats-summary.json": "/stats/summary",
+}
+
+
+class Certificate(NamedTuple):
+    """A self-signed certificate, as a kubelet makes its own: it is its own authority."""
+
+    file: Path
+    key_file: Path
+
+
+class Asked(NamedTuple):
+    """A request that came."""
+
+    path: str
+    token: str | None
+
+
+def make_certificate(directory: Path, host: str = "127.0.0.1") -> Certificate:
+    """A certificate of an hour for an address."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "node-x@1")])
+    now = datetime.datetime.now(datetime.UTC)
+    address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(host))])
+    signed = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(minutes=5))
+        .not_valid_after(now + datetime.timedelta(hours=1))
+        .add_extension(address, critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    certificate = Certificate(directory / f"{host}.crt", directory / f"{host}.key")
+    certificate.file.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+    certificate.key_file.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return certificate
+
+
+def answers_of(snapshot: Path) -> dict[str, bytes]:
+    """Path -> content of a directory of a recording (``snapshots/TIME``)."""
+    return {
+        path: (snapshot / name).read_bytes()
+        for name, path in _FILES.items()
+        if (snapshot / name).exists()
+    }
+
+
+class Standin:
+    """What it answers; all of it may be changed while it serves.
+
+    Attributes:
+        url: where it listens.
+        answers: path -> content.
+        token: that a request must bring; None: none.
+        statuses: path -> status of an error.
+        silent: paths that are not answered.
+        half: paths of which half of the content is sent.
+        asked: what was asked for, in this order.
+    """
+
+    def __init__(self, answers: Mapping[str, bytes]) -> None:
+        self.url = ""
+        self.answers = dict(answers)
+        self.token: str | None = None
+        self.statuses: dict[str, int] = {}
+        self.silent: set[str] = set()
+        self.half: set[str] = set()
+        self.asked: list[Asked] = []
+        self.ended = threading.Event()
+
+    def paths(self) -> list[str]:
+        """What was asked for since the last time."""
+        paths = [each.path for each in self.asked]
+        self.asked.clear()
+        return paths
+
+
+@contextmanager
+def serve_kubelet(standin: Standin, certificate: Certificate, port: int = 0) -> Iterator[Standin]:
+    """Let it serve on a port of loopback; 0: any that is free."""
+    server = _Server(("127.0.0.1", port), _handler(standin))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate.file, certificate.key_file)
+    # Handshakes take place where a request is handled, so that one cannot hold up the others.
+    server.socket = context.wrap_socket(
+        server.socket, server_side=True, do_handshake_on_connect=False
+    )
+    standin.url = f"https://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield standin
+    finally:
+        standin.ended.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = False  # all are joined as the server is closed
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that goes away, or does not trust the certificate, is what a test wants."""
+
+
+def _handler(standin: Standin) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        timeout = SILENCE_S_MAX
+
+        def do_GET(self) -> None:
+            scheme, _, token = (self.headers["Authorization"] or "").partition(" ")
+            standin.asked.append(Asked(self.path, token if scheme == "Bearer" else None))
+            if self.path in standin.silent:
+                standin.ended.wait(SILENCE_S_MAX)
+                self.close_connection = True
+                return
+            if standin.token is not None and token != standin.token:
+                self._answer(401, b"Unauthorized")
+            elif self.path in standin.statuses:
+                self._answer(standin.statuses[self.path], b"Forbidden (user=recorder)")
+            elif self.path not in standin.answers:
+                self._answer(404, b"404 page not found\n")
+            else:
+                self._answer(200, standin.answers[self.path])
+
+        def _answer(self, status: int, content: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            if self.path in standin.half:
+                content = content[: len(content) // 2]
+                self.close_connection = True
+            self.wfile.write(content)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Nothing is written."""
+
+    return Handler
