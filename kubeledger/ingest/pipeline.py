@@ -31,9 +31,10 @@ from kubeledger.ingest.planning.bundle import Finding
 from kubeledger.ingest.planning.plan import Plan
 from kubeledger.ingest.planning.time_order import OrderedLines
 from kubeledger.ingest.sequencer import Sequencer
+from kubeledger.ingest.sources.api_events import ApiReason
 from kubeledger.ingest.sources.documents import Document, LineCounts, read_document
 from kubeledger.ingest.sources.facts import Fact, Facts
-from kubeledger.ingest.sources.items import Item, LogLine, NodeObject, PodList
+from kubeledger.ingest.sources.items import ApiEvent, Item, LogLine, NodeObject, PodList
 from kubeledger.ingest.sources.newest_first import ReversedLines
 from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.model.bodies.ledger import (
@@ -200,8 +201,10 @@ class Pipeline:
             self._advance(document.source)
 
     def _is_ours(self, item: Item) -> bool:
-        """Take out pods and node objects of other nodes, which a cluster's lists hold."""
+        """Take out pods, events and node objects of other nodes, which a cluster's lists hold."""
         node = self.plan.context.node
+        if isinstance(item, ApiEvent):
+            return ApiReason.read(item.event).may_be_of(node)
         if isinstance(item, NodeObject):
             return (item.node.get("metadata") or {}).get("name") in (node, None)
         if isinstance(item, PodList):

@@ -45,7 +45,7 @@ class EvictionSigns:
         kind, namespace, name, reason, message = api.key
         if (kind, reason) != ("Pod", "Evicted") or not is_eviction(message):
             return None
-        if not api.may_be_of(self._context.node) or api.object_id in self._seen:
+        if api.object_id in self._seen:
             return None
         self._seen.add(api.object_id)
         pod = self._pods.named(PodRef(namespace, name, api.pod_uid), item)

@@ -134,9 +134,10 @@ class LifecycleAssembler(Assembler):
             if before.get(key) != now[key]:
                 yield Fact(item.ts_ns, body, (item.evidence,))
         if item.complete:
-            for namespace, name, uid in sorted(before.keys() - now.keys()):
-                yield Fact(item.ts_ns, _gone_body(namespace, name, uid, item), (item.evidence,))
-            before.clear()
+            for key in sorted(before.keys() - now.keys()):
+                if item.namespaces is None or key[0] in item.namespaces:
+                    del before[key]
+                    yield Fact(item.ts_ns, _gone_body(*key, item), (item.evidence,))
         before.update(now)
 
     def _note_phase(self, body: PodListed) -> None:

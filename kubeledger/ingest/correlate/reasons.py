@@ -223,10 +223,6 @@ class ReasonAssembler(Assembler):
 
     def _api_event(self, item: ApiEvent) -> None:
         api = ApiReason.read(item.event)
-        if api.may_be_of(self.context.node):
-            self._count(item, api)
-
-    def _count(self, item: ApiEvent, api: ApiReason) -> None:
         message = api.key[-1]
         key = _similar(api.key) if message.startswith(COMBINED) else api.key
         tally = self._tallies.setdefault(key, _Tally())

@@ -14,6 +14,7 @@ from kubeledger.ingest.planning.options import ImportOptions
 from kubeledger.ingest.sources.api_events import ApiReason
 from kubeledger.ingest.sources.documents import Document, read_document
 from kubeledger.ingest.sources.items import ApiEvent, Item, NodeObject, PodList, StatsSummary
+from kubeledger.ingest.sources.node_lines import same_machine
 from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.model.errors import BadInputError
 
@@ -147,6 +148,12 @@ def _told_elsewhere(bundle: Bundle) -> Iterator[tuple[VersionSource, str | None]
     for file in bundle.files:
         if file.format == "node":
             for item in _items(file.source, file.format):
-                if isinstance(item, NodeObject):
+                if isinstance(item, NodeObject) and _may_be_of(item, bundle.node):
                     info: dict[str, Any] = (item.node.get("status") or {}).get("nodeInfo") or {}
                     yield "node", info.get("kubeletVersion")
+
+
+def _may_be_of(item: NodeObject, node: str) -> bool:
+    """A cluster's list holds the objects of all nodes."""
+    name = (item.node.get("metadata") or {}).get("name")
+    return not name or not node or same_machine(str(name), node)

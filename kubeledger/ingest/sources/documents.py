@@ -169,7 +169,9 @@ def pods_of(documents: list[Any], flaws: list[str]) -> tuple[list[dict[str, Any]
 def _pod_list(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
     flaws: list[str] = []
     pods, listed_by, complete = pods_of(_values(data, flaws), flaws)
-    item = PodList(document.ts_ns, listed_by, pods, complete, _evidence(document))
+    spaces = frozenset(pod["metadata"].get("namespace") or "default" for pod in pods)
+    shown = spaces if listed_by == "api" else None
+    item = PodList(document.ts_ns, listed_by, pods, complete, _evidence(document), shown)
     return [item], _all_lines(data, flaws)
 
 

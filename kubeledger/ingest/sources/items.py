@@ -96,6 +96,8 @@ class PodList(msgspec.Struct):
         listed_by: as in ``lifecycle.PodListed``.
         pods: the API's own JSON objects.
         complete: the list is whole, so a pod that is missing is gone (False: manifests).
+        namespaces: that an API server's list shows, of which alone it is whole: nothing tells
+            whether it was asked for all of them; None: it is of all.
     """
 
     ts_ns: int
@@ -103,6 +105,7 @@ class PodList(msgspec.Struct):
     pods: list[dict[str, Any]]
     complete: bool
     evidence: Evidence
+    namespaces: frozenset[str] | None = None
 
 
 class Checkpoint(msgspec.Struct):

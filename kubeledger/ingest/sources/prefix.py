@@ -38,6 +38,8 @@ _TAG = rb"(?P<tag>[\w.@/:-]+?)(?:\[\d+\])?: ?"
 _LEVEL = rb"(?:debug|info|notice|warn(?:ing)?|err(?:or)?|crit|alert|emerg) "
 _ISO = rb"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?) "
 _SHORT = rb" ?[^\s:]{2,20} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)? " + _HOST
+_NODE = re.compile(rb"(?P<host>[A-Za-z\d][\w.-]*) (?=[IWEF]\d{4} |\{\"ts\":)")
+"""``oc adm node-logs`` of several nodes: node-a text. Other words may stand before other lines."""
 _PREFIXES = (
     # MicroShift runs all components: Nov 21 02:52:41 host microshift[4052]: kubelet text
     re.compile(_SHORT + rb"microshift\[\d+\]: (?:(?P<tag>kubelet)|(?P<other>[a-z][\w-]*)) "),
@@ -69,8 +71,7 @@ _PREFIXES = (
         rb"\[[\w./-]+\] |(?P<tag>[\w.@/:-]*(?:kube|k[38]s|rke2)[\w.@/:-]*|[\w.@/:-]+?(?=\[))"
         rb"(?:\[\d+\])?: ?|(?P<host>[\w.:-]+?): ?"
     ),
-    # oc adm node-logs: node-a text
-    re.compile(rb"(?P<host>[A-Za-z\d][\w.-]*) (?=[IWEF]\d{4} |\{\"ts\":)"),
+    _NODE,
     # Whatever a program and its process ID end: <30>Nov 21 ... kubelet[1]:, [  12.3] h kubelet[1]:
     re.compile(
         rb".{0,200}?(?:(?<!\S)(?P<host>[A-Za-z\d][\w.-]*) )?"
@@ -116,6 +117,7 @@ class Unwrapper:
 
     def __init__(self) -> None:
         self._known: list[_Form] = []
+        self._nodes: set[bytes] = set()
 
     def body(self, line: bytes) -> bytes:
         """The line without its prefix."""
@@ -128,7 +130,11 @@ class Unwrapper:
         for form in self._known:
             match = form.match(line)
             if match:
-                return form.take(match, line)
+                return self._take(form, match, line)
+        if self._nodes:
+            node, space, rest = line.partition(b" ")
+            if space and node in self._nodes:
+                return Unwrapped(rest, True, host=node)
         # Saves nine tries for each line of an object's dump.
         if ANY_ENTRY.search(line, 0, _PREFIX_MAX) is None:
             return Unwrapped(line)
@@ -137,8 +143,15 @@ class Unwrapper:
             if match and is_entry(line[match.end() :]):
                 if form not in self._known:
                     self._known.insert(0, form)
-                return form.take(match, line)
+                return self._take(form, match, line)
         return Unwrapped(line)
+
+    def _take(self, form: _Form, match: re.Match[bytes], line: bytes) -> Unwrapped:
+        """Remember a node that stands alone before its lines: it does so before all of them."""
+        found = form.take(match, line)
+        if form is _NODE_FIRST and found.host is not None:
+            self._nodes.add(found.host)
+        return found
 
     def _unwrap_docker(self, line: bytes) -> Unwrapped:
         try:
@@ -174,6 +187,7 @@ class _Form:
 
 
 _FORMS = tuple(map(_Form, _PREFIXES))
+_NODE_FIRST = _FORMS[_PREFIXES.index(_NODE)]
 
 
 def is_entry(body: bytes) -> bool:

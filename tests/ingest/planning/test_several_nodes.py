@@ -13,6 +13,7 @@ import pytest
 from kubeledger.ingest.api import ImportReport, import_sources
 from kubeledger.ingest.planning.options import ImportOptions
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.model.bodies.devicemanager import AllocationFailed
 from kubeledger.model.bodies.lifecycle import PodListed, ReasonReported
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
 from kubeledger.model.bodies.prober import ProbeExecuted
@@ -183,6 +184,58 @@ def test_lists_of_the_cluster(tmp_path: Path, in_directories: bool) -> None:
     for node in (A, B):
         assert [body.pod for body in told(ledger, node, PodListed)] == [f"web-{node}"]
         assert len(told(ledger, node, ReasonReported)) == 1
+
+
+def test_a_refusal_of_another_node(tmp_path: Path) -> None:
+    """An event of the cluster's list is a decision of the node that sent it, and of no other."""
+    root = tmp_path / "all"
+    for node in (A, B):
+        write(root / node / "kubelet.log", log_text(node))
+    words = "Allocate failed due to requested number of devices unavailable for example.com/gpu. "
+    refusal = {
+        **_event(A, "UnexpectedAdmissionError"),
+        "message": f"{words}Requested: 3, Available: 1, which is unexpected",
+    }
+    events = [refusal, _event(B)]
+    write(root / "events.json", json.dumps({"kind": "List", "items": events}))
+    _, ledger = run(tmp_path, root)
+    assert [len(told(ledger, node, AllocationFailed)) for node in (A, B)] == [1, 0]
+
+
+def test_lists_of_one_namespace_each(tmp_path: Path) -> None:
+    """The pods of a namespace are not gone because another one's list does not hold them."""
+    root = tmp_path / "dump"
+    for space in ("default", "kube-system"):
+        each = pod(f"web-{space}", A)
+        each["metadata"] |= {"annotations": {}, "namespace": space, "uid": f"uid-{space}"}
+        listed = {"kind": "PodList", "metadata": {"resourceVersion": "7"}, "items": [each]}
+        write(root / space / "pods.json", json.dumps(listed))
+    _, ledger = run(tmp_path, root)
+    assert sorted((body.pod, body.gone) for body in told(ledger, A, PodListed)) == [
+        ("web-default", False),
+        ("web-kube-system", False),
+    ]
+
+
+def test_the_version_of_a_cluster_list(tmp_path: Path) -> None:
+    """Each node's own, whichever stands first in the list."""
+    nodes = [
+        {
+            "kind": "Node",
+            "metadata": {"name": node},
+            "status": {"nodeInfo": {"kubeletVersion": text}},
+        }
+        for node, text in ((A, "v1.28.1"), (B, "v1.31.2"))
+    ]
+    root = tmp_path / "all"
+    write(root / "nodes.json", json.dumps({"kind": "NodeList", "items": nodes}))
+    for node in (A, B):
+        log = "".join(
+            f"{line}\n" for line in log_text(node).splitlines() if "Kubelet v" not in line
+        )
+        write(root / node / "kubelet.log", log)
+    report, _ = run(tmp_path, root)
+    assert [bundle.kubelet_version for bundle in report.bundles] == ["1.28.1", "1.31.2"]
 
 
 def test_must_gather(tmp_path: Path) -> None:
