@@ -1,0 +1,230 @@
+"""Lines of the kubelet, and of the kernel, from journald.
+
+What journald itself says that it left out is a gap, and so is a cursor whose entry is gone. A
+journal in which the unit never shows is one, too: it may lie elsewhere, or be in a form that a
+library older than the node's journald does not know.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, Protocol
+
+from kubeledger.ingest.sources.journal_lines import journal_lines
+from kubeledger.ingest.sources.libsystemd import JournalEntry, Matches
+from kubeledger.model.errors import BadInputError
+from kubeledger.model.units import NS_PER_S
+from kubeledger.record.observations import POLL_BYTES, Gap, Lines
+from kubeledger.record.sources.snapshots import Every, Outage
+
+__all__ = ["KERNEL", "KUBELET_UNITS", "Entries", "JournalSource", "JournalStream", "kubelet_stream"]
+
+KUBELET_UNITS = (
+    *("kubelet.service", "snap.kubelet.daemon.service", "snap.kubelet-eks.daemon.service"),
+    *("k3s.service", "k3s-agent.service", "rke2-server.service", "rke2-agent.service"),
+    *("k0scontroller.service", "k0sworker.service", "microshift.service"),
+    "snap.microk8s.daemon-kubelite.service",
+)
+"""Units in which a kubelet runs."""
+_IDENTIFIERS = ("kubelet", "kubenswrapper", "hyperkube")
+"""What a kubelet is called that runs in another unit."""
+_SUPPRESSED = "a596d6fe7bfa4994828e72309e95d61e"
+_MISSED = "e9bf28e6e834481bb6f48f548ad13606"
+"""Message IDs: journald left out lines of a unit that wrote too many, or did not get the kernel's
+in time."""
+_SUPPRESSED_TEXT = re.compile(rb"Suppressed (?P<count>\d+) messages from (?P<unit>\S+)")
+_CURSOR_TIME = re.compile(r"(?:^|;)t=([0-9a-f]+)")
+
+_PATIENCE_NS = 60 * NS_PER_S
+_REOPEN_NS = 15 * NS_PER_S
+
+
+class JournalStream(NamedTuple):
+    """Which entries become which lines.
+
+    Attributes:
+        stream: as in ``Lines``.
+        units: of which units lines may be suppressed; empty for the kernel.
+        what: how the entries are called in messages.
+    """
+
+    stream: str
+    matches: Matches
+    units: tuple[str, ...]
+    what: str
+
+
+def kubelet_stream(units: tuple[str, ...] = KUBELET_UNITS) -> JournalStream:
+    """What a kubelet writes in one of these units, and systemd of them."""
+    matches = (
+        [f"_SYSTEMD_UNIT={unit}" for unit in units],
+        [f"SYSLOG_IDENTIFIER={name}" for name in _IDENTIFIERS],
+        [*(f"UNIT={unit}" for unit in units), "_PID=1"],
+        [f"MESSAGE_ID={_SUPPRESSED}"],
+    )
+    named = units[0] if len(units) == 1 else "a kubelet's unit"
+    return JournalStream("kubelet.log", matches, units, named)
+
+
+KERNEL = JournalStream(
+    "kernel.log", (["_TRANSPORT=kernel"], [f"MESSAGE_ID={_MISSED}"]), (), "the kernel"
+)
+
+
+class Entries(Protocol):
+    """What reads a journal: ``Journal``, or ``JournalCommand``."""
+
+    fd: int
+    cursor_is_lost: bool
+
+    def seek_time(self, ts_ns: int) -> None:
+        """Go on with the first entry of this time or later."""
+
+    def seek_after(self, cursor: str) -> None:
+        """Go on after the entry of a cursor; if it is gone, with the next one that is there."""
+
+    def entries(self) -> Iterator[JournalEntry]:
+        """The next ones, until there are no more for now."""
+
+    def cursor(self) -> str:
+        """Of the entry that was given last."""
+
+    def close(self) -> None:
+        """Close what is open."""
+
+
+class JournalSource:
+    """One stream of the journal.
+
+    Args:
+        opened: opens the journal for the stream's matches.
+        stream: which entries.
+        cursor: of the last entry before; None to begin at ``since_ns``.
+        since_ns: time of the first entry wanted, UTC.
+
+    Raises:
+        BadInputError: it cannot be opened.
+    """
+
+    def __init__(
+        self,
+        opened: Callable[[Matches], Entries],
+        stream: JournalStream,
+        cursor: str | None,
+        since_ns: int,
+    ) -> None:
+        self.name = f"journal {stream.stream}"
+        self._opened = opened
+        self._stream = stream
+        self._cursor, self._since_ns = cursor, since_ns
+        self._last_ns = _time_of(cursor)
+        self._journal: Entries | None = self._open()
+        self._reopens = Every(_REOPEN_NS)
+        self._broken, self._unseen = Outage(stream.stream), Outage(stream.stream)
+        self._left_out: list[str] = []
+        self._waits_since_ns: int | None = None
+        self._seen = False
+
+    def _open(self) -> Entries:
+        journal = self._opened(self._stream.matches)
+        if self._cursor is None:
+            journal.seek_time(self._since_ns)
+        else:
+            journal.seek_after(self._cursor)
+        return journal
+
+    def poll(self, now_ns: int) -> Iterable[Lines | Gap]:
+        """The lines that have come, with what was left out before or between them."""
+        if self._journal is None:
+            if not self._reopens.due(now_ns):
+                return
+            try:
+                self._journal = self._open()
+            except BadInputError as error:
+                yield from self._broken.failed(error.message)
+                return
+        try:
+            yield from self._read(self._journal)
+        except BadInputError as error:
+            self._journal.close()
+            self._journal = None
+            self._reopens.due(now_ns)
+            yield from self._broken.failed(error.message)
+            return
+        yield from self._never_seen(now_ns)
+
+    def _read(self, journal: Entries) -> Iterator[Lines | Gap]:
+        """A batch; gaps are given with the lines after them, whose cursor covers both."""
+        pieces: list[bytes] = []
+        size = 0
+        ends: list[tuple[str, int | None, int]] = []
+        for entry in journal.entries():
+            ts_ns = entry.realtime_us * 1000
+            if journal.cursor_is_lost:
+                journal.cursor_is_lost = False
+                self._left_out.append("the last line read before is no longer in the journal")
+            left_out = self._is_left_out(entry)
+            if left_out is not None:
+                self._left_out += [left_out] if left_out else []
+                continue
+            ends += [(reason, self._last_ns, ts_ns) for reason in self._left_out]
+            self._left_out.clear()
+            pieces.append(journal_lines(entry))
+            size += len(pieces[-1])
+            self._last_ns = ts_ns
+            if size >= POLL_BYTES:
+                break
+        if not pieces:
+            return
+        assert self._last_ns is not None
+        ends += [(reason, self._last_ns, self._last_ns) for reason in self._left_out]
+        self._left_out.clear()
+        yield from self._broken.worked(self._last_ns)
+        yield from self._unseen.worked(self._last_ns)
+        for reason, since_ns, until_ns in ends:
+            yield Gap(self._stream.stream, reason, since_ns, until_ns)
+        self._seen = True
+        self._cursor = journal.cursor()
+        yield Lines(self._stream.stream, b"".join(pieces), self._cursor)
+
+    def _is_left_out(self, entry: JournalEntry) -> str | None:
+        """What an entry of journald says was left out; empty of others' lines, None for a line."""
+        message_id = entry.message_id.decode("ascii", "replace")
+        if message_id == _MISSED and not self._stream.units:
+            return entry.message.decode("utf-8", "replace")
+        if message_id not in (_SUPPRESSED, _MISSED):
+            return None
+        told = _SUPPRESSED_TEXT.match(entry.message)
+        unit = entry.about_unit or (told["unit"].rpartition(b"/")[2] if told else b"")
+        if unit.decode("utf-8", "replace") not in self._stream.units:
+            return ""
+        count = told["count"].decode() if told else "some"
+        return f"journald suppressed {count} messages, which were too many"
+
+    def _never_seen(self, now_ns: int) -> Iterator[Gap]:
+        if self._seen or not self._stream.units:
+            return  # the kernel may be silent
+        if self._waits_since_ns is None or now_ns < self._waits_since_ns:
+            self._waits_since_ns = now_ns
+        if now_ns - self._waits_since_ns >= _PATIENCE_NS:
+            reason = (
+                f"no entry of {self._stream.what} for 60 seconds: none is written, the journal is"
+                " kept elsewhere, or libsystemd is older than this journal's form"
+            )
+            yield from self._unseen.failed(reason)
+
+    def fileno(self) -> int | None:
+        """Readable when there may be something new."""
+        return None if self._journal is None or self._journal.fd < 0 else self._journal.fd
+
+    def close(self) -> None:
+        """Close the journal."""
+        if self._journal is not None:
+            self._journal.close()
+
+
+def _time_of(cursor: str | None) -> int | None:
+    """Time of the entry of a cursor, UTC; None where it does not tell."""
+    match = _CURSOR_TIME.search(cursor or "")
+    return None if match is None else int(match[1], 16) * 1000
