@@ -74,9 +74,15 @@ def _library() -> ctypes.CDLL | None:
         function = getattr(library, f"sd_journal_{name}")
         function.argtypes = arguments
         function.restype = None if name == "close" else c_int
-    library.free = ctypes.CDLL(None).free  # what the library allocates is freed by the C library
-    library.free.argtypes, library.free.restype = [c_void_p], None
     return library
+
+
+@cache
+def _free() -> Any:  # noqa: ANN401 # a function of C
+    """Frees what the library has allocated."""
+    function = ctypes.CDLL(None).free
+    function.argtypes, function.restype = [c_void_p], None
+    return function
 
 
 def is_installed() -> bool:
@@ -116,6 +122,8 @@ class Journal:
         self._library: Any = library
         self._directory = directory
         self._handle = c_void_p()
+        self._place, self._size = c_void_p(), c_size_t()
+        self._found = (byref(self._place), byref(self._size))
         self.cursor_is_lost = False
         flags = _OS_ROOT if is_system_root(directory) else 0
         self._do("open_directory", byref(self._handle), os.fsencode(directory), flags)
@@ -174,7 +182,7 @@ class Journal:
         try:
             return ctypes.string_at(place.value).decode()
         finally:
-            self._library.free(place)
+            _free()(place)
 
     def close(self) -> None:
         """Close all files."""
@@ -209,8 +217,9 @@ class Journal:
 
     def _field(self, name: bytes) -> bytes | None:
         """A field of the present entry; None where it has none that can be read."""
-        place, size = c_void_p(), c_size_t()
-        found = self._library.sd_journal_get_data(self._handle, name, byref(place), byref(size))
-        if found < 0 or place.value is None:
+        failed: int = self._library.sd_journal_get_data(self._handle, name, *self._found)
+        place = self._place.value
+        if failed or place is None:
             return None
-        return ctypes.string_at(place.value, size.value)[len(name) + 1 :]
+        skipped = len(name) + 1
+        return ctypes.string_at(place + skipped, self._size.value - skipped)

@@ -38,6 +38,8 @@ _CURSOR_TIME = re.compile(r"(?:^|;)t=([0-9a-f]+)")
 
 _PATIENCE_NS = 60 * NS_PER_S
 _REOPEN_NS = 15 * NS_PER_S
+_MAPPED_BYTES_MAX = 8 << 20
+"""So much is read before the journal is opened anew: what was read of it stays mapped."""
 
 
 class JournalStream(NamedTuple):
@@ -125,9 +127,10 @@ class JournalSource:
         self._left_out: list[str] = []
         self._waits_since_ns: int | None = None
         self._seen = False
+        self._read_bytes = 0
 
     def _open(self) -> Entries:
-        journal = self._opened(self._stream.matches)
+        journal, self._read_bytes = self._opened(self._stream.matches), 0
         if self._cursor is None:
             journal.seek_time(self._since_ns)
         else:
@@ -146,6 +149,9 @@ class JournalSource:
                 return
         try:
             yield from self._read(self._journal)
+            if self._read_bytes > _MAPPED_BYTES_MAX:
+                self._journal.close()
+                self._journal = self._open()
         except BadInputError as error:
             self._journal.close()
             self._journal = None
@@ -186,6 +192,7 @@ class JournalSource:
             yield Gap(self._stream.stream, reason, since_ns, until_ns)
         self._seen = True
         self._cursor = journal.cursor()
+        self._read_bytes += size
         yield Lines(self._stream.stream, b"".join(pieces), self._cursor)
 
     def _is_left_out(self, entry: JournalEntry) -> str | None:

@@ -7,7 +7,6 @@ import subprocess
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 import msgspec
 
@@ -88,14 +87,15 @@ class JournalCommand:
         Raises:
             BadInputError: the command cannot be run, or has ended.
         """
-        output = self._output()
+        self._start()
         while True:
             while self._lines:
                 row = self._row(self._lines.popleft())
                 if row is not None:
                     yield _entry(row)
-            piece = output.read(_READ_BYTES)
-            if piece is None:
+            try:
+                piece = os.read(self.fd, _READ_BYTES)
+            except BlockingIOError:
                 return
             if not piece:
                 raise self._ended()
@@ -134,27 +134,25 @@ class JournalCommand:
             if stream is not None:
                 stream.close()
 
-    def _output(self) -> IO[bytes]:
-        """What the process writes; None of it yet gives None instead of waiting."""
-        if self._process is None:
-            arguments = [*self._arguments, *self._groups]
-            try:
-                self._process = subprocess.Popen(
-                    arguments,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    bufsize=0,
-                )
-            except OSError as error:
-                raise BadInputError(
-                    f"{arguments[0]} cannot be run: {error.strerror}", file=str(self._directory)
-                ) from None
-            assert self._process.stdout is not None
-            self.fd = self._process.stdout.fileno()
-            os.set_blocking(self.fd, False)
+    def _start(self) -> None:
+        if self._process is not None:
+            return
+        arguments = [*self._arguments, *self._groups]
+        try:
+            self._process = subprocess.Popen(
+                arguments,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+            )
+        except OSError as error:
+            raise BadInputError(
+                f"{arguments[0]} cannot be run: {error.strerror}", file=str(self._directory)
+            ) from None
         assert self._process.stdout is not None
-        return self._process.stdout
+        self.fd = self._process.stdout.fileno()
+        os.set_blocking(self.fd, False)
 
     def _ended(self) -> BadInputError:
         assert self._process is not None
@@ -181,10 +179,9 @@ def _entry(row: _Row) -> JournalEntry:
 
 def _bytes(value: _Text) -> bytes:
     """The bytes of a field; of several values those of the first."""
-    if isinstance(value, list):
-        numbers = [each for each in value if isinstance(each, int)]
-        if numbers or not value:
-            return bytes(numbers)
-        first = value[0]
-        return _bytes(first if isinstance(first, str) else [*first])
-    return b"" if value is None else value.encode("utf-8", "replace")
+    if value is None or isinstance(value, str):
+        return (value or "").encode("utf-8", "replace")
+    first = next(iter(value), None)
+    if isinstance(first, int):
+        return bytes(each for each in value if isinstance(each, int))
+    return bytes(first) if isinstance(first, list) else _bytes(first)

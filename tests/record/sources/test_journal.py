@@ -279,3 +279,14 @@ def test_a_command_that_ends(tmp_path: Path) -> None:
     assert over.until_ns is not None
     assert text([lines]) == ["first"]
     source.close()
+
+
+def test_a_journal_is_opened_anew_now_and_then(
+    opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was read of it would stay mapped; nothing is lost by that."""
+    monkeypatch.setattr(journal, "_MAPPED_BYTES_MAX", 100)
+    monkeypatch.setattr(journal, "POLL_BYTES", 100)
+    write_journal(tmp_path / "system.journal", [entry(n, f"line {n}") for n in range(1, 10)])
+    given = [text([each])[0] for each in polled(opened.source(), 10)]
+    assert given == ["first", *(f"line {n}" for n in (2, 4, 6, 8))]
