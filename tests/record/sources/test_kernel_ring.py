@@ -48,8 +48,10 @@ class Ring:
 
     def close(self) -> None:
         """All ends."""
-        for each in (*self.sources, self._write, self._read):
-            each.close()
+        for source in self.sources:
+            source.close()
+        self._write.close()
+        self._read.close()
 
 
 @pytest.fixture
