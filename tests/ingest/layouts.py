@@ -20,7 +20,18 @@ import yaml
 
 from tests.recordings import extract
 
-__all__ = ["LAYOUTS", "Layout", "Slice", "Written", "journal", "plain", "slices"]
+__all__ = [
+    "LAYOUTS",
+    "Layout",
+    "Slice",
+    "Written",
+    "aks",
+    "journal",
+    "plain",
+    "short",
+    "slices",
+    "write",
+]
 
 _HEADER = re.compile(r"[IWEF](\d\d)(\d\d) (\d\d:\d\d:\d\d\.\d{6}) +(\d+) ")
 _CUTS = {
@@ -283,7 +294,9 @@ def kind_export(root: Path, nodes: Sequence[Slice]) -> Written:
         write(place / "inspect.json", json.dumps([{"Id": "4f", "Name": f"/{each.node}"}]))
         pod = "pods/kube-system_kube-scheduler-x_1f/kube-scheduler/0.log"
         write(place / pod, _CONTAINER_LOG)
-    return Written(_logs(nodes), {})
+    versions = {each.node: f"v{each.version}\n".encode() for each in nodes}
+    notes = {node: {"kubernetes-version.txt": note} for node, note in versions.items()}
+    return Written(_logs(nodes), notes)
 
 
 def sosreport(root: Path, nodes: Sequence[Slice]) -> Written:

@@ -25,6 +25,7 @@ from kubeledger.ingest.sources.items import (
     MemoryManagerState,
     NodeObject,
     PodList,
+    RuntimeObjects,
 )
 from kubeledger.ingest.sources.times import api_time
 from kubeledger.kubelet.devicemanager.checkpoint import read_checkpoint
@@ -36,6 +37,7 @@ __all__ = ["fill_context", "kubelet_uid"]
 
 _MIRROR = "kubernetes.io/config.mirror"
 _SURVEYED = (
+    "crictl",
     "device-checkpoint",
     "events",
     "kernel-log",
@@ -55,6 +57,7 @@ def fill_context(context: BundleContext, documents: Sequence[Document]) -> dict[
     """
     malformed: dict[str, str] = {}
     named: dict[str, KnownPod] = {}
+    runtime: list[RuntimeObjects] = []
     for document in documents:
         try:
             items = read_document(document)[0]
@@ -63,11 +66,15 @@ def fill_context(context: BundleContext, documents: Sequence[Document]) -> dict[
                     _take(context, item)
                     if isinstance(item, ApiEvent):
                         _name_pod(context, item, named)
+                    elif isinstance(item, RuntimeObjects):
+                        runtime.append(item)
         except BadInputError as error:
             malformed[document.source.name] = error.message
         except (AttributeError, KeyError, TypeError, ValueError):
             what = "a value is of another type than it should be"
             malformed[document.source.name] = f"is no valid {document.format}: {what}"
+    for answer in runtime:
+        _take_runtime(context, answer, named)
     for pod in named.values():
         if context.pods.setdefault(pod.uid, pod) is pod:
             context.uids_by_name.setdefault((pod.namespace, pod.name), []).append(pod.uid)
@@ -190,6 +197,20 @@ def _name_pod(context: BundleContext, item: ApiEvent, named: dict[str, KnownPod]
     pod = KnownPod(namespace, name, api.pod_uid, {}, first, "log", item.evidence)
     known = named.setdefault(api.pod_uid, pod)
     known.first_seen_ts_ns = min(known.first_seen_ts_ns, first)
+
+
+def _take_runtime(context: BundleContext, item: RuntimeObjects, named: dict[str, KnownPod]) -> None:
+    """What the runtime says, where neither pods nor the node object do."""
+    for each in item.containers:
+        owner = ContainerRef(each.pod_uid, each.container, sandbox=each.container is None)
+        context.containers.setdefault(each.container_id, owner)
+        first_ns = each.created_ns or item.ts_ns
+        pod = KnownPod(each.namespace, each.pod, each.pod_uid, {}, first_ns, "log", item.evidence)
+        known = named.setdefault(each.pod_uid, pod)
+        known.first_seen_ts_ns = min(known.first_seen_ts_ns, first_ns)
+    sizes = {name: image.size_bytes for image in item.images for name in image.names}
+    for name, size in sizes.items():
+        context.image_sizes.setdefault(name, size)
 
 
 def _take_checkpoint(context: BundleContext, item: Checkpoint) -> None:

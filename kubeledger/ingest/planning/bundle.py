@@ -19,6 +19,7 @@ from kubeledger.ingest.sources.detect import (
 )
 from kubeledger.ingest.sources.findings import Finding
 from kubeledger.ingest.sources.node_lines import NodeLines, same_machine
+from kubeledger.ingest.sources.places import COLLECTIONS
 from kubeledger.ingest.sources.streams import Digests, SourceFile, digest_chunks
 from kubeledger.model.errors import BadInputError
 
@@ -262,5 +263,6 @@ def _nothing_useful(bundles: Sequence[Bundle]) -> BadInputError:
         file=label,
         advice="looked for: a kubelet log (klog text or JSON), kernel log, device checkpoint, "
         "cpu_manager_state, memory_manager_state, pod lists, events, node object, "
-        "stats summary, metrics, cgroup values, kubelet configuration",
+        "stats summary, metrics, cgroup values, kubelet configuration, crictl's JSON; also in "
+        f"{', '.join(COLLECTIONS)}",
     )

@@ -31,6 +31,7 @@ VersionSource = Literal["option", "log", "metrics", "node", "caller", "name"]
 
 _BUILD_INFO = re.compile(rb'kubernetes_build_info\{[^}]*git_version="(v[^"]+)"')
 _RELEASE = re.compile(r"v?(\d+\.\d+\.\d+)(?:$|[-+])")
+_NOTED = re.compile(r"v?1\.\d{1,2}\.\d{1,3}(?:[-+][\w.+-]*)?(?![\d.])")
 _IN_NAME = re.compile(r"(?<![\d.])v?(1\.\d{1,2}\.\d{1,2})(?![\d.])")
 
 
@@ -65,11 +66,13 @@ class NamesInside(msgspec.Struct):
         own: it is of this node: statistics, or the kubelet's own list of pods.
         objects: it holds the objects of these.
         listed: node -> names of pods on it, from lists and events of the API server.
+        host: of the machine, as a collection notes it; a node may be called otherwise.
     """
 
     own: set[str] = set()
     objects: set[str] = set()
     listed: dict[str, set[str]] = {}
+    host: str = ""
 
 
 def name_of_bundle(bundle: Bundle) -> str:
@@ -80,6 +83,9 @@ def name_of_bundle(bundle: Bundle) -> str:
 def names_inside(file: FoundFile) -> NamesInside:
     """The nodes that a document names; what is malformed is told later, and names none."""
     names = NamesInside()
+    if file.format == "node-name":
+        with suppress(BadInputError):
+            names.host = _note_of(file).partition("\n")[0].strip()
     if file.format in ("node", "stats-summary", "pod-list", "events"):
         with suppress(BadInputError, AttributeError, TypeError):
             for item in _items(file.source, file.format):
@@ -115,6 +121,10 @@ def _items(source: SourceFile, form: str) -> list[Item]:
     return read_document(Document(source, form, 0))[0]
 
 
+def _note_of(file: FoundFile) -> str:
+    return file.source.content().decode("utf-8", "replace").strip()
+
+
 def kubelet_version(bundle: Bundle, options: ImportOptions) -> KubeletVersion:
     """The version of the bundle's (first) kubelet, from the surest source that tells it."""
     if options.kubelet_version is not None:
@@ -130,6 +140,8 @@ def kubelet_version(bundle: Bundle, options: ImportOptions) -> KubeletVersion:
         if release:
             return KubeletVersion(release, source, told)
         text = text or told
+    for noted in _notes(bundle):
+        return KubeletVersion(release_of(noted), "name", noted)
     for survey in bundle.logs:
         if survey.caller_version:
             return KubeletVersion(survey.caller_version, "caller", text)
@@ -137,6 +149,13 @@ def kubelet_version(bundle: Bundle, options: ImportOptions) -> KubeletVersion:
     if match:
         return KubeletVersion(match[1], "name", text)
     return KubeletVersion(None, None, text)
+
+
+def _notes(bundle: Bundle) -> Iterator[str]:
+    """Versions that a collection notes in files of their own."""
+    for file in bundle.files:
+        if file.format == "kubelet-version" and (found := _NOTED.search(_note_of(file))):
+            yield found[0]
 
 
 def _told_elsewhere(bundle: Bundle) -> Iterator[tuple[VersionSource, str | None]]:

@@ -21,12 +21,13 @@ from kubeledger.ingest.planning.node_parts import is_below, own_directories, par
 from kubeledger.ingest.planning.options import ImportOptions
 from kubeledger.ingest.sources.findings import Finding
 from kubeledger.ingest.sources.node_lines import NodeLines, Writers, is_local, same_machine
+from kubeledger.ingest.sources.places import node_of_place
 from kubeledger.ingest.sources.streams import CHUNK
 from kubeledger.model.errors import BadInputError
 
 __all__ = ["split_by_node"]
 
-_SHARED = ("events", "node", "pod-list")
+_SHARED = ("collected-at", "events", "node", "pod-list")
 _NAMES_MAX = 200
 _LISTED_MAX = 100
 """Each node reads the lists anew."""
@@ -42,6 +43,7 @@ class _Node(msgspec.Struct):
         objects: the nodes whose objects its documents hold.
         listed: node -> pods on it, by lists and events of the API server.
         others: document -> all nodes that it names.
+        noted: names by its collection: of directories, and in files of their own.
     """
 
     told: Counter[str] = msgspec.field(default_factory=Counter)
@@ -51,6 +53,7 @@ class _Node(msgspec.Struct):
     objects: set[str] = set()
     listed: dict[str, set[str]] = {}
     others: dict[str, set[str]] = {}
+    noted: list[str] = []
 
     def is_called(self, name: str) -> bool:
         return any(same_machine(name, known) for known in (*self.told, *self.hosts))
@@ -124,11 +127,13 @@ def _of_log(file: FoundFile) -> _Node:
     assert survey is not None
     writers = file.source.writers if isinstance(file.source, NodeLines) else Writers()
     hosts = [host for host in survey.writers.hosts if not is_local(host)]
+    placed = node_of_place(file.source.name)
     return _Node(
         told=Counter(survey.nodes),
         hosts=hosts,
         writers=[writers] if isinstance(file.source, NodeLines) else [],
         files=[file],
+        noted=[] if placed is None else [placed],
     )
 
 
@@ -147,6 +152,7 @@ def _merged(node: _Node, other: _Node) -> _Node:
         hosts=list(dict.fromkeys((*node.hosts, *other.hosts))),
         writers=node.writers + other.writers,
         files=list(files.values()),
+        noted=node.noted + other.noted,
     )
 
 
@@ -173,7 +179,7 @@ def _place(file: FoundFile, nodes: list[_Node], *, is_tree: bool) -> None:
     if len(near) == 1:
         near[0].files.append(file)
     elif not near:
-        nodes.append(_Node(files=[file]))
+        nodes.append(_of_log(file))
     else:
         raise _unclear(file, {name for node in near for name in _names(node)})
 
@@ -216,6 +222,7 @@ def _add_documents(bundle: Bundle, nodes: list[_Node]) -> None:
         for node in owners:
             node.told.update(names.own)
             node.objects |= names.objects
+            node.noted += [names.host] if names.host else []
             node.files.append(file)
             for name, pods in names.listed.items():
                 node.listed.setdefault(name, set()).update(pods)
@@ -315,8 +322,8 @@ def _name(bundle: Bundle, node: _Node, options: ImportOptions) -> str:
     listed = [name for name, pods in node.listed.items() if _mentions(bundle, pods)]
     if len(listed) == 1 and (not node.hosts or node.is_called(listed[0])):
         return listed[0]
-    if node.hosts:
-        return node.hosts[0]
+    if node.hosts or node.noted:
+        return [*node.hosts, *node.noted][0]
     name = name_of_bundle(bundle)
     return f"{name}-{node.writers[0].name}" if node.writers else name
 

@@ -8,6 +8,7 @@ full times in the log show another one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal
@@ -37,9 +38,13 @@ _UNTIMED = (
     "metrics",
     "cpu-manager-state",
     "device-checkpoint",
+    "kubelet-version",
     "memory-manager-state",
+    "node-name",
 )
 """Formats that hold no time."""
+_COLLECTED = re.compile(r"(?<!\d)(20\d\d)-?([01]\d)-?([0-3]\d)(?!\d)")
+"""The day in the name of a collection: ``eks_i-0a1b_2023-04-19_1510-UTC_0.7.3``."""
 
 
 class Timing(msgspec.Struct):
@@ -84,7 +89,10 @@ def timing_of(
         message = f"the log's times are {offset_ns // (60 * NS_PER_S)} minutes ahead of UTC"
         findings.append(Finding("time_zone", bundle.logs[0].source.name, message))
     logs = _in_order(bundle.logs)
-    year, source = _year(logs, [ts_ns for ts_ns in told.values() if ts_ns], offset_ns, options)
+    known = sorted(ts_ns for ts_ns in told.values() if ts_ns)
+    year, source = _year(logs, known, offset_ns, options, _collected_ns(bundle))
+    # When all was over tells the year, but nothing happened then.
+    told |= {file.source.name: None for file in bundle.files if file.format == "collected-at"}
     if source == "guessed":
         message = (
             f"no source tells the year of the log's lines; {year} is taken, by the file's own time"
@@ -172,7 +180,11 @@ def _in_order(logs: Sequence[LogSurvey]) -> list[LogSurvey]:
 
 
 def _year(
-    logs: Sequence[LogSurvey], others: list[int], offset_ns: int, options: ImportOptions
+    logs: Sequence[LogSurvey],
+    others: list[int],
+    offset_ns: int,
+    options: ImportOptions,
+    collected_ns: int | None,
 ) -> tuple[int | None, YearSource | None]:
     first = next((log for log in logs if log.first_stamp), None)
     if first is None or first.first_stamp is None:
@@ -186,6 +198,8 @@ def _year(
     known = sorted(others + jsons)
     if known:
         return _nearest_year(first.first_stamp, known[0], offset_ns), "bundle"
+    if collected_ns is not None:
+        return _year_before(first.first_stamp, collected_ns, offset_ns), "bundle"
     year = _year_before(first.first_stamp, first.source.mtime_ns, offset_ns)
     if not YEAR_MIN <= year <= YEAR_MAX:  # archives made to be the same anywhere have no times
         raise BadInputError(
@@ -194,6 +208,22 @@ def _year(
             advice="say it with --year",
         )
     return year, "guessed"
+
+
+def _collected_ns(bundle: Bundle) -> int | None:
+    """The end of the day that a name around the logs tells: they were gathered on it.
+
+    A log's own name is asked last: rotation may name it by the day on which it begins.
+    """
+    directories = [part for log in bundle.logs for part in log.source.name.split("/")[:-1]]
+    for name in (bundle.name, *reversed(directories)):
+        for found in _COLLECTED.finditer(name):
+            try:
+                day = datetime.strptime("".join(found.groups()), "%Y%m%d").replace(tzinfo=UTC)
+            except ValueError:
+                continue
+            return (int(day.timestamp()) + 86_400) * NS_PER_S
+    return None
 
 
 def _year_before(stamp: bytes, written_ns: int, offset_ns: int) -> int:

@@ -12,7 +12,9 @@ from kubeledger.ingest.sources.items import (
     KernelReports,
     NodeObject,
     PodList,
+    RuntimeObjects,
     StatsSummary,
+    ToldTime,
 )
 
 __all__ = ["told_time"]
@@ -49,6 +51,10 @@ def told_time(items: Sequence[Item]) -> int | None:
             case KernelReports():
                 stamps = [report.stamp for report in item.reports]
                 times += [stamp.value_ns for stamp in stamps if stamp.form == "utc"]
+            case RuntimeObjects():
+                times += [each.created_ns for each in item.containers if each.created_ns]
+            case ToldTime():
+                times.append(item.told_ns)
             case _:
                 pass
     return max(times, default=None)

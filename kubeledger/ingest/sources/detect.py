@@ -8,13 +8,14 @@ from typing import Any
 
 import msgspec
 
+from kubeledger.ingest.sources.crictl import NOT_USED, is_crictl, is_usage
 from kubeledger.ingest.sources.kernel_log import is_kernel_log
 from kubeledger.ingest.sources.other_programs import (
     OTHER_CALLER,
     OTHER_COMPONENT,
     holds_kubelets_lines,
-    is_container_log,
 )
+from kubeledger.ingest.sources.places import place_of
 from kubeledger.ingest.sources.prefix import ANY_ENTRY, HEADER, JSON_START, Unwrapper
 from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.ingest.sources.yaml_text import load_yaml
@@ -31,14 +32,18 @@ __all__ = [
 
 LOG_FORMATS = ("klog-text", "klog-json")
 DOCUMENT_FORMATS = (
+    "collected-at",
     "cpu-manager-state",
+    "crictl",
     "device-checkpoint",
     "events",
     "kernel-log",
     "kubelet-config",
     "kubelet-configz",
+    "kubelet-version",
     "memory-manager-state",
     "node",
+    "node-name",
     "pod-list",
     "pod-manifest",
     "stats-summary",
@@ -47,6 +52,9 @@ FORMATS = (*LOG_FORMATS, *DOCUMENT_FORMATS, "cgroup-files", "metrics")
 
 _HEAD = 64 << 10
 _LONG_HEAD = 4 << 20
+_NOTE = 4 << 10
+"""A file that tells one thing is shorter."""
+_FOR_PEOPLE = "a table for people, with rounded numbers; what `crictl -o json` writes is read"
 
 _CONTROLS_SHARE = 64
 _CONTROLS = bytes((*range(9), *range(14, 27), *range(28, 32)))
@@ -84,6 +92,11 @@ def detect(source: SourceFile) -> Detected:
     if not head:
         reason = "damaged: nothing of it can be unpacked" if source.truncated else "empty"
         return Detected(None, reason, "truncated" if source.truncated else None)
+    place = place_of(source.name)
+    if place is not None and place.role == "table":
+        return Detected(None, _FOR_PEOPLE)
+    if place is not None and place.role in FORMATS and len(head) < _NOTE:
+        return Detected(place.role)
     found = _detect_log(source, head)
     if found is not None:
         return found
@@ -120,8 +133,10 @@ def _detect_log(source: SourceFile, head: bytes) -> Detected | None:
     if form is None:
         return None
     other = OTHER_COMPONENT.search(source.plain_name)
+    place = place_of(source.name)
+    of_container = place is not None and place.role == "container-log"
     if (
-        (other or is_container_log(source.name) or OTHER_CALLER.search(head))
+        (other or of_container or OTHER_CALLER.search(head))
         and "kubelet" not in source.plain_name
         and not holds_kubelets_lines(head)
         and not holds_kubelets_lines(source.head(_LONG_HEAD))
@@ -223,6 +238,10 @@ def _of_document(documents: list[Any], source: SourceFile) -> Detected:
         return Detected("stats-summary")
     if isinstance(first.get("kubeletconfig"), dict):
         return Detected("kubelet-configz")
+    if is_crictl(first):
+        return Detected("crictl")
+    if is_usage(first):
+        return Detected(None, NOT_USED)
     return _of_kind(first, source)
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from kubeledger.ingest.sources.crictl import containers_of, images_of
 from kubeledger.ingest.sources.detect import load_documents
 from kubeledger.ingest.sources.items import (
     ApiEvent,
@@ -21,13 +22,15 @@ from kubeledger.ingest.sources.items import (
     NodeObject,
     PodList,
     ProbeCounters,
+    RuntimeObjects,
     StatsSummary,
+    ToldTime,
 )
 from kubeledger.ingest.sources.kernel_log import KernelLogReader
 from kubeledger.ingest.sources.plain import normal_message, plain
 from kubeledger.ingest.sources.shapes import sound_objects
 from kubeledger.ingest.sources.streams import SourceFile
-from kubeledger.ingest.sources.times import api_time
+from kubeledger.ingest.sources.times import api_time, date_in
 from kubeledger.ingest.sources.yaml_text import load_yaml
 from kubeledger.kubelet.cgroups.paths import below_controller
 from kubeledger.model.errors import BadInputError
@@ -375,17 +378,44 @@ def _kernel_log(document: Document, data: bytes) -> tuple[list[Item], LineCounts
     return [found], LineCounts(reader.lines, reader.understood, reader.lines - reader.understood)
 
 
+def _crictl(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
+    flaws: list[str] = []
+    values = [value for value in _values(data, flaws) if isinstance(value, dict)]
+    images = [image for value in values for image in images_of(value)]
+    containers = [each for value in values for each in containers_of(value)]
+    item = RuntimeObjects(document.ts_ns, images, containers, _evidence(document))
+    return [item], _all_lines(data, flaws)
+
+
+def _collected_at(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
+    """The last line that holds a full time: a collection may note its begin and its end."""
+    times = [ts_ns for line in data.splitlines() if (ts_ns := date_in(line)) is not None]
+    items: list[Item] = []
+    if times:
+        items.append(ToldTime(document.ts_ns, max(times), _evidence(document)))
+    return items, _all_lines(data, [])
+
+
+def _note(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
+    """A version or a name: whose files these are, and of which kubelet."""
+    return [], _all_lines(data, [])
+
+
 _READERS = {
     "cgroup-files": _cgroups,
+    "collected-at": _collected_at,
     "cpu-manager-state": _cpu_manager,
+    "crictl": _crictl,
     "device-checkpoint": _checkpoint,
     "events": _events,
     "kernel-log": _kernel_log,
     "kubelet-config": _config,
     "kubelet-configz": _configz,
+    "kubelet-version": _note,
     "memory-manager-state": _memory_manager,
     "metrics": _metrics,
     "node": _node,
+    "node-name": _note,
     "pod-list": _pod_list,
     "pod-manifest": _pod_list,
     "stats-summary": _stats,

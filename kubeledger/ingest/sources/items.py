@@ -29,7 +29,11 @@ __all__ = [
     "NodeObject",
     "PodList",
     "ProbeCounters",
+    "RuntimeContainer",
+    "RuntimeImage",
+    "RuntimeObjects",
     "StatsSummary",
+    "ToldTime",
 ]
 
 
@@ -200,6 +204,51 @@ class KubeletConfigFile(msgspec.Struct):
     served: bool = False
 
 
+class RuntimeImage(msgspec.Struct, frozen=True):
+    """An image as the runtime lists it.
+
+    Attributes:
+        names: its tags.
+    """
+
+    image_id: str
+    names: tuple[str, ...]
+    size_bytes: int
+
+
+class RuntimeContainer(msgspec.Struct, frozen=True):
+    """A container or sandbox of a pod as the runtime shows it.
+
+    Attributes:
+        container: None for a sandbox.
+        created_ns: UTC; None when it is not shown.
+    """
+
+    container_id: str
+    pod_uid: str
+    namespace: str
+    pod: str
+    container: str | None
+    created_ns: int | None
+
+
+class RuntimeObjects(msgspec.Struct):
+    """What the runtime answered to ``crictl``: no decision, but names and sizes."""
+
+    ts_ns: int
+    images: list[RuntimeImage]
+    containers: list[RuntimeContainer]
+    evidence: Evidence
+
+
+class ToldTime(msgspec.Struct):
+    """A collection says when it was made; nothing happened then."""
+
+    ts_ns: int
+    told_ns: int
+    evidence: Evidence
+
+
 Constraint = Literal["memcg", "none", "cpuset", "memory_policy"]
 
 
@@ -290,4 +339,6 @@ Item = (
     | KubeletConfigFile
     | KernelReport
     | KernelReports
+    | RuntimeObjects
+    | ToldTime
 )

@@ -12,7 +12,6 @@ __all__ = [
     "begins_kubelet",
     "begins_other_program",
     "holds_kubelets_lines",
-    "is_container_log",
     "is_neighbour",
     "is_other_program",
 ]
@@ -48,13 +47,6 @@ _BEGINS_OTHER = re.compile(OTHER_CALLER.pattern + rb"|\] Version: v1\.(?:2[1-9]|
 """The kubelet tells its version in another form since 1.21."""
 _ENTRY_HEAD = 200
 _MAY_TELL = re.compile(rb"kube|hyper|k[38]s|rke|kernel", re.IGNORECASE)
-
-_CONTAINER_LOG = re.compile(r"(?:^|/)(?:pods|containers)/[^/]*[_/-]")
-
-
-def is_container_log(name: str) -> bool:
-    """The path is one of a container's log: ``pods/NS_POD_UID/CONTAINER/0.log``."""
-    return _CONTAINER_LOG.search(name) is not None
 
 
 def holds_kubelets_lines(log: bytes) -> bool:

@@ -9,11 +9,16 @@ from functools import lru_cache
 from kubeledger.model.units import NS_PER_S, parse_go_time, parse_ts
 from kubeledger.model.wire.instants import YEARS, is_storable
 
-__all__ = ["api_time", "go_date", "go_time", "is_zero_time"]
+__all__ = ["api_time", "date_in", "go_date", "go_time", "is_zero_time"]
 
 _ZERO = "0001-01-01T00:00:00"
 _DATE = re.compile(
     r"time\.Date\((\d{4}), time\.(\w+), (\d+), (\d+), (\d+), (\d+), (\d+), time\.(?:Local|UTC)\)"
+)
+_ISO = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
+_GO = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4}")
+_DATE_OUTPUT = re.compile(
+    rb"([A-Z][a-z]{2}) +(\d+) (\d\d:\d\d:\d\d)(?: [AP]M)? (?:UTC|GMT) (\d{4})"
 )
 _MONTHS = (
     *("January", "February", "March", "April", "May", "June", "July", "August", "September"),
@@ -70,6 +75,26 @@ def go_date(text: str) -> tuple[int, int] | None:
     except ValueError:
         return None
     return int(year), int(read.timestamp()) * NS_PER_S + int(nanos)
+
+
+def date_in(line: bytes) -> int | None:
+    """Nanoseconds of the full time in a line: RFC 3339, Go's, or what ``date`` prints in UTC.
+
+    None where there is none: the names of other zones do not tell how far they are from UTC.
+    """
+    iso, go, date = (pattern.search(line) for pattern in (_ISO, _GO, _DATE_OUTPUT))
+    try:
+        if iso is not None:
+            return api_time(iso[0].decode())
+        if go is not None:
+            return go_time(go[0].decode())
+        if date is not None and b" PM " not in date[0] and b" AM " not in date[0]:
+            month, day, time, year = (part.decode() for part in date.groups())
+            number = [name[:3] for name in _MONTHS].index(month) + 1
+            return api_time(f"{year}-{number:02d}-{int(day):02d}T{time}Z")
+    except ValueError:
+        return None
+    return None
 
 
 def _storable(ts_ns: int, text: str) -> int:

@@ -26,7 +26,8 @@ class KubeletStarted(Observation, frozen=True, kw_only=True, forbid_unknown_fiel
         pid: process ID in the log; None when the form of the log has none.
         kubelet_version: ``1.36.2``; None when nothing in the bundle says.
         version_source: ``option``, ``log``, ``metrics``, ``node``, ``caller`` (file and line
-            numbers of log lines that only that version has) or ``name`` (the bundle's name).
+            numbers of log lines that only that version has) or ``name`` (the bundle's name, or a
+            file in it that holds nothing else).
         restart: another kubelet process ran before it in the same log.
         from_start: False when the log does not hold its first lines: it began before.
     """
