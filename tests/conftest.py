@@ -1,12 +1,14 @@
-"""Long runs are left out unless they are asked for; one browser for all tests of a worker."""
+"""Long runs are left out unless they are asked for; one browser and one bucket server a worker."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from tests.buckets import Place, name_storage, new_bucket, s3_at_work
 from tests.timeline.browser import CHROMIUM, DRIVER, Browser, open_browser
 
 # How long an example takes is the machine's affair; pytest's own limit finds what hangs.
@@ -31,3 +33,27 @@ def browser() -> Iterator[Browser]:
         pytest.skip("no chromium and chromedriver on this machine: pages are not looked at")
     with open_browser() as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[tuple[str, int]]:
+    """Host and port of an S3 server on loopback."""
+    with s3_at_work() as address:
+        yield address
+
+
+@pytest.fixture
+def bucket(s3_server: tuple[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """An empty bucket, and the environment by which it is found."""
+    name_storage(s3_server, monkeypatch)
+    return new_bucket(s3_server, f"bucket-{abs(hash(tmp_path)):x}")
+
+
+@pytest.fixture(params=["local", "s3"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """A directory, and then a bucket."""
+    if request.param == "local":
+        return Place(str(tmp_path / "place"))
+    found = request.getfixturevalue("bucket")
+    assert isinstance(found, Place)
+    return found

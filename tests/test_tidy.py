@@ -35,6 +35,7 @@ LAYOUT: dict[str, Rows] = {
         "cases",
     ),
     "ledger": _rows("", "history"),
+    "remote": _rows(""),
     "replay": _rows("node", ""),
     "verify": _rows(""),
     "ingest": _rows("sources", "klog", "messages", "correlate", "derive", "planning", ""),

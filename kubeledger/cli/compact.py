@@ -37,6 +37,11 @@ __all__ = ["compact"]
     metavar="SIZE",
     help="Drop what is not needed to keep so many bytes of each node on disk: 500MB, 20GiB.",
 )
+@click.option(
+    "--unshipped",
+    is_flag=True,
+    help="Drop also what `ship` has not stored yet, of a node that it ships.",
+)
 @click.option("--dry-run", is_flag=True, help="Only say what would be dropped; change nothing.")
 @reports_errors
 def compact(
@@ -45,6 +50,7 @@ def compact(
     keep: str | None,
     before: str | None,
     keep_bytes: str | None,
+    unshipped: bool,
     dry_run: bool,
 ) -> None:
     """Seal the segments that are still open, compress them, and drop the oldest by a policy.
@@ -54,7 +60,8 @@ def compact(
 
     With one or several of --keep, --before and --keep-bytes, what any of them allows is dropped:
     whole segments from a node's beginning, never its last one. The state after them is kept, a
-    record says what was dropped when and why, and `audit` proves the chain from there on.
+    record says what was dropped when and why, and `audit` proves the chain from there on. Of a
+    node that is shipped elsewhere, what is not stored there yet stays, unless --unshipped.
     """
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.ledger.writer import WriterOptions
@@ -62,7 +69,7 @@ def compact(
 
     now_ns = time.time_ns()
     opened = Ledger.open(ledger, WriterOptions(level=level))
-    policy = _policy(keep, before, keep_bytes, opened.span)
+    policy = _policy(keep, before, keep_bytes, opened.span, unshipped=unshipped)
     if dry_run and policy is None:
         raise BadQuestionError(
             "--dry-run says what a policy would drop, and there is none",
@@ -77,7 +84,7 @@ def compact(
 
 
 def _policy(
-    keep: str | None, before: str | None, keep_bytes: str | None, span: Span
+    keep: str | None, before: str | None, keep_bytes: str | None, span: Span, *, unshipped: bool
 ) -> Policy | None:
     """The policy that the options name; None when they name none.
 
@@ -101,7 +108,12 @@ def _policy(
         words.append(f"keep {size} bytes")
     if not words:
         return None
-    return Policy(before_ns=max(times, default=None), keep_bytes=size, words=" or ".join(words))
+    return Policy(
+        before_ns=max(times, default=None),
+        keep_bytes=size,
+        unshipped=unshipped,
+        words=" or ".join(words),
+    )
 
 
 def _span_ago(text: str) -> int:
@@ -165,6 +177,8 @@ def _words(found: Dropped, done: str, opened: Ledger, policy: Policy) -> str:
             f"; records up to {choice.allowed_seq} stay, for later imports add to times before "
             "their end"
         )
+    if choice.unshipped_seq:
+        held += f"; records up to {choice.unshipped_seq} stay until they are shipped"
     if not choice.last_seq:
         why = held or f": {_why_nothing(opened.info(found.node).segments, policy)}"
         return f"{printable(found.node)}: nothing {done}{why}"

@@ -87,12 +87,12 @@ def import_(
     from kubeledger.fleet.rules import rules_version
     from kubeledger.fleet.run import parse_shard, plan_import, run_plan
     from kubeledger.fleet.sources import expand, stamp_of
-    from kubeledger.fleet.store import absolute_url
     from kubeledger.fleet.task import node_task
     from kubeledger.fleet.types import NodeSpec
     from kubeledger.ingest.planning.options import ImportOptions
     from kubeledger.model.errors import BadQuestionError
     from kubeledger.model.units import NS_PER_S
+    from kubeledger.remote.store import absolute_url
 
     _split_key(known)
     ImportOptions(node=known["name"], kubelet_version=known["kubelet_version"], year=known["year"])

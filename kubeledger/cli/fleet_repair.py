@@ -58,9 +58,9 @@ def repair(
     from kubeledger.fleet.repair import lost_nodes, mend_small_files
     from kubeledger.fleet.rules import rules_version
     from kubeledger.fleet.run import plan_repair, run_plan
-    from kubeledger.fleet.store import absolute_url
     from kubeledger.fleet.task import node_task
     from kubeledger.fleet.types import NodeSpec
+    from kubeledger.remote.store import absolute_url
 
     chosen = engine_of(engine, workers=workers, address=address)
     files = mend_small_files(absolute_url(lake))

@@ -34,7 +34,7 @@ def telling_of_waits() -> Iterator[None]:
 def _watch(over: threading.Event) -> None:
     reported: set[object] = set()
     while not over.wait(_LOOK_S):
-        store = sys.modules.get("kubeledger.fleet.store")
+        store = sys.modules.get("kubeledger.remote.store")
         if store is None:  # the command has not come so far
             continue
         now_s, calls = time.monotonic(), store.calls_in_flight()

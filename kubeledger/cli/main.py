@@ -51,8 +51,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "audit": ("kubeledger.cli.audit:audit", "Check hash chain, checkpoints and cgroup values."),
     "fleet": ("kubeledger.cli.fleet:fleet", "Take in, verify and ask many nodes at once."),
     "compact": ("kubeledger.cli.compact:compact", "Seal and compress what is still open."),
+    "ship": ("kubeledger.cli.ship:ship", "Store sealed segments elsewhere, as they are sealed."),
+    "restore": ("kubeledger.cli.ship:restore", "Make a ledger of what was shipped."),
 }
 """name -> (module:attribute, one-line help), in the order of a first day's use."""
+
+
+_MAY_LEAVE_BEHIND = ("kubeledger.analyze.sql.api", "kubeledger.record.shipping")
 
 
 class ClosedPipeError(Exception):
@@ -201,9 +206,9 @@ def _drop_output() -> None:
 
 
 def _leave(codes: list[int]) -> None:
-    """End at once where a query goes on that hears no interrupt: nobody waits for it."""
-    api = sys.modules.get("kubeledger.analyze.sql.api")
-    if api is not None and api.left_behind():
+    """End at once where a query or a call to storage goes on that hears no interrupt."""
+    modules = [sys.modules.get(name) for name in _MAY_LEAVE_BEHIND]
+    if any(module is not None and module.left_behind() for module in modules):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(codes[0])

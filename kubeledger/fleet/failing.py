@@ -12,9 +12,9 @@ import duckdb
 
 from kubeledger.fleet.lake import MovedOnError
 from kubeledger.fleet.rules import rules_version
-from kubeledger.fleet.store import StorageError
 from kubeledger.fleet.types import Failure, NodeSpec
 from kubeledger.model.errors import KubeledgerError, LedgerUnavailableError
+from kubeledger.remote.store import StorageError
 
 __all__ = ["OtherRulesError", "failure_of", "refuse_other_rules"]
 

@@ -27,13 +27,13 @@ from kubeledger.fleet.layout import (
 )
 from kubeledger.fleet.rules import rules_version
 from kubeledger.fleet.sealed import seal_ledger, unseal_ledger
-from kubeledger.fleet.store import StorageError, digest_of_file
 from kubeledger.fleet.tables import WRITER, NodeTables, read_summary
 from kubeledger.fleet.types import Head, LakeFile, NodeSummary, SourceSeen
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.ledger import ImportCompleted
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
 from kubeledger.model.errors import DamagedLedgerError
+from kubeledger.remote.store import StorageError, digest_of_file
 from kubeledger.verify import Outcome
 from kubeledger.verify.tally import VERDICTS, Tally
 

@@ -36,15 +36,15 @@ from kubeledger.fleet.small_files import (
     decoded,
     encoded,
 )
-from kubeledger.fleet.store import (
+from kubeledger.fleet.types import Compacted, Failure, Head, LakeFile
+from kubeledger.model.errors import BadQuestionError, DamagedLedgerError, KubeledgerError
+from kubeledger.remote.store import (
     StorageError,
     Store,
     StoredObject,
     absolute_url,
     digest_of_file,
 )
-from kubeledger.fleet.types import Compacted, Failure, Head, LakeFile
-from kubeledger.model.errors import BadQuestionError, DamagedLedgerError, KubeledgerError
 
 __all__ = ["Lake", "MovedOnError", "Swept", "lake_file"]
 

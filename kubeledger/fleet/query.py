@@ -22,10 +22,10 @@ from kubeledger.analyze.sql.views import Needs, View, load_views
 from kubeledger.fleet.compaction import JSON_COLUMNS, ReadFile, files_to_read, register_files
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.layout import COMPACT, DONE, FAILURES
-from kubeledger.fleet.store import StorageError, digest_of_file
 from kubeledger.fleet.types import Head, LakeFile
 from kubeledger.ledger.history.lines import ROW_COLUMNS, create_lines, quoted, rows_sql
 from kubeledger.model.errors import BadQuestionError, DamagedLedgerError
+from kubeledger.remote.store import StorageError, digest_of_file
 
 __all__ = ["LakeTables", "connect_lake", "fleet_queries"]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from fsspec import AbstractFileSystem
 
 if TYPE_CHECKING:
-    from kubeledger.fleet.store import Store
+    from kubeledger.remote.store import Store
 
 __all__ = ["PROTOCOL", "RemoteFiles"]
 

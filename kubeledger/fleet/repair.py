@@ -28,10 +28,10 @@ from kubeledger.fleet.layout import (
 from kubeledger.fleet.scratch import scratch_directory
 from kubeledger.fleet.small_files import CompactIndex, Index, LakeFormat, decoded, encoded
 from kubeledger.fleet.sources import fetch, refuse_changed
-from kubeledger.fleet.store import Store, digest_of_file
 from kubeledger.fleet.types import Failure, Head, LakeFile, NodeSpec, SourceSeen
 from kubeledger.ledger.names import node_name
 from kubeledger.model.errors import BadInputError, BadQuestionError, DamagedLedgerError
+from kubeledger.remote.store import Store, digest_of_file
 
 __all__ = ["lost_nodes", "mend_small_files", "repaired"]
 

@@ -17,9 +17,9 @@ import msgspec
 from kubeledger.fleet.engines.engine import ATTEMPTS, Again, Ended, Engine, Lost
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.layout import done_of
-from kubeledger.fleet.store import StorageError
 from kubeledger.fleet.types import Failure, Head, NodeResult, NodeSpec, SourceSeen
 from kubeledger.model.errors import BadQuestionError, KubeledgerError
+from kubeledger.remote.store import StorageError
 
 __all__ = [
     "Plan",

@@ -17,8 +17,10 @@ from kubeledger.ledger.history.history import LOCK
 from kubeledger.ledger.history.index import HISTORY
 from kubeledger.ledger.kept import KEPT
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.lock import LOCK_FILES
 from kubeledger.ledger.manifest import Manifest, save_manifest
 from kubeledger.ledger.names import MANIFEST, NODES, SNAPSHOTS, TEMPORARY_SUFFIX, node_directory
+from kubeledger.ledger.shipped import SHIPPED
 from kubeledger.model.errors import DamagedLedgerError
 
 __all__ = ["copy_node", "is_sealed_ledger", "seal_ledger", "unseal_ledger"]
@@ -31,8 +33,9 @@ is so many times as large as they are. A larger one costs time also where little
 
 _PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 _BLOCK_BYTES = 1 << 20
-_LEFT_OUT = frozenset({HISTORY, LOCK, "writer.lock", "writer.pid"})
-"""What is made again of the rest, and locks; so are the nodes' snapshots."""
+_LEFT_OUT = LOCK_FILES | {HISTORY, LOCK}
+_LEFT_OUT_OF_NODES = frozenset({SNAPSHOTS, SHIPPED})
+"""What is made again of the rest, locks, and what was shipped elsewhere."""
 
 
 def seal_ledger(directory: Path, file: Path) -> None:
@@ -152,7 +155,9 @@ def _files(directory: Path) -> list[Path]:
     found = []
     for path in sorted(directory.rglob("*")):
         parts = path.relative_to(directory).parts
-        is_copy = parts[0] in _LEFT_OUT or (parts[0] == NODES and parts[2:3] == (SNAPSHOTS,))
+        is_copy = parts[0] in _LEFT_OUT or (
+            parts[0] == NODES and not _LEFT_OUT_OF_NODES.isdisjoint(parts[2:3])
+        )
         if path.is_file() and not (
             is_copy or path.is_symlink() or path.name.endswith(TEMPORARY_SUFFIX)
         ):

@@ -18,9 +18,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from kubeledger.fleet.store import Store, absolute_url, digest_of_file
 from kubeledger.fleet.types import SourceSeen
 from kubeledger.model.errors import BadInputError, BadQuestionError
+from kubeledger.remote.store import Store, absolute_url, digest_of_file
 
 __all__ = ["Fetched", "expand", "fetch", "refuse_changed", "stamp_of"]
 

@@ -24,9 +24,10 @@ from kubeledger.model.errors import DamagedLedgerError, LedgerUnavailableError
 from kubeledger.model.record import Body, Record
 from kubeledger.model.wire.codec import BadLineError, chain_of, decode_envelope, decode_line
 
-__all__ = ["DroppedMeanwhileError", "Reading", "reading"]
+__all__ = ["DroppedMeanwhileError", "Reading", "count_lines", "reading"]
 
 _ATTEMPTS = 10  # each is taken back only by a drop that came between two system calls
+_COUNTED_AT_ONCE = 1000
 
 
 class DroppedMeanwhileError(LedgerUnavailableError):
@@ -96,7 +97,7 @@ class Reading:
         first_seqs = {segment.first_seq for segment in info.segments}
         lines = self.raw_lines(info.last_seq)
         for _, group in groupby(lines, key=lambda raw: raw.file):
-            _count(info, list(group), first_seqs)
+            count_lines(info, group, first_seqs)
         return info
 
     @property
@@ -216,17 +217,30 @@ def _are_in_order(info: NodeInfo) -> bool:
     return replays_in_seq_order(info.runs, info.last_seq, 0)
 
 
-def _count(info: NodeInfo, lines: list[RawLine], first_seqs: set[int]) -> None:
-    """Count checked lines of one segment that the manifest did not count yet."""
-    if lines[0].offset == 0 and lines[0].seq not in first_seqs:
-        begin_segment(info, lines[0].seq, info.head)
-    facts: list[tuple[int, Body | None]] = []
-    for raw in lines:
-        try:
-            envelope = decode_envelope(raw.line)
-            body = decode_line(raw.line).body if envelope.kind in INDEXED_KINDS else None
-        except BadLineError as error:  # its CRC and chain were made to fit
-            raise damaged(raw.file, raw.offset, f"record {raw.seq}: {error}") from error
-        facts.append((envelope.ts_ns, body))
-    size_bytes = sum(len(raw.line) for raw in lines)
-    note_records(info, facts, size_bytes, chain_of(lines[-1].line))
+def count_lines(info: NodeInfo, lines: Iterator[RawLine], first_seqs: Collection[int] = ()) -> None:
+    """Count checked lines of one segment that were not counted yet; memory is flat.
+
+    Args:
+        info: changed in place.
+        lines: go on where ``info`` ends.
+        first_seqs: segments that ``info`` has already, though their first lines come now.
+
+    Raises:
+        DamagedLedgerError: one of them is no record.
+    """
+    while piece := list(islice(lines, _COUNTED_AT_ONCE)):
+        if piece[0].offset == 0 and piece[0].seq not in first_seqs:
+            begin_segment(info, piece[0].seq, info.head)
+        facts = [_fact(raw) for raw in piece]
+        size_bytes = sum(len(raw.line) for raw in piece)
+        note_records(info, facts, size_bytes, chain_of(piece[-1].line))
+
+
+def _fact(raw: RawLine) -> tuple[int, Body | None]:
+    """A record's time, and its body if the counts need it."""
+    try:
+        envelope = decode_envelope(raw.line)
+        body = decode_line(raw.line).body if envelope.kind in INDEXED_KINDS else None
+    except BadLineError as error:  # its CRC and chain were made to fit
+        raise damaged(raw.file, raw.offset, f"record {raw.seq}: {error}") from error
+    return envelope.ts_ns, body

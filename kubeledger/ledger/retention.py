@@ -9,6 +9,7 @@ import msgspec
 
 from kubeledger.ledger.manifest import NodeInfo, SegmentInfo
 from kubeledger.ledger.reading import Reading
+from kubeledger.ledger.shipped import load_mark
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Record
 
@@ -24,11 +25,13 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         before_ns: records with an earlier time; None is no such condition.
         keep_bytes: of each node so many bytes on disk are kept at least; None as above.
+        unshipped: of a node that is shipped elsewhere, what is not there yet may go, too.
         words: the same for people.
     """
 
     before_ns: int | None = None
     keep_bytes: int | None = None
+    unshipped: bool = False
     words: str
 
     def __post_init__(self) -> None:
@@ -52,6 +55,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
         segments, stored_bytes: how many files go, and their size on disk.
         allowed_seq: the policy alone would allow to drop up to here. More than ``last_seq``
             where kept records belong before dropped ones in the order of time.
+        unshipped_seq: the policy would allow to drop up to here, but what comes after what was
+            shipped stays; 0 where that makes no difference.
     """
 
     first_seq: int
@@ -59,6 +64,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     segments: int = 0
     stored_bytes: int = 0
     allowed_seq: int = 0
+    unshipped_seq: int = 0
 
 
 def choose(look: Reading, policy: Policy) -> Choice:
@@ -73,7 +79,9 @@ def choose(look: Reading, policy: Policy) -> Choice:
     sizes = [_size(segment, stored) for segment in whole]
     last = [s for s in info.segments if s.last_seq >= s.first_seq][-1:]
     kept_bytes = sum(_size(segment, stored) for segment in last)
-    allowed = max(_by_time(whole, policy), _by_size(sizes, kept_bytes, policy))
+    wanted = max(_by_time(whole, policy), _by_size(sizes, kept_bytes, policy))
+    allowed = wanted if policy.unshipped else min(wanted, _shipped(whole, look))
+    unshipped_seq = whole[wanted - 1].last_seq if allowed < wanted else 0
     for count in range(allowed, 0, -1):
         if _begins_the_replay(look, info, whole[:count]):
             return Choice(
@@ -82,9 +90,12 @@ def choose(look: Reading, policy: Policy) -> Choice:
                 segments=count,
                 stored_bytes=sum(sizes[:count]),
                 allowed_seq=whole[allowed - 1].last_seq,
+                unshipped_seq=unshipped_seq,
             )
     allowed_seq = whole[allowed - 1].last_seq if allowed else 0
-    return Choice(first_seq=look.begin.seq + 1, allowed_seq=allowed_seq)
+    return Choice(
+        first_seq=look.begin.seq + 1, allowed_seq=allowed_seq, unshipped_seq=unshipped_seq
+    )
 
 
 def _size(segment: SegmentInfo, stored: Mapping[int, Path]) -> int:
@@ -116,6 +127,14 @@ def _by_size(sizes: Sequence[int], kept_bytes: int, policy: Policy) -> int:
         count -= 1
         kept_bytes += sizes[count]
     return count
+
+
+def _shipped(whole: Sequence[SegmentInfo], look: Reading) -> int:
+    """How many first segments are stored elsewhere; all of a node that is not shipped at all."""
+    mark = load_mark(look.directory)
+    if mark is None:
+        return len(whole)
+    return sum(segment.last_seq <= mark.info.last_seq for segment in whole)
 
 
 def _begins_the_replay(look: Reading, info: NodeInfo, dropped: Sequence[SegmentInfo]) -> bool:

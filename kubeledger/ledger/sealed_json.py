@@ -9,7 +9,7 @@ import msgspec
 
 from kubeledger.ledger.storage import write_atomically
 
-__all__ = ["save_sealed", "unsealed"]
+__all__ = ["save_sealed", "sealed", "unsealed"]
 
 _CRC_KEY = b',\n  "crc": "'
 _CRC_PART = b'%08x"\n}\n'
@@ -21,9 +21,14 @@ def save_sealed(path: Path, document: msgspec.Struct) -> None:
     Raises:
         OSError: as the operating system says.
     """
+    write_atomically(path, sealed(document))
+
+
+def sealed(document: msgspec.Struct) -> bytes:
+    """A document with its CRC."""
     encoded = msgspec.json.encode(document, order="deterministic")
     text = msgspec.json.format(encoded, indent=2).removesuffix(b"\n}")
-    write_atomically(path, text + _CRC_KEY + _CRC_PART % crc32(text))
+    return text + _CRC_KEY + _CRC_PART % crc32(text)
 
 
 def unsealed(data: bytes) -> bytes | None:

@@ -12,7 +12,6 @@ import msgspec
 import zstandard
 
 from kubeledger.fleet.rules import rules_version
-from kubeledger.fleet.store import Store
 from kubeledger.fleet.task import node_task
 from kubeledger.fleet.types import Head, NodeResult, NodeSpec
 
@@ -21,26 +20,6 @@ NAME = b"node-a"
 MACHINE = "a" * 32
 LINES = 1200
 """Of a small log: a start, and the first pods."""
-
-
-class Place:
-    """A directory or a bucket.
-
-    Attributes:
-        url: of it.
-    """
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-
-    def put(self, name: str, path: Path) -> str:
-        """Copy a file or a directory there; returns its URL."""
-        store = Store(self.url, make=True)
-        files = sorted(file for file in path.rglob("*") if file.is_file()) or [path]
-        for file in files:
-            below = "" if file == path else f"/{file.relative_to(path).as_posix()}"
-            store.replace(f"{name}{below}", file.read_bytes())
-        return f"{self.url}/{name}"
 
 
 @cache
@@ -80,37 +59,6 @@ def write_bundle(
         told["metadata"]["labels"] |= dict(labels)
         (directory / "node.json").write_bytes(msgspec.json.encode(told))
     return directory
-
-
-class Killed(BaseException):
-    """The process ends here; nothing of it can be caught by the code under test."""
-
-
-class DyingStore(Store):
-    """A store of a process that dies before its n-th write."""
-
-    writes_left = 1 << 30
-
-    def _spend(self) -> None:
-        if self.writes_left == 0:
-            raise Killed
-        self.writes_left -= 1
-
-    def create(self, path: str, content: bytes | Path) -> bool:
-        """Write, or die."""
-        self._spend()
-        return super().create(path, content)
-
-    def replace(self, path: str, content: bytes) -> None:
-        """Write, or die."""
-        self._spend()
-        super().replace(path, content)
-
-    def delete(self, paths: Iterable[str]) -> None:
-        """Remove one after the other, or die."""
-        for path in paths:
-            self._spend()
-            super().delete([path])
 
 
 Task = Callable[..., NodeResult]

@@ -30,8 +30,8 @@ from kubeledger.cli.main import cli
 from kubeledger.fleet.engines.choose import engine_of
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.run import Plan
-from kubeledger.fleet.store import Store, digest_of_file
 from kubeledger.fleet.types import Failure, NodeResult, NodeSpec
+from kubeledger.remote.store import Store, digest_of_file
 from tests.fleet.places import log_lines, task, write_bundle
 
 ROOT = Path(__file__).parents[2]

@@ -16,8 +16,8 @@ from kubeledger.fleet.layout import COMPACT
 from kubeledger.fleet.query import connect_lake
 from kubeledger.ledger.history.lines import quoted
 from tests.analyze.sql.fixture_ledger import manager_story, whole_story, write_ledger
+from tests.buckets import DyingStore, Killed
 from tests.fleet.lakes import put_node
-from tests.fleet.places import DyingStore, Killed
 
 QUESTIONS = (
     "SELECT * FROM records ORDER BY ALL",

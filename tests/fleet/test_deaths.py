@@ -20,9 +20,10 @@ from click.testing import CliRunner
 from kubeledger.cli.main import cli
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.layout import done_path
-from kubeledger.fleet.store import StorageError, Store, digest_of_file
 from kubeledger.fleet.types import Head
-from tests.fleet.places import Place, head_of, log_lines, task, task_elsewhere, write_bundle
+from kubeledger.remote.store import StorageError, Store, digest_of_file
+from tests.buckets import Place
+from tests.fleet.places import head_of, log_lines, task, task_elsewhere, write_bundle
 from tests.fleet.test_task import rows
 
 LATER_NS = 1 << 62
@@ -236,13 +237,13 @@ def test_not_how_often_but_how_long_storage_fails_decides(
     moody: type[_Moody], bucket: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Twenty refusals in a row are nothing, when the twenty-first request comes in time."""
-    monkeypatch.setattr("kubeledger.fleet.store._PAUSES_S", (0.001, 0.02))
+    monkeypatch.setattr("kubeledger.remote.store._PAUSES_S", (0.001, 0.02))
     moody.refusals = 20
     store = Store(bucket.url)
     store.replace("x", b"content")
     assert store.get("x") == b"content"
     assert moody.seen == {f"PUT /{bucket.url[5:]}/x": 21, f"GET /{bucket.url[5:]}/x": 22}
-    monkeypatch.setattr("kubeledger.fleet.store.RETRY_S", 0.3)
+    monkeypatch.setattr("kubeledger.remote.store.RETRY_S", 0.3)
     moody.seen.clear()
     moody.always = True
     with pytest.raises(StorageError, match="503"):
@@ -255,7 +256,7 @@ def test_storage_that_does_not_answer_is_told(
 ) -> None:
     """The source is not to blame: another attempt may have it."""
     url = bucket.put("in/node-a", write_bundle(tmp_path / "node-a"))
-    monkeypatch.setattr("kubeledger.fleet.store.RETRY_S", 0.3)
+    monkeypatch.setattr("kubeledger.remote.store.RETRY_S", 0.3)
     moody.always = True
     failure = task(f"{bucket.url}/lake", url).failure
     assert failure is not None
@@ -276,7 +277,7 @@ def test_storage_that_takes_long_is_told_of_meanwhile(monkeypatch: pytest.Monkey
             "AWS_SECRET_ACCESS_KEY": "hidden",
         }.items():
             monkeypatch.setenv(name, value)
-        monkeypatch.setattr("kubeledger.fleet.store.RETRY_S", 1.0)
+        monkeypatch.setattr("kubeledger.remote.store.RETRY_S", 1.0)
         monkeypatch.setattr("kubeledger.cli.fleet_waits._AFTER_S", 0.2)
         monkeypatch.setattr("kubeledger.cli.fleet_waits._LOOK_S", 0.05)
         words = ["fleet", "sql", "--lake", "s3://bucket/lake", "SELECT 1"]

@@ -26,7 +26,8 @@ from kubeledger.fleet.rules import rules_version
 from kubeledger.fleet.run import Plan, plan_import, run_plan
 from kubeledger.fleet.sources import expand, stamp_of
 from kubeledger.fleet.types import NodeResult, NodeSpec
-from tests.fleet.places import Place, log_lines, write_bundle
+from tests.buckets import Place
+from tests.fleet.places import log_lines, write_bundle
 from tests.fleet.tasks import node_task_or_death
 
 pytestmark = [

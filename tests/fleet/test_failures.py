@@ -15,7 +15,8 @@ import pytest
 from kubeledger.fleet import contents, sources
 from kubeledger.fleet import task as task_module
 from kubeledger.fleet.lake import Lake
-from tests.fleet.places import Place, head_of, log_lines, task, write_bundle
+from tests.buckets import Place
+from tests.fleet.places import head_of, log_lines, task, write_bundle
 
 
 def failed(place: Place, source: str, tmp_path: Path, kind: str) -> str:

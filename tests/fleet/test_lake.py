@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from kubeledger.fleet.lake import Lake, MovedOnError, lake_file
 from kubeledger.fleet.layout import LAKE, claim_path, done_path, records_path, run_id
-from kubeledger.fleet.store import StorageError, Store
 from kubeledger.fleet.types import Failure, Head, LakeFile, NodeSummary, SourceSeen
 from kubeledger.model.errors import BadQuestionError, DamagedLedgerError
-from tests.fleet.places import DyingStore, Killed, Place
+from kubeledger.remote.store import StorageError, Store
+from tests.buckets import DyingStore, Killed, Place
 
 NODE = "pool-a/worker.1"
 LATER_NS = 1 << 62

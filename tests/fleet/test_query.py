@@ -17,12 +17,12 @@ from kubeledger.cli.main import cli
 from kubeledger.fleet.compaction import compact, files_to_read
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.query import LakeTables, connect_lake
-from kubeledger.fleet.store import StorageError, Store
 from kubeledger.fleet.types import Failure, Head
 from kubeledger.model.errors import BadQuestionError, DamagedLedgerError, LedgerUnavailableError
+from kubeledger.remote.store import StorageError, Store
 from tests.analyze.sql.fixture_ledger import manager_story, whole_story, write_ledger
+from tests.buckets import Place
 from tests.fleet.lakes import put_node
-from tests.fleet.places import Place
 from tests.recordings import import_recording
 
 EVERYTHING = "SELECT 1 FROM evidence, verdicts LIMIT 0"

@@ -12,8 +12,8 @@ import pytest
 from kubeledger import open as open_ledger
 from kubeledger.fleet.lake import Lake, MovedOnError
 from kubeledger.fleet.layout import claims_of, done_of, done_path
-from kubeledger.fleet.store import digest_of_file
 from kubeledger.fleet.types import Head
+from kubeledger.remote.store import digest_of_file
 from tests.fleet.lakes import put_node
 from tests.recordings import extract
 

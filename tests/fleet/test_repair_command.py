@@ -16,7 +16,8 @@ from kubeledger.fleet.layout import claim_path, done_path, records_path, verdict
 from kubeledger.fleet.repair import lost_nodes, mend_small_files, repaired
 from kubeledger.fleet.rules import rules_version
 from kubeledger.fleet.types import Head, NodeSpec
-from tests.fleet.places import DyingStore, Killed, head_of, log_lines, task, write_bundle
+from tests.buckets import DyingStore, Killed
+from tests.fleet.places import head_of, log_lines, task, write_bundle
 from tests.fleet.test_repair import LATER_NS, files_of
 
 NODE = "node-a"

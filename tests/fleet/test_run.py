@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from kubeledger.fleet.engines.engine import Engine, Lost, Outcome, Session
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.run import Shard, parse_shard, plan_import, plan_verify, run_plan
-from kubeledger.fleet.store import StorageError
 from kubeledger.fleet.types import Failure, Head, NodeResult, NodeSpec, NodeSummary, SourceSeen
 from kubeledger.model.errors import BadInputError, BadQuestionError
+from kubeledger.remote.store import StorageError
 
 RULES = "0.1.0+today"
 

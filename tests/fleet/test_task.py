@@ -17,7 +17,8 @@ from kubeledger.ingest.api import import_sources
 from kubeledger.ingest.planning.options import ImportOptions
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.superseded import is_superseded
-from tests.fleet.places import MACHINE, Place, head_of, log_lines, task, write_bundle
+from tests.buckets import Place
+from tests.fleet.places import MACHINE, head_of, log_lines, task, write_bundle
 
 
 def fetched(lake: str, head: Head, room: str, directory: Path) -> Path:

@@ -129,9 +129,9 @@ def test_a_size_to_keep(tmp_path: Path) -> None:
     assert found.choice.last_seq == 16
     assert plan_drops(ledger, Policy(keep_bytes=10**9, words="much"))[0].choice.last_seq == 0
     assert plan_drops(ledger, Policy(keep_bytes=0, words="none"))[0].choice.last_seq == 20
-    for wrong in ({}, {"keep_bytes": -1}):
+    for wrong in (None, -1):
         with pytest.raises(BadQuestionError):
-            Policy(words="", **wrong)
+            Policy(words="", keep_bytes=wrong)
     assert seqs(ledger) == list(range(1, 25))
 
 

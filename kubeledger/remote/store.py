@@ -96,8 +96,13 @@ class Store:
         directory: where they lie on this machine; None for object storage.
     """
 
-    def __init__(self, url: str, *, make: bool = False) -> None:
+    def __init__(self, url: str, *, make: bool = False, retry_s: float | None = None) -> None:
         """Nothing is read yet; a local directory is made if ``make``.
+
+        Args:
+            url: a local path, ``file://``, ``s3://``, ``gs://`` or ``az://``.
+            make: see above.
+            retry_s: so long storage that fails is asked again; None: ``RETRY_S``.
 
         Raises:
             BadQuestionError: no URL of a kind that is known.
@@ -106,7 +111,7 @@ class Store:
         self.url = absolute_url(url)
         self.directory = None if "://" in self.url else Path(self.url)
         with _errors(self.url, ""):
-            self._store = _opened(self.url, make=make)
+            self._store = _opened(self.url, RETRY_S if retry_s is None else retry_s, make=make)
 
     def get(self, path: str) -> bytes | None:
         """Content of an object; None where there is none."""
@@ -152,6 +157,22 @@ class Store:
                 _whole(copy)
         except _LocalError as error:
             raise error.error from None
+
+    def digest(self, path: str) -> str | None:
+        """As :func:`digest_of_file`, of an object's content; None where there is none."""
+        import obstore
+
+        def read() -> str:
+            digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+            for block in obstore.get(self._store, path).stream(min_chunk_size=_BLOCK_BYTES):
+                digest.update(block)
+            return digest.hexdigest()
+
+        with _errors(self.url, path):
+            try:
+                return _whole(read)
+            except FileNotFoundError:
+                return None
 
     def create(self, path: str, content: bytes | Path) -> bool:
         """Write an object unless there is one of that name: in one step, so only one can.
@@ -298,7 +319,7 @@ def digest_of_file(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _opened(url: str, *, make: bool) -> ObjectStore:
+def _opened(url: str, retry_s: float, *, make: bool) -> ObjectStore:
     from obstore.store import LocalStore, from_url
 
     if "://" not in url:
@@ -317,7 +338,7 @@ def _opened(url: str, *, make: bool) -> ObjectStore:
     first_s, longest_s = _PAUSES_S
     limits: RetryConfig = {
         "max_retries": _RETRIES_MAX,
-        "retry_timeout": timedelta(seconds=RETRY_S),
+        "retry_timeout": timedelta(seconds=retry_s),
         "backoff": {
             "init_backoff": timedelta(seconds=first_s),
             "max_backoff": timedelta(seconds=longest_s),
@@ -371,7 +392,9 @@ def _errors(url: str, path: str) -> Iterator[None]:
         raise StorageError(f"there is no such {what}", file=place) from error
     except obstore.exceptions.PermissionDeniedError as error:
         raise StorageError(
-            "access is denied", advice="docs/fleet.md lists the permissions needed", file=place
+            "access is denied",
+            advice="docs/fleet.md and docs/deploy.md list the permissions needed",
+            file=place,
         ) from error
     except obstore.exceptions.UnauthenticatedError as error:
         raise StorageError(

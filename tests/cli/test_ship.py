@@ -1,0 +1,88 @@
+"""``ship`` and ``restore``: words, exit codes, and a real process that is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+
+from kubeledger.cli.main import cli
+from tests.buckets import Place
+from tests.ledger.making import append, batch, ledger_of, seqs
+
+LONG_S = 60
+
+
+def run(*words: object) -> Result:
+    """A command in this process."""
+    return CliRunner().invoke(cli, [str(word) for word in words])
+
+
+def test_ship_and_restore(place: Place, tmp_path: Path) -> None:
+    """There and back; the copy passes the audit."""
+    ledger = ledger_of(tmp_path / "l", batch(0, 4), batch(4, 4), batch(8, 1), segment_bytes=1000)
+    first = run("ship", "--ledger", ledger.path, "--to", place.url, "--once")
+    assert first.exit_code == 0, first.output
+    assert "node-a: records 1 to 4 stored, " in first.stdout
+    assert first.stdout.endswith("2 segments shipped\n")
+    assert "records from 9 on are in a segment that is not sealed yet" in first.stderr
+    assert "kubeledger compact" in first.stderr
+    again = run("ship", "--ledger", ledger.path, "--to", place.url, "--once")
+    assert again.stdout == "0 segments shipped\n"
+    back = run("restore", "--from", f"{place.url}/node-a", "--ledger", tmp_path / "back")
+    assert back.exit_code == 0, back.output
+    assert back.stdout.startswith("node-a: 8 records, seq 1 to 8\n  digest node-a=")
+    audit = run("audit", "--ledger", tmp_path / "back")
+    assert (audit.exit_code, back.stdout.split()[-1] in audit.stdout) == (0, True)
+    refused = run("restore", "--from", place.url, "--ledger", tmp_path / "back")
+    assert refused.exit_code == 2
+    nothing = run("restore", "--from", place.url, "--node", "node-x", "--ledger", tmp_path / "x")
+    assert nothing.exit_code == 2
+    assert "no shipped ledger of node-x is there" in nothing.stderr
+
+
+def test_compact_says_what_stays_until_it_is_shipped(tmp_path: Path) -> None:
+    """And drops it only when asked to."""
+    batches = [batch(first, 4) for first in range(0, 24, 4)]
+    ledger = ledger_of(tmp_path / "l", *batches[:3], segment_bytes=1000)
+    assert run("ship", "--ledger", ledger.path, "--to", tmp_path / "p", "--once").exit_code == 0
+    append(ledger, *batches[3:])
+    words = ["compact", "--ledger", ledger.path, "--keep-bytes", "1"]
+    held = run(*words, "--dry-run")
+    assert "records 1 to 12 would be dropped" in held.stdout
+    assert "records up to 20 stay until they are shipped" in held.stdout
+    assert "records 1 to 20 would be dropped" in run(*words, "--unshipped", "--dry-run").stdout
+
+
+def test_a_shipper_that_is_killed_and_one_that_is_ended(tmp_path: Path) -> None:
+    """A process of its own beside a writer: it ships what is sealed while it runs, then ends."""
+    ledger = ledger_of(tmp_path / "l", batch(0, 4), segment_bytes=1000)
+    words = ["ship", "--ledger", str(ledger.path), "--to", str(tmp_path / "p"), "--every", "0.1"]
+
+    def begun() -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "kubeledger", *words],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+
+    with begun() as first:
+        assert first.stdout is not None
+        assert "records 1 to 4 stored" in first.stdout.readline()
+        first.kill()
+        assert first.wait(LONG_S) == -signal.SIGKILL
+    with begun() as second:
+        assert second.stdout is not None
+        append(ledger, batch(4, 4))
+        assert "records 5 to 8 stored" in second.stdout.readline()
+        append(ledger, batch(8, 4))
+        second.terminate()
+        assert "records 9 to 12 stored" in second.stdout.read()
+        assert second.wait(LONG_S) == 0
+    assert run("restore", "--from", tmp_path / "p", "--ledger", tmp_path / "b").exit_code == 0
+    assert seqs(type(ledger).open(tmp_path / "b")) == list(range(1, 13))
