@@ -8,7 +8,13 @@ from typing import Final
 
 from kubeledger.model.units import parse_go_duration
 
-__all__ = ["DURATION_MAX_NS", "parse_duration", "parse_float32", "sprintf_without_arguments"]
+__all__ = [
+    "DURATION_MAX_NS",
+    "parse_duration",
+    "parse_float32",
+    "quoted",
+    "sprintf_without_arguments",
+]
 
 DURATION_MAX_NS: Final = 2**63 - 1
 _LENGTH_MAX: Final = 256
@@ -20,6 +26,10 @@ _HEX: Final = re.compile(
 _LOOSE_UNDERSCORE: Final = re.compile(r"__|_\Z|(?<![0-9a-fA-FxX])_|_(?![0-9a-fA-F])")
 _SPECIAL: Final = re.compile(r"[+-]?inf(?:inity)?|nan", re.IGNORECASE)
 _UNIT: Final = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)([^0-9.]*)")
+_ESCAPES: Final = {
+    '"': '\\"', "\\": "\\\\", "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r",
+    "\t": "\\t", "\v": "\\v",
+}  # fmt: skip
 _UNITS: Final = frozenset({"ns", "us", "µs", "μs", "ms", "s", "m", "h"})
 
 
@@ -46,13 +56,13 @@ def parse_float32(text: str) -> float:
     """
     number = _float_of(text)
     if number is None:
-        raise ValueError(f"strconv.ParseFloat: parsing {_quoted(text)}: invalid syntax")
+        raise ValueError(f"strconv.ParseFloat: parsing {quoted(text)}: invalid syntax")
     try:
         nearest: float = struct.unpack("f", struct.pack("f", number))[0]
     except OverflowError:
         nearest = float("inf")
     if abs(nearest) == float("inf") and not _SPECIAL.fullmatch(text):
-        raise ValueError(f"strconv.ParseFloat: parsing {_quoted(text)}: value out of range")
+        raise ValueError(f"strconv.ParseFloat: parsing {quoted(text)}: value out of range")
     return nearest
 
 
@@ -67,7 +77,7 @@ def parse_duration(text: str) -> int:
     except ValueError:
         raise ValueError(_duration_error(text)) from None
     if not -DURATION_MAX_NS - 1 <= duration_ns <= DURATION_MAX_NS:
-        raise ValueError(f"time: invalid duration {_quoted(text)}")
+        raise ValueError(f"time: invalid duration {quoted(text)}")
     return duration_ns
 
 
@@ -90,14 +100,26 @@ def _duration_error(text: str) -> str:
     position = 1 if text[:1] in ("-", "+") else 0
     while match := _UNIT.match(text, position):
         if not match[1]:
-            return f"time: missing unit in duration {_quoted(text)}"
+            return f"time: missing unit in duration {quoted(text)}"
         if match[1] not in _UNITS:
-            return f"time: unknown unit {_quoted(match[1])} in duration {_quoted(text)}"
+            return f"time: unknown unit {quoted(match[1])} in duration {quoted(text)}"
         position = match.end()
-    return f"time: invalid duration {_quoted(text)}"
+    return f"time: invalid duration {quoted(text)}"
 
 
-def _quoted(text: str) -> str:
-    """``strconv.Quote`` of what is mostly plain ASCII."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+def quoted(text: str) -> str:
+    """As Go's ``strconv.Quote``; bytes that are no UTF-8 are lone surrogates in ``text``."""
+    return f'"{"".join(_escaped(character) for character in text)}"'
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    if character.isprintable():
+        return character
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    if 0xDC80 <= code <= 0xDCFF:
+        return f"\\x{code - 0xDC00:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

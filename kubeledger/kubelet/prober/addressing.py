@@ -13,9 +13,13 @@ from kubeledger.kubelet.profile.prober import ProberFacts
 
 __all__ = [
     "ContainerPort",
+    "GRPCAction",
+    "HTTPGetAction",
+    "HTTPHeader",
     "Handler",
     "PortAction",
     "ProbeHandler",
+    "TCPSocketAction",
     "handler_of",
     "missing_handler",
     "resolve_container_port",
@@ -34,13 +38,41 @@ class PortAction(msgspec.Struct, rename="camel", frozen=True):
     port: int | str = 0
 
 
+class HTTPHeader(msgspec.Struct, rename="camel", frozen=True):
+    """A header of the probe's spec; names may repeat."""
+
+    name: str
+    value: str = ""
+
+
+class HTTPGetAction(PortAction, rename="camel", frozen=True):
+    """An HTTP GET; an empty ``host`` is the pod's IP, an empty ``scheme`` see the profile."""
+
+    path: str = ""
+    host: str = ""
+    scheme: str = ""
+    http_headers: tuple[HTTPHeader, ...] | None = None
+
+
+class TCPSocketAction(PortAction, rename="camel", frozen=True):
+    """A TCP connection; an empty ``host`` is the pod's IP."""
+
+    host: str = ""
+
+
+class GRPCAction(PortAction, rename="camel", frozen=True):
+    """A gRPC health check, always of the pod's IP; no ``service`` asks for the whole server."""
+
+    service: str | None = None
+
+
 class ProbeHandler(msgspec.Struct, rename="camel", frozen=True):
     """The handlers of a probe; the API lets exactly one be set."""
 
     exec: dict[str, object] | None = None
-    http_get: PortAction | None = None
-    tcp_socket: PortAction | None = None
-    grpc: PortAction | None = None
+    http_get: HTTPGetAction | None = None
+    tcp_socket: TCPSocketAction | None = None
+    grpc: GRPCAction | None = None
 
 
 class ContainerPort(msgspec.Struct, rename="camel", frozen=True):

@@ -32,9 +32,16 @@ class ProberFacts(msgspec.Struct, frozen=True, kw_only=True):
     manual_run_resets_period: bool
     exec_timeout_fails: bool
     exec_timeout_told: bool
+    accept_header: bool
+    canonical_header_names: bool
+    scheme_defaults_to_http: bool
+    tls_1_2_at_least: bool
+    sockets_linger_a_second: bool
+    redirect_without_location_warns: bool
     redirect_told: bool
     bad_request_errors: bool
     grpc_probes: bool
+    grpc_dials_like_others: bool
 
 
 FACTS: tuple[Fact, ...] = (
@@ -197,6 +204,55 @@ FACTS: tuple[Fact, ...] = (
         proof="source",
     ),
     Fact(
+        name="accept_header",
+        since=20,
+        says="HTTP probes send Accept: */*, or none where the spec gives an empty one.",
+        source="pkg/probe/http/http.go DoHTTPProbe (#95641)",
+        proof="source",
+    ),
+    Fact(
+        name="canonical_header_names",
+        since=28,
+        backports={27: 2, 26: 5, 25: 10, 24: 14},
+        says="Names of a probe's headers are taken in any case; before, `host` was sent as a second "
+        "Host header, and `accept` and `user-agent` beside the kubelet's own.",
+        source="pkg/probe/http/request.go v1HeaderToHTTPHeader (#117182, for 1.27 #117324, for 1.26 "
+        "#117323, for 1.25 #117333, for 1.24 #117331); before 1.26 prober.go buildHeader",
+        proof="source",
+    ),
+    Fact(
+        name="scheme_defaults_to_http",
+        since=26,
+        says="An HTTP probe without a scheme is made by HTTP; before, it failed. The API server "
+        "sets one.",
+        source="pkg/probe/http/request.go NewRequestForHTTPGetAction; before, prober.go runProbe",
+        proof="source",
+    ),
+    Fact(
+        name="tls_1_2_at_least",
+        since=24,
+        says="HTTPS probes offer TLS 1.2 and later; before, 1.0 and 1.1 as well.",
+        source="Go 1.18, crypto/tls Config.MinVersion: 1.24.0 was built with it, 1.23.0 with 1.17",
+        proof="source",
+    ),
+    Fact(
+        name="sockets_linger_a_second",
+        since=27,
+        backports={26: 2, 25: 7, 24: 11, 23: 17},
+        says="Sockets of HTTP and TCP probes have SO_LINGER of one second.",
+        source="pkg/probe/dialer_others.go ProbeDialer (#115143, for 1.24 #115280, for 1.23 #115281)",
+        proof="source",
+    ),
+    Fact(
+        name="redirect_without_location_warns",
+        since=25,
+        says="A redirect without a Location is a reply like any other, so it warns; before, the "
+        "probe failed for 301, 302 and 303.",
+        source="Go 1.19, net/http Client.do (golang#49281): 1.25.0 was built with it, 1.24.0 with "
+        "1.18",
+        proof="source",
+    ),
+    Fact(
         name="redirect_told",
         since=24,
         says="The warning of an HTTP probe says that redirects were not followed; before, it was "
@@ -216,6 +272,14 @@ FACTS: tuple[Fact, ...] = (
         since=24,
         says="gRPC probes are executed; before, such a probe has no handler and errors.",
         source="prober.go runProbe (#106463); GRPCContainerProbe on",
+        proof="source",
+    ),
+    Fact(
+        name="grpc_dials_like_others",
+        since=27,
+        says="Sockets of gRPC probes linger as those of other probes, and no proxy of the kubelet's "
+        "environment is asked; before, gRPC's own dialer took HTTPS_PROXY.",
+        source="pkg/probe/grpc/grpc.go Probe (#115321)",
         proof="source",
     ),
 )

@@ -1,0 +1,177 @@
+"""URLs as Go's net/url reads and writes them, as far as a probe can have them.
+
+A path of a probe's spec is any text, and so is the Location of a redirect; what is sent and
+what the kubelet names in its error follow from Go's reading of it.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from typing import Final
+from urllib.parse import quote, unquote_to_bytes, urljoin
+
+import msgspec
+
+from kubeledger.kubelet.kube.gotexts import quoted
+
+__all__ = ["URL", "URLError", "host_port", "parse_url", "probe_url", "resolve_reference"]
+
+_PATH_SAFE: Final = "$&+,/:;=@-_.~"
+_ENCODED: Final = frozenset(string.ascii_letters + string.digits + _PATH_SAFE + "!'()*[]%")
+_CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
+_BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL)
+_HOST_REFUSES: Final = re.compile(r"[ \\^`{|}%/?#@]")
+_PORT: Final = re.compile(r"(?::[0-9]*)?")
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+
+
+class URLError(Exception):
+    """Go's text of why a URL cannot be parsed."""
+
+
+class URL(msgspec.Struct, frozen=True):
+    """A URL in the parts that a request needs.
+
+    Attributes:
+        scheme: in lower case; empty for none.
+        host: with its port, as written.
+        path: escaped.
+        query: with its question mark; empty for none.
+        fragment: with its hash; never sent.
+        opaque: what follows a scheme without a slash; such a URL has no host.
+    """
+
+    scheme: str = ""
+    host: str = ""
+    path: str = ""
+    query: str = ""
+    fragment: str = ""
+    opaque: str = ""
+
+    def __str__(self) -> str:
+        """As the kubelet writes it."""
+        scheme = f"{self.scheme}:" if self.scheme else ""
+        if self.opaque:
+            return f"{scheme}{self.opaque}{self.query}{self.fragment}"
+        slashes = f"//{self.host}" if self.host else ""
+        between = "/" if self.host and self.path and not self.path.startswith("/") else ""
+        return f"{scheme}{slashes}{between}{self.path}{self.query}{self.fragment}"
+
+    @property
+    def target(self) -> str:
+        """What stands in the request line."""
+        path = self.opaque or self.path or "/"
+        rooted = path if self.opaque or path.startswith("/") else f"/{path}"
+        return f"{rooted}{self.query}"
+
+    @property
+    def hostname(self) -> str:
+        """The host without port and brackets."""
+        host, _, port = self.host.rpartition(":")
+        name = self.host if "]" in port or not host else host
+        return name.removeprefix("[").removesuffix("]")
+
+    @property
+    def port(self) -> int:
+        """Where to connect; 0 where neither the URL nor its scheme says."""
+        last = self.host.rpartition(":")[2] if ":" in self.host else ""
+        return int(last) if last.isdigit() else _DEFAULT_PORTS.get(self.scheme, 0)
+
+
+def host_port(host: str, port: int) -> str:
+    """Go's ``net.JoinHostPort``."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def probe_url(scheme: str, host: str, port: int, path: str) -> URL:
+    """The URL of an HTTP probe; a path that cannot be read is taken as it is.
+
+    Source: v1.36.2 pkg/probe/http/request.go formatURL
+    Differs: no
+    """
+    try:
+        parsed = parse_url(path)
+    except URLError:
+        parsed = URL(path=_escaped(path))
+    return msgspec.structs.replace(parsed, scheme=scheme, host=host_port(host, port))
+
+
+def parse_url(text: str) -> URL:
+    """Go's ``url.Parse``, without user names.
+
+    Raises:
+        URLError: with Go's text.
+    """
+    text, hash_, fragment = text.partition("#")
+    try:
+        parsed = _parsed(text)
+    except URLError as fault:
+        raise URLError(f"parse {quoted(text)}: {fault}") from None
+    return msgspec.structs.replace(parsed, fragment=hash_ + fragment if fragment else "")
+
+
+def resolve_reference(base: URL, location: str) -> URL:
+    """Where a Location leads: Go's ``url.URL.Parse``.
+
+    Raises:
+        URLError: with Go's text.
+    """
+    parse_url(location)
+    return parse_url(urljoin(str(base), location))
+
+
+def _parsed(text: str) -> URL:
+    if _CONTROL.search(text):
+        raise URLError("net/url: invalid control character in URL")
+    scheme, rest = _cut_scheme(text)
+    path, question, query = rest.partition("?")
+    query = question + query
+    if not path.startswith("/"):
+        if scheme:
+            return URL(scheme=scheme, opaque=path, query=query)
+        if ":" in path.partition("/")[0]:
+            raise URLError("first path segment in URL cannot contain colon")
+    host = ""
+    if path.startswith("//") and (scheme or not path.startswith("///")):
+        authority, slash, rest = path[2:].partition("/")
+        host = _host(authority.rpartition("@")[2])
+        path = slash + rest
+    return URL(scheme=scheme, host=host, path=_path(path), query=query)
+
+
+def _cut_scheme(text: str) -> tuple[str, str]:
+    if text.startswith(":"):
+        raise URLError("missing protocol scheme")
+    match = _SCHEME.fullmatch(text)
+    return (match[1].lower(), match[2]) if match else ("", text)
+
+
+def _host(host: str) -> str:
+    if host.startswith("["):
+        inside, bracket, after = host.rpartition("]")
+        if not bracket:
+            raise URLError("missing ']' in host")
+    else:
+        inside, colon, after = host.rpartition(":")
+        inside, after = (inside, colon + after) if colon else (host, "")
+    if not _PORT.fullmatch(after):
+        raise URLError(f"invalid port {quoted(after)} after host")
+    refused = _HOST_REFUSES.search(inside)
+    if refused and not host.startswith("["):
+        raise URLError(f"invalid character {quoted(refused[0])} in host name")
+    return host
+
+
+def _path(path: str) -> str:
+    """The escaped path: as written where that is a proper escaping, else escaped anew."""
+    bad = _BAD_ESCAPE.search(path)
+    if bad:
+        raise URLError(f"invalid URL escape {quoted(bad[0])}")
+    return path if set(path) <= _ENCODED else _escaped(unquote_to_bytes(path))
+
+
+def _escaped(path: str | bytes) -> str:
+    data = path.encode("utf-8", "surrogateescape") if isinstance(path, str) else path
+    return quote(data, safe=_PATH_SAFE)

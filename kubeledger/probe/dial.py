@@ -1,0 +1,190 @@
+"""Connections as Go's dialer makes them: resolve, connect to one address after the other."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+import struct
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from kubeledger.kubelet.prober.transport import (
+    IO_TIMEOUT,
+    dial_failed,
+    lookup_failed,
+    read_failed,
+)
+from kubeledger.kubelet.prober.urls import host_port
+from kubeledger.probe.attempt import Exchange, TransportError, Watch
+
+__all__ = ["Connection", "dial"]
+
+_LINGER = struct.pack("ii", 1, 1)
+_ADDRESS_NS_MIN = 2_000_000_000
+_RESOLV_CONF = Path("/etc/resolv.conf")
+_NAMESERVER = re.compile(r"^\s*nameserver\s+(\S+)", re.MULTILINE)
+
+Sockaddr = tuple[str, int] | tuple[str, int, int, int]
+
+
+class Connection:
+    """A connected socket; reads and writes end with the probe's timeout.
+
+    Attributes:
+        local, remote: both ends, as Go writes them.
+    """
+
+    def __init__(self, sock: socket.socket, watch: Watch) -> None:
+        self._socket = sock
+        self._watch = watch
+        self.local = _end(sock.getsockname())
+        self.remote = _end(sock.getpeername())
+
+    def send(self, data: bytes) -> None:
+        """Write all of it; a peer that closed is noticed when reading."""
+        self._socket.settimeout(self._watch.left_s())
+        try:
+            self._socket.sendall(data)
+        except TimeoutError:
+            raise TransportError("", timed_out=True) from None
+        except OSError:
+            return
+
+    def receive(self, bytes_max: int = 65536, *, at_most_ns: int | None = None) -> bytes:
+        """What is there, at least a byte; empty at the end.
+
+        Raises:
+            TransportError: a reset, or the time is over.
+        """
+        self._socket.settimeout(self._watch.left_s(at_most_ns=at_most_ns))
+        try:
+            return self._socket.recv(bytes_max)
+        except TimeoutError:
+            raise TransportError("", timed_out=True) from None
+        except OSError as error:
+            raise TransportError(read_failed(self.local, self.remote, error.errno or 0)) from None
+
+    def close(self) -> None:
+        """End it."""
+        self._socket.close()
+
+
+def dial(host: str, port: int, watch: Watch, exchange: Exchange, *, lingers: bool) -> Connection:
+    """Connect.
+
+    Args:
+        host: an address, or a name; empty for this machine.
+        port: 1 to 65535.
+        watch: the probe's timeout, which holds for all addresses together.
+        exchange: gets its phases and addresses.
+        lingers: whether the socket is closed within a second, without TIME_WAIT.
+
+    Raises:
+        TransportError: with Go's text; that of the first address, where several fail.
+    """
+    exchange.address = host_port(host, port)
+    with watch.phase(exchange, "resolve"):
+        addresses = _resolve(host, port, watch)
+    first: TransportError | None = None
+    with watch.phase(exchange, "connect"):
+        for left, (family, address) in zip(range(len(addresses), 0, -1), addresses, strict=True):
+            shown = host_port("" if not host else _host_of(address), port)
+            exchange.address = shown
+            try:
+                sock = _connect(family, address, shown, watch, left, lingers=lingers)
+            except TransportError as error:
+                first = first or error
+                continue
+            connection = Connection(sock, watch)
+            exchange.local = connection.local
+            return connection
+    assert first is not None, addresses
+    raise first
+
+
+def _connect(
+    family: int, address: Sockaddr, shown: str, watch: Watch, left: int, *, lingers: bool
+) -> socket.socket:
+    """One address; of the time left each gets its part, and two seconds where there are that many.
+
+    Source: Go 1.25 net/dial.go dialSerial, partialDeadline
+    Differs: addresses of the other family are not tried beside the first after 300 ms.
+    """
+    timeout = f"dial tcp {shown}: {IO_TIMEOUT}"
+    left_ns = int(watch.left_s(timeout) * 1e9)
+    part_ns = max(left_ns // left, min(left_ns, _ADDRESS_NS_MIN))
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if lingers:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER)
+        sock.settimeout(watch.left_s(timeout, at_most_ns=time.monotonic_ns() + part_ns))
+        sock.connect(address)
+    except TimeoutError:
+        sock.close()
+        raise TransportError(timeout, timed_out=True) from None
+    except OSError as error:
+        sock.close()
+        raise TransportError(dial_failed(shown, error.errno or 0)) from None
+    except BaseException:
+        sock.close()
+        raise
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # Go's default
+    return sock
+
+
+def _resolve(host: str, port: int, watch: Watch) -> list[tuple[int, Sockaddr]]:
+    if not host:
+        return [(socket.AF_INET, ("127.0.0.1", port))]
+    if _is_address(host):
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+        return [(family, address) for family, _, _, _, address in found]  # type: ignore[misc] # IP only
+    return _look_up(host, port, watch)
+
+
+def _look_up(host: str, port: int, watch: Watch) -> list[tuple[int, Sockaddr]]:
+    """By the system's resolver, which hears no timeout: it is left behind."""
+    found: list[tuple[int, Sockaddr]] = []
+
+    def ask() -> None:
+        with suppress(OSError):
+            for family, _, _, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+                found.append((family, address))  # type: ignore[arg-type] # IP only
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(watch.left_s(lookup_failed(host, "", IO_TIMEOUT)))
+    if thread.is_alive():
+        raise TransportError(lookup_failed(host, "", IO_TIMEOUT), timed_out=True)
+    if not found:
+        raise TransportError(lookup_failed(host, _name_server(host), "no such host"))
+    return list(dict.fromkeys(found))
+
+
+def _name_server(host: str) -> str:
+    """Who is asked for a name; nobody for one of numbers."""
+    if not re.search("[A-Za-z]", host):
+        return ""
+    with suppress(OSError):
+        match = _NAMESERVER.search(_RESOLV_CONF.read_text("utf-8", "replace"))
+        if match:
+            return host_port(match[1], 53)
+    return ""
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
+def _host_of(address: Sockaddr) -> str:
+    return address[0]
+
+
+def _end(address: Sockaddr) -> str:
+    return host_port(address[0], address[1])

@@ -1,0 +1,155 @@
+"""One tick of a probe: up to three executions, and what a worker makes of them."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+
+from kubeledger.kubelet.prober.addressing import missing_handler, resolve_container_port
+from kubeledger.kubelet.prober.attempts import ATTEMPTS_MAX, event_of
+from kubeledger.kubelet.prober.forecast import Forecast, forecast
+from kubeledger.kubelet.prober.handlers import Execution, GRPCConnection, http_execution
+from kubeledger.kubelet.prober.httpget import http_request
+from kubeledger.kubelet.prober.results import (
+    FAILURE,
+    INITIAL,
+    SUCCESS,
+    Result,
+    Results,
+    parse_container_id,
+)
+from kubeledger.kubelet.prober.urls import URLError, parse_url
+from kubeledger.kubelet.prober.objects import ContainerStatus, status_named
+from kubeledger.kubelet.prober.worker import ProbeWorker, do_probe, new_worker
+from kubeledger.kubelet.profile.prober import ProberFacts
+from kubeledger.model.bodies.prober import TickResult
+from kubeledger.model.units import NS_PER_S
+from kubeledger.probe.attempt import Attempt
+from kubeledger.probe.grpc import grpc_attempt
+from kubeledger.probe.http import http_attempt
+from kubeledger.probe.target import PodTarget, ProbePlan
+from kubeledger.probe.tcp import tcp_attempt
+
+__all__ = ["ProbedTick", "execute", "probe_once", "worker_of"]
+
+
+class ProbedTick(msgspec.Struct, kw_only=True):
+    """A tick as a worker of the kubelet would have had it.
+
+    Attributes:
+        at_ns: when it began, since the epoch.
+        attempts: its executions; the last decides.
+        event: that the kubelet would send; None for none.
+        held_back: why the kubelet would not have probed now; empty where it would.
+        run: ticks in a row with this result, counted from our first one.
+        cached: what the worker holds of the container afterwards; empty for nothing.
+        forecast: when such ticks change what is cached.
+    """
+
+    at_ns: int
+    attempts: tuple[Attempt, ...]
+    event: str | None
+    held_back: str
+    run: int
+    cached: Result | str
+    forecast: Forecast
+
+    @property
+    def outcome(self) -> TickResult:
+        """Of the last execution."""
+        return self.attempts[-1].execution.outcome
+
+    @property
+    def text(self) -> str:
+        """Its output, or the error's text."""
+        return self.attempts[-1].execution.text
+
+
+def worker_of(target: PodTarget, plan: ProbePlan, facts: ProberFacts) -> ProbeWorker:
+    """A worker that knows of the container what the pod's status says, and has no streak yet."""
+    results = Results()
+    worker = new_worker(target.pod, plan.container, plan.probe_type, results, facts)
+    assert worker is not None, plan.probe_type
+    found = _status_of(target, plan)
+    if found is not None and found.container_id:
+        worker.container_id = parse_container_id(found.container_id)
+        results.cache[worker.container_id] = _published(plan, found)
+    return worker
+
+
+def probe_once(
+    target: PodTarget, plan: ProbePlan, worker: ProbeWorker, facts: ProberFacts, agent: str
+) -> ProbedTick:
+    """Execute a probe as often as one tick of the kubelet does, and let the worker count it.
+
+    Args:
+        target: the pod.
+        plan: the probe, not an exec probe.
+        worker: updated in place.
+        facts: of the kubelet version.
+        agent: of ``user_agent``.
+    """
+    at_ns = time.time_ns()
+    attempts: list[Attempt] = []
+    while not attempts or (
+        attempts[-1].execution.outcome == "error" and len(attempts) < ATTEMPTS_MAX
+    ):
+        attempts.append(execute(target, plan, facts, agent))
+    last = attempts[-1].execution
+    outcomes = [attempt.execution.outcome for attempt in attempts]
+    do_probe(worker, target.pod.status, at_ns, outcomes)
+    probed = worker.attempts_used > 0
+    return ProbedTick(
+        at_ns=at_ns,
+        attempts=tuple(attempts),
+        event=event_of(plan.probe_type, last.outcome, last.text, facts, last.state),
+        held_back="" if probed or worker.skipped is None else worker.skipped.says,
+        run=worker.result_run,
+        cached=worker.results.cache.get(worker.container_id, ""),
+        forecast=forecast(worker, last.outcome, sum(each.total_ns for each in attempts)),
+    )
+
+
+def execute(target: PodTarget, plan: ProbePlan, facts: ProberFacts, agent: str) -> Attempt:
+    """One execution of an HTTP, TCP or gRPC probe."""
+    handlers, timeout_ns = plan.handlers, plan.spec.timeout_seconds * NS_PER_S
+    if plan.handler == "http" and handlers.http_get is not None:
+        get = handlers.http_get
+        port = resolve_container_port(get.port, plan.ports)
+        if isinstance(port, Execution):
+            return Attempt(execution=port)
+        request = http_request(get, get.host or target.ip, port, facts, agent)
+        try:
+            parse_url(str(request.url))
+        except URLError as error:
+            return Attempt(execution=http_execution(facts, request_error=str(error)))
+        return http_attempt(request, timeout_ns, facts)
+    if plan.handler == "tcp" and handlers.tcp_socket is not None:
+        port = resolve_container_port(handlers.tcp_socket.port, plan.ports)
+        if isinstance(port, Execution):
+            return Attempt(execution=port)
+        return tcp_attempt(handlers.tcp_socket.host or target.ip, port, timeout_ns, facts)
+    if plan.handler == "grpc" and handlers.grpc is not None:
+        to = GRPCConnection(target.ip, int(handlers.grpc.port), plan.spec.timeout_seconds)
+        return grpc_attempt(to, handlers.grpc.service or "", timeout_ns, agent)
+    uid = target.pod.metadata.uid
+    return Attempt(
+        execution=missing_handler(target.name, target.namespace, uid, plan.container.name)
+    )
+
+
+def _status_of(target: PodTarget, plan: ProbePlan) -> ContainerStatus | None:
+    status = target.pod.status
+    return status_named(status.container_statuses, plan.container.name) or status_named(
+        status.init_container_statuses, plan.container.name
+    )
+
+
+def _published(plan: ProbePlan, status: ContainerStatus) -> Result:
+    """What a worker had cached when the status was published, as far as that shows it."""
+    if plan.probe_type == "readiness":
+        return SUCCESS if status.ready else FAILURE
+    if plan.probe_type == "startup" and status.started:
+        return SUCCESS
+    return INITIAL[plan.probe_type]

@@ -1,0 +1,192 @@
+"""Servers on loopback, each with one habit; they end with their ``with`` and serve few connections."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+__all__ = [
+    "Habit",
+    "Server",
+    "answers",
+    "certificate",
+    "closed_port",
+    "full_listener",
+    "hangs",
+    "resets",
+    "says",
+    "serve",
+]
+
+CONNECTIONS_MAX = 24
+PATIENCE_S = 10.0
+
+Habit = Callable[[socket.socket, bytes, threading.Event], None]
+"""Gets the connection, the head of the request as it came, and an event set when the test ends."""
+
+
+class Server:
+    """A server and what it was sent.
+
+    Attributes:
+        port: on 127.0.0.1.
+        heads: the head of each request, in order of arrival.
+    """
+
+    def __init__(self, habit: Habit, context: ssl.SSLContext | None, family: int) -> None:
+        self._listener = socket.create_server(
+            ("::1" if family == socket.AF_INET6 else "127.0.0.1", 0),
+            family=socket.AddressFamily(family),
+        )
+        self._listener.settimeout(PATIENCE_S)
+        self._habit = habit
+        self._context = context
+        self._over = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self.port: int = self._listener.getsockname()[1]
+        self.heads: list[bytes] = []
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
+
+    def close(self) -> None:
+        """End all connections."""
+        self._over.set()
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for thread in (self._accepting, *self._threads):
+            thread.join(PATIENCE_S)
+
+    def _accept(self) -> None:
+        for _ in range(CONNECTIONS_MAX):
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            thread = threading.Thread(target=self._serve, args=(connection,), daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        connection.settimeout(PATIENCE_S)
+        with suppress(OSError), connection:
+            if self._context is not None:
+                connection = self._context.wrap_socket(connection, server_side=True)
+            with connection:
+                head = _head(connection)
+                self.heads.append(head)
+                self._habit(connection, head, self._over)
+
+
+def _head(connection: socket.socket) -> bytes:
+    received = b""
+    while b"\r\n\r\n" not in received and len(received) < 65536:
+        piece = connection.recv(4096)
+        received += piece
+        if not piece or received.startswith(b"\x16"):  # what a TLS client says first
+            break
+    return received
+
+
+@contextmanager
+def serve(
+    habit: Habit, *, context: ssl.SSLContext | None = None, family: int = socket.AF_INET
+) -> Iterator[Server]:
+    """A server with that habit, for one ``with``."""
+    server = Server(habit, context, family)
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def says(data: bytes, *, then_hangs: bool = False) -> Habit:
+    """Sends these bytes, then closes, or keeps silent until the test ends."""
+
+    def habit(connection: socket.socket, head: bytes, over: threading.Event) -> None:
+        connection.sendall(data)
+        if then_hangs:
+            over.wait(PATIENCE_S)
+
+    return habit
+
+
+def answers(status: str, body: bytes = b"", *headers: str, keep_alive: bool = False) -> Habit:
+    """Answers properly: ``answers("200 OK", b"fine", "X-A: 1")``."""
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers]
+    return says("\r\n".join(lines).encode() + b"\r\n\r\n" + body, then_hangs=keep_alive)
+
+
+def hangs(connection: socket.socket, head: bytes, over: threading.Event) -> None:
+    """Never answers."""
+    over.wait(PATIENCE_S)
+
+
+def resets(connection: socket.socket, head: bytes, over: threading.Event) -> None:
+    """Closes with a reset instead of an answer."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def closed_port() -> int:
+    """A port at which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+    return port
+
+
+@contextmanager
+def full_listener() -> Iterator[int]:
+    """A port that answers no further connection: its backlog is full, and nobody accepts."""
+    listener = socket.socket()
+    waiting = [socket.socket() for _ in range(3)]
+    try:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for each in waiting:
+            each.setblocking(False)
+            with suppress(BlockingIOError):
+                each.connect(listener.getsockname())
+        yield listener.getsockname()[1]
+    finally:
+        for each in (listener, *waiting):
+            each.close()
+
+
+def certificate(directory: Path) -> ssl.SSLContext:
+    """A server's context with a certificate that nobody has reason to trust."""
+    import datetime
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "nobody.example")])
+    begin = datetime.datetime(2001, 1, 1, tzinfo=datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(begin)
+        .not_valid_after(begin + datetime.timedelta(days=1))
+        .sign(key, hashes.SHA256())
+    )
+    path = directory / "server.pem"
+    path.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        + made.public_bytes(serialization.Encoding.PEM)
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(path)
+    return context
