@@ -42,6 +42,7 @@ LAYOUT: dict[str, Rows] = {
     "analyze": _rows("histories", "sql", "completeness diff headlines why", "whatif", "audit"),
     "simulate": _rows("engine", "scenario"),
     "record": _rows("metrics observations", "sources", ""),
+    "probe": _rows(""),
     "timeline": _rows(""),
     "api": _rows(""),
     "fleet": _rows(""),

@@ -25,6 +25,7 @@ __all__ = [
     "complete_objects",
     "complete_parts",
     "complete_pods",
+    "complete_probed",
     "complete_queries",
     "complete_resources",
     "complete_targets",
@@ -67,6 +68,14 @@ def complete_nodes(ctx: click.Context, incomplete: str) -> Iterable[str]:
 def complete_pods(ctx: click.Context, incomplete: str) -> Iterable[str]:
     """Pods by name; with their namespace once there is a slash."""
     return [f"{ns}/{name}" if "/" in incomplete else name for ns, name, _ in _pods(ctx)]
+
+
+@_completion
+def complete_probed(ctx: click.Context, incomplete: str) -> Iterable[str]:
+    """What ``probe`` takes: pods with their namespace, and their containers after a slash."""
+    if incomplete.count("/") < 2:
+        return [f"{ns}/{name}" for ns, name, _ in _pods(ctx)]
+    return [f"{ns}/{name}/{each}" for ns, name, own in _pods(ctx) for each in own]
 
 
 @_completion

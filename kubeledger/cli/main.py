@@ -40,6 +40,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "timeline": ("kubeledger.cli.timeline:timeline", "Draw what happened as one HTML file."),
     "ui": ("kubeledger.cli.ui:ui", "Show the timeline in a browser, and ask it questions."),
     "simulate": ("kubeledger.cli.simulate:simulate", "Run a node that you do not have."),
+    "probe": ("kubeledger.cli.probe:probe", "Make a pod's probes as its kubelet makes them."),
     "completeness": (
         "kubeledger.cli.completeness:completeness",
         "Say what evidence there is, and what is missing.",

@@ -137,7 +137,8 @@ def _failed(
     exchanges: list[Exchange],
     facts: ProberFacts,
 ) -> Attempt:
-    text, or_texts = error.text, ()
+    text = error.text
+    or_texts: tuple[str, ...] = ()
     if error.timed_out:
         # The dialer's timer and the client's end at the same instant: either text comes.
         dialing = "connect" in exchanges[-1].phases_ns and not exchanges[-1].local

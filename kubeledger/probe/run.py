@@ -11,6 +11,7 @@ from kubeledger.kubelet.prober.attempts import ATTEMPTS_MAX, event_of
 from kubeledger.kubelet.prober.forecast import Forecast, forecast
 from kubeledger.kubelet.prober.handlers import Execution, GRPCConnection, http_execution
 from kubeledger.kubelet.prober.httpget import http_request
+from kubeledger.kubelet.prober.objects import ContainerStatus, status_named
 from kubeledger.kubelet.prober.results import (
     FAILURE,
     INITIAL,
@@ -20,7 +21,6 @@ from kubeledger.kubelet.prober.results import (
     parse_container_id,
 )
 from kubeledger.kubelet.prober.urls import URLError, parse_url
-from kubeledger.kubelet.prober.objects import ContainerStatus, status_named
 from kubeledger.kubelet.prober.worker import ProbeWorker, do_probe, new_worker
 from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.model.bodies.prober import TickResult

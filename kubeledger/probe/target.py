@@ -138,9 +138,7 @@ def probe_plans(
     return plans
 
 
-def _probed(
-    target: PodTarget, facts: ProberFacts
-) -> Iterator[tuple[Container, dict[str, Any]]]:
+def _probed(target: PodTarget, facts: ProberFacts) -> Iterator[tuple[Container, dict[str, Any]]]:
     """App containers, then sidecars."""
     spec = target.raw.get("spec") or {}
     yield from zip(target.pod.spec.containers, spec.get("containers") or (), strict=True)

@@ -1,4 +1,4 @@
-"""Servers on loopback, each with one habit; they end with their ``with`` and serve few connections."""
+"""Servers on loopback, each with one habit; they serve few connections and end with a test."""
 
 from __future__ import annotations
 

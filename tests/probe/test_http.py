@@ -33,6 +33,7 @@ AWAITING = "context deadline exceeded (Client.Timeout exceeded while awaiting he
 READING = "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
 BROKEN = "net/http: HTTP/1.x transport connection broken: "
 OK = "HTTP/1.1 200 OK\r\n"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 def request(
@@ -60,7 +61,7 @@ def probe(
     return http_attempt(made, ns, facts_of(version))
 
 
-def told(attempt: Attempt, port: int) -> tuple[str, str]:
+def outcome_of(attempt: Attempt, port: int) -> tuple[str, str]:
     """Outcome and text, with what differs from run to run left out."""
     text = attempt.execution.text.replace(f"127.0.0.1:{port}", "SERVER")
     return attempt.execution.outcome, re.sub(r"127\.0\.0\.1:[0-9]+->", "US->", text)
@@ -73,6 +74,7 @@ def got(text: str, scheme: str = "http") -> str:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_a_server_gets_and_what_it_is_taken_for(version: str) -> None:
+    """What a server gets and what it is taken for."""
     with serve(answers("200 OK", b"fine", "X-A: 1")) as server:
         attempt = probe(server.port, version=version)
     minor = version.split(".")[1]
@@ -80,7 +82,7 @@ def test_what_a_server_gets_and_what_it_is_taken_for(version: str) -> None:
         f"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
         f"User-Agent: kube-probe/1.{minor}\r\nAccept: */*\r\nConnection: close\r\n\r\n".encode()
     ]
-    assert told(attempt, server.port) == ("success", "fine")
+    assert outcome_of(attempt, server.port) == ("success", "fine")
     (exchange,) = attempt.exchanges
     assert list(exchange.phases_ns) == ["resolve", "connect", "first_byte", "body"]
     assert 0 < sum(exchange.phases_ns.values()) <= attempt.total_ns
@@ -129,21 +131,19 @@ def test_what_a_server_gets_and_what_it_is_taken_for(version: str) -> None:
             id="half a body of a failure",
         ),
         pytest.param(
-            says(
-                b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n1;x\r\nd\r\n0\r\n\r\n"
-            ),
+            says(CHUNKED + b"3\r\nabc\r\n1;x\r\nd\r\n0\r\n\r\n"),
             "success",
             "abcd",
             id="chunks",
         ),
         pytest.param(
-            says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"),
+            says(CHUNKED + b"zz\r\n"),
             "error",
             "invalid byte in chunk length",
             id="no chunk",
         ),
         pytest.param(
-            says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc"),
+            says(CHUNKED + b"5\r\nabc"),
             "error",
             "unexpected EOF",
             id="half a chunk",
@@ -230,8 +230,9 @@ def test_what_a_server_gets_and_what_it_is_taken_for(version: str) -> None:
     ],
 )
 def test_replies(habit: Habit, outcome: str, text: str) -> None:
+    """Replies."""
     with serve(habit) as server:
-        assert told(probe(server.port), server.port) == (outcome, text)
+        assert outcome_of(probe(server.port), server.port) == (outcome, text)
 
 
 @pytest.mark.parametrize(
@@ -259,28 +260,35 @@ def test_replies(habit: Habit, outcome: str, text: str) -> None:
     ],
 )
 def test_the_timeout_covers_head_and_body(habit: Habit, outcome: str, text: str) -> None:
+    """The timeout covers head and body."""
     with serve(habit) as server:
-        assert told(probe(server.port, ns=BRIEF_NS), server.port) == (outcome, text)
+        assert outcome_of(probe(server.port, ns=BRIEF_NS), server.port) == (outcome, text)
 
 
 def test_ten_kibibytes_of_a_body_without_an_end_are_enough() -> None:
+    """Ten kibibytes of a body without an end are enough."""
     with serve(says(OK.encode() + b"\r\n" + b"x" * 20000, then_hangs=True)) as server:
         attempt = probe(server.port)
-    assert told(attempt, server.port) == ("success", "x" * 10240)
+    assert outcome_of(attempt, server.port) == ("success", "x" * 10240)
     assert attempt.exchanges[0].body_cut
 
 
 def test_refused() -> None:
+    """Refused."""
     port = closed_port()
     attempt = probe(port)
-    assert told(attempt, port) == ("failure", got("dial tcp SERVER: connect: connection refused"))
+    assert outcome_of(attempt, port) == (
+        "failure",
+        got("dial tcp SERVER: connect: connection refused"),
+    )
     assert list(attempt.exchanges[0].phases_ns) == ["resolve", "connect"]
 
 
 def test_no_answer_to_the_connection() -> None:
+    """No answer to the connection."""
     with full_listener() as port:
         attempt = probe(port, ns=BRIEF_NS)
-    assert told(attempt, port) == ("failure", got(AWAITING))
+    assert outcome_of(attempt, port) == ("failure", got(AWAITING))
     assert [text.replace(f"127.0.0.1:{port}", "SERVER") for text in attempt.or_texts] == [
         got("dial tcp SERVER: i/o timeout (Client.Timeout exceeded while awaiting headers)")
     ]
@@ -304,9 +312,10 @@ def redirects(*places: str) -> Habit:
 
 
 def test_redirects_to_the_same_host_are_followed() -> None:
+    """Redirects to the same host are followed."""
     with serve(redirects("/a", "b?c#d")) as server:
         attempt = probe(server.port)
-    assert told(attempt, server.port) == ("success", "end")
+    assert outcome_of(attempt, server.port) == ("success", "end")
     assert [head.split(b" ")[1] for head in server.heads] == [b"/healthz", b"/a", b"/b?c"]
     assert b"\r\nReferer: http://127.0.0.1:%d/healthz\r\n" % server.port in server.heads[1]
     assert [exchange.status for exchange in attempt.exchanges] == [302, 302, 200]
@@ -317,16 +326,21 @@ def test_redirects_to_the_same_host_are_followed() -> None:
     [("1.20.2", "go"), ("1.28.0", "Probe terminated redirects, Response body: go")],
 )
 def test_a_redirect_to_another_host_warns(version: str, text: str) -> None:
+    """A redirect to another host warns."""
     with serve(redirects("http://localhost/a")) as server:
         attempt = probe(server.port, version=version)
-    assert told(attempt, server.port) == ("warning", text)
+    assert outcome_of(attempt, server.port) == ("warning", text)
     assert attempt.not_followed == "http://localhost/a"
 
 
 def test_redirects_without_end() -> None:
+    """Redirects without end."""
     with serve(redirects(*["/next"] * 20)) as server:
         attempt = probe(server.port)
-    assert told(attempt, server.port) == ("failure", 'Get "/next": stopped after 10 redirects')
+    assert outcome_of(attempt, server.port) == (
+        "failure",
+        'Get "/next": stopped after 10 redirects',
+    )
     assert len(server.heads) == 10
 
 
@@ -341,15 +355,17 @@ def test_redirects_without_end() -> None:
     ],
 )
 def test_redirects_that_fail(place: str, text: str) -> None:
+    """Redirects that fail."""
     with serve(redirects(place)) as server:
-        assert told(probe(server.port), server.port) == ("failure", text)
+        assert outcome_of(probe(server.port), server.port) == ("failure", text)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_nobody_checks_the_certificate(version: str, tmp_path: Path) -> None:
+    """Nobody checks the certificate."""
     with serve(answers("200 OK", b"fine"), context=certificate(tmp_path)) as server:
         attempt = probe(server.port, version=version, scheme="HTTPS")
-    assert told(attempt, server.port) == ("success", "fine")
+    assert outcome_of(attempt, server.port) == ("success", "fine")
     assert attempt.exchanges[0].tls.startswith("TLSv1.")
     assert list(attempt.exchanges[0].phases_ns) == [
         "resolve",
@@ -382,25 +398,29 @@ def test_nobody_checks_the_certificate(version: str, tmp_path: Path) -> None:
     ],
 )
 def test_handshakes_that_fail(habit: Habit, text: str) -> None:
+    """Handshakes that fail."""
     with serve(habit) as server:
         attempt = probe(server.port, scheme="HTTPS")
-    assert told(attempt, server.port) == ("failure", got(text, "https"))
+    assert outcome_of(attempt, server.port) == ("failure", got(text, "https"))
 
 
 def test_a_handshake_that_hangs() -> None:
+    """A handshake that hangs."""
     with serve(hangs) as server:
         attempt = probe(server.port, scheme="HTTPS", ns=BRIEF_NS)
-    assert told(attempt, server.port) == ("failure", got(AWAITING, "https"))
+    assert outcome_of(attempt, server.port) == ("failure", got(AWAITING, "https"))
 
 
 def test_proxies_of_the_environment_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proxies of the environment are ignored."""
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     with serve(answers("200 OK", b"fine")) as server:
-        assert told(probe(server.port), server.port) == ("success", "fine")
+        assert outcome_of(probe(server.port), server.port) == ("success", "fine")
 
 
 def test_ipv6() -> None:
+    """IPv6."""
     try:
         opened = serve(answers("200 OK", b"six"), family=socket.AF_INET6)
         with opened as server:

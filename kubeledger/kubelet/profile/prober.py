@@ -214,10 +214,10 @@ FACTS: tuple[Fact, ...] = (
         name="canonical_header_names",
         since=28,
         backports={27: 2, 26: 5, 25: 10, 24: 14},
-        says="Names of a probe's headers are taken in any case; before, `host` was sent as a second "
-        "Host header, and `accept` and `user-agent` beside the kubelet's own.",
-        source="pkg/probe/http/request.go v1HeaderToHTTPHeader (#117182, for 1.27 #117324, for 1.26 "
-        "#117323, for 1.25 #117333, for 1.24 #117331); before 1.26 prober.go buildHeader",
+        says="Names of a probe's headers are taken in any case; before, `host` was sent as a "
+        "second Host header, and `accept` and `user-agent` beside the kubelet's own.",
+        source="pkg/probe/http/request.go v1HeaderToHTTPHeader (#117182, for 1.27 #117324, for "
+        "1.26 #117323, for 1.25 #117333, for 1.24 #117331); before 1.26 prober.go buildHeader",
         proof="source",
     ),
     Fact(
@@ -240,7 +240,8 @@ FACTS: tuple[Fact, ...] = (
         since=27,
         backports={26: 2, 25: 7, 24: 11, 23: 17},
         says="Sockets of HTTP and TCP probes have SO_LINGER of one second.",
-        source="pkg/probe/dialer_others.go ProbeDialer (#115143, for 1.24 #115280, for 1.23 #115281)",
+        source="pkg/probe/dialer_others.go ProbeDialer (#115143, for 1.24 #115280, for 1.23 "
+        "#115281)",
         proof="source",
     ),
     Fact(
@@ -277,8 +278,8 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="grpc_dials_like_others",
         since=27,
-        says="Sockets of gRPC probes linger as those of other probes, and no proxy of the kubelet's "
-        "environment is asked; before, gRPC's own dialer took HTTPS_PROXY.",
+        says="Sockets of gRPC probes linger as those of other probes, and no proxy of the "
+        "kubelet's environment is asked; before, gRPC's own dialer took HTTPS_PROXY.",
         source="pkg/probe/grpc/grpc.go Probe (#115321)",
         proof="source",
     ),

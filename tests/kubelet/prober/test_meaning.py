@@ -6,9 +6,11 @@ import pytest
 
 from kubeledger.kubelet.prober.addressing import (
     ContainerPort,
+    GRPCAction,
     Handler,
-    PortAction,
+    HTTPGetAction,
     ProbeHandler,
+    TCPSocketAction,
     handler_of,
     missing_handler,
     resolve_container_port,
@@ -222,14 +224,14 @@ def test_what_an_execution_leaves(version: str, execution: Execution, event: str
     ("probe", "version", "handler"),
     [
         (
-            ProbeHandler(exec={}, http_get=PortAction(1), tcp_socket=PortAction(1)),
+            ProbeHandler(exec={}, http_get=HTTPGetAction(1), tcp_socket=TCPSocketAction(1)),
             "1.36.2",
             "exec",
         ),
-        (ProbeHandler(http_get=PortAction(1), tcp_socket=PortAction(1)), "1.36.2", "http"),
-        (ProbeHandler(tcp_socket=PortAction(1), grpc=PortAction(1)), "1.36.2", "tcp"),
-        (ProbeHandler(grpc=PortAction(1)), "1.24.0", "grpc"),
-        (ProbeHandler(grpc=PortAction(1)), "1.23.17", None),
+        (ProbeHandler(http_get=HTTPGetAction(1), tcp_socket=TCPSocketAction(1)), "1.36.2", "http"),
+        (ProbeHandler(tcp_socket=TCPSocketAction(1), grpc=GRPCAction(1)), "1.36.2", "tcp"),
+        (ProbeHandler(grpc=GRPCAction(1)), "1.24.0", "grpc"),
+        (ProbeHandler(grpc=GRPCAction(1)), "1.23.17", None),
         (ProbeHandler(), "1.36.2", None),
     ],
 )

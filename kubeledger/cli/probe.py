@@ -1,0 +1,166 @@
+"""``kubeledger probe``: a pod's probes, made as its kubelet makes them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kubeledger.cli.complete import complete_probed
+from kubeledger.cli.options import ledger_option, node_option, output_option, reports_errors
+
+if TYPE_CHECKING:
+    from kubeledger.probe.pods import FoundPod
+    from kubeledger.probe.run import ProbedTick
+    from kubeledger.probe.target import ProbePlan
+
+__all__ = ["probe"]
+
+_REPEAT_MAX = 100_000
+_file = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
+@click.command(
+    epilog="Example: kubeledger probe default/web --pods pods.json --kubelet-version 1.30"
+)
+@click.argument("target", metavar="NS/POD[/CONTAINER]", shell_complete=complete_probed)
+@click.option("--pods", metavar="FILE|URL", help="Pod list to find the pod in; - reads it.")
+@click.option("--kubelet", "kubelet_url", metavar="URL", help="Ask this: https://HOST:10250.")
+@click.option("--token-file", metavar="FILE", type=_file, help="Token for --kubelet.")
+@click.option("--ca-file", metavar="FILE", type=_file, help="Authority of its certificate.")
+@click.option("--insecure", is_flag=True, help="Do not check its certificate.")
+@ledger_option
+@node_option
+@click.option("--kubelet-version", metavar="V", help="Default: that of the ledger or --kubelet.")
+@click.option("--address", metavar="IP", help="Probe this instead of the pod's IP.")
+@click.option(
+    "--probe",
+    "probe_types",
+    multiple=True,
+    type=click.Choice(("startup", "readiness", "liveness")),
+    help="Only this; may be repeated. Default: all.",
+)
+@click.option(
+    "--repeat",
+    type=click.IntRange(1, _REPEAT_MAX),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Make each probe so often.",
+)
+@click.option(
+    "--period",
+    "period_s",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="From one to the next. Default: the probe's own.",
+)
+@output_option("table", "json")
+@reports_errors
+@click.pass_context
+def probe(
+    ctx: click.Context,
+    target: str,
+    pods: str | None,
+    kubelet_url: str | None,
+    token_file: Path | None,
+    ca_file: Path | None,
+    insecure: bool,
+    ledger: Path,
+    node: str | None,
+    kubelet_version: str | None,
+    address: str | None,
+    probe_types: tuple[str, ...],
+    repeat: int,
+    period_s: float | None,
+    output: str,
+) -> None:
+    """Make a pod's HTTP, TCP and gRPC probes from here, as its kubelet makes them.
+
+    Run it on the pod's node. It says what was sent, how long each phase took, what came back,
+    what the kubelet makes of it and after how many of these, and what curl does otherwise.
+    Commands of exec probes are not run. Without --pods and --kubelet the last pod list in the
+    ledger is taken. Exit code 1 when a probe does not succeed.
+    """
+    from kubeledger.cli.probe_output import write_json, write_table
+    from kubeledger.kubelet.profile.resolve import resolve
+    from kubeledger.model.errors import BadQuestionError
+    from kubeledger.model.units import NS_PER_S
+    from kubeledger.probe.series import run_series
+    from kubeledger.probe.target import pod_target, probe_plans
+
+    namespace, name, container = _parsed(target)
+    if pods is not None and kubelet_url is not None:
+        raise BadQuestionError("--pods and --kubelet exclude each other")
+    if pods is None and kubelet_url is None:
+        found = _of_ledger(ledger, node, namespace, name)
+    else:
+        found = _found(pods, kubelet_url, namespace, name, token_file, ca_file, insecure)
+    version = kubelet_version or found.kubelet_version
+    if version is None:
+        raise BadQuestionError(
+            f"{found.source} does not say which version the kubelet has",
+            advice="--kubelet-version V, as `kubectl get nodes` shows it",
+        )
+    pod = pod_target(found.raw, address)
+    plans = probe_plans(pod, resolve(version).prober, container=container, probe_types=probe_types)
+    series = run_series(
+        pod,
+        plans,
+        version,
+        os.environ,
+        repeat=repeat,
+        period_ns=None if period_s is None else int(period_s * NS_PER_S),
+        seen=_say if repeat > 1 else lambda _plan, _tick: None,
+    )
+    write = write_json if output == "json" else write_table
+    write(pod, series, version, found.source)
+    counted = {"success", "warning"}
+    if any(each.ticks and each.ticks[-1].outcome not in counted for each in series):
+        ctx.exit(1)
+
+
+def _parsed(target: str) -> tuple[str, str, str | None]:
+    from kubeledger.model.errors import BadQuestionError
+
+    parts = target.removeprefix("pod/").split("/")
+    if not 2 <= len(parts) <= 3 or not all(parts):
+        raise BadQuestionError(f"{target!r} is no NS/POD or NS/POD/CONTAINER")
+    return parts[0], parts[1], parts[2] if len(parts) == 3 else None
+
+
+def _of_ledger(ledger: Path, node: str | None, namespace: str, name: str) -> FoundPod:
+    from kubeledger.probe.pods import pod_in_ledger
+
+    return pod_in_ledger(ledger, node, namespace, name)
+
+
+def _found(
+    pods: str | None,
+    kubelet_url: str | None,
+    namespace: str,
+    name: str,
+    token_file: Path | None,
+    ca_file: Path | None,
+    insecure: bool,
+) -> FoundPod:
+    from kubeledger.probe.pods import pod_in_list, pod_of_kubelet
+    from kubeledger.record.sources.kubelet_client import KubeletClient
+
+    if kubelet_url is None:
+        assert pods is not None
+        return pod_in_list(pods, namespace, name)
+    client = KubeletClient(kubelet_url, token_file=token_file, ca_file=ca_file, insecure=insecure)
+    try:
+        return pod_of_kubelet(client, kubelet_url.rstrip("/"), namespace, name)
+    finally:
+        client.close()
+
+
+def _say(plan: ProbePlan, tick: ProbedTick) -> None:
+    from kubeledger.cli.output import printable
+
+    line = f"{plan.container.name} {plan.probe_type}: {tick.outcome}"
+    click.echo(printable(f"{line}: {tick.text}" if tick.text else line)[:200], err=True)

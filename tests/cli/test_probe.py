@@ -1,0 +1,128 @@
+"""``kubeledger probe``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kubeledger.cli.main import cli
+from kubeledger.ledger.ledger import Ledger
+from tests.probe.pods import pod, pod_list
+from tests.probe.servers import answers, closed_port, says, serve
+
+
+def probed(*arguments: str, given: dict[str, Any] | None = None) -> Result:
+    """What the command does; a list goes to its standard input."""
+    text = None if given is None else json.dumps(given)
+    source = () if given is None else ("--pods", "-")
+    return CliRunner().invoke(cli, ["probe", *arguments, *source], input=text)
+
+
+def web(port: int) -> dict[str, Any]:
+    """A list with one pod with an HTTP probe."""
+    return pod_list(pod({"name": "app", "livenessProbe": {"httpGet": {"port": port}}}))
+
+
+def test_table() -> None:
+    """What was sent, what came back, what follows."""
+    with serve(answers("503 Busy", b"no")) as server:
+        result = probed("default/web", "--kubelet-version", "1.28.0", given=web(server.port))
+    assert result.exit_code == 1, result.output
+    text = " ".join(result.stdout.split())
+    assert "pod default/web at 127.0.0.1, as kubelet 1.28.0 probes it (-)" in text
+    assert f"GET / HTTP/1.1 | Host: 127.0.0.1:{server.port} | User-Agent: kube-probe/1.28" in text
+    assert "result failure: HTTP probe failed with statuscode: 503" in text
+    assert "3 like this in a row, within 20s: killed with 30 s of grace (liveness probe)" in text
+    assert "status: 503 fails the probe; curl ends with 0 unless -f" in text
+
+
+def test_json_and_repeat() -> None:
+    """Every tick, with times in nanoseconds."""
+    with serve(answers("200 OK", b"fine")) as server:
+        result = probed(
+            "default/web/app", "--kubelet-version", "1.36.2", "--repeat", "3", "--period", "0",
+            "-o", "json", given=web(server.port),
+        )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    (found,) = json.loads(result.stdout)["probes"]
+    assert (found["container"], found["probe_type"], found["handler"]) == (
+        "app",
+        "liveness",
+        "http",
+    )
+    assert [tick["run"] for tick in found["ticks"]] == [1, 2, 3]
+    (exchange,) = found["ticks"][0]["attempts"][0]["exchanges"]
+    assert all(isinstance(ns, int) for ns in exchange["phases_ns"].values())
+    assert result.stderr.splitlines() == ["app liveness: success: fine"] * 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("default/web", "--kubelet-version", "9.9"), 2, "9.9"),
+        (("default/web",), 2, "--kubelet-version V"),
+        (("default/other", "--kubelet-version", "1.36.2"), 2, "there are: default/web"),
+        (("web", "--kubelet-version", "1.36.2"), 2, "no NS/POD"),
+        (("default/web/side", "--kubelet-version", "1.36.2"), 2, "no container 'side'"),
+        (
+            ("default/web", "--kubelet-version", "1.36.2", "--probe", "startup"),
+            2,
+            "no startup probe",
+        ),
+    ],
+)
+def test_questions_that_have_no_answer(arguments: tuple[str, ...], code: int, message: str) -> None:
+    """One line, and what to do."""
+    result = probed(*arguments, given=web(1))
+    assert result.exit_code == code, result.output
+    assert message in result.stderr
+
+
+def test_lists_that_are_none(tmp_path: Path) -> None:
+    """The file is named."""
+    path = tmp_path / "pods.json"
+    result = probed("default/web", "--pods", str(path))
+    assert (result.exit_code, str(path) in result.stderr) == (3, True)
+    path.write_text('{"kind": "List", "items": []}')
+    result = probed("default/web", "--pods", str(path))
+    assert (result.exit_code, "holds no pods" in result.stderr) == (3, True)
+    path.write_text('{"kind": ')
+    assert probed("default/web", "--pods", str(path)).exit_code == 3
+
+
+def test_a_list_from_a_url() -> None:
+    """As a kubelet's read-only port or kubectl proxy gives it."""
+    port = closed_port()
+    body = json.dumps(web(port)).encode()
+    with serve(answers("200 OK", body)) as server:
+        url = f"http://127.0.0.1:{server.port}/pods"
+        result = probed("default/web", "--pods", url, "--kubelet-version", "1.36.2")
+    assert (result.exit_code, "connection refused" in result.stdout) == (1, True)
+    with serve(says(b"")) as server:
+        result = probed("default/web", "--pods", f"http://127.0.0.1:{server.port}/pods")
+    assert (result.exit_code, "cannot be read" in result.stderr) == (3, True)
+
+
+def test_the_last_list_of_a_ledger(tmp_path: Path) -> None:
+    """Its pod, and the version of its kubelet."""
+    ledger = tmp_path / "ledger"
+    with serve(answers("200 OK")) as server:
+        node = tmp_path / "node"
+        node.mkdir()
+        (node / "pods.json").write_text(json.dumps(web(server.port)))
+        done = CliRunner().invoke(
+            cli, ["import", str(node), "--ledger", str(ledger), "--kubelet-version", "1.30.4"]
+        )
+        assert done.exit_code == 0, done.output
+        assert Ledger.open(ledger).nodes()
+        result = probed(
+            "default/web", "--ledger", str(ledger), "--kubelet-version", "1.30.4", "-o", "json"
+        )
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["source"] == str(ledger)
+    result = probed("default/other", "--ledger", str(ledger))
+    assert (result.exit_code, "shows default/other" in result.stderr) == (2, True)

@@ -1,0 +1,173 @@
+"""gRPC probes against real servers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from kubeledger.kubelet.prober.handlers import GRPCConnection
+from kubeledger.model.errors import BadQuestionError
+from kubeledger.probe.attempt import Attempt
+from kubeledger.probe.grpc import grpc_attempt, need_grpcio
+from tests.probe.servers import closed_port, hangs, serve
+
+grpc = pytest.importorskip("grpc")
+
+BRIEF_NS = 300_000_000
+LONG_NS = 8_000_000_000
+
+
+class Health:
+    """A server whose health service answers as told by ``answer``.
+
+    Attributes:
+        asked: (service, user agent) of each call.
+    """
+
+    def __init__(self, answer: Callable[[Any, threading.Event], bytes] | None) -> None:
+        self.asked: list[tuple[bytes, str]] = []
+        self.over = threading.Event()
+        self._answer = answer
+        self._server = grpc.server(ThreadPoolExecutor(2))
+        handler = grpc.unary_unary_rpc_method_handler(self._check)
+        service = "grpc.health.v1.Health" if answer else "another.Service"
+        self._server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler(service, {"Check": handler}),)
+        )
+        self.port = self._server.add_insecure_port("127.0.0.1:0")
+        self._server.start()
+
+    def close(self) -> None:
+        """End it."""
+        self.over.set()
+        self._server.stop(None).wait(10)
+
+    def _check(self, request: bytes, context: Any) -> bytes:  # noqa: ANN401 # grpcio has no types
+        agent = dict(context.invocation_metadata()).get("user-agent", "")
+        self.asked.append((request, str(agent)))
+        assert self._answer is not None
+        return self._answer(context, self.over)
+
+
+@contextmanager
+def health(answer: Callable[[Any, threading.Event], bytes] | None) -> Iterator[Health]:
+    """A server, for one ``with``."""
+    server = Health(answer)
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def says(data: bytes) -> Callable[[Any, threading.Event], bytes]:
+    """Answers so."""
+    return lambda _context, _over: data
+
+
+def aborts(context: Any, over: threading.Event) -> bytes:  # noqa: ANN401 # grpcio has no types
+    """Ends with a status."""
+    context.abort(grpc.StatusCode.NOT_FOUND, "unknown service")
+    raise AssertionError
+
+
+def waits(context: Any, over: threading.Event) -> bytes:  # noqa: ANN401 # grpcio has no types
+    """Answers when the test is over."""
+    over.wait(10)
+    return b""
+
+
+def probe(port: int, service: str = "", ns: int = LONG_NS) -> Attempt:
+    """Execute it; the texts name a timeout of one second."""
+    return grpc_attempt(GRPCConnection("127.0.0.1", port, 1), service, ns, "kube-probe/1.28")
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome", "text"),
+    [
+        pytest.param(says(b"\x08\x01"), "success", "service healthy", id="SERVING"),
+        pytest.param(
+            says(b"\x08\x02"),
+            "failure",
+            'service unhealthy (responded with "NOT_SERVING")',
+            id="NOT_SERVING",
+        ),
+        pytest.param(
+            says(b""), "failure", 'service unhealthy (responded with "UNKNOWN")', id="UNKNOWN"
+        ),
+        pytest.param(
+            says(b"\x08\x07"), "failure", 'service unhealthy (responded with "7")', id="a new one"
+        ),
+        pytest.param(
+            aborts,
+            "failure",
+            "error: health rpc probe failed: rpc error: code = NotFound desc = unknown service",
+            id="status",
+        ),
+        pytest.param(
+            None,
+            "failure",
+            "error: this server does not implement the grpc health protocol "
+            "(grpc.health.v1.Health): Method not found!",
+            id="unimplemented",
+        ),
+    ],
+)
+def test_answers(
+    answer: Callable[[Any, threading.Event], bytes] | None, outcome: str, text: str
+) -> None:
+    """Answers."""
+    with health(answer) as server:
+        attempt = probe(server.port)
+    assert (attempt.execution.outcome, attempt.execution.text) == (outcome, text)
+    assert list(attempt.exchanges[0].phases_ns) == ["connect", "first_byte"]
+
+
+def test_service_and_user_agent() -> None:
+    """The service's name is the request; the kubelet's user agent comes first."""
+    with health(says(b"\x08\x01")) as server:
+        probe(server.port)
+        probe(server.port, "s" * 200)
+    (empty, agent), (named, _) = server.asked
+    assert agent.startswith("kube-probe/1.28 grpc-")
+    assert (empty, named) == (b"", b"\x0a\xc8\x01" + b"s" * 200)
+
+
+def test_a_server_that_hangs() -> None:
+    """The timeout covers the call."""
+    with health(waits) as server:
+        attempt = probe(server.port, ns=BRIEF_NS)
+    assert attempt.execution.text == "timeout: health rpc did not complete within 1s"
+
+
+def test_refused_is_told_as_a_timeout() -> None:
+    """The kubelet goes on connecting; what TCP says is beside its text."""
+    port = closed_port()
+    attempt = probe(port, ns=BRIEF_NS)
+    assert attempt.execution.text == (
+        f'timeout: failed to connect service "127.0.0.1:{port}" within 1s: '
+        "context deadline exceeded"
+    )
+    (exchange,) = attempt.exchanges
+    assert "connection refused" in exchange.received[0]
+    assert list(exchange.phases_ns) == ["connect"]
+
+
+def test_a_server_of_another_protocol() -> None:
+    """A connection without HTTP/2 is none."""
+    with serve(hangs) as server:
+        attempt = probe(server.port, ns=BRIEF_NS)
+    assert attempt.execution.outcome == "failure"
+    assert "speaks no HTTP/2" in attempt.exchanges[0].received[0]
+
+
+def test_without_grpcio(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the extra."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    with pytest.raises(BadQuestionError) as caught:
+        need_grpcio()
+    assert "kubeledger[grpc]" in caught.value.advice
