@@ -22,9 +22,7 @@ _REPEAT_MAX = 100_000
 _file = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
-@click.command(
-    epilog="Example: kubeledger probe default/web --pods pods.json --kubelet-version 1.30"
-)
+@click.command(epilog="Example: kubeledger probe default/web --kubelet https://10.0.0.4:10250")
 @click.argument("target", metavar="NS/POD[/CONTAINER]", shell_complete=complete_probed)
 @click.option("--pods", metavar="FILE|URL", help="Pod list to find the pod in; - reads it.")
 @click.option("--kubelet", "kubelet_url", metavar="URL", help="Ask this: https://HOST:10250.")
