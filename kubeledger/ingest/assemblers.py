@@ -25,6 +25,7 @@ from kubeledger.ingest.correlate.lifecycle import LifecycleAssembler
 from kubeledger.ingest.correlate.memory import MemoryAssembler
 from kubeledger.ingest.correlate.node import NodeAssembler
 from kubeledger.ingest.correlate.oom import OomAssembler
+from kubeledger.ingest.correlate.pod_resources import PodResourcesAssembler
 from kubeledger.ingest.correlate.pods import Pods
 from kubeledger.ingest.correlate.preemption import PreemptionAssembler
 from kubeledger.ingest.correlate.reasons import ReasonAssembler
@@ -69,6 +70,7 @@ def assemblers_of(
     cgroups = CgroupAssembler(context, containers)
     cpus, memory = CpuAssembler(context), MemoryAssembler(context)
     devices = DeviceAssembler(context, pods, sync_loop)
+    pod_resources = PodResourcesAssembler(context)
     topology, images = TopologyAssembler(context), ImageAssembler(context)
     reasons = ReasonAssembler(context, images.removed)
     oom = OomAssembler(context, sync_loop)
@@ -89,6 +91,6 @@ def assemblers_of(
     kills = KillsAssembler(context, queue, pods, containers, why_killed)
     starts = StartAssembler(context, version_at, oom, endings)
 
-    of_node = (node, beats, cgroups, cpus, memory, devices, topology, images, usage)
+    of_node = (node, beats, cgroups, cpus, memory, devices, pod_resources, topology, images, usage)
     of_pods = (preemption, admission, events, endings, evictions, kills, lifecycle, probes)
     return Assemblers(starts, (starts, *of_node, *of_pods, oom, reasons))

@@ -1,7 +1,7 @@
-"""A kubelet's stand-in: what a recording holds, served over HTTPS as a kubelet serves it.
+"""A kubelet's stand-in: what a recording holds, served over HTTPS and gRPC as a kubelet does.
 
 It can be silent, break off in the middle, ask for a token, answer with an error. It listens on
-loopback only and ends with the test.
+loopback and on sockets only, and ends with the test.
 """
 
 from __future__ import annotations
@@ -11,17 +11,37 @@ import ipaddress
 import ssl
 import threading
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import grpc
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from google.protobuf.json_format import ParseDict
 
-__all__ = ["Asked", "Certificate", "Standin", "answers_of", "make_certificate", "serve_kubelet"]
+from kubeledger.record.sources.pod_resources_proto import SERVICE, message_type
+
+__all__ = [
+    "SILENCE",
+    "Asked",
+    "Certificate",
+    "Standin",
+    "answers_of",
+    "make_certificate",
+    "serve_kubelet",
+    "serve_pod_resources",
+]
+
+SILENCE = object()
+"""Instead of an answer: nothing comes."""
+Answer = Any
+"""A message in protobuf's JSON, ``SILENCE``, or a status of gRPC."""
+_MESSAGES = {"List": "ListPodResources", "GetAllocatableResources": "AllocatableResources"}
 
 SILENCE_S_MAX = 10
 _FILES = {
@@ -179,3 +199,42 @@ def _handler(standin: Standin) -> type[BaseHTTPRequestHandler]:
             """Nothing is written."""
 
     return Handler
+
+
+@contextmanager
+def serve_pod_resources(socket: Path, answers: Mapping[str, Answer]) -> Iterator[None]:
+    """The pod-resources API over a socket.
+
+    Args:
+        socket: path of it.
+        answers: method -> message in protobuf's JSON, or what is to happen instead; methods that
+            are missing are not known to the kubelet.
+    """
+    ended = threading.Event()
+
+    def handler(method: str) -> grpc.RpcMethodHandler:
+        def answer(request: object, context: grpc.ServicerContext) -> object:
+            told = answers[method]
+            if told is SILENCE:
+                ended.wait(SILENCE_S_MAX)
+                context.abort(grpc.StatusCode.CANCELLED, "over")
+            if isinstance(told, grpc.StatusCode):
+                context.abort(told, "no such\nthing")
+            return ParseDict(told, message_type(_MESSAGES[method] + "Response")())
+
+        return grpc.unary_unary_rpc_method_handler(
+            answer,
+            request_deserializer=message_type(_MESSAGES[method] + "Request").FromString,
+            response_serializer=lambda message: message.SerializeToString(),
+        )
+
+    server = grpc.server(ThreadPoolExecutor(max_workers=2))
+    methods = {method: handler(method) for method in answers}
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, methods),))
+    server.add_insecure_port(f"unix:{socket}")
+    server.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        server.stop(0).wait(SILENCE_S_MAX)

@@ -41,6 +41,7 @@ _UNTIMED = (
     "kubelet-version",
     "memory-manager-state",
     "node-name",
+    "pod-resources",
 )
 """Formats that hold no time."""
 _COLLECTED = re.compile(r"(?<!\d)(20\d\d)-?([01]\d)-?([0-3]\d)(?!\d)")

@@ -16,6 +16,7 @@ from kubeledger.ingest.sources.other_programs import (
     holds_kubelets_lines,
 )
 from kubeledger.ingest.sources.places import place_of
+from kubeledger.ingest.sources.pod_resources import is_pod_resources
 from kubeledger.ingest.sources.prefix import ANY_ENTRY, HEADER, JSON_START, Unwrapper
 from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.ingest.sources.yaml_text import load_yaml
@@ -46,6 +47,7 @@ DOCUMENT_FORMATS = (
     "node-name",
     "pod-list",
     "pod-manifest",
+    "pod-resources",
     "stats-summary",
 )
 FORMATS = (*LOG_FORMATS, *DOCUMENT_FORMATS, "cgroup-files", "metrics")
@@ -242,6 +244,8 @@ def _of_document(documents: list[Any], source: SourceFile) -> Detected:
         return Detected("crictl")
     if is_usage(first):
         return Detected(None, NOT_USED)
+    if is_pod_resources(first):
+        return Detected("pod-resources")
     return _of_kind(first, source)
 
 

@@ -21,6 +21,7 @@ from kubeledger.ingest.sources.items import (
     MemoryManagerState,
     NodeObject,
     PodList,
+    PodResources,
     ProbeCounters,
     RuntimeObjects,
     StatsSummary,
@@ -28,6 +29,7 @@ from kubeledger.ingest.sources.items import (
 )
 from kubeledger.ingest.sources.kernel_log import KernelLogReader
 from kubeledger.ingest.sources.plain import normal_message, plain
+from kubeledger.ingest.sources.pod_resources import read_pod_resources
 from kubeledger.ingest.sources.shapes import sound_objects
 from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.ingest.sources.times import api_time, date_in
@@ -207,6 +209,12 @@ def _stats(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
     flaws: list[str] = []
     item = StatsSummary(document.ts_ns, _single(data, flaws), _evidence(document))
     return [item], _all_lines(data, flaws)
+
+
+def _pod_resources(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
+    flaws: list[str] = []
+    body = read_pod_resources(_single(data, flaws))
+    return [PodResources(document.ts_ns, body, _evidence(document))], _all_lines(data, flaws)
 
 
 def _node(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
@@ -418,5 +426,6 @@ _READERS = {
     "node-name": _note,
     "pod-list": _pod_list,
     "pod-manifest": _pod_list,
+    "pod-resources": _pod_resources,
     "stats-summary": _stats,
 }

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from kubeledger.ingest.sources.kernel_stamps import Stamp
+from kubeledger.model.bodies.podresources import AllocatableResourcesListed, PodResourcesListed
 from kubeledger.model.record import Evidence
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "MemoryManagerState",
     "NodeObject",
     "PodList",
+    "PodResources",
     "ProbeCounters",
     "RuntimeContainer",
     "RuntimeImage",
@@ -172,6 +174,14 @@ class ProbeCounters(msgspec.Struct):
     ts_ns: int
     totals: dict[tuple[str, str, str, str, str, str], int]
     evidence: dict[tuple[str, str, str, str, str, str], Evidence]
+
+
+class PodResources(msgspec.Struct):
+    """An answer of the pod-resources API."""
+
+    ts_ns: int
+    body: PodResourcesListed | AllocatableResourcesListed
+    evidence: Evidence
 
 
 class NodeObject(msgspec.Struct):
@@ -334,6 +344,7 @@ Item = (
     | CgroupFiles
     | StatsSummary
     | ProbeCounters
+    | PodResources
     | NodeObject
     | ApiEvent
     | KubeletConfigFile

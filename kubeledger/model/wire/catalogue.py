@@ -14,6 +14,7 @@ import kubeledger.model.bodies.lifecycle
 import kubeledger.model.bodies.memorymanager
 import kubeledger.model.bodies.node
 import kubeledger.model.bodies.oom
+import kubeledger.model.bodies.podresources
 import kubeledger.model.bodies.preemption
 import kubeledger.model.bodies.prober
 import kubeledger.model.bodies.topologymanager
@@ -32,6 +33,7 @@ _MODULES: tuple[ModuleType, ...] = (
     kubeledger.model.bodies.memorymanager,
     kubeledger.model.bodies.node,
     kubeledger.model.bodies.oom,
+    kubeledger.model.bodies.podresources,
     kubeledger.model.bodies.preemption,
     kubeledger.model.bodies.prober,
     kubeledger.model.bodies.topologymanager,
