@@ -75,11 +75,11 @@ def test_rows_are_what_the_log_says(tmp_path: Path) -> None:
         ).fetchall()
     with TRUTH.open(newline="", encoding="utf-8") as file:
         _, *truth = csv.reader(file)
-    told = [
+    reported = [
         ["" if v is None else str(v).lower() if isinstance(v, bool) else str(v) for v in row]
         for row in rows
     ]
-    assert told == truth
+    assert reported == truth
 
 
 def test_every_decision_is_one_that_this_kubelet_takes() -> None:
@@ -87,9 +87,9 @@ def test_every_decision_is_one_that_this_kubelet_takes() -> None:
     found = judged(real())
     assert len(found) == 80
     assert {finding.verdict for finding in found.values()} == {"match"}
-    told = [r for r in bodies(PodEvicted) if r.body.since_ts_ns is not None]  # type: ignore[attr-defined]
-    assert told
-    assert all(f"since {format_ts(r.body.since_ts_ns)}" in found[r.seq].why for r in told)  # type: ignore[attr-defined]
+    reported = [r for r in bodies(PodEvicted) if r.body.since_ts_ns is not None]  # type: ignore[attr-defined]
+    assert reported
+    assert all(f"since {format_ts(r.body.since_ts_ns)}" in found[r.seq].why for r in reported)  # type: ignore[attr-defined]
 
 
 def _with(seq: int, **fields: Any) -> list[Record]:  # noqa: ANN401 # any field
@@ -118,8 +118,8 @@ LIES = {
 @pytest.mark.parametrize("name", LIES)
 def test_a_lie_is_impossible(name: str) -> None:
     """One field of an eviction drawn at random is another one."""
-    told = [record for record in bodies(PodEvicted) if getattr(record.body, name) is not None]
-    record = random.Random(name).choice(told)
+    reported = [record for record in bodies(PodEvicted) if getattr(record.body, name) is not None]
+    record = random.Random(name).choice(reported)
     value, lie = getattr(record.body, name), LIES[name]
     changed = {name: value + lie if isinstance(lie, int) else lie}
     assert judged(_with(record.seq, **changed))[record.seq].verdict == "impossible"

@@ -35,11 +35,11 @@ def test_every_kill_of_the_kernel_is_there_once(tmp_path: Path) -> None:
     )
     limits = re.findall(r"memory: usage \d+kB, limit (\d+)kB", text)
     # The ring buffer begins behind the first report's limit.
-    told = [None, *(int(limit) << 10 for limit in limits)]
+    reported = [None, *(int(limit) << 10 for limit in limits)]
     truth = [
         (limit_group, task_group, name, int(pid), (int(anon) + int(file)) << 10, int(adj), limit)
         for (limit_group, task_group, name, pid), (_, anon, file, adj), limit in zip(
-            paths, lasts, told, strict=True
+            paths, lasts, reported, strict=True
         )
     ]
     rows = [
@@ -57,8 +57,8 @@ def test_every_line_of_the_kubelet_is_one_of_the_kills(tmp_path: Path) -> None:
     lines = re.findall(r"Created an OOM event in container \"/([^\"]+)\" at \S+ ([\d:]+)", text)
     distinct = set(lines)
     assert len(lines) == len(distinct) == 35
-    told = [str(body.task_cgroup) for _, body in _kills() if body.task_cgroup is not None]
-    assert sorted(told) == sorted(path for path, _ in distinct)
+    reported = [str(body.task_cgroup) for _, body in _kills() if body.task_cgroup is not None]
+    assert sorted(reported) == sorted(path for path, _ in distinct)
     (rest,) = [b for _, b in _kills() if b.task_cgroup is None]
     assert (rest.pod, rest.container) == ("oom-never", "app")
 
@@ -127,8 +127,8 @@ def test_a_lie_about_another_process() -> None:
             )
             for task in cause.tasks or ()
         )
-        told = findings(_with_report(tasks=tasks), kind=ProcessKilled.kind)
-        (found,) = [f for f in told if f.seq == record.seq]
+        reported = findings(_with_report(tasks=tasks), kind=ProcessKilled.kind)
+        (found,) = [f for f in reported if f.seq == record.seq]
         assert found.verdict == verdict
         if verdict == "impossible":
             last = next(task for task in reversed(tasks) if task.pid != victim.pid)
@@ -175,8 +175,8 @@ def test_adjustments(adjustments: tuple[int, int], swap: int, verdict: str) -> N
 def test_a_cgroup_that_had_not_used_up_its_limit() -> None:
     """Memory may have been freed while the report was written; nothing else explains it."""
     record, *_ = _last()
-    told = findings(_with_report(usage_bytes=30 << 20, at_limit=False), kind=ProcessKilled.kind)
-    (found,) = [f for f in told if f.seq == record.seq]
+    reported = findings(_with_report(usage_bytes=30 << 20, at_limit=False), kind=ProcessKilled.kind)
+    (found,) = [f for f in reported if f.seq == record.seq]
     assert found.missing == ("what was freed while the kernel wrote its report",)
     assert "used 30720 of its limit of 65536 KiB" in found.why
 
@@ -184,8 +184,8 @@ def test_a_cgroup_that_had_not_used_up_its_limit() -> None:
 def test_without_the_table() -> None:
     """Nothing is said of the choice."""
     record, *_ = _last()
-    told = findings(_with_report(tasks=None), kind=ProcessKilled.kind)
-    (found,) = [f for f in told if f.seq == record.seq]
+    reported = findings(_with_report(tasks=None), kind=ProcessKilled.kind)
+    (found,) = [f for f in reported if f.seq == record.seq]
     assert found.missing == ("the kernel's report with its table of processes",)
 
 

@@ -11,7 +11,7 @@ import click
 
 from kubeledger.analyze.completeness import Completeness
 from kubeledger.analyze.completeness.counters import WorkerCount
-from kubeledger.analyze.completeness.fates import EventReport
+from kubeledger.analyze.completeness.event_delivery import EventReport
 from kubeledger.analyze.completeness.gaps import GapReport, Hole, LostLines
 from kubeledger.analyze.completeness.missing import MissingReport
 from kubeledger.analyze.completeness.sources import LostSpan, SourcesReport
@@ -19,9 +19,9 @@ from kubeledger.analyze.completeness.verbosity import VerbosityReport
 from kubeledger.cli.output import counted, printable, write_rows
 from kubeledger.cli.screen import screen_width
 from kubeledger.model.units import NS_PER_S, format_ts
-from kubeledger.verify.evidence.beats import Gap
+from kubeledger.verify.evidence.periodic import Gap
 
-__all__ = ["say", "span_words", "write_head", "write_report"]
+__all__ = ["span_words", "write_head", "write_line", "write_report"]
 
 _LISTED_MAX = 10
 """Entries of one list; the JSON form has all."""
@@ -42,10 +42,10 @@ def write_head(report: Completeness) -> None:
     """Whose records they are, how many, and of which time."""
     click.secho(f"{printable(report.node)} ({printable(report.label)})", bold=True)
     if report.first_ts_ns is None or report.last_ts_ns is None:
-        say("no record in this time")
+        write_line("no record in this time")
     else:
         first, last = format_ts(report.first_ts_ns), format_ts(report.last_ts_ns)
-        say(f"{counted(report.records, 'record')} from {first} to {last}")
+        write_line(f"{counted(report.records, 'record')} from {first} to {last}")
 
 
 def _sources(part: SourcesReport, stream: TextIO) -> None:
@@ -73,7 +73,7 @@ def _sources(part: SourcesReport, stream: TextIO) -> None:
     for process in part.processes:
         pid = f" {process.pid}" if process.pid is not None else ""
         version = process.kubelet_version or "of unknown version"
-        say(
+        write_line(
             f"kubelet{pid} {version}: begins {begins[process.begins]}"
             f" ({format_ts(process.first_ts_ns)}), ends {ends[process.ends]}"
             f" ({format_ts(process.last_ts_ns)})"
@@ -93,7 +93,7 @@ def _sources(part: SourcesReport, stream: TextIO) -> None:
     _list("records that the ledger lost", (_lost_records(lost) for lost in part.lost))
     if part.unfinished_imports:
         imports = counted(part.unfinished_imports, "import")
-        say(f"cut off: {imports}; import the same again")
+        write_line(f"cut off: {imports}; import the same again")
 
 
 def _lost_records(lost: LostSpan) -> str:
@@ -108,18 +108,22 @@ def _lost_records(lost: LostSpan) -> str:
 
 def _verbosity(part: VerbosityReport, stream: TextIO) -> None:
     _head("2. Verbosity")
-    said = "is not known" if part.verbosity is None else f"is {part.verbosity} by the settings"
-    shown = "no line shows one" if part.shown is None else f"lines of level {part.shown} are there"
-    say(f"the verbosity {said}; {shown}")
+    setting = "is not known" if part.verbosity is None else f"is {part.verbosity} by the settings"
+    seen = "no line shows one" if part.shown is None else f"lines of level {part.shown} are there"
+    write_line(f"the verbosity {setting}; {seen}")
     if part.thinned:
-        say("lines are missing that this verbosity writes all the time: the log was thinned out")
+        write_line(
+            "lines are missing that this verbosity writes all the time: the log was thinned out"
+        )
     rows = [
         (line.name, line.level, line.records, line.status, line.lost)
         for line in part.lines
         if line.status != "there"
     ]
     there = len(part.lines) - len(rows)
-    say(f"{there} of {len(part.lines)} kinds of lines are there" + (", not there:" * bool(rows)))
+    write_line(
+        f"{there} of {len(part.lines)} kinds of lines are there" + (", not there:" * bool(rows))
+    )
     if rows:
         columns = ("lines", "level", "records", "status", "what they would show")
         _table(columns, rows, stream)
@@ -127,17 +131,22 @@ def _verbosity(part: VerbosityReport, stream: TextIO) -> None:
 
 def _gaps(part: GapReport, stream: TextIO) -> None:
     _head("3. Gaps")
-    if part.beats:
+    if part.activities:
         rows = [
-            (beat.name, _seconds(beat.period_ns), beat.seen, _seconds(beat.longest_ns))
-            for beat in part.beats
+            (
+                activity.name,
+                _seconds(activity.period_ns),
+                activity.seen,
+                _seconds(activity.longest_ns),
+            )
+            for activity in part.activities
         ]
-        _table(("periodic line", "period s", "seen", "longest s"), rows, stream)
+        _table(("periodic line", "period s", "shown", "longest s"), rows, stream)
     else:
-        say("nothing that a kubelet does regularly is in the records: gaps are not known")
-    say(counted(part.probe_workers, "probe worker"))
+        write_line("nothing that a kubelet does regularly is in the records: gaps are not known")
+    write_line(counted(part.probe_workers, "probe worker"))
     if not part.holes and not part.gaps and not part.lost:
-        say("no gap")
+        write_line("no gap")
     _list("single lines that the log lost", (_lost(lost) for lost in part.lost))
     _list("holes in the log", (_hole(hole) for hole in part.holes))
     _list("missing periodic lines while the log goes on", (_gap(gap) for gap in part.gaps))
@@ -157,7 +166,7 @@ def _gaps(part: GapReport, stream: TextIO) -> None:
 
 
 def _lost(lost: LostLines) -> str:
-    names = ", ".join(f"{count} x {name}" for name, count in sorted(lost.beats.items()))
+    names = ", ".join(f"{count} x {name}" for name, count in sorted(lost.activities.items()))
     found = []
     if lost.missing:
         found.append(f"{lost.missing} of {lost.expected} periodic lines are missing ({names})")
@@ -174,21 +183,21 @@ def _hole(hole: Hole) -> str:
     where = f"{hole.file}:{hole.line_before} to {hole.file_after}:{hole.line_after}"
     if hole.lines_between is not None:
         where += f", {counted(hole.lines_between, 'line')} in between"
-    beats = Counter(gap.beat for gap in hole.beats)
-    names = ", ".join(sorted(beats)[:4]) + (", ..." if len(beats) > 4 else "")
+    activities = Counter(gap.activity for gap in hole.activities)
+    names = ", ".join(sorted(activities)[:4]) + (", ..." if len(activities) > 4 else "")
     return f"{span_words(hole.from_ts_ns, hole.to_ts_ns)}: {where}; without {names}"
 
 
 def _gap(gap: Gap) -> str:
-    return f"{span_words(gap.from_ts_ns, gap.to_ts_ns)}: {gap.missing} x {gap.beat}"
+    return f"{span_words(gap.from_ts_ns, gap.to_ts_ns)}: {gap.missing} x {gap.activity}"
 
 
 def _counters(counts: list[WorkerCount]) -> None:
     if not counts:
-        say("no reading of the kubelet's own probe counters")
+        write_line("no reading of the kubelet's own probe counters")
         return
     wrong = [count for count in counts if count.missing or count.too_many]
-    say(
+    write_line(
         f"the kubelet's own probe counters: {len(counts) - len(wrong)} of {len(counts)} agree"
         " with the recorded probes"
     )
@@ -208,22 +217,22 @@ def _counters(counts: list[WorkerCount]) -> None:
 def _events(part: EventReport, stream: TextIO) -> None:
     _head("4. Decisions and API events")
     if part.standalone:
-        say("the kubelet has no API server: its events are in its log only")
+        write_line("the kubelet has no API server: its events are in its log only")
     elif not part.event_list:
-        say("no list of the API server's events was imported: what became one is not known")
+        write_line("no list of the API server's events was imported: what became one is not known")
     if part.event_record_qps is not None:
         wait = "" if part.longest_wait_s is None else f": waits up to {part.longest_wait_s:.1f} s"
-        say(f"eventRecordQPS {part.event_record_qps:g}, eventBurst {part.event_burst}{wait}")
+        write_line(f"eventRecordQPS {part.event_record_qps:g}, eventBurst {part.event_burst}{wait}")
     sent = [kind for kind in part.kinds if kind.decisions > kind.never_sent]
     if sent:
         columns = ("decision", "taken", "event", "counted later", "never an event", "unknown")
-        rows = [(k.kind, k.decisions, k.event, k.counted, k.never, k.not_told) for k in sent]
+        rows = [(k.kind, k.decisions, k.event, k.counted, k.never, k.not_reported) for k in sent]
         _table(columns, rows, stream)
     silent = [kind for kind in part.kinds if kind.why]
     if silent:
         total = sum(kind.decisions for kind in silent)
         further, kinds = counted(total, "further decision"), counted(len(silent), "kind")
-        say(f"of kinds that never become an event: {further} of {kinds}")
+        write_line(f"of kinds that never become an event: {further} of {kinds}")
     if part.event_list:
         _reports(part, stream)
     _list(
@@ -232,7 +241,7 @@ def _events(part: EventReport, stream: TextIO) -> None:
             f"record {one.seq} at {format_ts(one.ts_ns)}: {one.kind} {one.subject}, {one.place}"
             f"\n    {one.reason}: {one.why}"
             for one in part.decisions
-            if one.fate == "never"
+            if one.delivery == "never"
         ),
     )
 
@@ -240,21 +249,21 @@ def _events(part: EventReport, stream: TextIO) -> None:
 def _reports(part: EventReport, stream: TextIO) -> None:
     lossy = [reason for reason in part.reasons if reason.never or reason.counted]
     reported = sum(reason.reported for reason in part.reasons)
-    say(f"in the log: {counted(reported, 'event')}")
+    write_line(f"in the log: {counted(reported, 'event')}")
     columns = ("reason", "in the log", "event", "counted later", "never an event")
     rows = [(r.reason, r.reported, r.event, r.counted, r.never) for r in lossy]
     if len(lossy) < len(part.reasons):
         others = [reason for reason in part.reasons if reason not in lossy]
-        whole = sum(reason.reported for reason in others)
-        rows.append((counted(len(others), "other reason"), whole, whole, 0, 0))
+        total = sum(reason.reported for reason in others)
+        rows.append((counted(len(others), "other reason"), total, total, 0, 0))
     _table(columns, rows, stream)
     for lost in part.lost:
-        say(f"{lost.reports} never became an event: {lost.why}")
+        write_line(f"{lost.reports} never became an event: {lost.why}")
 
 
 def _missing(part: MissingReport, stream: TextIO) -> None:
     _head("5. What could not be verified")
-    say(f"{part.unverifiable} of {part.decisions} decisions could not be verified")
+    write_line(f"{part.unverifiable} of {part.decisions} decisions could not be verified")
     _list(
         "what to collect next time",
         (
@@ -268,10 +277,10 @@ def _list(title: str, entries: Iterable[str]) -> None:
     listed = list(entries)
     if not listed:
         return
-    say(f"{title}: {len(listed)}")
+    write_line(f"{title}: {len(listed)}")
     for entry in listed[:_LISTED_MAX]:
         for line in entry.split("\n"):
-            say(line, "  ")
+            write_line(line, "  ")
     if len(listed) > _LISTED_MAX:
         click.echo(f"  ... and {len(listed) - _LISTED_MAX} more (-o json has all)")
 
@@ -281,7 +290,7 @@ def _head(title: str) -> None:
     click.secho(title, bold=True)
 
 
-def say(text: str, indent: str = "") -> None:
+def write_line(text: str, indent: str = "") -> None:
     """A line, wrapped to the screen; what follows its first one is indented."""
     text = printable(text)
     indent += text[: len(text) - len(text.lstrip())]

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 import click
 
 from kubeledger.analyze.completeness import Completeness
-from kubeledger.analyze.completeness.fates import EventReport
+from kubeledger.analyze.completeness.event_delivery import EventReport
 from kubeledger.analyze.completeness.gaps import GapReport
 from kubeledger.analyze.completeness.missing import MissingReport
 from kubeledger.analyze.completeness.sources import SourcesReport
 from kubeledger.analyze.completeness.verbosity import VerbosityReport
-from kubeledger.cli.completeness_output import say, span_words, write_head
+from kubeledger.cli.completeness_output import span_words, write_head, write_line
 from kubeledger.cli.output import counted
 
 __all__ = ["write_summary"]
@@ -31,14 +31,14 @@ def write_summary(report: Completeness) -> None:
         ("Events", _events(report.events)),
         ("Verified", _verified(report.missing)),
     ):
-        say(f"{title}: {'; '.join(parts)}")
+        write_line(f"{title}: {'; '.join(parts)}")
     if report.missing.inputs:
         click.echo()
-        say("What to collect next time, for most decisions first:")
+        write_line("What to collect next time, for most decisions first:")
         for advice in _named(dict.fromkeys(one.advice for one in report.missing.inputs)):
-            say(f"- {advice}")
+            write_line(f"- {advice}")
     click.echo()
-    say("(--full has all of it)")
+    write_line("(--full has all of it)")
 
 
 def _sources(part: SourcesReport) -> Iterator[str]:
@@ -86,7 +86,7 @@ def _gaps(part: GapReport) -> Iterator[str]:
     if part.clock_steps:
         found = True
         yield f"the clock was set back {counted(len(part.clock_steps), 'time')}"
-    if not found and part.beats:
+    if not found and part.activities:
         yield "none"
     elif not found:
         yield "not known: nothing that a kubelet does regularly is in the records"
@@ -97,7 +97,7 @@ def _events(part: EventReport) -> Iterator[str]:
         yield "the kubelet has no API server"
     elif not part.event_list:
         yield "no list of the API server's events was imported"
-    never = sum(one.fate == "never" for one in part.decisions)
+    never = sum(one.delivery == "never" for one in part.decisions)
     if part.event_list:
         yield f"{counted(never, 'decision')} never became one"
         lost = sum(one.reports for one in part.lost)

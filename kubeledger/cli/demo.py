@@ -120,12 +120,12 @@ def _title(text: str) -> None:
 
 
 def _import(ledger: Path) -> None:
-    from kubeledger.cli.import_ import import_into, tell_what_happened
+    from kubeledger.cli.import_ import import_into, report_import
     from kubeledger.ledger.ledger import Ledger
 
     _title("1. Import a node's files: log, checkpoints, pod lists, events, stats, cgroups")
     import_into(ledger, [_recording()], brief=True)
-    tell_what_happened(ledger, Ledger.open(ledger).nodes(), advise=False)
+    report_import(ledger, Ledger.open(ledger).nodes(), advise=False)
 
 
 def _timeline(ledger: Path, page: Path) -> None:
@@ -133,8 +133,8 @@ def _timeline(ledger: Path, page: Path) -> None:
     from kubeledger.cli.timeline import write_timeline
 
     _title("2. See it")
-    with progress("drawing") as shown:
-        write_timeline(ledger, page, tell=shown.tell)
+    with progress("drawing") as bar:
+        write_timeline(ledger, page, report=bar.report)
     click.echo(f"The timeline page is {page.resolve().as_uri()}: open it in a browser.")
 
 

@@ -53,11 +53,11 @@ def diff(a: str, b: str, node: str | None, exact: bool, output: str) -> None:
             advice="put @TIME or @SEQ after both to compare states, or after none",
         )
     with (
-        progress("reading both") as shown,
+        progress("reading both") as bar,
         _history(source_a, node) as a_alone,
         _history(source_b, node) as b_alone,
     ):
-        one, two = watched((a_alone, b_alone), shown, {})
+        one, two = watched((a_alone, b_alone), bar, {})
         warn_of_losses_in((one, two))
         if at_a is not None and at_b is not None:
             found = _states(_state(one, at_a), _state(two, at_b), output)

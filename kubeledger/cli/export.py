@@ -145,7 +145,7 @@ def _write_records(
 
     is_recording = format_ == "jsonl"
     lines = lines_of_excerpt(ledger, wanted)
-    _tell_of_drops(ledger, wanted.node)
+    _report_drops(ledger, wanted.node)
     warn_of_losses(ledger, wanted.node)
     if key is not None:
         read = records_of_excerpt if is_recording else list_records
@@ -194,13 +194,13 @@ def _write_trace(ledger: Ledger, wanted: Filter, out: Path) -> None:
         pods=[wanted.pod] if wanted.pod else (), from_ns=wanted.since_ns, to_ns=wanted.until_ns
     )
     with (
-        progress("reading and verifying the records") as shown,
+        progress("reading and verifying the records") as bar,
         connect(ledger.path) as queryable,
     ):
         views = [NodeView(queryable, each.node, scope, each) for each in histories]
-        shown.tell("drawing")
+        bar.report("drawing")
         drawings = [(view, build_drawing(view, apart=True)) for view in views]
-        shown.tell("writing the trace")
+        bar.report("writing the trace")
         with output_errors(out), new_output(out) as file:
             count = write_trace(drawings, file)
     if not is_standard(out):
@@ -208,7 +208,7 @@ def _write_trace(ledger: Ledger, wanted: Filter, out: Path) -> None:
     _warn_of_none(ledger, wanted)
 
 
-def _tell_of_drops(ledger: Ledger, node: str | None) -> None:
+def _report_drops(ledger: Ledger, node: str | None) -> None:
     for name in ledger.nodes():
         begin = ledger.begin(name)
         if begin.base is not None and node in (None, name):

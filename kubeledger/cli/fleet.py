@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from kubeledger.cli.fleet_waits import telling_of_waits
+from kubeledger.cli.fleet_waits import reporting_waits
 from kubeledger.cli.lazy import LazyGroup
 
 __all__ = ["SUBCOMMANDS", "fleet"]
@@ -55,4 +55,4 @@ def fleet(context: click.Context) -> None:
     storage (s3://, gs://, az://). All their facts lie in a lake, which is a directory
     or a place in object storage, too.
     """
-    context.with_resource(telling_of_waits())
+    context.with_resource(reporting_waits())

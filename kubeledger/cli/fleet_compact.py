@@ -48,14 +48,14 @@ def compact(lake: str, older_than: str, output: str) -> None:
         raise BadQuestionError(f"{older_than!r} is not a duration", advice="write e.g. 24h or 90m")
     place = Lake.open(lake)
     with (
-        progress("looking for what died imports left") as shown,
+        progress("looking for what died imports left") as bar,
         scratch_directory(None) as scratch,
     ):
         before = len(place.compacted())
         swept = place.sweep(time.time_ns() - age_ns)
-        shown.tell("copying small files into large ones")
+        bar.report("copying small files into large ones")
         written = compact_files(place, scratch)
-        shown.tell("writing the index")
+        bar.report("writing the index")
         markers = place.write_index()
     stay = len(place.compacted()) - len(written)
     rows = (

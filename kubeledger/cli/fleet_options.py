@@ -108,17 +108,17 @@ def watched_results(
     from kubeledger.cli.progress import progress
 
     began_s = now_s()
-    told_s = began_s + _FIRST_LINE_S - _LINE_S
+    written_s = began_s + _FIRST_LINE_S - _LINE_S
     done = failed = 0
-    with progress(words) as shown:
-        shown.unit, shown.done, shown.total = "node", 0, total
+    with progress(words) as bar:
+        bar.unit, bar.done, bar.total = "node", 0, total
         for result in results:
             done += 1
             failed += failure_of(result) is not None
             left = human_duration(round((now_s() - began_s) / done * (total - done)))
             left = f", about {left} left" if done < total else ""
-            shown.done, shown.remark = done, f", {failed:,} failed{left}"
-            if not sys.stderr.isatty() and now_s() - told_s >= _LINE_S:
-                told_s = now_s()
-                click.echo(f"{done:,} of {counted(total, 'node')}{shown.remark}", err=True)
+            bar.done, bar.remark = done, f", {failed:,} failed{left}"
+            if not sys.stderr.isatty() and now_s() - written_s >= _LINE_S:
+                written_s = now_s()
+                click.echo(f"{done:,} of {counted(total, 'node')}{bar.remark}", err=True)
             yield result

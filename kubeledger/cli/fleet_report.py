@@ -84,8 +84,8 @@ def report(
     from kubeledger.fleet.report import collect, fleet_page
 
     place = Lake.open(lake)
-    with progress("reading") as shown:
-        facts = collect(lake, tell=shown.tell)
+    with progress("reading") as bar:
+        facts = collect(lake, report=bar.report)
     links: dict[str, str] = {}
     failures: list[Failure] = []
     if pages is not None:

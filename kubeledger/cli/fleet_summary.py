@@ -91,12 +91,12 @@ def print_summary(tally: Tally, engine: Engine, lake: str, seconds: int) -> None
     outcomes = _listed(tally.outcomes, ("imported", "unchanged", "failed"))
     words = f"{counted(total, 'source')}: {outcomes}" if total else "no sources"
     took = f", in {human_duration(seconds)}" if tally.done else ""
-    _say(f"{words}{took} ({engine.name}, {counted(engine.workers, 'worker')})")
+    _write(f"{words}{took} ({engine.name}, {counted(engine.workers, 'worker')})")
     if tally.elsewhere:
-        _say(f"  and {counted(tally.elsewhere, 'source')} of other shards")
+        _write(f"  and {counted(tally.elsewhere, 'source')} of other shards")
     changes = _listed(tally.changes, _CHANGES)
-    _say(f"nodes      {changes or 'none changed'}; the lake has {len(tally.nodes):,}")
-    _say(f"decisions  {decisions(tally.nodes.values())}")
+    _write(f"nodes      {changes or 'none changed'}; the lake has {len(tally.nodes):,}")
+    _write(f"decisions  {decisions(tally.nodes.values())}")
     print_failures(tally.failures)
     print_next(tally, lake)
 
@@ -137,12 +137,12 @@ def print_failures(failures: Iterable[Failure]) -> None:
         begin = f"  {counted(len(sources), 'source')}: "
         named = sorted(sources)[:_NAMED_MAX]
         more = f", {len(sources) - len(named):,} more" if len(sources) > len(named) else ""
-        room = (width - len(begin) - len(more)) // len(named) - 2
-        names = ", ".join(cut(printable(name), room) for name in named)
+        lines_left = (width - len(begin) - len(more)) // len(named) - 2
+        names = ", ".join(cut(printable(name), lines_left) for name in named)
         lines = [*why, f"{begin}{names}{more}", *(f"  {line}" for line in advised)]
         click.echo("\n".join(["", *lines]))
     if len(ranked) > _GROUPS_MAX:
-        _say(f"and {counted(len(ranked) - _GROUPS_MAX, 'other reason')}; -o csv has all")
+        _write(f"and {counted(len(ranked) - _GROUPS_MAX, 'other reason')}; -o csv has all")
 
 
 def print_next(tally: Tally, lake: str) -> None:
@@ -172,5 +172,5 @@ def _listed(counts: Mapping[str, int], names: Iterable[str]) -> str:
     return ", ".join(f"{counts[name]:,} {name}" for name in names if counts.get(name))
 
 
-def _say(text: str) -> None:
+def _write(text: str) -> None:
     click.echo(printable(text))

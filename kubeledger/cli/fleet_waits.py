@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import click
 
-__all__ = ["telling_of_waits"]
+__all__ = ["reporting_waits"]
 
 _AFTER_S = 10.0
 """So long a call takes no one's notice."""
@@ -19,7 +19,7 @@ _LOOK_S = 1.0
 
 
 @contextmanager
-def telling_of_waits() -> Iterator[None]:
+def reporting_waits() -> Iterator[None]:
     """While the block runs, a line on standard error for each call to storage that takes long."""
     over = threading.Event()
     watcher = threading.Thread(target=_watch, args=(over,), daemon=True)

@@ -91,8 +91,8 @@ def _write_table(variants: Sequence[str], answers: Sequence[Answer], *, full: bo
     heads = _heads(variants, sums, len(known), width)
     notes = _notes(sums, width)
     # Head and rule of the table, blank lines, what is left out, and a failure.
-    room = height - len(heads) - len(notes) - 6 - 4 * bool(failures)
-    shown = changed if full else changed[: max(room, _ROWS_MIN)]
+    lines_left = height - len(heads) - len(notes) - 6 - 4 * bool(failures)
+    shown = changed if full else changed[: max(lines_left, _ROWS_MIN)]
     for line in heads:
         click.echo(line)
     click.echo()
@@ -140,9 +140,9 @@ def _write_nodes(
     )
     named = [("all", ""), *((node.node, node.pool or "") for node, _ in nodes)]
     pool = max(len(pool) for _, pool in named)
-    room = max(width - taken, _NAME_MIN)
-    pools = bool(pool) and max(len(name) for name, _ in named) + pool + _GAP <= room
-    names = [cut(printable(name), room - (pool + _GAP) * pools) for name, _ in named]
+    lines_left = max(width - taken, _NAME_MIN)
+    pools = bool(pool) and max(len(name) for name, _ in named) + pool + _GAP <= lines_left
+    names = [cut(printable(name), lines_left - (pool + _GAP) * pools) for name, _ in named]
     rows = (
         (name, *([node_pool] if pools else []), *cells)
         for name, (_, node_pool), cells in zip(names, named, counts, strict=True)

@@ -167,10 +167,10 @@ def _print_tables(report: ImportReport, directory: Path, *, brief: bool, all_fil
     click.echo(f"{counted(report.added, 'record')} added to {directory}")
     if not brief:
         added = {bundle.node: None for bundle in report.bundles if bundle.added}
-        tell_what_happened(directory, list(added))
+        report_import(directory, list(added))
 
 
-def tell_what_happened(directory: Path, nodes: list[str], *, advise: bool = True) -> None:
+def report_import(directory: Path, nodes: list[str], *, advise: bool = True) -> None:
     """A paragraph a node, and the commands that show more.
 
     Args:

@@ -102,7 +102,7 @@ def ls(
         )
         for record in islice(list_records(opened, wanted), limit)
     )
-    _tell_of_drops(opened, wanted)
+    _report_drops(opened, wanted)
     warn_of_losses(opened, node)
     first = next(rows, None)
     rows = iter(()) if first is None else chain((first,), rows)
@@ -150,7 +150,7 @@ def no_record_words(ledger: Ledger, wanted: Filter) -> str:
     return f"no matching records; {advice}"
 
 
-def _tell_of_drops(ledger: Ledger, wanted: Filter) -> None:
+def _report_drops(ledger: Ledger, wanted: Filter) -> None:
     """Where the time that is asked for reaches into what was dropped."""
     from_ns = wanted.since_ns if wanted.since_ns is not None else wanted.until_ns
     if from_ns is None:

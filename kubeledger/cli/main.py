@@ -58,7 +58,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 """name -> (module:attribute, one-line help), in the order of a first day's use."""
 
 
-_MAY_LEAVE_BEHIND = ("kubeledger.analyze.sql.api", "kubeledger.record.shipping")
+_MAY_ABANDON = ("kubeledger.analyze.sql.api", "kubeledger.record.shipping")
 
 
 class ClosedPipeError(Exception):
@@ -208,8 +208,8 @@ def _drop_output() -> None:
 
 def _leave(codes: list[int]) -> None:
     """End at once where a query or a call to storage goes on that hears no interrupt."""
-    modules = [sys.modules.get(name) for name in _MAY_LEAVE_BEHIND]
-    if any(module is not None and module.left_behind() for module in modules):
+    modules = [sys.modules.get(name) for name in _MAY_ABANDON]
+    if any(module is not None and module.abandoned() for module in modules):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(codes[0])

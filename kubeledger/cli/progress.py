@@ -48,7 +48,7 @@ class Progress:
         """Show it in a second, unless it is over by then."""
         self._thread.start()
 
-    def tell(self, words: str) -> None:
+    def report(self, words: str) -> None:
         """What is being done from now on."""
         self.words, self.done, self.total = words, None, None
 
@@ -96,41 +96,41 @@ class Progress:
 @contextmanager
 def progress(words: str) -> Iterator[Progress]:
     """Show progress while the block runs, on a terminal's standard error and nowhere else."""
-    shown = Progress(words)
+    bar = Progress(words)
     if sys.stderr is None or not sys.stderr.isatty():
-        yield shown
+        yield bar
         return
-    shown.begin()
+    bar.begin()
     try:
         if sys.stdout.isatty():
-            with redirect_stdout(_EndsProgress(sys.stdout, shown)):
-                yield shown
+            with redirect_stdout(_EndsProgress(sys.stdout, bar)):
+                yield bar
         else:
-            yield shown
+            yield bar
     finally:
-        shown.end()
+        bar.end()
 
 
 def watched(
-    histories: Iterable[History], shown: Progress, totals: Mapping[str, int]
+    histories: Iterable[History], bar: Progress, totals: Mapping[str, int]
 ) -> list[History]:
     """The same histories; every reading of one is shown.
 
     Args:
         histories: of some nodes.
-        shown: where.
+        bar: where.
         totals: node -> its last record, where that is known.
     """
     if sys.stderr is None or not sys.stderr.isatty():
         return list(histories)
-    return [each.noting(_note(each.node, shown, totals.get(each.node))) for each in histories]
+    return [each.noting(_note(each.node, bar, totals.get(each.node))) for each in histories]
 
 
-def _note(node: str, shown: Progress, total: int | None) -> Callable[[int], None]:
+def _note(node: str, bar: Progress, total: int | None) -> Callable[[int], None]:
     words = printable(node)
 
     def note(seq: int) -> None:
-        shown.words, shown.done, shown.total = words, seq, total
+        bar.words, bar.done, bar.total = words, seq, total
 
     return note
 
@@ -138,9 +138,9 @@ def _note(node: str, shown: Progress, total: int | None) -> Callable[[int], None
 class _EndsProgress(io.TextIOBase):
     """Standard output that takes the progress off the screen before it is used."""
 
-    def __init__(self, below: TextIO, shown: Progress) -> None:
+    def __init__(self, below: TextIO, bar: Progress) -> None:
         self._below = below
-        self._shown = shown
+        self._bar = bar
 
     @property
     def encoding(self) -> str:  # type: ignore[override] # a plain attribute in typeshed
@@ -148,7 +148,7 @@ class _EndsProgress(io.TextIOBase):
 
     @property
     def buffer(self) -> Any:  # noqa: ANN401 # of the stream below
-        self._shown.end()
+        self._bar.end()
         return self._below.buffer
 
     def isatty(self) -> bool:
@@ -159,7 +159,7 @@ class _EndsProgress(io.TextIOBase):
         return self._below.fileno()
 
     def write(self, text: str) -> int:
-        self._shown.end()
+        self._bar.end()
         return self._below.write(text)
 
     def flush(self) -> None:

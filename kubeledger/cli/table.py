@@ -138,9 +138,9 @@ def cut(text: str, width_max: int) -> str:
         text = f"{time[1]}Z"
     if _width(text) <= width_max:
         return text
-    room = max(width_max - 1, 0)
-    tail = "" if " " in text else _last(text, room // 2)
-    return f"{_first(text, room - _width(tail))}…{tail}"
+    space = max(width_max - 1, 0)
+    tail = "" if " " in text else _last(text, space // 2)
+    return f"{_first(text, space - _width(tail))}…{tail}"
 
 
 def _first(text: str, width: int) -> str:

@@ -72,14 +72,14 @@ def timeline(
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.timeline import Scope
 
-    with progress("reading") as shown, ledger_for(sources, ledger) as directory:
+    with progress("reading") as bar, ledger_for(sources, ledger) as directory:
         span = partial(Ledger.open(directory).span, node)
         scope = Scope(
             pods=pods,
             from_ns=None if from_ is None else parse_time(from_, span),
             to_ns=None if to is None else parse_time(to, span),
         )
-        count = write_timeline(directory, out, node=node, scope=scope, tell=shown.tell)
+        count = write_timeline(directory, out, node=node, scope=scope, report=bar.report)
     if not is_standard(out):
         click.echo(f"{out}: {count:,} bytes; open it in a browser")
 
@@ -90,7 +90,7 @@ def write_timeline(
     *,
     node: str | None = None,
     scope: Scope | None = None,
-    tell: Callable[[str], None] = lambda _: None,
+    report: Callable[[str], None] = lambda _: None,
 ) -> int:
     """Write the page of a ledger's nodes.
 
@@ -99,7 +99,7 @@ def write_timeline(
         out: the file, or ``-``.
         node: only this one; None: all.
         scope: what part of their histories.
-        tell: called with what is being done.
+        report: called with what is being done.
 
     Returns:
         How many bytes.
@@ -113,7 +113,7 @@ def write_timeline(
 
     with output_errors(out), new_output(out) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", write_through=True)
-        write_ledger_page(ledger, text, node=node, scope=scope, tell=tell)
+        write_ledger_page(ledger, text, node=node, scope=scope, report=report)
         count = text.tell() if file.seekable() else 0
         text.detach()
     return count

@@ -41,12 +41,12 @@ def ui(sources: tuple[str, ...], ledger: Path, port: int, timeout_s: float) -> N
     from kubeledger.timeline.server import Server
 
     with (
-        progress("reading") as shown,
+        progress("reading") as bar,
         ledger_for(sources, ledger) as directory,
         Answers(directory, timeout_s) as answers,
         Server(port, answers.routes(), _tell) as server,
     ):
-        shown.end()
+        bar.end()
         warn_of_losses(Ledger.open(directory))
         click.echo(f"{', '.join(answers.nodes())}: open this in a browser; Ctrl-C ends it")
         click.echo(server.url)

@@ -113,13 +113,13 @@ def histories_for(
     if not sources:
         opened = Ledger.open(ledger)
         warn_of_losses(opened, node)
-        with progress("reading the ledger") as shown:
+        with progress("reading the ledger") as bar:
             histories = histories_of_ledger(opened, node)
             totals = {each.node: opened.info(each.node).last_seq for each in histories}
-            yield watched(histories, shown, totals)
+            yield watched(histories, bar, totals)
         return
     with (
-        progress("reading the sources") as shown,
+        progress("reading the sources") as bar,
         open_histories(sources, node=node) as histories,
     ):
         if not histories and node is None:
@@ -127,4 +127,4 @@ def histories_for(
         if not histories:
             raise BadQuestionError(f"no source holds a record of node {node!r}")
         warn_of_losses_in(histories)
-        yield watched(histories, shown, {})
+        yield watched(histories, bar, {})

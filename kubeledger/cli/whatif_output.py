@@ -79,14 +79,14 @@ def _names(variants: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def _headline(result: Outlook) -> str:
-    said = f"{result.changed or 'none'} of {result.decisions} decisions would have differed"
+    text = f"{result.changed or 'none'} of {result.decisions} decisions would have differed"
     if not result.changed:
-        said = f"none of {result.decisions} decisions would surely have differed"
+        text = f"none of {result.decisions} decisions would surely have differed"
     if result.untrusted:
-        said += f"; {result.untrusted} follow such a change, in a world that nobody observed"
+        text += f"; {result.untrusted} follow such a change, in a world that nobody observed"
     if result.unknown:
-        said += f"; {result.unknown} cannot be decided"
-    return said
+        text += f"; {result.unknown} cannot be decided"
+    return text
 
 
 def _parts(found: Sequence[Found], names: Sequence[str]) -> list[_Part]:
@@ -96,11 +96,11 @@ def _parts(found: Sequence[Found], names: Sequence[str]) -> list[_Part]:
     if len(found) == 1:
         return [_Part("", list(sure[0].values()), notes[0])]
     shared = [key for key in sure[0] if all(key in other for other in sure)]
-    said = [note for note in notes[0] if all(note in other for other in notes)]
-    parts = [_Part("in all variants", [sure[0][key] for key in shared], said)]
+    text = [note for note in notes[0] if all(note in other for other in notes)]
+    parts = [_Part("in all variants", [sure[0][key] for key in shared], text)]
     for name, changes, own in zip(names, sure, notes, strict=True):
         alone = [change for key, change in changes.items() if key not in shared]
-        parts.append(_Part(f"only {name}", alone, [note for note in own if note not in said]))
+        parts.append(_Part(f"only {name}", alone, [note for note in own if note not in text]))
     return [part for part in parts if part.changes or part.notes]
 
 

@@ -12,7 +12,7 @@ import click
 
 from kubeledger.analyze.sql.shorten import cut
 from kubeledger.analyze.why import Answer, Explanation, Piece, StoryStep
-from kubeledger.analyze.why.story import most_telling
+from kubeledger.analyze.why.story import most_important
 from kubeledger.analyze.why.words import time
 from kubeledger.cli.output import counted, printable
 from kubeledger.cli.table import verdict_text
@@ -62,11 +62,11 @@ def short_text(answer: Answer, width: int, height: int) -> list[str]:
     lines += _namesakes(answer, width)
     lines += textwrap.wrap(_counts(answer), width)
     tail = [*_ranking(answer, width), _verdict(answer, width)]
-    shown = most_telling(answer.steps)
+    shown = most_important(answer.steps)
     left = len(answer.steps) - len(shown)
     taken = len(_steps(shown, {step.evidence: step.evidence for step in shown}, width, left))
-    room = height - len(lines) - bool(taken) - taken - len(tail) - 1
-    proofs, kept, cited = _evidence(answer, shown, width, room - 1)
+    lines_left = height - len(lines) - bool(taken) - taken - len(tail) - 1
+    proofs, kept, cited = _evidence(answer, shown, width, lines_left - 1)
     cited = cited if proofs else {}
     body = _steps(shown, cited, width, left)  # without some numbers they take no more lines
     lines += ["", *body] if body else []
@@ -139,12 +139,12 @@ def _row(step: StoryStep, begin: int, evidence: int | None) -> tuple[str, str]:
 
 
 def _evidence(
-    answer: Answer, shown: list[StoryStep], width: int, room: int
+    answer: Answer, shown: list[StoryStep], width: int, lines_left: int
 ) -> tuple[list[str], set[int], dict[int | None, int | None]]:
     """Lines of the pieces that prove the steps shown, those of the weightiest first.
 
     Returns:
-        The lines, at most ``room``, in the order of the pieces; the numbers of these; and the
+        The lines, at most ``lines_left``, in the order of the pieces; the numbers of these; and the
         number that each piece goes by, here or in full: of pieces from one place one is shown.
     """
     by_number = {piece.number: piece for piece in answer.evidence}
@@ -159,9 +159,9 @@ def _evidence(
     known.sort(key=lambda n: by_number[n].line is None)
     places = {(by_number[n].file, by_number[n].line): n for n in reversed(known)}
     shown_as = {n: places[by_number[n].file, by_number[n].line] for n in known}
-    kept = [n for n in known if shown_as[n] == n][: max(room, 0)]
+    kept = [n for n in known if shown_as[n] == n][: max(lines_left, 0)]
     proofs = {n: _proof(by_number[n], width, 1, name) for n in kept}
-    spare = room - len(kept)
+    spare = lines_left - len(kept)
     for n in kept:
         longer = _proof(by_number[n], width, 2, name)
         if len(longer) == 2 and spare > 0:  # lines

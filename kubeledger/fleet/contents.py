@@ -97,12 +97,12 @@ def content_of(path: Path, scratch: Path, options: ImportOptions) -> Content:
     return BundleContent(path, scratch / "unpacked", options)
 
 
-def options_of(told: Mapping[str, str], name: str | None) -> ImportOptions:
+def options_of(given: Mapping[str, str], name: str | None) -> ImportOptions:
     """How to read a source, by ``SourceSeen.options``; all of it is a node's, if one is named."""
     return ImportOptions(
         node=name,
-        kubelet_version=told.get("kubelet-version"),
-        year=int(told["year"]) if "year" in told else None,
+        kubelet_version=given.get("kubelet-version"),
+        year=int(given["year"]) if "year" in given else None,
     )
 
 
@@ -322,8 +322,8 @@ def _in(chunks: Iterator[bytes], pattern: re.Pattern[bytes]) -> Iterator[bytes]:
 def _machine_of(node: dict[str, object]) -> str:
     status = node.get("status")
     info = status.get("nodeInfo") if isinstance(status, dict) else None
-    told = info if isinstance(info, dict) else {}
-    return str(told.get("machineID") or told.get("systemUUID") or "").lower()
+    given = info if isinstance(info, dict) else {}
+    return str(given.get("machineID") or given.get("systemUUID") or "").lower()
 
 
 def _latest_last(machines: Iterable[str]) -> tuple[str, ...]:

@@ -72,8 +72,8 @@ def identity_of(
     """
     machines = content.machines(name)
     machine = machines[-1] if machines else None
-    is_told = spec.node_name == name
-    called = spec.name if is_told and spec.name is not None else name
+    is_named = spec.node_name == name
+    called = spec.name if is_named and spec.name is not None else name
     key = f"{spec.cluster}/{called}" if spec.cluster else called
     head = lake.head(key)
     if head is not None and head.summary.machine_id in machines:
@@ -88,7 +88,7 @@ def identity_of(
     def is_it(other: Head) -> bool:
         return _is_of(other, seen) or content.tells_of(name, pods(other))
 
-    found = head if is_told and head in possible else next(filter(is_it, possible), None)
+    found = head if is_named and head in possible else next(filter(is_it, possible), None)
     if found is None and spec.cluster:  # in which a name is one node's
         found = next((each for each in possible if each.summary.cluster == spec.cluster), None)
     if found is not None:

@@ -30,7 +30,7 @@ def scratch_directory(parent: str | None) -> Iterator[Path]:
     """
     above = Path(parent or tempfile.gettempdir())
     above.mkdir(parents=True, exist_ok=True)
-    _remove_left_behind(above)
+    _remove_abandoned(above)
     descriptor, lock = tempfile.mkstemp(_LOCK, _PREFIX, above)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -45,7 +45,7 @@ def scratch_directory(parent: str | None) -> Iterator[Path]:
         os.close(descriptor)
 
 
-def _remove_left_behind(above: Path) -> None:
+def _remove_abandoned(above: Path) -> None:
     for lock in above.glob(f"{_PREFIX}*{_LOCK}"):
         with suppress(OSError):  # another user's, or another process was faster
             descriptor = os.open(lock, os.O_RDWR | os.O_NOFOLLOW)

@@ -200,9 +200,9 @@ def _node_taken_in(work: _Work, scratch: Path) -> tuple[Head, bool]:
     return head, True
 
 
-def _options(spec: NodeSpec, told: Mapping[str, str]) -> ImportOptions:
+def _options(spec: NodeSpec, given: Mapping[str, str]) -> ImportOptions:
     """How to read a source, by ``SourceSeen.options``."""
-    return options_of(told, spec.node_name)
+    return options_of(given, spec.node_name)
 
 
 # --- a node of the lake -------------------------------------------------------------------

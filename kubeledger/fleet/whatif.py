@@ -145,10 +145,10 @@ def _outlook(history: History, variant: Variant, recorded: dict[str, int]) -> No
     harms = {harm: HarmCount(recorded=count) for harm, count in recorded.items()}
     result = Outlook(variant=variant.name)
     for change in outlook(history.read, variant, result):
-        harm, fate = _harm_of_change(change)
+        harm, outcome = _harm_of_change(change)
         if harm is not None:
             count = harms[harm]
-            field = fate if change.untrusted_since is None else "untrusted"
+            field = outcome if change.untrusted_since is None else "untrusted"
             setattr(count, field, getattr(count, field) + 1)
     counts = {name: getattr(result, name) for name in _COUNTS}
     return NodeVariant(harms=harms, missing=result.missing, **counts)

@@ -32,7 +32,7 @@ from kubeledger.ingest.correlate.reasons import ReasonAssembler
 from kubeledger.ingest.correlate.sync_loop import SyncLoop
 from kubeledger.ingest.correlate.topology import TopologyAssembler
 from kubeledger.ingest.correlate.usage import UsageAssembler
-from kubeledger.ingest.derive.beats import BeatAssembler
+from kubeledger.ingest.derive.lost_lines import LostLinesAssembler
 from kubeledger.ingest.derive.probes import ProbesAssembler
 from kubeledger.ingest.planning.identity import KubeletVersion
 from kubeledger.ingest.sources.items import LogLine
@@ -66,7 +66,11 @@ def assemblers_of(
     pods, sync_loop = Pods(context), SyncLoop()
     containers, admissions = Containers(), Admissions()
 
-    node, beats, usage = NodeAssembler(context), BeatAssembler(context), UsageAssembler(context)
+    node, beats, usage = (
+        NodeAssembler(context),
+        LostLinesAssembler(context),
+        UsageAssembler(context),
+    )
     cgroups = CgroupAssembler(context, containers)
     cpus, memory = CpuAssembler(context), MemoryAssembler(context)
     devices = DeviceAssembler(context, pods, sync_loop)

@@ -167,15 +167,15 @@ def ingest(
         report.already = True
         return report
     store = KeptSources(ledger.path, node)
-    whole = plan_with_kept(plan, options, store, store.imports(history.completed))
-    if whole.reread:
+    complete = plan_with_kept(plan, options, store, store.imports(history.completed))
+    if complete.reread:
         coverage = Coverage({})
     if keep:
-        keep_sources(plan, whole, options, store, len(history.runs))
-    ingestion = _Ingestion(whole, ledger, writer, history, coverage, progress)
+        keep_sources(plan, complete, options, store, len(history.runs))
+    ingestion = _Ingestion(complete, ledger, writer, history, coverage, progress)
     for _ in writer.append_batches(node, ingestion.batches()):
         pass
-    report = _report(whole)
+    report = _report(complete)
     ingestion.finish(report)
     return report
 
@@ -328,9 +328,11 @@ class _Ingestion:
             if self._standing is not None and isinstance(fact.body, ImportCompleted):
                 spans = self._standing.superseded()
                 self._superseded = sum(last - first + 1 for first, last in spans)
-                told = tuple(SeqSpan(first_seq=first, last_seq=last) for first, last in spans)
-                for at in range(0, len(told), BATCH):
-                    body = RecordsSuperseded(digest=fact.body.digest, spans=told[at : at + BATCH])
+                superseded = tuple(SeqSpan(first_seq=first, last_seq=last) for first, last in spans)
+                for at in range(0, len(superseded), BATCH):
+                    body = RecordsSuperseded(
+                        digest=fact.body.digest, spans=superseded[at : at + BATCH]
+                    )
                     yield Fact(fact.ts_ns, body, ())
             yield fact
 

@@ -16,7 +16,7 @@ import msgspec
 from kubeledger.ingest.coverage import same_name
 from kubeledger.ingest.klog.log_survey import survey_log
 from kubeledger.ingest.planning.bundle import Bundle, FoundFile, drop_copies
-from kubeledger.ingest.planning.identity import tells_version
+from kubeledger.ingest.planning.identity import has_version
 from kubeledger.ingest.planning.options import ImportOptions
 from kubeledger.ingest.planning.plan import Plan, make_plan
 from kubeledger.ingest.sources.detect import LOG_FORMATS
@@ -50,10 +50,10 @@ def plan_with_kept(
     if not kept or size + _size_of(piece) > REREAD_BYTES_MAX:
         return piece
     bundle = piece.bundle
-    whole = msgspec.structs.replace(
+    merged_bundle = msgspec.structs.replace(
         bundle, files=list(bundle.files), skipped=dict(bundle.skipped), findings=[]
     )
-    whole.findings += bundle.findings
+    merged_bundle.findings += bundle.findings
     given_ts: dict[str, int] = {}
     reread: list[KeptImport] = []
     for known in reversed(kept):
@@ -61,18 +61,18 @@ def plan_with_kept(
         if found is not None:
             reread.append(known)
             for file, source in found:
-                _add(file, source, whole, given_ts)
+                _add(file, source, merged_bundle, given_ts)
     names = (bundle.name, *(known.name for known in reread))
-    whole.name = next((name for name in names if tells_version(name)), bundle.name)
-    whole.files.sort(key=lambda file: file.source.name)
-    drop_copies(whole)
+    merged_bundle.name = next((name for name in names if has_version(name)), bundle.name)
+    merged_bundle.files.sort(key=lambda file: file.source.name)
+    drop_copies(merged_bundle)
     merged = msgspec.structs.replace(
         options,
         node=piece.context.node,
         kubelet_version=_first(options.kubelet_version, *(k.kubelet_version for k in reread)),
         year=_first(options.year, *(known.year for known in reread)),
     )
-    plan = make_plan(whole, merged, given_ts)
+    plan = make_plan(merged_bundle, merged, given_ts)
     plan.sources, plan.digest = piece.sources, piece.digest
     plan.reread = frozenset(known.digest for known in reread)
     return plan
@@ -163,19 +163,21 @@ def _found(known: KeptImport, store: KeptSources) -> list[tuple[FoundFile, KeptS
     return found
 
 
-def _add(file: FoundFile, source: KeptSource, whole: Bundle, given_ts: dict[str, int]) -> None:
+def _add(
+    file: FoundFile, source: KeptSource, merged_bundle: Bundle, given_ts: dict[str, int]
+) -> None:
     """Add an earlier file to newer ones, unless it is one of them."""
     name, digest = source.file, source.digest
     is_log = source.format in LOG_FORMATS
-    for other in whole.files:
+    for other in merged_bundle.files:
         same = other.digests.digest == digest
         if same and (is_log or same_name(other.source.name, name)):
             return
-    if any(other.source.name == name for other in whole.files):
+    if any(other.source.name == name for other in merged_bundle.files):
         # An older state of that file: what tells no time of its own was read then.
         file.source.name = f"{name}~{digest[:8]}"
         given_ts[file.source.name] = source.first_ts_ns
-    whole.files.append(file)
+    merged_bundle.files.append(file)
 
 
 def _first(*values: _Value | None) -> _Value | None:

@@ -302,9 +302,9 @@ class Pipeline:
         facts: list[Fact] = []
         for handler in entry.handlers:
             try:
-                told = handler(line)
-                if told:
-                    facts += told
+                found = handler(line)
+                if found:
+                    facts += found
             except CutLineError:
                 facts += self._not_understood(line)
                 break

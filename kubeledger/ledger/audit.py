@@ -37,7 +37,7 @@ from kubeledger.ledger.segments import (
 from kubeledger.ledger.snapshots import SnapshotStore
 from kubeledger.ledger.storage import storage_errors
 from kubeledger.model.errors import DamagedLedgerError
-from kubeledger.model.wire.codec import is_whole_but_for_its_end
+from kubeledger.model.wire.codec import is_complete_except_newline
 
 __all__ = ["audit"]
 
@@ -235,7 +235,7 @@ class _NodeAuditor:
         problem = None
         if not segment.open:
             problem = "the segment ends inside a line"
-        elif is_whole_but_for_its_end(text):
+        elif is_complete_except_newline(text):
             problem = "the newline of this record was changed"
         if problem is not None:
             self._find(str(segment.path), offset, self.walk.seq + 1, problem, number)
@@ -258,12 +258,12 @@ class _NodeAuditor:
     def _losses(self) -> Iterator[ToldLoss]:
         """Losses that are recorded, and those that the next writer will record."""
         walk = self.walk
-        untold = [
+        unreported = [
             ToldLoss.of(self.node, None, loss.lost, healed=False)
             for loss in self.counted.losses
             if loss.lost not in walk.lost.values() and loss.head not in walk.held
         ]
-        for loss in [*walk.losses(), *untold]:
+        for loss in [*walk.losses(), *unreported]:
             if not loss.healed:
                 self.findings.append(finding_of_loss(self.node, str(self.directory), loss))
             yield loss

@@ -29,8 +29,8 @@ __all__ = [
     "base_of_line",
     "begin_of",
     "load_base",
+    "recorded_bases",
     "save_base",
-    "told_bases",
 ]
 
 BASE = "base.json"
@@ -148,7 +148,7 @@ def begin_of(node: str, directory: Path, segments: Sequence[Segment]) -> Begin:
             raise DamagedLedgerError("no segment is left of those kept", file=str(directory))
         return Begin()
     found = _first_that_holds(first_seq, [base.previous, base] if base else [])
-    found = found or _first_that_holds(first_seq, list(told_bases(node, segments)))
+    found = found or _first_that_holds(first_seq, list(recorded_bases(node, segments)))
     if found is None:
         raise DamagedLedgerError(
             f"records 1 to {first_seq - 1} should stand before this segment and are missing, "
@@ -166,7 +166,7 @@ def _first_that_holds(first_seq: int, bases: Sequence[Base | None]) -> Base | No
     return min(reaching, key=lambda base: base.first_seq, default=None)
 
 
-def told_bases(node: str, segments: Sequence[Segment]) -> Iterator[Base]:
+def recorded_bases(node: str, segments: Sequence[Segment]) -> Iterator[Base]:
     """Bases that the records of drops name, in the order of seq.
 
     All lines are looked at; a bad one is passed over here, and found by who reads them.

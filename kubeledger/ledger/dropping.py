@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from kubeledger.ledger.base import BASE, Base, Begin, load_base, save_base, told_bases
+from kubeledger.ledger.base import BASE, Base, Begin, load_base, recorded_bases, save_base
 from kubeledger.ledger.base_content import content_path, content_seqs
 from kubeledger.ledger.index import without_dropped
 from kubeledger.ledger.manifest import NodeInfo
@@ -92,9 +92,9 @@ def settle(node: str, directory: Path, begin: Begin, info: NodeInfo) -> NodeInfo
         _remove_contents(place, keep=None)
         return info
     segments = [s for s in list_segments(directory) if s.first_seq > begin.seq]
-    base = written or max(told_bases(node, segments), key=lambda b: b.record_seq, default=None)
+    base = written or max(recorded_bases(node, segments), key=lambda b: b.record_seq, default=None)
     base = base or begin.base
-    if base is not None and _is_told(node, base, segments, begin, info):
+    if base is not None and _is_recorded(node, base, segments, begin, info):
         if written is None:
             save_base(place, base)
         finish_drop(directory, base)
@@ -115,7 +115,7 @@ def settle(node: str, directory: Path, begin: Begin, info: NodeInfo) -> NodeInfo
     return info
 
 
-def _is_told(
+def _is_recorded(
     node: str, base: Base, segments: Sequence[Segment], begin: Begin, info: NodeInfo
 ) -> bool:
     """Whether the record of the drop stands where it should, or was lost with others."""

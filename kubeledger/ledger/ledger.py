@@ -268,7 +268,7 @@ class Ledger:
                 manifest, reports = self._recover()
             writer = LedgerWriter(self.path, manifest, self.options, tuple(reports))
             try:
-                writer.tell_losses()
+                writer.report_losses()
                 yield writer
             finally:
                 writer.close()

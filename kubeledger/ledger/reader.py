@@ -25,7 +25,7 @@ from kubeledger.model.wire.codec import (
     check_line,
     count_chained,
     decode_line,
-    is_whole_but_for_its_end,
+    is_complete_except_newline,
     of_kinds,
 )
 
@@ -148,7 +148,7 @@ class NodeReader:
                     raise error
                 if piece.rest and not (segment.open and index == len(segments) - 1):
                     raise damaged(segment.path, piece.offset, "the segment ends inside a line")
-                if piece.rest and is_whole_but_for_its_end(piece.rest):
+                if piece.rest and is_complete_except_newline(piece.rest):
                     raise damaged(segment.path, piece.offset, "the newline of a record was changed")
         if max(after_seq, self.last_seq) < self.acknowledged_seq:
             raise self._too_short()

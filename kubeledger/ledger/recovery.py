@@ -32,7 +32,7 @@ from kubeledger.model.wire.codec import (
     check_line,
     decode_envelope,
     decode_line,
-    is_whole_but_for_its_end,
+    is_complete_except_newline,
 )
 
 __all__ = ["CountedAnew", "RecoveryReport", "recover_node"]
@@ -99,13 +99,13 @@ class _Bad(msgspec.Struct):
     Attributes:
         offset: where it begins.
         whole: it ends in a newline.
-        sound_behind: it, or a line after it, was a whole record, so it is no torn tail.
+        sound_after: it, or a line after it, was a whole record, so it is no torn tail.
     """
 
     offset: int
     reason: str
     whole: bool
-    sound_behind: bool = False
+    sound_after: bool = False
 
 
 def recover_node(
@@ -227,7 +227,7 @@ def _scan(
         offset, noted = piece.offset, list[tuple[int, Body | None]]()
         for line in piece.lines:
             if bad is not None:
-                bad.sound_behind = bad.sound_behind or _sound(line)
+                bad.sound_after = bad.sound_after or _sound(line)
                 continue
             try:
                 seq = info.last_seq + len(noted) + 1
@@ -241,9 +241,9 @@ def _scan(
             offset += len(line)
         note_records(info, noted, offset - piece.offset, digest, counted_seq)
         if piece.rest and bad is None:
-            whole = is_whole_but_for_its_end(piece.rest)
+            whole = is_complete_except_newline(piece.rest)
             reason = "its newline was changed" if whole else "the segment ends inside a line"
-            bad = _Bad(piece.offset, reason, whole=whole, sound_behind=whole)
+            bad = _Bad(piece.offset, reason, whole=whole, sound_after=whole)
     info.segments[-1].sealed = segment.sealed
     info.segments[-1].stored_bytes = _size(segment)
     info.segments[-1].stored_crc = file_crc(segment.path) if segment.sealed else ""
@@ -280,7 +280,7 @@ def _settle_end(
     if not cut_short:
         if bad is None:
             return None
-        if not segment.open or bad.offset < acknowledged or bad.sound_behind:
+        if not segment.open or bad.offset < acknowledged or bad.sound_after:
             raise _damaged(segment, bad.offset, f"record {info.last_seq + 1}: {bad.reason}")
     if size > good_bytes:
         _truncate(segment.path, good_bytes)

@@ -67,7 +67,7 @@ class LedgerWriter:
         for node, info in manifest.nodes.items():
             self._seal_left_open(node, info)
 
-    def tell_losses(self) -> None:
+    def report_losses(self) -> None:
         """Append the records of losses that have none yet: the first thing after recovery.
 
         The manifest holds these losses until then. If this is cut off, the next writer finds

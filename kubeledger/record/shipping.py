@@ -18,7 +18,7 @@ from kubeledger.record.metrics import Metrics
 from kubeledger.remote.shipping import Shipment, Shipper
 from kubeledger.remote.store import Store, absolute_url
 
-__all__ = ["ShippingThread", "follow", "left_behind"]
+__all__ = ["ShippingThread", "abandoned", "follow"]
 
 LOOK_S = 30.0
 """So often the ledger is looked at for what was sealed, unless somebody says that something was."""
@@ -28,7 +28,7 @@ RETRY_S = 10.0
 
 _PAUSES_S = (2.0, 300.0)
 
-_left_behind: list[threading.Thread] = []
+_abandoned: list[threading.Thread] = []
 
 
 def follow(
@@ -148,11 +148,11 @@ class ShippingThread:
         self._wake.set()
         self._thread.join(timeout_s)
         if self._thread.is_alive():
-            _left_behind.append(self._thread)
+            _abandoned.append(self._thread)
         self._resources.close()
         return not self._thread.is_alive()
 
 
-def left_behind() -> bool:
+def abandoned() -> bool:
     """Whether a call to storage still goes on, that nobody waits for: end the process at once."""
-    return any(thread.is_alive() for thread in _left_behind)
+    return any(thread.is_alive() for thread in _abandoned)

@@ -22,7 +22,7 @@ from kubeledger.replay.fold import fold
 from kubeledger.replay.node.reducer import evolve
 from kubeledger.replay.node.state import NodeState
 
-__all__ = ["choose_node", "nearest_snapshot", "records_behind", "state_at"]
+__all__ = ["choose_node", "nearest_snapshot", "records_after", "state_at"]
 
 
 _ATTEMPTS = 3
@@ -74,8 +74,8 @@ def _state_at(
         before = nearest_snapshot(look, store, info, ts_ns=ts_ns, seq=seq) if snapshots else None
         state = before or state_of_base(look)
         if seq is None or state.seq == seq:
-            return fold(records_behind(look, info, state, ts_ns) if seq is None else (), state)
-        for record in records_behind(look, info, state):
+            return fold(records_after(look, info, state, ts_ns) if seq is None else (), state)
+        for record in records_after(look, info, state):
             evolve(state, record)
             if record.seq == seq:
                 break
@@ -158,7 +158,7 @@ def nearest_snapshot(
     )
 
 
-def records_behind(
+def records_after(
     look: Reading, info: NodeInfo, state: NodeState, upto_ts_ns: int | None = None
 ) -> Iterator[Record]:
     """Records that follow on ``state`` in the order of replay.
@@ -169,11 +169,11 @@ def records_behind(
         state: of records 1 to ``state.seq``, with which a replay begins.
         upto_ts_ns: stop after the last record of this time; None: all.
     """
-    runs = [_behind(run, state) for run in info.runs if run.last_seq > state.seq]
+    runs = [_after(run, state) for run in info.runs if run.last_seq > state.seq]
     return replay_runs(runs, look.records, upto_ts_ns, info.superseded)
 
 
-def _behind(run: Run, state: NodeState) -> Run:
+def _after(run: Run, state: NodeState) -> Run:
     """The part of a run that is not in the state yet."""
     if run.first_seq > state.seq or state.latest_ts_ns is None:
         return run

@@ -38,10 +38,10 @@ class Counter(msgspec.Struct, frozen=True):
 def counters(view: NodeView, drawing: Drawing) -> Iterator[Counter]:
     """Free devices of each resource, and what changed of the cgroups that the drawing shows."""
     yield from _free_devices(view)
-    shown = {
+    columns = {
         row.label for section in drawing.sections if section.id == "cgroups" for row in section.rows
     }
-    yield from _cgroup_values(view, shown)
+    yield from _cgroup_values(view, columns)
 
 
 def _free_devices(view: NodeView) -> Iterator[Counter]:
@@ -87,11 +87,11 @@ def _free(changes: Sequence[tuple[int, int, str, frozenset[str]]]) -> list[tuple
     return points
 
 
-def _cgroup_values(view: NodeView, shown: set[str]) -> Iterator[Counter]:
+def _cgroup_values(view: NodeView, columns: set[str]) -> Iterator[Counter]:
     points: dict[tuple[str, str], list[tuple[int, float]]] = defaultdict(list)
     for row in view.rows("cgroup_updates", ", ".join(["cgroup", *_CGROUP_VALUES])):
         for name in _CGROUP_VALUES:
-            if row["cgroup"] in shown and row[name] is not None:
+            if row["cgroup"] in columns and row[name] is not None:
                 points[row["cgroup"], name].append((row["ts_ns"], float(row[name])))
     for (cgroup, name), values in sorted(points.items()):
         if len({value for _, value in values}) > 1:

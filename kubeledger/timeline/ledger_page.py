@@ -24,7 +24,7 @@ def write_ledger_page(
     *,
     node: str | None = None,
     scope: Scope | None = None,
-    tell: Callable[[str], None] = lambda _: None,
+    report: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Write the page of a ledger's nodes.
 
@@ -33,7 +33,7 @@ def write_ledger_page(
         stream: where to, as UTF-8.
         node: only this one; None: all.
         scope: what part of their histories.
-        tell: called with what is done next; of a long ledger each step takes long.
+        report: called with what is done next; of a long ledger each step takes long.
 
     Raises:
         BadQuestionError: no such node, no record, pods that no record is about, or a span that
@@ -44,9 +44,9 @@ def write_ledger_page(
         raise BadQuestionError("the span ends before it begins", advice="exchange its two times")
     histories = histories_of_ledger(Ledger.open(ledger), node)
     with connect(ledger) as queryable:
-        tell("reading and verifying the records")
+        report("reading and verifying the records")
         views = [NodeView(queryable, each.node, scope, each) for each in histories]
-        tell("drawing")
+        report("drawing")
         drawings = [build_drawing(view) for view in views]
         drawn = {section.id for drawing in drawings for section in drawing.sections}
         if scope.pods and not drawn & {"problems", "pods"}:
@@ -54,5 +54,5 @@ def write_ledger_page(
                 f"nothing to draw of {', '.join(scope.pods)}",
                 advice="`kubeledger get pods` lists the names; a pod may lie outside the span",
             )
-        tell("writing the records")
+        report("writing the records")
         write_page(drawings, [blocks(view) for view in views], stream)

@@ -101,12 +101,12 @@ class Overlay(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def _sentences(self) -> Iterator[str]:
-        for fate, words in _WORDS.items():
+        for outcome, words in _WORDS.items():
             for trusted, doubt in ((True, ""), (False, ", if all had gone on as recorded")):
                 found = {
                     kind: count
                     for (what, sure, kind), count in self.counts.items()
-                    if what == fate and sure == trusted
+                    if what == outcome and sure == trusted
                 }
                 if found:
                     yield f"{words}{doubt}: {_listed(found)}."

@@ -52,7 +52,7 @@ LEFT JOIN pieces ON pieces.seq = record.seq
 WHERE record.node = $node"""
 
 
-class _Told(msgspec.Struct, frozen=True, gc=False):
+class _Info(msgspec.Struct, frozen=True, gc=False):
     """What annotations say of a record."""
 
     kind: str
@@ -136,7 +136,7 @@ class _Node:
         self._events: list[_Event] = []
         self._marks: dict[int, _Event] = {}
         self._labels: dict[int, str] = {}
-        self._told: dict[int, _Told] = {}
+        self._infos: dict[int, _Info] = {}
         self._flows = 0
 
     def packets(self) -> Iterator[Any]:
@@ -146,8 +146,8 @@ class _Node:
             parent = self._track(section.title, root)
             self._rows(section.rows, parent, of_pods=section.id in _PODS)
         self._counters(counters(self._view, self._drawing), root)
-        self._told = {
-            row["seq"]: _Told(
+        self._infos = {
+            row["seq"]: _Info(
                 row["kind"], row["cause_seq"], row["verdict"], row["why"], row["places"] or ()
             )
             for row in self._view.stream(_TOLD)
@@ -274,10 +274,10 @@ class _Node:
     def _causes(self) -> None:
         """From each record's nearest cause that is drawn."""
         for seq, effect in sorted(self._marks.items()):
-            told = self._told.get(seq)
-            above = told.cause if told else None
+            info = self._infos.get(seq)
+            above = info.cause if info else None
             while above is not None and above not in self._marks:
-                cause = self._told.get(above)
+                cause = self._infos.get(above)
                 above = cause.cause if cause else None
             if above is not None and self._marks[above].ts_ns <= effect.ts_ns:
                 self._flow(self._marks[above], effect)
@@ -316,18 +316,18 @@ class _Node:
 
     def _annotate(self, written: Any, seq: int) -> None:  # noqa: ANN401 # as above
         written.debug_annotations.add(name="record", int_value=seq)
-        told = self._told.get(seq)
-        if told is None:
+        info = self._infos.get(seq)
+        if info is None:
             return
         texts: Mapping[str, str | None] = {
-            "kind": told.kind,
-            "verdict": told.verdict,
-            "why": told.why,
+            "kind": info.kind,
+            "verdict": info.verdict,
+            "why": info.why,
         }
         for name, text in texts.items():
             if text:
                 written.debug_annotations.add(name=name, string_value=text)
-        if told.places:
+        if info.places:
             places = written.debug_annotations.add(name="evidence")
-            for place in told.places:
+            for place in info.places:
                 places.array_values.add(string_value=place)

@@ -50,13 +50,13 @@ def _kubelets(view: NodeView) -> Row:
             AND record.seq > start.previous AND record.source_line IS NOT NULL
         GROUP BY start.seq"""
     )
-    heard_ns = {each["seq"]: each["last_ns"] for each in last}
+    first_lines_ns = {each["seq"]: each["last_ns"] for each in last}
     for index, start in enumerate(starts):
         following = starts[index + 1] if index + 1 < len(starts) else None
         end_ns = start["exited_ns"]
         if end_ns is None and following is not None:
-            heard = heard_ns.get(following["seq"], following["ts_ns"])
-            end_ns = min(heard, following["ts_ns"])
+            first_line_ns = first_lines_ns.get(following["seq"], following["ts_ns"])
+            end_ns = min(first_line_ns, following["ts_ns"])
         version = start["kubelet_version"] or "kubelet"
         pid = f" pid {start['pid']}" if start["pid"] else ""
         row.bar("kubelet", start["ts_ns"], end_ns, f"{version}{pid}", start["seq"])
@@ -78,8 +78,8 @@ def _log(view: NodeView) -> Row:
     if view.history is not None:
         gaps = log_gaps(view.history)
         for hole in gaps.holes:
-            beats = ", ".join(dict.fromkeys(gap.beat for gap in hole.beats))
-            label = f"silent: missing are {beats}"
+            names = ", ".join(dict.fromkeys(gap.activity for gap in hole.activities))
+            label = f"silent: missing are {names}"
             row.bar("gap", hole.from_ts_ns, hole.to_ts_ns, label)
         for lost in gaps.lost:
             cut = f"{lost.cut:,} lines cut" if lost.cut else ""

@@ -11,8 +11,8 @@ import msgspec
 
 from kubeledger.analyze.headlines import shortened
 from kubeledger.timeline.ask import NodeView, ViewRow
+from kubeledger.timeline.container_tracks import container_tracks
 from kubeledger.timeline.drawing import Arrow, Row, Section
-from kubeledger.timeline.lives import add_lives
 from kubeledger.timeline.ticks import add_ticks
 
 __all__ = ["pod_sections"]
@@ -189,7 +189,7 @@ def pod_sections(
     _pod_ends(view, pods)
     _orders(view, pods)
     _admissions(view, pods)
-    for row, bars in add_lives(view, begin_ns):
+    for row, bars in container_tracks(view, begin_ns):
         container = pods.container(row)
         container.first_start_ns = bars.first_start_ns
         container.lane.items += bars.items(pods.of(row).ended_ns)

@@ -209,12 +209,12 @@ def all_of(judgements: Sequence[Judgement]) -> Judgement:
     """
     verdict = min((each.verdict for each in judgements), key=WORST_FIRST.index)
     worst = [each for each in judgements if each.verdict == verdict]
-    told = worst[:1] if verdict == "impossible" else worst
+    reported = worst[:1] if verdict == "impossible" else worst
     if verdict == "admissible":
-        told = [each for each in judgements if each.why]
+        reported = [each for each in judgements if each.why]
     return Judgement(
         verdict=verdict,
-        why="; ".join(dict.fromkeys(each.why for each in told if each.why)),
+        why="; ".join(dict.fromkeys(each.why for each in reported if each.why)),
         expected=next((each.expected for each in worst if each.expected is not None), None),
         missing=tuple(dict.fromkeys(phrase for each in worst for phrase in each.missing)),
         inputs=tuple(dict.fromkeys(seq for each in judgements for seq in each.inputs)),
@@ -311,8 +311,8 @@ class Belief(Generic[S]):
 
 def recorded(record: Record, names: Iterable[str]) -> Fields:
     """Fields of a record's body, as plain values of JSON."""
-    told = msgspec.json.decode(msgspec.json.encode(record.body))
-    return {name: told[name] for name in names}
+    reported = msgspec.json.decode(msgspec.json.encode(record.body))
+    return {name: reported[name] for name in names}
 
 
 class RuleVerifier(Verifier):

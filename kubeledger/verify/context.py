@@ -82,21 +82,21 @@ class VerifyContext:
     KINDS: tuple[type[Body], ...] = (*Coverage.KINDS, *Timeline.KINDS, *Machine.KINDS)
     """Kinds of the records that this needs in the first reading."""
 
-    def prescan(self, told: Record) -> Record:
+    def prescan(self, original: Record) -> Record:
         """Take in a record of the first reading; they come in any order.
 
         Returns:
             The record as it is under the variant.
         """
-        record = self._listed(told) if isinstance(told.body, PodListed) else told
+        record = self._listed(original) if isinstance(original.body, PodListed) else original
         for note in self._notes.get(type(record.body), ()):
             note(record)
         return record
 
-    def _listed(self, told: Record) -> Record:
-        record = self.variant.of(told)
-        if record is not told and isinstance(told.body, PodListed):
-            self.recorded_pods.note(told.seq, told.ts_ns, told.body)
+    def _listed(self, original: Record) -> Record:
+        record = self.variant.of(original)
+        if record is not original and isinstance(original.body, PodListed):
+            self.recorded_pods.note(original.seq, original.ts_ns, original.body)
         if isinstance(record.body, PodListed):
             self.pods.note(record.seq, record.ts_ns, record.body)
             self.instances.note(record)

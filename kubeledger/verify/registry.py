@@ -17,7 +17,7 @@ from kubeledger.verify.rules.memory import MemoryRule
 from kubeledger.verify.rules.oom.kills import OomVerifier
 from kubeledger.verify.rules.probes import ProbeVerifier
 from kubeledger.verify.rules.restarts import RestartVerifier
-from kubeledger.verify.rules.told_twice import ToldTwice
+from kubeledger.verify.rules.source_disputes import SourceDisputes
 from kubeledger.verify.verifier import Verifier
 
 __all__ = ["VERIFIERS", "kinds_seen_for", "verifiers_of"]
@@ -34,7 +34,7 @@ VERIFIERS: tuple[type[Verifier], ...] = (
     MemoryRule,
     OomVerifier,
     RestartVerifier,
-    ToldTwice,
+    SourceDisputes,
 )
 
 

@@ -113,8 +113,8 @@ def _prescan(
     read: Reader, context: VerifyContext, prescans: dict[type[Body], list[Prescan]]
 ) -> None:
     """The first reading: what later records show of earlier times."""
-    for told in read({kind.kind for kind in (*prescans, *VerifyContext.KINDS)}):
-        record = context.prescan(told)
+    for original in read({kind.kind for kind in (*prescans, *VerifyContext.KINDS)}):
+        record = context.prescan(original)
         for prescan in prescans.get(type(record.body), ()):
             prescan(record)
     context.settle()

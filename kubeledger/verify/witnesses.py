@@ -27,7 +27,7 @@ class Row(NamedTuple, Generic[V]):
         value: None where the source ends what was known, and the fact is open from then on.
         seq: the record that shows it.
         ts_ns: its time.
-        says: the value in words.
+        text: the value in words.
     """
 
     kind: str
@@ -35,14 +35,14 @@ class Row(NamedTuple, Generic[V]):
     value: V | None
     seq: int
     ts_ns: int
-    says: str
+    text: str
 
 
 class Dispute(NamedTuple, Generic[V]):
     """Two accounts that cannot both be right, the earlier one first."""
 
-    told: Row[V]
-    shown: Row[V]
+    change: Row[V]
+    reading: Row[V]
 
 
 class Witnesses(Generic[V]):
@@ -58,9 +58,9 @@ class Witnesses(Generic[V]):
         self._agree = agree
         self._rows: dict[tuple[str, Hashable], list[Row[V]]] = {}
         self._open: list[Row[V]] = []
-        self._said: set[tuple[str, Hashable, V | None, V | None]] = set()
+        self._yielded: set[tuple[str, Hashable, V | None, V | None]] = set()
 
-    def tell(self, row: Row[V]) -> None:
+    def note_change(self, row: Row[V]) -> None:
         """From now on the fact has this value."""
         rows = self._rows.setdefault((row.kind, row.subject), [])
         rows.append(row)
@@ -72,7 +72,7 @@ class Witnesses(Generic[V]):
         self._rows.clear()
         self._open.clear()
 
-    def show(self, row: Row[V]) -> None:
+    def note_reading(self, row: Row[V]) -> None:
         """Another source shows the fact."""
         if (row.kind, row.subject) in self._rows:
             self._open.append(row)
@@ -81,24 +81,24 @@ class Witnesses(Generic[V]):
         """Compare what was shown longer than the reach ago; with None, all. Each pair once."""
         due = [r for r in self._open if ts_ns is None or r.ts_ns + self._reach_ns <= ts_ns]
         self._open = [row for row in self._open if row not in due]
-        for shown in due:
-            told = self._denied(shown)
-            if told is None:
+        for reading in due:
+            change = self._denied(reading)
+            if change is None:
                 continue
-            pair = (shown.kind, shown.subject, told.value, shown.value)
-            if pair not in self._said:
-                self._said.add(pair)
-                yield Dispute(told, shown)
+            pair = (reading.kind, reading.subject, change.value, reading.value)
+            if pair not in self._yielded:
+                self._yielded.add(pair)
+                yield Dispute(change, reading)
 
-    def _denied(self, shown: Row[V]) -> Row[V] | None:
+    def _denied(self, reading: Row[V]) -> Row[V] | None:
         """The account that a reading denies; None where it may be right."""
-        rows = self._rows.get((shown.kind, shown.subject), [])
-        from_ns, to_ns = shown.ts_ns - self._reach_ns, shown.ts_ns + self._reach_ns
+        rows = self._rows.get((reading.kind, reading.subject), [])
+        from_ns, to_ns = reading.ts_ns - self._reach_ns, reading.ts_ns + self._reach_ns
         if not rows or rows[0].ts_ns > from_ns:
             return None  # before the first account the fact is open
         before = [row for row in rows if row.ts_ns <= from_ns][-1:]
         within = [row for row in rows if from_ns < row.ts_ns <= to_ns]
         for row in (*before, *within):
-            if row.value is None or shown.value is None or self._agree(row.value, shown.value):
+            if row.value is None or reading.value is None or self._agree(row.value, reading.value):
                 return None
         return before[0]

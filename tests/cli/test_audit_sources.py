@@ -109,8 +109,8 @@ def test_a_recording(node: Path, tmp_path: Path) -> None:
         assert result.exit_code == 0, result.output
         assert f"digest {digest}\n" in result.stdout
         assert run("audit", recording, "--expect", "0" * 64).exit_code == 1
-        (told,) = json.loads(run("audit", recording, "-o", "json").stdout)["nodes"]
-        assert (told["source"], told["head"]) == (str(recording), digest.partition("=")[2])
+        (reported,) = json.loads(run("audit", recording, "-o", "json").stdout)["nodes"]
+        assert (reported["source"], reported["head"]) == (str(recording), digest.partition("=")[2])
     assert run("audit", ledger, recording).stdout.count(f"digest {digest}") == 2
 
 
@@ -165,8 +165,8 @@ def test_a_torn_tail_is_named(node: Path, tmp_path: Path) -> None:
     result = run("audit", "--ledger", ledger, "--chain-only")
     assert result.exit_code == 0, result.output
     assert f"7 bytes of an unfinished write ({segment}@{size}): not damage" in result.stdout
-    (told,) = json.loads(run("audit", ledger, "--chain-only", "-o", "json").stdout)["nodes"]
-    assert told["tail"] == {"file": str(segment), "offset": size, "size_bytes": 7}
+    (reported,) = json.loads(run("audit", ledger, "--chain-only", "-o", "json").stdout)["nodes"]
+    assert reported["tail"] == {"file": str(segment), "offset": size, "size_bytes": 7}
 
 
 def test_a_segment_that_is_a_link(node: Path, tmp_path: Path) -> None:

@@ -46,12 +46,12 @@ def test_the_summary_fits_a_screen(ledger: Path) -> None:
     """Without --full it is counts and the worst of each section."""
     result = ask(ledger)
     assert result.exit_code == 0, result.output
-    told = " ".join(result.output.split())
+    reported = " ".join(result.output.split())
     assert len(result.output.splitlines()) < 24
-    assert "2 kubelet processes, 2 logged from the start" in told
-    assert "Gaps: 1 time without a kubelet, the longest 2026-11-21T03:03:20.116816Z to" in told
-    assert "20 decisions never became one" in told
-    assert "Verified: 2" in told
+    assert "2 kubelet processes, 2 logged from the start" in reported
+    assert "Gaps: 1 time without a kubelet, the longest 2026-11-21T03:03:20.116816Z to" in reported
+    assert "20 decisions never became one" in reported
+    assert "Verified: 2" in reported
 
 
 def test_json_has_all(ledger: Path) -> None:
@@ -59,7 +59,7 @@ def test_json_has_all(ledger: Path) -> None:
     result = ask(ledger, "-o", "json")
     (node,) = json.loads(result.output)["nodes"]
     assert node["node"] == "node-a"
-    assert sum(one["fate"] == "never" for one in node["events"]["decisions"]) == 20
+    assert sum(one["delivery"] == "never" for one in node["events"]["decisions"]) == 20
 
 
 def test_a_line_a_node(ledger: Path) -> None:

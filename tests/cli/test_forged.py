@@ -118,9 +118,9 @@ def test_audit_proves_what_caches_hold(ledger: Ledger) -> None:
         found = run("audit", "--ledger", ledger.path, "--expect", digest)
         assert found.exit_code == 1, found.output
         assert str(path) in found.stdout
-    told = json.loads(run("audit", "--ledger", ledger.path, "-o", "json").stdout)
-    assert len(told["findings"]) == 2
-    assert "checkpoints" in told  # the records are sound, so what they hold is judged
+    reported = json.loads(run("audit", "--ledger", ledger.path, "-o", "json").stdout)
+    assert len(reported["findings"]) == 2
+    assert "checkpoints" in reported  # the records are sound, so what they hold is judged
     assert run("audit", "--ledger", ledger.path, "--chain-only").exit_code == 0
 
 

@@ -38,9 +38,11 @@ def test_import_prints_an_account(ledger: Path, tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert "node-b (kubelet 1.36.2)" in result.stdout
     assert "prober.ProbeExecuted" not in result.stdout
-    told = " ".join(result.stdout.split())
-    assert "What happened on node-b: 1 preempted, 13 killed by probes or hooks, 2 refused" in told
-    assert "kubeledger why pod/default/filler-a-node-b --ledger" in told
+    reported = " ".join(result.stdout.split())
+    assert (
+        "What happened on node-b: 1 preempted, 13 killed by probes or hooks, 2 refused" in reported
+    )
+    assert "kubeledger why pod/default/filler-a-node-b --ledger" in reported
     files = run("import", NODE_B, "--ledger", tmp_path / "files", "--files")
     assert "prober.ProbeExecuted" in files.stdout
     assert "not understood" in result.stdout

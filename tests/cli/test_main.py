@@ -194,7 +194,7 @@ def test_a_query_that_hears_nothing_is_not_waited_for() -> None:
     code = (
         "import sys, kubeledger.analyze.sql.api as api\n"
         "from kubeledger.cli import main\n"
-        "api.left_behind = lambda: True\n"
+        "api.abandoned = lambda: True\n"
         "class Loud:\n"
         "    def __del__(self): sys.__stderr__.write('leaked')\n"
         "loud = Loud()\n"

@@ -96,7 +96,7 @@ def test_a_list_that_reaches_into_a_drop(tmp_path: Path) -> None:
     ledger = small(tmp_path / "l")
     drop_by_policy(ledger, Policy(before_ns=8, words="before 8"), 10**18)
     in_drop, behind = "1970-01-01T00:00:00.000000003Z", "1970-01-01T00:00:00.000000008Z"
-    for args, told in (
+    for args, reported in (
         (("--until", in_drop), True),
         (("--since", in_drop), True),
         (("--since", in_drop, "--until", behind), True),
@@ -107,7 +107,7 @@ def test_a_list_that_reaches_into_a_drop(tmp_path: Path) -> None:
         result = run("ls", "--ledger", ledger.path, *args, "-o", "jsonl")
         assert result.exit_code == 0
         words = "not listed: records 1 to 8 of node-a (up to 1970-01-01T00:00:00.000000007Z)"
-        assert (words in result.stderr) == told, args
+        assert (words in result.stderr) == reported, args
         assert bool(result.stdout) == (args != ("--until", in_drop))
         assert ("no matching records" in result.stderr) == (not result.stdout)
 
@@ -131,10 +131,10 @@ def test_every_command_knows_the_base(tmp_path: Path) -> None:
     assert run("state", "--seq", "8", *here).exit_code == 0
     listed = run("ls", *here, "-o", "jsonl").stdout.splitlines()
     assert [json.loads(line)["seq"] for line in listed] == list(range(9, 26))
-    told = run("audit", *here)
-    assert told.exit_code == 0, told.output
-    assert "17 records, seq 9 to 25" in told.stdout
-    assert "records 1 to 8 (8) were dropped at 2001-09-09T01:46:40Z by record 25" in told.stdout
+    reported = run("audit", *here)
+    assert reported.exit_code == 0, reported.output
+    assert "17 records, seq 9 to 25" in reported.stdout
+    assert "records 1 to 8 (8) were dropped at 2001-09-09T01:46:40Z by record 25" in reported.stdout
     for seq, code in ((8, 0), (9, 0), (4, 1)):
         result = run("audit", *here, "--chain-only", "--expect", f"{NODE}={digests[seq]}")
         assert result.exit_code == code
@@ -142,9 +142,9 @@ def test_every_command_knows_the_base(tmp_path: Path) -> None:
     assert run("index", "--rebuild", *here).stdout.startswith("node-a: records 9 to 25")
     assert run("verify", *here).exit_code == 0
     out = tmp_path / "out.ledger.jsonl"
-    told = run("export", *here, "--out", out)
-    assert told.exit_code == 0
-    assert "records 1 to 8 of node" in told.stderr
+    reported = run("export", *here, "--out", out)
+    assert reported.exit_code == 0
+    assert "records 1 to 8 of node" in reported.stderr
     assert len(out.read_bytes().splitlines()) == 17
     assert run("diff", ledger.path, out).exit_code == 0
     assert run("diff", f"{ledger.path}@9", f"{ledger.path}@9").exit_code == 0

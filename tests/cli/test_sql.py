@@ -172,11 +172,11 @@ class TestShell:
 
     def run(self, lines: list[str]) -> list[tuple[str, dict[str, str] | dict[str, str | None]]]:
         """What the shell runs when it is told these lines."""
-        told: Iterator[str] = iter(lines)
+        reported: Iterator[str] = iter(lines)
         ran: list[tuple[str, dict[str, str] | dict[str, str | None]]] = []
 
         def ask(_: str) -> str:
-            line = next(told, None)
+            line = next(reported, None)
             if line is None:
                 raise EOFError
             return line

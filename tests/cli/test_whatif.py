@@ -130,8 +130,8 @@ def test_several_variants_fit_a_screen(nodes: Nodes, full: bool) -> None:
     if full:
         (found, *_) = answer("whatif", *asked, nodes.ledger("node-a"))["variants"]
         sure = [change["seq"] for change in found["changes"] if change["untrusted_since"] is None]
-        told = " ".join(lines)
-        assert all(f"record {seq}:" in told for seq in sure)
+        reported = " ".join(lines)
+        assert all(f"record {seq}:" in reported for seq in sure)
     else:
         assert any("(--full shows all)" in line for line in lines)
 

@@ -54,10 +54,10 @@ def write_bundle(
     directory.mkdir(parents=True)
     (directory / "kubelet.log").write_bytes(log_lines(node=node) if log is None else log)
     if machine is not None:
-        told = msgspec.json.decode(recorded_file("node.json").replace(NAME, node.encode()))
-        told["status"]["nodeInfo"]["machineID"] = machine
-        told["metadata"]["labels"] |= dict(labels)
-        (directory / "node.json").write_bytes(msgspec.json.encode(told))
+        reported = msgspec.json.decode(recorded_file("node.json").replace(NAME, node.encode()))
+        reported["status"]["nodeInfo"]["machineID"] = machine
+        reported["metadata"]["labels"] |= dict(labels)
+        (directory / "node.json").write_bytes(msgspec.json.encode(reported))
     return directory
 
 

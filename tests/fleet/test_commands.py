@@ -92,10 +92,10 @@ def test_again_does_nothing_and_a_broken_source_is_a_row(
     assert result.exit_code == 0
     assert result.stdout.startswith("2 sources: 2 unchanged (local, ")
     assert "nodes      none changed; the lake has 4\n" in result.stdout
-    told = [run("import", *words, "--shard", f"{number}/2").stdout for number in range(2)]
-    unchanged = [re.match(r"(\d) sources?: \d unchanged", text) for text in told]
+    reported = [run("import", *words, "--shard", f"{number}/2").stdout for number in range(2)]
+    unchanged = [re.match(r"(\d) sources?: \d unchanged", text) for text in reported]
     assert sum(int(match[1]) for match in unchanged if match) == 2
-    assert sum("of other shards" in text for text in told) >= 1
+    assert sum("of other shards" in text for text in reported) >= 1
     assert truth_of(whole) == before
 
     result = run("import", broken, *words, "-o", "csv")
@@ -114,10 +114,16 @@ def test_verify_lists_the_nodes(whole: Path) -> None:
     rows = json.loads(result.stdout)
     assert [(row["node"], row["pool"]) for row in rows] == [(f"node-{n}", "gpu") for n in range(4)]
     assert all(row["decisions"] > 0 for row in rows)
-    told = run("verify", "--lake", whole).stdout
-    assert told.splitlines()[0].split() == ["node", "pool", "versions", "decisions", "impossible"]
-    assert max(map(len, told.splitlines())) <= 80
-    assert "4 nodes, 0 of them verified again\n" in told
+    reported = run("verify", "--lake", whole).stdout
+    assert reported.splitlines()[0].split() == [
+        "node",
+        "pool",
+        "versions",
+        "decisions",
+        "impossible",
+    ]
+    assert max(map(len, reported.splitlines())) <= 80
+    assert "4 nodes, 0 of them verified again\n" in reported
     assert "4 nodes, 4 of them verified again\n" in run("verify", "--lake", whole, "--all").stdout
 
 
@@ -139,8 +145,8 @@ def test_what_other_rules_verified_is_verified_again(
         ("node node-0", "verified"),
     ]
     for again in (1, 0):
-        told = f"2 nodes, {again} of them verified again\n"
-        assert told in run("verify", "--lake", lake, "--workers", 1).stdout
+        reported = f"2 nodes, {again} of them verified again\n"
+        assert reported in run("verify", "--lake", lake, "--workers", 1).stdout
     found, expected = contents_of(lake), contents_of(whole)
     assert len(found) == 6
     assert found.items() <= expected.items()

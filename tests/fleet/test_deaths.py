@@ -283,8 +283,8 @@ def test_storage_that_takes_long_is_told_of_meanwhile(monkeypatch: pytest.Monkey
         words = ["fleet", "sql", "--lake", "s3://bucket/lake", "SELECT 1"]
         result = CliRunner().invoke(cli, words)
     assert result.exit_code == 4
-    told = result.stderr.splitlines()
-    assert [line for line in told if line.startswith("waiting")] == [told[0]]
-    assert told[0].endswith("s3://bucket/lake/lake.json; what fails is retried for 1 s")
+    reported = result.stderr.splitlines()
+    assert [line for line in reported if line.startswith("waiting")] == [reported[0]]
+    assert reported[0].endswith("s3://bucket/lake/lake.json; what fails is retried for 1 s")
     assert "max_retries" not in result.stderr
     assert result.stdout == ""

@@ -178,7 +178,7 @@ def test_pages_and_whatif_are_the_same_on_a_cluster(
     tmp_path: Path,
 ) -> None:
     """Byte by byte: workers elsewhere draw a node's page, and replay it under other settings."""
-    told = []
+    reported = []
     for engine in ("local", f"ray={cluster.address}"):
         place = tmp_path / engine.partition("=")[0]
         where = ("--lake", str(recorded_lake), "--engine", engine, "--workers", "2")
@@ -190,7 +190,7 @@ def test_pages_and_whatif_are_the_same_on_a_cluster(
         )
         assert (drawn.exit_code, asked.exit_code) == (0, 0), drawn.output + asked.output
         files = {path.name: path.read_bytes() for path in place.rglob("*.html")}
-        told.append((files, sorted(asked.stdout.splitlines())))
-    assert told[0] == told[1]
-    assert sorted(told[0][0]) == ["fleet.html", "node-a.html", "node-z.html"]
-    assert len(told[0][1]) == 3
+        reported.append((files, sorted(asked.stdout.splitlines())))
+    assert reported[0] == reported[1]
+    assert sorted(reported[0][0]) == ["fleet.html", "node-a.html", "node-z.html"]
+    assert len(reported[0][1]) == 3

@@ -106,7 +106,7 @@ def engine(request: pytest.FixtureRequest) -> Engine:
     return engine_of("ray", workers=2, address=request.getfixturevalue("cluster").address)
 
 
-def _told(ended: Ended[Order, Any]) -> object:
+def _reported(ended: Ended[Order, Any]) -> object:
     if ended.lost is not None:
         return ended.lost.kind, ended.attempts
     return len(ended.result) if isinstance(ended.result, bytes) else ended.result
@@ -124,7 +124,7 @@ def test_misdeeds_cost_their_own_task_only(
     found = {each.spec.number: each for each in engine.run(obey, orders, attempts=2, timeout_s=3)}
     expected: dict[int, object] = {number: number**2 for number in range(16)}
     expected |= {3: ("lost", 2), 5: ("bug", 1), 9: 20_000_000, 13: ("timeout", 1)}
-    assert {number: _told(each) for number, each in found.items()} == expected
+    assert {number: _reported(each) for number, each in found.items()} == expected
     assert found[7].attempts == 2
     assert found[5].lost is not None
     reason = found[5].lost.reason

@@ -115,15 +115,15 @@ def test_a_source_read_by_other_options_takes_the_place_of_what_it_told(tmp_path
     assert {each.path for room in rooms for each in place.store.list(room)} == named
 
 
-@pytest.mark.parametrize("told", [{"cluster": "west"}, {"name": "node-b"}])
+@pytest.mark.parametrize("reported", [{"cluster": "west"}, {"name": "node-b"}])
 def test_a_source_that_the_lake_has_is_not_taken_for_another_nodes(
-    told: dict[str, str], tmp_path: Path
+    reported: dict[str, str], tmp_path: Path
 ) -> None:
     """Else its records would count twice."""
     lake = Lake.open_or_create(str(tmp_path / "lake"))
     bundle = str(write_bundle(tmp_path / "in", log=log_lines(0, 400)))
     head_of(task(lake.store.url, bundle, cluster="east"))
-    settings = NodeSpec(lake=lake.store.url, rules=rules_version(), **told)  # type: ignore[arg-type]  # all are text
+    settings = NodeSpec(lake=lake.store.url, rules=rules_version(), **reported)  # type: ignore[arg-type]  # all are text
     with pytest.raises(BadQuestionError, match="as node east/node-a"):
         plan_import(lake, [bundle], settings, stamp_of)
     for known in ({}, {"cluster": "east"}, {"pool": "p"}, {"year": 2025}):
@@ -207,9 +207,9 @@ def test_an_excerpt_is_refused(tmp_path: Path) -> None:
     assert "excerpt" in refusal(task(str(tmp_path / "lake"), str(recording)))
 
 
-@pytest.mark.parametrize("told", ["cloud.google.com/gke-nodepool", "karpenter.sh/nodepool"])
-def test_a_pool_is_told_by_labels_or_by_the_user(told: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("reported", ["cloud.google.com/gke-nodepool", "karpenter.sh/nodepool"])
+def test_a_pool_is_told_by_labels_or_by_the_user(reported: str, tmp_path: Path) -> None:
     """The user is believed over the labels."""
-    bundle = write_bundle(tmp_path / "in", labels=[(told, "big")])
+    bundle = write_bundle(tmp_path / "in", labels=[(reported, "big")])
     assert head_of(task(str(tmp_path / "x"), str(bundle))).summary.pool == "big"
     assert head_of(task(str(tmp_path / "y"), str(bundle), pool="mine")).summary.pool == "mine"

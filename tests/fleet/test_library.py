@@ -16,7 +16,7 @@ from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.query import connect_lake, fleet_queries
 from kubeledger.model.bodies.images import ImageDeleted, ImagesDetected, ListedImage
 from kubeledger.model.bodies.ledger import LinesNotUnderstood
-from kubeledger.model.bodies.lifecycle import ReasonReported
+from kubeledger.model.bodies.lifecycle import KubernetesEvent
 from kubeledger.model.bodies.node import KubeletExited, KubeletStarted, Setting, SettingsObserved
 from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.model.errors import BadQuestionError
@@ -55,7 +55,7 @@ def _story(node: str) -> Story:
         story.add(ImageDeleted(image_id="sha256:bb", size_bytes=700))
     for image in ("app:1", "app:1", "tool:2"):
         story.add(
-            ReasonReported(
+            KubernetesEvent(
                 object_kind="Pod",
                 namespace="ns",
                 pod="p",

@@ -54,7 +54,7 @@ def lake(whole: Path, tmp_path: Path) -> Lake:
     return Lake.open(str(shutil.copytree(whole / "lake", tmp_path / "lake")))
 
 
-def told(head: Head) -> tuple[object, ...]:
+def reported(head: Head) -> tuple[object, ...]:
     """What a repair must not change."""
     row = head.summary
     return (row.chain, row.records, row.decisions, row.match, row.impossible, row.rules)
@@ -70,7 +70,7 @@ def test_one_command_repairs_a_node(room: str, is_there: bool, lake: Lake) -> No
     damage(lake, before, room, is_there=is_there)
     result = task(lake.store.url, node=NODE, repair="wholly")
     head = head_of(result)
-    assert (result.changed, told(head)) == ((NODE,), told(before))
+    assert (result.changed, reported(head)) == ((NODE,), reported(before))
     assert (head.sources, head.generation) == (before.sources, before.generation + 1)
     assert sound <= set(head.files)
     assert stored_files(lake) == files_of(lake, head).keys()
@@ -96,7 +96,7 @@ def test_a_repair_may_die_at_any_moment(lake: Lake, tmp_path: Path) -> None:
         except Killed:
             died += 1
             now = lake.heads()[NODE]
-            assert told(now) == told(before)
+            assert reported(now) == reported(before)
             assert sound <= set(now.files)
     assert died >= 4
     head = lake.head(NODE)
@@ -144,7 +144,7 @@ def test_small_files_are_mended_by_what_others_tell(lake: Lake) -> None:
     assert lake.heads() == {}
     for source in head.sources:
         again = head_of(task(lake.store.url, source.url))
-    assert told(again) == told(head)
+    assert reported(again) == reported(head)
     files_of(lake, again)
 
 

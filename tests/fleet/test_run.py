@@ -160,8 +160,8 @@ class _Fate:
             return NodeResult(spec=spec, heads=(_take_in(self.lake, spec.source),), changed=(name,))
         if kind == "lost":
             raise LookupError("the worker process died (signal 9, Killed)")
-        told = {"source": spec.subject, "kind": kind, "reason": f"{kind} failed"}
-        return NodeResult(spec=spec, failure=msgspec.convert(told, Failure))
+        reported = {"source": spec.subject, "kind": kind, "reason": f"{kind} failed"}
+        return NodeResult(spec=spec, failure=msgspec.convert(reported, Failure))
 
 
 def test_what_another_attempt_may_help_gets_one(lake: Lake) -> None:

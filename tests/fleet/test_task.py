@@ -78,12 +78,15 @@ def test_a_source_becomes_tables_a_ledger_and_a_row(place: Place, tmp_path: Path
     ledger = imported(tmp_path / "direct", bundle)
     got = rows(lake, head, "records/", tmp_path, "kind, ts_ns, body")
     assert [row for row in got if not row[0].startswith("ledger.")] == facts(ledger)
-    names, told = "kind, seq, pod, pod_uid, container, source_line", "kind, seq, verdict, missing"
+    names, reported = (
+        "kind, seq, pod, pod_uid, container, source_line",
+        "kind, seq, verdict, missing",
+    )
     with kubeledger.open(ledger.path) as opened:
         events = opened.sql(f"SELECT {names} FROM events ORDER BY kind, seq").fetchall()
-        verdicts = opened.sql(f"SELECT {told} FROM verdicts ORDER BY kind, seq").fetchall()
+        verdicts = opened.sql(f"SELECT {reported} FROM verdicts ORDER BY kind, seq").fetchall()
     assert rows(lake, head, "records/", tmp_path, names) == events
-    assert rows(lake, head, "verdicts/", tmp_path, told) == verdicts
+    assert rows(lake, head, "verdicts/", tmp_path, reported) == verdicts
     summary = head.summary
     assert (summary.node, summary.pool, summary.machine_id) == ("node-a", "gpu", MACHINE)
     assert (summary.records, summary.decisions) == (len(got), len(verdicts))

@@ -185,13 +185,13 @@ def _into_ledger(data: bytes) -> None:
 
 def _left_out_as_told(ledger: Ledger, records: list[Record]) -> None:
     """Records hold unless an import says that it superseded them; it names earlier ones only."""
-    told = set()
+    reported = set()
     for record in records:
         if isinstance(record.body, RecordsSuperseded):
             for span in record.body.spans:
                 holds(span.last_seq < record.seq, "a record superseded later ones")
-                told |= set(range(span.first_seq, span.last_seq + 1))
-    holding = [record for record in records if record.seq not in told]
+                reported |= set(range(span.first_seq, span.last_seq + 1))
+    holding = [record for record in records if record.seq not in reported]
     holds(list(ledger.records()) == holding, "other records hold than the ledger says")
 
 

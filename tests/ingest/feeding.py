@@ -10,7 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from kubeledger.ingest.correlate.assembler import Assembler
-from kubeledger.ingest.klog.router import Heard, LineHandler, Router, Verdict
+from kubeledger.ingest.klog.router import Handled, LineHandler, Router, Verdict
 from kubeledger.ingest.klog.values import split_structured, text_values
 from kubeledger.ingest.messages.catalogue import router
 from kubeledger.ingest.sources.facts import Fact
@@ -102,7 +102,7 @@ def hear(routes: Router, line: LogLine) -> tuple[LogLine, tuple[LineHandler, ...
         route = routes.structured(line.file, line.message)
     else:
         route = routes.free_text(line.file, line.message)
-    if not isinstance(route, Heard):
+    if not isinstance(route, Handled):
         return (line, ()) if route is Verdict.UNDERSTOOD else None
     if route.row is not None:
         route.row.read(line, route.match)

@@ -90,7 +90,7 @@ def pod_list(
     )
 
 
-def tell(
+def ingest_lines(
     context: BundleContext, log: str | Iterable[str], lists: Sequence[PodList | ApiEvent] = ()
 ) -> list[Fact]:
     """All facts of a log and of pod lists or events, numbered in the order they left in.

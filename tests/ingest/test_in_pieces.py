@@ -59,7 +59,7 @@ def imported(node: str, pieces: list[Piece], directory: Path) -> Ledger:
     return ledger
 
 
-def told(ledger: Ledger) -> list[tuple[int, str, object]]:
+def reported(ledger: Ledger) -> list[tuple[int, str, object]]:
     """Facts in the order of replay, without what the ledger tells of its imports."""
     return [
         (record.ts_ns, record.kind, record.body)
@@ -133,7 +133,7 @@ def test_pieces_tell_what_the_whole_tells(
 ) -> None:
     """The same facts in the same order, judged alike; and the chain holds all of it."""
     ledger = imported(node, cuts_of(nodes[node])[cut], tmp_path)
-    assert told(ledger) == told(wholes[node])
+    assert reported(ledger) == reported(wholes[node])
     assert verdicts(ledger) == verdicts(wholes[node])
     (history,) = histories_of_ledger(ledger)
     kinds = {record.kind for record in replayed(ledger)}

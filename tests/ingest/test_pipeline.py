@@ -223,11 +223,11 @@ def test_a_killed_import_and_a_part_of_its_sources(
     root = write_node(tmp_path / "n")
     killed_run(monkeypatch, ledger, root, batches)
     run(ledger, root / "kubelet.log")
-    told = [fact for fact in facts(ledger).items() if fact[1] > 1]
+    reported = [fact for fact in facts(ledger).items() if fact[1] > 1]
     whole = Ledger.create(tmp_path / "whole")
     run(whole, root / "kubelet.log")
     run(whole, root)
-    assert told == [fact for fact in facts(whole).items() if fact[1] > 1]
+    assert reported == [fact for fact in facts(whole).items() if fact[1] > 1]
     run(ledger, root)
     assert facts(ledger) == facts(whole)
     assert run(ledger, root).added == 0
@@ -275,12 +275,12 @@ def test_settings_of_a_process_whose_start_is_lost(tmp_path: Path, ledger: Ledge
         file = tmp_path / "b" / "snapshots" / f"20261121T{time}Z" / "configz.json"
         write(file, f'{{"kubeletconfig": {{"maxPods": {limit}}}}}')
     run(ledger, tmp_path / "b")
-    told = [r for r in records(ledger) if isinstance(r.body, KubeletStarted | SettingsObserved)]
-    starts = [r.body.from_start for r in told if isinstance(r.body, KubeletStarted)]
-    settings = [r.body.settings for r in told if isinstance(r.body, SettingsObserved)]
+    reported = [r for r in records(ledger) if isinstance(r.body, KubeletStarted | SettingsObserved)]
+    starts = [r.body.from_start for r in reported if isinstance(r.body, KubeletStarted)]
+    settings = [r.body.settings for r in reported if isinstance(r.body, SettingsObserved)]
     assert starts == [True, False]
     assert [fields["maxPods"].value for fields in settings] == ["30", "26"]
-    assert told[2].ts_ns == told[3].ts_ns
+    assert reported[2].ts_ns == reported[3].ts_ns
 
 
 def test_restart_without_process_ids(tmp_path: Path, ledger: Ledger) -> None:

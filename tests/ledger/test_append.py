@@ -57,7 +57,7 @@ def test_the_same_facts_give_the_same_bytes(tmp_path: Path) -> None:
     assert segment_paths(first)[0].read_bytes() == segment_paths(second)[0].read_bytes()
 
 
-def told(calls: list[str], name: str) -> Callable[..., Any]:
+def reported(calls: list[str], name: str) -> Callable[..., Any]:
     """A function of ``os`` that takes down that it was called."""
     real: Callable[..., Any] = getattr(os, name)
 
@@ -75,7 +75,7 @@ def test_a_batch_is_one_write_and_one_sync(tmp_path: Path, monkeypatch: pytest.M
     with ledger.writer() as writer:
         writer.append(NODE, batch(1, 1))
         for name in ("write", "fsync"):
-            monkeypatch.setattr(os, name, told(calls, name))
+            monkeypatch.setattr(os, name, reported(calls, name))
         writer.append(NODE, batch(2, 1000))
         assert calls == ["write", "fsync"]
 

@@ -42,13 +42,13 @@ def test_a_recording_is_proved_as_its_ledger(tmp_path: Path, ledger: Ledger) -> 
     path.write_bytes(b"".join([*one[:2], other[0], *one[2:], other[1]]))
     report, of_ledger = audit_recording(path), audit(ledger)
     assert report.findings == of_ledger.findings == ()
-    for told, expected in zip(report.nodes, of_ledger.nodes, strict=True):
-        assert (told.node, told.records, told.head) == (
+    for reported, expected in zip(report.nodes, of_ledger.nodes, strict=True):
+        assert (reported.node, reported.records, reported.head) == (
             expected.node,
             expected.records,
             expected.head,
         )
-        assert (told.source, expected.source) == (str(path), str(ledger.path))
+        assert (reported.source, expected.source) == (str(path), str(ledger.path))
 
 
 def test_digests_that_are_looked_for(tmp_path: Path, ledger: Ledger) -> None:

@@ -86,19 +86,19 @@ class Nursery:
         assert process.stdin is not None
         assert process.stdout is not None
         self.orders = process.stdin
-        self.told = process.stdout
+        self.reported = process.stdout
 
     def start(self, ledger: Ledger) -> tuple[int, int]:
         """A writer's process number, and the last seq of its first batch."""
         self.orders.write(f"{ledger.path}\n")
         self.orders.flush()
-        pid = int(self.told.readline().removeprefix("pid "))
-        return pid, int(self.told.readline())
+        pid = int(self.reported.readline().removeprefix("pid "))
+        return pid, int(self.reported.readline())
 
     def kill(self, pid: int) -> list[int]:
         """Kill it without warning; the seqs it had acknowledged meanwhile."""
         os.kill(pid, signal.SIGKILL)
-        lines = iter(self.told.readline, "dead\n")
+        lines = iter(self.reported.readline, "dead\n")
         return [int(line) for line in lines]
 
 

@@ -91,9 +91,13 @@ def test_every_kept_record_has_the_state_that_it_had(tmp_path: Path) -> None:
         assert seqs(ledger) == list(range(cut + 1, 26))
         assert states(ledger, cut, 24) == expected[cut - 1 :]
         assert ledger.digest_at(NODE, 24) == digest
-        (told,) = dropped_records(ledger)
-        assert (told.first_seq, told.last_seq, sum(told.records.values())) == (1, cut, cut)
-        assert told.chain == (whole.digest_at(NODE, cut) or b"").hex()
+        (reported,) = dropped_records(ledger)
+        assert (reported.first_seq, reported.last_seq, sum(reported.records.values())) == (
+            1,
+            cut,
+            cut,
+        )
+        assert reported.chain == (whole.digest_at(NODE, cut) or b"").hex()
         report = audit(ledger)
         assert report.findings == ()
         assert (report.nodes[0].first_seq, report.nodes[0].last_seq) == (cut + 1, 25)
@@ -145,12 +149,12 @@ def test_drop_after_drop(tmp_path: Path) -> None:
     append(ledger, *(batch(s, 4) for s in range(24, 40, 4)))
     drop(ledger, 32)
     assert seqs(ledger)[0] > 26  # the records of both drops went, too
-    (told,) = dropped_records(ledger)
-    assert [(d.first_seq, d.last_seq, d.seq) for d in told.earlier] == [(1, 8, 25), (9, 16, 26)]
-    assert told.first_seq == 17
+    (reported,) = dropped_records(ledger)
+    assert [(d.first_seq, d.last_seq, d.seq) for d in reported.earlier] == [(1, 8, 25), (9, 16, 26)]
+    assert reported.first_seq == 17
     assert audit(ledger).findings == ()
     assert [path.name for path in (base_path(ledger).parent / "base").iterdir()] == [
-        f"{told.last_seq:020d}.zst"
+        f"{reported.last_seq:020d}.zst"
     ]
 
 
@@ -193,8 +197,8 @@ def test_an_import_that_goes_on_behind_the_base(tmp_path: Path) -> None:
     with ledger.writer():
         pass
     assert ledger.manifest().nodes[NODE].runs == runs
-    (told,) = dropped_records(ledger)
-    assert (told.imports, told.open_import, told.open_run) == (("d1",), "d1", True)
+    (reported,) = dropped_records(ledger)
+    assert (reported.imports, reported.open_import, reported.open_run) == (("d1",), "d1", True)
 
 
 def test_records_that_belong_before_dropped_ones_hold_them(tmp_path: Path) -> None:
@@ -251,8 +255,8 @@ def interrupted(tmp_path: Path, whole: Ledger, fault: Fault, loss: Loss, *, twic
     state = canonical_json(state_at(ledger, seq=11))
     with FaultyDisk(root):
         with ledger.writer() as writer:
-            told = writer.next_seq(NODE) > last + 1
-        assert ledger.begin(NODE).seq == (target if told else earlier)
+            reported = writer.next_seq(NODE) > last + 1
+        assert ledger.begin(NODE).seq == (target if reported else earlier)
         assert canonical_json(state_at(ledger, seq=11)) == state
         drop(ledger, target)
         assert ledger.begin(NODE).seq == target

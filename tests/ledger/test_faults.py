@@ -213,7 +213,7 @@ def test_a_seal_that_fails_is_told_at_the_end(
 def test_what_is_forbidden_is_named(tmp_path: Path, doing: str, advice: str) -> None:
     """The file, and what is missing."""
     refused = PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "a" / "b"))
-    with pytest.raises(LedgerUnavailableError) as told, storage_errors(doing, tmp_path):
+    with pytest.raises(LedgerUnavailableError) as reported, storage_errors(doing, tmp_path):
         raise refused
-    assert told.value.file == str(tmp_path / "a" / "b")
-    assert advice in told.value.advice
+    assert reported.value.file == str(tmp_path / "a" / "b")
+    assert advice in reported.value.advice

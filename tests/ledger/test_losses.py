@@ -53,7 +53,7 @@ def recovered(ledger: Ledger) -> Ledger:
     return ledger
 
 
-def told(ledger: Ledger) -> list[tuple[int, RecordsLost]]:
+def reported(ledger: Ledger) -> list[tuple[int, RecordsLost]]:
     """Records of losses, with their numbers."""
     found = ((record.seq, record.body) for record in ledger.records(NODE))
     return [(seq, body) for seq, body in found if isinstance(body, RecordsLost)]
@@ -61,7 +61,7 @@ def told(ledger: Ledger) -> list[tuple[int, RecordsLost]]:
 
 def spans(ledger: Ledger) -> list[tuple[int, int, int]]:
     """Number, first and last record of each loss that a record tells of."""
-    return [(seq, body.first_seq, body.last_seq) for seq, body in told(ledger)]
+    return [(seq, body.first_seq, body.last_seq) for seq, body in reported(ledger)]
 
 
 def losses(ledger: Ledger) -> tuple[ToldLoss, ...]:
@@ -74,7 +74,7 @@ def test_what_the_record_tells(tmp_path: Path) -> None:
     ledger = ledger_of(tmp_path / "l", IMPORT, import_of([30, 31], "d2"))
     head = audit(ledger).nodes[0].head
     recovered(cut(ledger, 4))
-    ((seq, body),) = told(ledger)
+    ((seq, body),) = reported(ledger)
     assert (seq, body.first_seq, body.last_seq, body.chain) == (5, 5, 11, head)
     assert (body.imports, body.others) == (("d1", "d2"), False)
     assert (body.first_ts_ns, body.last_ts_ns) == (12, 31)
@@ -101,7 +101,7 @@ def test_whose_the_lost_records_were(
 ) -> None:
     """Imports that lost some, and whether there were records of none."""
     ledger = recovered(cut(ledger_of(tmp_path / "l", *batches), kept))
-    ((_, body),) = told(ledger)
+    ((_, body),) = reported(ledger)
     assert (body.imports, body.others) == expected
     assert audit(ledger).findings
 
@@ -124,7 +124,7 @@ def test_others_behind_an_import_that_was_killed(
     for drafts in later:
         append(ledger, drafts)
     recovered(cut(ledger, kept))
-    ((_, body),) = told(ledger)
+    ((_, body),) = reported(ledger)
     assert ("d1" in body.imports, body.others) == (True, others)
     append(ledger, IMPORT, import_of([30, 31], "d2"))
     assert [loss.healed for loss in losses(ledger)] == [not others]
@@ -143,7 +143,7 @@ def test_a_killed_import_of_which_the_manifest_does_not_tell(tmp_path: Path, los
         save_manifest(ledger.path, manifest)
     recovered(ledger)
     recovered(cut(ledger, 3))
-    assert [body.others for _, body in told(ledger)] == [True]
+    assert [body.others for _, body in reported(ledger)] == [True]
 
 
 def test_a_loss_outlives_the_manifest(tmp_path: Path) -> None:
@@ -208,9 +208,9 @@ def test_nothing_but_the_record_of_a_loss_is_lost(
 ) -> None:
     """It is told anew, as it was, and is no loss by itself; so it heals."""
     ledger = recovered(cut(ledger_of(tmp_path / "l", *batches), kept))
-    before = told(ledger)
+    before = reported(ledger)
     recovered(cut(ledger, kept))
-    assert told(ledger) == before
+    assert reported(ledger) == before
     append(ledger, *batches)
     assert audit(ledger).findings == ()
     assert [loss.healed for loss in losses(ledger)] == [True]
@@ -220,7 +220,7 @@ def test_the_record_of_a_loss_is_lost_behind_an_import(tmp_path: Path) -> None:
     """It is not counted among the records that nobody can bring back."""
     ledger = recovered(cut(ledger_of(tmp_path / "l", IMPORT, import_of([30, 31], "d2")), 7))
     recovered(cut(ledger, 6))
-    assert [(body.imports, body.others) for _, body in told(ledger)] == [
+    assert [(body.imports, body.others) for _, body in reported(ledger)] == [
         (("d2",), False),
         (("d1",), False),
     ]
@@ -310,7 +310,7 @@ def test_a_loss_of_a_former_version(tmp_path: Path) -> None:
     manifest.nodes[NODE].losses = [KnownLoss(first_seq=2, last_seq=9, head="ab" * 32)]
     save_manifest(ledger.path, manifest)
     recovered(ledger)
-    ((seq, body),) = told(ledger)
+    ((seq, body),) = reported(ledger)
     assert (seq, body.first_seq, body.last_seq, body.others) == (3, 2, 9, True)
     assert (body.first_ts_ns, body.last_ts_ns) == (None, None)
 

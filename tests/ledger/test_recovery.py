@@ -171,10 +171,10 @@ def test_a_cut_below_what_was_acknowledged_is_never_silent(tmp_path: Path) -> No
     assert "records 5 to 7 were acknowledged and are gone" in report.message
     append(ledger, batch(9, 2))
     assert seqs(ledger) == [1, 2, 3, 4, 5, 6, 7]
-    told = ledger.record(NODE, 5)
-    assert told is not None
-    assert isinstance(told.body, RecordsLost)
-    assert (told.body.first_seq, told.body.last_seq, told.body.chain) == (5, 7, head)
+    reported = ledger.record(NODE, 5)
+    assert reported is not None
+    assert isinstance(reported.body, RecordsLost)
+    assert (reported.body.first_seq, reported.body.last_seq, reported.body.chain) == (5, 7, head)
     (run,) = ledger.info(NODE).runs
     assert (run.last_seq, run.max_ts_ns, run.complete) == (7, 10, False)
     for _ in range(2):

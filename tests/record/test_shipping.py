@@ -13,7 +13,7 @@ from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.errors import BadQuestionError, LedgerBusyError
 from kubeledger.record import shipping
 from kubeledger.record.metrics import Metrics
-from kubeledger.record.shipping import ShippingThread, left_behind
+from kubeledger.record.shipping import ShippingThread, abandoned
 from kubeledger.remote.store import StorageError, Store
 from tests.ledger.making import append, batch, ledger_of
 from tests.record.test_metrics import samples
@@ -50,7 +50,7 @@ def test_what_is_sealed_is_shipped_at_once(tmp_path: Path) -> None:
     assert read["kubeledger_ship_failures_total",] == 0
     assert read["kubeledger_ship_last_success_timestamp_seconds",] > 1e9
     assert troubles == []
-    assert not left_behind()
+    assert not abandoned()
     assert len([each for each in Store(str(tmp_path / "place")).list() if "segm" in each.path]) == 4
 
 
@@ -92,9 +92,9 @@ def test_storage_that_hangs_holds_nobody_up(
     thread = ShippingThread(small(tmp_path / "l"), str(tmp_path / "p"), Metrics(), lambda _: None)
     assert begun.wait(LONG_S)
     assert not thread.close(timeout_s=0.01)
-    assert left_behind()
+    assert abandoned()
     hanging.set()
-    until(lambda: not left_behind())
+    until(lambda: not abandoned())
 
 
 def test_a_bug_does_not_end_the_recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,8 +78,8 @@ def test_a_state_before_the_first_record_is_empty() -> None:
 @pytest.mark.parametrize("part", list(PARTS))
 def test_each_part_can_be_had_alone(part: str) -> None:
     """A part comes with the node and its place in the history, and nothing else."""
-    told = msgspec.json.decode(canonical_json(fold([]), [part]))
-    assert set(told) - {"node", "seq", "ts_ns"} == {part}
+    reported = msgspec.json.decode(canonical_json(fold([]), [part]))
+    assert set(reported) - {"node", "seq", "ts_ns"} == {part}
 
 
 _PROGRAM = """

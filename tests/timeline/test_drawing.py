@@ -22,11 +22,11 @@ from kubeledger.model.bodies.ledger import FindingReported, ImportCompleted
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerStarted,
+    KubernetesEvent,
     PodAdmitted,
     PodListed,
     PodRejected,
     PodTerminated,
-    ReasonReported,
 )
 from kubeledger.model.bodies.node import (
     ClockStepped,
@@ -67,7 +67,7 @@ def second(ts_ns: int | None) -> int | None:
     return None if ts_ns is None else round((ts_ns - START_NS) / NS_PER_S)
 
 
-def told(row: Row) -> list[tuple[str, int | None, int | None, str]]:
+def reported(row: Row) -> list[tuple[str, int | None, int | None, str]]:
     """Kind, start, end and label of each item, by time."""
     items = sorted(row.items, key=lambda item: (item.start_ns, item.seq))
     return [(item.kind, second(item.start_ns), second(item.end_ns), item.label) for item in items]
@@ -96,7 +96,7 @@ def test_one_bar_for_one_container_id(tmp_path: Path) -> None:
     story.add(ContainerStarted(**pod(), container="app", container_id="two"))
     (row,) = pods(drawn(tmp_path, story))
     assert row.label == "default/web/app"
-    assert told(row) == [
+    assert reported(row) == [
         ("admission", 2, 2, "admitted"),
         ("admitted", 2, 3, ""),
         ("running", 3, 6, ""),
@@ -159,7 +159,7 @@ def test_a_refused_pod_lasts_until_it_is_gone(tmp_path: Path) -> None:
     story.add(PodTerminated(**pod()))
     story.add(PodListed(**pod(), spec=None, status=None, listed_by="api", gone=True))
     (row,) = pods(drawn(tmp_path, story))
-    assert told(row) == [("rejected", 2, 4, ""), ("refused", 2, 2, "OutOfcpu")]
+    assert reported(row) == [("rejected", 2, 4, ""), ("refused", 2, 2, "OutOfcpu")]
 
 
 def test_folded_ticks_are_one_run_while_they_go_on(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_an_image_is_there_from_each_listing_to_its_deletion(tmp_path: Path) -> 
     story.add(ImageDeleted(image_id="c", size_bytes=None))
     rows = {row.label: row for row in section(drawn(tmp_path, story), "images")}
     bars = {
-        name: [(start, end) for kind, start, end, _ in told(row) if kind == "image"]
+        name: [(start, end) for kind, start, end, _ in reported(row) if kind == "image"]
         for name, row in rows.items()
     }
     assert bars == {"a": [(2, 3), (5, 6)], "b": [(2, None)], "c": []}
@@ -273,12 +273,12 @@ def test_holes_of_the_log_and_times_without_a_kubelet(tmp_path: Path) -> None:
     last = story.records[-1]
     story.records[-1] = msgspec.structs.replace(last, ts_ns=last.ts_ns + 60 * NS_PER_S)
     rows = {row.label: row for row in section(drawn(tmp_path, story), "node")}
-    assert told(rows["log"]) == [
+    assert reported(rows["log"]) == [
         ("gap", 1, 3, "lines lost: 5 of 90 periodic lines"),
         ("finding", 2, 2, "truncated: the end is gone"),
         ("clock_step", 4, 4, "clock set back by 5.0 s"),
     ]
-    assert told(rows["kubelet"]) == [
+    assert reported(rows["kubelet"]) == [
         ("kubelet", 1, seq - 1, "1.36.2 pid 7"),
         ("kubelet_start", 1, 1, "1.36.2 pid 7 started"),
         ("gap", seq - 1, seq + 60, "no sign of a kubelet"),
@@ -329,8 +329,8 @@ def test_counts_and_headlines_are_of_what_is_shown(tmp_path: Path) -> None:
             drawing = build_drawing(NodeView(queryable, story.node, scope))
         payload = node_payload(drawing)
         assert payload["only"] == ", ".join(scope.pods)
-        told = set(re.findall("For-.", " ".join(each.text for each in drawing.headlines)))
-        return sum(payload["verdicts"].values()), told, payload["is_part"]
+        reported = set(re.findall("For-.", " ".join(each.text for each in drawing.headlines)))
+        return sum(payload["verdicts"].values()), reported, payload["is_part"]
 
     assert shown(Scope()) == (4, {"For-a", "For-b", "For-c"}, False)
     assert shown(Scope(pods=["default/a"])) == (3, {"For-a", "For-c"}, True)
@@ -342,7 +342,7 @@ def test_counts_and_headlines_are_of_what_is_shown(tmp_path: Path) -> None:
 def test_sandboxes_that_could_not_be_made(tmp_path: Path) -> None:
     """They are a problem of the pod and a headline; a first sandbox is not drawn, another is."""
     story = begun()
-    failed = ReasonReported(
+    failed = KubernetesEvent(
         **pod(),
         object_kind="Pod",
         type="Warning",
@@ -363,12 +363,12 @@ def test_sandboxes_that_could_not_be_made(tmp_path: Path) -> None:
     drawing = drawn(tmp_path, story)
     (bad,) = section(drawing, "problems")
     message = "Failed to create pod sandbox: no such image"
-    assert told(bad)[2:] == [
+    assert reported(bad)[2:] == [
         ("no_sandbox", 3, 4, f"no sandbox 2×: {message}"),
         ("sandbox_failed", 6, 6, f"no sandbox: {message}"),
     ]
     (other,) = section(drawing, "pods")
-    assert told(other)[2:] == [("sandbox", 10, 10, "another sandbox")]
+    assert reported(other)[2:] == [("sandbox", 10, 10, "another sandbox")]
     assert [each.text for each in drawing.headlines] == [
         "default/web got no sandbox 3×: Failed to create pod sandbox: no such image"
     ]

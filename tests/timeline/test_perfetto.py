@@ -140,7 +140,7 @@ def test_all_that_is_drawn(traces: dict[str, Trace], ledgers: dict[str, Path], n
         (history,) = histories_of_ledger(Ledger.open(ledgers[name]))
         view = NodeView(queryable, node, history=history)
         drawing = build_drawing(view, apart=True)
-        told = {
+        reported = {
             row["seq"]: row
             for row in view(
                 "SELECT events.seq, events.kind, verdict FROM events"
@@ -166,8 +166,8 @@ def test_all_that_is_drawn(traces: dict[str, Trace], ledgers: dict[str, Path], n
     assert len(trace.events) > 500
     for event in trace.events:
         if seq := event.notes.get("record"):
-            assert event.notes["kind"] == told[seq]["kind"]
-            assert event.notes.get("verdict") == told[seq]["verdict"]
+            assert event.notes["kind"] == reported[seq]["kind"]
+            assert event.notes.get("verdict") == reported[seq]["verdict"]
             assert sorted(event.notes.get("evidence", ())) == sorted(places[seq])
 
 

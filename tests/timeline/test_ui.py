@@ -161,9 +161,9 @@ def test_errors_are_sentences(node_a: Server) -> None:
     ]
     for path, body, words in questions:
         status, _, content = ask(node_a, path, body)
-        told = json.loads(content)
+        reported = json.loads(content)
         assert status == 400, path
-        assert words in f"{told['error']} {told['advice']}"
+        assert words in f"{reported['error']} {reported['advice']}"
     status, _, content = ask(node_a, "/api/bug")
     assert status == 500
     assert json.loads(content)["error"] == "bug in kubeledger"
@@ -272,9 +272,9 @@ def test_sql_is_run_and_refused_in_the_page(browser: Browser, node_a: Server) ->
     box.clear()
     box.send_keys("DELETE FROM events", Keys.CONTROL, Keys.ENTER)
     browser.wait("return document.querySelector('#panel-sql [role=alert]') !== null")
-    told = browser.driver.find_element(By.CSS_SELECTOR, "#panel-sql [role=alert]").text
-    assert "only queries that read are allowed" in told
-    assert "write one SELECT" in told
+    reported = browser.driver.find_element(By.CSS_SELECTOR, "#panel-sql [role=alert]").text
+    assert "only queries that read are allowed" in reported
+    assert "write one SELECT" in reported
     (refusal,) = browser.complaints()  # the browser's own words
     assert "400" in refusal
 
@@ -303,11 +303,11 @@ def test_what_would_not_have_been_is_crossed_out(browser: Browser, node_a: Serve
 
 def test_what_cannot_be_decided_is_marked_and_named(node_a: Server) -> None:
     """Another version needs inputs that a log of this one does not hold: told mark by mark."""
-    told = answer(node_a, "/api/whatif", {"node": "node-a", "set": "--kubelet-version 1.34.1"})
-    marks = [each for each in told["marks"] if each["change"] == "undecided"]
+    reported = answer(node_a, "/api/whatif", {"node": "node-a", "set": "--kubelet-version 1.34.1"})
+    marks = [each for each in reported["marks"] if each["change"] == "undecided"]
     assert marks
-    assert len(marks) == told["unknown"]
-    named = " ".join(told["summary"])
+    assert len(marks) == reported["unknown"]
+    named = " ".join(reported["summary"])
     assert "Not decided, because it is not known: " in named
     for each in marks:
         assert any(what in named for what in each["why"].removeprefix("not known: ").split(", "))
@@ -318,10 +318,10 @@ def test_what_would_not_have_followed_is_crossed_out_too(
 ) -> None:
     """An eviction that would not have been ends no container; what cannot be told is named."""
     with served(ledgers["node-e-evictions"]) as server:
-        told = answer(
+        reported = answer(
             server, "/api/whatif", {"node": "node-e", "set": "evictionHard.memory.available=5%"}
         )
-        changes = {each["seq"]: each for each in told["marks"]}
+        changes = {each["seq"]: each for each in reported["marks"]}
         evicted = [
             seq
             for seq, each in changes.items()
@@ -339,7 +339,7 @@ def test_what_would_not_have_followed_is_crossed_out_too(
         assert evicted
         assert killed
         assert {changes[int(seq)]["change"] for (seq,) in killed} == {"follows"}
-        assert sum(each["change"] == "follows" for each in told["marks"]) >= len(killed)
+        assert sum(each["change"] == "follows" for each in reported["marks"]) >= len(killed)
         open_page(browser, server)
         browser.driver.find_element(By.ID, "tab-whatif").click()
         box = browser.driver.find_element(By.CSS_SELECTOR, "#panel-whatif input")

@@ -22,7 +22,7 @@ from kubeledger.model.record import Body, Record
 from kubeledger.verify import Contradiction, Finding, Outcome, Variant, registry
 from kubeledger.verify.rules.admission.rule import AdmissionVerifier
 from kubeledger.verify.rules.evictions.rule import EvictionVerifier
-from kubeledger.verify.rules.told_twice import ToldTwice
+from kubeledger.verify.rules.source_disputes import SourceDisputes
 from tests.verify.histories import outcomes, scene
 
 __all__ = [
@@ -195,9 +195,9 @@ def judge(*steps: Step | Iterable[Step], variant: Variant | None = None) -> list
 
 def _one_line_a_turn(records: list[Record]) -> list[Record]:
     """Pods that are handed over at one instant stand in one line."""
-    turns: dict[int, Record] = {}
+    iterations: dict[int, Record] = {}
     return [
-        msgspec.structs.replace(r, evidence=turns.setdefault(r.ts_ns, r).evidence)
+        msgspec.structs.replace(r, evidence=iterations.setdefault(r.ts_ns, r).evidence)
         if isinstance(r.body, PodConfigChanged)
         else r
         for r in records
@@ -209,7 +209,7 @@ def alone(
 ) -> list[Outcome]:
     """All outcomes of this subject's verifier."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "VERIFIERS", (AdmissionVerifier, EvictionVerifier, ToldTwice))
+        patch.setattr(registry, "VERIFIERS", (AdmissionVerifier, EvictionVerifier, SourceDisputes))
         found = outcomes(records, variant or Variant())
     kinds = {kind.kind for kind in AdmissionVerifier.decides}
     return [o for o in found if isinstance(o, Contradiction) or o.kind in kinds]

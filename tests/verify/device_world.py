@@ -86,11 +86,11 @@ class Node:
             from_start=from_start,
         )
         seq = self.add(body)
-        told = {
+        reported = {
             name: Setting(value=msgspec.json.encode(value).decode(), source="config")
             for name, value in self.settings.items()
         }
-        self.add(SettingsObserved(settings=told))
+        self.add(SettingsObserved(settings=reported))
         return seq
 
     def plugin(self) -> int:
@@ -192,7 +192,7 @@ class Node:
         """The pod ends."""
         return self.add(PodTerminated(**_of(name)))
 
-    def lives(self, name: str) -> int:
+    def intervals(self, name: str) -> int:
         """A container of the pod dies, ten seconds later: till then the pod lived."""
         body = ContainerDied(**_of(name), container="c", container_id="x")
         return self.add(body, at=self.now + 10)

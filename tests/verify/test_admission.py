@@ -130,13 +130,13 @@ def test_allocatable_of_the_node_object() -> None:
     (node,) = (r for r in records if isinstance(r.body, NodeObserved) and r.body.allocatable)
     assert isinstance(node.body, NodeObserved)
     wrong = {**(node.body.allocatable or {}), "cpu": "1800m"}
-    (told,) = (
+    (reported,) = (
         o
         for o in alone(changed(records, node.seq, allocatable=wrong))
         if isinstance(o, Contradiction)
     )
-    assert "1800m" in told.sides[0].says
-    assert "1700m" in told.sides[1].says
+    assert "1800m" in reported.sides[0].says
+    assert "1700m" in reported.sides[1].says
 
 
 @given(st.integers(0, 10_000), st.sampled_from([0.02, 0.2, 0.6]))

@@ -36,7 +36,7 @@ def short_of(resource: str, requested: int, used: int, capacity: int) -> tuple[s
     return f"OutOf{resource}", f"Node didn't have enough resource: {resource}, {amounts}"
 
 
-def told(*steps: Any) -> str | tuple[str, ...]:  # noqa: ANN401 # steps, and lists of them
+def reported(*steps: Any) -> str | tuple[str, ...]:  # noqa: ANN401 # steps, and lists of them
     """The verdict on pod a, or what is missing for one."""
     (finding,) = findings_of(judge(*steps), "a")
     return finding.missing or finding.verdict
@@ -214,7 +214,7 @@ ROWS: dict[str, tuple[list[Any], str | tuple[str, ...]]] = {
 @pytest.mark.parametrize(("steps", "expected"), ROWS.values(), ids=list(ROWS))
 def test_what_decides(steps: list[Any], expected: str | tuple[str, ...]) -> None:
     """The verdict, or the input that is missing."""
-    assert told(*steps) == expected
+    assert reported(*steps) == expected
 
 
 @pytest.mark.parametrize(
@@ -243,18 +243,18 @@ def test_what_managers_refuse(version: str) -> None:
     )
     topology = ("TopologyAffinityError", "Resources cannot be allocated with Topology locality")
     world: list[Any] = [start(version), listed("a")]
-    assert told(*world, refused("a", 1, *topology), (1.005, no_hint)) == "match"
-    assert told(*world, admitted("a", 1), (1.005, no_hint)) == "impossible"
+    assert reported(*world, refused("a", 1, *topology), (1.005, no_hint)) == "match"
+    assert reported(*world, admitted("a", 1), (1.005, no_hint)) == "impossible"
     failed = AllocationFailed(
         **identity("a"), container="c", resource="x/y", error="no devices", requested=1
     )
     words = ("UnexpectedAdmissionError", "Allocate failed due to no devices, which is unexpected")
     for at in (1.005, 1.02):  # at low verbosity the same line tells it, and it comes behind
-        assert told(*world, refused("a", 1, *words), (at, failed)) == "match"
+        assert reported(*world, refused("a", 1, *words), (at, failed)) == "match"
         other = (words[0], words[1].replace("no", "two"))
-        assert told(*world, refused("a", 1, *other), (at, failed)) == "impossible"
+        assert reported(*world, refused("a", 1, *other), (at, failed)) == "impossible"
     missing = ("what the device, CPU and memory managers held",)
-    assert told(*world, refused("a", 1, *words)) == missing
+    assert reported(*world, refused("a", 1, *words)) == missing
 
 
 def test_devices_that_the_node_object_does_not_list_yet() -> None:
@@ -263,7 +263,7 @@ def test_devices_that_the_node_object_does_not_list_yet() -> None:
     pod = listed("a", {"name": "c", "resources": {"requests": {NIC: "9"}}})
     for count in (0, 1, 2, 3):
         refusal = refused("a", 101, *short_of(NIC, 9, 0, count))
-        assert (told(start(), sent, refusal, pod) != "impossible") is (count < 3)
+        assert (reported(start(), sent, refusal, pod) != "impossible") is (count < 3)
 
 
 def test_a_status_that_tells_another_refusal() -> None:

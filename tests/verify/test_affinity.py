@@ -125,16 +125,16 @@ def test_lines_of_providers_that_are_not_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "verdict"),
+    ("reported", "verdict"),
     [("", "unverifiable"), ("has no possible NUMA affinities for resource 'cpu'", "impossible")],
 )
-def test_an_empty_list_of_1_20(told: str, verdict: str) -> None:
+def test_an_empty_list_of_1_20(reported: str, verdict: str) -> None:
     """No preference and no possible hint look alike, where the line that tells them is lost."""
     node = Node("1.20.2", policy="best-effort", numa=(0, 1))
     offered = node.hints("a", "c", cpu=(), gpu=(hint(0),))
     seq = node.affinity("a", "c", hint(0), offered)
     texts = ["[topologymanager] TopologyHints for pod 'a', container 'c': map[cpu:[]]"] * 3
-    texts += [f"[topologymanager] Hint Provider {told}"] if told else []
+    texts += [f"[topologymanager] Hint Provider {reported}"] if reported else []
     evidence = tuple(Evidence(file="kubelet.log", line=n, text=t) for n, t in enumerate(texts))
     records = [
         msgspec.structs.replace(record, evidence=evidence) if record.seq == offered else record

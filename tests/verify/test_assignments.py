@@ -150,7 +150,7 @@ def test_a_true_history() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seq", "fields", "told"),
+    ("seq", "fields", "reported"),
     [
         (9, {"cpu_set": "3-4", "default_cpu_set": None}, "of pod ns/a's, and not given back"),
         (9, {"cpu_set": "0,4", "default_cpu_set": "1,5-7"}, "CPU 0 is reserved"),
@@ -168,7 +168,7 @@ def test_a_true_history() -> None:
         (13, {"namespace": "other"}, "pod a is ns/a in the pod list"),
     ],
 )
-def test_lies_about_cpus(seq: int, fields: dict[str, Any], told: str) -> None:
+def test_lies_about_cpus(seq: int, fields: dict[str, Any], reported: str) -> None:
     """One field that is not as it was."""
     true = scene(*TRUE)
     if fields.get("numa_nodes"):
@@ -176,7 +176,7 @@ def test_lies_about_cpus(seq: int, fields: dict[str, Any], told: str) -> None:
         true = scene(*TRUE[:6], (2, given("b", "4-5", "0-3,6-7")))
         seq = 7
     lied = findings(changed(true, seq, **fields))
-    assert told in next(finding.why for finding in lied if finding.verdict == "impossible")
+    assert reported in next(finding.why for finding in lied if finding.verdict == "impossible")
 
 
 BROUGHT: list[tuple[float, Body]] = [
@@ -203,8 +203,8 @@ def test_cpus_that_are_not_given_back(
     steps = [*TRUE[:6], *brought, *TRUE[6:9], (30, ended("b")), (at_s, shown)]
     found = [finding for finding in findings(scene(*steps)) if finding.recorded is None]
     expected = {"pod_uid": "b", "container": "c"}
-    told = [(finding.subject, finding.expected) for finding in found]
-    assert told == ([("container/ns/b/c", expected)] if missed else [])
+    reported = [(finding.subject, finding.expected) for finding in found]
+    assert reported == ([("container/ns/b/c", expected)] if missed else [])
 
 
 @pytest.mark.parametrize(
@@ -335,7 +335,7 @@ def test_true_memory() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seq", "body", "told"),
+    ("seq", "body", "reported"),
     [
         (10, memory("b", 2 * GIB), "it requests 1073741824 bytes of memory, and got 2147483648"),
         (10, memory("b", 0), "and got 0 bytes of memory"),
@@ -345,12 +345,12 @@ def test_true_memory() -> None:
         (13, freed("d"), "it had nothing that could be given back"),
     ],
 )
-def test_lies_about_memory(seq: int, body: Body, told: str) -> None:
+def test_lies_about_memory(seq: int, body: Body, reported: str) -> None:
     """Size, nodes, and who holds what."""
     steps = list(MEMORY)
     steps[seq - 1] = (steps[seq - 1][0], body)
     wrong = [f.why for f in findings(scene(*steps)) if f.verdict == "impossible"]
-    assert told in wrong[0]
+    assert reported in wrong[0]
 
 
 def test_more_than_allocatable() -> None:

@@ -47,8 +47,8 @@ def verdict(steps: Steps, pids: str, second: float, **values: object) -> str:
     """Of the pod's cgroup, which shows a limit of process IDs then."""
     fields: dict[str, Any] = {"cpu_shares": 256, "other": {"pids.max": pids}, **values}
     record = cgroup(POD, **fields)
-    told = sorted([*steps, (second, record)], key=lambda step: step[0])
-    (found,) = [each for each in findings(scene(*told)) if each.subject == f"cgroup/{POD}"]
+    reported = sorted([*steps, (second, record)], key=lambda step: step[0])
+    (found,) = [each for each in findings(scene(*reported)) if each.subject == f"cgroup/{POD}"]
     return found.verdict
 
 
@@ -147,7 +147,7 @@ def test_behind_the_end_of_the_log_another_process_may_have_begun(
     settings: int | None, synced: float, pids: str, expected: str
 ) -> None:
     """Settings that differ show one; before that nothing does."""
-    told = [body for _, body in process(0, settings or 0) if isinstance(body, SettingsObserved)]
-    other: Steps = [(600, body) for body in told] if settings is not None else []
+    reported = [body for _, body in process(0, settings or 0) if isinstance(body, SettingsObserved)]
+    other: Steps = [(600, body) for body in reported] if settings is not None else []
     begin = FIRST if synced == 9 else [*FIRST[:2], (710, web(synced))]
     assert verdict([*begin, *other], pids, 720) == expected

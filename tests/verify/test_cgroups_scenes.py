@@ -18,11 +18,11 @@ from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerKilled,
     ContainerStarted,
+    KubernetesEvent,
     PodConfigChanged,
     PodListed,
     PodRejected,
     PodTerminated,
-    ReasonReported,
 )
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved, Setting, SettingsObserved
 from kubeledger.model.record import Body, Evidence
@@ -55,14 +55,14 @@ def only_cgroups(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def start(version: str = "1.36.2", **changes: Any) -> list[tuple[float, Body]]:  # noqa: ANN401 # settings
     """A kubelet's start with its flags."""
-    told = {
+    reported = {
         name: Setting(value=msgspec.json.encode(value).decode(), source="default")
         for name, value in {**SETTINGS, **changes}.items()
     }
     return [
         (0, KubeletStarted(pid=1, kubelet_version=version, version_source="log")),
         (0.1, ROOT),
-        (0.2, SettingsObserved(settings=told)),
+        (0.2, SettingsObserved(settings=reported)),
         (0.5, QOSCgroupsUpdated()),
     ]
 
@@ -417,19 +417,19 @@ def test_a_machine_of_which_something_is_not_told() -> None:
     assert only([*steps, (20, root(other={"pids.max": "4096"}))]).verdict == "admissible"
     less = [step for step in start() if step[1] is not ROOT]
     assert only([*less, (10, root())]).missing == ("the machine's capacity",)
-    told = (1.0, NodeObserved(cpus=4))
-    assert only([*less, told, (10, root())]).missing == ("the machine's CPUs and memory",)
+    reported = (1.0, NodeObserved(cpus=4))
+    assert only([*less, reported, (10, root())]).missing == ("the machine's CPUs and memory",)
 
 
 def test_huge_pages_of_the_machine() -> None:
     """Where no node object tells of them, only the QoS update's lift is known."""
     capacity = {"cpu": "4", "memory": f"{8 * GIB}", "hugepages-2Mi": "8Mi", "hugepages-1Gi": "0"}
-    told = (1.0, NodeObserved(cpus=4, memory_capacity_bytes=8 * GIB, capacity=capacity))
+    reported = (1.0, NodeObserved(cpus=4, memory_capacity_bytes=8 * GIB, capacity=capacity))
     for version, steps, limits, verdict in (
-        ("1.20.2", [told], {"2MB": 8 * 2**20, "1GB": 0}, "match"),
-        ("1.20.2", [told], {"2MB": 9 * 2**20}, "impossible"),
-        ("1.20.2", [told], {"64KB": 0}, "match"),
-        ("1.20.2", [told], {"64KB": 4096}, "impossible"),
+        ("1.20.2", [reported], {"2MB": 8 * 2**20, "1GB": 0}, "match"),
+        ("1.20.2", [reported], {"2MB": 9 * 2**20}, "impossible"),
+        ("1.20.2", [reported], {"64KB": 0}, "match"),
+        ("1.20.2", [reported], {"64KB": 4096}, "impossible"),
         ("1.20.2", [], {"2MB": 8 * 2**20}, "unverifiable"),
         ("1.36.2", [], {"2MB": 8 * 2**20}, "unverifiable"),
     ):
@@ -513,8 +513,8 @@ def test_a_limit_that_is_not_written_stays() -> None:
     steps: list[tuple[float, Body]] = [*start(), (10, added("a")), (10, pod("a")),
                                        (20, level(2, 5 * GIB)), LATER]  # fmt: skip
     for memory, verdict in ((5 * GIB, "match"), (6 * GIB, "impossible")):
-        told = sorted([*steps, (40, level(2, memory))], key=lambda step: step[0])
-        assert only(told).verdict == verdict
+        reported = sorted([*steps, (40, level(2, memory))], key=lambda step: step[0])
+        assert only(reported).verdict == verdict
 
 
 @pytest.mark.parametrize(("requests", "owed"), [({"cpu": "1"}, True), ({}, False)])
@@ -540,7 +540,7 @@ def test_a_value_that_stays_though_pods_went(requests: dict[str, str], owed: boo
 # Writes -------------------------------------------------------------------------------------
 
 
-def told(name: str, operation: Any, source: str = "api") -> PodConfigChanged:  # noqa: ANN401
+def reported(name: str, operation: Any, source: str = "api") -> PodConfigChanged:  # noqa: ANN401
     """A config line about a pod."""
     return PodConfigChanged(
         namespace="d", pod=name, pod_uid=f"u-{name}", operation=operation, source=source
@@ -567,15 +567,22 @@ AGAIN: list[tuple[float, Body]] = [(60.6, LATER[1]), LATER]
         ([], 30, "impossible"),
         # A pod is taken down: deleted, evicted, preempted; it may take its grace period.
         (
-            [(30, told("a", "DELETE")), (33, PodTerminated(namespace="d", pod="a", pod_uid="u-a"))],
+            [
+                (30, reported("a", "DELETE")),
+                (33, PodTerminated(namespace="d", pod="a", pod_uid="u-a")),
+            ],
             33.1,
             "match",
         ),
         ([(30, killed("a", "evicted"))], 32.1, "match"),
         ([(30, killed("a", "liveness_probe"))], 32.1, "impossible"),
-        ([(20, told("a", "REMOVE", "file")), (20, killed("a", "pod_deleted", 30))], 50.1, "match"),
+        (
+            [(20, reported("a", "REMOVE", "file")), (20, killed("a", "pod_deleted", 30))],
+            50.1,
+            "match",
+        ),
         # A refused pod is taken down when it is deleted; nothing is made for it.
-        ([(20, added("b")), (20.1, REFUSED), (30, told("b", "DELETE"))], 30.1, "match"),
+        ([(20, added("b")), (20.1, REFUSED), (30, reported("b", "DELETE"))], 30.1, "match"),
         ([(20, added("b")), (20.1, REFUSED)], 30.1, "impossible"),
         # Each new pod has one; its coming may be told behind it, or by a list alone.
         ([(20, added("b"))], 20.1, "match"),
@@ -584,7 +591,7 @@ AGAIN: list[tuple[float, Body]] = [(60.6, LATER[1]), LATER]
             20.1,
             "impossible",
         ),
-        ([(20.03, told("b", "RECONCILE"))], 20.02, "match"),
+        ([(20.03, reported("b", "RECONCILE"))], 20.02, "match"),
         ([(20.03, pod("b"))], 20.02, "match"),
         # Rotated pieces of a log may overlap.
         ([], 10.01, "match"),
@@ -700,9 +707,9 @@ def status_of(container_id: str, state: str = "running") -> PodListed:
     return msgspec.structs.replace(listed, status=whole)
 
 
-def event() -> ReasonReported:
+def event() -> KubernetesEvent:
     """An event about the pod."""
-    return ReasonReported(object_kind="Pod", namespace="d", pod="web", pod_uid=None, reason="x",
+    return KubernetesEvent(object_kind="Pod", namespace="d", pod="web", pod_uid=None, reason="x",
                           type="Normal", message="")  # fmt: skip
 
 

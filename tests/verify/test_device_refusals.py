@@ -26,7 +26,7 @@ def two_free(limit: int = 3, version: str = "1.36.2") -> Node:
 
 
 @pytest.mark.parametrize(
-    ("limit", "told", "holder_lives", "verdict"),
+    ("limit", "reported", "holder_lives", "verdict"),
     [
         (3, (3, 3), False, "impossible"),
         (3, (2, 2), False, "impossible"),
@@ -37,12 +37,12 @@ def two_free(limit: int = 3, version: str = "1.36.2") -> Node:
         (5, (5, 3), True, "impossible"),  # but who lives on holds what it got
     ],
 )
-def test_counts(limit: int, told: tuple[int, int], holder_lives: bool, verdict: str) -> None:
+def test_counts(limit: int, reported: tuple[int, int], holder_lives: bool, verdict: str) -> None:
     """Word for word, or not at all."""
     node = two_free(limit)
-    seq = node.short("a", *told, needed=limit)
+    seq = node.short("a", *reported, needed=limit)
     if holder_lives:
-        node.lives("h")
+        node.intervals("h")
     finding = node.finding(seq)
     assert finding.verdict == verdict
     assert finding.missing == ((HOLDERS,) if verdict == "unverifiable" else ())
@@ -104,7 +104,7 @@ def test_the_plugin_s_own_error(limit: int, verdict: str) -> None:
     """Possible wherever the plugin is asked at all."""
     node = two_free(limit)
     seq = node.refuse("a", limit, ANSWER)
-    node.lives("h")
+    node.intervals("h")
     assert node.finding(seq).verdict == verdict
 
 

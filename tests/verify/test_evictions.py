@@ -181,7 +181,7 @@ def test_an_eviction_as_it_has_to_be() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lie", "told"),
+    ("lie", "reported"),
     [
         ({"pod": "small", "pod_uid": "small"}, "pod default/big was before it"),
         ({"rank": 2}, "was at place 1"),
@@ -197,18 +197,18 @@ def test_an_eviction_as_it_has_to_be() -> None:
         ({"pod": "vital", "pod_uid": "vital"}, "is critical"),
     ],
 )
-def test_a_lie_about_an_eviction_is_impossible(lie: dict[str, Any], told: str) -> None:
+def test_a_lie_about_an_eviction_is_impossible(lie: dict[str, Any], reported: str) -> None:
     """One field is another one."""
     one = found(scene_of(evicted("big", **lie)))
     assert one.verdict == "impossible"
-    assert told in one.why
+    assert reported in one.why
 
 
 def test_nobody_goes_only_where_all_are_critical() -> None:
     """A pod that is not critical, and was ranked, had to be evicted."""
     for ranked, verdict in ((("vital",), "match"), (("vital", "big"), "impossible")):
-        told = reclaim(*ranked, outcome="nothing")
-        records = story((50, memory(900)), (50.1, told), (60, memory(4000)))
+        reported = reclaim(*ranked, outcome="nothing")
+        records = story((50, memory(900)), (50.1, reported), (60, memory(4000)))
         assert found(records, ReclaimAttempted).verdict == verdict
 
 
@@ -255,12 +255,12 @@ def test_a_pod_whose_usage_the_kubelet_tells_had_statistics(said: str, is_known:
 )
 def test_a_young_container_may_have_statistics(dies_s: float | None, verdict: str) -> None:
     """It had none before the ranking's time, it may have had, or it runs on and had them."""
-    told: list[tuple[float, Body]] = [(42, pod("late", 100)), (42, running("late"))]
+    reported: list[tuple[float, Body]] = [(42, pod("late", 100)), (42, running("late"))]
     died = ContainerDied(
         namespace="default", pod="late", pod_uid="late", container="c", container_id="id-late"
     )
-    told += [] if dies_s is None else [(dies_s, died)]
-    told += [
+    reported += [] if dies_s is None else [(dies_s, died)]
+    reported += [
         (50, memory(900)),
         (50.1, reclaim("late", "big", "small")),
         (50.2, evicted("late")),
@@ -268,7 +268,7 @@ def test_a_young_container_may_have_statistics(dies_s: float | None, verdict: st
         *((at_s, memory(4000)) for at_s in (61, 71, 81)),
         (83, usage(55, late=50, big=500, small=50)),
     ]
-    assert found(story(*sorted(told, key=lambda step: step[0]))).verdict == verdict
+    assert found(story(*sorted(reported, key=lambda step: step[0]))).verdict == verdict
 
 
 def test_a_critical_pod_is_passed_over() -> None:
@@ -348,8 +348,12 @@ def test_one_lie_about_what_was_observed_is_one_finding() -> None:
     """What follows from a threshold that cannot have been met rests on the decision for it."""
     since_ns = 1_050 * NS_PER_S
     said = {"since_ts_ns": since_ns, "ranked": None, "outcome": None}
-    told = {"since_ts_ns": since_ns, "observed": 1700 * MI, "message": LOW.replace("900", "1700")}
-    for first in (reclaim(**said | {"observed": 1700 * MI}), evicted("big", **told)):
+    reported = {
+        "since_ts_ns": since_ns,
+        "observed": 1700 * MI,
+        "message": LOW.replace("900", "1700"),
+    }
+    for first in (reclaim(**said | {"observed": 1700 * MI}), evicted("big", **reported)):
         records = story(
             (50, memory(1700)), (50.1, first), (52, memory(900)), (52.1, reclaim(**said))
         )
@@ -487,8 +491,8 @@ def test_under_other_thresholds_other_pods_go_or_none() -> None:
     assert (one.recorded, one.subject, one.ts_ns) == (None, "pod/default/big", 1050 * NS_PER_S)
     assert one.expected is not None
     assert one.expected["threshold"] == 2 * GI
-    told = found(quiet, NodeConditionsChanged, evictionHard={"memory.available": "2Gi"})
-    assert told.expected == {"conditions": ["MemoryPressure"]}
+    reported = found(quiet, NodeConditionsChanged, evictionHard={"memory.available": "2Gi"})
+    assert reported.expected == {"conditions": ["MemoryPressure"]}
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def wrong(seed: int, how: str) -> Iterator[str]:
         found = context.timeline.active(at_ns, at_ns)
         for key in found.must.keys() - pods.keys():
             yield f"{at_ns}: {found.must[key].full_name} did not count"
-        names = {life.full_name for life in found.may.values()}
+        names = {interval.full_name for interval in found.may.values()}
         for key in pods.keys() - found.may.keys() if found.loss is None else ():
             known = how != "pod" or key in context.timeline.pods  # of some nothing at all is left
             if known and pods[key] not in names:
@@ -134,9 +134,9 @@ def test_pods_of_one_line_are_admitted_one_after_the_other() -> None:
         context.prescan(record)
     context.settle()
     timeline = context.timeline
-    lives = {name: timeline.pods[f"u-{name}"].lives[0] for name in "abc"}
-    found = timeline.admission(lives["a"])
+    intervals = {name: timeline.pods[f"u-{name}"].intervals[0] for name in "abc"}
+    found = timeline.admission(intervals["a"])
     assert (set(found.must), set(found.may)) == (set(), set())
-    found = timeline.admission(lives["c"])
+    found = timeline.admission(intervals["c"])
     assert "u-a" in found.may
     assert "u-c" not in found.may

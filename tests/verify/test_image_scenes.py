@@ -241,12 +241,12 @@ def test_the_disk_is_told_only_later() -> None:
     begin = [*BEGIN, (1.0, detected("abcd", new="abcd"))]
     later = [(2.0 + i, signal(15)) for i in range(10)]
     amount = CAPACITY * 15 // 100
-    for told, verdict in (
+    for reported, verdict in (
         (amount, "match"),
         (amount + 1, "impossible"),
         (amount * 2, "impossible"),
     ):
-        records = history(*begin, (1.1, started(amount=told)), *later)
+        records = history(*begin, (1.1, started(amount=reported)), *later)
         assert verdicts(records) == [("GarbageCollectionStarted", verdict)]
 
 

@@ -49,7 +49,7 @@ def verdict_of(*steps: tuple[float, Body], **changes: Any) -> tuple[str, str]:  
 
 
 @pytest.mark.parametrize(
-    ("steps", "verdict", "told"),
+    ("steps", "verdict", "reported"),
     [
         ([(60, started()), (61, deleted("a"))], "unverifiable", "detect pass"),
         ([(60, started()), (61, deleted("a")), (90, listed("a"))], "impossible", "ns/p/c ran on"),
@@ -73,15 +73,15 @@ def verdict_of(*steps: tuple[float, Body], **changes: Any) -> tuple[str, str]:  
         ),
     ],
 )
-def test_space_and_unused(steps: list[tuple[float, Body]], verdict: str, told: str) -> None:
+def test_space_and_unused(steps: list[tuple[float, Body]], verdict: str, reported: str) -> None:
     """In use, or with nothing left to free; else nothing is known."""
     found = verdict_of(*steps)
     assert found[0] == verdict
-    assert told in found[1]
+    assert reported in found[1]
 
 
 @pytest.mark.parametrize(
-    ("at_s", "steps", "verdict", "told"),
+    ("at_s", "steps", "verdict", "reported"),
     [
         (500, [], "impossible", "in a kubelet that ran so long"),
         (700, [], "unverifiable", "detect pass"),
@@ -90,12 +90,12 @@ def test_space_and_unused(steps: list[tuple[float, Body]], verdict: str, told: s
         (1600, [(600, listed("a"))], "unverifiable", "detect pass"),
     ],
 )
-def test_age(at_s: int, steps: list[tuple[float, Body]], verdict: str, told: str) -> None:
+def test_age(at_s: int, steps: list[tuple[float, Body]], verdict: str, reported: str) -> None:
     """Not before the kubelet has run that long, nor where a pass must have found it in use."""
     steps = [*steps, (at_s - 5, disk(50)), (at_s, deleted("a", "age"))]
     found = verdict_of(*steps, imageMaximumGCAge="10m")
     assert found[0] == verdict
-    assert told in found[1]
+    assert reported in found[1]
 
 
 def test_no_list_that_is_odd_is_believed() -> None:

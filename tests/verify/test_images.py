@@ -110,10 +110,10 @@ def test_a_finding_about_an_end_is_placed_at_its_line() -> None:
     """Not at the line of the start, which its record holds as well."""
     end = next(r for r in recorded("node-a") if getattr(r.body, "bytes_freed", None))
     start = nth("node-a", GarbageCollectionStarted, 0)
-    turned = msgspec.structs.replace(end, evidence=(*start.evidence, *end.evidence))
+    iterated = msgspec.structs.replace(end, evidence=(*start.evidence, *end.evidence))
     body = msgspec.structs.replace(end.body, bytes_freed=end.body.bytes_freed + 1)  # type: ignore[attr-defined] # an end
     records = [
-        msgspec.structs.replace(turned, body=body) if r.seq == end.seq else r
+        msgspec.structs.replace(iterated, body=body) if r.seq == end.seq else r
         for r in recorded("node-a")
     ]
     found = next(f for f in ours(records) if f.seq == end.seq)

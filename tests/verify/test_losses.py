@@ -34,7 +34,7 @@ def thinned(from_min: int, to_min: int, missing: int = 3) -> LogThinned:
 
 def lost(from_min: int | None, to_min: int | None, **changes: object) -> RecordsLost:
     """The ledger lost records of these times, and of one import."""
-    told = RecordsLost(
+    reported = RecordsLost(
         first_seq=7,
         last_seq=9,
         chain="00" * 32,
@@ -44,7 +44,7 @@ def lost(from_min: int | None, to_min: int | None, **changes: object) -> Records
         others=False,
         found_ts_ns=0,
     )
-    return msgspec.structs.replace(told, **changes)
+    return msgspec.structs.replace(reported, **changes)
 
 
 def bench_with(*bodies: tuple[int, Body]) -> VerifyContext:
@@ -76,7 +76,7 @@ TOLD_MIN = 18
 
 
 @pytest.mark.parametrize(
-    ("told", "impossible", "open_"),
+    ("reported", "impossible", "open_"),
     [
         # from a little before its first sign to the end of the process
         pytest.param(thinned(18, 25), (5, 60, 70), (15, 20, 30, 59), id="a loss"),
@@ -88,9 +88,9 @@ TOLD_MIN = 18
         pytest.param(lost(None, None), (), (1, 90), id="lost records of unknown times"),
     ],
 )
-def test_a_loss(told: Body, impossible: tuple[int, ...], open_: tuple[int, ...]) -> None:
+def test_a_loss(reported: Body, impossible: tuple[int, ...], open_: tuple[int, ...]) -> None:
     """In it nothing rests on absence; outside of it nothing changes."""
-    history = ((0, start()), (TOLD_MIN * MINUTE_S, told), (60 * MINUTE_S, start(2)))
+    history = ((0, start()), (TOLD_MIN * MINUTE_S, reported), (60 * MINUTE_S, start(2)))
     for minute in impossible:
         finding, others = ask(bench_with(*history), minute)
         assert (finding.verdict, finding.expected, len(others)) == ("impossible", {"a": 1}, 3)
@@ -130,10 +130,10 @@ def test_no_verdict_rests_on_records_that_are_lost(name: str, first: int, count:
         first_ts_ns=max(record.ts_ns for record in before),
         last_ts_ns=max(record.ts_ns for record in gone),
     )
-    told = msgspec.structs.replace(
+    reported = msgspec.structs.replace(
         gone[0], role=body.role, kind=body.kind, v=body.v, cause=None, evidence=(), body=body
     )
-    found = outcomes([*before, told, *behind])
+    found = outcomes([*before, reported, *behind])
     verdicts = [outcome.verdict for outcome in found if isinstance(outcome, Finding)]
     assert len(verdicts) == len(found)
     assert "unverifiable" in verdicts
@@ -151,10 +151,10 @@ def in_a_lossy_log() -> list[Record]:
         beats_missing=3,
     )
     last = records[-1]
-    told = msgspec.structs.replace(
+    reported = msgspec.structs.replace(
         last, seq=last.seq + 1, role=lost.role, kind=lost.kind, cause=None, body=lost
     )
-    return [*records, told]
+    return [*records, reported]
 
 
 def verdict_with(records: list[Record], kind: str, **changes: object) -> set[str]:
@@ -185,8 +185,8 @@ def test_lies_about_settings_and_specs_are_caught_in_a_lossy_log(
 
 def test_a_line_out_of_place_proves_nothing_near_it() -> None:
     """Its stamp is wrong, or it was moved: from one time to the other, and a minute around."""
-    told_ns, before_ns, after_ns = (minute * MINUTE_S * NS_PER_S for minute in (10, 14, 15))
-    dispute = stamp_dispute("kubelet.log:7", told_ns, before_ns, after_ns)
+    logged_ns, before_ns, after_ns = (minute * MINUTE_S * NS_PER_S for minute in (10, 14, 15))
+    dispute = stamp_dispute("kubelet.log:7", logged_ns, before_ns, after_ns)
     said = FindingReported(finding=LINES_DISAGREE, file="kubelet.log", message=dispute.message)
     context = bench_with((14 * MINUTE_S, said))
     verdicts = {minute: ask(context, minute)[0].verdict for minute in (8, 9, 12, 15, 16, 17)}

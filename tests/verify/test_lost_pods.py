@@ -11,7 +11,7 @@ from kubeledger.model.bodies.lifecycle import PodConfigChanged, PodListed
 from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.record import Body
 from kubeledger.model.units import NS_PER_S
-from kubeledger.verify.evidence.untold_pods import UntoldPods
+from kubeledger.verify.evidence.pods_without_add import PodsWithoutAdd
 from kubeledger.verify.finding import Finding
 from tests.recordings import extract
 from tests.verify.histories import scene
@@ -56,7 +56,7 @@ def test_pods_of_which_a_log_does_not_tell(
     steps: list[tuple[float, Body]], found: list[str]
 ) -> None:
     """Only where the log begins with the process, and tells of others."""
-    pods = UntoldPods()
+    pods = PodsWithoutAdd()
     for record in scene(*steps):
         pods.note(record)
     assert [pod.name for pod in pods.found()] == found

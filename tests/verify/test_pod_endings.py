@@ -8,7 +8,16 @@ import msgspec
 import pytest
 
 from kubeledger.model.bodies.lifecycle import PodTerminating
-from tests.verify.life_scenes import Step, added, alone, judged, killed, listed, started, verdicts
+from tests.verify.container_scenes import (
+    Step,
+    added,
+    alone,
+    judged,
+    killed,
+    listed,
+    started,
+    verdicts,
+)
 
 __all__ = ["alone"]
 
@@ -23,7 +32,7 @@ def ending(reason: Any, grace_s: int | None = None) -> PodTerminating:  # noqa: 
 
 
 @pytest.mark.parametrize(
-    ("told", "reason", "grace_s", "verdict"),
+    ("reported", "reason", "grace_s", "verdict"),
     [
         (ending("deleted", 20), "pod_deleted", 20, "match"),
         (ending("deleted", 1), "pod_deleted", 2, "match"),
@@ -41,11 +50,11 @@ def ending(reason: Any, grace_s: int | None = None) -> PodTerminating:  # noqa: 
     ],
 )
 def test_a_pod_that_is_stopped(
-    told: PodTerminating | None, reason: str, grace_s: int, verdict: str
+    reported: PodTerminating | None, reason: str, grace_s: int, verdict: str
 ) -> None:
     """The kill follows from why its worker stops it, and gives what the worker gives."""
     steps: list[Step] = [(1, listed()), (1.1, added()), (2, started("c1"))]
-    steps += [] if told is None else [(10, told)]
+    steps += [] if reported is None else [(10, reported)]
     kill = killed(reason=reason, message="Stopping container app", grace_period_s=grace_s)
     assert verdicts(*steps, (10.1, kill)) == [verdict]
 

@@ -95,8 +95,8 @@ def test_status_that_changes_with_every_restart_is_no_new_version() -> None:
 
 def test_equal_objects_are_held_once() -> None:
     """Two lists may take turns with two forms of a pod."""
-    turns = [listed("u1", labels={"from": source}) for source in ("api", "kubelet")] * 3
-    pods = register(*enumerate(turns))
+    iterations = [listed("u1", labels={"from": source}) for source in ("api", "kubelet")] * 3
+    pods = register(*enumerate(iterations))
     found = pods.at(0, "u1")
     assert found is not None
     versions = pods.versions(found)

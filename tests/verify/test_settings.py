@@ -109,11 +109,11 @@ def test_a_snapshot_counts_for_the_process_that_ran(
     context = VerifyContext()
     at_ns = time_in_name("20260101T000010Z")
     assert at_ns is not None
-    start, told = scene((0, started(1, from_start=from_start)), (0, observed(maxPods=5)))
+    start, reported = scene((0, started(1, from_start=from_start)), (0, observed(maxPods=5)))
     start = msgspec.structs.replace(start, ts_ns=at_ns)
     taken_ns = time_in_name(name) or at_ns
-    told = msgspec.structs.replace(told, ts_ns=taken_ns, evidence=(Evidence(file=name),))
-    for record in (start, told):
+    reported = msgspec.structs.replace(reported, ts_ns=taken_ns, evidence=(Evidence(file=name),))
+    for record in (start, reported):
         context.prescan(record)
     context.settle()
     context.observe(start)
@@ -169,10 +169,10 @@ def test_the_tally() -> None:
 
 def test_a_process_that_tells_nothing_inherits_only_what_all_tell() -> None:
     """Each reads its files anew; a report about the same process changes nothing."""
-    told = observed(maxPods=5, podPidsLimit=9), observed(maxPods=7, podPidsLimit=9)
+    reported = observed(maxPods=5, podPidsLimit=9), observed(maxPods=7, podPidsLimit=9)
     context, records = context_of(
-        (0, started(1)), (1, told[0]), (2, started(1, from_start=False)),
-        (13, started(2)), (14, told[1]), (25, started(3)),
+        (0, started(1)), (1, reported[0]), (2, started(1, from_start=False)),
+        (13, started(2)), (14, reported[1]), (25, started(3)),
     )  # fmt: skip
     seen = []
     for record in records:

@@ -15,7 +15,7 @@ def row(value: str | None, at_s: int) -> Row[str]:
 
 
 @pytest.mark.parametrize(
-    ("told", "shown", "disputes"),
+    ("change", "reading", "disputes"),
     [
         ([("red", 0)], ("red", 60), []),
         ([("red", 0)], ("blue", 60), [("red", "blue")]),
@@ -28,23 +28,23 @@ def row(value: str | None, at_s: int) -> Row[str]:
     ],
 )
 def test_within_its_reach(
-    told: list[tuple[str | None, int]], shown: tuple[str, int], disputes: list[tuple[str, str]]
+    change: list[tuple[str | None, int]], reading: tuple[str, int], disputes: list[tuple[str, str]]
 ) -> None:
     """A reading is right if the fact had its value at some time within the reach."""
     facts: Witnesses[str] = Witnesses(10 * SECOND)
     found: list[Dispute[str]] = []
-    steps = [(at_s, False, value) for value, at_s in told] + [(shown[1], True, shown[0])]
+    steps = [(at_s, False, value) for value, at_s in change] + [(reading[1], True, reading[0])]
     for at_s, is_reading, value in sorted(steps, key=lambda step: step[0]):
         found += list(facts.passed(at_s * SECOND))
-        (facts.show if is_reading else facts.tell)(row(value, at_s))
+        (facts.note_reading if is_reading else facts.note_change)(row(value, at_s))
     found += list(facts.passed(None))
-    assert [(one.told.value, one.shown.value) for one in found] == disputes
+    assert [(one.change.value, one.reading.value) for one in found] == disputes
 
 
 def test_each_pair_once() -> None:
     """The same reading again says nothing new."""
     facts: Witnesses[str] = Witnesses(10 * SECOND)
-    facts.tell(row("red", 0))
+    facts.note_change(row("red", 0))
     for at_s in (60, 70, 80):
-        facts.show(row("blue", at_s))
+        facts.note_reading(row("blue", at_s))
     assert len(list(facts.passed(None))) == 1

@@ -14,7 +14,7 @@ from collections.abc import Hashable
 
 import msgspec
 
-from kubeledger.model.bodies.lifecycle import ReasonReported
+from kubeledger.model.bodies.lifecycle import KubernetesEvent
 from kubeledger.model.units import NS_PER_S
 
 __all__ = ["AGGREGATE_MAX", "SPAM_BURST", "SPAM_REFILL_S", "Correlator", "Passage", "Sender"]
@@ -74,7 +74,7 @@ class Correlator:
         self._budgets: dict[Hashable, _Budget] = {}
         self._similar: dict[Hashable, _Similar] = {}
 
-    def take(self, ts_ns: int, event: ReasonReported) -> Passage:
+    def take(self, ts_ns: int, event: KubernetesEvent) -> Passage:
         """An event comes."""
         obj = (event.object_kind, event.namespace, event.pod, event.pod_uid)
         combined = self._combine((*obj, event.type, event.reason), ts_ns, event.message)

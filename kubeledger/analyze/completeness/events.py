@@ -1,7 +1,7 @@
 """Which decisions and reports became events of the API server, and why others did not.
 
 A line of the log that says ``Event occurred`` is a report. The API server's list shows which
-reports got there: ``lifecycle.ReasonReported`` has its count. A report is not there by its own
+reports got there: ``lifecycle.KubernetesEvent`` has its count. A report is not there by its own
 when the list has only a later repetition, which carries the count of all before it.
 """
 
@@ -19,21 +19,21 @@ from kubeledger.analyze.completeness.correlator import (
     Passage,
     Sender,
 )
-from kubeledger.analyze.completeness.fates import (
-    DecisionFate,
+from kubeledger.analyze.completeness.event_delivery import (
+    DecisionDelivery,
+    Delivery,
     EventReport,
-    Fate,
-    KindFates,
+    KindDeliveries,
     Lost,
-    ReasonFates,
+    ReasonDeliveries,
 )
-from kubeledger.analyze.completeness.logs import LogFiles, tells_start
+from kubeledger.analyze.completeness.logs import LogFiles, begins_a_process
 from kubeledger.analyze.completeness.reports import NO_EVENT, TOLD, subject_of
 from kubeledger.analyze.completeness.span import Span
 from kubeledger.kubelet.profile.facts import parse_version
 from kubeledger.model.bodies.images import GarbageCollected
 from kubeledger.model.bodies.ledger import ImportStarted
-from kubeledger.model.bodies.lifecycle import PodRejected, ReasonReported
+from kubeledger.model.bodies.lifecycle import KubernetesEvent, PodRejected
 from kubeledger.model.bodies.node import KubeletStarted, SettingsObserved
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Body, Record
@@ -60,7 +60,7 @@ class _Report(msgspec.Struct):
 class _Awaited(msgspec.Struct):
     """A decision that nothing reports yet, the reasons of its events, and lines it rests on."""
 
-    fate: DecisionFate
+    delivery: DecisionDelivery
     reasons: frozenset[str]
     lines: set[tuple[str, int]]
 
@@ -99,13 +99,13 @@ class EventPart:
                 self._restart(record, body)
             case SettingsObserved():
                 self._set(body)
-            case ReasonReported():
+            case KubernetesEvent():
                 self._report(record, body)
             case _ if record.role == "decision" and self._span.holds(record.ts_ns):
                 self._decide(record)
 
     def _restart(self, record: Record, body: KubeletStarted) -> None:
-        self._whole = tells_start(self._logs.line_of(record))
+        self._whole = begins_a_process(self._logs.line_of(record))
         try:
             minor = parse_version(body.kubelet_version or "").minor
         except BadQuestionError:
@@ -128,7 +128,7 @@ class EventPart:
         if qps and burst and isinstance(qps, int | float) and isinstance(burst, int):
             self._sender = Sender(qps, burst)
 
-    def _report(self, record: Record, body: ReasonReported) -> None:
+    def _report(self, record: Record, body: KubernetesEvent) -> None:
         line = self._logs.line_of(record)
         if body.api_count is not None:
             self._has_list = True
@@ -169,7 +169,7 @@ class EventPart:
         place = f"record {record.seq}"
         if first is not None:
             place = first.file if first.line is None else f"{first.file}:{first.line}"
-        fate = DecisionFate(
+        delivery = DecisionDelivery(
             seq=record.seq,
             ts_ns=record.ts_ns,
             kind=record.kind,
@@ -177,15 +177,15 @@ class EventPart:
             place=place,
             reason=None,
             report_seq=None,
-            fate="no report",
+            delivery="no report",
             why=_NO_REPORT,
         )
         lines = {(e.file, e.line) for e in record.evidence if e.line is not None}
-        self._awaited.append(_Awaited(fate, reasons, lines))
+        self._awaited.append(_Awaited(delivery, reasons, lines))
 
     def report(self) -> EventReport:
         """The section."""
-        fates = [self._fate_of(awaited) for awaited in self._awaited]
+        deliveries = [self._delivery_of(awaited) for awaited in self._awaited]
         qps, burst = self._settings
         return EventReport(
             event_list=self._has_list,
@@ -194,13 +194,13 @@ class EventPart:
             event_record_qps=qps,
             event_burst=burst,
             longest_wait_s=None if self._longest_ns is None else self._longest_ns / NS_PER_S,
-            kinds=self._by_kind(fates),
+            kinds=self._by_kind(deliveries),
             reasons=self._by_reason(),
             lost=self._lost(),
-            decisions=[fate for fate in fates if fate.fate != "event"],
+            decisions=[delivery for delivery in deliveries if delivery.delivery != "event"],
         )
 
-    def _fate(self, report: _Report) -> Fate:
+    def _delivery(self, report: _Report) -> Delivery:
         if not self._has_list:
             return "no list"
         if report.api_count is None:
@@ -208,27 +208,27 @@ class EventPart:
         dropped = report.passage is not None and report.passage.dropped
         return "counted" if dropped else "event"
 
-    def _fate_of(self, awaited: _Awaited) -> DecisionFate:
+    def _delivery_of(self, awaited: _Awaited) -> DecisionDelivery:
         reports = [r for place in sorted(awaited.lines) if (r := self._reports.get(place))]
         reports = [r for r in reports if r.reason in awaited.reasons]
-        ranks: tuple[Fate, ...] = ("event", "counted", "never", "no list")
-        best = min(reports, key=lambda r: ranks.index(self._fate(r)), default=None)
+        ranks: tuple[Delivery, ...] = ("event", "counted", "never", "no list")
+        best = min(reports, key=lambda r: ranks.index(self._delivery(r)), default=None)
         if best is None:
-            return awaited.fate
-        fate = self._fate(best)
+            return awaited.delivery
+        delivery = self._delivery(best)
         return msgspec.structs.replace(
-            awaited.fate,
+            awaited.delivery,
             reason=best.reason,
             report_seq=best.seq,
-            fate=fate,
-            why=self._why(best, fate),
+            delivery=delivery,
+            why=self._why(best, delivery),
         )
 
-    def _why(self, report: _Report, fate: Fate) -> str:
+    def _why(self, report: _Report, delivery: Delivery) -> str:
         passage = report.passage
-        if fate == "event":
+        if delivery == "event":
             return ""
-        if fate == "no list":
+        if delivery == "no list":
             return self._no_list()
         if passage is not None and passage.dropped:
             due = f", the next is due at {format_ts(passage.next_ts_ns or 0)}"
@@ -262,9 +262,9 @@ class EventPart:
             )
         return "not known: by the lines that are there, it had passed the kubelet's spam filter"
 
-    def _by_kind(self, fates: list[DecisionFate]) -> list[KindFates]:
+    def _by_kind(self, deliveries: list[DecisionDelivery]) -> list[KindDeliveries]:
         found = {
-            kind: KindFates(
+            kind: KindDeliveries(
                 kind=kind,
                 decisions=count,
                 never_sent=self._never_sent[kind],
@@ -272,32 +272,32 @@ class EventPart:
             )
             for kind, count in sorted(self._kinds.items())
         }
-        for fate in fates:
-            kind = found[fate.kind]
-            kind.event += fate.fate == "event"
-            kind.counted += fate.fate == "counted"
-            kind.never += fate.fate == "never"
-            kind.not_told += fate.fate in {"no list", "no report"}
+        for delivery in deliveries:
+            kind = found[delivery.kind]
+            kind.event += delivery.delivery == "event"
+            kind.counted += delivery.delivery == "counted"
+            kind.never += delivery.delivery == "never"
+            kind.not_reported += delivery.delivery in {"no list", "no report"}
         return list(found.values())
 
-    def _by_reason(self) -> list[ReasonFates]:
-        found: dict[str, ReasonFates] = {}
+    def _by_reason(self) -> list[ReasonDeliveries]:
+        found: dict[str, ReasonDeliveries] = {}
         for report in self._all:
-            reason = found.setdefault(report.reason, ReasonFates(reason=report.reason))
+            reason = found.setdefault(report.reason, ReasonDeliveries(reason=report.reason))
             reason.reported += 1
-            fate = self._fate(report)
-            reason.event += fate == "event"
-            reason.counted += fate == "counted"
-            reason.never += fate == "never"
+            delivery = self._delivery(report)
+            reason.event += delivery == "event"
+            reason.counted += delivery == "counted"
+            reason.never += delivery == "never"
             if report.passage is not None:
                 reason.dropped += report.passage.dropped
                 reason.combined += report.passage.combined
         for name, count in self._only_api.items():
-            found.setdefault(name, ReasonFates(reason=name)).only_api += count
+            found.setdefault(name, ReasonDeliveries(reason=name)).only_api += count
         return sorted(found.values(), key=lambda r: (-r.never, -r.reported, r.reason))
 
     def _lost(self) -> list[Lost]:
-        causes = Counter(self._cause(r) for r in self._all if self._fate(r) == "never")
+        causes = Counter(self._cause(r) for r in self._all if self._delivery(r) == "never")
         ordered = sorted(causes.items(), key=lambda item: (-item[1], item[0]))
         return [Lost(why=why, reports=count) for why, count in ordered]
 

@@ -15,7 +15,7 @@ from itertools import pairwise
 import msgspec
 
 from kubeledger.analyze.completeness.logs import LogFiles
-from kubeledger.analyze.completeness.probe_beats import ProbeBeats
+from kubeledger.analyze.completeness.probe_periods import ProbePeriods
 from kubeledger.analyze.completeness.span import Span
 from kubeledger.model.bodies.cgroups import QOSCgroupsUpdated
 from kubeledger.model.bodies.images import EvictionSignalObserved, GarbageCollected, ImagesDetected
@@ -23,12 +23,12 @@ from kubeledger.model.bodies.ledger import ImportStarted
 from kubeledger.model.bodies.node import ClockStepped, KubeletStarted, LogThinned
 from kubeledger.model.record import Evidence, Record
 from kubeledger.model.units import NS_PER_S
-from kubeledger.verify.evidence.beats import Beat, Gap
 from kubeledger.verify.evidence.coverage import Coverage
+from kubeledger.verify.evidence.periodic import Gap, PeriodicActivity
 from kubeledger.verify.evidence.pods import PodRegister
 
 __all__ = [
-    "BeatCount",
+    "ActivityCount",
     "ClockStep",
     "Downtime",
     "GapPart",
@@ -42,7 +42,7 @@ SourceTime = Callable[[str], int | None]
 """When a source was taken, from its name; None when the name does not say."""
 
 _QOS = "QoS cgroup write"
-_BEATS: dict[type, tuple[str, int]] = {
+_ACTIVITIES: dict[type, tuple[str, int]] = {
     EvictionSignalObserved: ("eviction signals", 10),
     QOSCgroupsUpdated: (_QOS, 60),
     ImagesDetected: ("image list", 300),
@@ -79,7 +79,7 @@ class Hole(msgspec.Struct, frozen=True, kw_only=True):
         file, line_before, file_after, line_after: the records around it.
         lines_between: lines of the log in it, none of which has a fact; None when it lies
             between two files.
-        beats: what is missing.
+        activities: what is missing.
     """
 
     from_ts_ns: int
@@ -89,7 +89,7 @@ class Hole(msgspec.Struct, frozen=True, kw_only=True):
     file_after: str
     line_after: int
     lines_between: int | None
-    beats: list[Gap]
+    activities: list[Gap]
 
 
 class Downtime(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,7 +113,7 @@ class LostLines(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         seq: the record that says so.
-        missing, expected: periodic lines of its process; ``beats`` the missing ones by name.
+        missing, expected: periodic lines of its process; ``activities`` the missing ones by name.
         cut: lines that were cut; ``cut_at`` the length at which all were.
     """
 
@@ -122,12 +122,12 @@ class LostLines(msgspec.Struct, frozen=True, kw_only=True):
     seq: int
     missing: int
     expected: int
-    beats: dict[str, int]
+    activities: dict[str, int]
     cut: int = 0
     cut_at: int | None = None
 
 
-class BeatCount(msgspec.Struct, kw_only=True):
+class ActivityCount(msgspec.Struct, kw_only=True):
     """What the search for gaps went by: periodic lines of one name in the records."""
 
     name: str
@@ -140,14 +140,14 @@ class GapReport(msgspec.Struct, kw_only=True):
     """Section 3, without the counters.
 
     Attributes:
-        beats: what was regular enough to go by, without the probe workers.
+        activities: what was regular enough to go by, without the probe workers.
         probe_workers: how many probe workers there were; ``without_spec`` pods whose spec,
             and so whose period, is not known.
         gaps: periodic lines that are missing while the log goes on.
         lost: where single lines are missing.
     """
 
-    beats: list[BeatCount]
+    activities: list[ActivityCount]
     probe_workers: int
     without_spec: list[str]
     holes: list[Hole]
@@ -167,14 +167,14 @@ class GapPart:
         self._logs = logs
         self._source_time = source_time
         self._coverage = Coverage()
-        self._beats: dict[str, Beat] = {}
-        self._probes = ProbeBeats(pods)
+        self._activities: dict[str, PeriodicActivity] = {}
+        self._probes = ProbePeriods(pods)
         self._begin_ns: int | None = None
         self._last: tuple[int, Evidence] | None = None
         self._silences: list[Silence] = []
         self._snapshots: set[int] = set()
         self._seen: Counter[str] = Counter()
-        self._counts: dict[str, BeatCount] = {}
+        self._counts: dict[str, ActivityCount] = {}
         self._gaps: list[Gap] = []
         self._downtimes: list[Downtime] = []
         self._steps: list[ClockStep] = []
@@ -198,7 +198,7 @@ class GapPart:
         elif isinstance(body, KubeletStarted):
             self._restart(record)
         elif line is not None:
-            self._hear(record, line)
+            self._note(record, line)
         self._probes.see(record)
 
     def _restart(self, record: Record) -> None:
@@ -211,7 +211,7 @@ class GapPart:
         line = self._logs.line_of(record)
         self._last = (record.ts_ns, line) if line is not None else None
 
-    def _hear(self, record: Record, line: Evidence) -> None:
+    def _note(self, record: Record, line: Evidence) -> None:
         ts_ns = record.ts_ns
         if self._begin_ns is None:
             self._begin_ns = ts_ns
@@ -219,36 +219,40 @@ class GapPart:
             self._silences.append(_silence(self._last, ts_ns, line))
         if self._last is None or ts_ns >= self._last[0]:
             self._last = (ts_ns, line)
-        known = _BEATS.get(type(record.body))
+        known = _ACTIVITIES.get(type(record.body))
         if known is not None:
             name, period_s = known
-            beat = self._beats.setdefault(name, Beat(name, period_s * NS_PER_S))
-            self._count(beat, ts_ns)
+            activity = self._activities.setdefault(
+                name, PeriodicActivity(name, period_s * NS_PER_S)
+            )
+            self._count(activity, ts_ns)
 
-    def _count(self, beat: Beat, ts_ns: int) -> None:
-        self._seen[beat.name] += beat.note(ts_ns) and self._span.holds(ts_ns)
+    def _count(self, activity: PeriodicActivity, ts_ns: int) -> None:
+        self._seen[activity.name] += activity.note(ts_ns) and self._span.holds(ts_ns)
 
     def _settle(self) -> None:
         """A process is over: its periodic lines end with it."""
         end_ns = self._last[0] if self._last is not None else 0
         self._probes.end(end_ns)
-        if _QOS not in self._beats:
+        if _QOS not in self._activities:
             # Below verbosity 4 a collection that has nothing to do is not logged.
-            self._beats.pop("image GC", None)
-        for beat in self._beats.values():
-            self._add_gaps(beat, self._begin_ns, end_ns)
-        self._beats.clear()
+            self._activities.pop("image GC", None)
+        for activity in self._activities.values():
+            self._add_gaps(activity, self._begin_ns, end_ns)
+        self._activities.clear()
         self._seen.clear()
 
-    def _add_gaps(self, beat: Beat, begin_ns: int | None, end_ns: int | None) -> None:
-        steps = (gap.to_ts_ns - gap.from_ts_ns for gap in beat.gaps())
+    def _add_gaps(
+        self, activity: PeriodicActivity, begin_ns: int | None, end_ns: int | None
+    ) -> None:
+        steps = (gap.to_ts_ns - gap.from_ts_ns for gap in activity.gaps())
         count = self._counts.setdefault(
-            beat.name, BeatCount(name=beat.name, period_ns=beat.period_ns)
+            activity.name, ActivityCount(name=activity.name, period_ns=activity.period_ns)
         )
-        count.seen += self._seen[beat.name]
-        count.longest_ns = max(count.longest_ns, beat.longest_ns, *steps)
-        if beat.is_regular:
-            self._gaps += beat.gaps(begin_ns, end_ns)
+        count.seen += self._seen[activity.name]
+        count.longest_ns = max(count.longest_ns, activity.longest_ns, *steps)
+        if activity.is_regular:
+            self._gaps += activity.gaps(begin_ns, end_ns)
 
     def report(self) -> GapReport:
         """The section."""
@@ -261,9 +265,9 @@ class GapPart:
             for gap in (*self._gaps, *self._probes.gaps)
             if span.touches(gap.from_ts_ns, gap.to_ts_ns)
         ]
-        holes, rest = self._holes(sorted(gaps, key=lambda gap: (gap.from_ts_ns, gap.beat)))
+        holes, rest = self._holes(sorted(gaps, key=lambda gap: (gap.from_ts_ns, gap.activity)))
         return GapReport(
-            beats=sorted(self._counts.values(), key=lambda count: count.period_ns),
+            activities=sorted(self._counts.values(), key=lambda count: count.period_ns),
             probe_workers=len(self._probes.workers),
             without_spec=sorted(self._probes.without_spec),
             holes=holes,
@@ -279,17 +283,17 @@ class GapPart:
         if len(times) < _SNAPSHOTS_MIN:
             return
         period_ns = int(statistics.median(b - a for a, b in pairwise(times)))
-        beat = Beat(_SNAPSHOTS, period_ns)
+        activity = PeriodicActivity(_SNAPSHOTS, period_ns)
         for ts_ns in times:
-            self._count(beat, ts_ns)
-        self._add_gaps(beat, None, None)
+            self._count(activity, ts_ns)
+        self._add_gaps(activity, None, None)
 
     def _holes(self, gaps: list[Gap]) -> tuple[list[Hole], list[Gap]]:
         """Gaps in which the log is silent, by that silence; and the others."""
         by_silence: dict[Silence, list[Gap]] = {}
         rest = []
         for gap in gaps:
-            silence = next(self._silences_in(gap), None) if gap.beat != _SNAPSHOTS else None
+            silence = next(self._silences_in(gap), None) if gap.activity != _SNAPSHOTS else None
             if silence is None:
                 rest.append(gap)
             else:
@@ -302,7 +306,7 @@ class GapPart:
                 rest += found
         return (
             sorted(holes, key=lambda hole: hole.from_ts_ns),
-            sorted(rest, key=lambda gap: (gap.from_ts_ns, gap.beat)),
+            sorted(rest, key=lambda gap: (gap.from_ts_ns, gap.activity)),
         )
 
     def _silences_in(self, gap: Gap) -> Iterator[Silence]:
@@ -324,7 +328,7 @@ def _lost_lines(seq: int, body: LogThinned) -> LostLines:
         seq=seq,
         missing=body.beats_missing,
         expected=body.beats_expected,
-        beats=body.beats,
+        activities=body.beats,
         cut=body.lines_cut,
         cut_at=body.cut_at,
     )
@@ -352,5 +356,5 @@ def _hole(silence: Silence, gaps: list[Gap]) -> Hole:
         file_after=silence.file_after,
         line_after=silence.line_after,
         lines_between=max(0, silence.line_after - silence.line - 1) if same else None,
-        beats=gaps,
+        activities=gaps,
     )

@@ -7,7 +7,7 @@ import re
 from kubeledger.model.bodies.ledger import ImportStarted
 from kubeledger.model.record import Evidence, Record
 
-__all__ = ["LogFiles", "tells_start"]
+__all__ = ["LogFiles", "begins_a_process"]
 
 _LOG_FORMATS = ("klog-text", "klog-json")
 _START = re.compile(r"FLAG: --|Kubelet version|Version: v\d|Starting kubelet")
@@ -36,6 +36,6 @@ class LogFiles:
         return known in _LOG_FORMATS if known else "log" in evidence.file
 
 
-def tells_start(line: Evidence | None) -> bool:
+def begins_a_process(line: Evidence | None) -> bool:
     """Whether it is a line that a kubelet logs only when it starts."""
     return line is not None and _START.search(line.text or "") is not None

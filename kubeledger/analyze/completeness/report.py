@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from kubeledger.analyze.completeness.counters import CounterPart, WorkerCount
+from kubeledger.analyze.completeness.event_delivery import EventReport
 from kubeledger.analyze.completeness.events import EventPart
-from kubeledger.analyze.completeness.fates import EventReport
 from kubeledger.analyze.completeness.gaps import GapPart, GapReport, SourceTime
 from kubeledger.analyze.completeness.logs import LogFiles
 from kubeledger.analyze.completeness.missing import MissingReport, missing_report

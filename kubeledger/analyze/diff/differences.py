@@ -62,7 +62,7 @@ class StateDifference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _Key = tuple[str, str]
-_Told = tuple[Place, dict[str, Any]]
+_Entry = tuple[Place, dict[str, Any]]
 
 
 def diff_decisions(a: History, b: History, *, exact: bool = False) -> list[Difference]:
@@ -77,14 +77,14 @@ def diff_decisions(a: History, b: History, *, exact: bool = False) -> list[Diffe
         differences in the order of time on side a; empty when there are none. Memory grows
         with the differences, and with how far one side is ahead of the other.
     """
-    waiting: tuple[dict[_Key, deque[_Told]], ...] = ({}, {})
+    waiting: tuple[dict[_Key, deque[_Entry]], ...] = ({}, {})
     counts: dict[_Key, int] = {}
     found: list[Difference] = []
-    for pair in zip_longest(_told(a, exact), _told(b, exact)):
-        for side, told in enumerate(pair):
-            if told is None:
+    for pair in zip_longest(_entries(a, exact), _entries(b, exact)):
+        for side, entry in enumerate(pair):
+            if entry is None:
                 continue
-            key, place, body = told
+            key, place, body = entry
             others = waiting[1 - side].get(key)
             if not others:
                 waiting[side].setdefault(key, deque()).append((place, body))
@@ -95,13 +95,13 @@ def diff_decisions(a: History, b: History, *, exact: bool = False) -> list[Diffe
                 del waiting[1 - side][key]
             found += _compare(key, counts[key], *((mine, theirs) if side == 0 else (theirs, mine)))
     for side, left in enumerate(waiting):
-        for key, all_told in left.items():
-            for number, told in enumerate(all_told, start=counts.get(key, 0) + 1):
-                found.append(_alone(key, number, told, side))
+        for key, entries in left.items():
+            for number, entry in enumerate(entries, start=counts.get(key, 0) + 1):
+                found.append(_alone(key, number, entry, side))
     return sorted(found, key=lambda difference: (difference.ts_ns, difference.kind))
 
 
-def _told(history: History, exact: bool) -> Iterator[tuple[_Key, Place, dict[str, Any]]]:
+def _entries(history: History, exact: bool) -> Iterator[tuple[_Key, Place, dict[str, Any]]]:
     names = Names(() if exact else history.read(NAMING_KINDS))
     for record in history.read(None):
         if record.role == "decision":
@@ -121,7 +121,7 @@ def _place(record: Record) -> Place:
     )
 
 
-def _compare(key: _Key, number: int, a: _Told, b: _Told) -> list[Difference]:
+def _compare(key: _Key, number: int, a: _Entry, b: _Entry) -> list[Difference]:
     names = sorted(a[1].keys() | b[1].keys())
     fields = {
         name: (a[1].get(name), b[1].get(name)) for name in names if a[1].get(name) != b[1].get(name)
@@ -141,8 +141,8 @@ def _compare(key: _Key, number: int, a: _Told, b: _Told) -> list[Difference]:
     ]
 
 
-def _alone(key: _Key, number: int, told: _Told, side: int) -> Difference:
-    place, body = told
+def _alone(key: _Key, number: int, entry: _Entry, side: int) -> Difference:
+    place, body = entry
     values = {name: value for name, value in sorted(body.items()) if value is not None}
     return Difference(
         what="only_in_b" if side else "only_in_a",

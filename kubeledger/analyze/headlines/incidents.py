@@ -31,21 +31,21 @@ def incidents(answer: Answers, node: str, *, verdicts: bool) -> list[Incident]:
         verdicts: whether to verify, and report decisions that the kubelet could not have taken.
     """
     found = [
-        _incident(kind, severity, say, row)
-        for kind, severity, query, say in _QUERIES
+        _incident(kind, severity, text_of, row)
+        for kind, severity, query, text_of in _QUERIES
         if verdicts or kind != "impossible"
         for row in answer(query, {"node": node})
     ]
     return sorted(found, key=lambda each: (-each.severity, -each.count, each.ts_ns, each.seq))
 
 
-def _incident(kind: str, severity: int, say: Callable[[Row], str], row: Row) -> Incident:
+def _incident(kind: str, severity: int, text_of: Callable[[Row], str], row: Row) -> Incident:
     return Incident(
         kind=kind,
         severity=severity,
         subject=row["subject"],
         target=_target(kind, row),
-        text=say(row),
+        text=text_of(row),
         count=row["count"],
         ts_ns=row["ts_ns"],
         seq=row["seq"],

@@ -30,7 +30,7 @@ from kubeledger.model.errors import (
     LedgerUnavailableError,
 )
 
-__all__ = ["DEFAULT_TIMEOUT_S", "Queryable", "Rows", "connect", "left_behind"]
+__all__ = ["DEFAULT_TIMEOUT_S", "Queryable", "Rows", "abandoned", "connect"]
 
 DEFAULT_TIMEOUT_S = 60.0
 _LOOKS = 5
@@ -106,7 +106,7 @@ class Queryable:
         for query in at_work:
             query.interrupt()
         if at_work or self._loading.locked():
-            _left_behind.append(self._database or self._parser)
+            _abandoned.append(self._database or self._parser)
         else:
             if self._database is not None:
                 self._database.close()
@@ -135,7 +135,7 @@ class Queryable:
 
         def start() -> _Run:
             nonlocal database
-            limits = self.timeout_s, self._leave_behind, self._refusal, self._at_work
+            limits = self.timeout_s, self._abandon, self._refusal, self._at_work
             for _ in range(_LOOKS):
                 try:
                     return _Run(partial(self._cursor, database), query, values, *limits)
@@ -155,10 +155,10 @@ class Queryable:
         with self._opening:  # a connection answers one thread at a time
             return database.cursor()
 
-    def _leave_behind(self) -> None:
+    def _abandon(self) -> None:
         """A query cannot be stopped: go on with a connection of our own, and keep its files."""
         if self._database is not None:
-            _left_behind.append(self._database)
+            _abandoned.append(self._database)
         self._database = self._loaded = None
 
     def _refusal(self, error: duckdb.Error) -> KubeledgerError:
@@ -231,7 +231,7 @@ class _Run:
         query: str,
         params: dict[str, object] | None,
         limit_s: float,
-        on_left_behind: Callable[[], None],
+        on_abandoned: Callable[[], None],
         refusal: Callable[[duckdb.Error], KubeledgerError],
         at_work: set[_Run],
     ) -> None:
@@ -239,7 +239,7 @@ class _Run:
         self._query = query
         self._params = params
         self._at_work = at_work
-        self._on_left_behind = on_left_behind
+        self._on_abandoned = on_abandoned
         self._refusal = refusal
         self._limit_s = limit_s
         self._left_s = limit_s
@@ -317,16 +317,16 @@ class _Run:
         self.cursor.interrupt()
         thread.join(_GRACE_S)
         if thread.is_alive():
-            _left_behind.append(self.cursor)
-            self._on_left_behind()
+            _abandoned.append(self.cursor)
+            self._on_abandoned()
 
 
-_left_behind: list[duckdb.DuckDBPyConnection] = []
+_abandoned: list[duckdb.DuckDBPyConnection] = []
 
 
-def left_behind() -> bool:
+def abandoned() -> bool:
     """Whether a query that was told to stop goes on, perhaps for long."""
-    return bool(_left_behind)
+    return bool(_abandoned)
 
 
 def _answer(work: Callable[[], _T], answers: SimpleQueue[_T | BaseException]) -> None:

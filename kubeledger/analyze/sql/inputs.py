@@ -23,12 +23,12 @@ from enum import IntEnum
 from kubeledger.analyze.sql.listing import pods_of
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify import Contradiction, Finding, Outcome, Reader, verify
-from kubeledger.verify.evidence.untold_pods import UntoldPods
+from kubeledger.verify.evidence.pods_without_add import PodsWithoutAdd
 from kubeledger.verify.registry import kinds_seen_for
 
 __all__ = ["with_inputs"]
 
-_LISTS = frozenset(kind.kind for kind in UntoldPods.KINDS)
+_LISTS = frozenset(kind.kind for kind in PodsWithoutAdd.KINDS)
 """Lists, and the pods' arrivals: a pod that only a list shows has lost its lines."""
 _BEFORE_NS, _AFTER_NS = 600 * NS_PER_S, 60 * NS_PER_S
 _GROWTH = 4

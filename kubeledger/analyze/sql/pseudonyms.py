@@ -124,11 +124,11 @@ class Pseudonyms:
         if match.lastgroup != "path" or piece in self.terms:
             return self.name(piece)
         parts = piece.split("/")
-        if not all(self._is_told(part) for part in parts):
+        if not all(self._is_reported(part) for part in parts):
             return self.name(piece)
         return "/".join(map(self.text, parts))
 
-    def _is_told(self, part: str) -> bool:
+    def _is_reported(self, part: str) -> bool:
         """A part of a path that is known to be a name, or to be none."""
         return (
             not part

@@ -196,7 +196,7 @@ class _Redaction:
             if key == "settings":
                 return {name: self._setting(name, setting) for name, setting in value.items()}
             by_name = key in _MAPS_BY_NAME or within in _MAPS_BY_NAME  # of pods, of containers
-            value = self._without_strangers(value)
+            value = self._without_unknown_names(value)
             return {
                 self.pseudonyms.name(name) if by_name else name: self._json(inner, name, key)
                 for name, inner in value.items()
@@ -205,7 +205,7 @@ class _Redaction:
             return [self._json(inner, key, within) for inner in value]
         return self._string(value, key, within) if isinstance(value, str) else value
 
-    def _without_strangers(self, value: dict[str, Any]) -> dict[str, Any]:
+    def _without_unknown_names(self, value: dict[str, Any]) -> dict[str, Any]:
         """Where nobody knows the reason, nobody knows what the message says."""
         reason, message = value.get("reason"), value.get("message")
         if not isinstance(reason, str) or not isinstance(message, str):
@@ -236,8 +236,8 @@ class _Redaction:
         return self._prose(text) if key in _TEXTS else self.name(text)
 
     def _prose(self, text: str) -> str:
-        if said := _PROBE_SAID.fullmatch(text):
-            return self.pseudonyms.text(said[1]) + self.name(said[2])
+        if message := _PROBE_SAID.fullmatch(text):
+            return self.pseudonyms.text(message[1]) + self.name(message[2])
         return self.pseudonyms.text(text)
 
     def _setting(self, name: str, setting: dict[str, Any]) -> dict[str, Any]:

@@ -13,10 +13,10 @@ def cut(text: str, length: int) -> str:
     """At most ``length`` characters: the words that fit, and an ellipsis where some do not."""
     if len(text) <= length:
         return text
-    room = max(length - 1, 0)
-    end = text.rfind(" ", 0, room + 1)
-    if room - end > length // _LONGEST_WORD_PART:
-        end = room
+    left = max(length - 1, 0)
+    end = text.rfind(" ", 0, left + 1)
+    if left - end > length // _LONGEST_WORD_PART:
+        end = left
     kept = text[:end]
     opened = kept.rfind(" (")
     if opened > length * 2 // 3 and ")" not in kept[opened:]:

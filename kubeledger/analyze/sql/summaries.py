@@ -138,12 +138,12 @@ def summary_of(kind: str, body: Mapping[str, Any]) -> str:
         return ""
     if body.get("from_start") is False:
         template = _FIRST_SEEN
-    said = (
+    text = (
         "".join(_word(body, field) if field else literal for literal, field in group.pieces)
         for group in _groups(template)
         if all(body.get(field.removesuffix("#")) is not None for field in group.needed)
     )
-    return " ".join("".join(said).removesuffix(": ?").split())
+    return " ".join("".join(text).removesuffix(": ?").split())
 
 
 class _Group(NamedTuple):

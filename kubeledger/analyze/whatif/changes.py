@@ -182,8 +182,8 @@ _MOODS = (
 
 
 def _conditional(why: str) -> str:
-    for said, would in _MOODS:
-        why = why.replace(said, would)
+    for past, would in _MOODS:
+        why = why.replace(past, would)
     return why
 
 

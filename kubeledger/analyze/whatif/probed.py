@@ -55,7 +55,7 @@ class ProbedTwin:
         ahead: a change that would have come, and that no record has shown yet.
         early: that change, once a record has shown it.
         has_ended: its container does not run any more.
-        told_open: it was said of this container that a change is undecided.
+        is_reported: it was said of this container that a change is undecided.
         started_ns: when its container was seen to start; None when it was not.
         is_undecidable: which ticks there would have been is not known at all.
     """
@@ -80,7 +80,7 @@ class ProbedTwin:
         self.awaited: Record | None = None
         self.ahead: Ahead | None = None
         self.early: Ahead | None = None
-        self.has_ended = self.told_open = False
+        self.has_ended = self.is_reported = False
         self.started_ns: int | None = None
         self._spared = self._lost = False
 
@@ -127,7 +127,7 @@ class ProbedTwin:
 
     def _new_container(self) -> None:
         self.early = None
-        self.has_ended = self.told_open = self._spared = self._lost = False
+        self.has_ended = self.is_reported = self._spared = self._lost = False
         self.started_ns, self._first_in_container, self._failed_now = None, True, 0
 
     def lose(self, *, same: bool) -> None:
@@ -219,7 +219,7 @@ class ProbedTwin:
         is_near = 0 <= record.ts_ns - tick.ts_ns <= _LOGGED_WITHIN_NS
         return is_near and any(step.was == _RESULTS[body.to_result] for step in self._steps)
 
-    def untold(self, record: Record, body: ProbeTransitioned) -> None:
+    def unlogged(self, record: Record, body: ProbeTransitioned) -> None:
         """A change of which the ticks have no lines."""
         self.awaited = record
         result, times = _RESULTS[body.to_result], self._was.successes

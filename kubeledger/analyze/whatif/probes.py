@@ -55,7 +55,7 @@ _SEEN = frozenset(
 )  # fmt: skip
 
 
-class _Life(msgspec.Struct):
+class _ProbedContainer(msgspec.Struct):
     """A container whose probes would differ.
 
     Attributes:
@@ -76,7 +76,7 @@ class _Life(msgspec.Struct):
     chain_since: int | None = None
     spared: int | None = None
 
-    def parts(self, seq: int) -> None:
+    def diverge(self, seq: int) -> None:
         """From that record on the container would have lived another life."""
         if not self.in_chain:
             self.in_chain, self.chain_since = True, self.since
@@ -105,7 +105,7 @@ class Probes:
         self.added: list[Finding] = []
         self.since: dict[int, int] = {}
         self._changes = [change for change in variant.probes if change.field in _FIELDS]
-        self._lives: dict[tuple[str, str, str], _Life | None] = {}
+        self._containers: dict[tuple[str, str, str], _ProbedContainer | None] = {}
         self._fresh: set[tuple[str, str]] = set()
         self._context = VerifyContext(variant)
         self._successes_logged = False
@@ -119,13 +119,17 @@ class Probes:
         for record in read(None):
             if type(record.body) in _SEEN:
                 self._see(record)
-        for life in self._all():
-            for twin in life.twins.values():
-                self._settle(life, twin)
+        for probed_container in self._all():
+            for twin in probed_container.twins.values():
+                self._settle(probed_container, twin)
         self.added.sort(key=lambda finding: (finding.ts_ns, finding.seq))
 
-    def _all(self) -> Iterator[_Life]:
-        return (life for life in self._lives.values() if life is not None)
+    def _all(self) -> Iterator[_ProbedContainer]:
+        return (
+            probed_container
+            for probed_container in self._containers.values()
+            if probed_container is not None
+        )
 
     def _see(self, record: Record) -> None:
         body = record.body
@@ -134,15 +138,15 @@ class Probes:
             if isinstance(body, KubeletStarted):
                 self._kubelet_started()
         elif isinstance(body, ClockStepped):
-            for life in self._all():
-                for twin in life.twins.values():
+            for probed_container in self._all():
+                for twin in probed_container.twins.values():
                     twin.lose(same=False)
         elif isinstance(body, PodConfigChanged | PodTerminated):
             if isinstance(body, PodTerminated) or body.operation == "ADD":
                 self._pod_came_or_went(body)
         elif isinstance(body, ProbeTicksFolded):
             tick = body.tick()
-            probed = self._life(tick, record.ts_ns)
+            probed = self._container(tick, record.ts_ns)
             self._successes_logged |= body.result == "success"
             if probed is not None and body.probe_type in probed.twins:
                 for number in range(body.count):
@@ -153,27 +157,27 @@ class Probes:
 
     def _of_container(self, record: Record) -> None:
         body = record.body
-        life = self._life(body, record.ts_ns)
+        probed_container = self._container(body, record.ts_ns)
         if isinstance(body, ProbeExecuted):
             self._successes_logged |= body.result == "success"
-        if life is None:
+        if probed_container is None:
             return
         if isinstance(body, ProbeExecuted):
-            self._ticked(record, body, life)
+            self._ticked(record, body, probed_container)
         elif isinstance(body, ContainerStarted):
-            self._started(life, body.container_id, record.ts_ns)
+            self._started(probed_container, body.container_id, record.ts_ns)
         elif isinstance(body, ContainerDied):
-            for twin in life.twins.values():
+            for twin in probed_container.twins.values():
                 twin.has_ended = True
         elif record.role == "decision":
-            if life.since is not None:
-                self.since[record.seq] = life.since
+            if probed_container.since is not None:
+                self.since[record.seq] = probed_container.since
             if isinstance(body, ProbeTransitioned):
-                self._transitioned(record, body, life)
+                self._transitioned(record, body, probed_container)
             elif isinstance(body, ContainerKilled):
-                self._killed(record, body, life)
+                self._killed(record, body, probed_container)
             elif isinstance(body, ContainerRestarted | RestartBackedOff):
-                self._follows(record, life)
+                self._follows(record, probed_container)
 
     @property
     def own(self) -> frozenset[int]:
@@ -182,27 +186,27 @@ class Probes:
 
     # -- who it is about -------------------------------------------------------------------
 
-    def _life(self, body: object, ts_ns: int) -> _Life | None:
+    def _container(self, body: object, ts_ns: int) -> _ProbedContainer | None:
         container = getattr(body, "container", None)
         if not isinstance(container, str):
             return None
         namespace, pod = str(getattr(body, "namespace", "")), str(getattr(body, "pod", ""))
         uid = getattr(body, "pod_uid", None)
         key = namespace, pod, container
-        if key not in self._lives or (
-            (known := self._lives[key]) is not None
+        if key not in self._containers or (
+            (known := self._containers[key]) is not None
             and uid is not None
             and known.pod_uid not in (None, uid)
         ):
-            self._lives[key] = self._new_life(namespace, pod, container, uid, ts_ns)
-        life = self._lives[key]
-        if life is not None and life.pod_uid is None:
-            life.pod_uid = uid
-        return life
+            self._containers[key] = self._new_container(namespace, pod, container, uid, ts_ns)
+        probed_container = self._containers[key]
+        if probed_container is not None and probed_container.pod_uid is None:
+            probed_container.pod_uid = uid
+        return probed_container
 
-    def _new_life(
+    def _new_container(
         self, namespace: str, pod: str, container: str, uid: str | None, ts_ns: int
-    ) -> _Life | None:
+    ) -> _ProbedContainer | None:
         about = [c for c in self._changes if c.concerns(namespace, pod, container)]
         specs = specs_of(self._context, ts_ns, uid, namespace, pod) if about else ""
         entry = None if isinstance(specs, str) else specs[0].container(container)
@@ -219,14 +223,14 @@ class Probes:
                 if (namespace, pod) in self._fresh:
                     twin.begin()
                 twins[probe_type] = twin
-        return _Life(uid, twins) if twins else None
+        return _ProbedContainer(uid, twins) if twins else None
 
     def _kubelet_started(self) -> None:
         self._successes_logged = False
         self._fresh.clear()
-        for life in self._all():
-            for twin in life.twins.values():
-                self._settle(life, twin)
+        for probed_container in self._all():
+            for twin in probed_container.twins.values():
+                self._settle(probed_container, twin)
                 twin.kubelet_started()
 
     def _pod_came_or_went(self, body: PodConfigChanged | PodTerminated) -> None:
@@ -234,71 +238,79 @@ class Probes:
         name = body.namespace, body.pod
         if isinstance(body, PodConfigChanged):
             self._fresh.add(name)
-        for key in [key for key in self._lives if key[:2] == name]:
-            life = self._lives[key]
-            if isinstance(body, PodTerminated) and life is not None:
-                for twin in life.twins.values():
-                    self._settle(life, twin)
-            if isinstance(body, PodTerminated) or life is None or life.pod_uid != body.pod_uid:
-                del self._lives[key]
+        for key in [key for key in self._containers if key[:2] == name]:
+            probed_container = self._containers[key]
+            if isinstance(body, PodTerminated) and probed_container is not None:
+                for twin in probed_container.twins.values():
+                    self._settle(probed_container, twin)
+            if (
+                isinstance(body, PodTerminated)
+                or probed_container is None
+                or probed_container.pod_uid != body.pod_uid
+            ):
+                del self._containers[key]
 
     # -- what happened ---------------------------------------------------------------------
 
-    def _started(self, life: _Life, container_id: str | None, ts_ns: int) -> None:
-        if container_id is None or container_id == life.container_id:
+    def _started(
+        self, probed_container: _ProbedContainer, container_id: str | None, ts_ns: int
+    ) -> None:
+        if container_id is None or container_id == probed_container.container_id:
             return
-        for twin in life.twins.values():
-            self._settle(life, twin)
-            if life.container_id is not None:
+        for twin in probed_container.twins.values():
+            self._settle(probed_container, twin)
+            if probed_container.container_id is not None:
                 twin.follow(ts_ns)
             else:
                 twin.started_ns = ts_ns
-        life.container_id = container_id
-        life.in_chain = life.spared is not None
+        probed_container.container_id = container_id
+        probed_container.in_chain = probed_container.spared is not None
 
-    def _ticked(self, record: Record, body: ProbeExecuted, life: _Life) -> None:
-        if body.container_id is not None and life.container_id is None:
-            life.container_id = body.container_id
-        elif body.container_id not in (None, life.container_id):
-            self._started(life, body.container_id, record.ts_ns)
-        twin = life.twins.get(body.probe_type)
+    def _ticked(
+        self, record: Record, body: ProbeExecuted, probed_container: _ProbedContainer
+    ) -> None:
+        if body.container_id is not None and probed_container.container_id is None:
+            probed_container.container_id = body.container_id
+        elif body.container_id not in (None, probed_container.container_id):
+            self._started(probed_container, body.container_id, record.ts_ns)
+        twin = probed_container.twins.get(body.probe_type)
         if twin is None:
             return
-        self._no_record(life, twin)
+        self._no_record(probed_container, twin)
         twin.tick(record, body, successes_logged=self._successes_logged)
-        if twin.is_undecidable and not twin.told_open:
-            twin.told_open = True
-            self._open(life, twin, record)
+        if twin.is_undecidable and not twin.is_reported:
+            twin.is_reported = True
+            self._open(probed_container, twin, record)
 
-    def _no_record(self, life: _Life, twin: ProbedTwin) -> None:
+    def _no_record(self, probed_container: _ProbedContainer, twin: ProbedTwin) -> None:
         """No record shows a change at the tick before."""
         tick = twin.awaited
         if tick is None:
             return
         would = twin.resolve(None)
-        if len(would) > 1 and not twin.told_open:
-            twin.told_open = True
-            self._open(life, twin, tick)
+        if len(would) > 1 and not twin.is_reported:
+            twin.is_reported = True
+            self._open(probed_container, twin, tick)
         (result, *others) = would
         if others or result is None:
             return
-        self._tell_ahead(twin)
+        self._add_ahead(twin)
         if twin.ends_container(result):
-            life.parts(tick.seq)
-        twin.note_ahead(tick, result, life.doubt)
+            probed_container.diverge(tick.seq)
+        twin.note_ahead(tick, result, probed_container.doubt)
 
-    def _open(self, life: _Life, twin: ProbedTwin, tick: Record) -> None:
+    def _open(self, probed_container: _ProbedContainer, twin: ProbedTwin, tick: Record) -> None:
         """Whether the probe would have changed its result then is undecided."""
         if twin.probe_type != "readiness":
-            life.parts(tick.seq)
-        self._add(twin.undecided(tick), life.doubt)
+            probed_container.diverge(tick.seq)
+        self._add(twin.undecided(tick), probed_container.doubt)
 
-    def _settle(self, life: _Life, twin: ProbedTwin) -> None:
+    def _settle(self, probed_container: _ProbedContainer, twin: ProbedTwin) -> None:
         """Its container has ended, or the records have."""
-        self._no_record(life, twin)
-        self._tell_ahead(twin)
+        self._no_record(probed_container, twin)
+        self._add_ahead(twin)
 
-    def _tell_ahead(self, twin: ProbedTwin) -> None:
+    def _add_ahead(self, twin: ProbedTwin) -> None:
         """What would have been decided, and was not at any time."""
         ahead, twin.ahead = twin.ahead, None
         for finding in twin.additions(ahead) if ahead is not None else ():
@@ -311,62 +323,66 @@ class Probes:
 
     # -- what was decided ------------------------------------------------------------------
 
-    def _transitioned(self, record: Record, body: ProbeTransitioned, life: _Life) -> None:
-        twin = life.twins.get(body.probe_type)
+    def _transitioned(
+        self, record: Record, body: ProbeTransitioned, probed_container: _ProbedContainer
+    ) -> None:
+        twin = probed_container.twins.get(body.probe_type)
         if twin is None:
             return
         if twin.is_undecidable:
-            self._rule(record, twin.unruled(record), life)
+            self._rule(record, twin.unruled(record), probed_container)
             return
         if not twin.is_meant(record, body):
-            self._no_record(life, twin)
+            self._no_record(probed_container, twin)
             if twin.has_ended and body.to_result == "failure":
                 twin.put(body.to_result)  # nothing was probed: the container had ended
                 return
-            twin.untold(record, body)
+            twin.unlogged(record, body)
         would, ahead = twin.resolve(body.to_result), twin.ahead
         if len(would) == 1 and would != {None}:
-            self._tell_ahead(twin)
+            self._add_ahead(twin)
             return
         ends = twin.ends_container(body.to_result) or body.probe_type == "startup"
         if ends:
-            life.parts(record.seq)
+            probed_container.diverge(record.seq)
         if len(would) > 1:
-            self._rule(record, twin.unruled(record), life)
+            self._rule(record, twin.unruled(record), probed_container)
         elif ahead is not None and ahead.to_result == body.to_result:
             twin.ahead, twin.early = None, ahead
-            self._rule(record, twin.earlier(record, ahead), life)
+            self._rule(record, twin.earlier(record, ahead), probed_container)
         else:
-            self._tell_ahead(twin)
-            self._rule(record, twin.not_reached(record, body), life)
+            self._add_ahead(twin)
+            self._rule(record, twin.not_reached(record, body), probed_container)
 
-    def _rule(self, record: Record, finding: Finding, life: _Life) -> None:
+    def _rule(self, record: Record, finding: Finding, probed_container: _ProbedContainer) -> None:
         self.rulings[record.seq] = finding
         self.since.pop(record.seq, None)
-        if life.doubt is not None:
-            self.since[record.seq] = life.doubt
+        if probed_container.doubt is not None:
+            self.since[record.seq] = probed_container.doubt
 
-    def _killed(self, record: Record, body: ContainerKilled, life: _Life) -> None:
+    def _killed(
+        self, record: Record, body: ContainerKilled, probed_container: _ProbedContainer
+    ) -> None:
         probe_type = PROBE_OF_KILL.get(body.reason)
-        twin = None if probe_type is None else life.twins.get(probe_type)
+        twin = None if probe_type is None else probed_container.twins.get(probe_type)
         if twin is None:
             return
-        self._no_record(life, twin)
+        self._no_record(probed_container, twin)
         finding = twin.judge_kill(record)
         if finding is None:
             return
-        life.parts(record.seq)
+        probed_container.diverge(record.seq)
         if finding.verdict == "impossible" and finding.expected is None:
-            life.spared = record.seq
-        self._rule(record, finding, life)
+            probed_container.spared = record.seq
+        self._rule(record, finding, probed_container)
 
-    def _follows(self, record: Record, life: _Life) -> None:
+    def _follows(self, record: Record, probed_container: _ProbedContainer) -> None:
         """A restart, or one that was held back, after a kill that would not have come."""
-        if life.spared is None:
+        if probed_container.spared is None:
             return
-        self._rule(record, no_restart(record, life.spared), life)
+        self._rule(record, no_restart(record, probed_container.spared), probed_container)
         if isinstance(record.body, ContainerRestarted):
-            life.spared, life.in_chain = None, False
+            probed_container.spared, probed_container.in_chain = None, False
 
 
 def _changed(probe: ProbeSpec, changes: list[ProbeChange], probe_type: ProbeType) -> ProbeSpec:

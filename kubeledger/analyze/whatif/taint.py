@@ -129,8 +129,8 @@ class Taint:
             return self._of_admission(finding)
         if (uid := _uid_of_cgroup(finding.subject)) is not None:
             owner = self._pods.subjects.get(uid)
-            return [world.others() if owner is None else world.lives_apart(owner, finding.ts_ns)]
-        found = [world.lives_apart(pod, finding.ts_ns)]
+            return [world.others() if owner is None else world.diverged_at(owner, finding.ts_ns)]
+        found = [world.diverged_at(pod, finding.ts_ns)]
         subsystem = finding.kind.partition(".")[0]
         if subsystem in {"devicemanager", "topologymanager", "cpumanager", "memorymanager"}:
             claims_none = finding.kind == _AFFINITY and world.asks_for_none(pod)
@@ -144,10 +144,10 @@ class Taint:
     def _of_admission(self, finding: Finding) -> list[int | None]:
         """See :meth:`World.trust`."""
         pod, case = pod_of(finding.subject), self._questions.get(finding.seq)
-        asks = pod if case is None else f"pod/{case.life.full_name}"
+        asks = pod if case is None else f"pod/{case.interval.full_name}"
         unsure = self._unsure_claims.get(asks)
         self._trust = self._world.trust(finding, case, claims_sure=unsure is None)
-        own = [] if finding.kind == _PREEMPTED else [self._world.lives_apart(asks, finding.ts_ns)]
+        own = [] if finding.kind == _PREEMPTED else [self._world.diverged_at(asks, finding.ts_ns)]
         if own and own[0] is not None:
             self._trust = "doubtful"
         if self._trust == "sure":

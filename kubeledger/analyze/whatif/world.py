@@ -172,7 +172,7 @@ class World:
         """Whether one of that name has gone, and none has come since."""
         return any(from_ns < gone <= now_ns for gone in self._pods.gone.get(subject, ()))
 
-    def lives_apart(self, subject: str, now_ns: int) -> int | None:
+    def diverged_at(self, subject: str, now_ns: int) -> int | None:
         """Seq of the change that a pod's own life follows."""
         apart = self._apart.get(subject)
         if apart is None or not (apart.absent or apart.besides):
@@ -340,7 +340,7 @@ def _flags(apart: _Apart) -> set[str]:
 
 
 def _subject(case: AdmissionCase) -> str:
-    return f"pod/{case.life.full_name}"
+    return f"pod/{case.interval.full_name}"
 
 
 def _rests_on_others(reason: str) -> bool:

@@ -36,8 +36,8 @@ def ending_attempt(main: Record, decisions: Sequence[Record], about: Sequence[Re
         status = record.body.status if isinstance(record.body, PodListed) else None
         if status and status.get("reason") == "Evicted":
             message = status.get("message")
-    said = [each for each in attempts if getattr(each.body, "message", None) == message]
-    return [*said, *attempts, main][0]
+    fitting = [each for each in attempts if getattr(each.body, "message", None) == message]
+    return [*fitting, *attempts, main][0]
 
 
 def attempts_note(main: Record, decisions: Sequence[Record]) -> str:

@@ -26,8 +26,8 @@ def last_end(about: Iterable[Record], target: Target) -> Record | None:
     """
     if target.kind != "container":
         return None
-    lives = [r for r in about if r.kind in _KINDS and getattr(r.body, "container", None)]
-    last = max(lives, key=lambda record: record.seq, default=None)
+    states = [r for r in about if r.kind in _KINDS and getattr(r.body, "container", None)]
+    last = max(states, key=lambda record: record.seq, default=None)
     return last if last is not None and last.kind == "lifecycle.ContainerDied" else None
 
 

@@ -19,7 +19,7 @@ __all__ = [
     "Facts",
     "facts_of",
     "is_besides",
-    "probe_said",
+    "probe_message",
     "started_at",
     "why_of",
 ]
@@ -124,7 +124,7 @@ def why_of(records: Sequence[Record], facts: Facts) -> str:
     return getattr(body, "message", None) or getattr(body, "error", None) or ""
 
 
-def probe_said(container: str, probe_type: str, facts: Facts) -> str:
+def probe_message(container: str, probe_type: str, facts: Facts) -> str:
     """What a failing probe said last, and by which numbers it counts."""
     output = cut(facts.outputs.get((container, probe_type), "").strip(), _OUTPUT_MAX)
     probe = facts.probes.get((container, probe_type))

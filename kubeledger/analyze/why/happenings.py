@@ -12,7 +12,7 @@ from kubeledger.analyze.why.facts import (
     PROBES,
     Facts,
     is_besides,
-    probe_said,
+    probe_message,
     started_at,
     why_of,
 )
@@ -109,7 +109,7 @@ def _killed(records: Sequence[Record], facts: Facts) -> Words:
     body: Any = records[-1].body
     what = (OWN_KILLS | OTHER_KILLS).get(body.reason, "was killed")
     probe = str(body.reason).removesuffix("_probe")
-    why = probe_said(body.container, probe, facts) if probe in PROBES else ""
+    why = probe_message(body.container, probe, facts) if probe in PROBES else ""
     if not why and body.grace_period_s is not None:
         why = f"with a {body.grace_period_s} s grace period"
     return Words(body.container or "", what, why)
@@ -153,7 +153,7 @@ def _transition(records: Sequence[Record], facts: Facts) -> Words:
     what = f"came to count as failed ({body.probe_type})"
     if body.probe_type == "readiness":
         what = "went unready"
-    return Words(body.container, what, probe_said(body.container, body.probe_type, facts))
+    return Words(body.container, what, probe_message(body.container, body.probe_type, facts))
 
 
 def _ticks(records: Sequence[Record], facts: Facts) -> Words:
@@ -161,7 +161,7 @@ def _ticks(records: Sequence[Record], facts: Facts) -> Words:
     never = body.probe_type == "readiness" and body.container not in facts.became_ready
     what = "was never ready, its readiness probe failed" if never else ""
     what = what or f"failed its {body.probe_type} probe"
-    return Words(body.container, what, probe_said(body.container, body.probe_type, facts))
+    return Words(body.container, what, probe_message(body.container, body.probe_type, facts))
 
 
 def _event(records: Sequence[Record], facts: Facts) -> Words:
@@ -262,8 +262,8 @@ def _weight_of_tick(record: Record, facts: Facts) -> int:
 
 def _weight_of_event(record: Record, facts: Facts) -> int:
     body: Any = record.body
-    said = body.reason in _SAID_BY_DECISIONS or body.reason in facts.reasons
-    if body.type != "Warning" or said or body.message.startswith(_SAID_BY_OTHERS):
+    is_known = body.reason in _SAID_BY_DECISIONS or body.reason in facts.reasons
+    if body.type != "Warning" or is_known or body.message.startswith(_SAID_BY_OTHERS):
         return 0
     started = started_at(body, facts)
     if started is None:

@@ -32,11 +32,11 @@ def clause(record: Record, finding: Finding) -> str:
     sound = finding.verdict in {"match", "admissible"}
     if sound and record.kind in _WHOLE:
         return f"at {format_ts(record.ts_ns)} {why}"
-    begin, said = happened(record, finding)
+    begin, text = happened(record, finding)
     if finding.verdict == "unverifiable":
-        said = said or getattr(record.body, "message", "") or getattr(record.body, "error", "")
+        text = text or getattr(record.body, "message", "") or getattr(record.body, "error", "")
         missing = " and ".join(finding.missing)
-        return f"{begin}{f': {said}' if said else ''} (not decided again: {missing} is missing)"
+        return f"{begin}{f': {text}' if text else ''} (not decided again: {missing} is missing)"
     return f"{begin}{': ' if sound else ', which cannot be as it is recorded: '}{why}"
 
 

@@ -15,7 +15,7 @@ from kubeledger.analyze.why.pieces import cited, evidence_of, in_time, step_of, 
 from kubeledger.analyze.why.target import Target
 from kubeledger.analyze.why.words import HEADLINE_MAX, ended, seconds, time, times
 from kubeledger.model.bodies.eviction import NodeConditionsChanged
-from kubeledger.model.bodies.lifecycle import PodTerminating, ReasonReported
+from kubeledger.model.bodies.lifecycle import KubernetesEvent, PodTerminating
 from kubeledger.model.bodies.node import ClockStepped, KubeletExited, KubeletStarted, LogThinned
 from kubeledger.model.bodies.oom import ProcessKilled
 from kubeledger.model.record import Record
@@ -113,17 +113,17 @@ def explain_node(history: History, target: Target, *, upto_ts_ns: int | None) ->
     steps = [r for r in (*about, *because.values()) if not _is_first_seen(r)]
     last = [process.last for process in wordless if process.last is not None]
     by_seq = {record.seq: record for record in (*about, *because.values(), *last)}
-    shown = sorted(by_seq.values(), key=in_time)
-    evidence = evidence_of(shown[-_STEPS_MAX:], target)
-    told_steps = [*counted_steps(target, steps), *map(_last_heard, wordless)]
+    records = sorted(by_seq.values(), key=in_time)
+    evidence = evidence_of(records[-_STEPS_MAX:], target)
+    all_steps = [*counted_steps(target, steps), *map(_last_heard, wordless)]
     return Answer(
         target=str(target),
         node=history.node,
         headline=_headline(history.node, processes, because, rest),
-        steps=cited(sorted(told_steps, key=lambda step: (step.ts_ns, step.seq)), evidence),
+        steps=cited(sorted(all_steps, key=lambda step: (step.ts_ns, step.seq)), evidence),
         sentence=f"{sentence}.",
         evidence=evidence,
-        history=tuple(map(step_of, shown[-_STEPS_MAX:])),
+        history=tuple(map(step_of, records[-_STEPS_MAX:])),
     )
 
 
@@ -161,8 +161,8 @@ def _of_deaths(died: list[_Process], length: int) -> str:
     ends = [process.end for process in died if process.end is not None]
     who = "the kubelet" if len(ends) > 1 or died[0].pid is None else f"process {died[0].pid}"
     why = getattr(ends[-1].body, "message", None) or "killed by the kernel's OOM killer"
-    said = f"{who} died {times(ends[0].ts_ns, ends[-1].ts_ns, len(ends))}: "
-    return said + cut_clause(why, length - len(said))
+    already = f"{who} died {times(ends[0].ts_ns, ends[-1].ts_ns, len(ends))}: "
+    return already + cut_clause(why, length - len(already))
 
 
 def _is_of_node(record: Record) -> bool:
@@ -171,7 +171,7 @@ def _is_of_node(record: Record) -> bool:
         return body.reason == "shutdown"
     if isinstance(body, ProcessKilled):
         return body.process == "kubelet" or body.reason == "node"
-    if isinstance(body, ReasonReported):
+    if isinstance(body, KubernetesEvent):
         return body.object_kind == "Node" and body.reason in _EVENTS
     kinds = (ClockStepped, KubeletExited, KubeletStarted, LogThinned, NodeConditionsChanged)
     return isinstance(body, kinds)
@@ -248,19 +248,19 @@ def _of_pressure(about: Iterable[Record]) -> Iterator[str]:
     """The conditions that the node reports now, or those that it reported last; if any."""
     since: dict[str, int] = {}
     last = ""
-    is_told = False
+    is_named = False
     for record in about:
         if isinstance(record.body, KubeletStarted):
             since = {}
         if isinstance(record.body, NodeConditionsChanged):
-            is_told = True
+            is_named = True
             gone = since.keys() - set(record.body.conditions)
             for name in sorted(gone):
                 last = f"{name} from {format_ts(since[name])} to {format_ts(record.ts_ns)}"
             since = {name: since.get(name, record.ts_ns) for name in record.body.conditions}
     if since:
         yield "it reports " + " and ".join(f"{n} since {format_ts(t)}" for n, t in since.items())
-    elif is_told:
+    elif is_named:
         yield "it reports no pressure" + (f", the last was {last}" if last else "")
 
 
@@ -275,7 +275,7 @@ def _of_others(about: list[Record]) -> Iterator[str]:
                 f"the log lost lines between {format_ts(body.from_ts_ns)} and "
                 f"{format_ts(body.to_ts_ns)}"
             )
-        elif isinstance(body, ReasonReported) and body.reason == "Rebooted":
+        elif isinstance(body, KubernetesEvent) and body.reason == "Rebooted":
             yield f"the node had been rebooted, as it said at {format_ts(record.ts_ns)}"
     kills = [r for r in about if isinstance(r.body, ProcessKilled) and r.body.process != "kubelet"]
     if kills:

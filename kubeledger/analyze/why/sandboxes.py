@@ -9,7 +9,7 @@ import msgspec
 from kubeledger.analyze.histories.history import History
 from kubeledger.analyze.why.target import Target
 from kubeledger.model.bodies.images import ImageDeleted
-from kubeledger.model.bodies.lifecycle import ReasonReported
+from kubeledger.model.bodies.lifecycle import KubernetesEvent
 from kubeledger.model.record import Record
 from kubeledger.model.units import format_ts
 
@@ -42,9 +42,9 @@ def failures_about(
         upto_ts_ns: as of this time; None: as of the last record.
     """
     found: dict[int, list[Record]] = {}
-    for record in history.read({ReasonReported.kind}):
+    for record in history.read({KubernetesEvent.kind}):
         body = record.body
-        if record.cause is None or not isinstance(body, ReasonReported):
+        if record.cause is None or not isinstance(body, KubernetesEvent):
             continue
         if upto_ts_ns is not None and record.ts_ns > upto_ts_ns:
             continue
@@ -54,11 +54,13 @@ def failures_about(
     for seq, failures in reversed(found.items()):
         removal = history.record(seq)
         if removal is not None and isinstance(removal.body, ImageDeleted):
-            return _told(target, removal, removal.body, failures)
+            return _failures_of(target, removal, removal.body, failures)
     return Failures()
 
 
-def _told(target: Target, removal: Record, body: ImageDeleted, failures: list[Record]) -> Failures:
+def _failures_of(
+    target: Target, removal: Record, body: ImageDeleted, failures: list[Record]
+) -> Failures:
     times = f"{len(failures)} times" if len(failures) > 1 else "once"
     since = f"from {format_ts(failures[0].ts_ns)} on ({times})"
     if target.kind == "pod":
@@ -78,5 +80,5 @@ def _told(target: Target, removal: Record, body: ImageDeleted, failures: list[Re
 
 def _pod(failure: Record) -> str:
     body = failure.body
-    assert isinstance(body, ReasonReported)
+    assert isinstance(body, KubernetesEvent)
     return f"{body.namespace}/{body.pod}"

@@ -33,7 +33,7 @@ from kubeledger.analyze.why.words import HEADLINE_MAX, ended, seconds, time, tim
 from kubeledger.model.record import Record
 from kubeledger.verify import Finding
 
-__all__ = ["STEPS_MAX", "Story", "most_telling", "story_of"]
+__all__ = ["STEPS_MAX", "Story", "most_important", "story_of"]
 
 STEPS_MAX = 8
 
@@ -92,18 +92,18 @@ def story_of(
 
 def _without_repeats(groups: list[_Group]) -> list[_Group]:
     """The groups in the order of time, each reason said once: with what it first led to."""
-    said: set[tuple[str, str]] = set()
+    explained: set[tuple[str, str]] = set()
     found = []
     for group in sorted(groups, key=lambda group: group.records[0].ts_ns):
         who, what, why = group.words
         key = (who if len(why) < _REASON_LONG else "", why)
-        words = Words(who, what, "" if key in said else why)
+        words = Words(who, what, "" if key in explained else why)
         found.append(msgspec.structs.replace(group, words=words))
-        said.add(key)
+        explained.add(key)
     return found
 
 
-def most_telling(steps: Sequence[StoryStep]) -> list[StoryStep]:
+def most_important(steps: Sequence[StoryStep]) -> list[StoryStep]:
     """(n,) n <= ``STEPS_MAX``: those that weigh most, in the order of time."""
     ranked = sorted(steps, key=lambda step: (-step.weight, step.ts_ns, step.seq))
     return sorted(ranked[:STEPS_MAX], key=lambda step: (step.ts_ns, step.seq))
@@ -167,12 +167,12 @@ def _headline(target: Target, groups: list[_Group], records: Sequence[Record]) -
     if not trouble:
         return _without_trouble(target, ranked, records)
     also = _ready_again(trouble[0], ranked)
-    room = HEADLINE_MAX - 1 - max(_SENTENCE_MIN, len(_with_first_clause(target, trouble[0])))
-    for group in [each for each in trouble[1:] if not _is_told_by(each, trouble[0])][:2]:
+    left = HEADLINE_MAX - 1 - max(_SENTENCE_MIN, len(_with_first_clause(target, trouble[0])))
+    for group in [each for each in trouble[1:] if not _is_covered_by(each, trouble[0])][:2]:
         counts = group.count > 1 and group.weight != BACK_OFF
         often = f" ({group.count} times)" if counts else ""
         more = f"; {group.words.who or 'the pod'} {group.words.what}{often}"
-        if len(also) + len(more) <= room:
+        if len(also) + len(more) <= left:
             also += more
     return ended(_sentence(target, trouble[0], HEADLINE_MAX - 1 - len(also)) + also)
 
@@ -199,7 +199,7 @@ def _ready_again(unready: _Group, groups: list[_Group]) -> str:
     return ""
 
 
-def _is_told_by(group: _Group, first: _Group) -> bool:
+def _is_covered_by(group: _Group, first: _Group) -> bool:
     """Whether it is a probe that failed, or devices that were missing, which led to the first."""
     body: Any = group.records[-1].body
     kind = group.records[-1].kind
@@ -215,10 +215,10 @@ def _sentence(target: Target, group: _Group, length: int) -> str:
     subject = f"container {namespace}/{pod}/{who}" if who else f"pod {namespace}/{pod}"
     first, last = group.records[0].ts_ns, group.records[-1].ts_ns
     text = f"{subject} {what} {times(first, last, group.count)}"
-    room = length - len(text) - 2
-    if not why or room < _WHY_MIN:
+    left = length - len(text) - 2
+    if not why or left < _WHY_MIN:
         return cut_clause(text, length)
-    return f"{text}: {cut_clause(seconds(' '.join(why.split())), room)}"
+    return f"{text}: {cut_clause(seconds(' '.join(why.split())), left)}"
 
 
 def _quiet(groups: list[_Group]) -> str:
@@ -240,19 +240,19 @@ def _without_trouble(target: Target, ranked: list[_Group], records: Sequence[Rec
         first = msgspec.structs.replace(stops[0], count=1, records=stops[0].records[:1])
         return f"{_sentence(target, first, 150)}; nothing else happened to it."
     own = target.parts[2] if target.kind == "container" else None
-    lives = [r for r in records if r.kind in _LIVES and not getattr(r.body, "sandbox", False)]
-    lives = [r for r in lives if own in (None, getattr(r.body, "container", None))]
-    if lives and lives[-1].kind == "lifecycle.ContainerDied":
-        body: Any = lives[-1].body
+    states = [r for r in records if r.kind in _LIVES and not getattr(r.body, "sandbox", False)]
+    states = [r for r in states if own in (None, getattr(r.body, "container", None))]
+    if states and states[-1].kind == "lifecycle.ContainerDied":
+        body: Any = states[-1].body
         code = "" if body.exit_code is None else f" with exit code {body.exit_code}"
         what = "ended" if own else f"had its container {body.container} end"
-        return f"{name} {what}{code} at {time(lives[-1].ts_ns)}{quiet}."
+        return f"{name} {what}{code} at {time(states[-1].ts_ns)}{quiet}."
     late = next((group for group in ranked if group.weight == DELAY), None)
-    if lives and late:
+    if states and late:
         reason = late.words.what.partition("could not start ")[2]
         often = f", {late.count} times {reason}" if late.count > 1 else f", {reason}"
-        return f"{name} runs since {time(lives[0].ts_ns)}, after it could not start{often}."
-    if lives:
-        return f"{name} runs since {time(lives[0].ts_ns)}{quiet}."
+        return f"{name} runs since {time(states[0].ts_ns)}, after it could not start{often}."
+    if states:
+        return f"{name} runs since {time(states[0].ts_ns)}{quiet}."
     since = f" at {time(ranked[-1].records[0].ts_ns)}" if ranked else ""
     return f"{name} was admitted{since}; no start of a container is recorded."

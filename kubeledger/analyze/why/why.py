@@ -22,12 +22,12 @@ from kubeledger.analyze.why.focus import passes_about
 from kubeledger.analyze.why.headline import counted_steps, short_headline
 from kubeledger.analyze.why.lead import clause
 from kubeledger.analyze.why.named import containers_in
+from kubeledger.analyze.why.observed import image_answer, undecided_answer
 from kubeledger.analyze.why.pieces import cited, evidence_of, in_time, step_of, words_of
 from kubeledger.analyze.why.sandboxes import failures_about
 from kubeledger.analyze.why.scope import Scope, scope_of
-from kubeledger.analyze.why.story import most_telling, story_of
+from kubeledger.analyze.why.story import most_important, story_of
 from kubeledger.analyze.why.target import Target
-from kubeledger.analyze.why.told import image_answer, undecided_answer
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Record
 from kubeledger.model.units import format_ts
@@ -106,7 +106,7 @@ def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) 
         for seq in (*_inputs(findings.get(record.seq)), record.seq)
     )
     seqs |= dict.fromkeys(failed.seqs)
-    seqs |= dict.fromkeys(step.seq for step in most_telling(steps))
+    seqs |= dict.fromkeys(step.seq for step in most_important(steps))
     sentence = f"{meant[main.seq]}{_sentence(chains, findings)}"
     if end is not None and (alone := ended_by_itself(end, main, decisions)):
         seqs[end.seq] = None

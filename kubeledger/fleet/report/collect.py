@@ -85,27 +85,27 @@ class FleetFacts(msgspec.Struct, frozen=True):
     failures: list[FailureFacts]
 
 
-def collect(lake: str, *, tell: Callable[[str], None] = lambda _: None) -> FleetFacts:
+def collect(lake: str, *, report: Callable[[str], None] = lambda _: None) -> FleetFacts:
     """Ask a lake.
 
     Args:
         lake: its URL.
-        tell: called with what is done next.
+        report: called with what is done next.
 
     Raises:
         BadQuestionError: there is none.
         KubeledgerError: it cannot be read.
     """
     with connect_lake(lake, timeout_s=_TIMEOUT_S) as queryable:
-        tell("reading the nodes")
+        report("reading the nodes")
         nodes = _nodes(queryable)
-        tell("counting what went wrong")
+        report("counting what went wrong")
         _count(queryable, nodes)
         failures = [
             FailureFacts(kind, reason, advice or "", tuple(sources), count)
             for kind, reason, advice, sources, count in queryable.sql(_FAILURES).fetchall()
         ]
-    tell("comparing the nodes")
+    report("comparing the nodes")
     compare(nodes.values())
     return FleetFacts(sorted(nodes.values(), key=worst_first), failures)
 

@@ -94,7 +94,7 @@ class AdmissionAssembler(Assembler):
         self._evictions = evictions
         self._refusals: dict[Pod, Waiting] = {}
         self._doubtful: dict[Pod, int] = {}
-        self._shown: dict[Pod, Evidence] = {}
+        self._in_list: dict[Pod, Evidence] = {}
 
     def messages(self) -> Mapping[str, Method]:
         """Messages since 1.21, and the event of 1.20."""
@@ -130,7 +130,7 @@ class AdmissionAssembler(Assembler):
     def end(self, ts_ns: int) -> None:
         """A pod of which nothing was heard stays undecided."""
         self.after(ts_ns + _STATUS_WAIT_NS)
-        for pod, evidence in list(self._shown.items()):
+        for pod, evidence in list(self._in_list.items()):
             if pod in self._admissions.undecided:
                 self._admit(pod, ts_ns, evidence)
 
@@ -144,7 +144,7 @@ class AdmissionAssembler(Assembler):
             if self._is_mirror(pod, source) or self._has_ended(pod, source):
                 continue
             self._refusals.pop(pod, None)
-            self._shown.pop(pod, None)
+            self._in_list.pop(pod, None)
             self._preemption.forget(pod)
             self._evictions.forget(pod)
             self._admissions.begin(pod)
@@ -194,12 +194,12 @@ class AdmissionAssembler(Assembler):
         """
         if item.listed_by == "manifest" or not self._admissions.undecided:
             return
-        shown = {kubelet_uid(pod) for pod in item.pods if was_synced(pod.get("status") or {})}
+        listed = {kubelet_uid(pod) for pod in item.pods if was_synced(pod.get("status") or {})}
         for pod in self._admissions.undecided:
             asked_ns = pod.added.ts_ns if pod.added else item.ts_ns
             late = item.ts_ns >= asked_ns + _STATUS_WAIT_NS
-            if late and pod.uid and pod.uid in shown and pod not in self._doubtful:
-                self._shown.setdefault(pod, item.evidence)
+            if late and pod.uid and pod.uid in listed and pod not in self._doubtful:
+                self._in_list.setdefault(pod, item.evidence)
 
     def _proved(self, entry: Entry, ref: PodRef | None, after_ns: int = 0) -> None:
         if ref is None or not self._admissions.undecided:
@@ -219,7 +219,7 @@ class AdmissionAssembler(Assembler):
 
     def _decided(self, pod: Pod) -> None:
         self._doubtful.pop(pod, None)
-        self._shown.pop(pod, None)
+        self._in_list.pop(pod, None)
         self._admissions.decided(pod)
 
     def _completed(self, entry: Entry) -> None:
@@ -232,14 +232,14 @@ class AdmissionAssembler(Assembler):
 
     def _status_added(self, entry: Entry) -> None:
         """Of a refusal by the topology or device manager, 1.20 has no other line of its own."""
-        told = failed_status(entry.text("status"))
-        pod = None if told is None else self._pods.with_uid(entry.get("podUID"))
-        if pod is None or told is None:
+        failed = failed_status(entry.text("status"))
+        pod = None if failed is None else self._pods.with_uid(entry.get("podUID"))
+        if pod is None or failed is None:
             return
         if pod in self._refusals:
             self._refusals[pod].join(entry.evidence)
-        elif pod in self._admissions.undecided and is_refusal(*told):
-            self._reject(pod, entry, told[0], without_prefix(told[1]))
+        elif pod in self._admissions.undecided and is_refusal(*failed):
+            self._reject(pod, entry, failed[0], without_prefix(failed[1]))
 
     def _predicate(self, entry: Entry) -> None:
         message, words = entry.text("message") or entry.text("err"), entry.line.message
@@ -297,7 +297,7 @@ class AdmissionAssembler(Assembler):
         waiting.join(entry.evidence)
         if body.reason == reason:
             if not body.message:
-                waiting.tell(**pod.names, message=message)
+                waiting.learn(**pod.names, message=message)
             waiting.settle()
 
     def _reject(self, pod: Pod, entry: Entry, reason: str, message: str) -> None:
@@ -305,7 +305,7 @@ class AdmissionAssembler(Assembler):
         waiting = self._refusals.get(pod)
         if waiting is not None:
             # The same refusal, told again by whom it was handed to.
-            waiting.tell(**pod.names, reason=reason, message=message)
+            waiting.learn(**pod.names, reason=reason, message=message)
             waiting.lead(entry.evidence)
             return
         added = () if pod.added is None else pod.added.evidence

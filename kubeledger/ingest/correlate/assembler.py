@@ -96,10 +96,10 @@ class Assembler:
         def handle(line: LogLine) -> Facts:
             ts_ns = line.ts_ns
             self.before(ts_ns, line.pid)
-            told = method(Entry(line))
+            facts = method(Entry(line))
             self.after(ts_ns)
             due = self.queue.release(ts_ns)
-            return [*due, *told] if told else due
+            return [*due, *facts] if facts else due
 
         return handle
 

@@ -179,13 +179,13 @@ class CgroupAssembler(Assembler):
     ) -> CgroupUpdated:
         container_id = where.container_id or ""
         known = self.context.containers.get(container_id)
-        told = self._containers.get(container_id)
+        listed = self._containers.get(container_id)
         sandbox = known.sandbox if known is not None else None
         name = known.container if known is not None else None
-        if known is None and told is not None:
+        if known is None and listed is not None:
             # The log may tell of a container that no list shows.
-            name = told.name
-            sandbox = True if told.sandbox else None if name is None else False
+            name = listed.name
+            sandbox = True if listed.sandbox else None if name is None else False
         return CgroupUpdated(
             cgroup=path,
             level=where.level,

@@ -138,7 +138,7 @@ class ContainerEventsAssembler(Assembler):
             self._relisted(pod, kind, data, entry)
 
     def _relisted(self, pod: Pod, kind: str, container_id: str, entry: Entry) -> None:
-        self._sync_loop.turned()
+        self._sync_loop.iterated()
         if kind not in ("ContainerStarted", "ContainerDied") or not container_id:
             return
         found = self._is_first_relist(entry.ts_ns)
@@ -150,8 +150,8 @@ class ContainerEventsAssembler(Assembler):
         # fails right behind the start, which no relist need have seen.
         was_killed_later = container.kill is not None and container.killed_for != "post_start_hook"
         had_run = ran_by(instance, entry.ts_ns - _UNSEEN_NS) or was_killed_later
-        is_unseen = container.seen_ts_ns is None
-        is_new = is_unseen and not (kind == "ContainerDied" and had_run)
+        is_new_to_log = container.seen_ts_ns is None
+        is_new = is_new_to_log and not (kind == "ContainerDied" and had_run)
         # What comes and goes between two relists is told by its end only, as an old sandbox is.
         follows = is_new and not found and (kind == _STARTED or self._names.has_sandbox(pod))
         self._names.find(container, entry.ts_ns, may_follow=follows)
@@ -173,7 +173,7 @@ class ContainerEventsAssembler(Assembler):
         if container.name and kind == _STARTED:
             of_pod.backed_off.discard(container.name)
             of_pod.unstarted.discard(container.name)
-        if container.name and (is_unseen or kind == _STARTED):
+        if container.name and (is_new_to_log or kind == _STARTED):
             later = is_later(instance, self.context.instances.get(previous or ""))
             if kind == _STARTED or not found or later:
                 of_pod.current[container.name] = container_id
@@ -250,20 +250,20 @@ class ContainerEventsAssembler(Assembler):
                 **ended.names, previous_container_id=None, reason=None, restart_count=None
             )
             self.queue.add(Fact(ended.seen_ts_ns or entry.ts_ns, body, (entry.evidence,)))
-        told = RestartBackedOff(**pod.names, container=name, back_off_s=back_off_s)
-        if self._is_retold(pod, told, entry):
+        backed_off = RestartBackedOff(**pod.names, container=name, back_off_s=back_off_s)
+        if self._is_repeated(pod, backed_off, entry):
             return
         last = self._containers.current(pod, name)
         cause = None if last is None else last.died or last.kill
-        fact = Fact(entry.ts_ns, told, (entry.evidence,), cause=cause)
+        fact = Fact(entry.ts_ns, backed_off, (entry.evidence,), cause=cause)
         waiting = self.queue.hold(fact, _BACK_OFF_WAIT_NS)
         self._back_offs[pod, name] = (waiting, _is_by_worker(entry))
         self._containers.of(pod).backed_off.add(name)
 
-    def _is_retold(self, pod: Pod, body: RestartBackedOff, entry: Entry) -> bool:
+    def _is_repeated(self, pod: Pod, body: RestartBackedOff, entry: Entry) -> bool:
         """The pod worker repeats what the runtime manager decided, once for each decision."""
-        waiting, told_by_worker = self._back_offs.get((pod, body.container), (None, True))
-        if waiting is None or waiting.fact is None or told_by_worker or not _is_by_worker(entry):
+        waiting, logged_by_worker = self._back_offs.get((pod, body.container), (None, True))
+        if waiting is None or waiting.fact is None or logged_by_worker or not _is_by_worker(entry):
             return False
         if waiting.fact.body != body:
             return False  # it says something else, which must not be lost

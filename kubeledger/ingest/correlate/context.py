@@ -143,8 +143,8 @@ class BundleContext(msgspec.Struct):
         """Bare container ID -> what pod statuses tell of it; asked when all of them are read."""
         if self._instances is None:
             pods = self.pods.values()
-            told = ((pod.uid, status) for pod in pods for status in pod.statuses)
-            self._instances = index_instances(told)
+            statuses = ((pod.uid, status) for pod in pods for status in pod.statuses)
+            self._instances = index_instances(statuses)
         return self._instances
 
     def status_of(self, uid: str | None) -> list[dict[str, Any]]:

@@ -110,15 +110,15 @@ class CpuAssembler(ResourceManagerAssembler[str]):
         policy = entry.get("policy") or "none"
         if policy != "static":
             return  # the settings tell it, and this policy does nothing
-        body = CpuManagerStarted(policy=policy, **self._machine.told)
+        body = CpuManagerStarted(policy=policy, **self._machine.reported)
         fact = Fact(entry.ts_ns, body, (entry.evidence,))
         self._started = self.queue.hold(fact, _START_NS)
 
     def _restored(self, entry: Entry) -> None:
         """The state file's assignments replace what the new process began with."""
-        self._tell_start(entry, None)
+        self._record_start(entry, None)
 
-    def _tell_start(self, entry: Entry, default: str | None) -> None:
+    def _record_start(self, entry: Entry, default: str | None) -> None:
         """The first shared pool of a new process; None: its assignments, from a file."""
         fact = self._started.fact if self._started is not None else None
         if self._started is None or fact is None:
@@ -178,7 +178,7 @@ class CpuAssembler(ResourceManagerAssembler[str]):
             self.queue.add(Fact(entry.ts_ns, body, (*removing.evidence, entry.evidence)))
         elif cpus is not None:
             # Without a file the pool is set to all CPUs; from one, the assignments follow.
-            self._tell_start(entry, cpus)
+            self._record_start(entry, cpus)
 
     def _result(self, entry: Entry, text: str) -> None:
         allocation, cpus = self._allocation, sound_set(text)

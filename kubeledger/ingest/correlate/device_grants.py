@@ -70,7 +70,7 @@ class GrantLines:
         holder = self._caller(resource, name, container, entry.ts_ns)
         if holder is None or not devices:
             return
-        if self._is_told(holder, entry, devices):
+        if self._is_reported(holder, entry, devices):
             return
         held = self._model.holdings.held.get(holder)
         same = held is not None and held.device_ids == devices and held.in_checkpoint
@@ -87,7 +87,7 @@ class GrantLines:
         else:
             self._calls[holder[0]] = (holder, self._model.queue.hold(fact, _CALL_WAIT_NS))
 
-    def _is_told(self, holder: Holder, entry: Entry, devices: tuple[str, ...]) -> bool:
+    def _is_reported(self, holder: Holder, entry: Entry, devices: tuple[str, ...]) -> bool:
         """Whether the line stands twice in the log."""
         held = self._model.holdings.held.get(holder)
         same = held is not None and held.device_ids == devices and held.since_ns == entry.ts_ns

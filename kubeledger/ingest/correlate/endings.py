@@ -81,7 +81,7 @@ class EndingsAssembler(Assembler):
     def _begins(self, entry: Entry) -> None:
         pod, reason = self._pod(entry), cast(Reason, entry.text("because"))
         if pod is not None:
-            waiting = self._of_process(pod) or self._tell(pod, entry, reason)
+            waiting = self._of_process(pod) or self._record(pod, entry, reason)
             waiting.join(entry.evidence)
             if reason == "shutdown":
                 _give(waiting, entry)
@@ -122,7 +122,7 @@ class EndingsAssembler(Assembler):
         process, waiting = self._open.get(pod, (-1, None))
         return waiting if process == self._sync_loop.process and pod in self.begun else None
 
-    def _tell(self, pod: Pod, entry: Entry, reason: Reason) -> Waiting:
+    def _record(self, pod: Pod, entry: Entry, reason: Reason) -> Waiting:
         body = PodTerminating(**pod.names, reason=reason, grace_period_s=None)
         cause = pod.deleted
         if reason == "killed":
@@ -154,7 +154,7 @@ def _give(waiting: Waiting, entry: Entry) -> None:
     """Take down the grace period, if the line tells it."""
     grace_s = whole_number(entry.text("gracePeriod"))
     if grace_s is not None:
-        waiting.tell(grace_period_s=grace_s)
+        waiting.learn(grace_period_s=grace_s)
 
 
 def _is_same(line: LogLine, last: Fact) -> bool:

@@ -19,7 +19,7 @@ from kubeledger.model.units import NS_PER_S
 __all__ = ["OpenEviction", "Reclaim", "chosen"]
 
 _AT_ONCE_NS = NS_PER_S // 10
-_TOLD = ("resource", "signal", "threshold", "threshold_kind", "since_ts_ns", "observed")
+_FROM_RECLAIM = ("resource", "signal", "threshold", "threshold_kind", "since_ts_ns", "observed")
 """What a reclaim tells of the evictions that it leads to."""
 
 
@@ -47,7 +47,7 @@ class Reclaim:
         """What is known so far."""
         return cast(ReclaimAttempted, self.fact.body)
 
-    def tell(self, **values: Any) -> None:  # noqa: ANN401 # fields of the body
+    def learn(self, **values: Any) -> None:  # noqa: ANN401 # fields of the body
         """Take down more of it, unless it has left the queue."""
         if self.waiting.fact is not None:
             self.fact.body = msgspec.structs.replace(self.body, **values)
@@ -73,7 +73,7 @@ class OpenEviction:
         """What is known so far."""
         return cast(PodEvicted, self.fact.body)
 
-    def tell(self, **values: Any) -> None:  # noqa: ANN401 # fields of the body
+    def learn(self, **values: Any) -> None:  # noqa: ANN401 # fields of the body
         """Take down more of it."""
         self.fact.body = msgspec.structs.replace(self.body, **values)
 
@@ -89,7 +89,7 @@ class OpenEviction:
         body = self.body
         limit = exceeded_limit(message)
         if limit is not None:
-            self.tell(
+            self.learn(
                 message=message,
                 signal=limit[0],
                 threshold=limit[1],
@@ -99,7 +99,7 @@ class OpenEviction:
         low = short_resource(message)
         resource = body.resource or low
         driver = rounds.driver(resource, message) if low else Driver()
-        told = {
+        fields = {
             "resource": resource,
             "signal": body.signal or driver.signal,
             "threshold": body.threshold if driver.threshold is None else driver.threshold,
@@ -107,11 +107,11 @@ class OpenEviction:
             "since_ts_ns": driver.since_ts_ns or body.since_ts_ns,
             "observed": body.observed if driver.observed is None else driver.observed,
         }
-        self.tell(message=message, **told)
+        self.learn(message=message, **fields)
         if self.reclaim is not None:
             # What lines of its own tell of it counts for the reclaim.
             known = self.reclaim.body
-            self.reclaim.tell(**{n: v for n, v in told.items() if getattr(known, n) is None})
+            self.reclaim.learn(**{n: v for n, v in fields.items() if getattr(known, n) is None})
 
 
 def chosen(pod: Pod, reclaim: Reclaim | None) -> PodEvicted:
@@ -119,5 +119,5 @@ def chosen(pod: Pod, reclaim: Reclaim | None) -> PodEvicted:
     body = PodEvicted(**pod.names, resource=None, message=None, evicted=None)
     if reclaim is None:
         return body
-    told = {field: getattr(reclaim.body, field) for field in _TOLD}
-    return msgspec.structs.replace(body, **told, rank=reclaim.tried)
+    fields = {field: getattr(reclaim.body, field) for field in _FROM_RECLAIM}
+    return msgspec.structs.replace(body, **fields, rank=reclaim.tried)

@@ -54,9 +54,9 @@ def exceeded_limit(message: str) -> tuple[str, int | None] | None:
 def message_in_statuses(statuses: Sequence[dict[str, Any]]) -> str | None:
     """The message that pod lists show for an eviction, where the log holds none."""
     for status in statuses:
-        told = [status] if status.get("reason") == "Evicted" else []
-        told += [each for each in status.get("conditions") or () if _is_disruption(each)]
-        for each in told:
+        reported = [status] if status.get("reason") == "Evicted" else []
+        reported += [each for each in status.get("conditions") or () if _is_disruption(each)]
+        for each in reported:
             message = each.get("message")
             if isinstance(message, str) and is_eviction(message):
                 return message
@@ -74,8 +74,10 @@ def message_ended_by(status: dict[str, Any]) -> str | None:
     The kubelet reports a pod as evicted once its containers have stopped.
     """
     message = status.get("message")
-    told = status.get("reason") == "Evicted" and isinstance(message, str) and is_eviction(message)
-    return message if told else None
+    reported = (
+        status.get("reason") == "Evicted" and isinstance(message, str) and is_eviction(message)
+    )
+    return message if reported else None
 
 
 def ended_by(statuses: Sequence[dict[str, Any]], message: str | None) -> bool:

@@ -20,7 +20,7 @@ from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.eviction_facts import OpenEviction, Reclaim
 from kubeledger.ingest.correlate.eviction_messages import PressureConditions, message_in_statuses
-from kubeledger.ingest.correlate.eviction_signs import EvictionSigns
+from kubeledger.ingest.correlate.eviction_statuses import EvictionStatuses
 from kubeledger.ingest.correlate.holdback import Holdback
 from kubeledger.ingest.correlate.open_evictions import KILL_WAIT_NS, OpenEvictions
 from kubeledger.ingest.correlate.pods import Pod, Pods
@@ -67,7 +67,7 @@ class EvictionsAssembler(Assembler):
         self._conditions = PressureConditions()
         self._reclaim: Reclaim | None = None
         self._open = OpenEvictions(queue)
-        self._signs = EvictionSigns(context, pods)
+        self._statuses = EvictionStatuses(context, pods)
 
     def of(self, pod: Pod) -> Fact | None:
         """The eviction for which a pod was chosen since it was added."""
@@ -116,8 +116,8 @@ class EvictionsAssembler(Assembler):
             self._rounds.restart(from_start=True)
             self._conditions.restart()
             self._reclaim = None
-            self._open.drop_untold(ts_ns + KILL_WAIT_NS)
-        self._open.drop_untold(ts_ns)
+            self._open.drop_unexplained(ts_ns + KILL_WAIT_NS)
+        self._open.drop_unexplained(ts_ns)
 
     # -- rounds and conditions ----------------------------------------------------------------
 
@@ -130,8 +130,8 @@ class EvictionsAssembler(Assembler):
         self._add(self._conditions.conclude(entry))
 
     def _met(self, entry: Entry) -> None:
-        told = (entry.text(*keys) for keys in _THRESHOLD_KEYS)
-        self._rounds.told(entry.ts_ns, *told)
+        fields = (entry.text(*keys) for keys in _THRESHOLD_KEYS)
+        self._rounds.note_threshold(entry.ts_ns, *fields)
 
     def _add(self, fact: Fact | None) -> None:
         if fact is not None:
@@ -176,7 +176,7 @@ class EvictionsAssembler(Assembler):
     def _end(self, entry: Entry, outcome: str) -> None:
         reclaim = self._reclaim or self._open_reclaim(entry, ReclaimAttempted(resource=None))
         reclaim.waiting.join(entry.evidence)
-        reclaim.tell(outcome=outcome)
+        reclaim.learn(outcome=outcome)
         reclaim.waiting.settle()
         self._reclaim = None
 
@@ -187,7 +187,7 @@ class EvictionsAssembler(Assembler):
         reclaim.waiting.join(entry.evidence)
         reclaim.ranked, reclaim.ranked_ts_ns = ranked, entry.ts_ns
         pods = (self._pods.named(ref, entry) for ref in ranked)
-        reclaim.tell(ranked=tuple(RankedPod(**pod.names) for pod in pods))
+        reclaim.learn(ranked=tuple(RankedPod(**pod.names) for pod in pods))
         self._next(entry, reclaim)
 
     def _next(self, entry: Entry, reclaim: Reclaim) -> None:
@@ -231,7 +231,7 @@ class EvictionsAssembler(Assembler):
             return
         ended = self._open.ended(pod, entry.ts_ns, done=done)
         message = message_in_statuses(self.context.status_of(pod.uid))
-        self._tell(pod, entry, of=ended, evicted=done, message=message)
+        self._record(pod, entry, of=ended, evicted=done, message=message)
         ended = ended or self._open.of(pod)
         if ended is not None:
             ended.waiting.settle()
@@ -247,7 +247,7 @@ class EvictionsAssembler(Assembler):
             self.forget(pod)
         if newest is None or newest.lineless:
             self._out_of_turn(pod, entry)
-        self._tell(pod, entry, message=entry.text("message") or None)
+        self._record(pod, entry, message=entry.text("message") or None)
 
     def _event(self, entry: Entry) -> None:
         event = entry.event("Evicted")
@@ -255,17 +255,17 @@ class EvictionsAssembler(Assembler):
             pod, admissions = self._pods.named(event.pod, entry), self._admissions
             is_refused = pod in admissions.undecided or pod in admissions.rejected
             if not is_refused or not is_refusal(event.reason, event.message):
-                self._tell(pod, entry, message=event.message)
+                self._record(pod, entry, message=event.message)
 
     def _api_event(self, item: ApiEvent) -> None:
-        sign = self._signs.of_event(item)
-        if sign is not None and not self._open.is_told(sign.pod, sign.ts_ns):
-            self._open.show(sign, item.evidence, self._rounds).lineless = True
+        status = self._statuses.of_event(item)
+        if status is not None and not self._open.is_recorded(status.pod, status.ts_ns):
+            self._open.show(status, item.evidence, self._rounds).lineless = True
 
     def _pod_list(self, item: PodList) -> None:
-        for sign in self._signs.of_list(item):
-            if self.of(sign.pod) is None:
-                self._open.show(sign, item.evidence, self._rounds).waiting.settle()
+        for status in self._statuses.of_list(item):
+            if self.of(status.pod) is None:
+                self._open.show(status, item.evidence, self._rounds).waiting.settle()
 
     def _grace(self, entry: Entry) -> None:
         """The period that the first line about it tells; later ones are less what has passed."""
@@ -278,12 +278,12 @@ class EvictionsAssembler(Assembler):
         if eviction is None or seconds is None or eviction.waiting.fact is None:
             return
         if eviction.body.grace_period_s is None:
-            eviction.tell(grace_period_s=seconds)
+            eviction.learn(grace_period_s=seconds)
             eviction.waiting.tentative = False
 
     # -- the fact -----------------------------------------------------------------------------
 
-    def _tell(
+    def _record(
         self,
         pod: Pod,
         entry: Entry,
@@ -299,7 +299,7 @@ class EvictionsAssembler(Assembler):
         eviction = eviction or self._open.open(pod, entry.ts_ns, (entry.evidence,), None)
         eviction.waiting.tentative = False
         if eviction.reclaim is not None:
-            eviction.reclaim.tell(outcome="evicting")
+            eviction.reclaim.learn(outcome="evicting")
         fact = eviction.waiting.fact
         if fact is None or not isinstance(fact.body, PodEvicted):
             return
@@ -310,6 +310,6 @@ class EvictionsAssembler(Assembler):
             eviction.explain(message, self._rounds)
             eviction.worded = True
         if evicted is not None:
-            eviction.tell(evicted=evicted)
+            eviction.learn(evicted=evicted)
         if eviction.reclaim is not None:
             eviction.reclaim.waiting.settle()

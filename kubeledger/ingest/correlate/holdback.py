@@ -46,7 +46,7 @@ class Waiting:
             new = tuple(piece for piece in evidence if piece not in self.fact.evidence)
             self.fact.evidence += new
 
-    def tell(self, **values: Any) -> None:  # noqa: ANN401 - fields of the body
+    def learn(self, **values: Any) -> None:  # noqa: ANN401 - fields of the body
         """Take down more of the fact, unless it is gone."""
         if self.fact is not None:
             self.fact.body = msgspec.structs.replace(self.fact.body, **values)

@@ -223,12 +223,12 @@ class GcRuns:
 
     def _end(self, entry: Entry, outcome: _Outcome, error: str) -> None:
         self._settle_removals()
-        told = self._presumed is not None and self._presumed.fact is None
-        if told and outcome != "failed":
+        presumed = self._presumed is not None and self._presumed.fact is None
+        if presumed and outcome != "failed":
             # The end of a run that had been taken for over already.
             self._forget()
             return
-        if told or (self._start is not None and not self._is_of_run(entry, error)):
+        if presumed or (self._start is not None and not self._is_of_run(entry, error)):
             # The run that had begun ended unheard; this is the end of another.
             self._forget()
         self._drop_presumed()

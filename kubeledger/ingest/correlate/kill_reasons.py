@@ -76,7 +76,7 @@ class KillReasons:
             return ending, fact
         if pod in self._preemption.victims:
             return "preempted", self._preemption.victims[pod]
-        if pod in self._preemption.told_victims:
+        if pod in self._preemption.reported_victims:
             return "preempted", None
         if self._evictions.of(pod) is not None:
             return "evicted", eviction

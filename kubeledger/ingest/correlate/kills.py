@@ -74,9 +74,9 @@ class KillsAssembler(Assembler):
     def messages(self) -> Mapping[str, Method]:
         """Messages since 1.21, and the event of 1.20."""
         return {
-            "Message for Container of pod": self._told,
-            "Killing unwanted container for pod": self._told,
-            "Killing container with a grace period": self._told,
+            "Message for Container of pod": self._killing,
+            "Killing unwanted container for pod": self._killing,
+            "Killing container with a grace period": self._killing,
             "Killing container with a grace period override": self._overridden,
             "Running preStop hook": self._hooked,
             "Container termination failed with gracePeriod": self._failed,
@@ -85,21 +85,21 @@ class KillsAssembler(Assembler):
 
     # -- lines ----------------------------------------------------------------------------
 
-    def _told(self, entry: Entry) -> None:
+    def _killing(self, entry: Entry) -> None:
         """A line that says why, or how much time the container gets."""
         container = self._container_of(entry)
         if container is not None:
             message, grace = entry.get("containerMessage"), entry.text("gracePeriod")
             message = None if message is None else message.rstrip("\n")
-            self._tell(container, entry, message=message, grace_s=whole_number(grace))
+            self._record(container, entry, message=message, grace_s=whole_number(grace))
 
     def _overridden(self, entry: Entry) -> None:
         if self._overrides_only:
-            self._told(entry)
+            self._killing(entry)
             return
         container, grace_s = self._container_of(entry), whole_number(entry.text("gracePeriod"))
         if container is not None:
-            self._tell(container, entry)
+            self._record(container, entry)
             kill = self._kills[container.container_id]
             # Where the other line came first, as of old, both may differ.
             if not kill.timed and grace_s is not None:
@@ -126,9 +126,9 @@ class KillsAssembler(Assembler):
         current = self._containers.current(pod, event.container)
         if kill is not None:
             kill.container.name = event.container or kill.container.name
-            self._tell(kill.container, entry, message=event.message, reported=True)
+            self._record(kill.container, entry, message=event.message, reported=True)
         elif current is not None and current.kill is None:
-            self._tell(current, entry, message=event.message, reported=True)
+            self._record(current, entry, message=event.message, reported=True)
 
     def _kill_of(self, pod: Pod, name: str | None) -> _Kill | None:
         """The open kill in the pod that an event about a container of that name means."""
@@ -182,12 +182,12 @@ class KillsAssembler(Assembler):
         """
         before = self._containers[current]
         ended = before.died is not None or before.kill is not None
-        is_unseen = container.seen_ts_ns is None and container.died is None
-        return is_unseen and (ended or container.container_id in self.context.instances)
+        is_new_to_log = container.seen_ts_ns is None and container.died is None
+        return is_new_to_log and (ended or container.container_id in self.context.instances)
 
     # -- the fact -------------------------------------------------------------------------
 
-    def _tell(
+    def _record(
         self,
         container: Container,
         entry: Entry,
@@ -226,7 +226,7 @@ class KillsAssembler(Assembler):
         if reason is not None and reason.endswith("_probe") and container.name is not None:
             killed = self._containers.of(container.pod).probe_kills
             killed[container.name, reason.removesuffix("_probe")] = container.container_id
-        kill.waiting.tell(
+        kill.waiting.learn(
             container=container.name,
             message=text,
             grace_period_s=fact_now.body.grace_period_s if grace_s is None else grace_s,
@@ -248,6 +248,6 @@ class KillsAssembler(Assembler):
         container, pod = kill.container, kill.container.pod
         why = f"container {container.name} is killed with another grace period than was given"
         about = f"pod/{pod.namespace}/{pod.name}"
-        told = Dispute(about, why, f"{grace_s} s", f"{given_s} s").message
-        body = FindingReported(finding=LINES_DISAGREE, file=entry.evidence.file, message=told)
+        message = Dispute(about, why, f"{grace_s} s", f"{given_s} s").message
+        body = FindingReported(finding=LINES_DISAGREE, file=entry.evidence.file, message=message)
         self.queue.add(Fact(entry.ts_ns, body, (entry.evidence, given.evidence)))

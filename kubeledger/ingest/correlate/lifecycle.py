@@ -71,7 +71,7 @@ class LifecycleAssembler(Assembler):
         return {PodList: self._pod_list}
 
     def _turn(self, entry: Entry) -> None:
-        self._sync_loop.turned()
+        self._sync_loop.iterated()
 
     def _starting(self, entry: Entry) -> Facts:
         self._sync_loop.start(entry.ts_ns)
@@ -79,7 +79,7 @@ class LifecycleAssembler(Assembler):
         return self.queue.drain()
 
     def _configured(self, operation: str, entry: Entry) -> None:
-        self._sync_loop.turned()
+        self._sync_loop.iterated()
         source = entry.text("source")
         if operation == "ADD":
             self._admissions.begin_add(entry.line)

@@ -99,15 +99,15 @@ class MemoryAssembler(ResourceManagerAssembler[Blocks]):
 
     def _restored(self, entry: Entry) -> None:
         """The CPU manager's line is the same, and stands before the memory manager starts."""
-        self._tell_start(restored=True)
+        self._record_start(restored=True)
         if self._started is not None:
             self._started.join(entry.evidence)
 
     def _beat(self, entry: Entry) -> None:
         """A line of greater verbosity than that of a file restored: there was none."""
-        self._tell_start(restored=False)
+        self._record_start(restored=False)
 
-    def _tell_start(self, *, restored: bool) -> None:
+    def _record_start(self, *, restored: bool) -> None:
         started, fact = self._started, self._started.fact if self._started else None
         if started is None or fact is None:
             return
@@ -135,9 +135,9 @@ class MemoryAssembler(ResourceManagerAssembler[Blocks]):
         body = MemoryStateRefused(error=entry.get("err") or "")
         evidence: tuple[Evidence, ...] = (entry.evidence,)
         if found is not None:
-            told = msgspec.structs.asdict(found)
-            evidence = (entry.evidence, told.pop("evidence"))
-            body = msgspec.structs.replace(body, **told)
+            fields = msgspec.structs.asdict(found)
+            evidence = (entry.evidence, fields.pop("evidence"))
+            body = msgspec.structs.replace(body, **fields)
         self.refused_state = self.queue.add(Fact(entry.ts_ns, body, evidence))
 
     def _allocate(self, entry: Entry) -> None:
@@ -183,8 +183,8 @@ class MemoryAssembler(ResourceManagerAssembler[Blocks]):
             affinity=self._affinity,
             blocks=blocks.blocks if blocks is not None else None,
         )
-        shown = (blocks.evidence,) if blocks is not None else ()
-        evidence = (entry.evidence, *current.evidence, *shown)
+        from_file = (blocks.evidence,) if blocks is not None else ()
+        evidence = (entry.evidence, *current.evidence, *from_file)
         self.take(uid, subject.container, body.blocks or (), entry.ts_ns)
         self.queue.add(Fact(entry.ts_ns, body, evidence))
 
@@ -207,12 +207,12 @@ class MemoryAssembler(ResourceManagerAssembler[Blocks]):
     def _state_file(self, item: MemoryManagerState) -> None:
         body = self.read_file(item, read_memory_manager_state)
         if body is not None:
-            shown = {
+            from_file = {
                 (uid, container): blocks
                 for uid, containers in body.assignments.items()
                 for container, blocks in containers.items()
             }
-            self.compare(item, shown)
+            self.compare(item, from_file)
 
     def released(self, uid: str, container: str, *, inferred: bool = False) -> MemoryReleased:
         """Memory is given back."""

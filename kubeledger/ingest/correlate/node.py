@@ -98,11 +98,11 @@ class NodeAssembler(Assembler):
         self._settings.replaced(entry, {f: values[f] for f in fields if f in values})
 
     def _runs_with(self, who: str, entry: Entry) -> None:
-        told = {
+        versions = {
             "topologyManagerPolicy": entry.values.get("topologyPolicyName"),
             "topologyManagerScope": entry.values.get("topologyScopeName"),
         }
-        self._settings.stated(entry, who, {f: v for f, v in told.items() if v})
+        self._settings.stated(entry, who, {f: v for f, v in versions.items() if v})
 
     # The node ---------------------------------------------------------------------------
 

@@ -48,13 +48,13 @@ class OomAssembler(Assembler):
         return {KernelReport: self.kills.reported, PodList: self._listed}
 
     def _seen(self, entry: Entry) -> None:
-        told_ns, cgroup = go_time(entry.text("time")), entry.text("container")
-        seen = Sighting(entry.ts_ns, told_ns, cgroup, entry.evidence)
+        logged_ns, cgroup = go_time(entry.text("time")), entry.text("container")
+        seen = Sighting(entry.ts_ns, logged_ns, cgroup, entry.evidence)
         self.kills.sighted(seen, process=self._sync_loop.process)
 
     def _limit(self, entry: Entry) -> None:
-        told_ns, cgroup = go_time(entry.text("time")), entry.text("container")
-        self.kills.limit_sighted(told_ns, cgroup, entry.evidence)
+        logged_ns, cgroup = go_time(entry.text("time")), entry.text("container")
+        self.kills.limit_sighted(logged_ns, cgroup, entry.evidence)
 
     def _event(self, entry: Entry) -> None:
         """``SystemOOM`` of the node."""
@@ -70,10 +70,10 @@ class OomAssembler(Assembler):
         if "OOMKilled" not in entry.line.message and "OOMKilled" not in patch:
             return
         try:
-            told = msgspec.json.decode(patch)
+            state = msgspec.json.decode(patch)
         except msgspec.DecodeError:
             return
-        self._statuses((told or {}).get("status"), entry.evidence)
+        self._statuses((state or {}).get("status"), entry.evidence)
 
     def _status(self, entry: Entry) -> None:
         if "OOMKilled" in entry.line.text:
@@ -84,11 +84,11 @@ class OomAssembler(Assembler):
             self._statuses(pod.get("status"), item.evidence)
 
     def _statuses(self, status: Any, evidence: Evidence) -> None:  # noqa: ANN401 - decoded JSON
-        for told in _oom_killed(status):
-            container_id = bare_container_id(told.get("containerID"))
-            ended_ns = api_time(told.get("finishedAt"))
+        for state in _oom_killed(status):
+            container_id = bare_container_id(state.get("containerID"))
+            ended_ns = api_time(state.get("finishedAt"))
             if container_id is not None and ended_ns is not None:
-                self.kills.status_told(container_id, ended_ns, evidence)
+                self.kills.status_reported(container_id, ended_ns, evidence)
 
 
 def _oom_killed(status: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401 - decoded JSON

@@ -70,7 +70,7 @@ class _Kill:
         assert isinstance(self.fact.body, ProcessKilled)
         return self.fact.body
 
-    def tell(self, evidence: Evidence, **known: object) -> None:
+    def learn(self, evidence: Evidence, **known: object) -> None:
         """Another source tells of it; it changes nothing once the fact has left."""
         if self.waiting.fact is not None:
             self.waiting.join(evidence)
@@ -91,7 +91,7 @@ class OomKills:
         self._queue = queue
         self._kills: dict[str, list[_Kill]] = {}
         self._reports: dict[str, list[KernelReport]] | None = None
-        self._told_statuses: set[str] = set()
+        self._reported_statuses: set[str] = set()
 
     # -- who tells ------------------------------------------------------------------------
 
@@ -116,7 +116,7 @@ class OomKills:
         kill.sighted_ns = kill.sighted_ns or seen.killed_ts_ns
         kill.replayed = max(kill.replayed, process)
         path = _below_root(seen.task_cgroup)
-        kill.tell(seen.evidence, task_cgroup=path, process=seen.process, pid=seen.pid)
+        kill.learn(seen.evidence, task_cgroup=path, process=seen.process, pid=seen.pid)
 
     def limit_sighted(self, seen_ns: int, limit_cgroup: str, evidence: Evidence) -> None:
         """The line after a sighting: whose limit it was."""
@@ -125,19 +125,19 @@ class OomKills:
                 task = kill.body.task_cgroup or ""
                 path = _below_root(limit_cgroup) or ""
                 if kill.sighted_ns == seen_ns and (task + "/").startswith(path + "/"):
-                    kill.tell(evidence, cgroup=path, reason=reason_of(path))
+                    kill.learn(evidence, cgroup=path, reason=reason_of(path))
 
-    def status_told(self, container_id: str, ended_ns: int, evidence: Evidence) -> None:
+    def status_reported(self, container_id: str, ended_ns: int, evidence: Evidence) -> None:
         """A status says ``OOMKilled`` of a container that ended then (whole seconds)."""
-        if container_id in self._told_statuses:
+        if container_id in self._reported_statuses:
             return
-        self._told_statuses.add(container_id)
+        self._reported_statuses.add(container_id)
         kill = self.last(container_id)
         if kill is None:
             body = _body(self._context, None, container_id)
             self._hold(container_id, Fact(ended_ns, body, (evidence,)))
         elif kill.ts_ns <= ended_ns + _SAME_NS:
-            kill.tell(evidence)
+            kill.learn(evidence)
 
     def last(self, container_id: str) -> _Kill | None:
         """The last kill in a container so far."""
@@ -147,9 +147,9 @@ class OomKills:
         """The kill that ended a container; a status may be all that tells of it."""
         body = died.body
         assert isinstance(body, ContainerDied)
-        told = instance is not None and instance.reason == "OOMKilled"
+        reported = instance is not None and instance.reason == "OOMKilled"
         kill = self.last(body.container_id)
-        if kill is None and told:
+        if kill is None and reported:
             known, ts_ns = _body(self._context, None, body.container_id), died.ts_ns
             ended_ns = None if instance is None else instance.finished_ts_ns
             # A kubelet that starts tells of what ended long before.
@@ -158,7 +158,7 @@ class OomKills:
             kill = self._hold(body.container_id, Fact(ts_ns, known, died.evidence), died.ts_ns)
         if kill is None or not 0 <= died.ts_ns - kill.ts_ns <= _LATE_NS:
             return None
-        return kill.fact if told or body.exit_code == _SIGKILLED else None
+        return kill.fact if reported or body.exit_code == _SIGKILLED else None
 
     # -- the facts ------------------------------------------------------------------------
 
@@ -184,8 +184,8 @@ class OomKills:
             if kill.replayed < process
             and abs((kill.sighted_ns or kill.ts_ns) - seen.killed_ts_ns) <= _REPLAY_NS
         ]
-        told_ns = seen.killed_ts_ns
-        return min(same, key=lambda k: abs((k.sighted_ns or k.ts_ns) - told_ns), default=None)
+        logged_ns = seen.killed_ts_ns
+        return min(same, key=lambda k: abs((k.sighted_ns or k.ts_ns) - logged_ns), default=None)
 
     @staticmethod
     def _by_status(known: list[_Kill], seen: Sighting) -> _Kill | None:
@@ -208,9 +208,9 @@ class OomKills:
         known = self._kills.get(key, [])
         if self._is_spent(known, report):
             return None
-        told = _body(self._context, report.task_cgroup, None)
+        reported = _body(self._context, report.task_cgroup, None)
         body = msgspec.structs.replace(
-            told,
+            reported,
             cgroup=_below_root(report.cgroup),
             reason=_reason(report),
             process=report.process,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.eviction_facts import OpenEviction, Reclaim, chosen
-from kubeledger.ingest.correlate.eviction_signs import EvictionSign
+from kubeledger.ingest.correlate.eviction_statuses import EvictionStatus
 from kubeledger.ingest.correlate.holdback import Holdback
 from kubeledger.ingest.correlate.pods import Pod
 from kubeledger.ingest.messages.eviction_rounds import EvictionRounds
@@ -78,26 +78,28 @@ class OpenEvictions:
         rounds: EvictionRounds,
     ) -> None:
         """It is a pod's turn; an event about it may say that it was evicted, and for what."""
-        told = self.take_back(pod, ts_ns)
+        reported = self.take_back(pod, ts_ns)
         eviction = self.open(pod, ts_ns, evidence, reclaim)
-        if told is not None:
+        if reported is not None:
             eviction.waiting.tentative = False
-            eviction.explain(told, rounds)
+            eviction.explain(reported, rounds)
 
-    def show(self, sign: EvictionSign, evidence: Evidence, rounds: EvictionRounds) -> OpenEviction:
+    def show(
+        self, status: EvictionStatus, evidence: Evidence, rounds: EvictionRounds
+    ) -> OpenEviction:
         """The API server shows an eviction."""
-        eviction = self.open(sign.pod, sign.ts_ns, (evidence,), None)
+        eviction = self.open(status.pod, status.ts_ns, (evidence,), None)
         eviction.waiting.tentative = False
-        eviction.explain(sign.message, rounds)
-        if sign.ended_pod:
-            eviction.tell(evicted=True)
+        eviction.explain(status.message, rounds)
+        if status.ended_pod:
+            eviction.learn(evicted=True)
         return eviction
 
-    def is_told(self, pod: Pod, ts_ns: int) -> bool:
+    def is_recorded(self, pod: Pod, ts_ns: int) -> bool:
         """Whether lines of the log told of an eviction at that time."""
         newest, fact = self.of(pod), self.facts.get(pod)
-        told = fact is not None and abs(fact.ts_ns - ts_ns) <= _EVENT_NS
-        return told and not (newest is not None and newest.lineless)
+        reported = fact is not None and abs(fact.ts_ns - ts_ns) <= _EVENT_NS
+        return reported and not (newest is not None and newest.lineless)
 
     def close(self, pod: Pod, eviction: OpenEviction) -> None:
         """No more will be told of it."""
@@ -111,7 +113,7 @@ class OpenEvictions:
         eviction.waiting.drop()
         self.facts.pop(pod, None)
 
-    def drop_untold(self, now_ns: int) -> None:
+    def drop_unexplained(self, now_ns: int) -> None:
         """A candidate of which nothing more was said was perhaps not evicted."""
         for pod, (eviction, *earlier) in list(self._open.items()):
             waiting = eviction.waiting

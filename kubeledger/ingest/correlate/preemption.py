@@ -50,7 +50,7 @@ class PreemptionAssembler(Assembler):
 
     Attributes:
         victims: pod -> the preemption that chose it since it was added.
-        told_victims: pods of which an event says that they were, whoever other lines name.
+        reported_victims: pods of which an event says that they were, whoever other lines name.
         made_for: pod -> what was preempted in its admission.
         failures: pod -> why nothing was.
     """
@@ -65,7 +65,7 @@ class PreemptionAssembler(Assembler):
     ) -> None:
         super().__init__(context, queue)
         self.victims: dict[Pod, Fact] = {}
-        self.told_victims: set[Pod] = set()
+        self.reported_victims: set[Pod] = set()
         self.made_for: dict[Pod, list[Fact]] = {}
         self.failures: dict[Pod, Fact] = {}
         self._pods = pods
@@ -77,7 +77,7 @@ class PreemptionAssembler(Assembler):
     def forget(self, pod: Pod) -> None:
         """The pod is added again: what was decided about it before is over."""
         self.victims.pop(pod, None)
-        self.told_victims.discard(pod)
+        self.reported_victims.discard(pod)
         self.made_for.pop(pod, None)
         self.failures.pop(pod, None)
 
@@ -123,9 +123,9 @@ class PreemptionAssembler(Assembler):
         preemptor = named or self._preemptor()
         for ref in victims:
             waiting = self._choose(
-                entry, self._pods.named(ref, entry), preemptor, missing or "", told=ref
+                entry, self._pods.named(ref, entry), preemptor, missing or "", reported=ref
             )
-            waiting.tell(
+            waiting.learn(
                 preemptor_inferred=named is None and preemptor is not None, cut=missing is None
             )
 
@@ -135,12 +135,12 @@ class PreemptionAssembler(Assembler):
         victim: Pod,
         preemptor: Pod | None,
         missing: str = "",
-        told: PodRef | None = None,
+        reported: PodRef | None = None,
     ) -> Waiting:
         body = PodPreempted(
             # The name in the line, even where its UID is another pod's: that is for verify.
-            victim_namespace=victim.namespace if told is None else told.namespace,
-            victim_pod=victim.name if told is None else told.name,
+            victim_namespace=victim.namespace if reported is None else reported.namespace,
+            victim_pod=victim.name if reported is None else reported.name,
             victim_uid=victim.uid,
             preemptor_namespace=None if preemptor is None else preemptor.namespace,
             preemptor_pod=None if preemptor is None else preemptor.name,
@@ -165,7 +165,7 @@ class PreemptionAssembler(Assembler):
         else:
             fact = Fact(entry.ts_ns, body, (entry.evidence,), cause=cause)
             waiting = self.queue.hold(fact, _OUTCOME_WAIT_NS)
-            self._sync_loop.await_turn(waiting)
+            self._sync_loop.await_iteration(waiting)
         self._awaited[victim] = waiting
         self.victims[victim] = fact
         if preemptor is not None:
@@ -195,32 +195,32 @@ class PreemptionAssembler(Assembler):
             # At low verbosity the outcome is the only line.
             waiting = self._choose(entry, victim, self._preemptor())
             self._awaited.pop(victim, None)
-        waiting.tell(evicted=evicted)
+        waiting.learn(evicted=evicted)
         waiting.join(entry.evidence)
         waiting.settle()
 
     def _event(self, entry: Entry) -> None:
-        told = _is_victim_sign(entry.text("reason"), entry.text("message"))
-        event = entry.event() if told else None
+        reported = _is_victim_status(entry.text("reason"), entry.text("message"))
+        event = entry.event() if reported else None
         if event is not None:
             victim = self._pods.named(event.pod, entry)
-            self.told_victims.add(victim)
-            self._sign(entry, victim)
+            self.reported_victims.add(victim)
+            self._victim_status(entry, victim)
 
     def _status_added(self, entry: Entry) -> None:
-        told = failed_status(entry.text("status"))
-        if told is not None and _is_victim_sign(*told):
+        reported = failed_status(entry.text("status"))
+        if reported is not None and _is_victim_status(*reported):
             victim = self._pods.with_uid(entry.get("podUID"))
             if victim is not None:
-                self._sign(entry, victim)
+                self._victim_status(entry, victim)
 
-    def _sign(self, entry: Entry, victim: Pod) -> None:
+    def _victim_status(self, entry: Entry, victim: Pod) -> None:
         """Of a victim of which a line tells, or whose lines are lost or still to come."""
         if victim in self._awaited:
             self._awaited[victim].join(entry.evidence)
         elif victim in self.victims:
             return
-        elif self._lives_on(victim):
+        elif self._survives(victim):
             # It is about somebody else, or wrong.
             open_now = [w for w in self._awaited.values() if w.fact is not None and w.due_ns]
             for waiting in open_now[-1:]:
@@ -228,7 +228,7 @@ class PreemptionAssembler(Assembler):
         else:
             self._announced[victim] = self._choose(entry, victim, self._preemptor())
 
-    def _lives_on(self, pod: Pod) -> bool:
+    def _survives(self, pod: Pod) -> bool:
         """Whether lists show the pod, and neither they nor an event of the API a victim."""
         statuses = self.context.status_of(pod.uid)
         if ("Pod", pod.namespace, pod.name, _REASON, _MESSAGE) in self.context.events:
@@ -259,6 +259,6 @@ class PreemptionAssembler(Assembler):
         self.failures[pod] = self.queue.add(fact)
 
 
-def _is_victim_sign(reason: str, message: str) -> bool:
+def _is_victim_status(reason: str, message: str) -> bool:
     """Whether a status or an event is that of a victim, be it with one wrong word."""
     return reason == _REASON or message == _MESSAGE

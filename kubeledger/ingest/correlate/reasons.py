@@ -39,7 +39,7 @@ from kubeledger.ingest.sources.items import (
     ProbeCounters,
     StatsSummary,
 )
-from kubeledger.model.bodies.lifecycle import ReasonReported
+from kubeledger.model.bodies.lifecycle import KubernetesEvent
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 
@@ -79,7 +79,7 @@ class _Tally(msgspec.Struct):
     recent: list[_Occurrence] = []
 
 
-class _Said(msgspec.Struct, frozen=True, kw_only=True):
+class _Logged(msgspec.Struct, frozen=True, kw_only=True):
     """What a log line says."""
 
     kind: str
@@ -121,7 +121,7 @@ class ReasonAssembler(Assembler):
     def _structured_event(self, entry: Entry) -> Facts:
         values = entry.values
         namespace, name = _object_of(values.get("object"))
-        said = _Said(
+        logged = _Logged(
             kind=str(values.get("kind", "")),
             namespace=namespace,
             name=name,
@@ -130,50 +130,50 @@ class ReasonAssembler(Assembler):
             message=str(values.get("message", "")),
             field_path=values.get("fieldPath"),
         )
-        return self._log_event_of(entry, said, str(values.get("podUID") or ""))
+        return self._log_event_of(entry, logged, str(values.get("podUID") or ""))
 
-    def _log_event_of(self, entry: Entry, said: _Said, uid: str) -> Facts:
-        if said.kind == "Pod" and uid:
-            self.context.learn_uid(said.namespace, said.name, uid, entry.ts_ns, entry.evidence)
-            return self._log_event(entry, said, uid)
-        return self._log_event(entry, said)
+    def _log_event_of(self, entry: Entry, logged: _Logged, uid: str) -> Facts:
+        if logged.kind == "Pod" and uid:
+            self.context.learn_uid(logged.namespace, logged.name, uid, entry.ts_ns, entry.evidence)
+            return self._log_event(entry, logged, uid)
+        return self._log_event(entry, logged)
 
-    def _log_event(self, entry: Entry, said: _Said, uid: str | None = None) -> Facts:
-        if is_controllers(said.kind, said.reason):
+    def _log_event(self, entry: Entry, logged: _Logged, uid: str | None = None) -> Facts:
+        if is_controllers(logged.kind, logged.reason):
             return ()
-        key, event = self._find(said, entry.ts_ns)
+        key, event = self._find(logged, entry.ts_ns)
         evidence = [entry.evidence]
-        container = container_of(said.field_path) or container_named(said.message)
+        container = container_of(logged.field_path) or container_named(logged.message)
         count = None
         if event is not None:
             event.matched += 1
             count = event.count
             api, seen = self._match(key, event, entry.ts_ns)
             evidence += [*seen, *event.evidence[-1:]]
-            if said.kind == "Pod" and uid is None:
-                uid = self.context.uid_of(said.namespace, said.name, entry.ts_ns) or api.pod_uid
-            if container is None and (seen or self._is_only_container(uid, api, said)):
+            if logged.kind == "Pod" and uid is None:
+                uid = self.context.uid_of(logged.namespace, logged.name, entry.ts_ns) or api.pod_uid
+            if container is None and (seen or self._is_only_container(uid, api, logged)):
                 container = api.container
-        elif said.kind == "Pod" and uid is None:
-            uid = self.context.uid_of(said.namespace, said.name, entry.ts_ns)
-        body = ReasonReported(
-            object_kind=said.kind,
-            namespace=said.namespace,
-            pod=said.name,
+        elif logged.kind == "Pod" and uid is None:
+            uid = self.context.uid_of(logged.namespace, logged.name, entry.ts_ns)
+        body = KubernetesEvent(
+            object_kind=logged.kind,
+            namespace=logged.namespace,
+            pod=logged.name,
             pod_uid=uid,
             container=container,
-            type=said.type,
-            reason=said.reason,
-            message=said.message,
+            type=logged.type,
+            reason=logged.reason,
+            message=logged.message,
             api_count=count,
         )
         # Not held back behind the API's: those are few, and most of them never leave.
         cause = removed_sandbox_image(
-            self.context, self._removed_images, said.reason, said.message, entry.ts_ns
+            self.context, self._removed_images, logged.reason, logged.message, entry.ts_ns
         )
         return [Fact(entry.ts_ns, body, tuple(dict.fromkeys(evidence)), cause)]
 
-    def _is_only_container(self, uid: str | None, api: ApiReason, said: _Said) -> bool:
+    def _is_only_container(self, uid: str | None, api: ApiReason, logged: _Logged) -> bool:
         """The line can only be about the container of the API event.
 
         Old kubelets do not log which container an event is about, and what the API says of
@@ -184,16 +184,16 @@ class ReasonAssembler(Assembler):
         spec = self.context.spec_of(uid)
         return sum(len(spec.get(kind) or ()) for kind in _CONTAINER_LISTS) == 1
 
-    def _find(self, said: _Said, ts_ns: int) -> tuple[EventKey, IndexedEvent | None]:
+    def _find(self, logged: _Logged, ts_ns: int) -> tuple[EventKey, IndexedEvent | None]:
         """The API event that says the same, if it got that far by then.
 
         A count covers all occurrences from its first to its last time, those included that
         the recorder dropped on the way; what is outside never got there.
         """
         if not self.context.events:
-            return (said.kind, said.namespace, said.name, said.reason, said.message), None
-        for message in (said.message, truncated(said.message)):
-            key = (said.kind, said.namespace, said.name, said.reason, message)
+            return (logged.kind, logged.namespace, logged.name, logged.reason, logged.message), None
+        for message in (logged.message, truncated(logged.message)):
+            key = (logged.kind, logged.namespace, logged.name, logged.reason, message)
             event = self.context.events.get(key)
             if event is not None and _covers(event, ts_ns):
                 return key, event
@@ -247,12 +247,12 @@ class ReasonAssembler(Assembler):
             fact = Fact(item.ts_ns, body, (item.evidence,), cause)
             tally.waiting.append(self.queue.hold(fact, SETTLE_NS))
 
-    def _body(self, api: ApiReason, count: int, ts_ns: int) -> ReasonReported:
+    def _body(self, api: ApiReason, count: int, ts_ns: int) -> KubernetesEvent:
         kind, namespace, name, reason, message = api.key
         uid = api.pod_uid
         if uid is None and kind == "Pod":
             uid = self.context.uid_of(namespace, name, ts_ns)
-        return ReasonReported(
+        return KubernetesEvent(
             object_kind=kind,
             namespace=namespace,
             pod=name,
@@ -274,11 +274,11 @@ def _take_one(waiting: Waiting) -> None:
     """One occurrence less that only the API server tells of."""
     assert waiting.fact is not None
     body = waiting.fact.body
-    assert isinstance(body, ReasonReported)
+    assert isinstance(body, KubernetesEvent)
     if body.count == 1:
         waiting.drop()
     else:
-        waiting.tell(count=body.count - 1)
+        waiting.learn(count=body.count - 1)
 
 
 def _similar(key: EventKey) -> EventKey:

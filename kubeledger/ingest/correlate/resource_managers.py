@@ -86,8 +86,8 @@ class ResourceManagerAssembler(Assembler, ABC, Generic[H]):
         text, uid = entry.get("pod"), entry.get("podUID")
         namespace, pod = split_pod(text)
         if pod is None and text is not None:
-            namespace, pod, told = split_pod_text(text)
-            pod, uid = pod or text, uid or told
+            namespace, pod, logged_uid = split_pod_text(text)
+            pod, uid = pod or text, uid or logged_uid
         if uid is None and namespace and pod:
             uid = self.context.uid_of(namespace, pod, entry.ts_ns)
         known = self.name_of(uid)
@@ -107,7 +107,7 @@ class ResourceManagerAssembler(Assembler, ABC, Generic[H]):
     def take(self, uid: str, container: str, what: H, ts_ns: int) -> None:
         """A container holds something from now on, as a line tells."""
         self._held[uid, container] = _Held(what, ts_ns)
-        self._told(uid, container)
+        self._note_logged(uid, container)
 
     def held(self, uid: str, container: str) -> H | None:
         """What a container holds; None for nothing."""
@@ -117,9 +117,9 @@ class ResourceManagerAssembler(Assembler, ABC, Generic[H]):
     def drop(self, uid: str, container: str) -> None:
         """It holds nothing any more, as a line tells."""
         self._held.pop((uid, container), None)
-        self._told(uid, container)
+        self._note_logged(uid, container)
 
-    def _told(self, uid: str, container: str) -> None:
+    def _note_logged(self, uid: str, container: str) -> None:
         """A line tells what the state file, read in the same moment, has shown before it."""
         presumed = self._presumed.pop((uid, container), None)
         if presumed is not None:
@@ -151,18 +151,18 @@ class ResourceManagerAssembler(Assembler, ABC, Generic[H]):
             return None
         return body
 
-    def compare(self, item: StateFile, shown: Mapping[tuple[str, str], H]) -> None:
+    def compare(self, item: StateFile, entries: Mapping[tuple[str, str], H]) -> None:
         """What lines did not tell and the state file shows was given or taken back since."""
         gone = sorted(
             holder
             for holder, held in self._held.items()
-            if holder not in shown and held.since_ns < item.ts_ns - _SETTLING_NS
+            if holder not in entries and held.since_ns < item.ts_ns - _SETTLING_NS
         )
         for uid, container in gone:
             body = self.released(uid, container, inferred=True)
             del self._held[uid, container]
             self._presume(item, uid, container, body)
-        for (uid, container), what in shown.items():
+        for (uid, container), what in entries.items():
             if self.held(uid, container) is None:
                 self._held[uid, container] = _Held(what, item.ts_ns)
                 self._presume(item, uid, container, self.given_by_file(uid, container, what))

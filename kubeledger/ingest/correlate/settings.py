@@ -83,14 +83,14 @@ class SettingsSources(msgspec.Struct):
     stated: dict[tuple[str, str], Statement] = {}
 
     @property
-    def whole(self) -> Statement | None:
+    def full(self) -> Statement | None:
         """The whole configuration as the process itself tells it; None when it does not."""
         return self.dump if self.dump is not None else self.served
 
     @property
-    def tells(self) -> bool:
+    def has_any(self) -> bool:
         """Whether the process itself tells anything of its configuration."""
-        return self.whole is not None or self.node_config is not None or bool(self.stated)
+        return self.full is not None or self.node_config is not None or bool(self.stated)
 
     def field_of(self, flag: str) -> FlagField | None:
         """The flag's row, if it has a field in the version that ran."""
@@ -99,8 +99,8 @@ class SettingsSources(msgspec.Struct):
             return row
         if self.minor is not None:
             return row if self.minor >= row.since else None
-        if self.whole is not None:
-            return row if _get(self.whole.value, row.field) is not None else None
+        if self.full is not None:
+            return row if _get(self.full.value, row.field) is not None else None
         # A flag of 1.22, about when the first of these fields came.
         return row if not self.flags or "seccomp-default" in self.flags else None
 
@@ -149,7 +149,7 @@ def evidence_of(sources: SettingsSources) -> tuple[Evidence, ...]:
     given = [statement for _, statement, _ in _given_flags(sources)]
     # All flags at their defaults is a statement too; one line stands for them.
     flags = given or list(sources.flags.values())[:1]
-    single = [each for each in (sources.whole, sources.node_config) if each is not None]
+    single = [each for each in (sources.full, sources.node_config) if each is not None]
     every = [*sources.files, *flags, *single, *sources.replaced.values()]
     return tuple(dict.fromkeys(statement.evidence for statement in every))
 
@@ -230,12 +230,12 @@ def _apply_flags(sources: SettingsSources, file: dict[str, Any], chosen: _Chosen
 
 
 def _apply_dump(sources: SettingsSources, file: dict[str, Any], chosen: _Chosen) -> None:
-    if sources.whole is None:
+    if sources.full is None:
         return
-    teller = "the kubelet's dump of its configuration"
+    whence = "the kubelet's dump of its configuration"
     if sources.dump is None:
-        teller = f"{sources.whole.evidence.file}, which the kubelet served,"
-    for field, dumped in sources.whole.value.items():
+        whence = f"{sources.full.evidence.file}, which the kubelet served,"
+    for field, dumped in sources.full.value.items():
         value = _filled(field, dumped)
         if field not in chosen.values:
             known = bool(sources.files) or _is_default(field, value, sources.minor)
@@ -249,11 +249,11 @@ def _apply_dump(sources: SettingsSources, file: dict[str, Any], chosen: _Chosen)
             continue
         if source != "default":
             chosen.conflicts.append(
-                f"{field}: {_named(source)} says {_text(expected)}, {teller} says {_text(value)}"
+                f"{field}: {_named(source)} says {_text(expected)}, {whence} says {_text(value)}"
             )
         chosen.put(field, value, "config")
     if sources.dump is None:
-        _apply_omitted(sources, sources.whole.value, chosen)
+        _apply_omitted(sources, sources.full.value, chosen)
 
 
 def _apply_omitted(sources: SettingsSources, served: Mapping[str, Any], chosen: _Chosen) -> None:
@@ -290,14 +290,14 @@ def _apply_node_config(sources: SettingsSources, chosen: _Chosen) -> None:
 
 def _apply_stated(sources: SettingsSources, chosen: _Chosen) -> None:
     """What a part of the kubelet says it runs with tells what nothing else tells, or differs."""
-    said: dict[str, str] = {}
+    named: dict[str, str] = {}
     for (field, who), statement in sources.stated.items():
         expected = chosen.values.get(field)
         if field not in chosen.values:
             chosen.put(field, statement.value, "log")
-            said[field] = who
+            named[field] = who
         elif not _same(expected, statement.value):
-            other = said.get(field) or _named(chosen.sources[field])
+            other = named.get(field) or _named(chosen.sources[field])
             chosen.conflicts.append(
                 f"{field}: {other} says {_text(expected)}, {who} says {_text(statement.value)}"
             )
@@ -378,14 +378,14 @@ def _same_amount(left: Any, right: Any) -> bool:  # noqa: ANN401  (any JSON valu
         return True
 
 
-def _within(part: Any, whole: Any) -> bool:  # noqa: ANN401  (any JSON value)
-    """Every member of ``part`` stands in ``whole`` too; Go leaves empty ones out."""
-    if isinstance(part, dict) and isinstance(whole, dict):
+def _within(part: Any, full: Any) -> bool:  # noqa: ANN401  (any JSON value)
+    """Every member of ``part`` stands in ``full`` too; Go leaves empty ones out."""
+    if isinstance(part, dict) and isinstance(full, dict):
         return all(
-            _within(value, whole[name]) if name in whole else not value
+            _within(value, full[name]) if name in full else not value
             for name, value in part.items()
         )
-    return _same(part, whole)
+    return _same(part, full)
 
 
 def _text(value: Any) -> str:  # noqa: ANN401  (any JSON value)

@@ -13,13 +13,13 @@ __all__ = ["agrees", "fits", "fitting_files"]
 
 
 def fitting_files(
-    files: Sequence[Statement], told: SettingsSources, begun_ns: int, *, is_only: bool
+    files: Sequence[Statement], logged: SettingsSources, begun_ns: int, *, is_only: bool
 ) -> list[Statement]:
     """The files that a process can have read, in their order.
 
     Args:
         files: configuration documents, drop-ins among them.
-        told: what the process itself tells.
+        logged: what the process itself tells.
         begun_ns: when it started, or the log of it begins.
         is_only: no other process is in the bundle, so the files are this one's, whatever
             it says itself. Else a file is another's that contradicts it, and nobody knows
@@ -27,16 +27,16 @@ def fitting_files(
     """
     drop_ins = [statement for statement in files if _is_drop_in(statement)]
     bases = _in_force([statement for statement in files if not _is_drop_in(statement)], begun_ns)
-    named = [statement for statement in bases if _base_name(statement) == _config_flag(told)]
+    named = [statement for statement in bases if _base_name(statement) == _config_flag(logged)]
     bases = named or bases
     if is_only:
         return [*bases, *drop_ins]
-    if not told.tells:
+    if not logged.has_any:
         return []
-    fitting = [base for base in bases if fits([base, *drop_ins], told)]
+    fitting = [base for base in bases if fits([base, *drop_ins], logged)]
     if bases:
         return [*fitting, *drop_ins] if fitting else []
-    return drop_ins if fits(drop_ins, told) else []
+    return drop_ins if fits(drop_ins, logged) else []
 
 
 def _is_drop_in(statement: Statement) -> bool:
@@ -47,8 +47,8 @@ def _base_name(statement: Statement) -> str:
     return statement.evidence.file.rpartition("/")[2]
 
 
-def _config_flag(told: SettingsSources) -> str | None:
-    flag = told.flags.get("config")
+def _config_flag(logged: SettingsSources) -> str | None:
+    flag = logged.flags.get("config")
     return None if flag is None else str(flag.value).rpartition("/")[2]
 
 
@@ -69,20 +69,20 @@ def _in_force(bases: list[Statement], begun_ns: int) -> list[Statement]:
     return kept + [statement for _, statement in chosen.values()]
 
 
-def fits(files: list[Statement], told: SettingsSources) -> bool:
+def fits(files: list[Statement], logged: SettingsSources) -> bool:
     """Whether nothing that the process tells of itself says otherwise than the files."""
-    without = effective_settings(told).conflicts
-    with_files = effective_settings(msgspec.structs.replace(told, files=files)).conflicts
+    without = effective_settings(logged).conflicts
+    with_files = effective_settings(msgspec.structs.replace(logged, files=files)).conflicts
     return {*map(_field, with_files)} <= {*map(_field, without)}
 
 
-def agrees(told: SettingsSources, answer: Statement) -> bool:
+def agrees(logged: SettingsSources, answer: Statement) -> bool:
     """Whether an answer at ``/configz`` can be that of the process that tells these settings.
 
     A process answers the same as long as it runs.
     """
-    files = [told.whole] if told.whole is not None else []
-    rest = msgspec.structs.replace(told, dump=None, served=None, files=files)
+    files = [logged.full] if logged.full is not None else []
+    rest = msgspec.structs.replace(logged, dump=None, served=None, files=files)
     without = effective_settings(rest).conflicts
     with_answer = effective_settings(msgspec.structs.replace(rest, served=answer)).conflicts
     return {*map(_field, with_answer)} <= {*map(_field, without)}

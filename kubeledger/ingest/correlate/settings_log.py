@@ -156,23 +156,23 @@ class SettingsCollector:
         self._closed = True
         if self._log.served is None:
             self._log.served = self._answer(ts_ns)
-        told = msgspec.structs.replace(self._log, minor=minor_version(self._version))
-        sources = msgspec.structs.replace(told, files=self._files_of(told, ts_ns))
+        logged = msgspec.structs.replace(self._log, minor=minor_version(self._version))
+        sources = msgspec.structs.replace(logged, files=self._files_of(logged, ts_ns))
         body = effective_settings(sources)
-        if told.tells and told.whole is None and not fits(sources.files, told):
+        if logged.has_any and logged.full is None and not fits(sources.files, logged):
             # A file that is wrong in this may be in anything: it only shows the conflict.
-            body = msgspec.structs.replace(effective_settings(told), conflicts=body.conflicts)
+            body = msgspec.structs.replace(effective_settings(logged), conflicts=body.conflicts)
         if not body.settings or body == self._emitted:
             return
         self._emitted = body
         disputed = {conflict.partition(":")[0] for conflict in body.conflicts}
-        said = [s.evidence for (field, _), s in sources.stated.items() if field in disputed]
-        self._queue.add(Fact(ts_ns, body, (*evidence_of(sources), *said)))
+        stated = [s.evidence for (field, _), s in sources.stated.items() if field in disputed]
+        self._queue.add(Fact(ts_ns, body, (*evidence_of(sources), *stated)))
 
     def _may_answer(self, item: KubeletConfigFile) -> bool:
         """Whether what the log told so far allows that this process answered so."""
-        told = msgspec.structs.replace(self._log, minor=minor_version(self._version))
-        return not told.tells or agrees(told, Statement(item.config, item.evidence))
+        logged = msgspec.structs.replace(self._log, minor=minor_version(self._version))
+        return not logged.has_any or agrees(logged, Statement(item.config, item.evidence))
 
     def _knows(self, item: KubeletConfigFile) -> bool:
         """Whether an answer at ``/configz`` tells nothing new, or will be asked for later."""
@@ -202,16 +202,16 @@ class SettingsCollector:
             own = answers[0]
         return None if own is None else Statement(own.config, own.evidence)
 
-    def _files_of(self, told: SettingsSources, ts_ns: int) -> list[Statement]:
+    def _files_of(self, logged: SettingsSources, ts_ns: int) -> list[Statement]:
         """The files that this process can have read."""
         begun_ns = ts_ns if self._begun_ns is None else self._begun_ns
         starts = self._context.starts_ns
         is_only = all(begun_ns <= start <= ts_ns for start in starts) and not self._is_changed
-        fitting = fitting_files(self._files, told, begun_ns, is_only=is_only)
+        fitting = fitting_files(self._files, logged, begun_ns, is_only=is_only)
         is_last = not any(start > ts_ns for start in starts) and not self._changes_after(ts_ns)
         if is_last and not fitting and not self._fitted:
             # It fits no process of the bundle: then that is what there is to say.
-            return list(self._files) if told.tells else []
+            return list(self._files) if logged.has_any else []
         self._fitted |= {statement.evidence.file for statement in fitting}
         return fitting
 

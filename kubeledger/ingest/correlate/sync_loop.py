@@ -24,13 +24,13 @@ class SyncLoop:
         """Another kubelet process entered its sync loop: what was open stays as it is."""
         self.process += 1
         self.started_ns = ts_ns
-        self.turned()
+        self.iterated()
 
-    def await_turn(self, blocking: Waiting) -> None:
+    def await_iteration(self, blocking: Waiting) -> None:
         """The loop takes no turn before the outcome of this is known."""
         self._blocked_by.append(blocking)
 
-    def turned(self) -> None:
+    def iterated(self) -> None:
         """The loop took its next turn, so nothing blocks it any more."""
         for blocking in self._blocked_by:
             blocking.settle()

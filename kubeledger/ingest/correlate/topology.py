@@ -87,11 +87,11 @@ class TopologyAssembler(Assembler):
         if resource := entry.get("resource"):
             self._admissions.found(entry, resource, possible=possible)
 
-    def _hinted(self, tell: Callable[[Entry, Subject, Hint], None], entry: Entry) -> None:
+    def _hinted(self, note: Callable[[Entry, Subject, Hint], None], entry: Entry) -> None:
         """A line with the merged hint, or with the affinity that is stored."""
         hint = hint_of(entry.values.get("bestHint", entry.values.get("affinity")))
         if hint is not None:
-            tell(entry, self._subject(entry), hint)
+            note(entry, self._subject(entry), hint)
 
     def _result(self, entry: Entry) -> None:
         if REFUSAL in entry.text("message"):

@@ -101,7 +101,7 @@ class ProbeWorker:
             after a line that another container may have written.
         pushes: the initial value of the container is still to be told by a line.
         perhaps_new: the container ended, and no line would tell of its successor.
-        heard: a line told of the present container.
+        is_logged: a line told of the present container.
         ticked_ns: when it ticked last; None before the first.
     """
 
@@ -119,7 +119,7 @@ class ProbeWorker:
         self.container = container
         self.probe_type = probe_type
         self.container_id: str | None = None
-        self.uncertain = self.pushes = self.perhaps_new = self.heard = False
+        self.uncertain = self.pushes = self.perhaps_new = self.is_logged = False
         self.ticked_ns: int | None = None
         self._spec = known = _read(spec)
         successes, failures = (known.successes, known.failures) if known else (_NEVER, _NEVER)
@@ -173,7 +173,7 @@ class ProbeWorker:
         first = ABSENT[self.probe_type] if cached is None else cached
         self.state = Machine.follow(self.state, _RESULTS[first])
         self.uncertain, self.pushes = uncertain, pushes
-        self.perhaps_new = self.heard = False
+        self.perhaps_new = self.is_logged = False
 
     def ends(self) -> None:
         """The container was killed because the probe failed: the run is over with it."""
@@ -184,7 +184,7 @@ class ProbeWorker:
         self.container_id = None
         self.perhaps_new = False
 
-    def told(self, cached: ProbeResult | None, *, pushes: bool) -> None:
+    def note_cached(self, cached: ProbeResult | None, *, pushes: bool) -> None:
         """Lines say what is cached; a failure of more than readiness ends the container."""
         result = ABSENT[self.probe_type] if cached is None else cached
         if result != self.cached or self.uncertain:
@@ -192,7 +192,7 @@ class ProbeWorker:
             holds = result == "failure" and self.probe_type != "readiness"
             self.state = self.state._replace(last=_RESULTS[last], run=0, on_hold=holds)
         self.state = self.state._replace(cached=_RESULTS[result])
-        self.pushes, self.heard = pushes, True
+        self.pushes, self.is_logged = pushes, True
         self.uncertain = self._known_from_now = False
 
     def passes(self, ts_ns: int, *, all_logged: bool) -> None:
@@ -242,15 +242,15 @@ class ProbeWorker:
         run: int | None,
         threshold: int | None,
         *,
-        told: bool = False,
+        is_change: bool = False,
     ) -> Change | None:
         """Put a result into the cache that no tick of the log put there; the change, if any.
 
-        ``told``: the log says that it is a change, so what was cached was the other result.
+        ``is_change``: the log says that it is a change, so what was cached was the other result.
         """
         before: ProbeResult = self.cached
         self.state = self.state._replace(cached=_RESULTS[result])
-        if self.uncertain and not told:
+        if self.uncertain and not is_change:
             self._known_from_now = True
             return None
         if self.uncertain:

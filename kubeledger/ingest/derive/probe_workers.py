@@ -9,7 +9,7 @@ from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.holdback import Waiting
 from kubeledger.ingest.correlate.pods import Pod
 from kubeledger.ingest.correlate.sync_loop import SyncLoop
-from kubeledger.ingest.derive.probe_told import ToldResults
+from kubeledger.ingest.derive.attribution import ResultAttribution
 from kubeledger.ingest.derive.probe_worker import (
     INITIAL,
     ProbeWorker,
@@ -51,7 +51,7 @@ class PodWorkers:
         awaited: changes told by ticks whose line has not come.
         ticks: last tick of each worker, as a cause.
         not_running: container -> when a worker found it not running.
-        told: what lines that name no container tell, by probe type.
+        attributions: what lines that name no container tell, by probe type.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class PodWorkers:
         self.awaited: list[tuple[ProbeType, ProbeResult, Waiting]] = []
         self.ticks: dict[tuple[str, ProbeType], Fact] = {}
         self.not_running: dict[str, int] = {}
-        self.told: dict[ProbeType, ToldResults] = {}
+        self.attributions: dict[ProbeType, ResultAttribution] = {}
         self.added: Fact | None = None
 
     def take_awaited(
@@ -201,9 +201,11 @@ class ProbeWorkers:
             del kills[worker.container, worker.probe_type]
             worker.ends()
             self._probes(pod, worker, container_id)
-        elif worker.container_id is None and not worker.on_hold and (worker.run or worker.heard):
+        elif (
+            worker.container_id is None and not worker.on_hold and (worker.run or worker.is_logged)
+        ):
             worker.container_id = container_id  # the same container, only now known by its ID
-            if not worker.heard:
+            if not worker.is_logged:
                 worker.uncertain = self._is_uncertain(pod, worker)
         else:
             self._probes(pod, worker, container_id)

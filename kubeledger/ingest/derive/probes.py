@@ -25,7 +25,7 @@ from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.holdback import Holdback
 from kubeledger.ingest.correlate.pods import Pod, Pods
 from kubeledger.ingest.correlate.sync_loop import SyncLoop
-from kubeledger.ingest.derive.probe_told import ToldResults
+from kubeledger.ingest.derive.attribution import ResultAttribution
 from kubeledger.ingest.derive.probe_worker import Change, ProbeWorker, worker_result
 from kubeledger.ingest.derive.probe_workers import PodWorkers, ProbeWorkers
 from kubeledger.ingest.messages.probe_lines import TICK_MESSAGES, handler_of, tick_of
@@ -135,8 +135,10 @@ class ProbesAssembler(Assembler):
             worker.pushes = False
         change = None if result is None else worker.tick(result)
         if change is not None:
-            told = _is_told(tick.probe_type, change.after, entry)
-            self._change(pod, worker, change, fact, entry=entry, inferred=True, told_later=told)
+            reported = _is_reported(tick.probe_type, change.after, entry)
+            self._change(
+                pod, worker, change, fact, entry=entry, inferred=True, logged_later=reported
+            )
 
     # -- changes told by ticks ------------------------------------------------------------
 
@@ -149,7 +151,7 @@ class ProbesAssembler(Assembler):
         *,
         entry: Entry,
         inferred: bool,
-        told_later: bool = False,
+        logged_later: bool = False,
     ) -> None:
         ts_ns = entry.ts_ns if tick is None else tick.ts_ns
         evidence = (entry.evidence,) if tick is None else tick.evidence
@@ -169,7 +171,7 @@ class ProbesAssembler(Assembler):
         fact = Fact(ts_ns, body, evidence, cause=tick)
         if change.after == "failure":
             self.failures[pod, worker.container, worker.probe_type] = fact
-        if told_later:
+        if logged_later:
             waiting = self.queue.hold(fact, _LINE_WAIT_NS)
             self._workers.of_pod(pod).awaited.append((worker.probe_type, change.after, waiting))
         else:
@@ -178,25 +180,27 @@ class ProbesAssembler(Assembler):
     # -- changes told by lines ------------------------------------------------------------
 
     def _updated(self, entry: Entry) -> None:
-        self._told(entry, self._pods.of(entry))
+        self._reported(entry, self._pods.of(entry))
 
     def _updated_gone(self, entry: Entry) -> None:
         update = entry.values.get("update")
         uid = update.get("PodUID") if isinstance(update, dict) else None
-        self._told(entry, self._pods.with_uid(str(uid)) if uid else None)
+        self._reported(entry, self._pods.with_uid(str(uid)) if uid else None)
 
-    def _told(self, entry: Entry, pod: Pod | None) -> None:
-        self._sync_loop.turned()
+    def _reported(self, entry: Entry, pod: Pod | None) -> None:
+        self._sync_loop.iterated()
         probe = entry.text("probe")
         result = _RESULTS.get((probe, entry.text("status")))
         if pod is not None and result is not None:
-            self._tell(entry, pod, cast(ProbeType, probe), result)
+            self._attribute(entry, pod, cast(ProbeType, probe), result)
 
-    def _tell(self, entry: Entry, pod: Pod, probe_type: ProbeType, result: ProbeResult) -> None:
+    def _attribute(
+        self, entry: Entry, pod: Pod, probe_type: ProbeType, result: ProbeResult
+    ) -> None:
         workers = self._workers.of_pod(pod)
         waiting = workers.take_awaited(probe_type, result, entry.ts_ns)
         if waiting is not None:
-            waiting.tell(inferred=False)
+            waiting.learn(inferred=False)
             waiting.join(entry.evidence)
             waiting.settle()
         else:
@@ -212,7 +216,7 @@ class ProbesAssembler(Assembler):
     ) -> None:
         """A line without a change told by ticks: not running, no pod spec, lost, or initial."""
         for worker, tick, run, ticked in workers.meant(probe_type, result, entry.ts_ns):
-            change = worker.settle(result, worker.run if ticked else None, None, told=True)
+            change = worker.settle(result, worker.run if ticked else None, None, is_change=True)
             if change is not None:
                 change = change._replace(run=run)
                 self._change(pod, worker, change, tick, entry=entry, inferred=False)
@@ -227,8 +231,10 @@ class ProbesAssembler(Assembler):
     def _find(self, entry: Entry, pod: Pod, probe_type: ProbeType, result: ProbeResult) -> None:
         """Find out which container a line means in a log without successful ticks."""
         workers = self._workers.all_of(pod, probe_type, entry.ts_ns)
-        told = self._workers.of_pod(pod).told.setdefault(probe_type, ToldResults(probe_type))
-        found = told.tell(workers, result)
+        attribution = self._workers.of_pod(pod).attributions.setdefault(
+            probe_type, ResultAttribution(probe_type)
+        )
+        found = attribution.attribute(workers, result)
         if found.ambiguous:
             self._unattributed.setdefault((pod, probe_type), []).append(entry)
         elif found.worker is not None and found.change is not None:
@@ -251,8 +257,10 @@ class ProbesAssembler(Assembler):
         (worker,) = candidates
         change = worker.settle("failure", None, None)
         if change is not None:
-            told = _is_told(worker.probe_type, "failure", entry)
-            self._change(pod, worker, change, None, entry=entry, inferred=True, told_later=told)
+            reported = _is_reported(worker.probe_type, "failure", entry)
+            self._change(
+                pod, worker, change, None, entry=entry, inferred=True, logged_later=reported
+            )
 
 
 def _finding(pod: Pod, probe_type: ProbeType, entries: list[Entry], ts_ns: int) -> Fact:
@@ -265,7 +273,7 @@ def _finding(pod: Pod, probe_type: ProbeType, entries: list[Entry], ts_ns: int) 
     return Fact(ts_ns, body, tuple(entry.evidence for entry in entries[:_EVIDENCE_MAX]))
 
 
-def _is_told(probe_type: ProbeType, after: ProbeResult, entry: Entry) -> bool:
+def _is_reported(probe_type: ProbeType, after: ProbeResult, entry: Entry) -> bool:
     """Whether the sync loop logs such a change: before 1.21 only a failed liveness probe."""
     if probe_type == "liveness":
         return after == "failure"

@@ -45,14 +45,14 @@ class CutValues(dict[str, Any]):
     """The values that a cut line tells; to ask for others raises ``CutLineError``.
 
     Attributes:
-        untold: keys of the values that are not told; None: all that are not there.
+        missing_keys: keys of the values that are not told; None: all that are not there.
     """
 
-    untold: frozenset[str] | None = None
+    missing_keys: frozenset[str] | None = None
 
     def get(self, key: str, default: Any = None) -> Any:  # noqa: ANN401 - any JSON value
         """As of a dict; but where it is not known what is there, nothing is the default."""
-        if key not in self and (self.untold is None or key in self.untold):
+        if key not in self and (self.missing_keys is None or key in self.missing_keys):
             raise CutLineError(key)
         return super().get(key, default)
 

@@ -8,7 +8,7 @@ from kubeledger.ingest.klog.account import shape_of
 from kubeledger.ingest.klog.cut_lines import CutValues, LineEnds, ends_open
 from kubeledger.ingest.klog.forms import Place
 from kubeledger.ingest.klog.outputs import PendingEntry
-from kubeledger.ingest.klog.router import Heard, Route, Router, Verdict
+from kubeledger.ingest.klog.router import Handled, Route, Router, Verdict
 from kubeledger.ingest.klog.values import split_structured, text_values
 from kubeledger.ingest.sources.items import LogLine
 from kubeledger.ingest.sources.plain import normal_message
@@ -36,11 +36,11 @@ class EntryEnds:
         values = text_values(text, cut=pending.cut, torn=torn)
         if torn:
             # A call logs the same keys each time.
-            call, told = (line.file, line.caller_line), len(values)
+            call, count = (line.file, line.caller_line), len(values)
             if isinstance(values, CutValues):
-                told += len(values.untold or ())
-            known = self._keys[call] = max(told, self._keys.get(call, 0))
-            if told < known:
+                count += len(values.missing_keys or ())
+            known = self._keys[call] = max(count, self._keys.get(call, 0))
+            if count < known:
                 values = CutValues(values)
         return values
 
@@ -49,7 +49,7 @@ class EntryEnds:
         message = pending.line.message
         if pending.cut or ends_open(message.encode()):
             return True
-        if not self.ends.torn or not isinstance(route, Heard):
+        if not self.ends.torn or not isinstance(route, Handled):
             return False
         match = route.match
         return (

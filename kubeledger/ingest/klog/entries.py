@@ -36,7 +36,7 @@ from kubeledger.ingest.klog.outputs import (
     PendingEntry,
     WrongStamp,
 )
-from kubeledger.ingest.klog.router import PREFIX_LENGTH, Heard, Route, Router, Verdict
+from kubeledger.ingest.klog.router import PREFIX_LENGTH, Handled, Route, Router, Verdict
 from kubeledger.ingest.klog.sent_events import OCCURRED, SentEvents
 from kubeledger.ingest.klog.stamps import Clock, exact_json_ns
 from kubeledger.ingest.klog.values import split_structured
@@ -226,7 +226,7 @@ class EntryReader:
         route = self._router.structured(line.file, line.message)
         if key is not None and route is not _UNKNOWN:
             self._learn(key, route)
-        if isinstance(route, Heard):
+        if isinstance(route, Handled):
             self._pending = PendingEntry(line, route, rest)
             self._count(_UNDERSTOOD)
         elif route is _UNKNOWN:
@@ -274,12 +274,12 @@ class EntryReader:
         if pending is None:
             return
         line = pending.line
-        if pending.heard is not None:
+        if pending.handled is not None:
             if pending.rest is not None:
                 line.values = self._ends.values(pending, pending.rest)
-                if isinstance(line.values, CutValues) and line.values.untold is None:
+                if isinstance(line.values, CutValues) and line.values.missing_keys is None:
                     self._cut(line)
-            self._hand_on(line, pending.heard)
+            self._hand_on(line, pending.handled)
             return
         line.message = normal_message(pending.whole(line.message))
         if line.severity == "F":
@@ -295,7 +295,7 @@ class EntryReader:
             and self._router.may_remember(line.file, line.message)
         ):
             self._learn(pending.key, route)
-        if isinstance(route, Heard):
+        if isinstance(route, Handled):
             self._hand_on(line, route)
             route = _UNDERSTOOD
         if route is _UNKNOWN:
@@ -309,14 +309,14 @@ class EntryReader:
         """Tell of a line that was cut."""
         self._out.append(CutLine(line, self._ends.ends.cut_at))
 
-    def _hand_on(self, line: LogLine, heard: Heard) -> None:
+    def _hand_on(self, line: LogLine, handled: Handled) -> None:
         """An entry for its handlers; an event that was not sent, for those of events."""
         if self._events.take(line):
             route = self._router.structured(line.file, OCCURRED)
-            heard = route if isinstance(route, Heard) else heard
-        elif heard.row is not None:
-            heard.row.read(line, heard.match)
-        self._out.append(LogEntry(line, heard.handlers))
+            handled = route if isinstance(route, Handled) else handled
+        elif handled.row is not None:
+            handled.row.read(line, handled.match)
+        self._out.append(LogEntry(line, handled.handlers))
 
     def _repeated(self, place: Place) -> None:
         """Count a line that says again what one above said; an unknown one stays findable."""
@@ -357,7 +357,7 @@ class EntryReader:
         self._ends.note(pending, place)
         if pending is not None:
             pending.append(place.number, body)
-            if pending.heard is not None:
+            if pending.handled is not None:
                 self._count(_UNDERSTOOD)
         elif self._tail_kind is _UNKNOWN:
             self._reject_plain(place, "(continued)")
@@ -392,7 +392,7 @@ class EntryReader:
         pending = self._pending
         if pending is not None:
             line = pending.line
-            return pending.heard is None and continues_free_text(
+            return pending.handled is None and continues_free_text(
                 line.severity, line.file, line.message
             )
         return entry_goes_on(self._tail)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kubeledger.ingest.klog.router import Heard, LineHandler
+from kubeledger.ingest.klog.router import Handled, LineHandler
 from kubeledger.ingest.klog.stamps import Doubt
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import CutLine, LogLine
@@ -61,7 +61,7 @@ class PendingEntry(msgspec.Struct):
     """An entry whose last line may not have been seen.
 
     Attributes:
-        heard: by whom, known at once for structured lines; None: free text, known when whole.
+        handled: by whom, known at once for structured lines; None: free text, known when whole.
         rest: what follows the message of a structured text line; None for JSON.
         key: what a verdict on a free-text entry may be remembered by.
         continuation: its further lines; ``numbers`` where they stand, ``kept`` their bytes.
@@ -69,7 +69,7 @@ class PendingEntry(msgspec.Struct):
     """
 
     line: LogLine
-    heard: Heard | None
+    handled: Handled | None
     rest: str | None = None
     key: bytes | None = None
     continuation: list[str] = []

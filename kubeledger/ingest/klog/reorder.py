@@ -56,7 +56,7 @@ class _Waiting:
         self._sorted: deque[Timed] = deque()
         # Only what follows tells whether these are late, or the clock was set back before them,
         # or the newest one is ahead of its time.
-        self._behind: list[Timed] = []
+        self._earlier: list[Timed] = []
 
     def take(self, output: LogOutput) -> Iterator[Timed]:
         """Take in what is read next; gives out what nothing can come before any more."""
@@ -66,10 +66,10 @@ class _Waiting:
             return
         ts_ns = output.ts_ns if isinstance(output, Fact) else output.line.ts_ns
         if isinstance(output, ClockStep):
-            self._behind = [(held[-1][0], each) for _, each in self._behind]
+            self._earlier = [(held[-1][0], each) for _, each in self._earlier]
             yield from self.drain()
-        elif held and ts_ns < held[-1][0] - STEP_NS and len(self._behind) < _BEHIND_MAX:
-            self._behind.append((ts_ns, output))
+        elif held and ts_ns < held[-1][0] - STEP_NS and len(self._earlier) < _BEHIND_MAX:
+            self._earlier.append((ts_ns, output))
             return
         self._sort_in()
         self._insert(ts_ns, output)
@@ -83,8 +83,8 @@ class _Waiting:
             yield self._sorted.popleft()
 
     def _sort_in(self) -> None:
-        behind, self._behind = self._behind, []
-        for ts_ns, output in behind:
+        earlier, self._earlier = self._earlier, []
+        for ts_ns, output in earlier:
             self._insert(ts_ns, output)
 
     def _insert(self, ts_ns: int, output: Ordered) -> None:
@@ -98,11 +98,11 @@ class _Waiting:
         """The line with the wrong stamp gets the time of the lines around it."""
         held = self._sorted
         wrong: list[Timed] = []
-        while held and held[-1][0] == doubt.told_ns:
+        while held and held[-1][0] == doubt.logged_ns:
             wrong.insert(0, held.pop())
         if not wrong:
-            at = [n for n, (ts_ns, _) in enumerate(self._behind) if ts_ns == doubt.told_ns]
-            wrong = [self._behind.pop(n) for n in reversed(at)][::-1]
+            at = [n for n, (ts_ns, _) in enumerate(self._earlier) if ts_ns == doubt.logged_ns]
+            wrong = [self._earlier.pop(n) for n in reversed(at)][::-1]
         evidence = None
         for _, output in wrong:
             if isinstance(output, Fact):
@@ -119,6 +119,6 @@ class _Waiting:
 def _finding(doubt: Doubt, evidence: Evidence) -> Fact:
     """What the reader of the ledger must know: the text of the evidence is not what counts."""
     place = f"{evidence.file}:{evidence.line}"
-    dispute = stamp_dispute(place, doubt.told_ns, doubt.before_ns, doubt.after_ns)
+    dispute = stamp_dispute(place, doubt.logged_ns, doubt.before_ns, doubt.after_ns)
     body = FindingReported(finding=LINES_DISAGREE, file=evidence.file, message=dispute.message)
     return Fact(doubt.before_ns, body, (evidence,))

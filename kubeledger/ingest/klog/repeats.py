@@ -47,7 +47,7 @@ class Repeats:
 
     def near(self, index: int, stamp: bytes) -> bool:
         """One of the lines just above is the same; for a line with the latest stamp."""
-        if not self._tells_apart(stamp):
+        if not self._is_distinct(stamp):
             return False
         if self._blocks:
             return self.far(index, stamp)
@@ -58,7 +58,7 @@ class Repeats:
 
     def far(self, index: int, stamp: bytes) -> bool:
         """A line further above is the same; for a line that comes late."""
-        if not self._tells_apart(stamp):
+        if not self._is_distinct(stamp):
             return False
         if not self._blocks:
             near = self._back_to(index, stamp)
@@ -98,11 +98,13 @@ class Repeats:
         above = self._bodies[index - 1] if index else (self._before or [b""])[-1]
         return above == self._bodies[index]
 
-    def _tells_apart(self, stamp: bytes) -> bool:
+    def _is_distinct(self, stamp: bytes) -> bool:
         """The stamps of this log are fine enough to tell two lines apart."""
         if not self._fine:
             _, point, fraction = stamp.partition(b".")
             # klog JSON counts milliseconds, and has no fraction where there are no microseconds.
-            whole = fraction.endswith(b"000") if stamp[4:5] == b" " else not fraction.strip(b"0")
-            self._fine = bool(point) and not whole
+            full_second = (
+                fraction.endswith(b"000") if stamp[4:5] == b" " else not fraction.strip(b"0")
+            )
+            self._fine = bool(point) and not full_second
         return self._fine

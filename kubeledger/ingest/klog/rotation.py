@@ -42,7 +42,7 @@ def overlap_of(log: LogSurvey, following: LogSurvey) -> Overlap | None:
     Raises:
         BadInputError: one of them cannot be read.
     """
-    if _begins_behind(following, log):
+    if _begins_after(following, log):
         return None
     return _common_lines(log.source, following.source)
 
@@ -56,7 +56,7 @@ def up_to(chunks: Iterable[bytes], end: int) -> Iterator[bytes]:
         end -= len(chunk)
 
 
-def _begins_behind(following: LogSurvey, log: LogSurvey) -> bool:
+def _begins_after(following: LogSurvey, log: LogSurvey) -> bool:
     if following.first_stamp is not None and log.last_stamp is not None:
         return following.first_stamp > log.last_stamp
     if following.first_ns is not None and log.last_ns is not None:
@@ -71,10 +71,12 @@ def _common_lines(log: SourceFile, following: SourceFile) -> Overlap | None:
         return None
     rest, begins = _bodies(log, offset), _bodies(following, 0)
     lines = 0
-    for body, whole in rest:
+    for body, is_complete in rest:
         lines += 1
         # A half-written last line goes on in the next log.
-        if not any(body == other or (not whole and other.startswith(body)) for other, _ in begins):
+        if not any(
+            body == other or (not is_complete and other.startswith(body)) for other, _ in begins
+        ):
             return None
     return Overlap(offset, lines)
 
@@ -94,9 +96,9 @@ def _place_of(source: SourceFile, bodies: Iterable[bytes]) -> int | None:
 
 def _bodies(source: SourceFile, begin: int) -> Iterator[tuple[bytes, bool]]:
     """Lines from an offset on, without carriers' prefixes, and whether each has its end."""
-    for offset, body, whole in _lines(source):
+    for offset, body, is_complete in _lines(source):
         if offset >= begin:
-            yield body, whole
+            yield body, is_complete
 
 
 def _lines(source: SourceFile) -> Iterator[tuple[int, bytes, bool]]:

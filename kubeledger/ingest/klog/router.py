@@ -19,7 +19,7 @@ from kubeledger.ingest.klog.rows import Row
 from kubeledger.ingest.sources.facts import Facts
 from kubeledger.ingest.sources.items import LogLine
 
-__all__ = ["PREFIX_LENGTH", "Heard", "LineHandler", "Noise", "Route", "Router", "Verdict"]
+__all__ = ["PREFIX_LENGTH", "Handled", "LineHandler", "Noise", "Route", "Router", "Verdict"]
 
 LineHandler = Callable[[LogLine], Facts | None]
 
@@ -68,7 +68,7 @@ class Verdict(Enum):
     """The caller's file writes noise and other lines: its messages decide."""
 
 
-class Heard(NamedTuple):
+class Handled(NamedTuple):
     """A line that is asked for: by whom, and how it is read."""
 
     handlers: tuple[LineHandler, ...]
@@ -76,7 +76,7 @@ class Heard(NamedTuple):
     match: re.Match[str] | None = None
 
 
-Route = Heard | Verdict
+Route = Handled | Verdict
 """Who gets a line; a verdict when nobody does."""
 
 PREFIX_LENGTH = 16
@@ -102,7 +102,7 @@ class _Likely(NamedTuple):
     """Patterns of one file that a message may fit by its first letters."""
 
     rows: list[_Known]
-    are_heard: bool
+    are_read: bool
 
 
 _HEAD = re.compile(r"(?:\\\W|[^\\.^$*+?{}\[\]|()])*")
@@ -132,18 +132,20 @@ class Router:
             for message, handler in listener.items():
                 handlers[message] = (*handlers.get(message, ()), handler)
         self._structured: dict[str, Route] = {
-            message: Heard(heard) for message, heard in handlers.items()
+            message: Handled(handled) for message, handled in handlers.items()
         }
         self._free_text: dict[str, list[_Known]] = {}
         self._likely: dict[tuple[str, str], _Likely] = {}
         for row in sorted(rows, key=lambda row: row.to is None):
-            heard = handlers.get(row.to, ()) if row.to is not None else ()
+            handled = handlers.get(row.to, ()) if row.to is not None else ()
             if row.pattern is not None:
-                known = _Known(row.pattern, row, heard, _literal_head(row.pattern.pattern))
+                known = _Known(row.pattern, row, handled, _literal_head(row.pattern.pattern))
                 for file in row.files:
                     self._free_text.setdefault(file, []).append(known)
-            elif heard:
-                self._structured[row.words] = Heard(heard, row if row.keys or row.told else None)
+            elif handled:
+                self._structured[row.words] = Handled(
+                    handled, row if row.keys or row.constants else None
+                )
             else:
                 self._structured.setdefault(row.words, Verdict.UNDERSTOOD)
 
@@ -178,14 +180,14 @@ class Router:
         One call writes one format, so its messages differ behind their first letters only.
         Not where a pattern with handlers could tell messages with these letters apart.
         """
-        return not self._likely_rows(file, message).are_heard
+        return not self._likely_rows(file, message).are_read
 
     def free_text(self, file: str, message: str) -> Route:
         """Handlers with their match, or a verdict; ``file`` "" stands for any."""
         for pattern, row, handlers, _ in self._likely_rows(file, message).rows:
             match = pattern.match(message)
             if match:
-                return Heard(handlers, row, match) if handlers else Verdict.UNDERSTOOD
+                return Handled(handlers, row, match) if handlers else Verdict.UNDERSTOOD
         if file in self._noise.files or self._noise.has_text(file, message):
             return Verdict.NOISE
         return Verdict.UNKNOWN

@@ -56,7 +56,7 @@ class Row(msgspec.Struct, frozen=True):
         to: the structured message that it says; None: nothing is recorded of it.
         files: callers of free text; a structured message may come from any.
         keys: key of ``to`` -> key of the line, where they differ.
-        told: key of ``to`` -> value that the words themselves tell, with ``{key}`` for fields.
+        constants: key of ``to`` -> value that the words themselves tell, with ``{key}`` for fields.
         since, until: the first and the last minor version that logs it, as far as is known.
         pattern: of free text; None for a structured message.
         integers: fields that are whole numbers.
@@ -66,7 +66,7 @@ class Row(msgspec.Struct, frozen=True):
     to: str | None
     files: tuple[str, ...] = ()
     keys: Mapping[str, str] = {}
-    told: Mapping[str, Any] = {}
+    constants: Mapping[str, Any] = {}
     since: str | None = None
     until: str | None = None
     pattern: re.Pattern[str] | None = None
@@ -82,18 +82,18 @@ class Row(msgspec.Struct, frozen=True):
         if match is not None:
             found = {key: value for key, value in match.groupdict().items() if value is not None}
             line.values = {
-                **{key: self._tells(key, found) for key in self.told},
+                **{key: self._constant(key, found) for key in self.constants},
                 **{k: int(v) if k in self.integers else v for k, v in found.items()},
             }
         elif line.values is not None:
             for key, other in self.keys.items():
                 if other in line.values:
                     line.values.setdefault(key, line.values[other])
-            line.values.update(self.told)
+            line.values.update(self.constants)
 
-    def _tells(self, key: str, found: Mapping[str, str]) -> Any:  # noqa: ANN401 - of any type
-        told = self.told[key]
-        return told.format(**found) if isinstance(told, str) else told
+    def _constant(self, key: str, found: Mapping[str, str]) -> Any:  # noqa: ANN401 - of any type
+        constants = self.constants[key]
+        return constants.format(**found) if isinstance(constants, str) else constants
 
 
 def klog(
@@ -103,11 +103,13 @@ def klog(
     to: str | None = None,
     since: str | None = None,
     until: str | None = None,
-    told: Mapping[str, Any] | None = None,
+    constants: Mapping[str, Any] | None = None,
     **keys: str,
 ) -> Row:
     """A structured message that is read."""
-    return Row(message, to or message, keys=keys, told=told or {}, since=since, until=until)
+    return Row(
+        message, to or message, keys=keys, constants=constants or {}, since=since, until=until
+    )
 
 
 def text(
@@ -118,7 +120,7 @@ def text(
     to: str,
     since: str | None = None,
     until: str | None = "1.20",
-    **told: object,
+    **constants: object,
 ) -> Row:
     """Free text that is read; structured logging replaced most of it in 1.21."""
     pattern = words if isinstance(words, re.Pattern) else re.compile(_regex(words), re.DOTALL)
@@ -126,7 +128,7 @@ def text(
         words if isinstance(words, str) else words.pattern,
         to,
         files=(files,) if isinstance(files, str) else files,
-        told=told,
+        constants=constants,
         since=since,
         until=until,
         pattern=pattern,

@@ -81,7 +81,7 @@ class SentEvents:
 
     def __init__(self) -> None:
         self._are_logged = False
-        self._told: dict[tuple[str, int], None] = {}
+        self._seen: dict[tuple[str, int], None] = {}
 
     def take(self, line: LogLine) -> bool:
         """Take in an entry; True where it is one that was not sent, and became ``Event occurred``.
@@ -114,36 +114,36 @@ class SentEvents:
         match = _PLAIN.search(text) or _GO.search(text)
         if match is None or self._are_logged:
             return False
-        said = match.groupdict()
+        fields = match.groupdict()
         if match.re is _GO:
-            said = {
+            fields = {
                 key: unquote_go(value) if value.startswith('"') else value
-                for key, value in said.items()
+                for key, value in fields.items()
             }
-        told = (said["id"], int(said["count"]))
-        if said["component"] != "kubelet" or told in self._told:
+        event_id = (fields["id"], int(fields["count"]))
+        if fields["component"] != "kubelet" or event_id in self._seen:
             return False
-        if len(self._told) >= _IDS_MAX:
-            del self._told[next(iter(self._told))]
-        self._told[told] = None
-        late_ns = _late_ns(line, said["time"])
+        if len(self._seen) >= _IDS_MAX:
+            del self._seen[next(iter(self._seen))]
+        self._seen[event_id] = None
+        late_ns = _late_ns(line, fields["time"])
         if late_ns is not None and 0 <= late_ns <= _LATE_NS:
             line.ts_ns -= late_ns
-        line.message, line.values = OCCURRED, _values(said)
+        line.message, line.values = OCCURRED, _values(fields)
         return True
 
 
-def _values(said: dict[str, Any]) -> dict[str, Any]:
+def _values(fields: dict[str, Any]) -> dict[str, Any]:
     """The values of the line that a more verbose log has."""
-    name = said["name"]
+    name = fields["name"]
     return {
-        "object": f"{said['namespace']}/{name}" if said["namespace"] else name,
-        "kind": said["kind"],
-        "fieldPath": said["path"],
-        "type": said["type"],
-        "reason": said["reason"],
-        "message": said["message"],
-        "podUID": said["uid"],
+        "object": f"{fields['namespace']}/{name}" if fields["namespace"] else name,
+        "kind": fields["kind"],
+        "fieldPath": fields["path"],
+        "type": fields["type"],
+        "reason": fields["reason"],
+        "message": fields["message"],
+        "podUID": fields["uid"],
     }
 
 

@@ -56,11 +56,11 @@ class Doubt(NamedTuple):
     """The stamp of one line is wrong.
 
     Attributes:
-        told_ns: what it says.
+        logged_ns: what it says.
         before_ns, after_ns: the stamps above and below it; the first one counts for it, too.
     """
 
-    told_ns: int
+    logged_ns: int
     before_ns: int
     after_ns: int
 
@@ -83,7 +83,7 @@ class Clock:
         self.step: tuple[int, int] | None = None
         self.doubt: Doubt | None = None
         self._before_ns: int | None = None
-        self._behind: list[int] = []
+        self._earlier: list[int] = []
         self._minute = b""
         self._minute_ns = 0
         self._month = 0
@@ -106,10 +106,10 @@ class Clock:
         """Take down a time that is known whole (klog JSON); returns it."""
         last = self.last_ns
         if last is not None and last - ts_ns > STEP_NS:
-            self._behind.append(ts_ns)
+            self._earlier.append(ts_ns)
             self._decide()
             return ts_ns
-        if self._behind:
+        if self._earlier:
             self._goes_on(ts_ns)
         if last is None or ts_ns >= last:
             self._before_ns, self.last_ns = last, ts_ns
@@ -117,45 +117,45 @@ class Clock:
 
     def _decide(self) -> None:
         """A single line that came late is no step; the next lines decide."""
-        behind = self._behind
-        if len(behind) == 1:
+        earlier = self._earlier
+        if len(earlier) == 1:
             return
         if not self._is_ahead():
             self._set_back()
-        elif len(behind) == _SURE:
+        elif len(earlier) == _SURE:
             assert self.last_ns is not None
             assert self._before_ns is not None
-            self.doubt = Doubt(self.last_ns, self._before_ns, behind[0])
+            self.doubt = Doubt(self.last_ns, self._before_ns, earlier[0])
             self._restart()
 
     def _is_ahead(self) -> bool:
         """Whether the latest line alone is out of order: those above and below it go together."""
         last, before = self.last_ns, self._before_ns
-        if last is None or before is None or min(self._behind) < before - _RACE_NS:
+        if last is None or before is None or min(self._earlier) < before - _RACE_NS:
             return False
-        return last - self._behind[0] > _ALONE * (self._behind[0] - before)
+        return last - self._earlier[0] > _ALONE * (self._earlier[0] - before)
 
     def _goes_on(self, ts_ns: int) -> None:
         """Time goes on from the latest: a line that stood behind it was late, or lies."""
-        last, before, behind = self.last_ns, self._before_ns, self._behind
-        self._behind = []
-        if last is None or before is None or len(behind) > 1 or behind[0] > before - STEP_NS:
+        last, before, earlier = self.last_ns, self._before_ns, self._earlier
+        self._earlier = []
+        if last is None or before is None or len(earlier) > 1 or earlier[0] > before - STEP_NS:
             return
-        self.doubt = Doubt(behind[0], last, ts_ns)
+        self.doubt = Doubt(earlier[0], last, ts_ns)
 
     def _set_back(self) -> None:
         assert self.last_ns is not None
-        self.step = (self.last_ns, self._behind[0])
+        self.step = (self.last_ns, self._earlier[0])
         self._restart()
 
     def _restart(self) -> None:
         """Time goes on from the lines below the latest one."""
-        *_, self._before_ns, self.last_ns = (None, *sorted(self._behind))
-        self._behind = []
+        *_, self._before_ns, self.last_ns = (None, *sorted(self._earlier))
+        self._earlier = []
 
     def finish(self) -> None:
         """The log ends: a late line that is its last one counts as a step."""
-        if self._behind:
+        if self._earlier:
             self._set_back()
 
     @property

@@ -152,9 +152,11 @@ def text_values(rest: str, *, cut: bool = False, torn: bool = False) -> dict[str
     return _cut_values(values, doubtful) if torn and doubtful else values
 
 
-def _cut_values(values: dict[str, Any], untold: Collection[str] | None = None) -> CutValues:
-    found = CutValues({key: value for key, value in values.items() if key not in (untold or ())})
-    found.untold = frozenset(untold) if untold is not None else None
+def _cut_values(values: dict[str, Any], missing_keys: Collection[str] | None = None) -> CutValues:
+    found = CutValues(
+        {key: value for key, value in values.items() if key not in (missing_keys or ())}
+    )
+    found.missing_keys = frozenset(missing_keys) if missing_keys is not None else None
     return found
 
 

@@ -42,16 +42,16 @@ class YearVotes:
                 ts_ns = api_time(f"{day.decode()}T{clock.decode()}Z") or 0
                 self._vote(int(day[:4]), ts_ns, stamps)
 
-    def take_event(self, told: bytes, stamp: bytes) -> None:
+    def take_event(self, text: bytes, stamp: bytes) -> None:
         """What an event tells that was not sent.
 
         Args:
-            told: from ``EVENT_TIME`` on.
+            text: from ``EVENT_TIME`` on.
             stamp: that of its line.
         """
-        told = told[:_EVENT_LONG]
-        self.take_line(told, (stamp,))
-        if (date := go_date(told.decode("utf-8", "replace"))) is not None:
+        text = text[:_EVENT_LONG]
+        self.take_line(text, (stamp,))
+        if (date := go_date(text.decode("utf-8", "replace"))) is not None:
             self._vote(*date, (stamp,))
 
     def _vote(self, year: int, ts_ns: int, stamps: Sequence[bytes]) -> None:

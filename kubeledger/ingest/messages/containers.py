@@ -21,7 +21,7 @@ MESSAGES = (
         "Stopping PodSandbox for pod, because all other containers are dead",
         since="1.21",
         to="Pod is stopped",
-        told={"because": "ended"},
+        constants={"because": "ended"},
     ),
     klog("Stopping PodSandbox for pod, will start new one", since="1.21"),
     klog("SyncLoop (PLEG): event for pod", since="1.21"),

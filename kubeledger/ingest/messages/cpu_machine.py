@@ -24,11 +24,11 @@ class CpuMachine:
     """What has been told since the last line about the machine.
 
     Attributes:
-        told: field of ``CpuManagerStarted`` -> value.
+        reported: field of ``CpuManagerStarted`` -> value.
     """
 
     def __init__(self) -> None:
-        self.told: dict[str, Any] = {}
+        self.reported: dict[str, Any] = {}
 
     def topology(self, topology: Any) -> None:  # noqa: ANN401 - any decoded value
         """CPUs, with NUMA node, socket and core; this line begins what tells of a new manager."""
@@ -42,7 +42,7 @@ class CpuMachine:
             for match in _CPU_INFO.finditer(str(topology)):
                 cpus[match["cpu"]] = _place(match["numa"], match["socket"], match["core"])
         ordered = sorted(cpus.items(), key=lambda entry: int(entry[0]))
-        self.told = {"cpus": dict(ordered) or None}
+        self.reported = {"cpus": dict(ordered) or None}
 
     def options(self, options: Any) -> None:  # noqa: ANN401 - any decoded value
         """The static policy's options."""
@@ -50,11 +50,11 @@ class CpuMachine:
             named = [name for name, value in options.items() if value is True]
         else:
             named = _OPTION.findall(str(options))
-        self.told["options"] = tuple(sorted(named))
+        self.reported["options"] = tuple(sorted(named))
 
     def reserve(self, cpus: str | None) -> None:
         """CPUs that no container gets."""
-        self.told["reserved_cpu_set"] = sound_set(cpus)
+        self.reported["reserved_cpu_set"] = sound_set(cpus)
 
 
 def _place(*numbers: Any) -> CpuPlace:  # noqa: ANN401 - whole numbers, or texts of them

@@ -57,7 +57,7 @@ class EvictionRounds:
         self._prompt: set[_Threshold] = set()
         self._met: dict[str, dict[_Threshold, str]] = {}
         self._ts_ns: int | None = None
-        self._told_ns: int | None = None
+        self._noted_ns: int | None = None
         self._known_before = False
 
     def restart(self, *, from_start: bool) -> None:
@@ -75,15 +75,17 @@ class EvictionRounds:
             self._known_before = ts_ns - self._ts_ns < _LOST_NS
             self._prompt &= unresolved.keys()
         self._met = {}
-        self._ts_ns, self._told_ns = ts_ns, None
+        self._ts_ns, self._noted_ns = ts_ns, None
 
-    def told(self, ts_ns: int, log: str, signal: str, quantity: str, available: str) -> None:
+    def note_threshold(
+        self, ts_ns: int, log: str, signal: str, quantity: str, available: str
+    ) -> None:
         """A line about a threshold that is met; ``log`` says in which list."""
-        if self._told_ns is not None and ts_ns - self._told_ns > _ROUND_NS:
+        if self._noted_ns is not None and ts_ns - self._noted_ns > _ROUND_NS:
             # The line that begins the round is lost; so may others be, of rounds without any met.
             self.begin(ts_ns)
             self._since, self._known_before = {}, False
-        self._told_ns = ts_ns
+        self._noted_ns = ts_ns
         for name in (_UNRESOLVED, _SATISFIED, _UPDATED):
             if name in log:
                 met = _Threshold(signal, quantity)
@@ -98,7 +100,7 @@ class EvictionRounds:
             resource: that is reclaimed.
             message: of an evicted pod; from 1.26 on it tells quantity and available amount.
         """
-        threshold, observed = _told_amounts(message or "")
+        threshold, observed = _amounts_in(message or "")
         self._see_grace_periods()
         found = {
             met: available
@@ -160,7 +162,7 @@ def amount_of(text: str) -> int | None:
         return None
 
 
-def _told_amounts(message: str) -> tuple[int | None, int | None]:
+def _amounts_in(message: str) -> tuple[int | None, int | None]:
     """Threshold and available amount of an eviction's message."""
     _, head, rest = message.partition(" Threshold quantity: ")
     quantity, middle, rest = rest.partition(", available: ")

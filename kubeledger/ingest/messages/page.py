@@ -76,10 +76,10 @@ def _versions(row: Row) -> str:
 
 def _reading(row: Row) -> str:
     assert row.to is not None
-    told = [f"{key}={value}" for key, value in sorted(row.told.items())]
-    told += [f"{key} from {other}" for key, other in sorted(row.keys.items())]
+    constants = [f"{key}={value}" for key, value in sorted(row.constants.items())]
+    constants += [f"{key} from {other}" for key, other in sorted(row.keys.items())]
     name = "" if row.to == row.words else _code(row.to)
-    return ", ".join(filter(None, (name, *map(_code, told))))
+    return ", ".join(filter(None, (name, *map(_code, constants))))
 
 
 def _code(text: str) -> str:

@@ -81,7 +81,7 @@ def name_of_bundle(bundle: Bundle) -> str:
 
 
 def names_inside(file: FoundFile) -> NamesInside:
-    """The nodes that a document names; what is malformed is told later, and names none."""
+    """The nodes that a document names; what is malformed is reported later, and names none."""
     names = NamesInside()
     if file.format == "node-name":
         with suppress(BadInputError):
@@ -135,11 +135,11 @@ def kubelet_version(bundle: Bundle, options: ImportOptions) -> KubeletVersion:
             text = text or mark.text
             if mark.release:
                 return KubeletVersion(mark.release, "log", mark.text)
-    for source, told in _told_elsewhere(bundle):
-        release = release_of(told)
+    for source, version in _versions_elsewhere(bundle):
+        release = release_of(version)
         if release:
-            return KubeletVersion(release, source, told)
-        text = text or told
+            return KubeletVersion(release, source, version)
+        text = text or version
     for noted in _notes(bundle):
         return KubeletVersion(release_of(noted), "name", noted)
     for survey in bundle.logs:
@@ -158,7 +158,7 @@ def _notes(bundle: Bundle) -> Iterator[str]:
             yield found[0]
 
 
-def _told_elsewhere(bundle: Bundle) -> Iterator[tuple[VersionSource, str | None]]:
+def _versions_elsewhere(bundle: Bundle) -> Iterator[tuple[VersionSource, str | None]]:
     for file in bundle.files:
         if file.format == "metrics":
             match = _BUILD_INFO.search(file.source.content())

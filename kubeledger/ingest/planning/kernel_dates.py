@@ -26,7 +26,7 @@ from kubeledger.model.units import NS_PER_S
 
 __all__ = ["date_kernel_logs", "date_reports"]
 
-Told = dict[str, list[int]]
+ReportedTimes = dict[str, list[int]]
 """Container ID or path of a cgroup -> times at which a process in it was killed."""
 
 _TOLD = re.compile(
@@ -49,21 +49,21 @@ def date_kernel_logs(
     A system's log holds lines of the kernel beside the kubelet's, so logs are looked at, too.
     """
     reports = context.kernel_reports
-    told: Told = {}
+    reported: ReportedTimes = {}
     for log in logs:
-        _look_into(log.source, context, told)
+        _look_into(log.source, context, reported)
     if not reports:
         return []
     for container_id, instance in context.instances.items():
         if instance.reason == "OOMKilled" and instance.finished_ts_ns is not None:
-            told.setdefault(container_id, []).append(instance.finished_ts_ns)
+            reported.setdefault(container_id, []).append(instance.finished_ts_ns)
     findings = []
     for file in sorted(reports):
         ours = _of_node(reports[file], context.node)
         reports[file] = date_reports(
             ours,
             context.kernel_boots,
-            told,
+            reported,
             offset_ns=timing.offset_ns,
             near_ns=timing.last_ts_ns,
         )
@@ -109,7 +109,7 @@ def _of_node(reports: list[KernelReport], node: str) -> list[KernelReport]:
     return [report for report in reports if report.host.partition(".")[0] == short]
 
 
-def _look_into(log: SourceFile, context: BundleContext, told: Told) -> None:
+def _look_into(log: SourceFile, context: BundleContext, reported: ReportedTimes) -> None:
     """What a log tells of kills: the kubelet's lines, and reports of the kernel."""
     tail, holds_reports = b"", False
     for chunk in log.chunks():
@@ -119,7 +119,7 @@ def _look_into(log: SourceFile, context: BundleContext, told: Told) -> None:
             for match in _TOLD.finditer(window):
                 with suppress(ValueError):
                     path = match[1].decode("utf-8", "replace")
-                    told.setdefault(path, []).append(go_time(match[2].decode()))
+                    reported.setdefault(path, []).append(go_time(match[2].decode()))
         tail = window.rpartition(b"\n")[2][-_LINE_MAX:]
     if holds_reports:
         reader = KernelLogReader(log.name)
@@ -144,7 +144,7 @@ def _lines(log: SourceFile) -> Iterator[tuple[int, int, str]]:
 def date_reports(
     reports: Sequence[KernelReport],
     boots: Sequence[int],
-    told: Told,
+    reported: ReportedTimes,
     *,
     offset_ns: int,
     near_ns: int,
@@ -154,7 +154,7 @@ def date_reports(
     Args:
         reports: are changed.
         boots: times of the boot that the log itself tells.
-        told: kills that other sources tell of, by path of the cgroup and by container ID.
+        reported: kills that other sources tell of, by path of the cgroup and by container ID.
         offset_ns: what the node's zone is ahead of UTC.
         near_ns: a time in the year of the log.
 
@@ -171,7 +171,7 @@ def date_reports(
     others = [report for report in dated if report.stamp.form != "boot"]
     known = []
     for group, own, otherwise in ((from_boot, boots, None), (others, (), 0)):
-        shift_ns = _shift_ns(group, own, told, otherwise)
+        shift_ns = _shift_ns(group, own, reported, otherwise)
         if shift_ns is not None:
             for report in group:
                 report.ts_ns += shift_ns
@@ -194,13 +194,16 @@ def _base_ns(report: KernelReport, offset_ns: int, near_ns: int) -> int | None:
 
 
 def _shift_ns(
-    reports: Sequence[KernelReport], boots: Sequence[int], told: Told, otherwise: int | None
+    reports: Sequence[KernelReport],
+    boots: Sequence[int],
+    reported: ReportedTimes,
+    otherwise: int | None,
 ) -> int | None:
     """What the log's times are to be moved by: where most of what is told agrees.
 
     A kill is told once at most, so agreement of many is that of one shift.
     """
-    shifts = sorted(_candidates(reports, told))
+    shifts = sorted(_candidates(reports, reported))
     best, votes = otherwise, 0
     if otherwise is not None:
         votes = sum(abs(shift) <= _CLOSE_NS for shift in shifts)
@@ -215,10 +218,10 @@ def _shift_ns(
     return best
 
 
-def _candidates(reports: Sequence[KernelReport], told: Told) -> Iterator[int]:
+def _candidates(reports: Sequence[KernelReport], reported: ReportedTimes) -> Iterator[int]:
     for report in reports:
         path = report.task_cgroup or ""
-        for times in (told.get(path), told.get(_container_of(path))):
+        for times in (reported.get(path), reported.get(_container_of(path))):
             for ts_ns in times or ():
                 yield ts_ns - report.ts_ns
 

@@ -37,7 +37,7 @@ class _Node(msgspec.Struct):
     """What is known to be of one node.
 
     Attributes:
-        told: names that its kubelet's own lines or documents tell -> how often.
+        node_names: names that its kubelet's own lines or documents tell -> how often.
         hosts: names that carriers tell.
         writers: in logs of several nodes, what tells its lines apart.
         objects: the nodes whose objects its documents hold.
@@ -46,7 +46,7 @@ class _Node(msgspec.Struct):
         noted: names by its collection: of directories, and in files of their own.
     """
 
-    told: Counter[str] = msgspec.field(default_factory=Counter)
+    node_names: Counter[str] = msgspec.field(default_factory=Counter)
     hosts: list[str] = []
     writers: list[Writers] = []
     files: list[FoundFile] = []
@@ -56,11 +56,11 @@ class _Node(msgspec.Struct):
     noted: list[str] = []
 
     def is_called(self, name: str) -> bool:
-        return any(same_machine(name, known) for known in (*self.told, *self.hosts))
+        return any(same_machine(name, known) for known in (*self.node_names, *self.hosts))
 
     @property
     def is_nameless(self) -> bool:
-        return not self.told and not self.hosts
+        return not self.node_names and not self.hosts
 
     @property
     def parents(self) -> set[str]:
@@ -129,7 +129,7 @@ def _of_log(file: FoundFile) -> _Node:
     hosts = [host for host in survey.writers.hosts if not is_local(host)]
     placed = node_of_place(file.source.name)
     return _Node(
-        told=Counter(survey.nodes),
+        node_names=Counter(survey.nodes),
         hosts=hosts,
         writers=[writers] if isinstance(file.source, NodeLines) else [],
         files=[file],
@@ -138,7 +138,7 @@ def _of_log(file: FoundFile) -> _Node:
 
 
 def _names(node: _Node) -> Iterable[str]:
-    return (*node.told, *node.hosts)
+    return (*node.node_names, *node.hosts)
 
 
 def _merged(node: _Node, other: _Node) -> _Node:
@@ -148,7 +148,7 @@ def _merged(node: _Node, other: _Node) -> _Node:
         known = files.get(file.source.name)
         files[file.source.name] = file if known is None else _joined(known, file)
     return _Node(
-        told=node.told + other.told,
+        node_names=node.node_names + other.node_names,
         hosts=list(dict.fromkeys((*node.hosts, *other.hosts))),
         writers=node.writers + other.writers,
         files=list(files.values()),
@@ -220,7 +220,7 @@ def _add_documents(bundle: Bundle, nodes: list[_Node]) -> None:
             bundle.skipped[file.source.name] = "it does not say of which of several nodes it is"
             bundle.findings.append(Finding("node_unknown", file.source.name, _UNKNOWN))
         for node in owners:
-            node.told.update(names.own)
+            node.node_names.update(names.own)
             node.objects |= names.objects
             node.noted += [names.host] if names.host else []
             node.files.append(file)
@@ -241,7 +241,7 @@ def _owners(
         if not named and len(nodes) == 1 and nodes[0].is_nameless:
             named = nodes
         if not named:
-            nodes.append(_Node(told=Counter(names.own)))
+            nodes.append(_Node(node_names=Counter(names.own)))
             named = nodes[-1:]
         return named
     if not nodes:
@@ -253,8 +253,10 @@ def _owners(
         return [beside]
     if file.format not in _SHARED:
         return []
-    told = names.objects | names.listed.keys()
-    return [node for node in nodes if not told or any(map(node.is_called, told))] or nodes[:1]
+    node_names = names.objects | names.listed.keys()
+    return [
+        node for node in nodes if not node_names or any(map(node.is_called, node_names))
+    ] or nodes[:1]
 
 
 def _nodes_of_lists(bundle: Bundle, node: _Node) -> list[_Node]:
@@ -268,7 +270,7 @@ def _nodes_of_lists(bundle: Bundle, node: _Node) -> list[_Node]:
         )
     if len(names) < 2:
         return [node]
-    return [msgspec.structs.replace(node, told=Counter([name])) for name in names]
+    return [msgspec.structs.replace(node, node_names=Counter([name])) for name in names]
 
 
 def _beside(name: str, logs: Sequence[_Node]) -> _Node | None:
@@ -307,8 +309,8 @@ def _chosen(bundle: Bundle, nodes: list[_Node], name: str) -> _Node:
 def _name(bundle: Bundle, node: _Node, options: ImportOptions) -> str:
     if options.node is not None:
         return options.node
-    if node.told:
-        names = [name for name, _ in node.told.most_common()]
+    if node.node_names:
+        names = [name for name, _ in node.node_names.most_common()]
         unlike = [name for name in names if not same_machine(name, names[0])]
         if unlike:
             raise BadInputError(
@@ -350,7 +352,7 @@ def _findings(bundle: Bundle, node: _Node, nodes: int, options: ImportOptions) -
         for file in bundle.files
         if isinstance(file.source, NodeLines)
     ]
-    wrong = [name for name in node.told if not same_machine(name, bundle.node)]
+    wrong = [name for name in node.node_names if not same_machine(name, bundle.node)]
     if options.node is not None and wrong:
         message = f"its files are of node {wrong[0]}; they are taken for {bundle.node}'s, as told"
         findings.append(Finding("node_renamed", None, message))

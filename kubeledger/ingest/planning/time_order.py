@@ -141,8 +141,12 @@ def _ordered(source: SourceFile) -> OrderedLines | ReversedLines | None:
     cutter, begins = LineCutter(), array("Q")
     found = _entries(cutter, source, begins)
     lines = len(begins)
-    turned = _even(_without_wrap(found[::-1])) if _falls(found) else []
-    if len(turned) > _SURE and len(_blocks(turned)) == 1 and turned[0].ts_ns < turned[-1].ts_ns:
+    reversed_parts = _even(_without_wrap(found[::-1])) if _falls(found) else []
+    if (
+        len(reversed_parts) > _SURE
+        and len(_blocks(reversed_parts)) == 1
+        and reversed_parts[0].ts_ns < reversed_parts[-1].ts_ns
+    ):
         return ReversedLines(
             source, begins, cutter.stats.size + (not cutter.stats.ends_with_newline)
         )
@@ -158,8 +162,8 @@ def _ordered(source: SourceFile) -> OrderedLines | ReversedLines | None:
     for span in spans:
         # What stands above the first entry of a file goes with it.
         offset, line = (0, 0) if span.start == 0 else entries[span.start][1:]
-        end, behind = (size, lines) if span.stop == len(entries) else entries[span.stop][1:]
-        parts.append(_Part(offset, end, line, behind - line))
+        end, next_line = (size, lines) if span.stop == len(entries) else entries[span.stop][1:]
+        parts.append(_Part(offset, end, line, next_line - line))
     return OrderedLines(source, parts, None if cutter.stats.ends_with_newline else size)
 
 

@@ -18,8 +18,8 @@ import msgspec
 from kubeledger.ingest.klog.log_survey import LogSurvey
 from kubeledger.ingest.klog.stamps import stamp_ns
 from kubeledger.ingest.planning.bundle import Bundle, Finding, FoundFile
+from kubeledger.ingest.planning.document_time import document_time
 from kubeledger.ingest.planning.options import YEAR_MAX, YEAR_MIN, ImportOptions
-from kubeledger.ingest.planning.told_time import told_time
 from kubeledger.ingest.sources.documents import Document, read_document
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import NS_PER_S, format_ts
@@ -83,17 +83,23 @@ def timing_of(
         BadInputError: nothing tells the year of a log, not even the file's own time.
     """
     findings: list[Finding] = []
-    told = {file.source.name: _told_time(file) for file in bundle.files if file.survey is None}
-    told |= {file: ts_ns for file, ts_ns in given_ts.items() if told.get(file, 0) is None}
+    document_ns = {
+        file.source.name: _document_time(file) for file in bundle.files if file.survey is None
+    }
+    document_ns |= {
+        file: ts_ns for file, ts_ns in given_ts.items() if document_ns.get(file, 0) is None
+    }
     offset_ns = _offset(bundle.logs)
     if offset_ns:
         message = f"the log's times are {offset_ns // (60 * NS_PER_S)} minutes ahead of UTC"
         findings.append(Finding("time_zone", bundle.logs[0].source.name, message))
     logs = _in_order(bundle.logs)
-    known = sorted(ts_ns for ts_ns in told.values() if ts_ns)
+    known = sorted(ts_ns for ts_ns in document_ns.values() if ts_ns)
     year, source = _year(logs, known, offset_ns, options, _collected_ns(bundle))
     # When all was over tells the year, but nothing happened then.
-    told |= {file.source.name: None for file in bundle.files if file.format == "collected-at"}
+    document_ns |= {
+        file.source.name: None for file in bundle.files if file.format == "collected-at"
+    }
     if source == "guessed":
         message = (
             f"no source tells the year of the log's lines; {year} is taken, by the file's own time"
@@ -101,14 +107,14 @@ def timing_of(
         findings.append(Finding("year_guessed", logs[0].source.name, message))
     of_logs = {log.source.name: tuple(_span(log, year, offset_ns)) for log in logs}
     spans = [ts_ns for times in of_logs.values() for ts_ns in times]
-    times = spans + [ts_ns for ts_ns in told.values() if ts_ns is not None]
+    times = spans + [ts_ns for ts_ns in document_ns.values() if ts_ns is not None]
     if not times:
         times = [max(file.source.mtime_ns for file in bundle.files)]
         message = "no source holds a time; the files' own time is taken"
         findings.append(Finding("time_guessed", None, message))
     first, last = (min(spans), max(times)) if spans else (min(times), max(times))
-    findings += _doubtful(told, spans)
-    documents = _documents(bundle, told, first, last)
+    findings += _doubtful(document_ns, spans)
+    documents = _documents(bundle, document_ns, first, last)
     starts = tuple(sorted(_starts(logs, year, offset_ns)))
     by_file = {file: (min(times), max(times)) for file, times in of_logs.items() if times}
     by_file |= {each.source.name: (each.ts_ns, each.ts_ns) for each in documents}
@@ -116,39 +122,39 @@ def timing_of(
     return timing, findings
 
 
-def _doubtful(told: dict[str, int | None], spans: list[int]) -> list[Finding]:
+def _doubtful(document_ns: dict[str, int | None], spans: list[int]) -> list[Finding]:
     """Documents that say they are of days after the log's end."""
     if not spans:
         return []
     end = max(spans)
     return [
         Finding("time_doubtful", file, f"its time is {format_ts(ts_ns)}, days after the log's end")
-        for file, ts_ns in sorted(told.items())
+        for file, ts_ns in sorted(document_ns.items())
         if ts_ns is not None and ts_ns > end + _LATE_NS
     ]
 
 
-def _told_time(file: FoundFile) -> int | None:
+def _document_time(file: FoundFile) -> int | None:
     named = time_in_name(file.source.name)
     if named is not None or file.format in _AT_START:
         return named
     if file.format in _UNTIMED:
         return None
     try:
-        return told_time(read_document(Document(file.source, file.format, 0))[0])
-    except BadInputError:  # told when the document is read
+        return document_time(read_document(Document(file.source, file.format, 0))[0])
+    except BadInputError:  # reported when the document is read
         return None
 
 
 def _documents(
-    bundle: Bundle, told: dict[str, int | None], first: int, last: int
+    bundle: Bundle, document_ns: dict[str, int | None], first: int, last: int
 ) -> list[Document]:
     """Documents with their times: what tells none was there at the end, or all along."""
     documents = []
     for file in bundle.files:
         if file.survey is not None:
             continue
-        ts_ns = told[file.source.name]
+        ts_ns = document_ns[file.source.name]
         if ts_ns is None:
             ts_ns = first if file.format in _AT_START else last
         documents.append(Document(file.source, file.format, ts_ns))

@@ -229,18 +229,18 @@ class KernelLogReader:
         cells = rest.split(None, len(names) - 1)
         if len(cells) != len(names):
             return False
-        told = {n: int(c) for n, c in zip(names, cells, strict=True) if c.lstrip("-").isdigit()}
-        if report.tasks is None or "rss" not in told:
+        columns = {n: int(c) for n, c in zip(names, cells, strict=True) if c.lstrip("-").isdigit()}
+        if report.tasks is None or "rss" not in columns:
             return False
         report.tasks.append(
             KernelTask(
                 pid=int(pid),
                 name=cells[-1],
-                rss_pages=told["rss"],
-                swap_pages=told.get("swapents", 0),
-                page_table_bytes=told.get("pgtables_bytes"),
-                page_table_pages=sum(told.get(n, 0) for n in ("nr_ptes", "nr_pmds", "nr_puds")),
-                oom_score_adj=told.get("oom_score_adj", 0),
+                rss_pages=columns["rss"],
+                swap_pages=columns.get("swapents", 0),
+                page_table_bytes=columns.get("pgtables_bytes"),
+                page_table_pages=sum(columns.get(n, 0) for n in ("nr_ptes", "nr_pmds", "nr_puds")),
+                oom_score_adj=columns.get("oom_score_adj", 0),
             )
         )
         return True

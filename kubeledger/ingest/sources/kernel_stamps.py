@@ -79,11 +79,11 @@ def kernel_line(line: str) -> KernelLine | None:
         match = pattern.match(line)
         if match is None:
             continue
-        told = match.groupdict()
+        fields = match.groupdict()
         for name, read in _READERS.items():
-            if told.get(name) is not None:
+            if fields.get(name) is not None:
                 with suppress(ValueError):
-                    return KernelLine(read(told), told.get("host"), line[match.end() :])
+                    return KernelLine(read(fields), fields.get("host"), line[match.end() :])
                 return None
     return None
 
@@ -98,16 +98,16 @@ def with_year(value_ns: int, year: int) -> int:
     return int(moment.timestamp()) * NS_PER_S + value_ns % NS_PER_S
 
 
-def _iso(told: dict[str, str]) -> Stamp:
-    moment = datetime.fromisoformat(told["iso"].replace(",", "."))
+def _iso(fields: dict[str, str]) -> Stamp:
+    moment = datetime.fromisoformat(fields["iso"].replace(",", "."))
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     whole = int(moment.replace(microsecond=0).timestamp()) * NS_PER_S
     return Stamp("utc", whole + moment.microsecond * 1000)
 
 
-def _day(told: dict[str, str]) -> Stamp:
-    year = told.get("year")
-    day, _, fraction = told["day"].partition(".")
+def _day(fields: dict[str, str]) -> Stamp:
+    year = fields.get("year")
+    day, _, fraction = fields["day"].partition(".")
     text = f"{year or _LEAP_YEAR} {' '.join(day.split())}"
     whole = datetime.strptime(text, "%Y %b %d %H:%M:%S").replace(tzinfo=UTC)
     value_ns = int(whole.timestamp()) * NS_PER_S + int(fraction[:9].ljust(9, "0"))
@@ -122,8 +122,8 @@ def _decimal(text: str) -> int:
 _READERS: dict[str, Callable[[dict[str, str]], Stamp]] = {
     "iso": _iso,
     "day": _day,
-    "unix": lambda told: Stamp("utc", _decimal(told["unix"])),
-    "boot": lambda told: Stamp("boot", _decimal(told["boot"])),
-    "micros": lambda told: Stamp("boot", int(told["micros"]) * 1000),
+    "unix": lambda fields: Stamp("utc", _decimal(fields["unix"])),
+    "boot": lambda fields: Stamp("boot", _decimal(fields["boot"])),
+    "micros": lambda fields: Stamp("boot", int(fields["micros"]) * 1000),
 }
 """What a form's pattern holds -> how to read it; a time of day goes before the boot's."""

@@ -156,13 +156,13 @@ class LogWriters:
     def _see(self, line: bytes, before: bytes) -> None:
         if line.startswith(JSON_START):
             return
-        told = self._reader.read(line)
-        if told is not None and told.is_entry:
-            self._note_name(told.writer, line, before)
-            self._take(told, line)
-            if told.writer != self._marked:
-                self._marked = told.writer
-                self._others = _others_than(told) if told.mark else None
+        parsed = self._reader.read(line)
+        if parsed is not None and parsed.is_entry:
+            self._note_name(parsed.writer, line, before)
+            self._take(parsed, line)
+            if parsed.writer != self._marked:
+                self._marked = parsed.writer
+                self._others = _others_than(parsed) if parsed.mark else None
 
     def _note_name(self, writer: _Writer, line: bytes, before: bytes) -> None:
         """A process that goes on under another host's name is still on the same machine.
@@ -180,12 +180,12 @@ class LogWriters:
         elif last.pid == writer.pid is not None and stamps == sorted(stamps):
             self._renamed[host] = last.host
 
-    def _take(self, told: _Line, line: bytes) -> None:
-        writer = told.writer
+    def _take(self, parsed: _Line, line: bytes) -> None:
+        writer = parsed.writer
         known = self._seen.get(writer)
         if known is not None or len(self._seen) < _WRITERS_MAX:
-            self._seen[writer] = known or told.is_kubelets
-        if told.is_kubelets:
+            self._seen[writer] = known or parsed.is_kubelets
+        if parsed.is_kubelets:
             if writer.pid is not None and not self._is_split:
                 overlaps = self._note_time(writer.pid, line)
                 if known and writer != self._last and overlaps:
@@ -269,9 +269,9 @@ class NodeLines(SourceFile):
         for piece in _whole_lines(super().chunks()):
             lines = piece.split(b"\n")
             for index, line in enumerate(lines):
-                told = reader.read(line) if line else None
-                if told is not None:
-                    is_ours = self._is_ours(told.writer, is_ours)
+                parsed = reader.read(line) if line else None
+                if parsed is not None:
+                    is_ours = self._is_ours(parsed.writer, is_ours)
                 if not is_ours:
                     lines[index] = OTHER_NODE * len(line)
             yield b"\n".join(lines)

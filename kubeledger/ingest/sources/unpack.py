@@ -249,10 +249,10 @@ class _Unpacker:
             self.skipped[name] = reason
         return "" if reason else name
 
-    def _safe_name(self, told: str) -> str:
-        path = PurePosixPath(told)
+    def _safe_name(self, name: str) -> str:
+        path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts:
-            raise BadInputError(f"holds a member that leads out of it: {told}", file=self._label)
+            raise BadInputError(f"holds a member that leads out of it: {name}", file=self._label)
         return str(path).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
     def _member(self, archive: tarfile.TarFile, member: tarfile.TarInfo, name: str) -> None:

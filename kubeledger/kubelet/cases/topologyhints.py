@@ -73,7 +73,7 @@ def decide(case_input: HintsCase, profile: KubeletProfile) -> HintsOutcome:
     """
     hints, _ = _hints(case_input, profile)
     return HintsOutcome(
-        steps=[HintsStep(hints={name: _told(hints[name]) for name in sorted(hints)})]
+        steps=[HintsStep(hints={name: _outcomes(hints[name]) for name in sorted(hints)})]
     )
 
 
@@ -86,7 +86,7 @@ def judge(case_input: HintsCase, profile: KubeletProfile, outcome: object) -> Ju
         BadInputError: as for ``decide``.
     """
     hints, reasons = _hints(case_input, profile)
-    mine = {name: _told(hints[name]) for name in sorted(hints)}
+    mine = {name: _outcomes(hints[name]) for name in sorted(hints)}
     try:
         claimed = msgspec.convert(outcome, HintsOutcome)
     except msgspec.ValidationError as error:
@@ -98,7 +98,7 @@ def judge(case_input: HintsCase, profile: KubeletProfile, outcome: object) -> Ju
     if not why:
         return MATCH
     if not profile.devices.hints_in_machine_order:
-        order = _order_behind(theirs, case_input.numa_nodes)
+        order = _order_after(theirs, case_input.numa_nodes)
         if order is not None and not _difference(_ordered(mine, order), theirs, reasons):
             return ADMISSIBLE
     return impossible(why)
@@ -155,7 +155,7 @@ def _limits(container: CaseContainer) -> ContainerLimits:
     return ContainerLimits(limits=quantities(container), is_restartable=container.is_restartable)
 
 
-def _told(hints: Hints | None) -> list[HintOutcome] | None:
+def _outcomes(hints: Hints | None) -> list[HintOutcome] | None:
     if hints is None:
         return None
     return [
@@ -164,7 +164,7 @@ def _told(hints: Hints | None) -> list[HintOutcome] | None:
     ]
 
 
-def _order_behind(
+def _order_after(
     hints: dict[str, list[HintOutcome] | None], nodes: Sequence[int]
 ) -> tuple[int, ...] | None:
     """An order of the machine's nodes in which these hints come in this order; None for none.

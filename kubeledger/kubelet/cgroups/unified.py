@@ -27,7 +27,7 @@ __all__ = [
     "Files",
     "UnifiedSettings",
     "container_files",
-    "kills_whole_container",
+    "kills_all_processes",
     "limited_swap_bytes",
     "pod_files",
     "written",
@@ -148,21 +148,21 @@ def _memory(resources: ResourceList) -> int:
     return units_of(NANOS[resources["memory"]]) if "memory" in resources else 0
 
 
-def kills_whole_container(facts: CgroupFacts, single_process_oom_kill: bool | None) -> bool:
+def kills_all_processes(facts: CgroupFacts, single_process_oom_kill: bool | None) -> bool:
     """Whether the kernel is to kill all processes of a container at once, with cgroup v2.
 
     Args:
         facts: of the kubelet version.
         single_process_oom_kill: as in :class:`UnifiedSettings`.
     """
-    if not facts.oom_kills_whole_container:
+    if not facts.oom_kills_all_processes:
         return False
     return not facts.oom_kill_scope_configurable or single_process_oom_kill is False
 
 
 def _oom_group(facts: CgroupFacts, settings: UnifiedSettings) -> File:
-    text = "1" if kills_whole_container(facts, settings.single_process_oom_kill) else None
-    if not facts.oom_kills_whole_container:
+    text = "1" if kills_all_processes(facts, settings.single_process_oom_kill) else None
+    if not facts.oom_kills_all_processes:
         return File(text, "this version leaves the file alone")
     if not facts.oom_kill_scope_configurable:
         return File(text, "this version has all processes of a container killed at once")

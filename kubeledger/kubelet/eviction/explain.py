@@ -31,11 +31,11 @@ def observed_text(threshold: Threshold, seen: SignalObservation | None) -> str:
         return f"{threshold.signal} was not observed, for {threshold_text(threshold)}"
     limit = threshold_quantity(threshold.value, seen.capacity)
     is_short = Quantity.of(seen.available) < limit
-    said, least = str(seen.available), str(limit)
+    available, least = str(seen.available), str(limit)
     if RESOURCE_OF[threshold.signal] in _IN_BYTES:
-        said, least = sizes_text(seen.available, limit.value())
+        available, least = sizes_text(seen.available, limit.value())
     below = "below" if is_short else "not below"
-    text = f"{threshold.signal} is {said}, {below} the {least} of {threshold_text(threshold)}"
+    text = f"{threshold.signal} is {available}, {below} the {least} of {threshold_text(threshold)}"
     if is_short or threshold.minimum is None:
         return text
     return f"{text} (minimum reclaim {threshold_quantity(threshold.minimum, seen.capacity)})"

@@ -88,7 +88,7 @@ def _pod(
     allowed = storage_limit(pod, profile)
     if allowed is None:
         return
-    if profile.eviction.summary_tells_pod_storage:
+    if profile.eviction.summary_has_pod_storage:
         used_bytes = _used(stats.ephemeral_storage)
     else:
         used_bytes = _added_up(pod, stats, layout, profile.eviction)

@@ -46,7 +46,9 @@ def admissible(
     if done.removed != claimed.removed:
         return wrong_removal(operation, manager, observed, done, claimed.removed)
     if done.error != claimed.error:
-        return f"the pass ends with {_told(done.error)}, not with {_told(claimed.error)}"
+        return (
+            f"the pass ends with {_error_text(done.error)}, not with {_error_text(claimed.error)}"
+        )
     if done.events != claimed.events:
         return f"the pass sends {_listed(done.events)}, not {_listed(claimed.events)}"
     return ""
@@ -63,7 +65,7 @@ def _ties_of(claimed: Pass, remove_errors: Mapping[str, str]) -> dict[str, int]:
     return {image_id: place for place, image_id in reversed(list(enumerate(order)))}
 
 
-def _told(error: str) -> str:
+def _error_text(error: str) -> str:
     return f"the error {error!r}" if error else "no error"
 
 

@@ -40,10 +40,10 @@ def dispute_of(message: str) -> Dispute | None:
 _STAMP = "the stamp of one line does not go with those above and below it, and is not believed"
 
 
-def stamp_dispute(place: str, told_ns: int, before_ns: int, after_ns: int) -> Dispute:
+def stamp_dispute(place: str, logged_ns: int, before_ns: int, after_ns: int) -> Dispute:
     """One line's stamp against those of its neighbours."""
     around = f"{format_ts(before_ns)} and {format_ts(after_ns)}"
-    return Dispute("node", _STAMP, f"{place}: {format_ts(told_ns)}", around)
+    return Dispute("node", _STAMP, f"{place}: {format_ts(logged_ns)}", around)
 
 
 def stamps_of(dispute: Dispute) -> tuple[int, ...]:

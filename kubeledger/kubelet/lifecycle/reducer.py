@@ -22,6 +22,7 @@ from kubeledger.model.bodies.lifecycle import (
     ContainerKilled,
     ContainerRestarted,
     ContainerStarted,
+    KubernetesEvent,
     PodAdmitted,
     PodConfigChanged,
     PodEvicted,
@@ -29,7 +30,6 @@ from kubeledger.model.bodies.lifecycle import (
     PodRejected,
     PodTerminated,
     PodTerminating,
-    ReasonReported,
     RestartBackedOff,
 )
 from kubeledger.model.record import Body, Record
@@ -300,7 +300,7 @@ def _restart_backed_off(state: LifecycleState, ts_ns: int, body: RestartBackedOf
         container.back_off_s = body.back_off_s
 
 
-def _reason_reported(state: LifecycleState, ts_ns: int, body: ReasonReported) -> None:
+def _reason_reported(state: LifecycleState, ts_ns: int, body: KubernetesEvent) -> None:
     if body.object_kind != "Pod":
         return
     pod = known(state, body.pod_uid, body.namespace, body.pod)
@@ -320,7 +320,7 @@ HANDLERS: Mapping[type[Body], Callable[[LifecycleState, int, Any], None]] = {
     PodRejected: _pod_rejected,
     PodTerminated: _pod_terminated,
     PodTerminating: _pod_terminating,
-    ReasonReported: _reason_reported,
+    KubernetesEvent: _reason_reported,
     RestartBackedOff: _restart_backed_off,
 }
 """Body type -> what it does to the state."""

@@ -50,7 +50,7 @@ def sizes_after_reuse(
     """
     init, app = pod.spec.init_containers or (), pod.spec.containers or ()
     sizes: dict[str, int] = {}
-    shown: set[int] = set()
+    sizes_used: set[int] = set()
     for current in (*init, *app):
         asked = requested_memory(current).get(memory_type)
         if asked is None:
@@ -67,5 +67,5 @@ def sizes_after_reuse(
                 sizes[name] -= taken
         sizes[current.name or ""] = asked
         if container in sizes:
-            shown.add(sizes[container])
-    return frozenset(shown)
+            sizes_used.add(sizes[container])
+    return frozenset(sizes_used)

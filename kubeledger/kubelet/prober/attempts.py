@@ -10,7 +10,7 @@ from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.model.bodies.prober import ProbeType, TickResult
 from kubeledger.model.errors import BadInputError
 
-__all__ = ["ATTEMPTS_MAX", "COUNTS_AS", "UntoldAttemptError", "event_of", "run_probe_with_retries"]
+__all__ = ["ATTEMPTS_MAX", "COUNTS_AS", "MissingAttemptError", "event_of", "run_probe_with_retries"]
 
 ATTEMPTS_MAX = 3
 
@@ -23,7 +23,7 @@ COUNTS_AS: dict[TickResult, Result] = {
 """What an execution adds to the streak; ``error`` is missing because it is thrown away."""
 
 
-class UntoldAttemptError(BadInputError):
+class MissingAttemptError(BadInputError):
     """A tick executes the probe more often than the case has outcomes."""
 
 
@@ -37,7 +37,7 @@ def run_probe_with_retries(attempts: Sequence[TickResult]) -> int:
         1 to 3; the last of them decides.
 
     Raises:
-        UntoldAttemptError: an execution is needed that is not given.
+        MissingAttemptError: an execution is needed that is not given.
 
     Source: v1.20.2 pkg/kubelet/prober/prober.go runProbeWithRetries
     Differs: the outcomes are given.
@@ -47,7 +47,7 @@ def run_probe_with_retries(attempts: Sequence[TickResult]) -> int:
         used += 1
         if outcome != "error" or used == ATTEMPTS_MAX:
             return used
-    raise UntoldAttemptError(
+    raise MissingAttemptError(
         f"{used} attempts are given, but the kubelet executes the probe once more",
         advice=f"give the outcome of up to {ATTEMPTS_MAX} executions a tick",
     )
@@ -83,7 +83,7 @@ def event_of(
             return None
         case "warning":
             return f"Warning ProbeWarning {name} probe warning: {text}"
-        case "unknown" if facts.unknown_without_error_is_silent:
+        case "unknown" if facts.unknown_without_error_sends_no_event:
             return None
         case "failure" | "unknown":
             return f"Warning Unhealthy {name} probe failed: {text}"

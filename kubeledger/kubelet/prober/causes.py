@@ -115,7 +115,7 @@ def cause(worker: ProbeWorker, ticks: Sequence[Tick], name: str) -> str:
 def _end(step: _Step) -> str:
     """How the step ended."""
     skipped = step.worker.skipped
-    return "the threshold is reached" if skipped is None else skipped.says
+    return "the threshold is reached" if skipped is None else skipped.text
 
 
 def _nothing_executed(step: _Step) -> str:
@@ -139,7 +139,7 @@ def _of_result_run(step: _Step) -> str:
         return f"{_nothing_executed(step)}{kept}"
     counted = COUNTS_AS.get(step.last)
     if counted is None:
-        return ERRORED.says
+        return ERRORED.text
     worker = step.worker
     if worker.on_hold:
         return "the threshold is reached, and the run begins anew when the worker goes on hold"
@@ -158,7 +158,7 @@ def _of_on_hold(step: _Step) -> str:
         return f"there is a new container{held}"
     if step.worker.on_hold:
         if step.worker.skipped is ON_HOLD:
-            return ON_HOLD.says
+            return ON_HOLD.text
         return f"only a new container ends the hold, and {_end(step)}"
     return _nothing_executed(step)
 
@@ -167,7 +167,7 @@ def _of_keep_going(step: _Step) -> str:
     skipped = step.worker.skipped
     if skipped is None or skipped.keep_going:
         return f"nothing here ends a worker: {_end(step)}"
-    return skipped.says
+    return skipped.text
 
 
 def _of_stored(step: _Step, *, updates: bool) -> str:

@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from kubeledger.kubelet.prober.attempts import UntoldAttemptError
+from kubeledger.kubelet.prober.attempts import MissingAttemptError
 from kubeledger.kubelet.prober.instants import instant_ns
 from kubeledger.kubelet.prober.objects import PodStatus
 from kubeledger.kubelet.prober.results import Result, Update
@@ -77,7 +77,7 @@ def decide(worker: ProbeWorker, ticks: Sequence[Tick]) -> list[TickOutcome]:
         now_ns = instant_ns(tick.at)
         try:
             keep_going = do_probe(worker, tick.pod_status, now_ns, tick.attempts)
-        except UntoldAttemptError as error:
+        except MissingAttemptError as error:
             path = f"input.ticks[{index}].attempts"
             raise BadInputError(f"{path}: {error.message}", advice=error.advice) from None
         outcomes.append(

@@ -94,7 +94,7 @@ def exec_execution(
     if timed_out is not None:
         if not facts.exec_timeout_fails:
             return Execution("error", timed_out)
-        return Execution("failure", timed_out if facts.exec_timeout_told else "")
+        return Execution("failure", timed_out if facts.exec_timeout_in_output else "")
     if exit_code is None:
         return Execution("error", error)
     return Execution("success" if exit_code == 0 else "failure", _cut(output))
@@ -134,7 +134,7 @@ def http_execution(
     if 200 <= status < 300:
         return Execution("success", _cut(body))
     if 300 <= status < 400:
-        words = "Probe terminated redirects, Response body: " if facts.redirect_told else ""
+        words = "Probe terminated redirects, Response body: " if facts.redirect_in_output else ""
         return Execution("warning", f"{words}{_cut(body)}")
     return Execution("failure", f"HTTP probe failed with statuscode: {status}")
 

@@ -54,11 +54,11 @@ class SkipReason(msgspec.Struct, frozen=True):
     """Why a step ended before a result was stored.
 
     Attributes:
-        says: the clause that follows "because".
+        text: the clause that follows "because".
         keep_going: False when the worker ends here.
     """
 
-    says: str
+    text: str
     keep_going: bool = True
 
 

@@ -42,14 +42,14 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="os_checks",
         since=23,
-        says="A pod labelled for, or with spec.os of, another system than the node's is rejected.",
+        text="A pod labelled for, or with spec.os of, another system than the node's is rejected.",
         source="lifecycle/predicate.go rejectPodAdmissionBasedOnOSSelector, ...OSField",
         proof="source",
     ),
     Fact(
         name="os_checks_first",
         since=29,
-        says=(
+        text=(
             "These checks come before all others; before, they came last, after victims had "
             "been killed for the pod."
         ),
@@ -59,7 +59,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="supplemental_groups_check",
         since=33,
-        says="supplementalGroupsPolicy Strict is rejected where the node does not support it.",
+        text="supplementalGroupsPolicy Strict is rejected where the node does not support it.",
         source="lifecycle/predicate.go rejectPodAdmissionBasedOnSupplementalGroupsPolicy",
         proof="source",
     ),
@@ -67,14 +67,14 @@ FACTS: tuple[Fact, ...] = (
         name="sidecars_forbidden",
         since=28,
         until=29,
-        says="The SidecarContainers gate exists and is off: pods with sidecars are rejected.",
+        text="The SidecarContainers gate exists and is off: pods with sidecars are rejected.",
         source="lifecycle/predicate.go Admit, features SidecarContainers",
         proof="conformance",
     ),
     Fact(
         name="init_containers_drop_missing_resources",
         since=31,
-        says=(
+        text=(
             "Extended resources that the node does not list are dropped from the requests of "
             "init containers, too; before, only of app containers."
         ),
@@ -84,7 +84,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="drops_resources_claimed_from_drivers",
         since=36,
-        says="Extended resources that a resource claim of the pod stands for are dropped.",
+        text="Extended resources that a resource claim of the pod stands for are dropped.",
         source="lifecycle/predicate.go removeMissingExtendedResources, DRAExtendedResource (on), "
         "PR 135725 (in the notes of v1.36.0)",
         proof="source",
@@ -92,7 +92,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="requests_rounded_once",
         since=27,
-        says=(
+        text=(
             "A pod's requests are added up exactly and rounded once; before, each container's "
             "request was rounded."
         ),
@@ -103,49 +103,49 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="requests_count_sidecars",
         since=28,
-        says="Sidecars count with all that runs beside them; before, they were unknown.",
+        text="Sidecars count with all that runs beside them; before, they were unknown.",
         source="pkg/api/v1/resource/helpers.go PodRequests: v1.27.0 and v1.28.0 differ",
         proof="conformance",
     ),
     Fact(
         name="pod_level_resources",
         since=34,
-        says="Requests of the pod as a whole stand in for those of its containers.",
+        text="Requests of the pod as a whole stand in for those of its containers.",
         source="features PodLevelResources (on), component-helpers resource PodRequests",
         proof="conformance",
     ),
     Fact(
         name="resized_requests_count",
         since=33,
-        says="A running pod counts with the most of its spec, allocation and actual resources.",
+        text="A running pod counts with the most of its spec, allocation and actual resources.",
         source="framework/types.go calculateResource, features InPlacePodVerticalScaling (on)",
         proof="source",
     ),
     Fact(
         name="resized_pod_level_requests_count",
         since=36,
-        says="The same for requests of the pod as a whole.",
+        text="The same for requests of the pod as a whole.",
         source="features InPlacePodLevelResourcesVerticalScaling (on)",
         proof="source",
     ),
     Fact(
         name="init_container_zero_scalars_count",
         since=22,
-        says="A scalar resource of which only init containers ask for 0 counts as asked for.",
+        text="A scalar resource of which only init containers ask for 0 counts as asked for.",
         source="framework/types.go Resource.SetMaxResource",
         proof="source",
     ),
     Fact(
         name="zero_scalar_requests_fit",
         since=26,
-        says="A request of 0 of a scalar resource fits a node that has too little already.",
+        text="A request of 0 of a scalar resource fits a node that has too little already.",
         source="noderesources/fit.go fitsRequest, PR 111544",
         proof="source",
     ),
     Fact(
         name="zero_requests_fit",
         since=28,
-        says="So does no request of cpu, memory or ephemeral storage.",
+        text="So does no request of cpu, memory or ephemeral storage.",
         source="noderesources/fit.go fitsRequest, PR 116408",
         proof="conformance",
     ),
@@ -153,28 +153,28 @@ FACTS: tuple[Fact, ...] = (
         name="sidecar_host_ports",
         since=34,
         backports={33: 6},
-        says="Host ports of sidecars are taken into account.",
+        text="Host ports of sidecars are taken into account.",
         source="scheduler/util GetHostPorts, PR 132040, PR 133390",
         proof="source",
     ),
     Fact(
         name="no_execute_taints",
         since=24,
-        says="A NoExecute taint that a pod does not tolerate keeps it out, unless it is static.",
+        text="A NoExecute taint that a pod does not tolerate keeps it out, unless it is static.",
         source="lifecycle/predicate.go generalFilter",
         proof="source",
     ),
     Fact(
         name="predicate_reason_in_message",
         since=31,
-        says="The message of a failed predicate gives the reason.",
+        text="The message of a failed predicate gives the reason.",
         source="lifecycle/predicate.go PredicateFailureError.Error, PR 125498",
         proof="conformance",
     ),
     Fact(
         name="victims_counted_with_sidecars",
         since=34,
-        says=(
+        text=(
             "What a victim would free includes its sidecars, or is what it asks for as a whole; "
             "before, a sidecar counted as an init container."
         ),
@@ -184,7 +184,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="kill_error_ends_wait",
         until=22,
-        says=(
+        text=(
             "An error of the runtime while a victim is killed ends the wait for it; later, the "
             "pod worker tries again and only the end of the wait is an error."
         ),
@@ -194,7 +194,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="preempted_pod_status_kept",
         since=22,
-        says=(
+        text=(
             "Phase, reason and message are set in a victim's status, the rest stays; before, they "
             "were all of it."
         ),
@@ -206,7 +206,7 @@ FACTS: tuple[Fact, ...] = (
         name="preempted_pod_condition",
         since=28,
         backports={26: 6, 27: 3},
-        says="A victim gets the condition DisruptionTarget with the reason TerminationByKubelet.",
+        text="A victim gets the condition DisruptionTarget with the reason TerminationByKubelet.",
         source="preemption/preemption.go evictPodsToFreeRequests: in v1.26.7 and v1.28.0, not in "
         "v1.25.0, v1.27.0, PR 117586 (for 1.27 #118219, for 1.26 #118221); "
         "PodDisruptionConditions (on)",
@@ -216,7 +216,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="preempted_pod_condition_generation",
         since=34,
-        says="That condition has the generation of the pod.",
+        text="That condition has the generation of the pod.",
         source="preemption/preemption.go evictPodsToFreeRequests, PodObservedGenerationTracking "
         "(on; in 1.33 off)",
         proof="source",
@@ -224,14 +224,14 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="qos_class_from_status",
         since=29,
-        says="The QoS class in a pod's status is taken as it stands.",
+        text="The QoS class in a pod's status is taken as it stands.",
         source="pkg/apis/core/v1/helper/qos/qos.go GetPodQOS",
         proof="source",
     ),
     Fact(
         name="terminating_pods_count",
         since=22,
-        says=(
+        text=(
             "A pod that is killed or deleted counts on the node until its containers are down; "
             "before, one whose phase had become final no longer did."
         ),

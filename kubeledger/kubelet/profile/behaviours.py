@@ -12,9 +12,9 @@ __all__ = ["BEHAVIOURS"]
 
 
 def _same(
-    name: str, says: str, source: str, proof: Proof = "conformance", *, recorded: bool = False
+    name: str, text: str, source: str, proof: Proof = "conformance", *, recorded: bool = False
 ) -> Fact:
-    return Fact(name=name, says=says, source=source, proof=proof, recorded=recorded)
+    return Fact(name=name, text=text, source=source, proof=proof, recorded=recorded)
 
 
 _ADMISSION = (

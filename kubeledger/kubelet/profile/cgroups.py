@@ -22,7 +22,7 @@ class CgroupFacts(msgspec.Struct, frozen=True, kw_only=True):
     oom_score_of_guaranteed_997: bool
     oom_only_node_critical_protected: bool
     oom_sidecar_outlives_containers: bool
-    oom_kills_whole_container: bool
+    oom_kills_all_processes: bool
     oom_kill_scope_configurable: bool
     swap_file_written: bool
     swap_unlimited_unless_limited: bool
@@ -42,14 +42,14 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="qos_class_from_status",
         since=29,
-        says="A QoS class in the pod's status is taken as it stands; otherwise it is computed.",
+        text="A QoS class in the pod's status is taken as it stands; otherwise it is computed.",
         source="pkg/apis/core/v1/helper/qos/qos.go GetPodQOS",
         proof="source",
     ),
     Fact(
         name="pod_level_resources",
         since=34,
-        says="spec.resources of a pod counts: for its class, cgroup values, container limits"
+        text="spec.resources of a pod counts: for its class, cgroup values, container limits"
         " and OOM scores (gate PodLevelResources, in the code since 1.32).",
         source="pkg/features/kube_features.go PodLevelResources",
         proof="conformance",
@@ -57,7 +57,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="sidecars_run_alongside",
         since=28,
-        says="Restartable init containers add to the containers and to the init containers"
+        text="Restartable init containers add to the containers and to the init containers"
         " after them, whatever the gate SidecarContainers says.",
         source="pkg/api/v1/resource/helpers.go PodRequests, PodLimits",
         proof="conformance",
@@ -65,7 +65,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="pod_config_visits_init_containers",
         since=23,
-        says="An init container without a limit leaves the pod's cgroup without one, and its"
+        text="An init container without a limit leaves the pod's cgroup without one, and its"
         " huge pages count for the pod.",
         source="pkg/kubelet/cm/helpers_linux.go ResourceConfigForPod",
         proof="conformance",
@@ -73,28 +73,28 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="huge_pages_from_pod_requests",
         since=27,
-        says="Huge page limits of a pod come from its requests as a whole, overhead included.",
+        text="Huge page limits of a pod come from its requests as a whole, overhead included.",
         source="pkg/kubelet/cm/helpers_linux.go ResourceConfigForPod",
         proof="conformance",
     ),
     Fact(
         name="container_shares_capped",
         since=24,
-        says="Shares of a container end at 262144, as those of pods always did.",
+        text="Shares of a container end at 262144, as those of pods always did.",
         source="pkg/kubelet/kuberuntime/kuberuntime_container_linux.go calculateLinuxResources",
         proof="source",
     ),
     Fact(
         name="limit_is_share_only_without_request",
         since=26,
-        says="The CPU limit stands in for a request that is absent; for one of 0 no longer.",
+        text="The CPU limit stands in for a request that is absent; for one of 0 no longer.",
         source="pkg/kubelet/kuberuntime/kuberuntime_container_linux.go calculateLinuxResources",
         proof="conformance",
     ),
     Fact(
         name="oom_score_of_guaranteed_997",
         since=20,
-        says="Protected containers have the OOM score adjustment -997 (before: -998), and"
+        text="Protected containers have the OOM score adjustment -997 (before: -998), and"
         " Burstable ones at least 3 (before: 2).",
         source="pkg/kubelet/qos/policy.go guaranteedOOMScoreAdj",
         proof="conformance",
@@ -102,7 +102,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="oom_only_node_critical_protected",
         since=22,
-        says="Only pods of the class system-node-critical are protected from the OOM killer"
+        text="Only pods of the class system-node-critical are protected from the OOM killer"
         " by priority; before, all critical, static and mirror pods were.",
         source="pkg/kubelet/qos/policy.go GetContainerOOMScoreAdjust",
         proof="conformance",
@@ -110,15 +110,15 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="oom_sidecar_outlives_containers",
         since=32,
-        says="A sidecar's OOM score adjustment is at most that of the container with the"
+        text="A sidecar's OOM score adjustment is at most that of the container with the"
         " smallest memory request.",
         source="pkg/kubelet/qos/policy.go GetContainerOOMScoreAdjust",
         proof="source",
     ),
     Fact(
-        name="oom_kills_whole_container",
+        name="oom_kills_all_processes",
         since=28,
-        says="With cgroup v2 the kernel is asked to kill all processes of a container at once"
+        text="With cgroup v2 the kernel is asked to kill all processes of a container at once"
         " (memory.oom.group).",
         source="pkg/kubelet/kuberuntime/kuberuntime_container_linux.go calculateLinuxResources",
         proof="conformance",
@@ -126,7 +126,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="oom_kill_scope_configurable",
         since=32,
-        says="singleProcessOOMKill decides about memory.oom.group; the kubelet sets it to"
+        text="singleProcessOOMKill decides about memory.oom.group; the kubelet sets it to"
         " false with cgroup v2, and where it is not set, the file is not written.",
         source="pkg/kubelet/kuberuntime/kuberuntime_container_linux.go calculateLinuxResources",
         proof="conformance",
@@ -134,7 +134,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="swap_file_written",
         since=28,
-        says="Swap is limited through memory.swap.max, in proportion to the memory request of"
+        text="Swap is limited through memory.swap.max, in proportion to the memory request of"
         " Burstable containers (LimitedSwap).",
         source="pkg/kubelet/kuberuntime/kuberuntime_container_linux.go ConfigureLimitedSwap",
         proof="conformance",
@@ -143,14 +143,14 @@ FACTS: tuple[Fact, ...] = (
         name="swap_unlimited_unless_limited",
         since=28,
         until=30,
-        says="Any swap behaviour but LimitedSwap is unlimited swap; later it is none.",
+        text="Any swap behaviour but LimitedSwap is unlimited swap; later it is none.",
         source="pkg/kubelet/kuberuntime/kuberuntime_container_linux.go ConfigureUnlimitedSwap",
         proof="conformance",
     ),
     Fact(
         name="swap_never_for_critical_pods",
         since=31,
-        says="Critical pods get no swap.",
+        text="Critical pods get no swap.",
         source="pkg/kubelet/kuberuntime/kuberuntime_container_linux.go"
         " configureContainerSwapResources",
         proof="conformance",
@@ -158,7 +158,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="memory_qos",
         since=22,
-        says="With the gate MemoryQoS requests protect memory and memory.high throttles.",
+        text="With the gate MemoryQoS requests protect memory and memory.high throttles.",
         source="pkg/kubelet/kuberuntime/kuberuntime_container_linux.go"
         " generateLinuxContainerResources",
         proof="conformance",
@@ -166,7 +166,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="memory_high_above_request",
         since=27,
-        says="memory.high is a fraction of the way from request to limit, in whole pages;"
+        text="memory.high is a fraction of the way from request to limit, in whole pages;"
         " before, it was a fraction of the limit.",
         source="pkg/kubelet/kuberuntime/kuberuntime_container_linux.go"
         " generateLinuxContainerResources",
@@ -175,7 +175,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="memory_reservation_tiers",
         since=36,
-        says="Memory is protected only by the policy TieredReservation: memory.min for"
+        text="Memory is protected only by the policy TieredReservation: memory.min for"
         " Guaranteed, memory.low for Burstable.",
         source="pkg/kubelet/cm/helpers_linux.go ResourceConfigForPod",
         proof="conformance",
@@ -183,7 +183,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="exclusive_cpus_unlimited",
         since=33,
-        says="A container with CPUs of its own has the quota -1, and so has its pod.",
+        text="A container with CPUs of its own has the quota -1, and so has its pod.",
         source="pkg/kubelet/kuberuntime/kuberuntime_container_linux.go"
         " generateLinuxContainerResources, pkg/kubelet/cm/pod_container_manager_linux.go"
         " EnsureExists; DisableCPUQuotaWithExclusiveCPUs (on)",
@@ -192,7 +192,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="huge_page_reservations_limited",
         since=29,
-        says="Limits of huge pages are written for reservations (rsvd), too, where the kernel"
+        text="Limits of huge pages are written for reservations (rsvd), too, where the kernel"
         " has the file.",
         source="libcontainer fs/hugetlb.go, fs2/hugetlb.go: in v1.31.0, not in"
         " v1.28.0-alpha.2 (PR 121739)",
@@ -201,14 +201,14 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="qos_update_names_root",
         since=22,
-        says="The update of the QoS cgroups writes the root, kubepods, too.",
+        text="The update of the QoS cgroups writes the root, kubepods, too.",
         source="pkg/kubelet/cm/qos_container_manager_linux.go UpdateCgroups",
         proof="conformance",
     ),
     Fact(
         name="qos_memory_counts_pod_level",
         since=32,
-        says="Memory requests of spec.resources count for the QoS memory reserve even while"
+        text="Memory requests of spec.resources count for the QoS memory reserve even while"
         " the gate PodLevelResources is off.",
         source="pkg/kubelet/cm/qos_container_manager_linux.go getQoSMemoryRequests",
         proof="source",
@@ -216,14 +216,14 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="eviction_percentage_at_most_100",
         since=21,
-        says="An eviction threshold above 100 % is refused; before, one above 10000 %.",
+        text="An eviction threshold above 100 % is refused; before, one above 10000 %.",
         source="pkg/kubelet/eviction/helpers.go parseThresholdStatement",
         proof="source",
     ),
     Fact(
         name="over_reservation_names_capacity",
         since=30,
-        says="The error about over-reservation names reservation and capacity, no longer the"
+        text="The error about over-reservation names reservation and capacity, no longer the"
         " reservation as allocatable and the difference as capacity.",
         source="pkg/kubelet/cm/node_container_manager_linux.go validateNodeAllocatable",
         proof="source",

@@ -32,7 +32,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="restartable_init_keeps_devices",
         since=29,
-        says="Devices of a restartable init container leave the reuse set: it keeps them.",
+        text="Devices of a restartable init container leave the reuse set: it keeps them.",
         source="manager.go Allocate, PR 120461",
         proof="conformance",
         recorded=True,
@@ -40,7 +40,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="claimed_resources_skipped",
         since=36,
-        says="Limits that a resource claim of the pod stands for are not the device manager's.",
+        text="Limits that a resource claim of the pod stands for are not the device manager's.",
         source="manager.go allocateContainerResources isDRAExtendedResource; in 1.35 the gate "
         "DRAExtendedResource is off",
         proof="source",
@@ -49,7 +49,7 @@ FACTS: tuple[Fact, ...] = (
         name="running_container_needs_nothing",
         since=28,
         backports={25: 14, 26: 9, 27: 6},
-        says="While config sources are not ready, a container that already ran gets no devices.",
+        text="While config sources are not ready, a container that already ran gets no devices.",
         source="manager.go devicesToAllocate isContainerAlreadyRunning: v1.27.0 and v1.28.0 "
         "differ, PR 118635",
         proof="source",
@@ -58,14 +58,14 @@ FACTS: tuple[Fact, ...] = (
         name="health_checked_first",
         since=28,
         backports={25: 10, 26: 5, 27: 2},
-        says="Registration and health are checked before the number of devices still needed.",
+        text="Registration and health are checked before the number of devices still needed.",
         source="manager.go devicesToAllocate, PR 116376",
         proof="conformance",
     ),
     Fact(
         name="affinity_nodes_first",
         since=22,
-        says=(
+        text=(
             "A device with several NUMA nodes is aligned if any of them is in the affinity; "
             "before, its class was that of whichever node came first in an arbitrary order."
         ),
@@ -75,63 +75,63 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="topology_needs_a_node",
         since=26,
-        says="A resource has topology when a device names a NUMA node; an empty topology is none.",
+        text="A resource has topology when a device names a NUMA node; an empty topology is none.",
         source="topology_hints.go deviceHasTopologyAlignment, PR 112387",
         proof="conformance",
     ),
     Fact(
         name="recorded_per_numa",
         since=20,
-        says="Held devices are recorded per NUMA node; before, as one list (read as node 0).",
+        text="Held devices are recorded per NUMA node; before, as one list (read as node 0).",
         source="pod_devices.go insert, checkpoint DevicesPerNUMA",
         proof="source",
     ),
     Fact(
         name="no_topology_is_minus_one",
         since=23,
-        says="Devices without NUMA nodes are recorded under node -1; before, under node 0.",
+        text="Devices without NUMA nodes are recorded under node -1; before, under node 0.",
         source="manager.go allocateContainerResources, PR 103289",
         proof="conformance",
     ),
     Fact(
         name="checkpoint_only_after_rpc",
         since=20,
-        says="The checkpoint is written only if a plugin was asked to allocate; before, always.",
+        text="The checkpoint is written only if a plugin was asked to allocate; before, always.",
         source="manager.go allocateContainerResources",
         proof="source",
     ),
     Fact(
         name="pod_request_rounded_once",
         since=27,
-        says="In pod scope limits are added as quantities and rounded up once.",
+        text="In pod scope limits are added as quantities and rounded up once.",
         source="topology_hints.go getPodDeviceRequest, api/v1/resource PodLimits",
         proof="source",
     ),
     Fact(
         name="pod_request_counts_sidecars",
         since=28,
-        says="In pod scope restartable init containers count with the app containers.",
+        text="In pod scope restartable init containers count with the app containers.",
         source="api/v1/resource helpers.go PodLimits",
         proof="conformance",
     ),
     Fact(
         name="hints_in_machine_order",
         since=20,
-        says="NUMA nodes come as the machine lists them; before, in the random order of a Go map.",
+        text="NUMA nodes come as the machine lists them; before, in the random order of a Go map.",
         source="manager.go newManagerImpl",
         proof="source",
     ),
     Fact(
         name="hints_on_device_nodes_only",
         since=36,
-        says="Hints are made of NUMA nodes that host devices of the resource, used or not.",
+        text="Hints are made of NUMA nodes that host devices of the resource, used or not.",
         source="topology_hints.go deviceNUMANodes, PR 138244 (in the notes of v1.36.0)",
         proof="conformance",
     ),
     Fact(
         name="end_of_old_stream_ignored",
         until=25,
-        says=(
+        text=(
             "The end of a stream that a newer registration replaced changes nothing; later, it "
             "stops the new endpoint."
         ),

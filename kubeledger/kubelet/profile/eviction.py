@@ -21,7 +21,7 @@ class EvictionFacts(msgspec.Struct, frozen=True, kw_only=True):
     split_disk_gate_on: bool
     containerfs_reclaims: bool
     reclaim_must_reach_minimum: bool
-    summary_tells_pod_storage: bool
+    summary_has_pod_storage: bool
     local_volumes_on_default_medium: bool
     ties_keep_their_order: bool
     immediate_eviction_grants_a_second: bool
@@ -42,7 +42,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="split_disk_known",
         since=29,
-        says="The eviction manager knows a container filesystem beside the image filesystem, "
+        text="The eviction manager knows a container filesystem beside the image filesystem, "
         "signals containerfs.available and containerfs.inodesFree included; their thresholds "
         "are those of nodefs (shared and split disks) or imagefs (dedicated), from the second "
         "synchronization on where none were configured.",
@@ -53,7 +53,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="split_disk_gate_on",
         since=31,
-        says="Split disks are supported (gate KubeletSeparateDiskGC, on by default). Without "
+        text="Split disks are supported (gate KubeletSeparateDiskGC, on by default). Without "
         "it the first synchronization fails on such a node, and later ones rank none.",
         source=f"{_MANAGER} synchronize and pkg/features/kube_features.go of v1.30.1, v1.31.0",
         proof="source",
@@ -61,22 +61,22 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="containerfs_reclaims",
         since=32,
-        says="Pressure on containerfs reclaims as its disk does; before, it evicted pods at once.",
+        text="Pressure on containerfs reclaims as its disk does; before, it evicted pods at once.",
         source=f"{_HELPERS} buildSignalToNodeReclaimFuncs: v1.31.0 and v1.32.0 differ",
         proof="conformance",
     ),
     Fact(
         name="reclaim_must_reach_minimum",
         since=22,
-        says="Pods are spared after a reclaim only if evictionMinimumReclaim is there on top of "
+        text="Pods are spared after a reclaim only if evictionMinimumReclaim is there on top of "
         "the thresholds.",
         source=f"{_MANAGER} reclaimNodeLevelResources: v1.21.3 and v1.22.3 differ",
         proof="source",
     ),
     Fact(
-        name="summary_tells_pod_storage",
+        name="summary_has_pod_storage",
         since=21,
-        says="A pod's use of local storage is what the summary says of it; before, its "
+        text="A pod's use of local storage is what the summary says of it; before, its "
         "containers, local volumes and hosts file were added up.",
         source=f"{_MANAGER} podEphemeralStorageLimitEviction: v1.20.2 and v1.21.3 differ",
         proof="source",
@@ -84,7 +84,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="local_volumes_on_default_medium",
         since=21,
-        says="Only emptyDir volumes on the default medium count as local; before, all but "
+        text="Only emptyDir volumes on the default medium count as local; before, all but "
         "those in memory, huge pages included.",
         source=f"{_HELPERS} localVolumeNames: v1.20.2 and v1.21.3 differ; pkg/volume/util "
         "IsLocalEphemeralVolume",
@@ -93,7 +93,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="ties_keep_their_order",
         since=25,
-        says="Pods that rank alike are evicted in the order of the kubelet's list while there "
+        text="Pods that rank alike are evicted in the order of the kubelet's list while there "
         "are at most 12 pods; before (Go's sort up to 1.18), at most 6. Beyond, any may be first.",
         source=f"{_HELPERS} multiSorter.Sort, sort.Sort of the Go version it was built with",
         proof="source",
@@ -101,7 +101,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="immediate_eviction_grants_a_second",
         since=31,
-        says="A pod that is evicted at once is given 1 s; before, 0 s, which the pod worker of "
+        text="A pod that is evicted at once is given 1 s; before, 0 s, which the pod worker of "
         "1.22 to 1.30 replaces by the pod's own period.",
         source=f"{_MANAGER} immediateEvictionGracePeriodSeconds: v1.30.1 and v1.31.0 differ",
         proof="conformance",
@@ -109,7 +109,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="soft_eviction_grace_at_most_the_pods",
         since=32,
-        says="A soft eviction gives a pod at most its own grace period (up to 1.34 unless the "
+        text="A soft eviction gives a pod at most its own grace period (up to 1.34 unless the "
         "gate AllowOverwriteTerminationGracePeriodSeconds is on).",
         source=f"{_MANAGER} synchronize: v1.31.0 and v1.32.0 differ",
         proof="conformance",
@@ -117,7 +117,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="eviction_message_names_threshold",
         since=26,
-        says="The message of an eviction names the threshold and what was available, and words "
+        text="The message of an eviction names the threshold and what was available, and words "
         "the consumption of containers otherwise.",
         source=f"{_HELPERS} evictionMessage: v1.24.0 and v1.26.7 differ",
         proof="source",
@@ -125,7 +125,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="message_names_init_containers",
         since=32,
-        says="Init containers over their request are named in the message, too, and of several "
+        text="Init containers over their request are named in the message, too, and of several "
         "containers of one name only the first.",
         source=f"{_HELPERS} evictionMessage: v1.31.0 and v1.32.0 differ",
         proof="source",
@@ -133,7 +133,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="message_names_pod_request",
         since=34,
-        says="Under memory pressure the message has usage and request of a pod that requests "
+        text="Under memory pressure the message has usage and request of a pod that requests "
         "memory as a whole (gate PodLevelResources, on by default).",
         source=f"{_HELPERS} evictionMessage: v1.33.1 and v1.34.1 differ",
         proof="source",
@@ -141,14 +141,14 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="event_is_a_format",
         until=36,
-        says="The text of an Evicted event is used as a format: a `%` in it is mangled.",
+        text="The text of an Evicted event is used as a format: a `%` in it is mangled.",
         source=f"{_MANAGER} evictPod: v1.35.0 and v1.36.2 differ",
         proof="source",
     ),
     Fact(
         name="evicted_status_kept",
         since=22,
-        says="Phase, reason and message are set in an evicted pod's status, the rest stays; "
+        text="Phase, reason and message are set in an evicted pod's status, the rest stays; "
         "before, they were all of it.",
         source=f"{_MANAGER} evictPod: v1.21.3 and v1.22.3 differ",
         proof="source",
@@ -156,7 +156,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="disruption_target_condition",
         since=26,
-        says="A pod evicted for pressure gets the condition DisruptionTarget with the reason "
+        text="A pod evicted for pressure gets the condition DisruptionTarget with the reason "
         "TerminationByKubelet and the same message (gate PodDisruptionConditions); one evicted "
         "for its own use of storage does not.",
         source=f"{_MANAGER} synchronize: v1.24.0 and v1.26.7 differ",
@@ -165,7 +165,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="disruption_target_generation",
         since=34,
-        says="That condition has the generation of the pod.",
+        text="That condition has the generation of the pod.",
         source=f"{_MANAGER} evictPod: v1.32.0 and v1.33.1 differ; "
         "PodObservedGenerationTracking (on; in 1.33 off)",
         proof="source",

@@ -83,7 +83,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
         since: minor version whose first release has it; None: all known versions.
         backports: minor -> first patch release that has it, for minors before ``since``.
         until: minor version whose first release no longer has it; None: still there.
-        says: the behaviour, in one sentence.
+        text: the behaviour, in one sentence.
         source: function and change of the kubelet it was read from.
         proof: what proves it here.
         recorded: whether a recorded node shows it besides.
@@ -93,7 +93,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
     since: int | None = None
     backports: dict[int, int] = {}
     until: int | None = None
-    says: str
+    text: str
     source: str
     proof: Proof
     recorded: bool = False

@@ -32,7 +32,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="probe_grace_period",
         since=22,
-        says="a liveness or startup probe's own terminationGracePeriodSeconds is used for the "
+        text="a liveness or startup probe's own terminationGracePeriodSeconds is used for the "
         "kill that its failure causes, wherever the pod's spec still holds one",
         source=f"{_CONTAINER} killContainer, later setTerminationGracePeriod: the kubelet asks "
         "no gate since v1.22.0",
@@ -42,14 +42,14 @@ FACTS: tuple[Fact, ...] = (
         name="probe_grace_period_gate",
         since=21,
         until=22,
-        says="the same behind the gate ProbeTerminationGracePeriod, which is off by default",
+        text="the same behind the gate ProbeTerminationGracePeriod, which is off by default",
         source=f"{_CONTAINER} killContainer (v1.21)",
         proof="source",
     ),
     Fact(
         name="pod_worker_gives_grace",
         since=22,
-        says="when a whole pod is stopped, the pod worker gives the grace period: what was asked "
+        text="when a whole pod is stopped, the pod worker gives the grace period: what was asked "
         "for, the pod's own period in place of 0 s, and at least 1 s",
         source="pkg/kubelet/pod_workers.go calculateEffectiveGracePeriod",
         proof="source",
@@ -57,21 +57,21 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="minimum_grace_after_override",
         since=28,
-        says="the minimum of 2 s also holds for a grace period given elsewhere",
+        text="the minimum of 2 s also holds for a grace period given elsewhere",
         source=f"{_CONTAINER} killContainer: the override moved before the minimum in v1.28.0",
         proof="source",
     ),
     Fact(
         name="sidecars_end_in_order",
         since=29,
-        says="sidecars are stopped after the containers; what they wait comes off their grace",
+        text="sidecars are stopped after the containers; what they wait comes off their grace",
         source="pkg/kubelet/kuberuntime/kuberuntime_termination_order.go",
         proof="source",
     ),
     Fact(
         name="static_pod_waits_for_namesake",
         since=22,
-        says="the pod of a static pod's changed manifest is not started before the one of its "
+        text="the pod of a static pod's changed manifest is not started before the one of its "
         "name is down; that is looked at every 10 s to 15 s",
         source="pkg/kubelet/pod_workers.go allowPodStart, later allowStaticPodStart",
         proof="source",
@@ -79,14 +79,14 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="graceful_shutdown",
         since=21,
-        says="pods are stopped within shutdownGracePeriod when the node shuts down",
+        text="pods are stopped within shutdownGracePeriod when the node shuts down",
         source=f"{_SHUTDOWN}_linux.go; the gate GracefulNodeShutdown is on since v1.21.0",
         proof="source",
     ),
     Fact(
         name="shutdown_groups_in_turn",
         since=23,
-        says="by priority alone, each group when the one before is down or its time is over; "
+        text="by priority alone, each group when the one before is down or its time is over; "
         "before, critical pods, static ones included, wait for the whole time of the others",
         source=f"{_SHUTDOWN}_linux.go processShutdownEvent",
         proof="source",
@@ -94,7 +94,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="shutdown_by_priority",
         since=24,
-        says="shutdownGracePeriodByPodPriority replaces shutdownGracePeriod",
+        text="shutdownGracePeriodByPodPriority replaces shutdownGracePeriod",
         source=f"{_SHUTDOWN}_linux.go; GracefulNodeShutdownBasedOnPodPriority is on since v1.24.0",
         proof="source",
     ),
@@ -102,7 +102,7 @@ FACTS: tuple[Fact, ...] = (
         name="shutdown_keeps_phase",
         since=22,
         until=24,
-        says="the status of a pod that was stopped has reason and message of the shutdown, and is "
+        text="the status of a pod that was stopped has reason and message of the shutdown, and is "
         "not made Failed",
         source=f"{_SHUTDOWN}_linux.go processShutdownEvent (v1.22.3, v1.23.0)",
         proof="source",
@@ -110,7 +110,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="status_says_rejected",
         since=26,
-        says="the status of a refused pod begins with `Pod was rejected: `; before, with `Pod `",
+        text="the status of a refused pod begins with `Pod was rejected: `; before, with `Pod `",
         source="pkg/kubelet/kubelet.go rejectPod",
         proof="source",
     ),

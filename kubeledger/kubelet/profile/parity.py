@@ -58,7 +58,7 @@ def _table(title: str, facts: Iterable[Fact]) -> Iterator[str]:
     yield f"| {title} | versions | behaviour | source | proof |"
     yield "|---|---|---|---|---|"
     for fact in facts:
-        cells = (f"`{fact.name}`", _versions(fact), fact.says, fact.source, _proof(fact))
+        cells = (f"`{fact.name}`", _versions(fact), fact.text, fact.source, _proof(fact))
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
     yield ""
 

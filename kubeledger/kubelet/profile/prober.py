@@ -23,7 +23,7 @@ class ProberFacts(msgspec.Struct, frozen=True, kw_only=True):
     startup_worker_stays_for_restarts: bool
     startup_success_holds: bool
     errored_event_names_state: bool
-    unknown_without_error_is_silent: bool
+    unknown_without_error_sends_no_event: bool
     results_wake_sync_loop: bool
     unready_named: bool
     cached_readiness_is_final: bool
@@ -31,14 +31,14 @@ class ProberFacts(msgspec.Struct, frozen=True, kw_only=True):
     jitter_ends_with_first_period: bool
     manual_run_resets_period: bool
     exec_timeout_fails: bool
-    exec_timeout_told: bool
+    exec_timeout_in_output: bool
     accept_header: bool
     canonical_header_names: bool
     scheme_defaults_to_http: bool
     tls_1_2_at_least: bool
     sockets_linger_a_second: bool
     redirect_without_location_warns: bool
-    redirect_told: bool
+    redirect_in_output: bool
     bad_request_errors: bool
     grpc_probes: bool
     grpc_dials_like_others: bool
@@ -48,7 +48,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="restartable_init_containers",
         since=28,
-        says="Sidecars get workers, a worker looks among the init container statuses too, and "
+        text="Sidecars get workers, a worker looks among the init container statuses too, and "
         "init containers get a started value.",
         source="prober_manager.go AddPod, UpdatePodStatus; worker.go doProbe (#116429, #119168); "
         "not behind the gate SidecarContainers",
@@ -57,7 +57,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="kubelet_restart_keeps_results",
         since=35,
-        says="Containers that ran 10 s before the kubelet started get no initial result, stay "
+        text="Containers that ran 10 s before the kubelet started get no initial result, stay "
         "started, and are ready as their pod was.",
         source="worker.go doProbe, prober_manager.go isContainerStarted and "
         "setReadyStateOnKubeletRestart (#134746); ChangeContainerStatusOnKubeletRestart off",
@@ -67,14 +67,14 @@ FACTS: tuple[Fact, ...] = (
         name="started_sidecar_seeds_success",
         since=36,
         backports={35: 4},
-        says="The startup worker of a sidecar published as started caches Success at once.",
+        text="The startup worker of a sidecar published as started caches Success at once.",
         source="worker.go doProbe (#137146, for 1.35 #137885)",
         proof="conformance",
     ),
     Fact(
         name="container_restart_rules",
         since=35,
-        says="Whether a worker outlives its container's exit follows the container's restart "
+        text="Whether a worker outlives its container's exit follows the container's restart "
         "policy and exit code rules before the pod's policy.",
         source="worker.go doProbe (#134631); ContainerRestartRules on",
         proof="conformance",
@@ -82,7 +82,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="restart_all_containers",
         since=36,
-        says="Rules may restart all containers, which keeps every worker of the pod.",
+        text="Rules may restart all containers, which keeps every worker of the pod.",
         source="worker.go doProbe, helpers.go ShouldAllContainersRestart; "
         "RestartAllContainersOnContainerExits on",
         proof="source",
@@ -91,7 +91,7 @@ FACTS: tuple[Fact, ...] = (
         name="sidecar_worker_outlives_exit",
         since=35,
         backports={34: 2, 33: 6},
-        says="A sidecar's worker outlives its exit in a pod that is never restarted.",
+        text="A sidecar's worker outlives its exit in a pod that is never restarted.",
         source="worker.go doProbe: v1.34.1 and v1.35.0 differ (#133072, for 1.34 #134800, for 1.33 "
         "#134801)",
         proof="source",
@@ -100,7 +100,7 @@ FACTS: tuple[Fact, ...] = (
         name="deletion_ends_liveness_and_startup",
         since=21,
         backports={20: 6, 19: 10},
-        says="Liveness and startup workers of a pod that is being deleted cache Success and end.",
+        text="Liveness and startup workers of a pod that is being deleted cache Success and end.",
         source="worker.go doProbe (#98571, for 1.20 #100525, for 1.19 #100526)",
         proof="conformance",
     ),
@@ -108,7 +108,7 @@ FACTS: tuple[Fact, ...] = (
         name="start_ends_startup_worker",
         since=21,
         backports={20: 6, 19: 10},
-        says="A startup worker ends when it sees its container started, unless the next fact "
+        text="A startup worker ends when it sees its container started, unless the next fact "
         "holds as well.",
         source="worker.go doProbe (#98571)",
         proof="source",
@@ -117,14 +117,14 @@ FACTS: tuple[Fact, ...] = (
         name="startup_worker_stays_for_restarts",
         since=22,
         backports={21: 1, 20: 7, 19: 11},
-        says="A startup worker stays when its container has started, for the next instance.",
+        text="A startup worker stays when its container has started, for the next instance.",
         source="worker.go doProbe (#101093, for 1.20 #101224)",
         proof="conformance",
     ),
     Fact(
         name="startup_success_holds",
         since=32,
-        says="A startup worker goes on hold after a success that reached the threshold, with "
+        text="A startup worker goes on hold after a success that reached the threshold, with "
         "the run back at 0.",
         source="worker.go doProbe (#121206)",
         proof="conformance",
@@ -132,21 +132,21 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="errored_event_names_state",
         since=33,
-        says="The event of an errored probe names the state it resulted in.",
+        text="The event of an errored probe names the state it resulted in.",
         source="prober.go probe (#125901)",
         proof="source",
     ),
     Fact(
-        name="unknown_without_error_is_silent",
+        name="unknown_without_error_sends_no_event",
         since=33,
-        says="An unknown result without an error leaves no event.",
+        text="An unknown result without an error leaves no event.",
         source="prober.go probe (#125901)",
         proof="source",
     ),
     Fact(
         name="results_wake_sync_loop",
         since=21,
-        says="Readiness and startup results are handled by the sync loop, which syncs the pod; "
+        text="Readiness and startup results are handled by the sync loop, which syncs the pod; "
         "before, two goroutines only set the status.",
         source="kubelet.go syncLoopIteration, handleProbeSync (#98376)",
         proof="source",
@@ -155,14 +155,14 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="unready_named",
         since=32,
-        says='The sync loop names the status of a lost readiness "not ready"; before, not at all.',
+        text='The sync loop names the status of a lost readiness "not ready"; before, not at all.',
         source="kubelet.go syncLoopIteration",
         proof="source",
     ),
     Fact(
         name="cached_readiness_is_final",
         until=22,
-        says="Any cached readiness result decides ready; since, only Success does, and without "
+        text="Any cached readiness result decides ready; since, only Success does, and without "
         "a worker the container is ready whatever is cached.",
         source="prober_manager.go UpdatePodStatus (#101738)",
         proof="conformance",
@@ -170,14 +170,14 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="unready_triggers_probe",
         since=21,
-        says="A started container that is not ready gets its readiness probe run at once.",
+        text="A started container that is not ready gets its readiness probe run at once.",
         source="prober_manager.go UpdatePodStatus (#98376)",
         proof="conformance",
     ),
     Fact(
         name="jitter_ends_with_first_period",
         since=21,
-        says="A worker waits for a random part of its period only while the kubelet is younger "
+        text="A worker waits for a random part of its period only while the kubelet is younger "
         "than the period; before, always.",
         source="worker.go run",
         proof="source",
@@ -185,28 +185,28 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="manual_run_resets_period",
         since=32,
-        says="A readiness probe that is run at once begins its period anew.",
+        text="A readiness probe that is run at once begins its period anew.",
         source="worker.go run",
         proof="source",
     ),
     Fact(
         name="exec_timeout_fails",
         since=20,
-        says="An exec probe that times out fails; before, it errored and was thrown away.",
+        text="An exec probe that times out fails; before, it errored and was thrown away.",
         source="pkg/probe/exec/exec.go Probe (#94115); ExecProbeTimeout on",
         proof="source",
     ),
     Fact(
-        name="exec_timeout_told",
+        name="exec_timeout_in_output",
         since=23,
-        says="The output of an exec probe that timed out is the runtime's text; before, nothing.",
+        text="The output of an exec probe that timed out is the runtime's text; before, nothing.",
         source="pkg/probe/exec/exec.go Probe (#106111)",
         proof="source",
     ),
     Fact(
         name="accept_header",
         since=20,
-        says="HTTP probes send Accept: */*, or none where the spec gives an empty one.",
+        text="HTTP probes send Accept: */*, or none where the spec gives an empty one.",
         source="pkg/probe/http/http.go DoHTTPProbe (#95641)",
         proof="source",
     ),
@@ -214,7 +214,7 @@ FACTS: tuple[Fact, ...] = (
         name="canonical_header_names",
         since=28,
         backports={27: 2, 26: 5, 25: 10, 24: 14},
-        says="Names of a probe's headers are taken in any case; before, `host` was sent as a "
+        text="Names of a probe's headers are taken in any case; before, `host` was sent as a "
         "second Host header, and `accept` and `user-agent` beside the kubelet's own.",
         source="pkg/probe/http/request.go v1HeaderToHTTPHeader (#117182, for 1.27 #117324, for "
         "1.26 #117323, for 1.25 #117333, for 1.24 #117331); before 1.26 prober.go buildHeader",
@@ -223,7 +223,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="scheme_defaults_to_http",
         since=26,
-        says="An HTTP probe without a scheme is made by HTTP; before, it failed. The API server "
+        text="An HTTP probe without a scheme is made by HTTP; before, it failed. The API server "
         "sets one.",
         source="pkg/probe/http/request.go NewRequestForHTTPGetAction; before, prober.go runProbe",
         proof="source",
@@ -231,7 +231,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="tls_1_2_at_least",
         since=24,
-        says="HTTPS probes offer TLS 1.2 and later; before, 1.0 and 1.1 as well.",
+        text="HTTPS probes offer TLS 1.2 and later; before, 1.0 and 1.1 as well.",
         source="Go 1.18, crypto/tls Config.MinVersion: 1.24.0 was built with it, 1.23.0 with 1.17",
         proof="source",
     ),
@@ -239,7 +239,7 @@ FACTS: tuple[Fact, ...] = (
         name="sockets_linger_a_second",
         since=27,
         backports={26: 2, 25: 7, 24: 11, 23: 17},
-        says="Sockets of HTTP and TCP probes have SO_LINGER of one second.",
+        text="Sockets of HTTP and TCP probes have SO_LINGER of one second.",
         source="pkg/probe/dialer_others.go ProbeDialer (#115143, for 1.24 #115280, for 1.23 "
         "#115281)",
         proof="source",
@@ -247,16 +247,16 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="redirect_without_location_warns",
         since=25,
-        says="A redirect without a Location is a reply like any other, so it warns; before, the "
+        text="A redirect without a Location is a reply like any other, so it warns; before, the "
         "probe failed for 301, 302 and 303.",
         source="Go 1.19, net/http Client.do (golang#49281): 1.25.0 was built with it, 1.24.0 with "
         "1.18",
         proof="source",
     ),
     Fact(
-        name="redirect_told",
+        name="redirect_in_output",
         since=24,
-        says="The warning of an HTTP probe says that redirects were not followed; before, it was "
+        text="The warning of an HTTP probe says that redirects were not followed; before, it was "
         "the body alone.",
         source="pkg/probe/http/http.go DoHTTPProbe",
         proof="source",
@@ -264,21 +264,21 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="bad_request_errors",
         since=26,
-        says="An HTTP probe whose request cannot be made errors; before, it failed.",
+        text="An HTTP probe whose request cannot be made errors; before, it failed.",
         source="pkg/probe/http/request.go newProbeRequest",
         proof="source",
     ),
     Fact(
         name="grpc_probes",
         since=24,
-        says="gRPC probes are executed; before, such a probe has no handler and errors.",
+        text="gRPC probes are executed; before, such a probe has no handler and errors.",
         source="prober.go runProbe (#106463); GRPCContainerProbe on",
         proof="source",
     ),
     Fact(
         name="grpc_dials_like_others",
         since=27,
-        says="Sockets of gRPC probes linger as those of other probes, and no proxy of the "
+        text="Sockets of gRPC probes linger as those of other probes, and no proxy of the "
         "kubelet's environment is asked; before, gRPC's own dialer took HTTPS_PROXY.",
         source="pkg/probe/grpc/grpc.go Probe (#115321)",
         proof="source",

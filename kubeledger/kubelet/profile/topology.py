@@ -27,21 +27,21 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="pod_scope",
         since=20,
-        says="One merged hint for the whole pod is possible; before, only per container.",
+        text="One merged hint for the whole pod is possible; before, only per container.",
         source="topologymanager scope_pod.go",
         proof="source",
     ),
     Fact(
         name="preferred_needs_equal_masks",
         since=24,
-        says="A merged hint is preferred only if all masks that went into it are equal.",
+        text="A merged hint is preferred only if all masks that went into it are equal.",
         source="policy.go mergePermutation, PR 108052",
         proof="conformance",
     ),
     Fact(
         name="fits_the_widest_need",
         since=24,
-        says=(
+        text=(
             "Of hints that are not preferred, one with as many nodes as the resource that needs "
             "most of them wins; before, the narrowest."
         ),
@@ -51,42 +51,42 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="policy_options",
         since=26,
-        says="Policies take options; prefer-closest-numa-nodes weighs the distance of nodes.",
+        text="Policies take options; prefer-closest-numa-nodes weighs the distance of nodes.",
         source="policy_options.go, numa_info.go Closest",
         proof="conformance",
     ),
     Fact(
         name="prefer_closest_beta",
         since=28,
-        says="prefer-closest-numa-nodes needs the gate of beta options (on), not of alpha ones.",
+        text="prefer-closest-numa-nodes needs the gate of beta options (on), not of alpha ones.",
         source="policy_options.go betaOptions",
         proof="source",
     ),
     Fact(
         name="prefer_closest_stable",
         since=32,
-        says="prefer-closest-numa-nodes needs no gate.",
+        text="prefer-closest-numa-nodes needs no gate.",
         source="policy_options.go stableOptions",
         proof="source",
     ),
     Fact(
         name="max_allowable_nodes_option",
         since=31,
-        says="max-allowable-numa-nodes raises the limit of 8 NUMA nodes, behind a gate.",
+        text="max-allowable-numa-nodes raises the limit of 8 NUMA nodes, behind a gate.",
         source="policy_options.go MaxAllowableNUMANodes",
         proof="source",
     ),
     Fact(
         name="max_allowable_nodes_stable",
         since=35,
-        says="max-allowable-numa-nodes needs no gate.",
+        text="max-allowable-numa-nodes needs no gate.",
         source="policy_options.go stableOptions",
         proof="source",
     ),
     Fact(
         name="option_errors_in_lower_case",
         since=33,
-        says="The error about a gate that is off begins in lower case.",
+        text="The error about a gate that is off begins in lower case.",
         source="policy_options.go CheckPolicyOptionAvailable: v1.32.0 and v1.33.1 differ",
         proof="source",
     ),

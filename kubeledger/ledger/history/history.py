@@ -177,7 +177,7 @@ class History:
 
     def _to_grow(self, held: dict[str, list[_Held]], grow_bytes: int) -> list[str]:
         """Nodes whose records after the history are to become Parquet."""
-        sizes = {node: self._bytes_behind(node, held[node]) for node in held}
+        sizes = {node: self._bytes_after(node, held[node]) for node in held}
         left = sum(sizes.values())
         grow: list[str] = []
         for node in sorted(sizes, key=lambda node: -sizes[node]):
@@ -189,7 +189,7 @@ class History:
             left -= sizes[node]
         return sorted(grow)
 
-    def _bytes_behind(self, node: str, held: list[_Held]) -> int:
+    def _bytes_after(self, node: str, held: list[_Held]) -> int:
         end = held[-1].part.last_seq if held else 0
         info = self.ledger.manifest().nodes.get(node)
         counted = {s.first_seq: s for s in info.segments} if info else {}

@@ -17,6 +17,7 @@ __all__ = [
     "ContainerKilled",
     "ContainerRestarted",
     "ContainerStarted",
+    "KubernetesEvent",
     "PodAdmitted",
     "PodConfigChanged",
     "PodEvicted",
@@ -24,7 +25,6 @@ __all__ = [
     "PodRejected",
     "PodTerminated",
     "PodTerminating",
-    "ReasonReported",
     "RestartBackedOff",
 ]
 
@@ -104,7 +104,7 @@ class ContainerDied(Observation, frozen=True, kw_only=True, forbid_unknown_field
     exit_code: int | None = None
 
 
-class ReasonReported(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class KubernetesEvent(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A Kubernetes API event that the kubelet sent (pkg/kubelet/events calls it a reason).
 
     Attributes:

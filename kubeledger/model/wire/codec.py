@@ -38,7 +38,7 @@ __all__ = [
     "decode_line",
     "encode_line",
     "encode_parts",
-    "is_whole_but_for_its_end",
+    "is_complete_except_newline",
     "kind_of",
     "next_digest",
     "of_kinds",
@@ -174,7 +174,7 @@ def check_crc(line: bytes) -> None:
         raise BadLineError("its CRC does not fit its bytes")
 
 
-def is_whole_but_for_its_end(text: bytes) -> bool:
+def is_complete_except_newline(text: bytes) -> bool:
     """Whether what follows the last newline is a whole line with another last byte.
 
     An unfinished write leaves the beginning of a line, never this: its newline was changed.

@@ -37,7 +37,7 @@ from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerRestarted,
     ContainerStarted,
-    ReasonReported,
+    KubernetesEvent,
 )
 from kubeledger.model.bodies.oom import ProcessKilled
 from kubeledger.model.bodies.preemption import PodPreempted
@@ -206,12 +206,12 @@ def _process_killed(state: NodeState, ts_ns: int, body: ProcessKilled) -> None:
         container.oom_killed_ts_ns = ts_ns
 
 
-def _reason_reported(state: NodeState, ts_ns: int, body: ReasonReported) -> None:
+def _reason_reported(state: NodeState, ts_ns: int, body: KubernetesEvent) -> None:
     if body.object_kind == "Node":
         reasons = state.machine.reasons
         reasons[body.reason] = reasons.get(body.reason, 0) + body.count
     else:
-        lifecycle.HANDLERS[ReasonReported](state.lifecycle, ts_ns, body)
+        lifecycle.HANDLERS[KubernetesEvent](state.lifecycle, ts_ns, body)
 
 
 def _pod_preempted(state: NodeState, ts_ns: int, body: PodPreempted) -> None:
@@ -260,7 +260,7 @@ def _steps(without: str | None = None) -> Steps:
         steps[kind] = _of_lifecycle(handler)
     steps[ContainerStarted] = steps[ContainerRestarted] = _container_started
     steps[ContainerDied] = _container_died
-    steps[ReasonReported] = _reason_reported
+    steps[KubernetesEvent] = _reason_reported
     steps[PodPreempted] = _pod_preempted
     steps[ProcessKilled] = _process_killed
     return steps

@@ -88,7 +88,7 @@ class Agent:
             self._listed_no_more(self._pods.pop(uid)[0])
         for uid, pod in pods.items():
             instances = kubelet.pods.published(pod)
-            shown = (
+            status = (
                 pod.spec,
                 pod.phase,
                 pod.reason,
@@ -99,9 +99,9 @@ class Agent:
                 tuple((c.started, c.ready, c.backed_off) for c in pod.containers),
             )
             before = self._pods.get(uid)
-            if before is not None and before[1] == shown:
+            if before is not None and before[1] == status:
                 continue
-            self._pods[uid] = (pod, shown)
+            self._pods[uid] = (pod, status)
             self._list_pod(kubelet, pod)
 
     def _list_pod(self, kubelet: Kubelet, pod: SimPod) -> None:

@@ -179,7 +179,7 @@ class CgroupLoop:
         """Adjustment that a container's processes are given."""
         return self._container_config(pod, name).oom_score_adj
 
-    def kills_whole(self, pod: SimPod, name: str) -> bool:
+    def kills_all(self, pod: SimPod, name: str) -> bool:
         """Whether the kernel kills all processes of a container at once."""
         if self._version == 1 or not self._on:
             return False

@@ -101,7 +101,7 @@ class EvictionLoop:
         if conditions == ("MemoryPressure",):
             if pod.qos_class != "BestEffort":
                 return None
-            if any(_stands_memory_pressure(t) for t in pod.api.spec.tolerations or ()):
+            if any(_tolerates_memory_pressure(t) for t in pod.api.spec.tolerations or ()):
                 return None
         return REASON, node_condition_message(conditions)
 
@@ -146,7 +146,7 @@ class EvictionLoop:
         if threshold is not None:
             cause = write_reclaim(sim.journal, found, decision, active, cause)
             for after in self._after:
-                self._tell(after)
+                self._record_signals(after)
             write_spared(sim.journal, decision, active, cause)
         evicted = [active[each.pod.metadata.uid or ""] for each in decision.evicted]
         for pod, each in zip(evicted, decision.evicted, strict=True):
@@ -167,10 +167,10 @@ class EvictionLoop:
     def _observe(self) -> Summary:
         """Read the statistics, and write down what the signals say."""
         summary = self._summary()
-        self._tell(summary)
+        self._record_signals(summary)
         return summary
 
-    def _tell(self, summary: Summary) -> None:
+    def _record_signals(self, summary: Summary) -> None:
         """Write down what the signals say."""
         readings = make_signal_observations(summary, self._sim.profile.eviction)
         for name in sorted(readings):
@@ -240,7 +240,7 @@ def _filesystem(space: DiskSpace) -> FsStats:
     )
 
 
-def _stands_memory_pressure(toleration: Toleration) -> bool:
+def _tolerates_memory_pressure(toleration: Toleration) -> bool:
     """Whether the taint of memory pressure is tolerated."""
     if toleration.effect and toleration.effect != "NoSchedule":
         return False

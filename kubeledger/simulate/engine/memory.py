@@ -16,7 +16,7 @@ import msgspec
 
 from kubeledger.kubelet.cgroups.paths import owner_of
 from kubeledger.kubelet.oom.badness import chosen
-from kubeledger.model.bodies.lifecycle import ReasonReported
+from kubeledger.model.bodies.lifecycle import KubernetesEvent
 from kubeledger.model.bodies.oom import REASON_OF_LEVEL, OutOfMemory, ProcessKilled, Task
 from kubeledger.simulate.engine.instances import Instance
 from kubeledger.simulate.engine.kubelet import Simulation
@@ -88,7 +88,7 @@ class Memory:
             self._add(pod, instance, "pause", adj=_SANDBOX_ADJ, used_bytes=_PAUSE_BYTES)
             return
         cgroups, name = self._sim.newest_kubelet.cgroups, container.name
-        adj, with_all = cgroups.oom_score_adj(pod, name), cgroups.kills_whole(pod, name)
+        adj, with_all = cgroups.oom_score_adj(pod, name), cgroups.kills_all(pod, name)
         script = self._sim.plan.pods[pod.index].scripts.get(name)
         self._add(pod, instance, name, adj=adj, with_all=with_all)
         if script is not None and script.usage:
@@ -241,7 +241,7 @@ class Memory:
             cause=seq,
         )
         if short is None:
-            self._tell_of_node(victim)
+            self._record_node_oom(victim)
         if any(process.main for process in dying):
             self._sim.runtime.kill(victim.pod, victim.instance)
         else:
@@ -257,23 +257,23 @@ class Memory:
         fresh = msgspec.structs.replace(child, pid=self._pid, used_bytes=0)
         self._processes[self._pid] = fresh
 
-    def _tell_of_node(self, victim: _Process) -> None:
+    def _record_node_oom(self, victim: _Process) -> None:
         """The event of the kubelet that runs.
 
         Source: v1.36.2 pkg/kubelet/oom/oom_watcher_linux.go Start
         """
         if self._sim.running_kubelet() is None:
             return
-        said = f"System OOM encountered, victim process: {victim.name}, pid: {victim.pid}"
+        message = f"System OOM encountered, victim process: {victim.name}, pid: {victim.pid}"
         self._sim.journal.write(
-            ReasonReported(
+            KubernetesEvent(
                 object_kind="Node",
                 namespace="",
                 pod=self._sim.plan.node.name,
                 pod_uid=None,
                 type="Warning",
                 reason="SystemOOM",
-                message=said,
+                message=message,
                 api_count=1,
             )
         )

@@ -131,7 +131,7 @@ def _container(
     pod: SimPod, container: SimContainer, instances: tuple[Instance, ...], view: View
 ) -> dict[str, Any]:
     newest = view.get(container.name)
-    shown: dict[str, Any] = {
+    status: dict[str, Any] = {
         "name": container.name,
         "image": pod.image(container.name) if newest is None else newest.image,
         "ready": container.ready and newest is not None and newest.running,
@@ -140,23 +140,23 @@ def _container(
         "lastState": {},
     }
     if container.init and not container.sidecar:
-        shown["ready"] = newest is not None and newest.exit_code == 0
+        status["ready"] = newest is not None and newest.exit_code == 0
     if newest is None:
         why = "PodInitializing" if pod.sandbox_id else "ContainerCreating"
-        return shown | {"imageID": "", "state": {"waiting": {"reason": why}}}
-    shown |= {
+        return status | {"imageID": "", "state": {"waiting": {"reason": why}}}
+    status |= {
         "containerID": f"containerd://{newest.container_id}",
         "imageID": "",
         "state": _state(newest),
     }
     if container.backed_off and not newest.running and not pod.terminated and not pod.deleting:
-        shown["state"] = {"waiting": {"reason": "CrashLoopBackOff"}}
-        shown["lastState"] = _state(newest)
-        return shown
+        status["state"] = {"waiting": {"reason": "CrashLoopBackOff"}}
+        status["lastState"] = _state(newest)
+        return status
     before = [i for i in instances if i.container_id == newest.previous_id]
     if before and not before[0].running:
-        shown["lastState"] = _state(before[0])
-    return shown
+        status["lastState"] = _state(before[0])
+    return status
 
 
 def _state(instance: Instance) -> dict[str, Any]:

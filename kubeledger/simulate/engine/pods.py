@@ -55,7 +55,7 @@ class PodLoop:
     def __init__(self, kubelet: Kubelet) -> None:
         self.sources_ready = False
         self.loop = SyncLoop(kubelet)
-        self.pleg = Pleg(kubelet, self._tell)
+        self.pleg = Pleg(kubelet, self._deliver)
         self._kubelet = kubelet
         self._workers: dict[str, PodWorker] = {}
         self._started = False
@@ -79,7 +79,7 @@ class PodLoop:
                 self.loop.put(partial(self._add, pods))
         self.loop.put(self._get_ready)
         if found:
-            self._tell(found)
+            self._deliver(found)
         for pod in new:
             self.arrive(pod)
         for pod in known:
@@ -359,7 +359,7 @@ class PodLoop:
 
     # -- PLEG ----------------------------------------------------------------------------
 
-    def _tell(self, found: list[Changes]) -> None:
+    def _deliver(self, found: list[Changes]) -> None:
         self.loop.put(lambda: self._receive(found))
 
     def _receive(self, found: list[Changes]) -> Steps:
@@ -373,7 +373,7 @@ class PodLoop:
             write_changes(self._kubelet, pod, worker, changes)
             self._kubelet.sim.runtime.forget(pod.uid, keep=2)
             if pod.terminated and not self._kubelet.sim.runtime.running(pod.uid):
-                worker.tell_terminated()
+                worker.report_terminated()
                 facts = self._kubelet.sim.profile.admission
                 if pod.deleting and changes.died and not facts.terminating_pods_count:
                     # Such kubelets sync it again, and kill what is dead.

@@ -135,17 +135,17 @@ class SimWorker:
         if container.state != "running":
             return ("failure", "connection refused")
         found = _FINE
-        for from_ns, says in self._script_at(simulation_ns):
+        for from_ns, result in self._script_at(simulation_ns):
             if from_ns > now_ns:
                 break
-            found = says
+            found = result
         return found
 
     def changes_ns(self, now_ns: int, simulation_ns: int) -> int | None:
         """When its probe begins to find something else; None when it never does."""
         found = self.finds(now_ns, simulation_ns)
-        for from_ns, says in self._script_at(simulation_ns):
-            if from_ns > now_ns and says != found:
+        for from_ns, result in self._script_at(simulation_ns):
+            if from_ns > now_ns and result != found:
                 return from_ns
         return None
 

@@ -175,15 +175,17 @@ class ProbeLoop:
         if self._facts.kubelet_restart_keeps_results:
             # As the API server last had it.
             ready = all(c.ready for c in pod.containers if not c.init)
-            shown = objects.Condition("Ready", "True" if ready else "False")
-            probed = msgspec.structs.replace(probed, status=objects.PodStatus(conditions=[shown]))
+            condition = objects.Condition("Ready", "True" if ready else "False")
+            probed = msgspec.structs.replace(
+                probed, status=objects.PodStatus(conditions=[condition])
+            )
         found = self.manager.update_pod_status(probed, status)
         for container in pod.containers:
             group = found.init_containers if container.init else found.containers
-            says = group.get(container.name)
-            if says is not None:
-                container.started = bool(says.started)
-                container.ready = says.ready
+            result = group.get(container.name)
+            if result is not None:
+                container.started = bool(result.started)
+                container.ready = result.ready
         self._publish(pod)
         for name in found.triggered:
             worker = self._workers.get(pod.uid, {}).get((name, "readiness"))

@@ -1,6 +1,6 @@
 """The kubelet's event recorder: which events reach the API server, and with which count.
 
-All events pass the kubelet's log; each is a ``ReasonReported``. On the way to the API server
+All events pass the kubelet's log; each is a ``KubernetesEvent``. On the way to the API server
 equal ones are counted together, many similar ones are combined, and each object has a budget
 of 25 events, of which one comes back every five minutes. What exceeds it is counted, but not
 sent.
@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from kubeledger.model.bodies.lifecycle import ReasonReported
+from kubeledger.model.bodies.lifecycle import KubernetesEvent
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.journal import Journal
 from kubeledger.simulate.engine.world import SimPod
@@ -113,7 +113,7 @@ class EventRecorder:
         """
         times = ticks or Ticks(self._now())
         self._journal.write(
-            ReasonReported(
+            KubernetesEvent(
                 object_kind="Pod",
                 namespace=pod.namespace,
                 pod=pod.name,

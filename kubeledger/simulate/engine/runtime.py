@@ -83,7 +83,7 @@ class Runtime:
             container.started_ns, container.finished_ns = instance.started_ns, None
             container.restarts, container.instances = count, count + 1
             self._end_by_script(pod, container, instance)
-            self._tell_probes(pod, container)
+            self._update_probes(pod, container)
         self._sim.agent.container_made(instance.container_id, instance.container)
         self._sim.newest_kubelet.cgroups.container_created(pod, container, instance.container_id)
         self._sim.memory.started(pod, container, instance)
@@ -169,12 +169,12 @@ class Runtime:
             if container.container_id == instance.container_id:
                 container.state, container.exit_code = "terminated", code
                 container.finished_ns = now_ns
-                self._tell_probes(pod, container)
+                self._update_probes(pod, container)
         self._sim.memory.ended(instance.container_id)
         self._sim.newest_kubelet.cgroups.container_removed(pod, instance.container_id)
         self.on_change(pod.uid)
 
-    def _tell_probes(self, pod: SimPod, container: SimContainer) -> None:
+    def _update_probes(self, pod: SimPod, container: SimContainer) -> None:
         if self._sim.newest_kubelet.alive:
             self._sim.newest_kubelet.probes.container_changed(pod, container)
 

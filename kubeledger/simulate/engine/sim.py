@@ -162,11 +162,11 @@ class Sim:
         kubelet.probes, kubelet.images = ProbeLoop(kubelet), ImageLoop(kubelet)
         kubelet.cgroups, kubelet.eviction = CgroupLoop(kubelet), EvictionLoop(kubelet)
         kubelet.shutdown = ShutdownLoop(kubelet)
-        kubelet.after(_SETTINGS_NS, self._tell_settings)
-        kubelet.after(_NODE_NS, lambda: self._tell_node(kubelet))
+        kubelet.after(_SETTINGS_NS, self._record_settings)
+        kubelet.after(_NODE_NS, lambda: self._record_node(kubelet))
         kubelet.after(_LOOPS_NS, lambda: self._start_loops(kubelet))
 
-    def _tell_settings(self) -> None:
+    def _record_settings(self) -> None:
         used = {
             name: Setting(
                 value=msgspec.json.encode(value, order="deterministic").decode(),
@@ -181,7 +181,7 @@ class Sim:
             return "flag"
         return "config" if name in self.plan.given_settings else "default"
 
-    def _tell_node(self, kubelet: Kubelet) -> None:
+    def _record_node(self, kubelet: Kubelet) -> None:
         body = node_observed(self, kubelet)
         self.journal.write(body)
         self.agent.node_seen(body, kubelet)
@@ -232,7 +232,7 @@ class Sim:
             pod = sim_pod(planned, index, self.schedule.now_ns, self.profile)
             self.offered[pod.uid] = pod
             self._ask_for_memory(pod, planned)
-            self.tell_pods(lambda pods: pods.arrive(pod))
+            self.with_pods(lambda pods: pods.arrive(pod))
 
         return arrive
 
@@ -252,7 +252,7 @@ class Sim:
             pod.deleting = True
             if pod.source == "file" and self.running_kubelet() is None:
                 self.offered.pop(pod.uid)  # the next kubelet finds an orphan
-            self.tell_pods(lambda pods: pods.delete(pod))
+            self.with_pods(lambda pods: pods.delete(pod))
 
         return delete
 
@@ -261,11 +261,11 @@ class Sim:
             pod = self.offered.get(update.manifest["metadata"]["uid"])
             if pod is not None and not pod.deleting:
                 change_spec(pod, update.manifest)
-                self.tell_pods(lambda pods: pods.update(pod))
+                self.with_pods(lambda pods: pods.update(pod))
 
         return change
 
-    def tell_pods(self, action: Callable[[Pods], None]) -> None:
+    def with_pods(self, action: Callable[[Pods], None]) -> None:
         """Do something with the pods of the kubelet that runs, if there is one."""
         kubelet = self.running_kubelet()
         if kubelet is not None:

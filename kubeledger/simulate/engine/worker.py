@@ -340,7 +340,7 @@ class PodWorker:
         kubelet.probes.remove_pod(pod)
         kubelet.cgroups.pod_gone(pod)
         if not self._pleg.instances(pod.uid) and not kubelet.sim.runtime.instances(pod.uid):
-            self.tell_terminated()
+            self.report_terminated()
 
     def _stop_sandbox_with(self, ending: Ending) -> Steps:
         """Stop all containers, sidecars last, and the sandbox.
@@ -387,7 +387,7 @@ class PodWorker:
             self.pod.reason = ending.status_reason
             self.pod.message = ending.status_message
 
-    def tell_terminated(self) -> None:
+    def report_terminated(self) -> None:
         """Write down that the kubelet let the pod go, once."""
         if self.end_recorded or not self.pod.terminated:
             return

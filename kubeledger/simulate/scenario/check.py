@@ -65,12 +65,14 @@ def _in_order(
         before = max(before, at_ns)
 
 
-def _twice(items: Iterable[tuple[Path, T]], problems: Problems, say: Callable[[T], str]) -> None:
+def _twice(
+    items: Iterable[tuple[Path, T]], problems: Problems, text_of: Callable[[T], str]
+) -> None:
     first: dict[T, Path] = {}
     for path, value in items:
         if value in first:
             line = problems.place(first[value]).line
-            problems.add(path, say(value), f"it is already in line {line}: keep one of them")
+            problems.add(path, text_of(value), f"it is already in line {line}: keep one of them")
         first.setdefault(value, path)
 
 

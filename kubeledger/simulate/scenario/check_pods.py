@@ -38,7 +38,7 @@ def check_pods(sound: Sound, groups: list[PodGroup] | Any, problems: Problems) -
 
 def _check_twice(entries: dict[int, Pods], groups: list[PodGroup], problems: Problems) -> None:
     """Pods of one name; one that is gone before the next comes is no contradiction."""
-    lives: dict[str, list[tuple[int, int | None, Path]]] = {}
+    intervals: dict[str, list[tuple[int, int | None, Path]]] = {}
     uids: dict[str, Path] = {}
     for index, manifests in groups:
         pods = entries[index]
@@ -49,14 +49,16 @@ def _check_twice(entries: dict[int, Pods], groups: list[PodGroup], problems: Pro
             for number, suffix in enumerate(replica_suffixes(pods)):
                 key = name_key(names[0], names[1] + suffix)
                 begin = pods.arrives + number * pods.every
-                lives.setdefault(key, []).append((begin, pods.deleted, (*path, "metadata", "name")))
+                intervals.setdefault(key, []).append(
+                    (begin, pods.deleted, (*path, "metadata", "name"))
+                )
             uid = str(manifest["metadata"].get("uid") or "")
             if uid and (uid in uids or pods.replicas > 1):
                 advice = "leave the UID out: it is drawn from the seed"
                 problems.add((*path, "metadata", "uid"), f"UID {uid} is there twice", advice)
             uids.setdefault(uid, path)
-    for key, found in lives.items():
-        found.sort(key=lambda life: life[0])
+    for key, found in intervals.items():
+        found.sort(key=lambda interval: interval[0])
         for (_, gone, first), (begin, _, path) in pairwise(found):
             if gone is None or gone >= begin:
                 line = problems.place(first).line

@@ -42,9 +42,9 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.model.bodies.node import KubeletStarted, LogThinned
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
-from kubeledger.verify.evidence.beats import Beat
 from kubeledger.verify.evidence.lost_records import LostRecords
-from kubeledger.verify.evidence.untold_pods import UntoldPods
+from kubeledger.verify.evidence.periodic import PeriodicActivity
+from kubeledger.verify.evidence.pods_without_add import PodsWithoutAdd
 
 __all__ = ["EVICTING_NS", "SIGNALS_NS", "SILENCE_NS", "Coverage", "Loss"]
 
@@ -117,7 +117,7 @@ class Coverage:
         QOSCgroupsUpdated,
         RecordsDropped,
         *LostRecords.KINDS,
-        *UntoldPods.KINDS,
+        *PodsWithoutAdd.KINDS,
     )
     """Kinds of the records that this needs."""
 
@@ -132,8 +132,8 @@ class Coverage:
         self._drops: list[tuple[int, RecordsDropped]] = []
         self._stamps: list[tuple[int, tuple[int, ...]]] = []
         self._lost = LostRecords()
-        self._untold = UntoldPods()
-        self._signals = Beat("eviction signals", SIGNALS_NS)
+        self._pods_without_add = PodsWithoutAdd()
+        self._signals = PeriodicActivity("eviction signals", SIGNALS_NS)
         self._line_ends: tuple[int, int] | None = None
         self._evicted: list[int] = []
         self._holes: list[tuple[int, int]] = []
@@ -152,8 +152,8 @@ class Coverage:
                 self._line(ts_ns)
             if isinstance(body, ContainerDied | ContainerStarted):
                 return
-        if isinstance(body, UntoldPods.KINDS):
-            self._untold.note(record)
+        if isinstance(body, PodsWithoutAdd.KINDS):
+            self._pods_without_add.note(record)
         match body:
             case LogThinned():
                 self._thinned.append((record.seq, body))
@@ -184,7 +184,7 @@ class Coverage:
         self._start_times = [ts_ns for ts_ns, _, _ in self._starts]
         for ts_ns in self._signals.ends() or ():
             self._line(ts_ns)
-            self._untold.logged(ts_ns)
+            self._pods_without_add.logged(ts_ns)
         self._find_holes()
         for seq, body in self._thinned:
             self._thin(seq, body)
@@ -200,7 +200,7 @@ class Coverage:
         for seq, stamps in self._stamps:
             around = min(stamps) - _STAMP_AROUND_NS, max(stamps) + _STAMP_AROUND_NS
             self._add(seq, _STAMP, poison=around)
-        for pod in self._untold.found():
+        for pod in self._pods_without_add.found():
             span = pod.from_ts_ns, pod.to_ts_ns
             phrase = f"the log's lines about pod {pod.name}, which are lost"
             self._add(pod.seq, phrase, poison=span, missing=span)
@@ -301,7 +301,7 @@ class Coverage:
         if self._line_ends is None:
             return Loss(from_ts_ns=None, to_ts_ns=None, seq=0, phrase="the kubelet's log")
         first_ns, last_ns = self._line_ends
-        if start_ns < first_ns and not self._begins_whole:
+        if start_ns < first_ns and not self._begins_complete:
             return Loss(from_ts_ns=None, to_ts_ns=first_ns, seq=0, phrase=_BEFORE_LOG)
         if end_ns > last_ns:
             return Loss(from_ts_ns=last_ns, to_ts_ns=None, seq=0, phrase=_AFTER_LOG)
@@ -324,7 +324,7 @@ class Coverage:
         return None
 
     @property
-    def _begins_whole(self) -> bool:
+    def _begins_complete(self) -> bool:
         """The log begins with a process, so that no kubelet line was written before."""
         return bool(self._starts) and self._starts[0][2]
 
@@ -340,7 +340,7 @@ class Coverage:
         """
         if self._line_ends is None or ts_ns > self._line_ends[1]:
             return ts_ns + 1
-        from_ns = 0 if self._begins_whole else self._line_ends[0]
+        from_ns = 0 if self._begins_complete else self._line_ends[0]
         for loss in self._gaps:
             if loss.from_ts_ns is None or loss.from_ts_ns <= ts_ns:
                 from_ns = max(from_ns, ts_ns + 1 if loss.to_ts_ns is None else loss.to_ts_ns)

@@ -12,13 +12,13 @@ import msgspec
 
 from kubeledger.kubelet.kube.keys import name_key
 from kubeledger.model.units import NS_PER_S
-from kubeledger.verify.evidence.builder import LifeBuilder, Surroundings
+from kubeledger.verify.evidence.builder import IntervalBuilder, Surroundings
 from kubeledger.verify.evidence.coverage import Coverage
-from kubeledger.verify.evidence.podlife import ContainerRun, PodHistory
+from kubeledger.verify.evidence.history_entries import HistoryEntry
+from kubeledger.verify.evidence.loop_iterations import LoopIterations
+from kubeledger.verify.evidence.pod_intervals import ContainerRun, PodHistory
 from kubeledger.verify.evidence.pods import PodRegister
 from kubeledger.verify.evidence.processes import Process, Processes
-from kubeledger.verify.evidence.signs import Sign
-from kubeledger.verify.evidence.turns import Turns
 
 __all__ = ["Gathered", "gather"]
 
@@ -31,7 +31,7 @@ _CALLS: Final = frozenset(
     {"add", "update", "delete", "remove", "evicted", "preempted", "terminating", "ending_event"}
 )
 
-Signs = Mapping[str, Mapping[str | None, Sequence[Sign]]]
+Entries = Mapping[str, Mapping[str | None, Sequence[HistoryEntry]]]
 """``namespace/name`` -> UID -> signs, in any order."""
 
 
@@ -50,7 +50,7 @@ class Gathered(msgspec.Struct):
     listed: list[int] = []
     preempted_for: dict[str, int] = {}
 
-    def all_told(self, process: Process, ts_ns: int) -> Iterator[int]:
+    def complete_times(self, process: Process, ts_ns: int) -> Iterator[int]:
         """Times around another at which every pod is told: a start, or a list of the kubelet's.
 
         Config lines show all pods that come; without any, a list shows its own time alone.
@@ -68,154 +68,161 @@ class Gathered(msgspec.Struct):
 
 
 def gather(
-    signs: Signs,
+    entries: Entries,
     lists: Mapping[str, list[int]],
     processes: Processes,
-    turns: Turns,
+    iterations: LoopIterations,
     coverage: Coverage,
     specs: PodRegister,
 ) -> Gathered:
     """Make the lives of all pods.
 
     Args:
-        signs: of all pods.
+        entries: of all pods.
         lists: whose list -> times, in order.
         processes: settled, like all that follow.
-        turns: of the sync loops.
+        iterations: of the sync loops.
         coverage: what may be missing.
         specs: the pods' objects.
     """
     found = Gathered(listed=lists["kubelet"])
-    told: dict[str, tuple[str, str | None, list[Sign]]] = {}
-    for full_name, of_name in signs.items():
+    by_key: dict[str, tuple[str, str | None, list[HistoryEntry]]] = {}
+    for full_name, of_name in entries.items():
         for key, pod_uid, own in _by_pod(full_name, of_name):
-            known = told.get(key)
+            known = by_key.get(key)
             if known is None:
-                told[key] = (full_name, pod_uid, own)
+                by_key[key] = (full_name, pod_uid, own)
             else:
                 known[2].extend(own)
-    for _, _, own in told.values():
+    for _, _, own in by_key.values():
         own.sort(key=attrgetter("ts_ns", "seq"))
-        for sign in own:
-            process = processes.at(sign.ts_ns)
-            if sign.what in ("add", "update", "delete", "remove") and process is not None:
-                first = found.configured.get(process.number, sign.ts_ns)
-                found.configured[process.number] = min(first, sign.ts_ns)
-            if sign.other is not None:
-                uid, namespace, pod = sign.other
+        for entry in own:
+            process = processes.at(entry.ts_ns)
+            if entry.what in ("add", "update", "delete", "remove") and process is not None:
+                first = found.configured.get(process.number, entry.ts_ns)
+                found.configured[process.number] = min(first, entry.ts_ns)
+            if entry.other is not None:
+                uid, namespace, pod = entry.other
                 key = uid or name_key(namespace, pod)
                 last = found.preempted_for.get(key, 0)
-                found.preempted_for[key] = max(last, sign.ts_ns)
-    around = Surroundings(processes, turns, coverage, specs, found.configured)
-    for key, (full_name, pod_uid, own) in told.items():
+                found.preempted_for[key] = max(last, entry.ts_ns)
+    around = Surroundings(processes, iterations, coverage, specs, found.configured)
+    for key, (full_name, pod_uid, own) in by_key.items():
         namespace, _, name = full_name.partition("/")
         history = PodHistory(key=key, uid=pod_uid, namespace=namespace, name=name)
         history.created_ns = _created_ns(own)
         history.runs = _runs(own)
         history.calls = _calls(own)
-        history.shown_ns = _shown(own, lists)
-        history.failures = [sign for sign in own if sign.shown is not None and sign.shown.failed]
-        builder = LifeBuilder(history, own, around)
-        history.lives = builder.lives()
-        if history.lives or history.runs:
+        history.listed_alive_ns = _listed_alive(own, lists)
+        history.failures = [
+            entry for entry in own if entry.listing is not None and entry.listing.failed
+        ]
+        builder = IntervalBuilder(history, own, around)
+        history.intervals = builder.intervals()
+        if history.intervals or history.runs:
             found.pods[key] = history
     return found
 
 
 def _by_pod(
-    name: str, of_name: Mapping[str | None, Sequence[Sign]]
-) -> Iterator[tuple[str, str | None, list[Sign]]]:
+    name: str, of_name: Mapping[str | None, Sequence[HistoryEntry]]
+) -> Iterator[tuple[str, str | None, list[HistoryEntry]]]:
     """Give each sign to a pod; one without UID to the newest pod of its name by then.
 
     Of a pod that is brought while its predecessor is not heard of again, the UID is told later.
     """
-    by_uid = {uid: list(signs) for uid, signs in of_name.items() if uid is not None}
+    by_uid = {uid: list(entries) for uid, entries in of_name.items() if uid is not None}
     unnamed = list(of_name.get(None, ()))
     if not by_uid:
         if unnamed:
             yield name, None, unnamed
         return
-    came = sorted((_first_ns(signs), uid) for uid, signs in by_uid.items())
-    last_ns = {uid: max(sign.ts_ns for sign in signs) for uid, signs in by_uid.items()}
-    for sign in unnamed:
-        index = bisect_right(came, sign.ts_ns, key=lambda pod: pod[0])
-        is_next = 0 < index < len(came) and last_ns[came[index - 1][1]] < sign.ts_ns
-        index += sign.what == "add" and is_next
-        by_uid[came[max(index - 1, 0)][1]].append(sign)
-    for uid, signs in by_uid.items():
-        yield uid or name_key(*name.split("/", 1)), uid, signs
+    came = sorted((_first_ns(entries), uid) for uid, entries in by_uid.items())
+    last_ns = {uid: max(entry.ts_ns for entry in entries) for uid, entries in by_uid.items()}
+    for entry in unnamed:
+        index = bisect_right(came, entry.ts_ns, key=lambda pod: pod[0])
+        is_next = 0 < index < len(came) and last_ns[came[index - 1][1]] < entry.ts_ns
+        index += entry.what == "add" and is_next
+        by_uid[came[max(index - 1, 0)][1]].append(entry)
+    for uid, entries in by_uid.items():
+        yield uid or name_key(*name.split("/", 1)), uid, entries
 
 
-def _first_ns(signs: Sequence[Sign]) -> int:
+def _first_ns(entries: Sequence[HistoryEntry]) -> int:
     """When a pod can have come at the earliest, as far as its own signs show."""
-    created_ns = _created_ns(signs)
-    return min(sign.ts_ns for sign in signs) if created_ns is None else created_ns
+    created_ns = _created_ns(entries)
+    return min(entry.ts_ns for entry in entries) if created_ns is None else created_ns
 
 
-def _created_ns(signs: Sequence[Sign]) -> int | None:
-    times = [s.shown.created_ns for s in signs if s.shown is not None and not s.shown.mirror]
+def _created_ns(entries: Sequence[HistoryEntry]) -> int | None:
+    times = [
+        s.listing.created_ns for s in entries if s.listing is not None and not s.listing.mirror
+    ]
     return min((ts_ns for ts_ns in times if ts_ns is not None), default=None)
 
 
-def _runs(signs: Sequence[Sign]) -> list[ContainerRun]:
+def _runs(entries: Sequence[HistoryEntry]) -> list[ContainerRun]:
     """Starts, kills and deaths of containers, put together."""
     by_id: dict[str, ContainerRun] = {}
     last: dict[str | None, ContainerRun] = {}
-    for sign in signs:
-        if sign.what not in ("started", "killed", "died"):
+    for entry in entries:
+        if entry.what not in ("started", "killed", "died"):
             continue
-        run = by_id.get(sign.container_id or "")
-        if run is None and sign.container_id is None:
-            run = last.get(sign.container)
+        run = by_id.get(entry.container_id or "")
+        if run is None and entry.container_id is None:
+            run = last.get(entry.container)
             if run is None or run.died_ns is not None:
                 continue
         if run is None:
-            run = ContainerRun(name=sign.container, container_id=sign.container_id)
-            by_id[sign.container_id or ""] = run
-        run.name = run.name or sign.container
+            run = ContainerRun(name=entry.container, container_id=entry.container_id)
+            by_id[entry.container_id or ""] = run
+        run.name = run.name or entry.container
         last[run.name] = run
-        _note(run, sign)
+        _note(run, entry)
     return list(by_id.values())[-_RUNS_MAX:]
 
 
-def _calls(signs: Sequence[Sign]) -> list[Sign]:
+def _calls(entries: Sequence[HistoryEntry]) -> list[HistoryEntry]:
     """What config sources say of a pod, and what decides that it ends."""
-    found: list[Sign] = []
-    for sign in signs:
-        again = sign.what == "update" and found and found[-1].what == "update"
-        if sign.what in _CALLS and not again:
-            found.append(sign)
+    found: list[HistoryEntry] = []
+    for entry in entries:
+        again = entry.what == "update" and found and found[-1].what == "update"
+        if entry.what in _CALLS and not again:
+            found.append(entry)
     return found
 
 
-def _note(run: ContainerRun, sign: Sign) -> None:
-    run.sandbox = run.sandbox if sign.sandbox is None else sign.sandbox
-    if sign.what == "started" and run.started_ns is None:
-        run.started_ns, run.started_seq = sign.ts_ns, sign.seq
-    elif sign.what == "killed" and run.killed_ns is None:
-        run.killed_ns, run.killed_seq = sign.ts_ns, sign.seq
-    elif sign.what == "died":
+def _note(run: ContainerRun, entry: HistoryEntry) -> None:
+    run.sandbox = run.sandbox if entry.sandbox is None else entry.sandbox
+    if entry.what == "started" and run.started_ns is None:
+        run.started_ns, run.started_seq = entry.ts_ns, entry.seq
+    elif entry.what == "killed" and run.killed_ns is None:
+        run.killed_ns, run.killed_seq = entry.ts_ns, entry.seq
+    elif entry.what == "died":
         if run.died_ns is None:
-            run.died_ns, run.died_seq = sign.ts_ns, sign.seq
+            run.died_ns, run.died_seq = entry.ts_ns, entry.seq
         if run.exit_code is None:
-            run.exit_code = sign.number
+            run.exit_code = entry.number
 
 
-def _shown(signs: Sequence[Sign], lists: Mapping[str, list[int]]) -> tuple[int, int] | None:
+def _listed_alive(
+    entries: Sequence[HistoryEntry], lists: Mapping[str, list[int]]
+) -> tuple[int, int] | None:
     """First and last time that lists show the pod alive.
 
     A list that shows the same again leaves no record: it was shown until another state is.
     """
     found: list[int] = []
     listed = sorted(
-        (s for s in signs if s.shown is not None), key=lambda s: (s.shown and s.shown.by, s.ts_ns)
+        (s for s in entries if s.listing is not None),
+        key=lambda s: (s.listing and s.listing.by, s.ts_ns),
     )
-    for by, of_source in groupby(listed, key=lambda s: s.shown.by if s.shown else ""):
+    for by, of_source in groupby(listed, key=lambda s: s.listing.by if s.listing else ""):
         times, states = lists[by], list(of_source)
-        for index, sign in enumerate(states):
-            if sign.shown is None or not sign.shown.alive:
+        for index, entry in enumerate(states):
+            if entry.listing is None or not entry.listing.alive:
                 continue
             later = states[index + 1].ts_ns if index + 1 < len(states) else times[-1] + 1
             last = times[bisect_left(times, later) - 1]
-            found += (sign.ts_ns, max(last - _LAG_NS, sign.ts_ns - _LAG_NS))
+            found += (entry.ts_ns, max(last - _LAG_NS, entry.ts_ns - _LAG_NS))
     return (min(found), max(found)) if found else None

@@ -43,7 +43,7 @@ class ListedInstances:
 
     def __init__(self) -> None:
         self._counts: dict[str, Counter[int]] = {}
-        self._told: dict[str, dict[tuple[str, int], tuple[int, int]]] = {}
+        self._restart_counts: dict[str, dict[tuple[str, int], tuple[int, int]]] = {}
         self._of_pods: dict[str, dict[str, ListedInstance]] = {}
         self._known_ns: dict[str, int] = {}
         self._over_ns: dict[str, int] = {}
@@ -61,7 +61,7 @@ class ListedInstances:
             subject = f"container/{body.namespace}/{body.pod}/{status.get('name')}"
             for container_id, count in _counted(status):
                 self._counts.setdefault(container_id, Counter())[count] += 1
-                self._told.setdefault(container_id, {}).setdefault(
+                self._restart_counts.setdefault(container_id, {}).setdefault(
                     (subject, count), (record.seq, record.ts_ns)
                 )
         self._known_ns[key] = min(self._known_ns.get(key, record.ts_ns), *times)
@@ -104,8 +104,8 @@ class ListedInstances:
 
     def knows(self, container_id: str | None, subject: str = "") -> bool:
         """Whether a list shows the instance; as one of that container, if it is given."""
-        told = self._told.get(container_id or "", {})
-        return bool(told) and subject in {"", *(of for of, _ in told)}
+        counts = self._restart_counts.get(container_id or "", {})
+        return bool(counts) and subject in {"", *(of for of, _ in counts)}
 
     def count(self, container_id: str | None) -> int | None:
         """Restarts up to an instance, as most lists show; None when none does."""
@@ -119,10 +119,10 @@ class ListedInstances:
             its container as a subject, its ID, and of each count the first list: (record, time,
             count).
         """
-        for container_id, told in self._told.items():
+        for container_id, counts in self._restart_counts.items():
             if len(self._counts[container_id]) > 1:
-                sides = [(*first, count) for (_, count), first in told.items()]
-                yield next(iter(told))[0], container_id, sides
+                sides = [(*first, count) for (_, count), first in counts.items()]
+                yield next(iter(counts))[0], container_id, sides
 
 
 def _statuses(body: PodListed) -> Iterator[dict[str, Any]]:
@@ -151,11 +151,11 @@ def _part(status: dict[str, Any], name: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _times(told: object, *names: str) -> Iterator[int]:
+def _times(counts: object, *names: str) -> Iterator[int]:
     """Those that are times; a runtime writes 1970 for a container that never started."""
-    for name in names if isinstance(told, dict) else ():
+    for name in names if isinstance(counts, dict) else ():
         with suppress(ValueError):
-            ts_ns = parse_ts(str(told.get(name) or ""))  # type: ignore[attr-defined]
+            ts_ns = parse_ts(str(counts.get(name) or ""))  # type: ignore[attr-defined]
             if ts_ns > 0:
                 yield ts_ns
 

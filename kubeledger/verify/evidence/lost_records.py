@@ -16,18 +16,18 @@ class LostRecords:
 
     def __init__(self) -> None:
         """Nothing is lost yet."""
-        self._told: list[tuple[int, RecordsLost]] = []
+        self._losses: list[tuple[int, RecordsLost]] = []
         self._completed: set[str] = set()
 
     def note(self, record: Record) -> None:
         """Take in a record; one of another kind changes nothing."""
         match record.body:
             case RecordsLost() as body:
-                self._told.append((record.seq, body))
+                self._losses.append((record.seq, body))
             case ImportCompleted() as body:
                 self._completed.add(body.digest)
 
     def missing(self) -> list[tuple[int, RecordsLost]]:
         """(seq, body) of the records that show a loss which was not imported again."""
-        told = sorted(self._told, key=lambda one: one[0])
-        return [(seq, body) for seq, body in told if not body.is_healed_by(self._completed)]
+        losses = sorted(self._losses, key=lambda one: one[0])
+        return [(seq, body) for seq, body in losses if not body.is_healed_by(self._completed)]

@@ -41,7 +41,7 @@ class Machine:
     def __init__(self) -> None:
         self._noted: list[tuple[int, int, NodeObserved]] = []
         self._pids: dict[int, tuple[int, int]] = {}
-        self._told: list[Capacity] = []
+        self._capacities: list[Capacity] = []
         self.disputes: dict[int, list[Contradiction]] = {}
 
     def note(self, record: Record) -> None:
@@ -55,23 +55,23 @@ class Machine:
 
     def settle(self) -> None:
         """The first reading is over."""
-        shown: dict[str, str] = {}
+        listed: dict[str, str] = {}
         for ts_ns, seq, body in sorted(self._noted, key=lambda noted: noted[:2]):
-            told = {"cpu": body.cpus, "memory": body.memory_capacity_bytes}
+            logged = {"cpu": body.cpus, "memory": body.memory_capacity_bytes}
             with suppress(QuantityError):
-                amounts = _amounts(body, told)
-                if amounts and (not self._told or self._told[-1].amounts != amounts):
-                    self._told.append(Capacity(ts_ns, seq, amounts))
+                amounts = _amounts(body, logged)
+                if amounts and (not self._capacities or self._capacities[-1].amounts != amounts):
+                    self._capacities.append(Capacity(ts_ns, seq, amounts))
             capacity = body.capacity or {}
-            for name, amount in told.items():
-                if amount is not None and name in capacity and shown.get(name) != capacity[name]:
+            for name, amount in logged.items():
+                if amount is not None and name in capacity and listed.get(name) != capacity[name]:
                     self._compare(ts_ns, seq, name, capacity[name], amount)
-            shown |= capacity
+            listed |= capacity
 
     def at(self, ts_ns: int) -> Capacity | None:
         """What it had then; what was told first where that came later."""
-        index = bisect_right(self._told, ts_ns, key=lambda told: told.ts_ns)
-        return self._told[max(index - 1, 0)] if self._told else None
+        index = bisect_right(self._capacities, ts_ns, key=lambda logged: logged.ts_ns)
+        return self._capacities[max(index - 1, 0)] if self._capacities else None
 
     def memory_bytes(self, ts_ns: int) -> int | None:
         """The memory then; None where nothing shows it."""
@@ -85,15 +85,15 @@ class Machine:
         A kubelet reads it when it starts, and the eviction manager at each signal, so that each
         that was ever told may be the one that was written; the last before a time comes first.
         """
-        told = [(first_ns > ts_ns, abs(first_ns - ts_ns), limit, seq)
+        logged = [(first_ns > ts_ns, abs(first_ns - ts_ns), limit, seq)
                 for limit, (first_ns, seq) in self._pids.items()]  # fmt: skip
-        return [(limit, seq) for _, _, limit, seq in sorted(told)]
+        return [(limit, seq) for _, _, limit, seq in sorted(logged)]
 
-    def _compare(self, ts_ns: int, seq: int, name: str, written: str, told: int) -> None:
+    def _compare(self, ts_ns: int, seq: int, name: str, written: str, logged: int) -> None:
         """The node object and the line show one capacity; an object that cannot be read none."""
         with suppress(QuantityError):
-            if Quantity.from_api(written).value() != told:
-                line = self._told[0].seq if self._told else seq
+            if Quantity.from_api(written).value() != logged:
+                line = self._capacities[0].seq if self._capacities else seq
                 why = f"the node object and the kubelet's log have different capacities of {name}"
                 found = Contradiction(
                     ts_ns=ts_ns,
@@ -101,14 +101,14 @@ class Machine:
                     why=why,
                     sides=(
                         Side(seq=seq, says=f"the node object has a capacity of {written}"),
-                        Side(seq=line, says=f"the machine has {told}"),
+                        Side(seq=line, says=f"the machine has {logged}"),
                     ),
                 )
                 self.disputes.setdefault(seq, []).append(found)
 
 
-def _amounts(body: NodeObserved, told: dict[str, int | None]) -> dict[str, Quantity]:
+def _amounts(body: NodeObserved, logged: dict[str, int | None]) -> dict[str, Quantity]:
     """The machine as the kubelet found it; as the node object shows it where no line showed."""
-    names = sorted(n for n in body.capacity or {} if n in told or n.startswith(HUGE_PAGES))
+    names = sorted(n for n in body.capacity or {} if n in logged or n.startswith(HUGE_PAGES))
     amounts = {name: Quantity.from_api((body.capacity or {})[name]) for name in names}
-    return amounts | {name: Quantity.of(n) for name, n in told.items() if n is not None}
+    return amounts | {name: Quantity.of(n) for name, n in logged.items() if n is not None}

@@ -162,8 +162,10 @@ def _object_of(body: PodListed) -> dict[str, Any]:
     kept = {key: status[key] for key in _STATUS_KEYS if key in status}
     for key in ("containerStatuses", "initContainerStatuses"):
         statuses = status.get(key)
-        told = [_resources_of(entry) for entry in statuses] if isinstance(statuses, list) else []
-        if given := [entry for entry in told if len(entry) > 1]:
+        resources = (
+            [_resources_of(entry) for entry in statuses] if isinstance(statuses, list) else []
+        )
+        if given := [entry for entry in resources if len(entry) > 1]:
             kept[key] = given
     return {"metadata": metadata, "spec": body.spec, "status": kept}
 

@@ -159,7 +159,7 @@ class Processes:
     def _give_settings(self, coverage: Coverage) -> None:
         own: dict[int, _Account] = {}
         for account in self._accounts:
-            process = self._told_by(account, coverage)
+            process = self._reported_by(account, coverage)
             if process is None:
                 self.of_none.add(account.seq)
                 continue
@@ -169,14 +169,14 @@ class Processes:
                     continue
                 process = self._other(process, account)
             own[process.number] = account  # a later one corrects it
-        told: dict[str, Setting] = {}
+        settings: dict[str, Setting] = {}
         decoded: Mapping[str, Any] = _NOTHING
         for process in self.all:
             found = own.get(process.number)
             if found is not None:
                 conflicts = found.body.conflicts
-                if found.body.settings != told:
-                    told, decoded = found.body.settings, MappingProxyType(_decoded(found.body))
+                if found.body.settings != settings:
+                    settings, decoded = found.body.settings, MappingProxyType(_decoded(found.body))
                 process.settings = decoded
                 process.settings_seq = found.seq
                 process.disputed = frozenset(text.partition(":")[0] for text in conflicts)
@@ -192,7 +192,7 @@ class Processes:
         self._starts.append(account.ts_ns)
         return other
 
-    def _told_by(self, account: _Account, coverage: Coverage) -> Process | None:
+    def _reported_by(self, account: _Account, coverage: Coverage) -> Process | None:
         """The process that an account is of; None when that is not certain."""
         index = bisect_right(self._starts, account.ts_ns + _RIGHT_BEFORE_NS) - 1
         process, taken_ns = self.all[max(index, 0)], account.taken_ns
@@ -218,7 +218,7 @@ class Processes:
         alike = {
             name: setting
             for name, setting in first.body.settings.items()
-            if all(_says(other, name) == setting.value for other in others)
+            if all(_setting(other, name) == setting.value for other in others)
         }
         before = [a.seq for a in self._accounts if a.ts_ns <= process.started_ns]
         seq = before[-1] if before else first.seq
@@ -238,7 +238,7 @@ def _taken_ns(record: Record) -> int | None:
     return max((ts_ns for ts_ns in times if ts_ns is not None), default=None)
 
 
-def _says(account: _Account, name: str) -> str | None:
+def _setting(account: _Account, name: str) -> str | None:
     setting = account.body.settings.get(name)
     return None if setting is None else setting.value
 

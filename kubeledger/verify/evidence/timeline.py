@@ -24,11 +24,11 @@ from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.record import Body, Record
 from kubeledger.verify.evidence.coverage import Coverage, Loss
 from kubeledger.verify.evidence.gather import Gathered, gather
-from kubeledger.verify.evidence.podlife import PodHistory, PodLife
+from kubeledger.verify.evidence.history_entries import ENTRY_KINDS, HistoryEntry, entry_of
+from kubeledger.verify.evidence.loop_iterations import LoopIterations
+from kubeledger.verify.evidence.pod_intervals import PodActiveInterval, PodHistory
 from kubeledger.verify.evidence.pods import PodRegister
 from kubeledger.verify.evidence.processes import Process, Processes
-from kubeledger.verify.evidence.signs import SIGNS, Sign, sign_of
-from kubeledger.verify.evidence.turns import Turns
 
 __all__ = ["Active", "Timeline"]
 
@@ -45,14 +45,14 @@ class Active(msgspec.Struct, frozen=True):
         loss: why there may have been pods besides; None when there were none.
     """
 
-    must: dict[str, PodLife]
-    may: dict[str, PodLife]
+    must: dict[str, PodActiveInterval]
+    may: dict[str, PodActiveInterval]
     loss: Loss | None
 
     @property
-    def doubtful(self) -> dict[str, PodLife]:
+    def doubtful(self) -> dict[str, PodActiveInterval]:
         """Those that may have counted or not."""
-        return {key: life for key, life in self.may.items() if key not in self.must}
+        return {key: interval for key, interval in self.may.items() if key not in self.must}
 
 
 class Timeline:
@@ -62,11 +62,11 @@ class Timeline:
         coverage: what the records may lack.
         processes: all kubelet processes.
         specs: the pods' objects as lists show them.
-        turns: of the sync loop.
+        iterations: of the sync loop.
         pods: key -> pod.
     """
 
-    KINDS: tuple[type[Body], ...] = (*Processes.KINDS, *SIGNS)
+    KINDS: tuple[type[Body], ...] = (*Processes.KINDS, *ENTRY_KINDS)
     """Kinds of the records that this needs."""
 
     def __init__(self, coverage: Coverage, specs: PodRegister) -> None:
@@ -74,15 +74,15 @@ class Timeline:
         self.coverage = coverage
         self.specs = specs
         self.processes = Processes()
-        self.turns = Turns()
+        self.iterations = LoopIterations()
         self.pods: dict[str, PodHistory] = {}
-        self._signs: dict[str, dict[str | None, list[Sign]]] = {}
+        self._entries: dict[str, dict[str | None, list[HistoryEntry]]] = {}
         self._lists: dict[str, set[int]] = {"kubelet": set(), "api": set()}
         self._gathered = Gathered()
         self._by_name: dict[str, list[str]] = {}
-        self._lives: list[list[PodLife]] = []
+        self._intervals: list[list[PodActiveInterval]] = []
         self._starts: list[list[int]] = []
-        self._window: dict[int, tuple[int, int, list[PodLife]]] = {}
+        self._window: dict[int, tuple[int, int, list[PodActiveInterval]]] = {}
 
     # First reading -----------------------------------------------------------------------
 
@@ -92,35 +92,37 @@ class Timeline:
         if kind in Processes.KINDS:
             self.processes.note(record)
             return
-        if kind in Turns.KINDS:
-            self.turns.note(record)
+        if kind in LoopIterations.KINDS:
+            self.iterations.note(record)
         elif isinstance(record.body, PodListed) and record.body.listed_by != "manifest":
             self._lists[record.body.listed_by].add(record.ts_ns)
-        told = sign_of(record)
-        if told is not None:
-            (uid, namespace, name), sign = told
-            of_name = self._signs.setdefault(f"{namespace}/{name}", {})
-            of_name.setdefault(uid, []).append(sign)
+        found = entry_of(record)
+        if found is not None:
+            (uid, namespace, name), entry = found
+            of_name = self._entries.setdefault(f"{namespace}/{name}", {})
+            of_name.setdefault(uid, []).append(entry)
 
     def settle(self) -> None:
         """The first reading is over; ``coverage`` and ``specs`` are settled."""
         self.processes.settle(self.coverage)
-        self.turns.settle()
+        self.iterations.settle()
         lists = {source: sorted(times) for source, times in self._lists.items()}
         self._gathered = gather(
-            self._signs, lists, self.processes, self.turns, self.coverage, self.specs
+            self._entries, lists, self.processes, self.iterations, self.coverage, self.specs
         )
-        self._signs.clear()
+        self._entries.clear()
         self.pods = self._gathered.pods
         for key, pod in self.pods.items():
             self._by_name.setdefault(f"{pod.namespace}/{pod.name}", []).append(key)
-        self._lives = [[] for _ in range(max(len(self.processes.all), 1))]
+        self._intervals = [[] for _ in range(max(len(self.processes.all), 1))]
         for pod in self.pods.values():
-            for life in pod.lives:
-                self._lives[life.process].append(life)
-        for lives in self._lives:
-            lives.sort(key=lambda life: (life.since_ns, life.seq))
-        self._starts = [[life.since_ns for life in lives] for lives in self._lives]
+            for interval in pod.intervals:
+                self._intervals[interval.process].append(interval)
+        for intervals in self._intervals:
+            intervals.sort(key=lambda interval: (interval.since_ns, interval.seq))
+        self._starts = [
+            [interval.since_ns for interval in intervals] for intervals in self._intervals
+        ]
 
     # Second reading ----------------------------------------------------------------------
 
@@ -140,21 +142,23 @@ class Timeline:
         found = [self.pods[key] for key in keys]
         if uid is not None:
             return next((pod for pod in found if pod.uid is None), None)
-        come = [pod for pod in found if pod.lives and pod.lives[0].since_ns <= ts_ns]
+        come = [pod for pod in found if pod.intervals and pod.intervals[0].since_ns <= ts_ns]
         return max(come, key=_first_ns) if come else min(found, key=_first_ns)
 
     def named(self, namespace: str, name: str) -> list[PodHistory]:
         """All pods that ever had a name."""
         return [self.pods[key] for key in self._by_name.get(f"{namespace}/{name}", ())]
 
-    def life(
+    def interval(
         self, ts_ns: int, uid: str | None, namespace: str | None = None, name: str | None = None
-    ) -> PodLife | None:
+    ) -> PodActiveInterval | None:
         """The pod's stay at a time, or the last before it, in the process that runs then."""
         pod, process = self.pod(ts_ns, uid, namespace, name), self.process(ts_ns)
         number = 0 if process is None else process.number
-        lives = [] if pod is None else [each for each in pod.lives if each.process == number]
-        come = [life for life in lives if life.since_ns <= ts_ns]
+        intervals = (
+            [] if pod is None else [each for each in pod.intervals if each.process == number]
+        )
+        come = [interval for interval in intervals if interval.since_ns <= ts_ns]
         return come[-1] if come else None
 
     def active(self, start_ns: int, end_ns: int) -> Active:
@@ -165,42 +169,43 @@ class Timeline:
         reckon with (``GetActivePods``). Where another process starts within the span, none counts
         all the time.
         """
-        must: dict[str, PodLife] = {}
-        may: dict[str, PodLife] = {}
-        whole_from_ns = self.coverage.unbroken_from(end_ns)
+        must: dict[str, PodActiveInterval] = {}
+        may: dict[str, PodActiveInterval] = {}
+        complete_from_ns = self.coverage.unbroken_from(end_ns)
         first, last = self._number(start_ns), self._number(end_ns)
-        for life in (
+        for interval in (
             each for n in range(first, last + 1) for each in self._around(n, start_ns, end_ns)
         ):
-            may[life.key] = life
+            may[interval.key] = interval
             # The lines of its end may be lost where nothing shows it alive later.
             if (
                 first == last
-                and life.must_count(start_ns, end_ns)
+                and interval.must_count(start_ns, end_ns)
                 and (
-                    life.seen_ns >= end_ns or whole_from_ns <= max(life.seen_ns, life.sure_ns or 0)
+                    interval.seen_ns >= end_ns
+                    or complete_from_ns <= max(interval.seen_ns, interval.sure_ns or 0)
                 )
             ):
-                must[life.key] = life
+                must[interval.key] = interval
         return Active(must, may, self.unknown_pods(start_ns) or self.unknown_pods(end_ns))
 
-    def admission(self, life: PodLife, by_ns: int | None = None) -> Active:
+    def admission(self, interval: PodActiveInterval, by_ns: int | None = None) -> Active:
         """The pods that counted when a pod was admitted, without itself.
 
         The loop takes the pods of one config line one after the other, the older first; those of
         the same age, and static pods, in an order that only the topology manager's records show.
 
         Args:
-            life: of the pod, which a config line brought.
+            interval: of the pod, which a config line brought.
             by_ns: it was judged by then, where a record shows that better than the decision.
         """
-        start_ns, end_ns = self.admission_span(life, by_ns)
+        start_ns, end_ns = self.admission_span(interval, by_ns)
         found = self.active(start_ns, end_ns)
         must, may = {}, {}
         for key, other in found.may.items():
-            earlier = _comes_before(other, life, self.pods)
+            earlier = _comes_before(other, interval, self.pods)
             is_over = other.ended_ns is not None and other.ended_ns <= start_ns
-            if key == life.key or earlier is False or _was_refused(other, end_ns) or is_over:
+            if key == interval.key or earlier is False or _was_refused(other, end_ns) or is_over:
                 continue
             may[key] = other
             # One that was handed over just before counts by its order.
@@ -211,41 +216,45 @@ class Timeline:
                 must[key] = other
         return Active(must, may, found.loss)
 
-    def admission_span(self, life: PodLife, by_ns: int | None = None) -> tuple[int, int]:
+    def admission_span(
+        self, interval: PodActiveInterval, by_ns: int | None = None
+    ) -> tuple[int, int]:
         """When a pod that a config line brought was admitted or rejected: earliest and latest.
 
         What was killed for a pod before it in the same turn was killed before. Arguments as in
         :meth:`admission`.
         """
-        came_ns = life.since_ns if life.added_ns is None else life.added_ns
-        over_ns = self.turns.over_by(came_ns)
-        ends = [ts_ns for ts_ns in (over_ns, life.decided_ns, by_ns) if ts_ns is not None]
+        came_ns = interval.since_ns if interval.added_ns is None else interval.added_ns
+        over_ns = self.iterations.over_by(came_ns)
+        ends = [ts_ns for ts_ns in (over_ns, interval.decided_ns, by_ns) if ts_ns is not None]
         end_ns = max(came_ns, min(ends, default=came_ns))
         killed = self._gathered.preempted_for
         waits = [
             killed[other.key]
-            for other in self._turn(life)
-            if other.key in killed and _comes_before(other, life, self.pods) is not False
+            for other in self._added_with(interval)
+            if other.key in killed and _comes_before(other, interval, self.pods) is not False
         ]
         return max([came_ns, *(ts_ns for ts_ns in waits if ts_ns <= end_ns)]), end_ns
 
-    def turn(self, ts_ns: int) -> list[PodLife]:
+    def last_added(self, ts_ns: int) -> list[PodActiveInterval]:
         """The pods that the last config line by a time brought, if it brought any.
 
         The sync loop puts them through admission before it reads the next one.
         """
-        lives = [e for e in self._lives[self._number(ts_ns)] if (e.added_ns or ts_ns + 1) <= ts_ns]
-        places = [(life.added_ns or 0, life.add_line or 0) for life in lives]
-        return [e for e, place in zip(lives, places, strict=True) if place == max(places)]
+        intervals = [
+            e for e in self._intervals[self._number(ts_ns)] if (e.added_ns or ts_ns + 1) <= ts_ns
+        ]
+        places = [(interval.added_ns or 0, interval.add_line or 0) for interval in intervals]
+        return [e for e, place in zip(intervals, places, strict=True) if place == max(places)]
 
-    def _turn(self, life: PodLife) -> Iterator[PodLife]:
+    def _added_with(self, interval: PodActiveInterval) -> Iterator[PodActiveInterval]:
         """Other pods that the same line brought."""
-        lives, starts = self._lives[life.process], self._starts[life.process]
-        for index in range(bisect_left(starts, life.since_ns), len(lives)):
-            if starts[index] != life.since_ns:
+        intervals, starts = self._intervals[interval.process], self._starts[interval.process]
+        for index in range(bisect_left(starts, interval.since_ns), len(intervals)):
+            if starts[index] != interval.since_ns:
                 return
-            if lives[index] is not life:
-                yield lives[index]
+            if intervals[index] is not interval:
+                yield intervals[index]
 
     def unknown_pods(self, ts_ns: int) -> Loss | None:
         """Why pods may have counted at a time that no record shows; None when none can.
@@ -262,7 +271,7 @@ class Timeline:
             seq=process.seq,
             phrase="the pods that were there before the log",
         )
-        for known_ns in self._gathered.all_told(process, ts_ns):
+        for known_ns in self._gathered.complete_times(process, ts_ns):
             found = self.coverage.silent(min(known_ns, ts_ns), max(known_ns, ts_ns))
             if found is None:
                 return None
@@ -273,7 +282,7 @@ class Timeline:
         process = self.process(ts_ns)
         return 0 if process is None else process.number
 
-    def _around(self, number: int, start_ns: int, end_ns: int) -> Iterator[PodLife]:
+    def _around(self, number: int, start_ns: int, end_ns: int) -> Iterator[PodActiveInterval]:
         """Lives of a process that may count in a span.
 
         Times mostly go on from one question to the next, so those that ended long before are
@@ -284,39 +293,49 @@ class Timeline:
             past_ns, index, window = 0, 0, []
         until = bisect_right(self._starts[number], end_ns)
         if until > index:
-            window = window + self._lives[number][index:until]
+            window = window + self._intervals[number][index:until]
             index = until
         if start_ns - past_ns > 2 * _BACK_NS:
             past_ns = start_ns - _BACK_NS
-            window = [life for life in window if life.ended_ns is None or life.ended_ns >= past_ns]
+            window = [
+                interval
+                for interval in window
+                if interval.ended_ns is None or interval.ended_ns >= past_ns
+            ]
         self._window[number] = (past_ns, index, window)
-        for life in window:
-            if life.may_count(start_ns, end_ns):
-                yield life
+        for interval in window:
+            if interval.may_count(start_ns, end_ns):
+                yield interval
 
 
-def _was_refused(life: PodLife, by_ns: int) -> bool:
-    return life.admitted is False and life.decided_ns is not None and life.decided_ns <= by_ns
+def _was_refused(interval: PodActiveInterval, by_ns: int) -> bool:
+    return (
+        interval.admitted is False
+        and interval.decided_ns is not None
+        and interval.decided_ns <= by_ns
+    )
 
 
-def _comes_before(other: PodLife, life: PodLife, pods: Mapping[str, PodHistory]) -> bool | None:
+def _comes_before(
+    other: PodActiveInterval, interval: PodActiveInterval, pods: Mapping[str, PodHistory]
+) -> bool | None:
     """Whether ``other`` is admitted before; None when that is random.
 
     One that no line of its process brought was there before.
     """
-    if other is life:
+    if other is interval:
         return False
-    if other.add_seq is None or life.add_seq is None:
+    if other.add_seq is None or interval.add_seq is None:
         return True
-    if (other.added_ns, other.add_line) != (life.added_ns, life.add_line):
-        return (other.added_ns or 0, other.add_seq) < (life.added_ns or 0, life.add_seq)
-    if other.aligned_seq is not None and life.aligned_seq is not None:
-        return other.aligned_seq < life.aligned_seq
-    made, own = pods[other.key].created_ns, pods[life.key].created_ns
-    if other.is_static or life.is_static or made is None or own is None or made == own:
+    if (other.added_ns, other.add_line) != (interval.added_ns, interval.add_line):
+        return (other.added_ns or 0, other.add_seq) < (interval.added_ns or 0, interval.add_seq)
+    if other.aligned_seq is not None and interval.aligned_seq is not None:
+        return other.aligned_seq < interval.aligned_seq
+    made, own = pods[other.key].created_ns, pods[interval.key].created_ns
+    if other.is_static or interval.is_static or made is None or own is None or made == own:
         return None
     return made < own
 
 
 def _first_ns(pod: PodHistory) -> int:
-    return pod.lives[0].since_ns if pod.lives else 0
+    return pod.intervals[0].since_ns if pod.intervals else 0

@@ -22,15 +22,17 @@ _TOLD_LATE_NS = 2 * NS_PER_S
 
 def lived(context: VerifyContext, uid: str, ts_ns: int) -> bool:
     """Whether the pod was alive at some later time, and had not come anew meanwhile."""
-    life = context.timeline.life(ts_ns, uid)
-    return life is not None and life.seen_ns > ts_ns + _TOLD_LATE_NS
+    interval = context.timeline.interval(ts_ns, uid)
+    return interval is not None and interval.seen_ns > ts_ns + _TOLD_LATE_NS
 
 
 def came_back(context: VerifyContext, uid: str) -> bool:
     """Whether the pod came more than once, as static pods do, under one UID."""
     pod = context.timeline.pods.get(uid)
-    lives = Counter(life.process for life in pod.lives) if pod is not None else Counter()
-    return len(lives) < lives.total()
+    intervals = (
+        Counter(interval.process for interval in pod.intervals) if pod is not None else Counter()
+    )
+    return len(intervals) < intervals.total()
 
 
 def relied_on(context: VerifyContext, record: Record, file: str) -> bool:

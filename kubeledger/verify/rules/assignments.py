@@ -31,7 +31,7 @@ from kubeledger.verify.rules.activity import came_back, let_go, lived, misnamed,
 from kubeledger.verify.verifier import Prescan, See
 from kubeledger.verify.witnesses import Row, Witnesses
 
-__all__ = ["AssignmentRule", "Held", "Holder", "Spec", "specs_in"]
+__all__ = ["Assignment", "AssignmentRule", "Holder", "Spec", "specs_in"]
 
 Holder = tuple[str, str]
 """Pod key and container."""
@@ -79,7 +79,7 @@ class Spec(NamedTuple):
         return 0
 
 
-class Held(NamedTuple, Generic[V]):
+class Assignment(NamedTuple, Generic[V]):
     """What a container has, and the record that showed it."""
 
     value: V
@@ -112,13 +112,13 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
 
     def __init__(self, context: VerifyContext) -> None:
         super().__init__(context)
-        self.held: dict[Holder, Held[V]] = {}
+        self.held: dict[Holder, Assignment[V]] = {}
         self.complete = False
         self._was_complete = False
         self._granted_ns = 0
         self._witnesses: Witnesses[V] = Witnesses(_FILE_NS)
         self._changes: dict[Holder, list[Record]] = {}
-        self._shown: dict[Holder, list[tuple[int, V]]] = {}
+        self._readings: dict[Holder, list[tuple[int, V]]] = {}
 
     def prescans(self) -> Mapping[type[Body], Prescan]:
         """What files show, and who ever got something."""
@@ -145,7 +145,7 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
         self._compare(None)
 
     @abstractmethod
-    def shown_by(self, body: Any) -> dict[Holder, V]:  # noqa: ANN401 - the manager's file
+    def contents_of(self, body: Any) -> dict[Holder, V]:  # noqa: ANN401 - the manager's file
         """The table of a state file."""
 
     @abstractmethod
@@ -168,10 +168,10 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
     def given(self, body: Any) -> V:  # noqa: ANN401
         """What a grant gives."""
 
-    def compared(self, told: V, shown: V | None) -> V:
+    def compared(self, given: V, reading: V | None) -> V:
         """What a file that shows this, or no entry, says of what was told."""
         nothing: V = self.none
-        return nothing if shown is None else shown
+        return nothing if reading is None else reading
 
     def _foresee_change(self, record: Record) -> None:
         body: Any = record.body
@@ -182,8 +182,8 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
         """First reading of a state file."""
         body: Any = record.body
         if body.checksum_ok is not False:
-            for holder, value in self.shown_by(body).items():
-                self._shown.setdefault(holder, []).append((record.ts_ns, value))
+            for holder, value in self.contents_of(body).items():
+                self._readings.setdefault(holder, []).append((record.ts_ns, value))
 
     def _process_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
         """Whether a new process has the same table, only a line of its start says.
@@ -223,8 +223,8 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
             found = lacks([self.context.missing_profile])
         found = found or self.judge(record, holder, state)
         rule = found.rule or (self.released if isinstance(body, self.releases) else self.rule)
-        told = recorded(record, found.expected) if found.expected else None
-        self.conclude(record, subject, found, recorded=told, rule=rule)
+        given = recorded(record, found.expected) if found.expected else None
+        self.conclude(record, subject, found, recorded=given, rule=rule)
         if isinstance(body, self.grants):
             self.take(record, holder, self.given(body))
             self._granted_ns = record.ts_ns
@@ -248,38 +248,42 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
 
     def take(self, record: Record, holder: Holder, value: V) -> None:
         """A container has it from now on."""
-        self.held[holder] = Held(value, record.seq)
-        self._tell(holder, value, record)
+        self.held[holder] = Assignment(value, record.seq)
+        self._note_change(holder, value, record)
 
     def lose(self, record: Record, holder: Holder) -> None:
         """A container has nothing any more."""
         self.held.pop(holder, None)
-        self._tell(holder, None, record)
+        self._note_change(holder, None, record)
 
-    def _tell(self, holder: Holder, value: V | None, record: Record) -> None:
-        says = "" if value is None else f"container {holder[1]} has {self.text(value)}"
-        self._witnesses.tell(Row(self.file, holder, value, record.seq, record.ts_ns, says))
+    def _note_change(self, holder: Holder, value: V | None, record: Record) -> None:
+        text = "" if value is None else f"container {holder[1]} has {self.text(value)}"
+        self._witnesses.note_change(Row(self.file, holder, value, record.seq, record.ts_ns, text))
 
     def _file_read(self, record: Record, body: Any, state: NodeState) -> None:  # noqa: ANN401 - file
         self._compare(record.ts_ns)
         if not relied_on(self.context, record, self.file):
             return
-        shown = self.shown_by(body)
+        reading = self.contents_of(body)
         if not self.complete:
-            self.adopt(record, shown)
+            self.adopt(record, reading)
             return
         for holder, held in self.held.items():
-            value = shown.get(holder)
+            value = reading.get(holder)
             has = "no entry" if value is None else self.text(value)
             row = (record.seq, record.ts_ns, f"the file has {has} for container {holder[1]}")
-            self._witnesses.show(Row(self.file, holder, self.compared(held.value, value), *row))
-        self.overdue(record, shown.keys(), self._granted_ns)
+            self._witnesses.note_reading(
+                Row(self.file, holder, self.compared(held.value, value), *row)
+            )
+        self.overdue(record, reading.keys(), self._granted_ns)
 
-    def adopt(self, record: Record, shown: Mapping[Holder, V]) -> None:
+    def adopt(self, record: Record, reading: Mapping[Holder, V]) -> None:
         """Take over a file's table as it was at its time: what lines show then comes later."""
         later = {holder for holder, change in self.meanwhile(record)
                  if isinstance(change.body, self.grants)}  # fmt: skip
-        self.held = {h: Held(value, record.seq) for h, value in shown.items() if h not in later}
+        self.held = {
+            h: Assignment(value, record.seq) for h, value in reading.items() if h not in later
+        }
 
     def meanwhile(self, read: Record) -> Iterator[tuple[Holder, Record]]:
         """Changes that lines show between the time of a file and the last one it can be of."""
@@ -293,11 +297,13 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
         """Show what files denied, of those that cannot be explained by what came by then."""
         sides: dict[int, list[tuple[int, str]]] = {}
         at_ns = 0
-        for told, shown in self._witnesses.passed(ts_ns):
-            at_ns = max(at_ns, shown.ts_ns)
-            sides.setdefault(shown.seq, [(shown.seq, shown.says)]).append((told.seq, told.says))
-        for shown_sides in sides.values():
-            self.context.contradict(at_ns, "node", self.denied, *shown_sides)
+        for given, reading in self._witnesses.passed(ts_ns):
+            at_ns = max(at_ns, reading.ts_ns)
+            sides.setdefault(reading.seq, [(reading.seq, reading.text)]).append(
+                (given.seq, given.text)
+            )
+        for reading_sides in sides.values():
+            self.context.contradict(at_ns, "node", self.denied, *reading_sides)
 
     def overdue(self, record: Record, still: Iterable[Holder], noticed_ns: int) -> None:
         """Say who still has something though the pod had ended when that was looked at.
@@ -305,8 +311,10 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
         Nothing is let go of before the API server was heard: only its pods are looked at.
         """
         for holder in sorted(self.held.keys() & set(still)):
-            life = self.context.timeline.life(record.ts_ns, holder[0])
-            ended_ns = None if life is None or life.source != "api" else life.terminated_ns
+            interval = self.context.timeline.interval(record.ts_ns, holder[0])
+            ended_ns = (
+                None if interval is None or interval.source != "api" else interval.terminated_ns
+            )
             if not self.complete or ended_ns is None or noticed_ns - ended_ns <= _NOTICED_NS:
                 continue
             value, seq = self.held.pop(holder)
@@ -323,10 +331,10 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
 
     def surely_has(self, holder: Holder, ts_ns: int) -> bool:
         """Whether something later shows that a container kept what it has."""
-        held, shown = self.held.get(holder), self._shown.get(holder, ())
+        held, reading = self.held.get(holder), self._readings.get(holder, ())
         return held is not None and (
             lived(self.context, holder[0], ts_ns)
-            or any(at_ns > ts_ns and value == held.value for at_ns, value in shown)
+            or any(at_ns > ts_ns and value == held.value for at_ns, value in reading)
         )
 
     def given_back(
@@ -346,8 +354,8 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
     def may_have_got(self, holder: Holder) -> bool:
         """Whether a grant to the container may stand in a line that was lost: none is there."""
         changes = self._changes.get(holder, ())
-        told = any(isinstance(change.body, self.grants) for change in changes)
-        return not told or came_back(self.context, holder[0])
+        given = any(isinstance(change.body, self.grants) for change in changes)
+        return not given or came_back(self.context, holder[0])
 
     @property
     def facts(self) -> ResourceManagerFacts:

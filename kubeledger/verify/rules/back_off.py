@@ -70,7 +70,7 @@ class BackOff:
 
     Attributes:
         belief: over entries.
-        may_count_unseen: the entry was told, and may count a start already that no record has
+        may_count_unlogged: the entry was told, and may count a start already that no record has
             shown yet.
         failed_start: a start may have failed since the last one that did not.
         held_back: a start was held back since the newest instance ended.
@@ -80,7 +80,7 @@ class BackOff:
     def __init__(self, container: str, *, is_new: bool) -> None:
         """There is no entry of a new container; of another nothing is known."""
         self._name = container
-        self.may_count_unseen = self.failed_start = self.held_back = False
+        self.may_count_unlogged = self.failed_start = self.held_back = False
         self.early: tuple[Ruling, ...] = ()
         self._starts: list[int] | None = [] if is_new else None
         self.belief: Belief[Entry] = Belief([World(_NONE)])
@@ -98,7 +98,7 @@ class BackOff:
         return f"events about starts of container {self._name} that failed"
 
     @property
-    def unseen(self) -> str:
+    def unlogged(self) -> str:
         """What is missing where an instance may have run that no record shows."""
         return f"whether container {self._name} ran once more, which no record shows"
 
@@ -113,7 +113,7 @@ class BackOff:
     def reset(self) -> None:
         """There is no entry."""
         self.belief = Belief([World(_NONE)])
-        self.is_unknown = self.may_count_unseen = False
+        self.is_unknown = self.may_count_unlogged = False
         self._starts, self._doubted = [], None
 
     def is_none(self) -> bool:
@@ -157,7 +157,7 @@ class BackOff:
             self.lose()
         elif not self.is_unknown and raises is not False:
             known = policy
-            if raises is None or self.may_count_unseen:
+            if raises is None or self.may_count_unlogged:
                 self._starts = None
                 self.belief.widen(lambda entry: (_raised(known, entry, now_ns),), self._which)
             else:
@@ -167,7 +167,7 @@ class BackOff:
             if self._doubted is not None:
                 seq, entry = self._doubted
                 self._doubted = seq, _raised(known, entry, now_ns)
-        self.may_count_unseen = self.failed_start = self.held_back = False
+        self.may_count_unlogged = self.failed_start = self.held_back = False
 
     def too_early(self, start_ns: int, ended_ns: int | None) -> tuple[Ruling, ...]:
         """What each world says of a start at a time; none where nothing is known.
@@ -210,8 +210,8 @@ class BackOff:
         self.belief.keep(lambda entry: entry.value_ns > 0)
         worlds = self.belief.worlds
         values = sorted({world.state.value_ns for world in worlds})
-        said = " or ".join(f"{value // NS_PER_S} s" for value in values)
-        why = f"{self._history()} its back-off was {said}"
+        text = " or ".join(f"{value // NS_PER_S} s" for value in values)
+        why = f"{self._history()} its back-off was {text}"
         denied = f"{why}, not {value_ns // NS_PER_S} s"
         expected = None if len(values) != 1 else {"back_off_s": values[0] // NS_PER_S}
         rulings = tuple(
@@ -223,29 +223,29 @@ class BackOff:
             )
             for world in worlds
         )
-        told = Entry(value_ns, worlds[0].state.raised_ns)
+        raised = Entry(value_ns, worlds[0].state.raised_ns)
         if value_ns not in values:
             if any(value_ns in _reached(policy, world.state, passed_ns) for world in worlds):
-                assumes = self.unseen
+                assumes = self.unlogged
             elif self._doubted is not None and self._doubted[1].value_ns == value_ns:
                 assumes = f"unrecorded starts before record {self._doubted[0]}"
             elif self.belief.cut:
                 assumes = self._which
             else:
                 may_be = value_ns in series(policy) and value_ns > values[-1]
-                self._doubted = (seq, told) if may_be else None
+                self._doubted = (seq, raised) if may_be else None
                 return rulings
             rulings = (*rulings, Ruling(allowed=True, why="", assumes=(assumes,)))
             self._starts = None
         self._doubted = None
-        self.belief = Belief([World(told)])
+        self.belief = Belief([World(raised)])
         return rulings
 
-    def tell(self, value_ns: int, raised_ns: int | None) -> None:
+    def reported(self, value_ns: int, raised_ns: int | None) -> None:
         """A record says what the entry is, and nothing how it came to be."""
         self.belief = Belief([World(Entry(value_ns, raised_ns))])
         self.lose()
-        self.is_unknown, self.may_count_unseen = False, True
+        self.is_unknown, self.may_count_unlogged = False, True
 
     def _history(self) -> str:
         """How the entry came to be, up to "its back-off was"."""

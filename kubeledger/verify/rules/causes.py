@@ -28,24 +28,24 @@ class Causes:
 
     def __init__(self, context: VerifyContext) -> None:
         self._context = context
-        self._told: dict[int, Body] = {}
+        self._bodies: dict[int, Body] = {}
 
     def see(self, record: Record, body: Body, _state: object = None) -> None:
         """Take down a record with a body as it is believed."""
-        self._told[record.seq] = body
-        if len(self._told) > _CAUSES_MAX:
-            del self._told[next(iter(self._told))]
+        self._bodies[record.seq] = body
+        if len(self._bodies) > _CAUSES_MAX:
+            del self._bodies[next(iter(self._bodies))]
 
     def judge(self, record: Record, body: OfContainer) -> Judgement | None:
         """The judgement of a decision about another one than its cause; None for the same."""
-        cause = self._told.get(record.cause or 0)
+        cause = self._bodies.get(record.cause or 0)
         names = {} if cause is None else _names(cause)
         uid = names.get("pod_uid", body.pod_uid)
         listed = None if uid is None else self._context.pods.at(record.ts_ns, uid)
         if listed is not None:
             names |= {"namespace": listed.namespace, "pod": listed.name}
-        told = {name: getattr(body, name, None) for name in names}
-        wrong = {name: value for name, value in names.items() if told[name] not in (None, value)}
+        given = {name: getattr(body, name, None) for name in names}
+        wrong = {name: value for name, value in names.items() if given[name] not in (None, value)}
         if not wrong:
             return None
         about = " and ".join(f"{name} {value}" for name, value in wrong.items())
@@ -63,8 +63,8 @@ def _names(cause: Body) -> Fields:
     """What what follows is about; after the end of a container that is another one."""
     but = "container_id" if isinstance(cause, ContainerDied | ContainerKilled) else ""
     fields = _VICTIM if isinstance(cause, PodPreempted) else dict.fromkeys(_NAMES)
-    told = {name: getattr(cause, field or name, None) for name, field in fields.items()}
-    found = {n: v for n, v in told.items() if v is not None and n != but}
+    given = {name: getattr(cause, field or name, None) for name, field in fields.items()}
+    found = {n: v for n, v in given.items() if v is not None and n != but}
     if "pod_uid" in found:
         del found["namespace"], found["pod"]
     return found

@@ -77,7 +77,7 @@ class Instance(msgspec.Struct):
         started_ns, died_ns: up to a relist late; None when not shown.
         killed_ns: when the kubelet decided to kill it, last; ``first_killed_ns``: first.
         reasons: what a restart after it may name as the reason of its end; empty: not known.
-        is_told: its start was told, not only its end.
+        is_reported: its start was told, not only its end.
         count: how often the container had been restarted; None when not known.
     """
 
@@ -94,7 +94,7 @@ class Instance(msgspec.Struct):
     reasons: tuple[str, ...] = ()
     exit_code: int | None = None
     out_of_memory: bool = False
-    is_told: bool = False
+    is_reported: bool = False
     count: int | None = None
 
     @property
@@ -122,7 +122,7 @@ class Instance(msgspec.Struct):
             self.died_ns, self.died_seq, self.exit_code = record.ts_ns, record.seq, body.exit_code
             # An end follows from a kill: by the kubelet, or else by the kernel.
             self.out_of_memory = record.cause is not None and self.killed_ns is None
-            if self.killed_ns is None and (self.started_ns is not None or not self.is_told):
+            if self.killed_ns is None and (self.started_ns is not None or not self.is_reported):
                 self.reasons = self.reasons or ("exited",)
 
 
@@ -163,7 +163,7 @@ class Container(msgspec.Struct):
         for instance in self.instances[-2::-1]:
             if instance.container_id == container_id:
                 return True
-            if instance.is_told:
+            if instance.is_reported:
                 return False
         return False
 

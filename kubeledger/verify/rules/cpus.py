@@ -82,7 +82,7 @@ class CpuRule(AssignmentRule[Cpus]):
         """What a container has."""
         return cpu_set_text(value)
 
-    def shown_by(self, body: CpuManagerStateRead) -> dict[Holder, Cpus]:
+    def contents_of(self, body: CpuManagerStateRead) -> dict[Holder, Cpus]:
         """Containers and their CPUs."""
         entries = ((uid, sets) for uid, sets in body.assignments.items() if uid)
         return {(uid, name): cpus_of(text) for uid, sets in entries for name, text in sets.items()}
@@ -99,15 +99,15 @@ class CpuRule(AssignmentRule[Cpus]):
         self._start, self._start_seq, self._pool = body, record.seq, pool
         self.complete = self.complete and pool is not None
 
-    def adopt(self, record: Record, shown: Mapping[Holder, Cpus]) -> None:
+    def adopt(self, record: Record, reading: Mapping[Holder, Cpus]) -> None:
         """A file shows the pool as well, as it was before what lines show then."""
         assert isinstance(record.body, CpuManagerStateRead)
-        super().adopt(record, shown)
+        super().adopt(record, reading)
         self._pool, self.complete = cpus_of(record.body.default_cpu_set), True
         for holder, change in self.meanwhile(record):
             if isinstance(change.body, CpusAllocated):
-                self._pool |= shown.get(holder, _NONE) - self._siblings(holder)
-            elif holder not in shown and (cpus := _set(getattr(change.body, "cpu_set", None))):
+                self._pool |= reading.get(holder, _NONE) - self._siblings(holder)
+            elif holder not in reading and (cpus := _set(getattr(change.body, "cpu_set", None))):
                 super().take(record, holder, cpus)
                 self._pool -= cpus
 
@@ -140,14 +140,19 @@ class CpuRule(AssignmentRule[Cpus]):
     def take(self, record: Record, holder: Holder, value: Cpus) -> None:
         """The pool is what the line says, or what is left of it."""
         super().take(record, holder, value)
-        behind = _set(getattr(record.body, "default_cpu_set", None))
-        self._pool = self._pool - value if behind is None and self._pool is not None else behind
+        pool_after = _set(getattr(record.body, "default_cpu_set", None))
+        self._pool = (
+            self._pool - value if pool_after is None and self._pool is not None else pool_after
+        )
 
     def lose(self, record: Record, holder: Holder) -> None:
         """What no other container of the pod has goes back."""
-        behind, held = _set(getattr(record.body, "default_cpu_set", None)), self.held.get(holder)
-        if behind is not None:
-            self._pool = behind
+        pool_after, held = (
+            _set(getattr(record.body, "default_cpu_set", None)),
+            self.held.get(holder),
+        )
+        if pool_after is not None:
+            self._pool = pool_after
         elif self._pool is not None and held is not None:
             self._pool |= held.value - self._siblings(holder)
         super().lose(record, holder)
@@ -160,13 +165,13 @@ class CpuRule(AssignmentRule[Cpus]):
     def _judge_grant(
         self, record: Record, body: CpusAllocated, holder: Holder, state: NodeState
     ) -> Judgement:
-        given, behind, pool = cpus_of(body.cpu_set), _set(body.default_cpu_set), self._pool
-        if behind is not None:
-            self._not_given_back(record, behind | given, record.ts_ns)
+        given, pool_after, pool = cpus_of(body.cpu_set), _set(body.default_cpu_set), self._pool
+        if pool_after is not None:
+            self._not_given_back(record, pool_after | given, record.ts_ns)
         specs = self.specs(record)
         counts = self._counts(specs)
         seqs = [*(spec.seq for spec in specs[:1]), *([self._start_seq] if self._start else [])]
-        if wrong := _wrong_count(specs, counts, body) or self._wrong_cpus(given, behind):
+        if wrong := _wrong_count(specs, counts, body) or self._wrong_cpus(given, pool_after):
             expected = {"requested": counts[-1]} if counts else None
             return same(False, wrong, expected=expected, inputs=seqs, certain=True)
         reused = self._reusable(specs, holder)
@@ -174,10 +179,10 @@ class CpuRule(AssignmentRule[Cpus]):
             denied = f"the shared pool was {cpu_set_text(pool)}"
             if short := given - pool - reused:
                 denied = f"CPU {cpu_set_text(short)} was not in the shared pool: {denied}"
-            elif behind is not None:
+            elif pool_after is not None:
                 without = f"without {cpu_set_text(given)}"
                 denied = f"{denied} and cannot be {body.default_cpu_set} {without}"
-            after = pool - given if behind is None else behind
+            after = pool - given if pool_after is None else pool_after
             back = (given | after) - pool - reused
             odd = self._by_lost_lines(record, holder, back, pool - given - after, denied, state)
             if odd is not None:
@@ -193,7 +198,7 @@ class CpuRule(AssignmentRule[Cpus]):
         free = assignable(pool or given, self._reserved or _NONE, reused)
         return self._choice(body, given, free, reused, seqs)
 
-    def _wrong_cpus(self, given: Cpus, behind: Cpus | None) -> str:
+    def _wrong_cpus(self, given: Cpus, pool_after: Cpus | None) -> str:
         """Words for reserved CPUs, such as there are not, and such as everybody has."""
         cpus = self._start.cpus if self._start is not None else None
         machine = given if cpus is None else frozenset(map(int, cpus))
@@ -201,7 +206,7 @@ class CpuRule(AssignmentRule[Cpus]):
             return f"CPU {cpu_set_text(spared)} is reserved, and given to no container"
         if given - machine:
             return f"the machine has the CPUs {cpu_set_text(machine)}, not {cpu_set_text(given)}"
-        if both := given & (behind or _NONE):
+        if both := given & (pool_after or _NONE):
             return f"CPU {cpu_set_text(both)} is given to it alone and still in the shared pool"
         return ""
 
@@ -247,13 +252,15 @@ class CpuRule(AssignmentRule[Cpus]):
         if found.verdict == "impossible" and not self.facts.cpus_kept_on_failed_update:
             found = lacks(["the end of the pod"])
         cpus, siblings = held.value, self._siblings(holder)
-        behind, expected = _set(body.default_cpu_set), {"default_cpu_set": body.default_cpu_set}
+        pool_after, expected = _set(body.default_cpu_set), {"default_cpu_set": body.default_cpu_set}
         expected["cpu_set"] = body.cpu_set and cpu_set_text(cpus)
-        if behind is not None and self._pool is not None:
+        if pool_after is not None and self._pool is not None:
             after = released_pool(self._pool, cpus, siblings, self.facts)
             text = expected["default_cpu_set"] = cpu_set_text(after)
             denied = f"it had {cpu_set_text(cpus)}, so the shared pool becomes {text}"
-            odd = self._by_lost_lines(record, holder, behind - after, after - behind, denied, state)
+            odd = self._by_lost_lines(
+                record, holder, pool_after - after, after - pool_after, denied, state
+            )
             if odd is not None:
                 return odd
         if expected["cpu_set"] != body.cpu_set:
@@ -274,15 +281,15 @@ class CpuRule(AssignmentRule[Cpus]):
             return lacks([name for name, value in inputs.items() if value is None])
         free = assignable(pool, self._reserved or _NONE, self._reusable(specs, holder))
         asked = body.requested if body.requested is not None else counts[-1]
-        told = int(short["available"] or len(free))
+        given = int(short["available"] or len(free))
         why = f"it requests {_cpus(counts[-1])}, and {len(free)} were free"
         maybe = [h for h in self.held if not self.surely_has(h, record.ts_ns)]
-        untold = self._untold(state)
-        least = 0 if untold is None else len(free) - sum(untold)
+        unlogged = self._unlogged(state)
+        least = 0 if unlogged is None else len(free) - sum(unlogged)
         most = len(free.union(*(self.held[h].value for h in maybe)))
-        if asked in counts and asked > told != len(free) and least <= told <= most:
+        if asked in counts and asked > given != len(free) and least <= given <= most:
             return open_to("all holders of CPUs", denied=why, inputs=[specs[0].seq])
-        return same(asked in counts and asked > told == len(free), why, inputs=[specs[0].seq])
+        return same(asked in counts and asked > given == len(free), why, inputs=[specs[0].seq])
 
     def _by_lost_lines(
         self, record: Record, holder: Holder, back: Cpus, gone: Cpus, denied: str, state: NodeState
@@ -301,7 +308,7 @@ class CpuRule(AssignmentRule[Cpus]):
             cpus = cpu_set_text(self.held[sure[0]].value & back)
             denied = f"CPU {cpus} was {self.named(sure[0])}'s, and not given back"
         nobodys = back.difference(*(self.held[h].value for h in having))
-        counts = self._untold(state) if gone else None
+        counts = self._unlogged(state) if gone else None
         left = counts is None or any(count <= len(gone) for count in counts)
         if sure or (self.complete and nobodys) or not left:
             return same(False, denied, inputs=seqs)
@@ -310,7 +317,7 @@ class CpuRule(AssignmentRule[Cpus]):
         assumes += [f"who got CPU {cpu_set_text(gone)}"] if gone else []
         return open_to(" and ".join(assumes), denied=denied, inputs=seqs)
 
-    def _untold(self, state: NodeState) -> list[int] | None:
+    def _unlogged(self, state: NodeState) -> list[int] | None:
         """How many CPUs containers ask for that are not told to have any; None: not known."""
         counts: list[int] = []
         if any(self.context.pods.at(0, key) is None for key in state.lifecycle.pods):

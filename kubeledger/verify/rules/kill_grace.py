@@ -108,14 +108,14 @@ def _ruling(
     body: ContainerKilled, exact: int, why: str, takes_time: bool, *, also: int | None = None
 ) -> Ruling:
     """What is given in one world: ``exact``, ``also``, or less where something takes time."""
-    told = exact if body.grace_period_s is None else body.grace_period_s
+    given = exact if body.grace_period_s is None else body.grace_period_s
     most = max(exact, also or 0)
-    allowed = told in (exact, also) or (takes_time and MINIMUM_GRACE_S <= told <= most)
-    ending = f" with a {told} s grace period ({why})" if body.grace_period_s is not None else ""
-    denied = f"recorded is grace_period_s {told} instead of {exact} ({why})"
+    allowed = given in (exact, also) or (takes_time and MINIMUM_GRACE_S <= given <= most)
+    ending = f" with a {given} s grace period ({why})" if body.grace_period_s is not None else ""
+    denied = f"recorded is grace_period_s {given} instead of {exact} ({why})"
     return Ruling(
         allowed=allowed,
-        chosen=told == exact,
+        chosen=given == exact,
         why=ending if allowed else denied,
         expected={} if body.grace_period_s is None else {"grace_period_s": exact},
     )
@@ -128,17 +128,17 @@ def _by_spec(
     entry, probe_type = spec.container(body.container or ""), PROBE_OF_KILL.get(body.reason)
     probe = None if entry is None or probe_type is None else entry.probe(probe_type)
     own = None if probe is None else probe.termination_grace_period_seconds
-    says = f"configured {spec.grace_s} s; kubelet minimum {MINIMUM_GRACE_S} s"
+    source = f"configured {spec.grace_s} s; kubelet minimum {MINIMUM_GRACE_S} s"
     if spec.grace_s is None:
-        says = "the pod's spec has no terminationGracePeriodSeconds"
+        source = "the pod's spec has no terminationGracePeriodSeconds"
     if body.reason in ("preempted", "pod_deleted") and facts.pod_worker_gives_grace:
-        return overridden_grace_s(facts, None, spec.grace_s), says
+        return overridden_grace_s(facts, None, spec.grace_s), source
     gates = context.settings.get("featureGates")
     gate_is_on = isinstance(gates, dict) and gates.get("ProbeTerminationGracePeriod") is True
     exact = container_grace_s(facts, spec.grace_s, own, gate_is_on=gate_is_on)
     if own is not None and exact != container_grace_s(facts, spec.grace_s, None):
-        says = f"configured {own} s by the probe"
-    return exact, says
+        source = f"configured {own} s by the probe"
+    return exact, source
 
 
 def _takes_time(facts: LifecycleFacts, spec: PodSpec, body: ContainerKilled) -> bool:

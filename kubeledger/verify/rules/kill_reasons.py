@@ -12,7 +12,7 @@ from kubeledger.model.units import format_ts
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, lacks, open_to, same
 from kubeledger.verify.context import VerifyContext
-from kubeledger.verify.evidence.podlife import PodHistory
+from kubeledger.verify.evidence.pod_intervals import PodHistory
 from kubeledger.verify.rules.container_specs import PodSpec
 from kubeledger.verify.rules.containers import key_for
 from kubeledger.verify.rules.stops import Stops
@@ -47,47 +47,47 @@ def judge_stop(
     name, reason = body.container or "", body.reason or ""
     seq: int | None = None
     if reason == "preempted":
-        seq, told = stops.victim, "the pod was chosen to make room for a critical pod"
+        seq, why = stops.victim, "the pod was chosen to make room for a critical pod"
         if seq is None and stops.preempting is not None:
-            seq, told = (
+            seq, why = (
                 stops.preempting,
                 "the pod was preempted for a critical pod, as its event says",
             )
     elif reason == "evicted":
         seq = stops.evicted or next(iter(stops.evictions), None)
-        told = "the eviction manager chose the pod"
+        why = "the eviction manager chose the pod"
     elif reason == "post_start_hook":
         entry = spec.container(name)
         if entry is None or not entry.has_post_start:
             return same(False, f"container {name} has no post-start hook")
-        seq, told = spec.seq, f"the post-start hook of container {name} failed"
+        seq, why = spec.seq, f"the post-start hook of container {name} failed"
     elif reason == "spec_changed":
-        seq, told = stops.updated, f"the definition of container {name} changed"
+        seq, why = stops.updated, f"the definition of container {name} changed"
         if seq is None and context.process is not None and context.process.number:
             seq = spec.seq  # it may have changed while no kubelet ran
     elif reason in _ENDINGS:
-        meant, told = _ENDINGS[reason]
+        meant, why = _ENDINGS[reason]
         seq = None if stops.ending is None or stops.ending.word not in meant else stops.ending.seq
         if reason == "pod_deleted":
             known = state.lifecycle.pods.get(key_for(state, body))
             leaving = known is not None and (known.deleting or known.removed)
             seq = stops.deleted or seq or (spec.seq if leaving else None)
-            told = f"the static pod's manifest was {stops.manifest}" if stops.manifest else told
+            why = f"the static pod's manifest was {stops.manifest}" if stops.manifest else why
         elif seq is None and stops.ending is None:
             if reason != "pod_ended" or not _others_ended(pod, spec, name, record):
-                return lacks([f"the records that show that {told}"])
+                return lacks([f"the records that show that {why}"])
             seq = spec.seq
     elif reason == _SANDBOX:
         return lacks([f"a rule for the reason {reason}"])
     else:
         return same(False, f"{reason} is not a reason for a kill")
     if seq is not None:
-        return same(True, told, inputs=[seq])
+        return same(True, why, inputs=[seq])
     if not stops.added or reason == "spec_changed":
-        return lacks([f"the records that show that {told}"])
+        return lacks([f"the records that show that {why}"])
     if reason == "pod_deleted" and stops.found:
         return lacks(["whether the pod was being deleted when this process found it"])
-    return same(False, f"no record shows that {told}")
+    return same(False, f"no record shows that {why}")
 
 
 def _others_ended(pod: PodHistory | None, spec: PodSpec, sidecar: str, record: Record) -> bool:
@@ -95,7 +95,7 @@ def _others_ended(pod: PodHistory | None, spec: PodSpec, sidecar: str, record: R
     if pod is None or sidecar not in spec.sidecars:
         return False
     for container in spec.spec.containers:
-        runs = [r for r in pod.runs_of(container.name) if r.is_told_by(record)]
+        runs = [r for r in pod.runs_of(container.name) if r.is_known_by(record)]
         if not runs or not runs[-1].has_ended(record):
             return False
     return True
@@ -126,8 +126,8 @@ def judge_probe(
         return lacks([f"the results of the {probe_type} probe before the kill"])
     if cached.may_be == {"failure"}:
         return same(True, f"{probe} had failed", inputs=cached.seqs)
-    said = " or ".join(sorted(cached.may_be - {"failure"}))
-    why = f"the cached result of the {probe_type} probe was {said}, and only a failure kills"
+    states = " or ".join(sorted(cached.may_be - {"failure"}))
+    why = f"the cached result of the {probe_type} probe was {states}, and only a failure kills"
     if "failure" not in cached.may_be:
         return same(False, why, inputs=cached.seqs)
     missing = " and ".join(cached.missing) or f"the {probe_type} ticks before the kill"

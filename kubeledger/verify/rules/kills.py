@@ -27,7 +27,7 @@ from kubeledger.verify.belief import (
     same,
 )
 from kubeledger.verify.context import VerifyContext
-from kubeledger.verify.evidence.podlife import PodHistory
+from kubeledger.verify.evidence.pod_intervals import PodHistory
 from kubeledger.verify.rules.causes import Causes
 from kubeledger.verify.rules.container_specs import PodSpec, specs_of
 from kubeledger.verify.rules.containers import OfContainer, subject_of
@@ -115,16 +115,16 @@ class KillVerifier(RuleVerifier):
     def _is_absent(self, record: Record, body: ProbeTransitioned, pod: PodHistory) -> bool:
         """Whether no kill follows a failure for long, though the container and its pod go on."""
         due_ns, context = record.ts_ns + _ABSENT_AFTER_NS, self.context
-        life = context.timeline.life(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        interval = context.timeline.interval(record.ts_ns, body.pod_uid, body.namespace, body.pod)
         process = context.timeline.process(due_ns)
         if (
             body.container_id is None
             or context.profile is None
-            or life is None
-            or life.add_seq is None
-            or (life.ending_ns is not None and life.ending_ns <= due_ns)
+            or interval is None
+            or interval.add_seq is None
+            or (interval.ending_ns is not None and interval.ending_ns <= due_ns)
             or process is None
-            or process.number != life.process
+            or process.number != interval.process
             or context.coverage.missing(record.ts_ns, due_ns) is not None
         ):
             return False
@@ -188,15 +188,15 @@ class KillVerifier(RuleVerifier):
         """The judgement of a kill of another container than what led to it, or than ran."""
         pod = self._pod(record, body)
         runs = [] if pod is None else pod.runs_of(body.container)
-        shown = any(r.container_id == body.container_id and r.is_shown(record) for r in runs)
+        observed = any(r.container_id == body.container_id and r.is_observed(record) for r in runs)
         if self.context.instances.knows(body.container_id, subject_of(body)) or (
-            shown and body.container_id is not None and body.pod_uid is not None
+            observed and body.container_id is not None and body.pod_uid is not None
         ):
             listed = self.context.pods.at(record.ts_ns, body.pod_uid)
             if listed is None or (listed.namespace, listed.name) == (body.namespace, body.pod):
                 return None
         wrong = self._names.judge(record, body)
-        if wrong is not None or body.container_id is None or shown:
+        if wrong is not None or body.container_id is None or observed:
             return wrong
         before = [run for run in runs if run.is_started(record)]
         if not before or before[-1].has_ended(record) or before[-1].container_id is None:
@@ -237,15 +237,15 @@ class KillVerifier(RuleVerifier):
         if cause.verdict == "unverifiable":
             return cause
         grace = judge_grace(self.context, spec, body, stops, self._evicted_softly(stops))
-        whole = all_of([cause, *self._ended_before(record, body, pod), grace])
-        inputs = (spec.seq, *whole.inputs)
-        if whole.verdict not in ("match", "admissible"):
-            return replace(whole, inputs=inputs)
-        said = {"reason": reason} | ({} if body.message is None else {"message": words})
+        judged = all_of([cause, *self._ended_before(record, body, pod), grace])
+        inputs = (spec.seq, *judged.inputs)
+        if judged.verdict not in ("match", "admissible"):
+            return replace(judged, inputs=inputs)
+        reported = {"reason": reason} | ({} if body.message is None else {"message": words})
         return replace(
-            whole,
+            judged,
             why=f"{cause.why}, so it was killed{grace.why}",
-            expected={**said, **(grace.expected or {})},
+            expected={**reported, **(grace.expected or {})},
             inputs=inputs,
         )
 

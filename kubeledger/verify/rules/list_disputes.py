@@ -12,10 +12,10 @@ from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pods import ListedPod, PodRegister
 from kubeledger.verify.rules.container_specs import versions_of
 
-__all__ = ["tell_disputes"]
+__all__ = ["report_disputes"]
 
 
-def tell_disputes(context: VerifyContext) -> None:
+def report_disputes(context: VerifyContext) -> None:
     """Say which lists of a pod differ, and which manifests differ from all lists of their pods."""
     of_manifests: dict[ListedPod, list[tuple[ListedPod, tuple[str, str, str] | None]]] = {}
     for lists in context.pods.all_versions():

@@ -84,14 +84,14 @@ class MemoryRule(AssignmentRule[_Blocks]):
         """What a container has."""
         return _sizes(value)
 
-    def shown_by(self, body: MemoryManagerStateRead) -> dict[Holder, _Blocks]:
+    def contents_of(self, body: MemoryManagerStateRead) -> dict[Holder, _Blocks]:
         """Containers and their blocks."""
         entries = body.assignments.items()
         return {(uid, name): blocks for uid, sets in entries for name, blocks in sets.items()}
 
-    def compared(self, told: _Blocks, shown: _Blocks | None) -> _Blocks:
+    def compared(self, given: _Blocks, reading: _Blocks | None) -> _Blocks:
         """Blocks shrink while later containers use them again: only a missing entry denies."""
-        return () if shown is None else told
+        return () if reading is None else given
 
     def _find_machine(self, ts_ns: int) -> None:
         """The first file of the process that runs shows its machine."""
@@ -170,11 +170,11 @@ class MemoryRule(AssignmentRule[_Blocks]):
         """Words for types and sizes that were not asked for; "" where all is well."""
         if body.blocks is None or not specs:
             return ""
-        told = {block.type: block.size_bytes for block in body.blocks}
+        given = {block.type: block.size_bytes for block in body.blocks}
         for spec in specs:
-            if told.keys() == requested_memory(spec.container).keys() and all(
+            if given.keys() == requested_memory(spec.container).keys() and all(
                 size in sizes_after_reuse(spec.pod, body.container, name, self.facts)
-                for name, size in told.items()
+                for name, size in given.items()
             ):
                 return ""
         asked = requested_memory(specs[0].container)
@@ -195,15 +195,15 @@ class MemoryRule(AssignmentRule[_Blocks]):
         others = [block for blocks in held for block in blocks]
         for block in body.blocks or ():
             group = set(block.numa_nodes)
-            room = [self._allocatable(str(node), block.type) for node in sorted(group)]
-            if any(size is None or size < 0 for size in room):
+            sizes = [self._allocatable(str(node), block.type) for node in sorted(group)]
+            if any(size is None or size < 0 for size in sizes):
                 continue
             given = block.size_bytes + sum(
                 other.size_bytes
                 for other in others
                 if other.type == block.type and set(other.numa_nodes) <= group
             )
-            allocatable = sum(filter(None, room))
+            allocatable = sum(filter(None, sizes))
             if given > allocatable:
                 return (
                     f"NUMA node {_list(group)} has {allocatable} bytes of {block.type} to give, "
@@ -298,8 +298,8 @@ def _plain(body: MemoryAllocated) -> dict[str, Any]:
 
 
 def _sizes(blocks: _Blocks) -> str:
-    told = ", ".join(f"{block.size_bytes} bytes of {block.type}" for block in blocks)
-    return told or "its memory"
+    given = ", ".join(f"{block.size_bytes} bytes of {block.type}" for block in blocks)
+    return given or "its memory"
 
 
 def _list(nodes: Collection[int]) -> str:

@@ -41,7 +41,7 @@ _COUNTED_WITHIN_NS: Final = 60 * NS_PER_S
 _NAMES: Final = ("namespace", "pod", "pod_uid", "container", "container_id", "probe_type")
 
 
-class _Owed(NamedTuple):
+class _ExpectedChange(NamedTuple):
     """A change that no record has told yet, though each state of its worker had it."""
 
     due_ns: int
@@ -74,7 +74,7 @@ class ChangeJudge(RuleVerifier, CachedResults):
         self._counts = Counts(context, self._workers)
         self._ticks: dict[int, tuple[Worker, ProbeExecuted]] = {}
         self._awaited: deque[tuple[int, Worker, Record]] = deque()
-        self._owed: deque[_Owed] = deque()
+        self._expected_changes: deque[_ExpectedChange] = deque()
         self._waiting: deque[_Waiting] = deque()
 
     def _pass_time(self, now_ns: int) -> None:
@@ -95,8 +95,8 @@ class ChangeJudge(RuleVerifier, CachedResults):
         result = first.cached
         loose = () if worker.loose is None else worker.loose.worlds
         if any(world.state.was is None for world in (*belief.worlds, *loose)):
-            told = worker.machine is not None and result in worker.machine.told
-            if told and self.context.coverage.at(tick.ts_ns) is None:
+            pushed = worker.machine is not None and result in worker.machine.pushed
+            if pushed and self.context.coverage.at(tick.ts_ns) is None:
                 belief.keep(lambda state: state.was is None)
             return
         if belief.cut:
@@ -107,19 +107,21 @@ class ChangeJudge(RuleVerifier, CachedResults):
             why = reached(worker, first, tick.ts_ns)
             wait_ns = (spec.threshold(expected["to_result"]) + 2) * spec.period_ns
             due_ns = tick.ts_ns + max(TOLD_WITHIN_NS, wait_ns)
-            self._owed.append(_Owed(due_ns, worker, tick, expected, why, seqs))
+            self._expected_changes.append(
+                _ExpectedChange(due_ns, worker, tick, expected, why, seqs)
+            )
 
-    def _miss(self, owed: _Owed) -> None:
-        body = owed.tick.body
+    def _miss(self, missing: _ExpectedChange) -> None:
+        body = missing.tick.body
         assert isinstance(body, ProbeExecuted)
         self.context.absent(
-            owed.tick,
+            missing.tick,
             ProbeTransitioned.kind,
             subject=subject_of(body),
-            expected=owed.expected,
-            why=f"{owed.why}; no record says that it did",
+            expected=missing.expected,
+            why=f"{missing.why}; no record says that it did",
             rule=self.rule,
-            inputs=owed.seqs,
+            inputs=missing.seqs,
         )
 
     # -- recorded changes --------------------------------------------------------------------------
@@ -131,8 +133,8 @@ class ChangeJudge(RuleVerifier, CachedResults):
             return
         cause = self._ticks.get(record.cause or 0)
         if cause is not None and (wrong := _wrong_names(body, cause[1])):
-            told = " and ".join(f"{name} {value}" for name, value in wrong.items())
-            why = f"the tick that led to this change was for {told}"
+            pushed = " and ".join(f"{name} {value}" for name, value in wrong.items())
+            why = f"the tick that led to this change was for {pushed}"
             cause[0].pending = False
             self._give(record, body, same(False, why, expected=wrong, inputs=(record.cause or 0,)))
             return
@@ -174,8 +176,8 @@ class ChangeJudge(RuleVerifier, CachedResults):
                 and any(w.state.was is not None and w.state.cached == STORES[body.to_result]
                         for belief in worker.beliefs() for w in belief.worlds))
         )  # fmt: skip
-        if (owed := self._take_owed(worker, body)) is not None:
-            self._judge_owed(owed, record, body)
+        if (missing := self._take_expected(worker, body)) is not None:
+            self._judge_expected(missing, record, body)
             return
         instance = self._workers.instance(worker)
         is_next = instance is not None and instance.container_id == body.container_id
@@ -204,25 +206,31 @@ class ChangeJudge(RuleVerifier, CachedResults):
         elif not all(case.state.was is not None for case in cases):
             worker.believe(STORES[body.to_result], f"what record {record.seq} says")
 
-    def _take_owed(self, worker: Worker, body: ProbeTransitioned) -> _Owed | None:
-        for owed in self._owed:
-            container_id = owed.expected.get("container_id")
+    def _take_expected(self, worker: Worker, body: ProbeTransitioned) -> _ExpectedChange | None:
+        for missing in self._expected_changes:
+            container_id = missing.expected.get("container_id")
             same = body.container_id is None or container_id in (None, body.container_id)
-            if owed.worker is worker and same and owed.expected["to_result"] == body.to_result:
-                self._owed.remove(owed)
-                return owed
+            if (
+                missing.worker is worker
+                and same
+                and missing.expected["to_result"] == body.to_result
+            ):
+                self._expected_changes.remove(missing)
+                return missing
         return None
 
-    def _judge_owed(self, owed: _Owed, record: Record, body: ProbeTransitioned) -> None:
+    def _judge_expected(
+        self, missing: _ExpectedChange, record: Record, body: ProbeTransitioned
+    ) -> None:
         """The change had to come on an earlier tick."""
-        differ = {n: v for n, v in owed.expected.items() if getattr(body, n) not in (None, v)}
-        allowed = record.cause in (None, owed.tick.seq) and not differ
-        why = owed.why
+        differ = {n: v for n, v in missing.expected.items() if getattr(body, n) not in (None, v)}
+        allowed = record.cause in (None, missing.tick.seq) and not differ
+        why = missing.why
         if not allowed:
-            told = "".join(f", {name} {getattr(body, name)}" for name in differ)
-            why = f"{why} then; recorded is a change at {format_ts(record.ts_ns)}{told}"
-            owed.worker.believe(STORES[body.to_result], f"what record {record.seq} says")
-        judgement = same(allowed, why, expected=owed.expected, inputs=owed.seqs)
+            pushed = "".join(f", {name} {getattr(body, name)}" for name in differ)
+            why = f"{why} then; recorded is a change at {format_ts(record.ts_ns)}{pushed}"
+            missing.worker.believe(STORES[body.to_result], f"what record {record.seq} says")
+        judgement = same(allowed, why, expected=missing.expected, inputs=missing.seqs)
         self._give(record, body, judgement)
 
     # -- findings ----------------------------------------------------------------------------------
@@ -272,10 +280,12 @@ class ChangeJudge(RuleVerifier, CachedResults):
         probed = None if instance is None else instance.container_id
         if None not in (probed, worker.container_id) and probed != worker.container_id:
             return CachedResult(may_be=frozenset({SAYS[machine.fresh.cached]}))
-        room = worker.room_until(ts_ns)
+        ticks_possible = worker.missing_ticks_until(ts_ns)
         for world in worlds:
             found.setdefault(SAYS[world.state.cached], set()).update(world.assumes)
-            for state in machine.hidden(world.state, Span(room)) if room else ():
+            for state in (
+                machine.hidden(world.state, Span(ticks_possible)) if ticks_possible else ()
+            ):
                 lost = f"{probe_type} ticks that may be missing before the kill"
                 found.setdefault(SAYS[state.cached], set()).add(lost)
         for world in worker.loose.worlds if worker.loose is not None else ():
@@ -287,7 +297,7 @@ class ChangeJudge(RuleVerifier, CachedResults):
 
     def hole(self, start_ns: int, end_ns: int) -> bool:
         """See :meth:`CachedResults.hole`."""
-        return not self._counts.told_later and self._workers.are_overdue(start_ns, end_ns)
+        return not self._counts.logged_later and self._workers.are_overdue(start_ns, end_ns)
 
 
 def _cut(worker: Worker) -> str | None:

@@ -46,7 +46,7 @@ class _Tally:
         self.base: Pair | None = None
         """Counted less recorded."""
         self.seq, self.since_ns = 0, 0
-        self.whole = False
+        self.since_start = False
         """No tick of it was before the records."""
 
     def at(self, ts_ns: int) -> Pair:
@@ -76,15 +76,15 @@ class Counts:
     """Compares readings of the counts with ticks.
 
     Attributes:
-        told_later: ticks may be recorded after others that came later, so nothing is compared.
+        logged_later: ticks may be recorded after others that came later, so nothing is compared.
     """
 
     def __init__(self, context: VerifyContext, workers: Workers) -> None:
         self._context = context
         self._workers = workers
         self._readings: list[_Reading] = []
-        self._tell: Tell = lambda _, __: None
-        self.told_later = False
+        self._report: Tell = lambda _, __: None
+        self.logged_later = False
 
     def tick(self, worker: Worker, ts_ns: int, result: Result) -> None:
         """A tick that counts was recorded."""
@@ -95,11 +95,11 @@ class Counts:
         while ts_ns - tally.recent[0][0] > _EARLY_NS + 2 * _SERVED_WITHIN_NS:
             tally.recent.popleft()
 
-    def read(self, worker: Worker, record: Record, body: ProbeCountersRead, tell: Tell) -> None:
+    def read(self, worker: Worker, record: Record, body: ProbeCountersRead, report: Tell) -> None:
         """The counts of a worker were read."""
         if self._readings and self._readings[0].record.ts_ns != record.ts_ns:
             self.settle(None)
-        self._tell = tell
+        self._report = report
         if worker.tally is None:
             worker.tally = _Tally()
         worker.is_counted = True
@@ -126,30 +126,30 @@ class Counts:
         when = agreed or candidates
         offs = {tally.off(counted, ns) for at in when for ns in (at, at - _NEAR_NS, at + _NEAR_NS)}
         known = tally.base is not None or worker.is_fresh
-        tally.whole |= worker.is_fresh
+        tally.since_start |= worker.is_fresh
         totals = [tally.at(ns) for ns in when]
-        fewer = tally.whole and all(counted[0] < g or counted[1] < b for g, b in totals)
+        fewer = tally.since_start and all(counted[0] < g or counted[1] < b for g, b in totals)
         wrong = fewer or (known and all(min(off) < 0 for off in offs))
         wrong = wrong and self._workers.logs_all
         near = [at for at in candidates if at <= record.ts_ns + _AT_ONCE_NS]
         sure = all(tally.off(counted, ns) == (0, 0) for at in near for ns in (at, at + _NEAR_NS))
         if known and agreed and sure and self._workers.logs_all:
-            self._tell(worker, record.ts_ns - _EARLY_NS)
-            self._count_anew(worker, record.ts_ns, whole=True)
+            self._report(worker, record.ts_ns - _EARLY_NS)
+            self._count_anew(worker, record.ts_ns, since_start=True)
             offs = {(0, 0)}
         else:
-            self._count_anew(worker, record.ts_ns, whole=False)
+            self._count_anew(worker, record.ts_ns, since_start=False)
         tally.base = None
         if len(offs) == 1 and tally.recent and not wrong:
             good, bad = tally.at(when[0])
             tally.base = counted[0] - good, counted[1] - bad
             tally.seq, tally.since_ns = record.seq, record.ts_ns
         worker.is_fresh = False
-        return wrong and not worker.told
+        return wrong and not worker.is_reported
 
     @staticmethod
-    def _count_anew(worker: Worker, read_ns: int, *, whole: bool) -> None:
-        """Ticks that are missing count from here on; ``whole``: before this none was.
+    def _count_anew(worker: Worker, read_ns: int, *, since_start: bool) -> None:
+        """Ticks that are missing count from here on; ``since_start``: before this none was.
 
         Of ticks that may be missing since the reading it shows nothing.
         """
@@ -159,7 +159,7 @@ class Counts:
             return (state._replace(hidden=None if later and state.hidden is not False else False),)
 
         for belief in worker.beliefs():
-            if whole and not later:
+            if since_start and not later:
                 belief.keep(lambda state: not state.hidden)
             belief.step(restart)
 
@@ -172,7 +172,7 @@ class Counts:
             return
         if not (worker.is_near(record.ts_ns) or worker.is_on_hold):
             return
-        worker.told = True
+        worker.is_reported = True
         self._context.contradict(
             record.ts_ns,
             subject_of(body),

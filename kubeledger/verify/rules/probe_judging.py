@@ -77,8 +77,8 @@ def after(worker: Worker, world: World[State], record: Record, body: ProbeTransi
     differ = [name for name, value in expected.items() if getattr(body, name) != value]
     why = reached(worker, state, tick.ts_ns)
     if differ:
-        told = ", ".join(f"{n} {getattr(body, n)} instead of {expected[n]}" for n in differ)
-        why = f"{why}; recorded is {told}"
+        text = ", ".join(f"{n} {getattr(body, n)} instead of {expected[n]}" for n in differ)
+        why = f"{why}; recorded is {text}"
     ruling = Ruling(
         allowed=not differ, why=why, expected=expected, assumes=world.assumes, inputs=inputs
     )
@@ -182,7 +182,7 @@ def _of_lost_tick(
     assert worker.machine is not None
     assert worker.spec is not None
     tick, inputs = worker.newest, (worker.spec_seq or 0, *worker.streak)
-    room = worker.room_until(record.ts_ns)
+    missing_ticks = worker.missing_ticks_until(record.ts_ns)
     since = "of the container" if tick is None else f"after {format_ts(tick.ts_ns)}"
     lost = f"the {worker.probe_type} ticks {since}"
     cases: list[Case] = []
@@ -194,7 +194,7 @@ def _of_lost_tick(
         ruling = Ruling(allowed=False, why=why, assumes=world.assumes, inputs=inputs)
         cases.append(Case(world.state._replace(was=None), ruling))
         triggered = worker.machine.triggers and world.state.cached != SUCCESS
-        span = Span(max(room, triggered), counted=worker.is_next_counted)
+        span = Span(max(missing_ticks, triggered), counted=worker.is_next_counted)
         for state in worker.machine.lost(world.state, span) if span.most else ():
             expected = (SAYS[state.was] if state.was else None, SAYS[state.cached])
             fits = body.run in (None, state.ticks) or state.at_least

@@ -96,7 +96,7 @@ class Machine:
         cap: no run longer than this differs from it.
         keeps_results: nothing is cached at first for a container that is older than its kubelet.
         triggers: while the container is not ready it is probed out of turn.
-        told: results of which the sync loop logs that they were cached.
+        pushed: results of which the sync loop logs that they were cached.
     """
 
     def __init__(
@@ -106,9 +106,9 @@ class Machine:
         self.cap = max(successes, failures)
         self.keeps_results = facts.kubelet_restart_keeps_results
         self.triggers = probe_type == "readiness" and facts.unready_triggers_probe
-        self.told = frozenset({SUCCESS, FAILURE} if facts.results_wake_sync_loop else ())
+        self.pushed = frozenset({SUCCESS, FAILURE} if facts.results_wake_sync_loop else ())
         if probe_type == "liveness":
-            self.told = frozenset({FAILURE})
+            self.pushed = frozenset({FAILURE})
         self._steps: dict[tuple[State, Result], State | None] = {}
         self._known: dict[tuple[State, Result], State | None] = {}
         self._any: dict[bool | None, tuple[State, ...]] = {}
@@ -200,10 +200,10 @@ class Machine:
         if found is None:
             if len(self._hidden) > _KNOWN_MAX:
                 self._hidden.clear()
-            found = self._hidden[state, span] = self._behind(state, span)
+            found = self._hidden[state, span] = self._hidden_after(state, span)
         return found
 
-    def _behind(self, state: State, span: Span) -> tuple[State, ...]:
+    def _hidden_after(self, state: State, span: Span) -> tuple[State, ...]:
         found: dict[State, None] = {}
         some = [self.capped(state)]
         for _ in range(span.most):
@@ -224,7 +224,7 @@ class Machine:
                 for result in span.results:
                     after = self.step(each, result)
                     if after is None or (
-                        span.quiet and after.was is not None and result in self.told
+                        span.quiet and after.was is not None and result in self.pushed
                     ):
                         continue
                     yield self.capped(after)._replace(hidden=self._hide(each, span))

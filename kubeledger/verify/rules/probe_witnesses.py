@@ -11,7 +11,7 @@ from collections import Counter, deque
 from typing import Final
 
 from kubeledger.kubelet.prober.results import SUCCESS
-from kubeledger.model.bodies.lifecycle import PodListed, ReasonReported
+from kubeledger.model.bodies.lifecycle import KubernetesEvent, PodListed
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTransitioned
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts
@@ -42,7 +42,7 @@ class ProbeWitnesses:
         self._workers = workers
         self._failed: deque[tuple[Record, Worker]] = deque(maxlen=256)
         self._matched = 0
-        self._told: Counter[str] = Counter()
+        self._pushed: Counter[str] = Counter()
         self._blocked_ns = _LONG_AGO_NS
         self._changed_ns: dict[Worker, int] = {}
         self._ready: Witnesses[bool] = Witnesses(_LISTED_WITHIN_NS)
@@ -51,7 +51,7 @@ class ProbeWitnesses:
         """The kubelet process ended."""
         self._failed.clear()
         self._ready.forget()
-        self._told.clear()
+        self._pushed.clear()
         self._changed_ns.clear()
         self._matched = 0
 
@@ -64,24 +64,24 @@ class ProbeWitnesses:
         while self._failed and self._failed[0][0].ts_ns < now_ns - _EVENT_WITHIN_NS:
             record, worker = self._failed.popleft()
             if self._matched >= _ENOUGH:
-                self._say(
+                self._contradict(
                     worker, record, f"the {worker.probe_type} probe failed at "
                     f"{format_ts(record.ts_ns)}, and the kubelet sent no event, as it does for "
                     "each failed probe",
                     (record.seq, "failure"), (record.seq, "no event beside it"), by_absence=True,
                 )  # fmt: skip
         for dispute in self._ready.passed(now_ns):
-            told, shown = dispute
-            if self._context.coverage.missing(told.ts_ns, shown.ts_ns) is not None:
+            is_reported, reading = dispute
+            if self._context.coverage.missing(is_reported.ts_ns, reading.ts_ns) is not None:
                 continue
             self._context.contradict(
-                shown.ts_ns, str(told.subject).partition(" ")[0],
-                f"by its readiness probe the container is {told.says} since "
-                f"{format_ts(told.ts_ns)}, and a list shows it {shown.says}",
-                (told.seq, told.says), (shown.seq, shown.says), by_absence=True,
+                reading.ts_ns, str(is_reported.subject).partition(" ")[0],
+                f"by its readiness probe the container is {is_reported.text} since "
+                f"{format_ts(is_reported.ts_ns)}, and a list shows it {reading.text}",
+                (is_reported.seq, is_reported.text), (reading.seq, reading.text), by_absence=True,
             )  # fmt: skip
 
-    def _say(
+    def _contradict(
         self,
         worker: Worker,
         record: Record,
@@ -102,12 +102,12 @@ class ProbeWitnesses:
         """A worker ticked; ``possible``: it can have."""
         if body.result == "failure":
             self._failed.append((record, worker))
-        if worker.told or worker.spec_seq is None:
+        if worker.is_reported or worker.spec_seq is None:
             return
         why = self._why_not(worker, record, possible=possible)
         if why is not None:
-            worker.told = True
-            self._say(
+            worker.is_reported = True
+            self._contradict(
                 worker, record, why,
                 (record.seq, f"a {worker.probe_type} tick at {format_ts(record.ts_ns)}"),
                 (worker.spec_seq, "the pod's spec"), by_absence=not worker.has_no_probe,
@@ -151,7 +151,7 @@ class ProbeWitnesses:
 
     # -- events ----------------------------------------------------------------------------------
 
-    def reported(self, record: Record, body: ReasonReported, key: str) -> None:
+    def reported(self, record: Record, body: KubernetesEvent, key: str) -> None:
         """The kubelet sent an event about a failed probe; old ones name no container."""
         word, _, rest = body.message.partition(" probe ")
         if not rest.startswith(("failed", "errored")) or body.count != 1:
@@ -177,15 +177,15 @@ class ProbeWitnesses:
         if len(near) == 1 and rest.startswith("failed") and near[0].result == SUCCESS:
             self._deny(record, body, near[0])
 
-    def _deny(self, record: Record, body: ReasonReported, worker: Worker) -> None:
+    def _deny(self, record: Record, body: KubernetesEvent, worker: Worker) -> None:
         tick = worker.newest
         assert tick is not None
         if not isinstance(tick.body, ProbeExecuted) or tick.body.result == "error":
             return
         result = tick.body.result
-        worker.told = True
+        worker.is_reported = True
         worker.forget(f"whether the {worker.probe_type} probe failed at {format_ts(tick.ts_ns)}")
-        self._say(
+        self._contradict(
             worker, tick, f"the {worker.probe_type} tick at {format_ts(tick.ts_ns)} was a "
             f"{result}, and the kubelet's event says that the probe failed",
             (tick.seq, result), (record.seq, body.message),
@@ -197,21 +197,21 @@ class ProbeWitnesses:
         """A change was recorded: by a line of the sync loop, or from ticks alone."""
         if body.probe_type == "readiness":
             is_ready = body.to_result == "success"
-            says = "ready" if is_ready else "not ready"
+            text = "ready" if is_ready else "not ready"
             whose = f"{subject_of(body)} {body.container_id}"
-            self._ready.tell(Row("ready", whose, is_ready, record.seq, record.ts_ns, says))
+            self._ready.note_change(Row("ready", whose, is_ready, record.seq, record.ts_ns, text))
         since_ns = self._changed_ns.get(worker, 0)
         self._changed_ns[worker] = record.ts_ns
-        told = worker.machine is not None and STORES[body.to_result] in worker.machine.told
+        pushed = worker.machine is not None and STORES[body.to_result] in worker.machine.pushed
         if not body.inferred:
-            self._told[body.probe_type] += told
+            self._pushed[body.probe_type] += pushed
         elif (
-            told
-            and self._told[body.probe_type] >= _ENOUGH
+            pushed
+            and self._pushed[body.probe_type] >= _ENOUGH
             and record.ts_ns - self._blocked_ns > _BLOCKED_NS
             and worker.missed_ns <= since_ns  # else the result may have been this one already
         ):
-            self._say(
+            self._contradict(
                 worker, record, f"by its ticks the {body.probe_type} result became "
                 f"{body.to_result} at {format_ts(record.ts_ns)}, and the sync loop did not log "
                 "it as it does others",
@@ -238,7 +238,7 @@ class ProbeWitnesses:
                 ):
                     continue
                 whose = f"container/{body.namespace}/{body.pod}/{name} {container_id}"
-                says = "ready" if entry["ready"] else "not ready"
-                self._ready.show(
-                    Row("ready", whose, entry["ready"], record.seq, record.ts_ns, says)
+                text = "ready" if entry["ready"] else "not ready"
+                self._ready.note_reading(
+                    Row("ready", whose, entry["ready"], record.seq, record.ts_ns, text)
                 )

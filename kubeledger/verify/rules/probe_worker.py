@@ -47,7 +47,7 @@ class Worker:
         pending: whether the newest tick may have changed what is cached, and no record showed.
         is_counted: the kubelet's counts of its ticks were read; ``counted_until_ns``: at the
             latest.
-        told: a contradiction about its ticks was told.
+        is_reported: a contradiction about its ticks was told.
     """
 
     def __init__(self, key: str, container: str, probe_type: ProbeType) -> None:
@@ -56,7 +56,7 @@ class Worker:
         self.spec_seq: int | None = None
         self.missing = "the pod's spec"
         self.has_no_probe = self.disputed = self.after_startup = False
-        self.seen = self.pending = self.is_counted = self.told = self.is_fresh = False
+        self.seen = self.pending = self.is_counted = self.is_reported = self.is_fresh = False
         self.tally: Any = None
         self.machine: Machine | None = None
         self.belief: Belief[State] | None = None
@@ -114,9 +114,11 @@ class Worker:
         for belief in self.beliefs():
             belief.worlds = Belief(
                 (
-                    World(Machine.follow(world.state, first), (*world.assumes, *filter(None, says)))
+                    World(
+                        Machine.follow(world.state, first), (*world.assumes, *filter(None, phrases))
+                    )
                     for world in belief.worlds
-                    for first, *says in firsts
+                    for first, *phrases in firsts
                 ),
                 most=_WORLDS_MAX,
             ).worlds
@@ -214,13 +216,13 @@ class Worker:
         holds = result == FAILURE and self.probe_type != "readiness"
         cap = machine.cap
 
-        def told(state: State) -> Iterable[State]:
+        def is_reported(state: State) -> Iterable[State]:
             run = 0 if holds else cap
             yield state._replace(
                 last=result, run=run, at_least=not holds, cached=result, on_hold=holds, was=None
             )
 
-        self.belief.widen(told, phrase)
+        self.belief.widen(is_reported, phrase)
         self.loose, self.pending = None, False
 
     # -- what is known -----------------------------------------------------------------------
@@ -254,7 +256,7 @@ class Worker:
             return False
         return True if self.newest_ns > self.counted_until_ns else None
 
-    def room(self, from_ns: int, to_ns: int, *, is_first: bool = False) -> int:
+    def missing_ticks(self, from_ns: int, to_ns: int, *, is_first: bool = False) -> int:
         """Ticks that may be missing between a tick and another, at most.
 
         ``is_first``: the time is that from which a container could be probed.
@@ -269,7 +271,7 @@ class Worker:
             return max(round(gap_ns / period_ns) - 1, 1)
         return max((5 * gap_ns + 3 * period_ns) // (5 * period_ns) - 1, 0)
 
-    def room_until(self, ts_ns: int) -> int:
+    def missing_ticks_until(self, ts_ns: int) -> int:
         """Ticks that may be missing since the newest one, one at that very time included."""
         if self.spec is None or self.machine is None:
             return 0

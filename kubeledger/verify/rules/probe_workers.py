@@ -94,7 +94,7 @@ class Workers:
         self._added: set[str] = set()
         self._listed_starts: dict[str, int] = {}
         self._kubelet_ns = 0
-        self._first_told_ns: int | None = None
+        self._first_reported_ns: int | None = None
         self.successes_logged = False
         self.thresholds_known: set[str] = set()
 
@@ -127,7 +127,7 @@ class Workers:
     def kubelet_started(self, ts_ns: int) -> None:
         """All workers are gone."""
         self._kubelet_ns = ts_ns
-        self._first_told_ns = None
+        self._first_reported_ns = None
         self._workers.clear()
         self._added.clear()
         self.successes_logged = False
@@ -149,8 +149,8 @@ class Workers:
         """A container runs; told again, nothing changes."""
         if body.sandbox or body.container is None:
             return
-        if self._first_told_ns is None:
-            self._first_told_ns = record.ts_ns
+        if self._first_reported_ns is None:
+            self._first_reported_ns = record.ts_ns
         name = key, body.container
         before = self._instances.get(name)
         if before is None or before.container_id != body.container_id:
@@ -241,11 +241,11 @@ class Workers:
             self._take_up(worker, body.container_id, record.ts_ns)
         return worker.tick(record, result)
 
-    def _take_up(self, worker: Worker, told_id: str | None, ts_ns: int) -> None:
+    def _take_up(self, worker: Worker, listed_id: str | None, ts_ns: int) -> None:
         """Let a worker take up the container that runs now, over ticks that may be missing."""
         assert worker.spec is not None
         instance = self.instance(worker)
-        container_id = told_id or (None if instance is None else instance.container_id)
+        container_id = listed_id or (None if instance is None else instance.container_id)
         replaced = instance is not None and (instance.before_ns or 0) > worker.newest_ns
         unnamed = None in (container_id, worker.container_id) and not replaced
         same = worker.newest is not None and (
@@ -257,23 +257,23 @@ class Workers:
             worker.container_id = worker.container_id or container_id
             self._doubt(worker, 0, ts_ns)
             late = ts_ns - worker.newest_ns > worker.spec.break_ns
-            self.miss(worker, worker.room(worker.newest_ns, ts_ns), ts_ns, late=late)
+            self.miss(worker, worker.missing_ticks(worker.newest_ns, ts_ns), ts_ns, late=late)
             return
         if worker.newest is not None and not worker.is_on_hold:
             ended_ns = None if instance is None else instance.before_ns or instance.ended_ns
-            self.miss(worker, worker.room(worker.newest_ns, ended_ns or ts_ns), ts_ns)
+            self.miss(worker, worker.missing_ticks(worker.newest_ns, ended_ns or ts_ns), ts_ns)
         self.follow(worker, container_id)
         since_ns = self._probed_from_ns(worker, instance)
         if since_ns is None and worker.newest is None:
             self.miss(worker, _ALL, ts_ns, restarts=False)
         elif since_ns is not None:
-            room = worker.room(since_ns, ts_ns, is_first=True)
+            missing_ticks = worker.missing_ticks(since_ns, ts_ns, is_first=True)
             early_ns = min(worker.spec.delay_ns, SEEN_LATE_NS)
             least_ns = since_ns - worker.spec.break_ns + worker.spec.period_ns - early_ns
-            strict = worker.room(least_ns, ts_ns, is_first=True)
+            strict = worker.missing_ticks(least_ns, ts_ns, is_first=True)
             self._doubt(worker, strict, ts_ns)
-            room = room if self.logs_all else strict
-            self.miss(worker, room, ts_ns, restarts=False)
+            missing_ticks = missing_ticks if self.logs_all else strict
+            self.miss(worker, missing_ticks, ts_ns, restarts=False)
 
     def _may_have_followed(self, worker: Worker, instance: Instance | None, ts_ns: int) -> bool:
         """Whether a worker on hold may have got a new container unseen."""
@@ -325,7 +325,7 @@ class Workers:
             return False
         else:
             earliest_ns, latest_ns = instance.started_ns - SEEN_LATE_NS, instance.started_ns
-            if instance.follows and latest_ns <= (self._first_told_ns or 0) + _AT_ONCE_NS:
+            if instance.follows and latest_ns <= (self._first_reported_ns or 0) + _AT_ONCE_NS:
                 earliest_ns = 0  # this process lists it first: it may have run before
         border_ns = self._kubelet_ns - RESTART_GRACE_NS
         if latest_ns < border_ns:
@@ -345,31 +345,37 @@ class Workers:
         return since_ns + spec.break_ns - spec.period_ns
 
     def miss(
-        self, worker: Worker, room: int, ts_ns: int, *, restarts: bool = True, late: bool = False
+        self,
+        worker: Worker,
+        missing_ticks: int,
+        ts_ns: int,
+        *,
+        restarts: bool = True,
+        late: bool = False,
     ) -> None:
-        """Up to ``room`` ticks may be missing before a time; ``late``: no tick takes so long."""
-        if not room or worker.spec is None:
+        """Up to so many ticks may be missing before a time; ``late``: no tick takes so long."""
+        if not missing_ticks or worker.spec is None:
             return
-        whole = self._context.coverage.at(ts_ns) is None
-        lost = restarts and not whole
-        span = Span(room, restarts=lost, counted=worker.is_next_counted, quiet=whole)
+        is_complete = self._context.coverage.at(ts_ns) is None
+        lost = restarts and not is_complete
+        span = Span(missing_ticks, restarts=lost, counted=worker.is_next_counted, quiet=is_complete)
         surely = False
         if not self.logs_all:
-            self._doubt(worker, room, ts_ns)
+            self._doubt(worker, missing_ticks, ts_ns)
             span = span._replace(results=(SUCCESS,))
-            surely = whole and late
+            surely = is_complete and late
         worker.miss(span, _missing(worker, ts_ns), ts_ns, surely=surely)
 
-    def _doubt(self, worker: Worker, room: int, ts_ns: int) -> None:
+    def _doubt(self, worker: Worker, missing_ticks: int, ts_ns: int) -> None:
         """Lines may be lost without a sign: of a first tick, or of a few out of turn."""
         profile = self._context.profile
         unready = worker.probe_type == "readiness" and any(
             state.cached != SUCCESS for state in worker.states
         )
         if unready and profile is not None and profile.prober.unready_triggers_probe:
-            room += _OUT_OF_TURN
+            missing_ticks += _OUT_OF_TURN
         worker.doubt(
-            Span(room, restarts=False, counted=worker.is_next_counted),
+            Span(missing_ticks, restarts=False, counted=worker.is_next_counted),
             _missing(worker, ts_ns),
             ts_ns,
         )

@@ -20,10 +20,10 @@ from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerKilled,
     ContainerStarted,
+    KubernetesEvent,
     PodConfigChanged,
     PodListed,
     PodTerminated,
-    ReasonReported,
 )
 from kubeledger.model.bodies.node import ClockStepped, KubeletStarted
 from kubeledger.model.bodies.preemption import PodPreempted
@@ -78,7 +78,7 @@ class ProbeVerifier(ChangeJudge):
             ProbeExecuted: self._ticked,
             ProbeTicksFolded: self._folded,
             ProbeCountersRead: self._counted,
-            ReasonReported: self._reported,
+            KubernetesEvent: self._reported,
             ProbeTransitioned: self._transitioned,
         }
 
@@ -99,8 +99,8 @@ class ProbeVerifier(ChangeJudge):
             _, worker, tick = self._awaited.popleft()
             if worker.newest is tick and self._workers.is_there(worker):
                 self._settle_change(worker)
-        while self._owed and self._owed[0].due_ns < now_ns:
-            self._miss(self._owed.popleft())
+        while self._expected_changes and self._expected_changes[0].due_ns < now_ns:
+            self._miss(self._expected_changes.popleft())
         if self._waiting and self._waiting[0].due_ns < now_ns:
             self._decide(now_ns)
 
@@ -113,15 +113,15 @@ class ProbeVerifier(ChangeJudge):
         self._pass_time(record.ts_ns)
         self._counts.settle(None)
         self._awaited.clear()
-        self._owed.clear()
+        self._expected_changes.clear()
         self._witnesses.forget()
         self._workers.kubelet_started(record.ts_ns)
 
     def _finding(self, record: Record, body: FindingReported, state: NodeState) -> None:
-        told = dispute_of(body.message) if body.finding == LINES_DISAGREE else None
-        if told is not None:
-            sides = (record.seq, told.here), (record.seq, told.elsewhere)
-            self.context.contradict(record.ts_ns, told.subject, told.why, *sides)
+        reported = dispute_of(body.message) if body.finding == LINES_DISAGREE else None
+        if reported is not None:
+            sides = (record.seq, reported.here), (record.seq, reported.elsewhere)
+            self.context.contradict(record.ts_ns, reported.subject, reported.why, *sides)
 
     def _clock_stepped(self, record: Record, body: ClockStepped, state: NodeState) -> None:
         self._workers.lose()
@@ -197,7 +197,7 @@ class ProbeVerifier(ChangeJudge):
         if self.context.profile is None:
             return
         self._pass_time(record.ts_ns)
-        self._counts.told_later = True
+        self._counts.logged_later = True
         worker = self._workers.find(body, state, body.first_ts_ns)
         result, tick = COUNTS_AS.get(body.result), None
         for number in range(body.count):
@@ -216,12 +216,12 @@ class ProbeVerifier(ChangeJudge):
 
     def _counted(self, record: Record, body: ProbeCountersRead, state: NodeState) -> None:
         self._pass_time(record.ts_ns)
-        if self.context.profile is None or self._counts.told_later:
+        if self.context.profile is None or self._counts.logged_later:
             return
         worker = self._workers.find(body, state, record.ts_ns)
         self._counts.read(worker, record, body, self._reconsider)
 
-    def _reported(self, record: Record, body: ReasonReported, state: NodeState) -> None:
+    def _reported(self, record: Record, body: KubernetesEvent, state: NodeState) -> None:
         if body.reason == "Unhealthy" and body.object_kind == "Pod":
             self._pass_time(record.ts_ns)
             self._witnesses.reported(record, body, key_for(state, body))

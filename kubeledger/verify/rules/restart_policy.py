@@ -76,7 +76,7 @@ def reason_meant(message: str | None) -> str | None:
         "failed startup probe": "startup_probe",
         "definition changed": "spec_changed",
     }
-    return next((reason for said, reason in words.items() if said in (message or "")), None)
+    return next((reason for text, reason in words.items() if text in (message or "")), None)
 
 
 def _ends_for_good(

@@ -25,7 +25,7 @@ from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.back_off import policy_of
 from kubeledger.verify.rules.container_specs import specs_of
 from kubeledger.verify.rules.containers import RELIST_NS, Container, Instance, subject_of
-from kubeledger.verify.rules.list_disputes import tell_disputes
+from kubeledger.verify.rules.list_disputes import report_disputes
 from kubeledger.verify.rules.restart_policy import judge_policy
 from kubeledger.verify.rules.starts import Starts
 from kubeledger.verify.verifier import See
@@ -52,7 +52,7 @@ class RestartVerifier(Starts):
 
     def settle(self, state: NodeState) -> None:
         """Lists that cannot all be right are said."""
-        tell_disputes(self.context)
+        report_disputes(self.context)
 
     # -- restarts ----------------------------------------------------------------------------
 
@@ -67,7 +67,7 @@ class RestartVerifier(Starts):
         now = container.at(0)
         if now is None or body.container_id not in (None, now.container_id):
             now = self._show(record, container, body.container_id)
-        now.is_told = True
+        now.is_reported = True
         fields = self._expected(body, container, now)
         before = container.at(1)
         if self.context.profile is None:
@@ -197,7 +197,7 @@ class RestartVerifier(Starts):
         if back_off.is_unknown or (back_off.is_none() and value_ns in series(policy)):
             # Without an entry nothing is held back: a start is missing.
             raised_ns = None if newest is None else newest.started_ns or newest.created_ns
-            back_off.tell(value_ns, raised_ns)
+            back_off.reported(value_ns, raised_ns)
             self.lacking(record, subject_of(body), [back_off.unknown])
             return
         since_ns = 0 if died_ns is None else record.ts_ns - died_ns
@@ -212,7 +212,7 @@ class RestartVerifier(Starts):
             if since_ns >= value_ns:
                 why = f"container {body.container} had ended by {format_ts(died_ns)}, "
                 why += f"{since_ns / NS_PER_S:.1f} s before, so a back-off of {body.back_off_s} s"
-                said = open_to(back_off.unseen, denied=f"{why} was over")
+                said = open_to(back_off.unlogged, denied=f"{why} was over")
             else:
                 why = f"{said.why}, of which {since_ns / NS_PER_S:.1f} s had passed since it was "
                 why += f"seen to have ended at {format_ts(died_ns)}"
@@ -226,8 +226,8 @@ def _compared(body: ContainerRestarted, expected: Fields) -> Judgement | None:
     differ = [name for name, value in expected.items() if getattr(body, name) != value]
     if not differ:
         return None
-    told = ", ".join(f"{n} {getattr(body, n)} instead of {expected[n]}" for n in differ)
-    return same(False, f"recorded is {told}", expected=expected)
+    text = ", ".join(f"{n} {getattr(body, n)} instead of {expected[n]}" for n in differ)
+    return same(False, f"recorded is {text}", expected=expected)
 
 
 def _is_verbose(record: Record) -> bool:

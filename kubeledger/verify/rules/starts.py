@@ -10,10 +10,10 @@ from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerKilled,
     ContainerStarted,
+    KubernetesEvent,
     PodConfigChanged,
     PodListed,
     PodTerminated,
-    ReasonReported,
 )
 from kubeledger.model.bodies.node import ClockStepped, KubeletStarted
 from kubeledger.model.bodies.prober import ProbeTransitioned
@@ -75,7 +75,7 @@ class Starts(RuleVerifier):
             ContainerStarted: self._in_time(self._container_started),
             ContainerDied: self._in_time(self._container_died),
             ContainerKilled: self._killed,
-            ReasonReported: self._reported,
+            KubernetesEvent: self._reported,
             ProbeTransitioned: self._causes.see,
         }
 
@@ -110,10 +110,10 @@ class Starts(RuleVerifier):
         now_ns, seen_ns = record.ts_ns, self._seen_ns
         if seen_ns and now_ns > seen_ns:
             pause_ns = now_ns - seen_ns
-            untold = self.context.coverage.hole(seen_ns, now_ns) is not None
-            if pause_ns > _PAUSE_NS and not untold:
-                untold = self.context.cached_results.hole(seen_ns, now_ns)
-            if untold or pause_ns > _SILENCE_NS:
+            may_be_lost = self.context.coverage.hole(seen_ns, now_ns) is not None
+            if pause_ns > _PAUSE_NS and not may_be_lost:
+                may_be_lost = self.context.cached_results.hole(seen_ns, now_ns)
+            if may_be_lost or pause_ns > _SILENCE_NS:
                 self._lose()
         self._seen_ns = now_ns
 
@@ -186,7 +186,7 @@ class Starts(RuleVerifier):
         instance = self._show(record, container, body.container_id)
         if instance.started_ns is None:
             instance.started_ns, instance.started_seq = record.ts_ns, record.seq
-            instance.is_told = True
+            instance.is_reported = True
         if instance is container.at(0):
             container.was_inherited = False
 
@@ -230,7 +230,7 @@ class Starts(RuleVerifier):
             back_off.reset()  # another definition has no entry yet
             back_off.failed_start = False
 
-    def _reported(self, record: Record, body: ReasonReported, state: NodeState) -> None:
+    def _reported(self, record: Record, body: KubernetesEvent, state: NodeState) -> None:
         key, name = key_for(state, body), body.container
         if body.object_kind != "Pod":
             return
@@ -259,14 +259,14 @@ class Starts(RuleVerifier):
             newest.created_ns = 0
             return
         self._start(container, record, is_event=True)
-        container.push(Instance(None, record.seq, created_ns=record.ts_ns, is_told=True))
+        container.push(Instance(None, record.seq, created_ns=record.ts_ns, is_reported=True))
 
     # -- starts ------------------------------------------------------------------------------
 
     def _start(self, container: Container, record: Record, *, is_event: bool) -> None:
         """Another instance starts: was it too early, and does it raise the entry?"""
         back_off, before = container.back_off, container.at(0)
-        if before is not None and not before.is_told and container.at(1) is not None:
+        if before is not None and not before.is_reported and container.at(1) is not None:
             back_off.lose()  # the line about its start is missing
         if before is None and not back_off.is_none() and not is_event:
             # Told before any instance was seen: this start may have raised it.
@@ -279,8 +279,8 @@ class Starts(RuleVerifier):
         if looked_at is not None and (in_sync is False or (in_sync and self._keeps_dead())):
             back_off.early = back_off.too_early(record.ts_ns, looked_at.ended_from_ns)
         raises: bool | None = True if in_sync is False or self._keeps_dead() else None
-        untold = container.was_inherited and not is_event
-        if in_sync is None or (untold and self._is_first_relist(record.ts_ns)):
+        may_be_lost = container.was_inherited and not is_event
+        if in_sync is None or (may_be_lost and self._is_first_relist(record.ts_ns)):
             raises = None
         if before is None:
             raises = False

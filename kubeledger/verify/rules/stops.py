@@ -7,8 +7,8 @@ from typing import Final, Literal
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.context import VerifyContext
-from kubeledger.verify.evidence.podlife import PodHistory
-from kubeledger.verify.evidence.signs import Sign
+from kubeledger.verify.evidence.history_entries import HistoryEntry
+from kubeledger.verify.evidence.pod_intervals import PodHistory
 
 __all__ = ["Stops"]
 
@@ -38,19 +38,19 @@ class Stops:
         process = context.timeline.process(record.ts_ns)
         began_ns = 0 if process is None else process.started_ns
         calls = [] if pod is None else pod.calls
-        told = [sign for sign in calls if sign.is_before(record)]
-        came = next((n for n in reversed(range(len(told))) if told[n].what == "add"), None)
-        stay = told[came or 0 :]
+        earlier = [entry for entry in calls if entry.is_before(record)]
+        came = next((n for n in reversed(range(len(earlier))) if earlier[n].what == "add"), None)
+        stay = earlier[came or 0 :]
         self.added = came is not None and stay[0].ts_ns >= began_ns
         self.victim = _first(stay, "preempted")
         self.evicted = _first(stay, "evicted")
         self.deleted = _first(stay, "delete", "remove")
         self.updated = _first(stay, "update")
-        evicted = [sign for sign in calls if sign.what == "evicted"]
-        before = [sign for sign in evicted if sign.is_before(record)]
-        self.evictions = [sign.seq for sign in before or evicted]
-        self.preempting = next((sign.seq for sign in calls if sign.word == "Preempting"), None)
-        endings = [s for s in told if s.what == "terminating" and s.ts_ns >= began_ns]
+        evicted = [entry for entry in calls if entry.what == "evicted"]
+        before = [entry for entry in evicted if entry.is_before(record)]
+        self.evictions = [entry.seq for entry in before or evicted]
+        self.preempting = next((entry.seq for entry in calls if entry.word == "Preempting"), None)
+        endings = [s for s in earlier if s.what == "terminating" and s.ts_ns >= began_ns]
         self.ending = endings[-1] if endings else None
         self.found = False
         if self.added and pod is not None:
@@ -58,7 +58,7 @@ class Stops:
                 run.started_ns is not None and run.started_ns < stay[0].ts_ns for run in pod.runs
             )
             self.found = was_there and record.ts_ns < stay[0].ts_ns + _TAKING_OVER_NS
-        self.manifest = _manifest(context, pod, told)
+        self.manifest = _manifest(context, pod, earlier)
 
     def other(self) -> str | None:
         """What does lead to kills of the pod's containers."""
@@ -66,17 +66,17 @@ class Stops:
         return next((reason for reason, seq in reasons.items() if seq is not None), None)
 
 
-def _first(signs: list[Sign], *what: str) -> int | None:
-    return next((sign.seq for sign in signs if sign.what in what), None)
+def _first(entries: list[HistoryEntry], *what: str) -> int | None:
+    return next((entry.seq for entry in entries if entry.what in what), None)
 
 
 def _manifest(
-    context: VerifyContext, pod: PodHistory | None, told: list[Sign]
+    context: VerifyContext, pod: PodHistory | None, earlier: list[HistoryEntry]
 ) -> Literal["", "removed", "changed"]:
-    removed = [sign for sign in told if sign.what == "remove" and sign.word in _STATIC]
+    removed = [entry for entry in earlier if entry.what == "remove" and entry.word in _STATIC]
     if pod is None or not removed:
         return ""
     alike = context.timeline.named(pod.namespace, pod.name)
-    adds = (sign for each in alike for sign in each.calls if sign.what == "add")
-    replaced = any(removed[-1].is_before(sign) and sign.word in _STATIC for sign in adds)
+    adds = (entry for each in alike for entry in each.calls if entry.what == "add")
+    replaced = any(removed[-1].is_before(entry) and entry.word in _STATIC for entry in adds)
     return "changed" if replaced else "removed"

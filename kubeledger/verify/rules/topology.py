@@ -47,7 +47,7 @@ class Affinities:
     def __init__(self, model: DeviceManagerModel) -> None:
         self._model = model
         self._offers: OrderedDict[int, _Offer] = OrderedDict()
-        self._scope_told: int | None = None
+        self._scope_reported: int | None = None
 
     def restarted(self) -> None:
         """A new kubelet process knows no hints."""
@@ -68,19 +68,19 @@ class Affinities:
         subject = model.subject(record, pod, body.container)
         masks: set[int | None] = {_mask(body.hint)}
         policy, missing = self._policy(body, state, offer)
-        told = recorded(record, ("hint", "policy"))
+        logged = recorded(record, ("hint", "policy"))
         if policy is None or offer is None:
             found = lacks(missing)
         elif policy.name == "none":
             why = "with policy none no hints are merged and no affinity is stored"
             found, masks = same(False, why), {None}
         else:
-            merged, found, told = self._judge(record, body, policy, offer, pod)
+            merged, found, logged = self._judge(record, body, policy, offer, pod)
             if found.verdict != "unverifiable":
                 # A variant's decision stands; of the recorded one, either may have been stored.
                 masks = {merged, *(masks if model.context.variant == RECORDED else ())}
         is_open = found.verdict == "unverifiable"
-        rule.conclude(record, subject, found, recorded=None if is_open else told, rule=RULE)
+        rule.conclude(record, subject, found, recorded=None if is_open else logged, rule=RULE)
         hints = offer.body.hints if offer is not None else {}
         without = frozenset(resource for resource, given in hints.items() if given is None)
         ordered = tuple(sorted(masks, key=lambda m: -1 if m is None else m))
@@ -119,30 +119,30 @@ class Affinities:
             expected["admit"] = admits
         if body.policy is not None and self._is_own(_POLICY):
             expected["policy"] = policy.name
-        told = recorded(record, expected)
-        if body.disputed is not None and told["hint"] == expected["hint"]:
-            told["hint"] = _plain(TopologyHint(_mask(body.disputed), body.disputed.preferred))
+        logged = recorded(record, expected)
+        if body.disputed is not None and logged["hint"] == expected["hint"]:
+            logged["hint"] = _plain(TopologyHint(_mask(body.disputed), body.disputed.preferred))
             sides = ((record.seq, _hint_text(each)) for each in (body.hint, body.disputed))
             subject = self._model.subject(record, pod, body.container)
             what = "lines about one merged hint name different hints"
             context.contradict(record.ts_ns, subject, what, *sides)
         why = _merged(policy, offer.body, hint, admits=admits)
         inputs = (offer.record.seq, context.settings.seq or 0)
-        if told == expected:
+        if logged == expected:
             self._compare_scope(record, body)
-            return hint.affinity, same(True, why, expected=expected, inputs=inputs), told
-        differs = {name: value for name, value in told.items() if value != expected[name]}
+            return hint.affinity, same(True, why, expected=expected, inputs=inputs), logged
+        differs = {name: value for name, value in logged.items() if value != expected[name]}
         if "hint" in differs:
-            differs["hint"] = _hint_text(Hint(**told["hint"]))
+            differs["hint"] = _hint_text(Hint(**logged["hint"]))
         why = f"{why}, not {joined(f'{name} {value}' for name, value in differs.items())}"
         size = (hint.affinity or 0).bit_count()
         if "hint" in differs and self._by_distance and 2 <= size < len(policy.numa_nodes):
             found = open_to("the distances of the NUMA nodes", denied=why)
-        elif not wrong and not self._whole(offer):
+        elif not wrong and not self._is_complete(offer):
             found = open_to("the hints of every provider", denied=why)
         else:
             found = same(False, why, expected=expected, inputs=inputs)
-        return hint.affinity, found, told
+        return hint.affinity, found, logged
 
     @property
     def _by_distance(self) -> bool:
@@ -152,11 +152,11 @@ class Affinities:
 
     def _wrong_subject(self, body: AffinityDecided, offer: _Offer, pod: str) -> dict[str, Any]:
         """Fields that say for whom hints were merged, where it was for another."""
-        context, told = self._model.context, offer.body
-        wrong: dict[str, Any] = {"pod_uid": told.pod_uid} if offer.pod != pod else {}
+        context, logged = self._model.context, offer.body
+        wrong: dict[str, Any] = {"pod_uid": logged.pod_uid} if offer.pod != pod else {}
         pods = _SCOPE in context.variant.settings and context.settings.get(_SCOPE) == "pod"
-        if told.container != body.container or (pods and body.container):
-            wrong["container"] = None if pods else told.container
+        if logged.container != body.container or (pods and body.container):
+            wrong["container"] = None if pods else logged.container
         return wrong
 
     def _is_own(self, setting: str) -> bool:
@@ -169,22 +169,26 @@ class Affinities:
         context = self._model.context
         scope, seq = context.settings.get(_SCOPE), context.settings.seq
         own = "pod" if body.container is None else "container"
-        if seq in (None, self._scope_told) or scope in (UNKNOWN, own) or not self._is_own(_SCOPE):
+        if (
+            seq in (None, self._scope_reported)
+            or scope in (UNKNOWN, own)
+            or not self._is_own(_SCOPE)
+        ):
             return
-        self._scope_told = seq
+        self._scope_reported = seq
         sides = (seq or 0, f"{_SCOPE} = {scope}"), (record.seq, f"hints merged for a {own}")
         what = f"{_SCOPE} is {scope} by the settings, and hints were merged for a {own}"
         context.contradict(record.ts_ns, "node", what, *sides)
 
-    def _whole(self, offer: _Offer) -> bool:
+    def _is_complete(self, offer: _Offer) -> bool:
         """Whether hints of all providers are there: each writes a line of its own."""
         texts = [piece.text or "" for piece in offer.record.evidence]
         lines = sum("TopologyHints" in text for text in texts)
         if any("TopologyHints for pod" in text for text in texts):
             # Go 1.20 writes no preference and no possible hint alike; another line says which.
-            told = [text for text in texts if "no possible NUMA affinities" in text]
+            logged = [text for text in texts if "no possible NUMA affinities" in text]
             empty = [resource for resource, hints in offer.body.hints.items() if hints == ()]
-            if not all(any(f"'{resource}'" in text for text in told) for resource in empty):
+            if not all(any(f"'{resource}'" in text for text in logged) for resource in empty):
                 return False
         context = self._model.context
         gates = context.settings.get("featureGates")

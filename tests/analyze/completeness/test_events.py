@@ -61,21 +61,25 @@ def test_a_decision_becomes_an_event() -> None:
 
 def test_a_decision_that_the_spam_filter_dropped() -> None:
     """The sentence has the numbers."""
-    (fate,) = report(kill_after(25, api=None)).events.decisions
-    assert (fate.fate, fate.reason, fate.subject) == ("never", "Killing", "container/shop/web/app")
-    assert "event 26 about pod shop/web, of which 25 had passed" in fate.why
+    (delivery,) = report(kill_after(25, api=None)).events.decisions
+    assert (delivery.delivery, delivery.reason, delivery.subject) == (
+        "never",
+        "Killing",
+        "container/shop/web/app",
+    )
+    assert "event 26 about pod shop/web, of which 25 had passed" in delivery.why
 
 
 def test_a_dropped_report_that_a_later_one_counts() -> None:
     """The API server's count covers it, but it was not sent."""
-    (fate,) = report(kill_after(25, api=3)).events.decisions
-    assert fate.fate == "counted"
+    (delivery,) = report(kill_after(25, api=3)).events.decisions
+    assert delivery.delivery == "counted"
 
 
 def test_a_report_later_than_the_list() -> None:
     """The list may have been taken before."""
-    (fate,) = report(kill_after(3, api=None)).events.decisions
-    assert "later than the newest event of the list" in fate.why
+    (delivery,) = report(kill_after(3, api=None)).events.decisions
+    assert "later than the newest event of the list" in delivery.why
 
 
 @pytest.mark.parametrize(
@@ -86,8 +90,8 @@ def test_a_report_that_nothing_explains(flags: bool, words: str) -> None:
     records = kill_after(3, api=None, flags=flags)
     later = scene((0, event("Pulled", api=1)), start_s=1_010)[0]
     records.append(msgspec.structs.replace(later, seq=99))
-    (fate,) = report(records).events.decisions
-    assert words in fate.why
+    (delivery,) = report(records).events.decisions
+    assert words in delivery.why
 
 
 def test_a_report_that_was_too_old_for_the_list() -> None:
@@ -95,8 +99,8 @@ def test_a_report_that_was_too_old_for_the_list() -> None:
     records = kill_after(3, api=None)
     later = scene((0, event("Pulled", api=1)), start_s=10_000)[0]
     records.append(msgspec.structs.replace(later, seq=99))
-    (fate,) = report(records).events.decisions
-    assert "older than an hour" in fate.why
+    (delivery,) = report(records).events.decisions
+    assert "older than an hour" in delivery.why
 
 
 def test_without_a_list_nothing_is_told() -> None:
@@ -104,7 +108,7 @@ def test_without_a_list_nothing_is_told() -> None:
     records = joined(scene((0, started()), (1, KILL), (1, event())), 1, 2)
     events = report(records).events
     assert not events.event_list
-    assert [(f.fate, f.why) for f in events.decisions] == [
+    assert [(f.delivery, f.why) for f in events.decisions] == [
         ("no list", "no list of the API server's events was imported")
     ]
 
@@ -119,8 +123,8 @@ def test_a_kubelet_without_an_api_server() -> None:
 
 def test_a_decision_that_no_line_reports() -> None:
     """Below verbosity 3 the log has no events."""
-    (fate,) = report(scene((0, LISTED), (0, started()), (1, KILL))).events.decisions
-    assert (fate.fate, fate.report_seq) == ("no report", None)
+    (delivery,) = report(scene((0, LISTED), (0, started()), (1, KILL))).events.decisions
+    assert (delivery.delivery, delivery.report_seq) == ("no report", None)
 
 
 def test_a_rejection_is_told_by_its_own_reason() -> None:
@@ -129,13 +133,13 @@ def test_a_rejection_is_told_by_its_own_reason() -> None:
     records = scene((0, LISTED), (0, started()), (1, rejected), (1, event("OutOfcpu", api=1)))
     assert report(joined(records, 2, 3)).events.decisions == []
     records = scene((0, LISTED), (0, started()), (1, rejected), (1, event("Killing", api=1)))
-    assert report(joined(records, 2, 3)).events.decisions[0].fate == "no report"
+    assert report(joined(records, 2, 3)).events.decisions[0].delivery == "no report"
 
 
 def test_a_collection_that_did_not_fail_is_never_sent() -> None:
     """Only failures are events."""
     (kind,) = report(scene((0, GarbageCollected(outcome="freed")))).events.kinds
-    assert (kind.never_sent, kind.not_told) == (1, 0)
+    assert (kind.never_sent, kind.not_reported) == (1, 0)
 
 
 def test_what_only_the_list_tells_is_counted_apart() -> None:

@@ -39,7 +39,9 @@ def test_a_regular_log_has_no_gap() -> None:
     steps = [(s + (s % 30) / 10, body) for s, body in signals()]
     found = report(ordered(steps)).gaps
     assert (found.holes, found.gaps) == ([], [])
-    assert [(beat.name, beat.seen) for beat in found.beats] == [("eviction signals", 29)]
+    assert [(activity.name, activity.seen) for activity in found.activities] == [
+        ("eviction signals", 29)
+    ]
 
 
 def test_a_hole_where_all_beats_are_missing() -> None:
@@ -47,8 +49,8 @@ def test_a_hole_where_all_beats_are_missing() -> None:
     qos = [(float(s), QOSCgroupsUpdated()) for s in (5, 65, 245)]
     found = report(ordered(signals(without=range(100, 240)), qos)).gaps
     (hole,) = found.holes
-    assert {gap.beat for gap in hole.beats} == {"eviction signals", "QoS cgroup write"}
-    assert [gap.missing for gap in hole.beats if gap.beat == "eviction signals"] == [14]
+    assert {gap.activity for gap in hole.activities} == {"eviction signals", "QoS cgroup write"}
+    assert [gap.missing for gap in hole.activities if gap.activity == "eviction signals"] == [14]
     assert (hole.to_ts_ns - hole.from_ts_ns) == 150 * NS_PER_S
     assert hole.lines_between == 0
     assert found.gaps == []
@@ -66,10 +68,14 @@ def test_lost_lines_are_told_as_the_import_saw_them() -> None:
     )
     records = ordered(signals(), [(299.0, lost)])
     found = report(records).gaps
-    (told,) = found.lost
-    assert (told.missing, told.expected, told.beats) == (2, 150, {"housekeeping": 2})
+    (reported,) = found.lost
+    assert (reported.missing, reported.expected, reported.activities) == (
+        2,
+        150,
+        {"housekeeping": 2},
+    )
     assert (found.holes, found.gaps) == ([], [])
-    assert told.seq == next(r.seq for r in records if isinstance(r.body, LogThinned))
+    assert reported.seq == next(r.seq for r in records if isinstance(r.body, LogThinned))
     assert report(records, Span(until_ns=at_ns - 1)).gaps.lost == []
 
 
@@ -78,7 +84,7 @@ def test_a_gap_in_one_beat_while_the_log_goes_on() -> None:
     other = [(float(s), QOSCgroupsUpdated()) for s in range(2, 300, 2)]
     found = report(ordered(signals(without=range(100, 200)), other)).gaps
     assert found.holes == []
-    assert [(gap.beat, gap.missing) for gap in found.gaps] == [("eviction signals", 10)]
+    assert [(gap.activity, gap.missing) for gap in found.gaps] == [("eviction signals", 10)]
 
 
 def test_probes_tick_in_the_period_of_their_spec() -> None:
@@ -87,7 +93,7 @@ def test_probes_tick_in_the_period_of_their_spec() -> None:
     noise = [(s + 0.2, QOSCgroupsUpdated()) for s in range(300)]
     found = report(ordered(signals(), ticks, noise, [(250.0, spec_of(2))])).gaps
     (gap, end) = found.gaps
-    assert (gap.beat, gap.missing) == ("readiness probe of shop/web/app", 10)
+    assert (gap.activity, gap.missing) == ("readiness probe of shop/web/app", 10)
     assert end.from_ts_ns == 1_198 * NS_PER_S + NS_PER_S // 2, "and at 198 s they stop"
 
 
@@ -132,7 +138,7 @@ def test_beats_that_stop_before_the_log_does() -> None:
     """The gap reaches up to the end."""
     noise = [(s + 0.2, QOSCgroupsUpdated()) for s in range(300)]
     found = report(ordered(signals(without=range(150, 300)), noise)).gaps
-    assert [(gap.beat, gap.missing) for gap in found.gaps] == [("eviction signals", 15)]
+    assert [(gap.activity, gap.missing) for gap in found.gaps] == [("eviction signals", 15)]
 
 
 def test_gaps_outside_of_the_span_are_not_told() -> None:
@@ -147,7 +153,7 @@ def test_snapshots_that_were_not_taken() -> None:
     seconds = (0, 15, 30, 46, 61, 121, 136)
     names = [(f"2026-11-21T03:{s // 60:02}:{s % 60:02}Z", "pod-list") for s in seconds]
     found = report(scene((0, imported(*names))), source_time=parse_ts).gaps
-    assert [(gap.beat, gap.missing) for gap in found.gaps] == [("snapshot of the node", 3)]
+    assert [(gap.activity, gap.missing) for gap in found.gaps] == [("snapshot of the node", 3)]
 
 
 def test_steps_of_the_clock() -> None:

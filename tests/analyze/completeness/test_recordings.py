@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from kubeledger.analyze.completeness import Completeness, Span
-from kubeledger.analyze.completeness.gaps import BeatCount
+from kubeledger.analyze.completeness.gaps import ActivityCount
 from kubeledger.model.record import Record
 from kubeledger.model.units import parse_ts
 from tests.analyze.completeness.worlds import report
@@ -46,19 +46,19 @@ def test_every_lost_event_of_node_a_is_explained(node_a: Completeness) -> None:
 
 def test_decisions_of_node_a_that_never_became_an_event(node_a: Completeness) -> None:
     """The preemption of gpu-a is one, that of filler-c is none."""
-    lost = [fate for fate in node_a.events.decisions if fate.fate == "never"]
-    assert Counter(fate.reason for fate in lost) == {
+    lost = [delivery for delivery in node_a.events.decisions if delivery.delivery == "never"]
+    assert Counter(delivery.reason for delivery in lost) == {
         "BackOff": 7, "Killing": 7, "Started": 5, "Preempting": 1,
     }  # fmt: skip
-    preempted = [fate for fate in lost if fate.reason == "Preempting"]
-    assert [fate.subject for fate in preempted] == ["pod/default/gpu-a"]
+    preempted = [delivery for delivery in lost if delivery.reason == "Preempting"]
+    assert [delivery.subject for delivery in preempted] == ["pod/default/gpu-a"]
     assert "event 36 about pod default/gpu-a, of which 26 had passed" in preempted[0].why
 
 
 def test_node_b_has_no_api_server(node_b: Completeness) -> None:
     """So no decision became an event, and none is said to have been lost."""
     assert node_b.events.standalone is True
-    assert {fate.fate for fate in node_b.events.decisions} == {"no list"}
+    assert {delivery.delivery for delivery in node_b.events.decisions} == {"no list"}
     assert sum(reason.reported for reason in node_b.events.reasons) == 883
 
 
@@ -73,17 +73,17 @@ def test_both_logs_are_whole(node_a: Completeness, node_b: Completeness) -> None
     assert len(node_a.gaps.downtimes) == 1
 
 
-def beat(node: Completeness, name: str) -> BeatCount:
+def activity(node: Completeness, name: str) -> ActivityCount:
     """One of the beats."""
-    return next(beat for beat in node.gaps.beats if beat.name == name)
+    return next(activity for activity in node.gaps.activities if activity.name == name)
 
 
 def test_beats_of_both_nodes(node_a: Completeness, node_b: Completeness) -> None:
     """73 and 38 rounds of the eviction manager, none more than 10.1 s after the one before."""
-    assert [beat(node, "eviction signals").seen for node in (node_a, node_b)] == [73, 38]
+    assert [activity(node, "eviction signals").seen for node in (node_a, node_b)] == [73, 38]
     for node in (node_a, node_b):
-        assert beat(node, "eviction signals").longest_ns < 10_100_000_000
-        assert beat(node, "QoS cgroup write").longest_ns < 60_100_000_000
+        assert activity(node, "eviction signals").longest_ns < 10_100_000_000
+        assert activity(node, "QoS cgroup write").longest_ns < 60_100_000_000
 
 
 def test_what_a_lower_verbosity_loses() -> None:
@@ -109,16 +109,16 @@ def test_a_hole_of_forty_seconds_in_node_a() -> None:
     assert hole.from_ts_ns <= HOLE[0] < HOLE[1] <= hole.to_ts_ns
     assert found.gaps.gaps == []
     assert {"eviction signals", "readiness probe of default/ready-flap/app"} <= {
-        gap.beat for gap in hole.beats
+        gap.activity for gap in hole.activities
     }
     ticks = [
         r for r in recorded("node-a")
         if r.kind == "prober.ProbeExecuted" and HOLE[0] <= r.ts_ns < HOLE[1]
     ]  # fmt: skip
     counted = sum(c.successful + c.failed for c in found.counters if c.missing)
-    told = sum(c.recorded_successful + c.recorded_failed for c in found.counters if c.missing)
+    reported = sum(c.recorded_successful + c.recorded_failed for c in found.counters if c.missing)
     # A tick at the very time of the reading may be in it or not.
-    assert counted - told - len(ticks) in {0, 1}
+    assert counted - reported - len(ticks) in {0, 1}
 
 
 def test_ticks_that_are_missing_alone() -> None:
@@ -133,7 +133,7 @@ def test_ticks_that_are_missing_alone() -> None:
     ]  # fmt: skip
     found = report(kept)
     assert found.gaps.holes == []
-    assert [gap.beat for gap in found.gaps.gaps] == ["liveness probe of default/http-probe/web"]
+    assert [gap.activity for gap in found.gaps.gaps] == ["liveness probe of default/http-probe/web"]
     (count,) = (count for count in found.counters if count.missing)
     assert (count.successful, count.recorded_successful) == (46, 38)
     assert count.missing == 7, "at least: the time of the reading is not known to the second"

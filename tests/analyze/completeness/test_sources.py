@@ -84,9 +84,9 @@ def test_lost_records() -> None:
     account = SourceAccount(file="kubelet.log", lines=9, understood=6, noise=3, not_understood=0)
     steps = ((0, imported(("kubelet.log", "klog-text"))), (1, SIGNAL), (1, lost))
     sources = report(scene(*steps)).sources
-    (told,) = sources.lost
-    assert (told.seq, told.first_seq, told.last_seq) == (3, 3, 9)
-    assert (told.first_ts_ns, told.last_ts_ns) == (5, 6)
+    (reported,) = sources.lost
+    assert (reported.seq, reported.first_seq, reported.last_seq) == (3, 3, 9)
+    assert (reported.first_ts_ns, reported.last_ts_ns) == (5, 6)
     assert [(group.lines, group.not_understood) for group in sources.groups] == [(None, None)]
     end = ImportCompleted(digest="d", accounts=(account,))
     sources = report(scene(*steps, (2, SIGNAL), (3, end))).sources

@@ -11,7 +11,7 @@ from kubeledger.analyze.completeness import ALWAYS, Completeness, Span, complete
 from kubeledger.analyze.completeness.gaps import SourceTime
 from kubeledger.analyze.histories.history import history_of_reader
 from kubeledger.model.bodies.ledger import ImportStarted, Source
-from kubeledger.model.bodies.lifecycle import PodListed, ReasonReported
+from kubeledger.model.bodies.lifecycle import KubernetesEvent, PodListed
 from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserved
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeType, TickResult
 from kubeledger.model.record import Body, Evidence, Record
@@ -87,10 +87,10 @@ def event(
     *,
     api: int | None = None,
     **fields: Any,  # noqa: ANN401 # any field of the body
-) -> ReasonReported:
+) -> KubernetesEvent:
     """A report about ``POD``."""
     values = {"object_kind": "Pod", **POD, "type": "Normal", **fields}
-    return ReasonReported(reason=reason, message=message, api_count=api, **values)
+    return KubernetesEvent(reason=reason, message=message, api_count=api, **values)
 
 
 def tick(

@@ -36,7 +36,7 @@ def refused(pod: str, reason: str = "OutOfcpu") -> Body:
     return PodRejected(namespace="default", pod=pod, pod_uid=None, reason=reason, message="")
 
 
-def told(found: list[Difference]) -> list[tuple[str, str, int]]:
+def reported(found: list[Difference]) -> list[tuple[str, str, int]]:
     """What, subject and occurrence of each."""
     return [(one.what, one.subject, one.occurrence) for one in found]
 
@@ -83,7 +83,7 @@ def test_only_on_one_side() -> None:
     one = history((0, admitted("a")), (1, admitted("b")))
     two = history((0, admitted("a")), (1, refused("c")))
     found = diff_decisions(one, two)
-    assert told(found) == [("only_in_a", "default/b", 1), ("only_in_b", "default/c", 1)]
+    assert reported(found) == [("only_in_a", "default/b", 1), ("only_in_b", "default/c", 1)]
     assert found[0].b is None
     assert found[0].fields["pod"] == ("b", None)
     assert found[1].fields["reason"] == (None, "OutOfcpu")
@@ -95,7 +95,7 @@ def test_the_nth_with_the_nth() -> None:
     one = history(*((float(n), refused("a", reason)) for n, reason in enumerate("xyz")))
     two = history(*((float(n), refused("a", reason)) for n, reason in enumerate("xvzw")))
     found = diff_decisions(one, two)
-    assert told(found) == [("differs", "default/a", 2), ("only_in_b", "default/a", 4)]
+    assert reported(found) == [("differs", "default/a", 2), ("only_in_b", "default/a", 4)]
     assert found[0].fields == {"reason": ("y", "v")}
 
 

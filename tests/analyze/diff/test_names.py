@@ -24,10 +24,10 @@ def _record(body: Body) -> Record:
 
 def test_a_uid_in_the_name_of_a_cgroup() -> None:
     """The ``d`` of ``pod`` is a hexadecimal digit, but none of the UID's."""
-    told = PodConfigChanged(
+    reported = PodConfigChanged(
         namespace="default", pod="web", pod_uid=UID, operation="ADD", source="file"
     )
-    names = Names([_record(told)])
+    names = Names([_record(reported)])
     removed = CgroupRemoved(cgroup=f"kubepods/besteffort/pod{UID}", pod_uid=UID)
     _, body = names.comparable(_record(removed))
     assert body["cgroup"] == "kubepods/besteffort/pod<default/web>"

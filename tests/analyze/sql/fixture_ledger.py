@@ -44,12 +44,12 @@ from kubeledger.model.bodies.lifecycle import (
     ContainerKilled,
     ContainerRestarted,
     ContainerStarted,
+    KubernetesEvent,
     PodAdmitted,
     PodEvicted,
     PodListed,
     PodRejected,
     PodTerminated,
-    ReasonReported,
     RestartBackedOff,
 )
 from kubeledger.model.bodies.memorymanager import (
@@ -342,7 +342,7 @@ def _admission(story: Story) -> None:
         )
     )
     story.add(
-        ReasonReported(
+        KubernetesEvent(
             object_kind="Pod",
             namespace="default",
             pod="serve",
@@ -363,7 +363,7 @@ def _admission(story: Story) -> None:
         )
     )
     story.add(
-        ReasonReported(
+        KubernetesEvent(
             object_kind="Node",
             namespace="default",
             pod=story.node,

@@ -96,12 +96,12 @@ def test_a_memory_limit_that_holds_no_ledger(ledger: Path) -> None:
     for limit in ("1kB", "300kB", "3MB"):
         with (
             connect(ledger, memory_limit=limit) as database,
-            pytest.raises(BadQuestionError, match="Out of Memory") as told,
+            pytest.raises(BadQuestionError, match="Out of Memory") as reported,
         ):
             database.sql("SELECT * FROM events").fetchall()
-        assert "--memory" in told.value.advice
-        assert "\n" not in told.value.message
-        assert "SET " not in told.value.message
+        assert "--memory" in reported.value.advice
+        assert "\n" not in reported.value.message
+        assert "SET " not in reported.value.message
 
 
 def test_who_forgets_to_close_leaves_nothing_behind(

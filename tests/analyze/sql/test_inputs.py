@@ -39,11 +39,11 @@ def judged(records: Sequence[Record]) -> tuple[Verdicts, set[str]]:
     """What verification says: verdicts, and the sentences of contradictions."""
     verdicts: Verdicts = {}
     contradictions = set()
-    for told in outcomes(records):
-        if isinstance(told, Contradiction):
-            contradictions.add(told.why)
+    for reported in outcomes(records):
+        if isinstance(reported, Contradiction):
+            contradictions.add(reported.why)
         else:
-            verdicts[told.seq, told.kind, told.recorded is not None] = told.verdict
+            verdicts[reported.seq, reported.kind, reported.recorded is not None] = reported.verdict
     return verdicts, contradictions
 
 

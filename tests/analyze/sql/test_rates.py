@@ -11,7 +11,7 @@ from kubeledger.analyze.sql.api import connect
 from kubeledger.analyze.sql.library import find_query
 from kubeledger.model.bodies.images import EvictionSignalObserved, ImageDeleted, ImagesDetected
 from kubeledger.model.bodies.images import ListedImage as Image
-from kubeledger.model.bodies.lifecycle import ContainerRestarted, PodEvicted, ReasonReported
+from kubeledger.model.bodies.lifecycle import ContainerRestarted, KubernetesEvent, PodEvicted
 from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
@@ -82,7 +82,7 @@ def test_a_pod_is_evicted_once(tmp_path: Path) -> None:
 def test_images_that_came_and_went(tmp_path: Path) -> None:
     """A kubelet that starts knows no image: its first pass tells of none that is new."""
     old, new = Image(image_id="a", size_bytes=1), Image(image_id="b", size_bytes=1, new=True)
-    event = ReasonReported(
+    event = KubernetesEvent(
         object_kind="Pod", namespace="a", pod="p", pod_uid="u", type="Normal", reason="Pulled",
         message='Successfully pulled image "x" in 2s', count=3,
     )  # fmt: skip

@@ -22,7 +22,7 @@ from kubeledger.cli.main import cli
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.standalone import read_recording
 from kubeledger.model.bodies.cpumanager import CpuManagerStarted, CpuManagerStateRead
-from kubeledger.model.bodies.lifecycle import ReasonReported
+from kubeledger.model.bodies.lifecycle import KubernetesEvent
 from kubeledger.model.bodies.memorymanager import MemoryBlock, MemoryManagerStateRead
 from kubeledger.model.record import Body, Record
 from kubeledger.model.wire.codec import kind_of
@@ -182,7 +182,7 @@ def test_what_no_rule_knows_is_no_part_of_a_text(word: str, mark: str) -> None:
 def test_a_message_of_an_unknown_reason_is_replaced_whole() -> None:
     """Its words may be of the kubelet's, and tell what another program does all the same."""
     for reason, kept in (("Killing", True), ("AcmeReady", False)):
-        body = ReasonReported(
+        body = KubernetesEvent(
             object_kind="Pod", namespace="shop", pod="web", pod_uid=UID, container=None,
             type="Normal", reason=reason, message="Stopping container web", count=1,
         )  # fmt: skip

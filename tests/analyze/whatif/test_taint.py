@@ -122,9 +122,9 @@ def test_images_that_stay_fill_the_disk(
     taint.change(msgspec.structs.replace(removal, recorded={"size_bytes": kept_bytes}))
     taint.pass_by(finding(2, "images.GarbageCollected", "node"))
     amount = 200 * 10**9 * (used_percent - 5) // 100
-    told = {"usage_percent": used_percent, "low_threshold_percent": 5, "bytes_to_free": amount}
+    reported = {"usage_percent": used_percent, "low_threshold_percent": 5, "bytes_to_free": amount}
     start = finding(3, "images.GarbageCollectionStarted", "node")
-    assert taint.of(msgspec.structs.replace(start, recorded=told)) == since
+    assert taint.of(msgspec.structs.replace(start, recorded=reported)) == since
     assert taint.of(finding(4, "images.ImageDeleted", "image/x")) == since
 
 

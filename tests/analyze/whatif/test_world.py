@@ -26,18 +26,18 @@ def judged(found: Sequence[Record], variant: Variant) -> list[tuple[Finding, int
     def read(kinds: Collection[str] | None) -> Iterator[Record]:
         return iter([r for r in found if kinds is None or r.kind in kinds])
 
-    told: list[tuple[Finding, int | None]] = []
+    reported: list[tuple[Finding, int | None]] = []
     plain = changes._with_probes
 
     def noted(*args: Any) -> Iterator[tuple[Finding, int | None]]:  # noqa: ANN401 # passed on
         for each in plain(*args):
-            told.append(each)
+            reported.append(each)
             yield each
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(changes, "_with_probes", noted)
         list(outlook(read, variant, Outlook(variant="")))
-    return told
+    return reported
 
 
 def crowd(seed: int) -> list[PlannedPod]:
@@ -67,14 +67,14 @@ def crowd(seed: int) -> list[PlannedPod]:
 
 def decided(found: Sequence[Record]) -> dict[str, tuple[bool, str, str]]:
     """Pod -> whether it was let in, and why not."""
-    told = {}
+    reported = {}
     for record in found:
         body = record.body
         if isinstance(body, PodAdmitted):
-            told[f"pod/{body.namespace}/{body.pod}"] = (True, "", "")
+            reported[f"pod/{body.namespace}/{body.pod}"] = (True, "", "")
         elif isinstance(body, PodRejected):
-            told[f"pod/{body.namespace}/{body.pod}"] = (False, body.reason, body.message)
-    return told
+            reported[f"pod/{body.namespace}/{body.pod}"] = (False, body.reason, body.message)
+    return reported
 
 
 def killed(found: Sequence[Record]) -> set[tuple[str, str]]:
@@ -112,20 +112,20 @@ def test_what_is_trusted_is_what_the_other_node_decides(version: str, pair: int)
                 trusted["no"] += finding.kind in ADMISSIONS
                 continue
             place = (version, pair, seed, finding.seq, finding.subject, finding.why)
-            told = finding.expected if finding.verdict == "impossible" else finding.recorded
-            assert told is not None
+            reported = finding.expected if finding.verdict == "impossible" else finding.recorded
+            assert reported is not None
             if finding.kind in ADMISSIONS:
                 trusted["yes"] += 1
                 trusted["changed"] += finding.verdict == "impossible"
                 admit, reason, message = expected[finding.subject]
-                asked = told.get("admit", False)
+                asked = reported.get("admit", False)
                 assert admit is asked, place
                 if not asked and not admit:
-                    assert reason == told["reason"], place
-                    assert message == told["message"], place
+                    assert reason == reported["reason"], place
+                    assert message == reported["message"], place
             elif finding.kind == PodPreempted.kind:
                 preemptor = str(finding.recorded["preemptor_pod"])
-                victim = told.get("victim_pod", finding.subject.rpartition("/")[2])
+                victim = reported.get("victim_pod", finding.subject.rpartition("/")[2])
                 if victim is None:
                     assert (finding.subject, preemptor) not in kills, place
                 else:

@@ -11,8 +11,8 @@ from kubeledger.model.bodies.lifecycle import PodEvicted
 from kubeledger.model.bodies.oom import ProcessKilled
 from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.model.record import Body, Evidence, Record
+from tests.verify.container_scenes import began, died, killed, listed, restarted, started
 from tests.verify.histories import reader, scene
-from tests.verify.life_scenes import began, died, killed, listed, restarted, started
 
 HARD = "The node was low on resource: memory. Threshold quantity: 1Gi, available: 900Mi. "
 SOFT = "The node was low on resource: memory. Threshold quantity: 2Gi, available: 1100Mi. "

@@ -41,9 +41,9 @@ def found(record: Record, verdict: Verdict) -> Finding:
 def test_verdicts(verdict: Verdict, end: str) -> None:
     """Who, what and when stand there whatever came of the decision."""
     (record,) = scene((0, REFUSED))
-    told = clause(record, found(record, verdict))
-    assert told.startswith("pod default/web was refused (OutOfcpu) at 1970-")
-    assert told.endswith(f"Z{end}")
+    reported = clause(record, found(record, verdict))
+    assert reported.startswith("pod default/web was refused (OutOfcpu) at 1970-")
+    assert reported.endswith(f"Z{end}")
 
 
 @pytest.mark.parametrize("name", ["node-a", "node-b"])
@@ -53,6 +53,6 @@ def test_every_decision_of_the_recordings_has_words(name: str) -> None:
         if record.role != "decision":
             continue
         for verdict in ("match", "impossible", "unverifiable"):
-            told = clause(record, found(record, verdict))
-            assert told == told.strip()
-            assert not told.startswith((":", "at : "))
+            reported = clause(record, found(record, verdict))
+            assert reported == reported.strip()
+            assert not reported.startswith((":", "at : "))

@@ -11,9 +11,9 @@ from kubeledger.analyze.why import Explanation, Target, explain, find_target
 from kubeledger.model.bodies.devicemanager import DevicesAllocated
 from kubeledger.model.bodies.lifecycle import (
     ContainerStarted,
+    KubernetesEvent,
     PodAdmitted,
     PodRejected,
-    ReasonReported,
     RestartBackedOff,
 )
 from kubeledger.model.bodies.preemption import PodPreempted
@@ -128,11 +128,11 @@ ONLY_TOLD = (
     _put_off("web-6d5f-x1"),
     _put_off("web-6d5f-x2"),
     _put_off("solo-0", "solver"),
-    ReasonReported(
+    KubernetesEvent(
         namespace="prod", pod="told-0", pod_uid="u", container=None, object_kind="Pod",
         type="Warning", reason="FailedMount", message="no volume", count=1,
     ),
-    ReasonReported(
+    KubernetesEvent(
         namespace="", pod="node-t", pod_uid="node-t", container=None, object_kind="Node",
         type="Normal", reason="NodeReady", message="", count=1,
     ),

@@ -176,7 +176,7 @@ def test_a_process_without_an_end_has_a_step_that_says_so() -> None:
     """Dated by its last record; the newest one may still run."""
     answer = _answer(_began(7), CLOCK, _began(8, restart=True))
     assert answer is not None
-    told = [step.text for step in answer.steps]
-    assert [text for text in told if "no record of its end" in text] == [
+    reported = [step.text for step in answer.steps]
+    assert [text for text in reported if "no record of its end" in text] == [
         "kubelet process 7 left no record of its end"
     ]

@@ -8,15 +8,15 @@ import pytest
 from kubeledger.analyze.histories.history import History, history_of_reader
 from kubeledger.analyze.why import explain, parse_target
 from kubeledger.model.bodies.images import ImageDeleted
-from kubeledger.model.bodies.lifecycle import PodAdmitted, ReasonReported
+from kubeledger.model.bodies.lifecycle import KubernetesEvent, PodAdmitted
 from tests.verify.histories import reader, scene
 
 
 def history() -> History:
     """An image goes, then a pod fails three times, then another one."""
 
-    def failed(pod: str) -> ReasonReported:
-        return ReasonReported(
+    def failed(pod: str) -> KubernetesEvent:
+        return KubernetesEvent(
             object_kind="Pod", namespace="ns", pod=pod, pod_uid=pod, type="Warning",
             reason="FailedCreatePodSandBox", message="failed to get sandbox image",
         )  # fmt: skip
@@ -29,7 +29,7 @@ def history() -> History:
     ]
     records = [
         msgspec.structs.replace(
-            record, cause=2 if isinstance(record.body, ReasonReported) else None
+            record, cause=2 if isinstance(record.body, KubernetesEvent) else None
         )
         for record in scene(*steps)
     ]
@@ -37,18 +37,18 @@ def history() -> History:
 
 
 @pytest.mark.parametrize(
-    ("target", "told"),
+    ("target", "reported"),
     [
         ("image/sha256:aaaaaaaaaaaa", "(4 times), which held up ns/p, ns/q."),
         ("image/sha256:aaaaaaaaaaaa", ": it was unused for longer than imageMaximumGCAge"),
         ("pod/ns/p", "its sandbox could not be made from 1970-01-01T00:16:42Z on (3 times), for"),
     ],
 )
-def test_both_ends_are_told(target: str, told: str) -> None:
+def test_both_ends_are_told(target: str, reported: str) -> None:
     """Of the image whom it held up, of the pod what was missing; the records are evidence."""
     found = explain(history(), parse_target(target))
     assert found is not None
-    assert told in found.sentence
+    assert reported in found.sentence
     assert {2, 3} <= {piece.seq for piece in found.evidence}
 
 

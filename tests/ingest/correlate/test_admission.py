@@ -11,11 +11,11 @@ from kubeledger.model.bodies.lifecycle import PodAdmitted, PodRejected
 from tests.ingest.pod_world import (
     at,
     facts_of,
+    ingest_lines,
     klog,
     know_pod,
     of,
     pod_list,
-    tell,
     values,
     world,
 )
@@ -55,7 +55,7 @@ def _refused(reason: str, message: str) -> dict[str, Any]:
 def test_admitted_at_the_first_sign_and_once() -> None:
     """Admitted at the first sign and once."""
     log = [_add(), _synced("10:00:00.200000"), _synced("10:00:09.000000")]
-    (fact,) = facts_of(tell(world(), log), PodAdmitted)
+    (fact,) = facts_of(ingest_lines(world(), log), PodAdmitted)
     assert fact.ts_ns == at("10:00:00.2")
     assert [piece.line for piece in fact.evidence] == [1, 2]
 
@@ -72,7 +72,7 @@ def test_admitted_at_the_first_sign_and_once() -> None:
 def test_signs_in_structured_logs(message: str) -> None:
     """Signs in structured logs."""
     log = [_add_structured(), klog("10:00:00.100000", "kubelet.go", message)]
-    (fact,) = facts_of(tell(world(), log), PodAdmitted)
+    (fact,) = facts_of(ingest_lines(world(), log), PodAdmitted)
     assert fact.ts_ns == at("10:00:00.1")
 
 
@@ -81,7 +81,7 @@ def test_of_a_pod_that_nothing_is_heard_of_nothing_is_decided(message: str | Non
     """Of a pod that nothing is heard of nothing is decided, at the end either."""
     log = [_add(pods=f"{POD}, b_shop({UID_B})")]
     log += [klog("10:05:00.000000", "kubelet.go", message)] if message else []
-    facts = tell(world(), log)
+    facts = ingest_lines(world(), log)
     assert not of(facts, PodAdmitted)
     assert not of(facts, PodRejected)
 
@@ -98,14 +98,14 @@ def test_of_a_pod_that_nothing_is_heard_of_nothing_is_decided(message: str | Non
 def test_signs_in_the_free_text_of_other_files(file: str, message: str) -> None:
     """What only a pod that was admitted can do."""
     log = [_add(), klog("10:00:00.100000", file, message)]
-    (fact,) = facts_of(tell(world(), log), PodAdmitted)
+    (fact,) = facts_of(ingest_lines(world(), log), PodAdmitted)
     assert fact.ts_ns == at("10:00:00.1")
 
 
 def test_the_event_of_a_worker_is_a_sign() -> None:
     """The event of a worker is a sign."""
     log = [_add(), _event("10:00:00.100000", "FailedMount", "x")]
-    (fact,) = facts_of(tell(world(), log), PodAdmitted)
+    (fact,) = facts_of(ingest_lines(world(), log), PodAdmitted)
     assert fact.ts_ns == at("10:00:00.1")
 
 
@@ -125,7 +125,7 @@ def test_the_status_in_a_later_pod_list_is_a_sign(
 ) -> None:
     """Unless it may be of the time before the ADD, or says nothing."""
     shown = {"metadata": {"name": "a", "namespace": "shop", "uid": UID}, "spec": {}}
-    facts = tell(world(), [_add()], [pod_list(clock, {**shown, "status": status})])
+    facts = ingest_lines(world(), [_add()], [pod_list(clock, {**shown, "status": status})])
     assert [fact.ts_ns for fact in facts_of(facts, PodAdmitted)] == [at(clock)] * admitted
 
 
@@ -133,7 +133,9 @@ def test_a_line_of_the_log_decides_before_a_status() -> None:
     """A line of the log decides before a status, so the bundle says what the log says alone."""
     shown = {"metadata": {"name": "a", "namespace": "shop", "uid": UID}, "spec": {}}
     lists = [pod_list("10:00:03", {**shown, "status": {"phase": "Running"}})]
-    (fact,) = facts_of(tell(world(), [_add(), _synced("10:00:04.200000")], lists), PodAdmitted)
+    (fact,) = facts_of(
+        ingest_lines(world(), [_add(), _synced("10:00:04.200000")], lists), PodAdmitted
+    )
     assert fact.ts_ns == at("10:00:04.2")
 
 
@@ -141,7 +143,7 @@ def test_several_adds_before_the_first_sign() -> None:
     """Several adds before the first sign."""
     log = [_add(), _add("10:00:00.100000", f"b_shop({UID_B})"), _synced("10:00:00.200000")]
     log.append(_synced("10:00:00.300000", f"b_shop({UID_B})"))
-    assert [body.pod for body in of(tell(world(), log), PodAdmitted)] == ["a", "b"]
+    assert [body.pod for body in of(ingest_lines(world(), log), PodAdmitted)] == ["a", "b"]
 
 
 def test_refused_by_a_predicate_with_line_and_event() -> None:
@@ -149,7 +151,7 @@ def test_refused_by_a_predicate_with_line_and_event() -> None:
     line = f"Predicate failed on Pod: {POD}, for reason: {SCARCE}"
     log = [_add(), klog("10:00:00.000200", "predicate.go", line)]
     log.append(_event("10:00:00.000300", "OutOfmemory", SCARCE))
-    facts = tell(world(), log)
+    facts = ingest_lines(world(), log)
     (fact,) = facts_of(facts, PodRejected)
     assert values(fact.body, "reason", "message") == ("OutOfmemory", SCARCE)
     assert [piece.line for piece in fact.evidence] == [2, 1, 3], "its place is the line that tells"
@@ -162,7 +164,7 @@ def test_the_line_tells_the_refusal_and_the_event_supports_it(reason: str) -> No
     line = f"Predicate failed on Pod: {POD}, for reason: {SCARCE}"
     log = [_add(), klog("10:00:00.000200", "predicate.go", line)]
     log.append(_event("10:00:00.000300", reason, "other words"))
-    (fact,) = facts_of(tell(world(), log), PodRejected)
+    (fact,) = facts_of(ingest_lines(world(), log), PodRejected)
     assert values(fact.body, "reason", "message") == ("OutOfmemory", SCARCE)
     assert [piece.line for piece in fact.evidence] == [2, 1, 3]
 
@@ -171,7 +173,7 @@ def test_refused_for_devices_an_old_kubelet_sends_an_event_only() -> None:
     """Refused for devices an old kubelet sends an event only."""
     message = "Allocate failed due to requested number of devices, which is unexpected"
     log = [_add(), _event("10:00:00.001000", "UnexpectedAdmissionError", message)]
-    (body,) = of(tell(world(), log), PodRejected)
+    (body,) = of(ingest_lines(world(), log), PodRejected)
     assert values(body, "reason", "message") == ("UnexpectedAdmissionError", message)
 
 
@@ -179,7 +181,8 @@ def test_refused_for_node_conditions() -> None:
     """Refused for node conditions."""
     line = f"Failed to admit pod {POD} - node has conditions: [DiskPressure]"
     (body,) = of(
-        tell(world(), [_add(), klog("10:00:00.1", "eviction_manager.go", line)]), PodRejected
+        ingest_lines(world(), [_add(), klog("10:00:00.1", "eviction_manager.go", line)]),
+        PodRejected,
     )
     assert values(body, "reason", "message") == (
         "Evicted",
@@ -194,7 +197,7 @@ def test_refused_for_node_conditions_in_a_structured_log(conditions: str) -> Non
     """Klog wrote a list as Go prints it, later as JSON; the kubelet's message does as Go does."""
     line = f'"Failed to admit pod to node" pod="shop/a" nodeCondition={conditions}'
     log = [_add_structured(), klog("10:00:00.1", "eviction_manager.go", line)]
-    (body,) = of(tell(world(), log), PodRejected)
+    (body,) = of(ingest_lines(world(), log), PodRejected)
     assert values(body, "reason", "message") == (
         "Evicted",
         "The node had condition: [DiskPressure PIDPressure]. ",
@@ -217,7 +220,7 @@ def test_denied_in_a_structured_log() -> None:
         klog("10:00:00.000200", "allocation_manager.go", denied),
         _event("10:00:00.000300", "NodePorts", "Predicate NodePorts failed: taken"),
     ]
-    (fact,) = facts_of(tell(world(), log), PodRejected)
+    (fact,) = facts_of(ingest_lines(world(), log), PodRejected)
     assert values(fact.body, "pod_uid", "reason") == (UID, "NodePorts")
     assert len(fact.evidence) == 4
 
@@ -228,13 +231,13 @@ def test_a_denied_resize_is_no_refusal_of_the_pod() -> None:
         f'"Pod admission denied" podUID="{UID}" pod="shop/a" reason="OutOfcpu"'
         ' message="x" operation="resize"'
     )
-    assert tell(world(), [klog("10:00:00.0", "allocation_manager.go", denied)]) == []
+    assert ingest_lines(world(), [klog("10:00:00.0", "allocation_manager.go", denied)]) == []
 
 
 def test_a_warning_about_an_admitted_pod_is_no_refusal() -> None:
     """A warning about an admitted pod is no refusal."""
     log = [_add(), _synced("10:00:00.1"), _event("10:00:05.0", "Evicted", "The node was low")]
-    assert of(tell(world(), log), PodRejected) == []
+    assert of(ingest_lines(world(), log), PodRejected) == []
 
 
 def test_the_status_tells_a_refusal_that_the_log_leaves_out() -> None:
@@ -243,7 +246,7 @@ def test_the_status_tells_a_refusal_that_the_log_leaves_out() -> None:
     status = _refused("NodeAffinity", "Pod Predicate NodeAffinity failed")
     know_pod(context, "a", UID, namespace="shop", statuses=[status])
     log = [_add(), klog("10:01:00.000000", "kubelet.go", "SyncLoop (housekeeping)")]
-    facts = tell(context, log)
+    facts = ingest_lines(context, log)
     (fact,) = facts_of(facts, PodRejected)
     assert values(fact.body, "reason", "message") == (
         "NodeAffinity",
@@ -270,7 +273,7 @@ def test_a_restarted_kubelet_asks_again_but_not_for_what_ended() -> None:
         _synced("10:10:00.2"),
         _synced("10:10:00.3", f"b_shop({UID_B})"),
     ]
-    admitted = facts_of(tell(world(), log, [pod_list("10:05:00", ended)]), PodAdmitted)
+    admitted = facts_of(ingest_lines(world(), log, [pod_list("10:05:00", ended)]), PodAdmitted)
     assert [(values(fact.body, "pod"), fact.ts_ns) for fact in admitted] == [
         (("a",), at("10:00:00.2")),
         (("b",), at("10:00:00.3")),
@@ -289,7 +292,7 @@ def test_containers_of_a_former_process_are_no_sign(word: str) -> None:
         event = f'event={{"ID":"{uid}","Type":"{word}","Data":"c"}}'
         said = f'"SyncLoop (PLEG): event for pod" pod="shop/{name}" {event}'
         log.append(klog("10:10:00.5", "kubelet.go", said))
-    admitted = facts_of(tell(context, log), PodAdmitted)
+    admitted = facts_of(ingest_lines(context, log), PodAdmitted)
     assert [values(fact.body, "pod") for fact in admitted] == [("b",)]
 
 
@@ -298,17 +301,17 @@ def test_a_refused_pod_is_not_asked_again_unless_it_is_static() -> None:
     line = f"Predicate failed on Pod: {POD}, for reason: {SCARCE}"
     log = [_start("10:00:00.0"), _add("10:00:01.0"), klog("10:00:01.1", "predicate.go", line)]
     log += [_start("10:10:00.0"), _add("10:10:01.0"), _synced("10:10:02.0")]
-    assert of(tell(world(), log), PodAdmitted) == []
+    assert of(ingest_lines(world(), log), PodAdmitted) == []
     static = [text.replace('"api"', '"file"') for text in log]
-    assert len(of(tell(world(), static), PodAdmitted)) == 1
+    assert len(of(ingest_lines(world(), static), PodAdmitted)) == 1
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_a_pod_with_the_name_of_one_that_was_removed_is_another(told: bool) -> None:
+@pytest.mark.parametrize("reported", [True, False])
+def test_a_pod_with_the_name_of_one_that_was_removed_is_another(reported: bool) -> None:
     """Its own UID is told by the admit handler from 1.28 on; it never has that of the first."""
     log = []
     for minute, uid in (("00", UID), ("01", UID_B)):
-        name = f'podUID="{uid}" podNamespace="shop" podName="a"' if told else ""
+        name = f'podUID="{uid}" podNamespace="shop" podName="a"' if reported else ""
         log += [
             _add_structured(f"10:{minute}:00.0", source="api"),
             klog(f"10:{minute}:00.1", "topology_manager.go", f'"Topology Admit Handler" {name}'),
@@ -318,8 +321,8 @@ def test_a_pod_with_the_name_of_one_that_was_removed_is_another(told: bool) -> N
             ),
             klog(f"10:{minute}:10.1", "kubelet.go", f'"SyncPod exit" pod="shop/a" podUID="{uid}"'),
         ]
-    rejected = of(tell(world(), log), PodRejected)
-    assert [body.pod_uid for body in rejected] == ([UID, UID_B] if told else [None, None])
+    rejected = of(ingest_lines(world(), log), PodRejected)
+    assert [body.pod_uid for body in rejected] == ([UID, UID_B] if reported else [None, None])
 
 
 def test_a_mirror_pod_is_not_asked() -> None:
@@ -328,7 +331,7 @@ def test_a_mirror_pod_is_not_asked() -> None:
     log.append(klog("10:00:00.2", "kubelet.go", f'"SyncPod enter" pod="shop/a" podUID="{UID}"'))
     log.append(_add_structured("10:00:01.0", source="api"))
     log.append(klog("10:00:01.2", "kubelet.go", f'"SyncPod enter" pod="shop/a" podUID="{UID}"'))
-    assert len(of(tell(world(), log), PodAdmitted)) == 1
+    assert len(of(ingest_lines(world(), log), PodAdmitted)) == 1
 
 
 @pytest.mark.parametrize(
@@ -373,7 +376,7 @@ def test_the_status_line_of_an_old_kubelet_tells_a_refusal_for_devices() -> None
     )
     log = [_add(), klog("10:00:00.000200", "status_manager.go", status)]
     log.append(_event("10:00:00.000300", "UnexpectedAdmissionError", "other words"))
-    (fact,) = facts_of(tell(world(), log), PodRejected)
+    (fact,) = facts_of(ingest_lines(world(), log), PodRejected)
     assert values(fact.body, "reason", "message") == ("UnexpectedAdmissionError", message)
     assert [piece.line for piece in fact.evidence] == [2, 1, 3]
 
@@ -388,7 +391,7 @@ def test_the_status_behind_a_refusal_supports_it() -> None:
     refusal = f"Predicate failed on Pod: a_shop({UID}), for reason: {message}"
     log = [_add(), klog("10:00:00.000200", "predicate.go", refusal)]
     log.append(klog("10:00:00.000300", "status_manager.go", status))
-    (fact,) = facts_of(tell(world(), log), PodRejected)
+    (fact,) = facts_of(ingest_lines(world(), log), PodRejected)
     assert values(fact.body, "reason", "message") == ("OutOfcpu", message)
     assert [piece.line for piece in fact.evidence] == [2, 1, 3]
 
@@ -400,12 +403,12 @@ def test_a_status_line_of_an_admitted_pod_refuses_nobody() -> None:
         "to admit critical pod Preempting    [] 2026-11-21 03:00:17 +0000 UTC [] []  []}) to x"
     )
     log = [_add(), _synced("10:00:00.200000"), klog("10:00:01.0", "status_manager.go", status)]
-    assert of(tell(world(), log), PodRejected) == []
+    assert of(ingest_lines(world(), log), PodRejected) == []
 
 
 def test_the_line_whose_words_are_taken_comes_first() -> None:
     """A newer kubelet's predicate tells the error, and who denies the pod reason and message."""
-    told = '"Failed to admit pod, unexpected error while attempting to recover from admission'
+    reported = '"Failed to admit pod, unexpected error while attempting to recover from admission'
     denied = (
         f'"Pod admission denied" podUID="{UID}" pod="shop/a" reason="UnexpectedAdmissionError" '
         'message="Unexpected error while attempting to recover from admission failure: x" '
@@ -413,8 +416,8 @@ def test_the_line_whose_words_are_taken_comes_first() -> None:
     )
     log = [
         klog("10:00:00.000000", "kubelet.go", '"SyncLoop ADD" source="file" pods=["shop/a"]'),
-        klog("10:00:00.000100", "predicate.go", f'{told} failure" pod="shop/a" err="x"'),
+        klog("10:00:00.000100", "predicate.go", f'{reported} failure" pod="shop/a" err="x"'),
         klog("10:00:00.000200", "allocation_manager.go", denied),
     ]
-    (fact,) = facts_of(tell(world(), log), PodRejected)
+    (fact,) = facts_of(ingest_lines(world(), log), PodRejected)
     assert [piece.line for piece in fact.evidence] == [3, 2, 1]

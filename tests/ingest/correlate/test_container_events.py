@@ -26,10 +26,10 @@ from tests.ingest.pod_world import (
     at,
     container,
     facts_of,
+    ingest_lines,
     klog,
     know_pod,
     of,
-    tell,
     values,
     world,
 )
@@ -82,7 +82,7 @@ def test_names_come_from_pod_statuses() -> None:
         _pleg("10:00:01.0", "ContainerStarted", FIRST),
         _pleg("10:00:01.1", "ContainerStarted", SECOND),
     ]
-    bodies = of(tell(context, log), ContainerStarted)
+    bodies = of(ingest_lines(context, log), ContainerStarted)
     assert [values(body, "container", "sandbox") for body in bodies] == [("d", False), (None, None)]
 
 
@@ -90,7 +90,7 @@ def test_the_only_container_beside_the_sandbox() -> None:
     """The only container beside the sandbox."""
     log = [_sandbox(), _pleg("10:00:01.0", "ContainerStarted", FIRST)]
     log.append(_pleg("10:00:01.1", "ContainerStarted", SANDBOX))
-    bodies = of(tell(_known("c"), log), ContainerStarted)
+    bodies = of(ingest_lines(_known("c"), log), ContainerStarted)
     assert [values(body, "container", "sandbox") for body in bodies] == [("c", False), (None, True)]
 
 
@@ -98,7 +98,7 @@ def test_the_only_container_that_was_started() -> None:
     """The only container that was started."""
     log = [_sandbox(), _event("10:00:00.5", "Started", "Started container d")]
     log.append(_pleg("10:00:01.0", "ContainerStarted", FIRST))
-    (fact,) = facts_of(tell(_known("c", "d"), log), ContainerStarted)
+    (fact,) = facts_of(ingest_lines(_known("c", "d"), log), ContainerStarted)
     assert values(fact.body, "container") == ("d",)
     assert [piece.line for piece in fact.evidence] == [2, 3]
 
@@ -111,7 +111,7 @@ def test_two_containers_at_once_are_not_guessed() -> None:
         _pleg("10:00:01.0", "ContainerStarted", FIRST),
         _pleg("10:00:01.0", "ContainerStarted", SECOND),
     ]
-    bodies = of(tell(_known("c", "d"), log), ContainerStarted)
+    bodies = of(ingest_lines(_known("c", "d"), log), ContainerStarted)
     assert [body.container for body in bodies] == [None, None]
 
 
@@ -125,7 +125,7 @@ def test_an_exit_code_from_the_line_before() -> None:
         klog("10:00:01.0", "generic.go", finished),
         klog("10:00:01.1", "kubelet.go", f'"SyncLoop (PLEG): event for pod" pod="shop/a" {event}'),
     ]
-    (body,) = of(tell(_known("c"), log), ContainerDied)
+    (body,) = of(ingest_lines(_known("c"), log), ContainerDied)
     assert values(body, "pod_uid", "exit_code") == (UID, 137)
 
 
@@ -140,7 +140,9 @@ def test_an_exit_code_from_the_status() -> None:
     status = {"name": "c", "restartCount": 1, "containerID": f"containerd://{SECOND}"}
     status_last = {**status, "lastState": {"terminated": ended}}
     context.pods[UID].statuses.append({"containerStatuses": [status_last]})
-    (body,) = of(tell(context, [_pleg("10:00:01.0", "ContainerDied", FIRST)]), ContainerDied)
+    (body,) = of(
+        ingest_lines(context, [_pleg("10:00:01.0", "ContainerDied", FIRST)]), ContainerDied
+    )
     assert values(body, "container", "exit_code") == ("c", 3)
 
 
@@ -151,7 +153,7 @@ def test_a_container_that_ended_by_itself_restarts() -> None:
         _pleg("10:00:09.0", "ContainerDied", FIRST),
         _pleg("10:00:09.1", "ContainerStarted", SECOND),
     ]
-    (fact,) = facts_of(tell(_known("c"), log), ContainerRestarted)
+    (fact,) = facts_of(ingest_lines(_known("c"), log), ContainerRestarted)
     fields = ("container", "container_id", "previous_container_id", "reason")
     assert values(fact.body, *fields) == ("c", SECOND, FIRST, "exited")
     assert fact.cause is not None
@@ -165,7 +167,7 @@ def test_an_instance_that_came_and_went_between_two_relists_is_a_restart() -> No
         _pleg("10:00:09.0", "ContainerDied", FIRST),
         _pleg("10:00:20.0", "ContainerDied", SECOND),
     ]
-    (body,) = of(tell(_known("c"), log), ContainerRestarted)
+    (body,) = of(ingest_lines(_known("c"), log), ContainerRestarted)
     assert body.container_id == SECOND
 
 
@@ -185,13 +187,13 @@ def test_an_instance_whose_hook_failed_between_two_relists_is_a_restart() -> Non
             ),
             _pleg(f"{clock}.9", "ContainerDied", killed),
         ]
-    told = [line.replace("%s", "FailedPostStartHook") for line in log]
-    (fact,) = facts_of(tell(_known("c"), told), ContainerRestarted)
+    reported = [line.replace("%s", "FailedPostStartHook") for line in log]
+    (fact,) = facts_of(ingest_lines(_known("c"), reported), ContainerRestarted)
     fields = ("container_id", "previous_container_id", "reason")
     assert values(fact.body, *fields) == (SECOND, FIRST, "post_start_hook")
     probed = "Container c failed liveness probe, will be restarted"
-    told = [line.replace("%s", probed) for line in log]
-    assert of(tell(_known("c"), told), ContainerRestarted) == []
+    reported = [line.replace("%s", probed) for line in log]
+    assert of(ingest_lines(_known("c"), reported), ContainerRestarted) == []
 
 
 def test_what_a_restarted_kubelet_finds_is_no_restart() -> None:
@@ -206,7 +208,7 @@ def test_what_a_restarted_kubelet_finds_is_no_restart() -> None:
         _pleg("10:00:01.1", "ContainerStarted", SECOND),
     ]
     log.append(_pleg("10:00:30.0", "ContainerStarted", THIRD))
-    facts = tell(context, log)
+    facts = ingest_lines(context, log)
     assert len(of(facts, ContainerStarted)) == 2
     assert of(facts, ContainerRestarted) == []
 
@@ -218,7 +220,7 @@ def test_what_a_restarted_kubelet_finds_dead_does_not_die_again() -> None:
     log.append(klog("10:10:00.0", "kubelet.go", "Starting kubelet main sync loop."))
     log.append(_pleg("10:10:01.0", "ContainerDied", FIRST))
     log.append(_pleg("10:10:01.0", "ContainerDied", SECOND))
-    died = facts_of(tell(_known("c"), log), ContainerDied)
+    died = facts_of(ingest_lines(_known("c"), log), ContainerDied)
     assert [(fact.ts_ns, *values(fact.body, "container_id")) for fact in died] == [
         (at("10:00:05.0"), FIRST),
         (at("10:10:01.0"), SECOND),
@@ -237,7 +239,7 @@ def test_the_first_relist_may_hold_a_restart_by_this_kubelet() -> None:
     }
     context.pods[UID].statuses.append({"containerStatuses": [status]})
     log = [START, _pleg("09:00:01.5", "ContainerStarted", SECOND)]
-    (body,) = of(tell(context, log), ContainerRestarted)
+    (body,) = of(ingest_lines(context, log), ContainerRestarted)
     assert values(body, "previous_container_id", "restart_count", "reason") == (None, 4, None)
 
 
@@ -250,7 +252,7 @@ def test_a_restart_counted_by_the_status_when_the_log_begins_late() -> None:
         _pleg("10:00:01.0", "ContainerDied", FIRST),
         _pleg("10:00:01.1", "ContainerStarted", SECOND),
     ]
-    (body,) = of(tell(context, log), ContainerRestarted)
+    (body,) = of(ingest_lines(context, log), ContainerRestarted)
     assert values(body, "container_id", "restart_count") == (SECOND, 2)
 
 
@@ -278,7 +280,7 @@ def test_a_kill_with_its_reason_in_the_message(message: str, reason: str) -> Non
         _grace("10:00:00.3", FIRST),
         _event("10:00:00.4", "Killing", message),
     ]
-    (fact,) = facts_of(tell(world(), log), ContainerKilled)
+    (fact,) = facts_of(ingest_lines(world(), log), ContainerKilled)
     fields = ("container", "container_id", "reason", "message", "grace_period_s")
     assert values(fact.body, *fields) == ("c", FIRST, reason, message, 30)
     assert [piece.line for piece in fact.evidence] == [1, 2, 3, 4]
@@ -301,7 +303,7 @@ def test_a_structured_kill(grace_s: int) -> None:
         ),
         _event("10:00:00.4", "Killing", "Stopping container c", "c"),
     ]
-    facts = tell(world(), log)
+    facts = ingest_lines(world(), log)
     assert not facts_of(facts, FindingReported)
     (fact,) = facts_of(facts, ContainerKilled)
     assert values(fact.body, "pod_uid", "reason", "grace_period_s", "message") == (
@@ -324,7 +326,9 @@ def test_a_kill_that_is_tried_again() -> None:
         )
         for clock, seconds in (("10:00:00.3", 30), ("10:00:00.4", 30), ("10:00:40.0", 1))
     ]
-    facts = facts_of(tell(world(), [*lines, klog("10:01:00.0", "x.go", "y")]), ContainerKilled)
+    facts = facts_of(
+        ingest_lines(world(), [*lines, klog("10:01:00.0", "x.go", "y")]), ContainerKilled
+    )
     assert [(fact.ts_ns, *values(fact.body, "grace_period_s")) for fact in facts] == [
         (at("10:00:00.3"), 30),
         (at("10:00:40.0"), 1),
@@ -339,7 +343,7 @@ def test_a_deleted_pod_kills_its_containers() -> None:
         klog("10:00:02.0", "kubelet.go", f'SyncLoop (DELETE, "api"): "{POD}"'),
         _grace("10:00:02.1", FIRST),
     ]
-    (fact,) = facts_of(tell(_known("c"), log), ContainerKilled)
+    (fact,) = facts_of(ingest_lines(_known("c"), log), ContainerKilled)
     assert values(fact.body, "container", "reason") == ("c", "pod_deleted")
     assert fact.cause is not None
     assert isinstance(fact.cause.body, PodConfigChanged)
@@ -354,7 +358,7 @@ def test_an_evicted_pod_kills_its_containers_though_the_event_comes_later() -> N
         _event("10:00:02.2", "Evicted", "The node was low on resource: memory. "),
         _event("10:00:02.3", "Killing", "Stopping container c"),
     ]
-    (body,) = of(tell(_known("c"), log), ContainerKilled)
+    (body,) = of(ingest_lines(_known("c"), log), ContainerKilled)
     assert body.reason == "evicted"
 
 
@@ -363,7 +367,7 @@ def test_a_failed_kill_is_decided_again() -> None:
     failed = f'Container "containerd://{FIRST}" termination failed with gracePeriod 30: deadline'
     log = [_sandbox(), _pleg("10:00:01.0", "ContainerStarted", FIRST), _grace("10:00:02.0", FIRST)]
     log += [klog("10:00:32.0", "kuberuntime_container.go", failed), _grace("10:00:40.0", FIRST)]
-    assert len(of(tell(_known("c"), log), ContainerKilled)) == 2
+    assert len(of(ingest_lines(_known("c"), log), ContainerKilled)) == 2
 
 
 def test_a_pre_stop_hook_delays_the_grace_period_not_the_fact() -> None:
@@ -384,7 +388,7 @@ def test_a_pre_stop_hook_delays_the_grace_period_not_the_fact() -> None:
         _event("10:00:02.2", "Killing", "Container c definition changed"),
         _grace("10:00:20.0", FIRST, 12),
     ]
-    (fact,) = facts_of(tell(_known("c"), log), ContainerKilled)
+    (fact,) = facts_of(ingest_lines(_known("c"), log), ContainerKilled)
     assert fact.ts_ns == at("10:00:02")
     assert values(fact.body, "grace_period_s") == (12,)
 
@@ -399,7 +403,7 @@ def test_a_failure_of_an_earlier_instance_is_not_the_cause() -> None:
     log.append(klog("10:00:30.0", "kuberuntime_manager.go", message))
     context = world()
     know_pod(context, "a", UID, namespace="shop", spec=container("c", liveness={}))
-    (fact,) = facts_of(tell(context, log), ContainerKilled)
+    (fact,) = facts_of(ingest_lines(context, log), ContainerKilled)
     assert fact.cause is None
 
 
@@ -415,7 +419,7 @@ def test_each_back_off_is_one_fact() -> None:
         log.append(klog(f"10:00:0{second}.0", "kuberuntime_manager.go", text))
         log.append(klog(f"10:00:0{second}.1", "pod_workers.go", worker))
         log.append(_event(f"10:00:0{second}.2", "BackOff", "Back-off restarting failed container"))
-    facts = facts_of(tell(world(), log), RestartBackedOff)
+    facts = facts_of(ingest_lines(world(), log), RestartBackedOff)
     assert [values(fact.body, "container", "back_off_s") for fact in facts] == [("c", 80)] * 2
     assert [[piece.line for piece in fact.evidence] for fact in facts] == [[1, 2, 3], [4, 5, 6]]
 
@@ -431,7 +435,7 @@ def test_lines_that_tell_different_back_offs_are_two_facts() -> None:
         klog("10:00:01.0", "kuberuntime_manager.go", text.format("20s")),
         klog("10:00:01.1", "pod_workers.go", worker),
     ]
-    facts = facts_of(tell(world(), log), RestartBackedOff)
+    facts = facts_of(ingest_lines(world(), log), RestartBackedOff)
     assert [values(fact.body, "back_off_s") for fact in facts] == [(20,), (40,)]
 
 
@@ -445,7 +449,7 @@ def test_the_line_says_why_and_not_the_event() -> None:
              _of_pod(FIRST, "Container c failed liveness probe")),
         _event("10:00:02.1", "Killing", "Stopping container c"),
     ]  # fmt: skip
-    (fact,) = facts_of(tell(_known("c"), log), ContainerKilled)
+    (fact,) = facts_of(ingest_lines(_known("c"), log), ContainerKilled)
     assert values(fact.body, "reason", "message") == (
         "liveness_probe",
         "Container c failed liveness probe",
@@ -459,7 +463,9 @@ def test_back_offs_at_low_verbosity_come_from_the_pod_worker() -> None:
         f' restarting failed container=c pod={POD}\\"'
     )
     line = f'"Error syncing pod, skipping" err="{text}" pod="shop/a" podUID="{UID}"'
-    (body,) = of(tell(world(), [klog("10:00:00.0", "pod_workers.go", line)]), RestartBackedOff)
+    (body,) = of(
+        ingest_lines(world(), [klog("10:00:00.0", "pod_workers.go", line)]), RestartBackedOff
+    )
     assert values(body, "pod_uid", "back_off_s") == (UID, 10)
 
 
@@ -485,7 +491,7 @@ def test_back_offs_in_json_without_callers(tmp_path: Path) -> None:
 def test_a_failed_sync_of_another_kind_is_no_back_off() -> None:
     """A failed sync of another kind is no back off."""
     line = f'Error syncing pod {UID} ("{POD}"), skipping: failed to "CreatePodSandbox" for "x"'
-    assert tell(world(), [klog("10:00:00.0", "pod_workers.go", line)]) == []
+    assert ingest_lines(world(), [klog("10:00:00.0", "pod_workers.go", line)]) == []
 
 
 def test_recorded_chain_from_ticks_to_restart() -> None:
@@ -493,7 +499,7 @@ def test_recorded_chain_from_ticks_to_restart() -> None:
     context = world("1.20.2")
     spec = container("app", liveness={"failureThreshold": 3, "exec": {}})
     know_pod(context, "live-fail", "e87c67ca-371e-4b1a-ba0a-2940731faba2", spec=spec)
-    facts = tell(context, (DATA / "kubelet/liveness-1.20.2.log").read_text())
+    facts = ingest_lines(context, (DATA / "kubelet/liveness-1.20.2.log").read_text())
     restarts = facts_of(facts, ContainerRestarted)
     assert len(restarts) == 4
     for restart in restarts:

@@ -6,7 +6,7 @@ import pytest
 
 from kubeledger.ingest.correlate.context import ContainerRef
 from kubeledger.model.bodies.lifecycle import ContainerDied, ContainerRestarted, ContainerStarted
-from tests.ingest.pod_world import at, facts_of, klog, of, tell, values, world
+from tests.ingest.pod_world import at, facts_of, ingest_lines, klog, of, values, world
 
 UID = "aaaaaaaa-0000-4000-8000-00000000000a"
 POD = f"a_shop({UID})"
@@ -48,7 +48,7 @@ def test_a_back_off_names_what_ended() -> None:
         back_off("10:00:25.1", 20),
         pleg("10:00:50.0", "Died", THIRD),
     ]
-    facts = facts_of(tell(world(), log), ContainerRestarted)
+    facts = facts_of(ingest_lines(world(), log), ContainerRestarted)
     assert [(fact.ts_ns, *values(fact.body, *RESTART)) for fact in facts] == [
         (at("10:00:02.0"), "c", FIRST, None, None),
         (at("10:00:20.0"), "c", SECOND, FIRST, "exited"),
@@ -72,7 +72,7 @@ def test_a_back_off_in_a_pod_of_several_containers(also: list[str]) -> None:
         pleg("10:00:05.0", "Died", FIRST),
         back_off("10:00:05.1", 10),
     ]
-    assert of(tell(world(), log), ContainerRestarted) == []
+    assert of(ingest_lines(world(), log), ContainerRestarted) == []
 
 
 def test_a_sandbox_that_was_not_ready_at_first() -> None:
@@ -84,7 +84,7 @@ def test_a_sandbox_that_was_not_ready_at_first() -> None:
         pleg("10:00:05.0", "Died", FIRST),
         back_off("10:00:05.1", 10),
     ]
-    (body,) = of(tell(world(), log), ContainerRestarted)
+    (body,) = of(ingest_lines(world(), log), ContainerRestarted)
     assert values(body, *RESTART) == ("c", FIRST, None, None)
 
 
@@ -95,7 +95,9 @@ def test_the_sandbox_comes_alone() -> None:
         pleg("10:00:01.0", "Started", SANDBOX),
         pleg("10:00:04.0", "Died", SANDBOX),
     ]
-    (ended,) = of(tell(world(), [*alone, pleg("10:00:05.0", "Started", FIRST)]), ContainerDied)
+    (ended,) = of(
+        ingest_lines(world(), [*alone, pleg("10:00:05.0", "Started", FIRST)]), ContainerDied
+    )
     assert ended.sandbox
     together = [
         no_sandbox("10:00:00.0"),
@@ -103,7 +105,7 @@ def test_the_sandbox_comes_alone() -> None:
         pleg("10:00:01.0", "Started", SANDBOX),
         pleg("10:00:04.0", "Died", FIRST),
     ]
-    (ended,) = of(tell(world(), together), ContainerDied)
+    (ended,) = of(ingest_lines(world(), together), ContainerDied)
     assert ended.sandbox is None
 
 
@@ -127,7 +129,7 @@ def test_what_a_named_container_follows(died: str, started: str, previous: str |
         *sorted([pleg(second, "Started", SECOND), pleg(died, "Died", FIRST)]),
         pleg(started, "Started", THIRD),
     ]
-    bodies = of(tell(context, log), ContainerRestarted)
+    bodies = of(ingest_lines(context, log), ContainerRestarted)
     assert [values(body, *RESTART) for body in bodies] == (
         [] if previous is None else [("c", THIRD, previous, "exited")]
     )
@@ -143,6 +145,6 @@ def test_a_first_start_is_no_restart() -> None:
         pleg("10:00:03.0", "Died", FIRST),
         pleg("10:00:04.0", "Started", SECOND),
     ]
-    facts = tell(context, log)
+    facts = ingest_lines(context, log)
     assert of(facts, ContainerRestarted) == []
     assert [body.container for body in of(facts, ContainerStarted)] == [None, None, "c"]

@@ -364,8 +364,8 @@ class TestGrants:
             'manager.go Found pre-allocated devices for resource r/x container "d" in Pod "u": [b]'
         )
         facts = run(lines(need("u", "c"), make("a"), found), u="ns/p")
-        told = {body.container: body.told_by for body in bodies(facts, DevicesAllocated)}
-        assert told == {"c": "call", "d": "restore"}
+        reported = {body.container: body.told_by for body in bodies(facts, DevicesAllocated)}
+        assert reported == {"c": "call", "d": "restore"}
 
     def test_low_verbosity(self) -> None:
         """Only the checkpoint shows what was allocated; told once."""

@@ -14,17 +14,26 @@ from kubeledger.model.bodies.lifecycle import ContainerKilled, PodTerminating
 from kubeledger.model.bodies.memorymanager import MemoryStateRefused
 from kubeledger.model.bodies.node import KubeletExited, KubeletStarted
 from tests.ingest.node_files import log_text
-from tests.ingest.pod_world import container, facts_of, klog, know_pod, of, tell, values, world
+from tests.ingest.pod_world import (
+    container,
+    facts_of,
+    ingest_lines,
+    klog,
+    know_pod,
+    of,
+    values,
+    world,
+)
 
 UID = "aaaaaaaa-0000-4000-8000-00000000000a"
 ID = "1" * 64
 POD = f'pod="shop/a" podUID="{UID}"'
 
 
-def _told(*log: str) -> list[Fact]:
+def _reported(*log: str) -> list[Fact]:
     context = world()
     know_pod(context, "a", UID, namespace="shop", spec=container("c"))
-    return tell(context, list(log))
+    return ingest_lines(context, list(log))
 
 
 def _worker(message: str, clock: str = "10:00:00.1", keys: str = POD) -> str:
@@ -60,7 +69,7 @@ def _given(grace: str = "20") -> str:
 )
 def test_the_worker_says_why(message: str, reason: str, kill: str | None) -> None:
     """Its lines are one fact, which the kill follows from."""
-    facts = _told(_worker(message), _given(), _killed())
+    facts = _reported(_worker(message), _given(), _killed())
     (ending,) = facts_of(facts, PodTerminating)
     assert values(ending.body, "pod", "pod_uid", "reason", "grace_period_s") == (
         "a",
@@ -77,7 +86,7 @@ def test_the_worker_says_why(message: str, reason: str, kill: str | None) -> Non
 def test_a_line_that_holds_the_uid_alone() -> None:
     """As since 1.27; and no period was given."""
     message = "Pod indicated lifecycle completed naturally and should now terminate"
-    facts = _told(_worker(message, keys=f'podUID="{UID}"'), _given("null"), _killed())
+    facts = _reported(_worker(message, keys=f'podUID="{UID}"'), _given("null"), _killed())
     assert [values(b, "reason", "grace_period_s") for b in of(facts, PodTerminating)] == [
         ("ended", None)
     ]
@@ -88,7 +97,7 @@ def test_a_deadline() -> None:
     keys = 'object="shop/a" kind="Pod" apiVersion="v1" type="Normal" reason="DeadlineExceeded"'
     event = f'"Event occurred" {keys} message="Pod was active on the node longer"'
     message = "Pod indicated lifecycle completed naturally and should now terminate"
-    facts = _told(klog("10:00:00.0", "event.go", event), _worker(message), _killed())
+    facts = _reported(klog("10:00:00.0", "event.go", event), _worker(message), _killed())
     assert [b.reason for b in of(facts, ContainerKilled)] == ["deadline_exceeded"]
 
 
@@ -96,7 +105,7 @@ def test_the_node_shuts_down() -> None:
     """The shutdown manager speaks before the worker; together they are one fact."""
     line = f'"Shutdown manager killing pod with gracePeriod" {POD} gracePeriod=7'
     worker = _worker("Pod is being evicted by the kubelet, begin teardown", "10:00:00.2")
-    facts = _told(klog("10:00:00.1", "nodeshutdown_manager_linux.go", line), worker, _killed())
+    facts = _reported(klog("10:00:00.1", "nodeshutdown_manager_linux.go", line), worker, _killed())
     (body,) = of(facts, PodTerminating)
     assert (body.reason, body.grace_period_s) == ("shutdown", 7)
     assert [b.reason for b in of(facts, ContainerKilled)] == ["node_shutdown"]
@@ -104,7 +113,7 @@ def test_the_node_shuts_down() -> None:
 
 def test_a_worker_that_begins_anew_knows_of_no_end() -> None:
     """A static pod that comes back has its old UID."""
-    facts = _told(
+    facts = _reported(
         _worker("Pod is being removed by the kubelet, begin teardown"),
         _worker("Pod is being synced for the first time", "10:00:10.0"),
         _killed("10:00:11.0"),
@@ -116,10 +125,10 @@ def test_a_failed_hook_and_a_new_sandbox() -> None:
     """One is in the message, of the other the line before tells."""
     keys = 'object="shop/a" fieldPath="spec.containers{c}" kind="Pod" apiVersion="v1"'
     event = f'"Event occurred" {keys} type="Normal" reason="Killing" message="FailedPostStartHook"'
-    facts = _told(_killed(), klog("10:00:00.4", "event.go", event))
+    facts = _reported(_killed(), klog("10:00:00.4", "event.go", event))
     assert [b.reason for b in of(facts, ContainerKilled)] == ["post_start_hook"]
     line = '"Stopping PodSandbox for pod, will start new one" pod="shop/a"'
-    facts = _told(klog("10:00:00.1", "kuberuntime_manager.go", line), _killed())
+    facts = _reported(klog("10:00:00.1", "kuberuntime_manager.go", line), _killed())
     assert [b.reason for b in of(facts, ContainerKilled)] == ["sandbox_changed"]
 
 
@@ -228,8 +237,10 @@ def test_systemd_tells_of_a_kubelet_that_said_nothing(
     ledger = Ledger.create(tmp_path / "ledger")
     import_sources([str(log)], ledger)
     ends = [r.body for r in ledger.records("node-x") if isinstance(r.body, KubeletExited)]
-    told = "error" if last else reason
-    assert [values(end, "reason", "pid") for end in ends] == ([(told, 8337)] if told else [])
+    reported = "error" if last else reason
+    assert [values(end, "reason", "pid") for end in ends] == (
+        [(reported, 8337)] if reported else []
+    )
 
 
 @pytest.mark.parametrize(("clock", "linked"), [("10:00:00.1", True), ("10:00:02.1", False)])
@@ -240,6 +251,6 @@ def test_a_kubelet_that_gives_up_over_a_state_file(clock: str, linked: bool) -> 
         klog("10:00:00.0", "policy_static.go", message),
         klog(clock, "kubelet.go", '"Failed to start ContainerManager" err="x"'),
     ]
-    facts = tell(world(), log)
+    facts = ingest_lines(world(), log)
     (refusal,), (ended,) = facts_of(facts, MemoryStateRefused), facts_of(facts, KubeletExited)
     assert ended.cause is (refusal if linked else None)

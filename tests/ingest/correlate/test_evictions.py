@@ -15,11 +15,11 @@ from tests.ingest.pod_world import (
     at,
     container,
     facts_of,
+    ingest_lines,
     klog,
     know_pod,
     of,
     pod_list,
-    tell,
     values,
     world,
 )
@@ -53,7 +53,7 @@ def _pod_list(clock: str, status: dict[str, str]) -> PodList:
     return pod_list(clock, {"metadata": metadata, "status": status})
 
 
-def _told(log: list[str], *items: ApiEvent | PodList) -> list[Fact]:
+def _reported(log: list[str], *items: ApiEvent | PodList) -> list[Fact]:
     context = world()
     know_pod(context, "a", UID, namespace="shop", spec=container("c"))
     event = f'&pleg.PodLifecycleEvent{{ID:"{UID}", Type:"ContainerStarted", Data:"{FIRST}"}}'
@@ -62,7 +62,7 @@ def _told(log: list[str], *items: ApiEvent | PodList) -> list[Fact]:
         klog("09:00:00.0", "kuberuntime_manager.go", sandbox),
         klog("09:00:01.0", "kubelet.go", f'SyncLoop (PLEG): "{POD}", event: {event}'),
     ]
-    return tell(context, begin + log, items)
+    return ingest_lines(context, begin + log, items)
 
 
 def _check(facts: list[Fact], *, message: str | None, lines: list[int | None]) -> None:
@@ -87,7 +87,7 @@ def test_an_eviction_in_free_text() -> None:
         _event("10:00:00.5", "Killing", "Stopping container c", "Normal"),
         _manager("10:00:01.5", f"eviction manager: pod {POD} is evicted successfully"),
     ]
-    _check(_told(log), message=LOW, lines=[6, 3, 4, 8])
+    _check(_reported(log), message=LOW, lines=[6, 3, 4, 8])
 
 
 def test_an_eviction_in_a_structured_log_without_events() -> None:
@@ -105,7 +105,7 @@ def test_an_eviction_in_a_structured_log_without_events() -> None:
         klog("10:00:00.3", "kuberuntime_container.go", grace),
         _manager("10:00:01.5", done),
     ]
-    _check(_told(log), message=None, lines=[3, 4, 6])
+    _check(_reported(log), message=None, lines=[3, 4, 6])
 
 
 def test_a_critical_pod_is_left_alone() -> None:
@@ -116,7 +116,7 @@ def test_a_critical_pod_is_left_alone() -> None:
         _manager("10:00:00.3", f"eviction manager: cannot evict a critical pod {POD}"),
         _manager("10:00:01.5", f"eviction manager: pod {POD_B} failed to evict timeout"),
     ]
-    (body,) = of(_told(log), PodEvicted)
+    (body,) = of(_reported(log), PodEvicted)
     assert values(body, "pod", "resource", "evicted") == ("b", "memory", False)
 
 
@@ -128,7 +128,7 @@ def test_only_critical_pods_no_eviction() -> None:
         _manager("10:00:00.3", f"eviction manager: cannot evict a critical pod {POD}"),
         klog("10:00:09.3", "kuberuntime_container.go", grace),
     ]
-    facts = _told(log)
+    facts = _reported(log)
     assert of(facts, PodEvicted) == []
     assert [body.reason for body in of(facts, ContainerKilled)] == [None]
 
@@ -140,7 +140,7 @@ def test_an_eviction_for_local_storage() -> None:
         _event("10:00:00.2", "Evicted", over),
         _manager("10:00:01.5", f"eviction manager: pod {POD} is evicted successfully"),
     ]
-    (body,) = of(_told(log), PodEvicted)
+    (body,) = of(_reported(log), PodEvicted)
     assert values(body, "resource", "message", "evicted") == (None, over, True)
 
 
@@ -150,7 +150,7 @@ def test_a_pod_that_is_evicted_before_it_is_seen_to_run_is_not_refused() -> None
         klog("10:00:00.0", "kubelet.go", f'SyncLoop (ADD, "api"): "{POD}"'),
         _event("10:00:00.2", "Evicted", LOW),
     ]
-    facts = _told(log)
+    facts = _reported(log)
     assert [body.message for body in of(facts, PodEvicted)] == [LOW]
     assert of(facts, PodRejected) == []
 
@@ -164,7 +164,7 @@ def test_a_pod_refused_under_pressure_is_not_evicted() -> None:
         _manager("10:00:00.1", refused),
         _event("10:00:00.2", "Evicted", message),
     ]
-    facts = tell(world(), log)
+    facts = ingest_lines(world(), log)
     assert of(facts, PodEvicted) == []
     assert [body.reason for body in of(facts, PodRejected)] == ["Evicted"]
 
@@ -182,7 +182,7 @@ def test_a_message_that_tells_another_amount_is_not_the_reclaims() -> None:
             'available: 900Mi. "',
         ),
     ]
-    facts = _told(log)
+    facts = _reported(log)
     assert [body.threshold for body in of(facts, PodEvicted)] == [3 << 30]
     assert [body.threshold for body in of(facts, ReclaimAttempted)] == [1 << 30]
 
@@ -195,20 +195,20 @@ def test_where_the_beginnings_of_rounds_are_lost_nothing_is_known_of_earlier_one
         *_round("10:00:00", "900Mi", "1Gi")[1:],
         _manager("10:00:00.5", f'"Evicting pod" pod="shop/a" podUID="{UID}" message="{LOW}"'),
     ]
-    (body,) = of(_told(log), PodEvicted)
-    told = values(body, "signal", "threshold", "observed", "threshold_kind", "since_ts_ns")
-    assert told == ("memory.available", 1 << 30, 900 << 20, None, None)
+    (body,) = of(_reported(log), PodEvicted)
+    reported = values(body, "signal", "threshold", "observed", "threshold_kind", "since_ts_ns")
+    assert reported == ("memory.available", 1 << 30, 900 << 20, None, None)
 
 
 @pytest.mark.parametrize(
-    ("told", "signal"),
+    ("reported", "signal"),
     [
         ("imagefs containerfs", "imagefs.available"),
         ("containerfs", None),
         ("imagefs", "imagefs.available"),
     ],
 )
-def test_a_threshold_of_containerfs_is_a_copy(told: str, signal: str | None) -> None:
+def test_a_threshold_of_containerfs_is_a_copy(reported: str, signal: str | None) -> None:
     """Where the line of the disk itself is lost, the log does not tell which one it is."""
     log = [
         klog(
@@ -217,11 +217,11 @@ def test_a_threshold_of_containerfs_is_a_copy(told: str, signal: str | None) -> 
             '"Eviction manager: threshold observed resource" log="thresholds - updated stats"'
             f' signal="{disk}.available" quantity="1Gi" available="900Mi"',
         )
-        for disk in told.split()
+        for disk in reported.split()
     ]
     resource = 'resourceName="ephemeral-storage"'
     log.append(_manager("10:00:00.3", f'"Eviction manager: attempting to reclaim" {resource}'))
-    (body,) = of(_told(log), ReclaimAttempted)
+    (body,) = of(_reported(log), ReclaimAttempted)
     assert values(body, "signal", "threshold", "observed") == (signal, 1 << 30, 900 << 20)
 
 
@@ -231,7 +231,7 @@ def test_what_the_ranking_alone_tells_of_is_no_eviction() -> None:
         _manager("10:00:00.1", "eviction manager: attempting to reclaim memory"),
         _manager("10:00:00.2", f"eviction manager: pods ranked for eviction: {POD}, {POD_B}"),
     ]
-    facts = _told(log)
+    facts = _reported(log)
     assert of(facts, PodEvicted) == []
     (reclaim,) = of(facts, ReclaimAttempted)
     assert [pod.pod for pod in reclaim.ranked or ()] == ["a", "b"]
@@ -246,7 +246,7 @@ def test_of_a_ranking_one_pod_is_evicted() -> None:
     ]
     evicting = f'"Evicting pod" pod="shop/b" podUID="{UID_B}" message="{LOW}"'
     for clock, rank in (("10:00:00.21", 2), ("10:00:03.2", None)):
-        (fact,) = facts_of(_told([*log, _manager(clock, evicting)]), PodEvicted)
+        (fact,) = facts_of(_reported([*log, _manager(clock, evicting)]), PodEvicted)
         assert values(fact.body, "pod", "rank") == ("b", rank)
         assert (fact.cause is not None) == (rank is not None)
 
@@ -259,7 +259,7 @@ def test_a_reclaim_without_an_eviction() -> None:
     enough = '"Eviction manager: able to reduce resource pressure without evicting pods."'
     nobody = '"Eviction manager: unable to evict any pods from the node"'
     for line, outcome in ((enough, "node_level"), (nobody, "nothing")):
-        (reclaim,) = of(_told([begin, _manager("10:00:02.1", line)]), ReclaimAttempted)
+        (reclaim,) = of(_reported([begin, _manager("10:00:02.1", line)]), ReclaimAttempted)
         assert (reclaim.resource, reclaim.outcome) == ("inodes", outcome)
 
 
@@ -301,10 +301,12 @@ def test_the_threshold_is_told_by_the_rounds_before() -> None:
         _manager("10:00:00.4", '"Eviction manager: pods ranked for eviction" pods=["shop/a"]'),
         _manager("10:00:00.5", kill),
     ]
-    facts = _told(log)
+    facts = _reported(log)
     (body,) = of(facts, PodEvicted)
-    told = values(body, "signal", "threshold", "threshold_kind", "observed", "rank", "since_ts_ns")
-    assert told == ("memory.available", 2 << 30, "soft", 900 << 20, 1, at("09:59:50.1"))
+    reported = values(
+        body, "signal", "threshold", "threshold_kind", "observed", "rank", "since_ts_ns"
+    )
+    assert reported == ("memory.available", 2 << 30, "soft", 900 << 20, 1, at("09:59:50.1"))
     (condition,) = of(facts, NodeConditionsChanged)
     assert (condition.conditions, condition.observed) == (("MemoryPressure",), ("MemoryPressure",))
 
@@ -330,7 +332,7 @@ def test_lost_lines_make_no_threshold_hard_or_soft(lost: str) -> None:
     kept = [line for line in log if not re.search(lost, line)]
     for quantity, kinds in (("1Gi", {"hard", None}), ("2Gi", {"soft", None})):
         evicting = _manager("10:00:00.5", f'{kill}{quantity}, available: 900Mi. "')
-        (body,) = of(_told([*kept, evicting]), PodEvicted)
+        (body,) = of(_reported([*kept, evicting]), PodEvicted)
         assert body.threshold_kind in kinds
 
 
@@ -362,7 +364,7 @@ def test_a_pod_chosen_again_while_it_ends(ends: list[tuple[str, str]], evicted: 
         _manager("10:00:01.5", f'{chosen}1Gi, available: 900Mi. "'),
         *(_manager(clock, f'"Eviction manager: pod {how}" pod="shop/a"') for clock, how in ends),
     ]
-    bodies = of(_told(log), PodEvicted)
+    bodies = of(_reported(log), PodEvicted)
     assert [body.threshold_kind for body in bodies] == ["soft", "hard"]
     assert [body.evicted for body in bodies] == evicted
 
@@ -380,7 +382,7 @@ def test_an_eviction_of_which_only_the_api_tells(ended: str) -> None:
     refused = _api_event("10:00:05.0", "The node had condition: [MemoryPressure]. ")
     event = _api_event("10:00:00.25", HARD)
     lists = [_pod_list("09:59:00.0", {"phase": "Running"}), _pod_list("10:00:40.0", status)]
-    (fact,) = facts_of(tell(context, "", [*lists, event, event, refused]), PodEvicted)
+    (fact,) = facts_of(ingest_lines(context, "", [*lists, event, event, refused]), PodEvicted)
     assert fact.ts_ns == at("10:00:00.25")
     assert values(fact.body, "resource", "threshold", "observed", "threshold_kind", "evicted") == (
         "memory",
@@ -395,10 +397,10 @@ def test_an_eviction_that_only_a_pod_list_shows() -> None:
     """Between two lists; a pod that the first one shows so was evicted before."""
     status = {"phase": "Failed", "reason": "Evicted", "message": HARD}
     lists = [_pod_list("10:00:00.0", {"phase": "Running"}), _pod_list("10:01:00.0", status)]
-    (fact,) = facts_of(_told([], *lists), PodEvicted)
+    (fact,) = facts_of(_reported([], *lists), PodEvicted)
     assert fact.ts_ns == at("10:01:00.0")
     assert values(fact.body, "resource", "observed", "evicted") == ("memory", 900 << 20, True)
-    assert of(_told([], lists[1]), PodEvicted) == []
+    assert of(_reported([], lists[1]), PodEvicted) == []
 
 
 def test_events_say_which_attempt_was_for_what() -> None:
@@ -411,7 +413,7 @@ def test_events_say_which_attempt_was_for_what() -> None:
         _manager("10:00:00.8", '"Eviction manager: pod failed to evict" pod="shop/a"'),
     ]
     events = [_api_event("10:00:00.2001", SOFT), _api_event("10:00:00.6001", HARD)]
-    facts = facts_of(_told(log, *events), PodEvicted)
+    facts = facts_of(_reported(log, *events), PodEvicted)
     assert [fact.ts_ns for fact in facts] == [at("10:00:00.2"), at("10:00:00.6")]
     assert [values(fact.body, "message", "rank", "evicted") for fact in facts] == [
         (SOFT, 1, True),
@@ -430,6 +432,6 @@ def test_the_event_dates_an_eviction_that_only_its_end_tells_of() -> None:
         ),
         _manager("10:00:10.2", '"Eviction manager: pod failed to evict" pod="shop/a"'),
     ]
-    (fact,) = facts_of(_told(log, _api_event("10:00:00.2", over)), PodEvicted)
+    (fact,) = facts_of(_reported(log, _api_event("10:00:00.2", over)), PodEvicted)
     assert fact.ts_ns == at("10:00:00.2")
     assert values(fact.body, "message", "grace_period_s", "evicted") == (over, 30, False)

@@ -15,11 +15,11 @@ from kubeledger.model.bodies.lifecycle import PodConfigChanged, PodListed, PodTe
 from tests.ingest.pod_world import (
     at,
     facts_of,
+    ingest_lines,
     klog,
     know_pod,
     of,
     pod_list,
-    tell,
     values,
     world,
 )
@@ -43,7 +43,7 @@ def test_a_fact_for_each_pod_of_a_free_text_line(operation: str) -> None:
     if operation == "UPDATE":
         pods = pods.replace(")", "):DeletionTimestamp=2026-11-21T10:00:00Z")
     line = klog("10:00:00.000000", "kubelet.go", f'SyncLoop ({operation}, "api"): "{pods}"')
-    bodies = of(tell(world(), [line]), PodConfigChanged)
+    bodies = of(ingest_lines(world(), [line]), PodConfigChanged)
     assert [values(body, "pod", "pod_uid", "operation", "source") for body in bodies] == [
         ("a", UID_A, operation, "api"),
         ("b", UID_B, operation, "api"),
@@ -63,7 +63,7 @@ def test_structured_lists_of_all_versions(pods: str) -> None:
     context = world()
     know_pod(context, "a", UID_A, namespace="shop")
     line = klog("10:00:00.000000", "kubelet.go", f'"SyncLoop ADD" source="file" pods={pods}')
-    bodies = of(tell(context, [line]), PodConfigChanged)
+    bodies = of(ingest_lines(context, [line]), PodConfigChanged)
     assert [values(body, "pod", "pod_uid") for body in bodies] == [("a", UID_A), ("b", None)]
 
 
@@ -73,7 +73,7 @@ def test_an_empty_list_is_no_fact() -> None:
         klog("10:00:00.000000", "kubelet.go", 'SyncLoop (ADD, "api"): ""'),
         klog("10:00:00.000000", "kubelet.go", '"SyncLoop ADD" source="file" pods=[]'),
     ]
-    assert tell(world(), lines) == []
+    assert ingest_lines(world(), lines) == []
 
 
 def test_a_changed_manifest_is_another_pod_of_that_name() -> None:
@@ -90,7 +90,7 @@ def test_a_changed_manifest_is_another_pod_of_that_name() -> None:
         klog("10:00:20.100000", "kubelet.go", '"SyncLoop REMOVE" source="file" pods=["shop/a"]'),
         klog("10:00:20.200000", "kubelet.go", '"SyncLoop ADD" source="file" pods=["shop/a"]'),
     ]
-    bodies = of(tell(world(), log), PodConfigChanged)
+    bodies = of(ingest_lines(world(), log), PodConfigChanged)
     assert [values(body, "operation", "pod_uid") for body in bodies] == [
         ("ADD", "1" * 32),
         ("REMOVE", "1" * 32),
@@ -108,7 +108,7 @@ def test_pod_lists_tell_changes_only() -> None:
         pod_list("10:00:30", changed, _pod("b", UID_B)),
         pod_list("10:00:45"),
     ]
-    bodies = of(tell(world(), "", lists), PodListed)
+    bodies = of(ingest_lines(world(), "", lists), PodListed)
     assert [values(body, "pod", "gone") for body in bodies[:3]] == [
         ("a", False),
         ("a", False),
@@ -129,7 +129,7 @@ def test_lists_of_different_kinds_do_not_mix() -> None:
         pod_list("10:00:02", {"metadata": {"name": "m"}}, listed_by="manifest", complete=False),
         pod_list("10:00:03", listed_by="manifest", complete=False),
     ]
-    bodies = of(tell(world(), "", lists), PodListed)
+    bodies = of(ingest_lines(world(), "", lists), PodListed)
     assert [values(body, "listed_by", "namespace", "gone") for body in bodies] == [
         ("kubelet", "shop", False),
         ("api", "shop", False),
@@ -151,7 +151,7 @@ def test_a_pod_ends_once() -> None:
             f'Pod "a_shop({UID_A})" fully terminated and removed from etcd',
         ),
     ]
-    (fact,) = facts_of(tell(world(), log), PodTerminated)
+    (fact,) = facts_of(ingest_lines(world(), log), PodTerminated)
     assert fact.ts_ns == at("10:00:01")
     assert fact.cause is not None
     assert isinstance(fact.cause.body, PodConfigChanged)
@@ -160,7 +160,7 @@ def test_a_pod_ends_once() -> None:
 def test_a_pod_that_ended_before_the_kubelet_does_not_end_again() -> None:
     """A pod that ended before the kubelet does not end again."""
     message = f'Pod "a_shop({UID_A})" has completed, ignoring remaining sync work: create'
-    assert tell(world(), [klog("10:00:00.000000", "kubelet.go", message)]) == []
+    assert ingest_lines(world(), [klog("10:00:00.000000", "kubelet.go", message)]) == []
 
 
 def test_the_end_in_structured_logs() -> None:
@@ -168,7 +168,9 @@ def test_the_end_in_structured_logs() -> None:
     message = (
         f'"Pod is terminated and will need no more status updates" pod="shop/a" podUID="{UID_A}"'
     )
-    (body,) = of(tell(world(), [klog("10:00:00.000000", "kubelet.go", message)]), PodTerminated)
+    (body,) = of(
+        ingest_lines(world(), [klog("10:00:00.000000", "kubelet.go", message)]), PodTerminated
+    )
     assert values(body, "namespace", "pod", "pod_uid") == ("shop", "a", UID_A)
 
 

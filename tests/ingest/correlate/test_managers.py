@@ -41,7 +41,7 @@ SOLVER = "8f7b862d-4d8c-4de6-b3f9-145569158730"
 PINNED = "cca6d91bfe004f7e2bdfa4a80acf62b1"
 
 
-def told(assembler: Assembler) -> list[LogLine]:
+def reported(assembler: Assembler) -> list[LogLine]:
     """The recorded lines that an assembler asks for."""
     return [line for line in recorded(LOG) if line.message in assembler.structured()]
 
@@ -66,7 +66,7 @@ class TestCpus:
     def test_a_recorded_log(self) -> None:
         """Two starts, three allocations, one release, of a kubelet 1.30.14."""
         assembler = CpuAssembler(BundleContext(node="n"))
-        facts = feed(assembler, told(assembler))
+        facts = feed(assembler, reported(assembler))
         first, second = bodies(facts, CpuManagerStarted)
         places = [CpuPlace(numa_node=0, socket=0, core=core) for core in (0, 1)]
         machine = {"0": places[0], "1": places[1]}
@@ -218,7 +218,7 @@ class TestMemory:
         shown = MemoryManagerState(parse_ts("2026-11-22T08:07:52Z"), data, FILE)
         _take_memory(context, shown)
         assembler = MemoryAssembler(context)
-        facts = feed(assembler, [*told(assembler), shown])
+        facts = feed(assembler, [*reported(assembler), shown])
         assert [b.restored for b in bodies(facts, MemoryManagerStarted)] == [None, True]
         given = {
             (b.pod_uid, b.container): b.blocks and b.blocks[0].size_bytes
@@ -251,21 +251,21 @@ class TestMemory:
         assert [b.restored for b in bodies(facts, MemoryManagerStarted)] == [False]
 
     @pytest.mark.parametrize(
-        ("message", "told"),
+        ("message", "reported"),
         [("Allocate error", True), ("Unrelated", False)],
     )
-    def test_a_refusal(self, message: str, told: bool) -> None:
+    def test_a_refusal(self, message: str, reported: bool) -> None:
         """The manager's line names the error, the policy's the container."""
         facts = feed(
             MemoryAssembler(known(p="u")),
             lines(
                 'policy_static.go "Allocate" pod="ns/p" containerName="c"',
                 f'memory_manager.go "{message}" err="[memorymanager] no room"',
-            )[: 2 if told else 1],
+            )[: 2 if reported else 1],
         )
         failed = bodies(facts, MemoryAllocationFailed)
         assert [(b.pod_uid, b.container, b.error) for b in failed] == (
-            [("u", "c", "[memorymanager] no room")] if told else []
+            [("u", "c", "[memorymanager] no room")] if reported else []
         )
 
     def test_a_removal_of_nothing(self) -> None:

@@ -10,10 +10,10 @@ from tests.ingest.feeding import DATA
 from tests.ingest.pod_world import (
     at,
     facts_of,
+    ingest_lines,
     klog,
     know_pod,
     of,
-    tell,
     values,
     world,
 )
@@ -63,7 +63,7 @@ def test_victims_of_an_old_kubelet_in_their_order() -> None:
             f"preemption: pod b_shop({OTHER}) failed to evict timeout",
         ),
     ]
-    facts = facts_of(tell(world(), log), PodPreempted)
+    facts = facts_of(ingest_lines(world(), log), PodPreempted)
     fields = ("victim_pod", "victim_uid", "preemptor_pod", "preemptor_inferred", "evicted")
     assert [values(fact.body, *fields) for fact in facts] == [
         ("a-x1", VICTIM, "crit", True, True),
@@ -87,13 +87,13 @@ def test_of_several_pods_being_added_the_critical_one_preempts() -> None:
         _add("10:00:00.0", f"b_shop({OTHER})", CRITICAL),
         _attempt("10:00:00.1", _dump("a", VICTIM)),
     ]
-    (body,) = of(tell(context, log), PodPreempted)
+    (body,) = of(ingest_lines(context, log), PodPreempted)
     assert values(body, "preemptor_namespace", "preemptor_uid") == ("kube-system", PREEMPTOR)
 
 
 def test_without_an_add_nobody_is_named() -> None:
     """Without an add nobody is named."""
-    (body,) = of(tell(world(), [_attempt("10:00:00.1", _dump("a", VICTIM))]), PodPreempted)
+    (body,) = of(ingest_lines(world(), [_attempt("10:00:00.1", _dump("a", VICTIM))]), PodPreempted)
     assert values(body, "preemptor_pod", "preemptor_inferred", "evicted") == (None, False, None)
 
 
@@ -105,7 +105,7 @@ def test_the_sync_loop_going_on_ends_the_wait() -> None:
         klog("10:00:05.0", "kubelet.go", "SyncLoop (housekeeping)"),
         klog("10:00:06.0", "kubelet.go", f'SyncLoop (DELETE, "api"): "x_shop({OTHER})"'),
     ]
-    facts = tell(world(), log)
+    facts = ingest_lines(world(), log)
     assert [type(fact.body).__name__ for fact in facts[1:3]] == ["PodPreempted", "PodConfigChanged"]
     assert of(facts, PodPreempted)[0].evicted is None
 
@@ -120,7 +120,7 @@ def test_a_structured_line_names_both() -> None:
         klog("10:00:00.0", "preemption.go", f'"Preempting pod to free up resources" {keys}'),
         klog("10:00:02.0", "preemption.go", '"Pod evicted successfully" pod="shop/a"'),
     ]
-    (body,) = of(tell(world(), log), PodPreempted)
+    (body,) = of(ingest_lines(world(), log), PodPreempted)
     fields = ("victim_uid", "preemptor_pod", "preemptor_inferred", "evicted")
     assert values(body, *fields) == (VICTIM, "crit", False, True)
     assert body.insufficient == (InsufficientResource(resource="cpu", quantity=270),)
@@ -133,7 +133,7 @@ def test_a_structured_line_names_both() -> None:
 def test_at_low_verbosity_the_outcome_is_all_there_is(message: str, evicted: bool) -> None:
     """At low verbosity the outcome is all there is."""
     (body,) = of(
-        tell(world(), [klog("10:00:02.0", "preemption.go", f'"{message}" pod="shop/a"')]),
+        ingest_lines(world(), [klog("10:00:02.0", "preemption.go", f'"{message}" pod="shop/a"')]),
         PodPreempted,
     )
     assert values(body, "victim_pod", "evicted", "insufficient") == ("a", evicted, ())
@@ -146,7 +146,7 @@ def test_the_list_of_the_versions_between() -> None:
         ' insufficientResources="[(res: pods, q: 1), ]"'
     )
     log = [_add("10:00:00.0", CRITICAL), klog("10:00:00.1", "preemption.go", message)]
-    bodies = of(tell(world(), log), PodPreempted)
+    bodies = of(ingest_lines(world(), log), PodPreempted)
     assert [body.victim_pod for body in bodies] == ["a", "b"]
     assert {body.preemptor_pod for body in bodies} == {"crit"}
 
@@ -170,7 +170,7 @@ def test_status_and_event_of_a_victim_tell_of_it_where_its_lines_are_lost() -> N
     context = world("1.20.2")
     know_pod(context, "a", VICTIM, namespace="shop", statuses=[{"reason": "Preempting"}])
     log = [_add("10:00:00.0", CRITICAL), _set("10:00:00.1"), _sent("10:00:00.2")]
-    (fact,) = facts_of(tell(context, log), PodPreempted)
+    (fact,) = facts_of(ingest_lines(context, log), PodPreempted)
     fields = ("victim_uid", "preemptor_pod", "preemptor_inferred", "insufficient", "evicted")
     assert values(fact.body, *fields) == (VICTIM, "crit", True, (), None)
     assert len(fact.evidence) == 2
@@ -187,7 +187,7 @@ def test_the_event_may_come_before_the_line() -> None:
     context = world()
     know_pod(context, "a", VICTIM, namespace="shop")
     log = [_add("10:00:00.0", CRITICAL), _sent("10:00:00.1"), line]
-    (fact,) = facts_of(tell(context, log), PodPreempted)
+    (fact,) = facts_of(ingest_lines(context, log), PodPreempted)
     assert values(fact.body, "preemptor_inferred", "evicted") == (False, None)
     assert len(values(fact.body, "insufficient")[0]) == 1
     assert "Preempting pod" in (fact.evidence[0].text or "")
@@ -204,10 +204,10 @@ def test_an_event_about_a_pod_that_lived_on_belongs_to_the_victim() -> None:
         _attempt("10:00:00.1", _dump("a", VICTIM)),
         _sent("10:00:00.2", "shop/b"),
     ]
-    (fact,) = facts_of(tell(context, log), PodPreempted)
+    (fact,) = facts_of(ingest_lines(context, log), PodPreempted)
     assert values(fact.body, "victim_pod") == ("a",)
     assert "shop/b" in (fact.evidence[1].text or "")
-    assert not facts_of(tell(context, [log[0], log[2]]), PodPreempted)
+    assert not facts_of(ingest_lines(context, [log[0], log[2]]), PodPreempted)
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_what_joins_a_victim(reason: str, message: str, joined: int) -> None:
         _attempt("10:00:00.1", _dump("a", VICTIM)),
         _set("10:00:00.2", reason, message),
     ]
-    (fact,) = facts_of(tell(world("1.20.2"), log), PodPreempted)
+    (fact,) = facts_of(ingest_lines(world("1.20.2"), log), PodPreempted)
     assert len(fact.evidence) == joined
 
 
@@ -245,7 +245,9 @@ def test_no_set_of_victims_leads_to_the_refusal(structured: bool) -> None:
             '"Failed to admit pod, unexpected error while attempting to recover from admission'
             f' failure" pod="kube-system/crit" err="{error}"'
         )
-    facts = tell(world(), [_add("10:00:00.0", CRITICAL), klog("10:00:00.1", "predicate.go", text)])
+    facts = ingest_lines(
+        world(), [_add("10:00:00.0", CRITICAL), klog("10:00:00.1", "predicate.go", text)]
+    )
     (failed,) = of(facts, PreemptionFailed)
     assert values(failed, "preemptor_pod", "error", "insufficient") == ("crit", error, ())
     (refusal,) = facts_of(facts, PodRejected)
@@ -279,7 +281,7 @@ def test_recorded_preemption_of_two_pods() -> None:
             "restartCount": 0,
         }
         know_pod(context, name, uid, statuses=[{"containerStatuses": [status]}])
-    facts = tell(context, (DATA / "kubelet/preemption-1.20.2.log").read_text())
+    facts = ingest_lines(context, (DATA / "kubelet/preemption-1.20.2.log").read_text())
     preempted = facts_of(facts, PodPreempted)
     assert [values(fact.body, "victim_pod", "evicted", "preemptor_pod") for fact in preempted] == [
         ("filler-c", True, "critical-1"),
@@ -300,8 +302,8 @@ def test_a_line_that_is_cut_says_so(lost: str) -> None:
     """Behind the cut there may have been more victims."""
     whole = _attempt("10:00:00.1", _dump("a", VICTIM))
     log = [_add("10:00:00.0", CRITICAL), whole[: whole.index(lost)]]
-    (body,) = of(tell(world(), log), PodPreempted)
+    (body,) = of(ingest_lines(world(), log), PodPreempted)
     # Behind the list of victims, only amounts are lost.
     assert body.cut is (lost != "(res: cpu")
-    (body,) = of(tell(world(), [_add("10:00:00.0", CRITICAL), whole]), PodPreempted)
+    (body,) = of(ingest_lines(world(), [_add("10:00:00.0", CRITICAL), whole]), PodPreempted)
     assert not body.cut

@@ -9,7 +9,7 @@ from kubeledger.ingest.correlate.reasons import ReasonAssembler
 from kubeledger.ingest.sources.api_events import COMBINED, ApiReason
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import ApiEvent, LogLine
-from kubeledger.model.bodies.lifecycle import ReasonReported
+from kubeledger.model.bodies.lifecycle import KubernetesEvent
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import parse_ts
 from tests.ingest.pieces import feed_items, feed_log, klog, klog_json
@@ -71,11 +71,11 @@ def listed(*events: dict[str, Any]) -> tuple[BundleContext, list[ApiEvent]]:
     return context, items
 
 
-def reasons(facts: list[Fact]) -> list[ReasonReported]:
+def reasons(facts: list[Fact]) -> list[KubernetesEvent]:
     """The facts' bodies."""
     bodies = [fact.body for fact in facts]
-    assert all(isinstance(body, ReasonReported) for body in bodies)
-    return [body for body in bodies if isinstance(body, ReasonReported)]
+    assert all(isinstance(body, KubernetesEvent) for body in bodies)
+    return [body for body in bodies if isinstance(body, KubernetesEvent)]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def reasons(facts: list[Fact]) -> list[ReasonReported]:
 def test_every_form_of_the_line(line: str) -> None:
     """All four say the same."""
     (fact,) = feed_log(ReasonAssembler(BundleContext(node="n"), ()), line)
-    assert fact.body == ReasonReported(
+    assert fact.body == KubernetesEvent(
         object_kind="Pod",
         namespace="default",
         pod="web",

@@ -328,16 +328,16 @@ def test_the_topology_manager_tells_what_it_runs_with(version: str) -> None:
             assert conflict.startswith(f"{field}: ")
             assert "start says" in conflict
             assert lie.strip() in [piece.text for piece in facts[0].evidence]
-            (told,) = observed(feed_log(assembler, line))
-            assert told == first
+            (reported,) = observed(feed_log(assembler, line))
+            assert reported == first
 
 
 def test_a_topology_manager_that_alone_tells_its_settings() -> None:
     """Nothing else does; two lines of it that differ are a conflict."""
     one, other = TOPOLOGY["1.20.2"]
     body = settings_of(one + other + klog("server.go", "Started kubelet"))
-    told = {"topologyManagerPolicy": "best-effort", "topologyManagerScope": "container"}
-    assert values(body) == told
+    reported = {"topologyManagerPolicy": "best-effort", "topologyManagerScope": "container"}
+    assert values(body) == reported
     assert body.conflicts == ()
     body = settings_of(
         one + other.replace("best-effort", "none") + klog("server.go", "Started kubelet")

@@ -40,7 +40,7 @@ def start(pid: int, time: str, limit: int, *, flags: bool = True) -> str:
     return (given if flags else "") + version + klog("cm.go", node, pid=pid, time=time)
 
 
-def told(
+def reported(
     log: str,
     *documents: KubeletConfigFile,
     starts: tuple[str, ...],
@@ -78,7 +78,7 @@ FILE = document(NEW, "kubelet-config.yaml", "10:00:00")
 
 def test_a_file_is_no_settings_of_a_process_that_says_otherwise() -> None:
     """The first process tells another limit itself; the rest of its settings nobody knows."""
-    assert told(TWO, FILE, starts=STARTS) == [({"podPidsLimit": -1}, ()), (NEW, ())]
+    assert reported(TWO, FILE, starts=STARTS) == [({"podPidsLimit": -1}, ()), (NEW, ())]
 
 
 def test_what_a_kubelet_served_holds_from_its_start_to_its_end() -> None:
@@ -86,8 +86,8 @@ def test_what_a_kubelet_served_holds_from_its_start_to_its_end() -> None:
     first = document(OLD, "a/configz.json", "10:10:00", served=True)
     again = document(OLD, "b/configz.json", "10:20:00", served=True)
     second = document(NEW, "c/configz.json", "11:10:00", served=True)
-    assert told(TWO, FILE, first, again, second, starts=STARTS) == [(OLD, ()), (NEW, ())]
-    assert told(TWO, first, starts=STARTS) == [(OLD, ()), ({"podPidsLimit": 200}, ())]
+    assert reported(TWO, FILE, first, again, second, starts=STARTS) == [(OLD, ()), (NEW, ())]
+    assert reported(TWO, first, starts=STARTS) == [(OLD, ()), ({"podPidsLimit": 200}, ())]
 
 
 def test_without_a_log_each_answer_that_differs_is_another_process() -> None:
@@ -95,22 +95,22 @@ def test_without_a_log_each_answer_that_differs_is_another_process() -> None:
     first = document(OLD, "a/configz.json", "10:10:00", served=True)
     again = document(OLD, "b/configz.json", "10:20:00", served=True)
     second = document(NEW, "c/configz.json", "11:10:00", served=True)
-    assert told("", first, again, second, starts=()) == [(OLD, ()), (NEW, ())]
-    assert told("", FILE, first, again, second, starts=()) == [(OLD, ()), (NEW, ())]
+    assert reported("", first, again, second, starts=()) == [(OLD, ()), (NEW, ())]
+    assert reported("", FILE, first, again, second, starts=()) == [(OLD, ()), (NEW, ())]
 
 
 def test_nobody_knows_whose_a_file_is_when_the_log_begins_in_the_middle() -> None:
     """Only if the process tells something, or there is no other."""
     middle = klog("kubelet_node_status.go", "Updating node status", pid=1, time="10:30:00.000000")
     log = middle + start(2, "11:00:00", 200)
-    assert told(log, FILE, starts=STARTS[1:]) == [(NEW, ())]
-    assert told(middle, FILE, starts=()) == [(NEW, ())]
+    assert reported(log, FILE, starts=STARTS[1:]) == [(NEW, ())]
+    assert reported(middle, FILE, starts=()) == [(NEW, ())]
 
 
 def test_a_file_that_fits_no_process_is_a_conflict() -> None:
     """Said once, of the last; what else it says counts for nothing."""
     other = document({**NEW, "podPidsLimit": 7}, "kubelet-config.yaml", "10:00:00")
-    (_, none), (last, (conflict,)) = told(TWO, other, starts=STARTS)
+    (_, none), (last, (conflict,)) = reported(TWO, other, starts=STARTS)
     assert (none, last) == ((), {"podPidsLimit": 200})
     assert conflict.startswith("podPidsLimit: ")
 
@@ -126,7 +126,7 @@ def test_the_file_that_the_process_was_started_with(order: int) -> None:
     ]
     log = start(1, "10:00:00", 200)
     expected = {"podPidsLimit": 200, "maxPods": 3}
-    assert told(log, *files[::order], starts=STARTS[:1]) == [(expected, ())]
+    assert reported(log, *files[::order], starts=STARTS[:1]) == [(expected, ())]
 
 
 def test_amounts_are_compared_as_amounts() -> None:
@@ -134,9 +134,11 @@ def test_amounts_are_compared_as_amounts() -> None:
     same = {"podPidsLimit": 200, "kubeReserved": {"memory": "0.25Gi", "cpu": "1"}, "maxPods": 5}
     other = {**same, "kubeReserved": {"memory": "1Gi"}}
     log = start(1, "10:00:00", 200)
-    ((_, none),) = told(log, document(same, "kubelet.yaml", "09:00:00"), starts=STARTS[:1])
+    ((_, none),) = reported(log, document(same, "kubelet.yaml", "09:00:00"), starts=STARTS[:1])
     assert none == ()
-    ((_, (conflict,)),) = told(log, document(other, "kubelet.yaml", "09:00:00"), starts=STARTS[:1])
+    ((_, (conflict,)),) = reported(
+        log, document(other, "kubelet.yaml", "09:00:00"), starts=STARTS[:1]
+    )
     assert conflict.startswith("kubeReserved: ")
 
 
@@ -157,11 +159,11 @@ def test_an_answer_behind_the_end_of_the_log_may_be_another_process(flags: bool)
     first = start(1, "10:00:00", -1, flags=flags)
     same = document(OLD, "1/configz.json", "10:40:00", served=True)
     other = document(NEW, "2/configz.json", "10:50:00", served=True)
-    *before, last = told(first, same, other, starts=STARTS[:1], until="10:30:00")
+    *before, last = reported(first, same, other, starts=STARTS[:1], until="10:30:00")
     assert last == (NEW, ())
     assert all(settings["podPidsLimit"] == -1 and not odd for settings, odd in before)
-    assert told(first, other, starts=STARTS[:1], until="11:30:00")[-1][1]
-    apart = told(first, other, starts=STARTS[:1], until="10:30:00")
+    assert reported(first, other, starts=STARTS[:1], until="11:30:00")[-1][1]
+    apart = reported(first, other, starts=STARTS[:1], until="10:30:00")
     assert apart == [({"podPidsLimit": -1}, ()), (NEW, ())]
 
 
@@ -170,4 +172,4 @@ def test_of_several_answers_the_one_that_agrees_is_the_process_s_own() -> None:
     log = start(1, "10:00:00", -1)
     other = document(NEW, "1/configz.json", "10:10:00", served=True)
     own = document(OLD, "2/configz.json", "10:20:00", served=True)
-    assert told(log, other, own, starts=STARTS[:1], until="11:30:00")[0] == (OLD, ())
+    assert reported(log, other, own, starts=STARTS[:1], until="11:30:00")[0] == (OLD, ())

@@ -201,7 +201,7 @@ class TestAdmissions:
         (decided,) = bodies(facts, AffinityDecided)
         assert decided.admit is (None if lost == 3 else True)
 
-    def refused(self, *told: str, known: BundleContext | None = None) -> list[bool | None]:
+    def refused(self, *reported: str, known: BundleContext | None = None) -> list[bool | None]:
         """Whether two containers were let in, the first one's pod refused by these lines."""
         stream = lines(
             hints_20(),
@@ -210,7 +210,7 @@ class TestAdmissions:
             f"scope_container.go {TAG} TopologyHints for pod 'q_ns(v)', container 'c': map[]",
             f"scope_container.go {TAG} Best TopologyHint for (pod: q_ns(v) container: c): {{01 "
             "true}",
-            *told,
+            *reported,
             "+5s kubelet.go SyncLoop (housekeeping)",
         )
         facts = feed(TopologyAssembler(known or context()), stream)

@@ -13,7 +13,7 @@ from kubeledger.model.bodies.eviction import ReclaimAttempted
 from kubeledger.model.bodies.lifecycle import ContainerKilled
 from kubeledger.model.bodies.memorymanager import MemoryStateRefused
 from tests.ingest.feeding import bodies, feed, lines
-from tests.ingest.pod_world import container, klog, know_pod, of, tell, values, world
+from tests.ingest.pod_world import container, ingest_lines, klog, know_pod, of, values, world
 
 UID = "aaaaaaaa-0000-4000-8000-00000000000a"
 POD = f'pod="shop/a" podUID="{UID}" containerName="c"'
@@ -61,7 +61,7 @@ def test_a_killed_container(version: str, log: list[str]) -> None:
     context = world(version)
     know_pod(context, "a", UID, namespace="shop", spec=container("c"))
     said, *killing = log
-    found = tell(
+    found = ingest_lines(
         context,
         [
             klog("10:00:00.1", "kuberuntime_manager.go", said),
@@ -69,8 +69,8 @@ def test_a_killed_container(version: str, log: list[str]) -> None:
         ],
     )
     (body,) = of(found, ContainerKilled)
-    told = values(body, "container_id", "reason", "message", "grace_period_s")
-    assert told == (ID, "liveness_probe", MESSAGE, 7)
+    reported = values(body, "container_id", "reason", "message", "grace_period_s")
+    assert reported == (ID, "liveness_probe", MESSAGE, 7)
 
 
 _THRESHOLD = {
@@ -101,9 +101,9 @@ def test_the_threshold_behind_a_reclaim(version: str) -> None:
     }.get(version, '"Eviction manager: attempting to reclaim" resourceName="memory"')
     log = [klog("10:00:00.1", "helpers.go", _THRESHOLD[version].format(name)) for name in met]
     log.append(klog("10:00:00.2", "eviction_manager.go", attempt))
-    (body,) = of(tell(world(version), log), ReclaimAttempted)
-    told = values(body, "resource", "signal", "threshold", "observed")
-    assert told == ("memory", "memory.available", 100 << 20, 80 << 20)
+    (body,) = of(ingest_lines(world(version), log), ReclaimAttempted)
+    reported = values(body, "resource", "signal", "threshold", "observed")
+    assert reported == ("memory", "memory.available", 100 << 20, 80 << 20)
 
 
 def test_two_thresholds_of_one_signal() -> None:
@@ -114,9 +114,9 @@ def test_two_thresholds_of_one_signal() -> None:
     ]
     attempt = '"Eviction manager: attempting to reclaim" resourceName=memory'
     log.append(klog("10:00:00.2", "eviction_manager.go", attempt))
-    (body,) = of(tell(world("1.24.0"), log), ReclaimAttempted)
-    told = values(body, "signal", "threshold", "threshold_kind", "observed")
-    assert told == ("memory.available", None, None, 80 << 20)
+    (body,) = of(ingest_lines(world("1.24.0"), log), ReclaimAttempted)
+    reported = values(body, "signal", "threshold", "threshold_kind", "observed")
+    assert reported == ("memory.available", None, None, 80 << 20)
 
 
 @pytest.mark.parametrize(

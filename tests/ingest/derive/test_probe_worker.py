@@ -62,7 +62,7 @@ def test_an_uncertain_result_is_settled_silently_unless_it_is_told() -> None:
     worker = ProbeWorker("c", "readiness", {})
     worker.uncertain = True
     assert worker.tick("success") is None
-    assert worker.settle("success", 1, 1, told=True) == Change("failure", "success", 1, 1)
+    assert worker.settle("success", 1, 1, is_change=True) == Change("failure", "success", 1, 1)
 
 
 def test_probe_spec_looks_at_init_containers_too() -> None:

@@ -10,7 +10,16 @@ from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.model.bodies.ledger import FindingReported
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTransitioned
 from tests.ingest.feeding import DATA
-from tests.ingest.pod_world import container, facts_of, klog, know_pod, of, tell, values, world
+from tests.ingest.pod_world import (
+    container,
+    facts_of,
+    ingest_lines,
+    klog,
+    know_pod,
+    of,
+    values,
+    world,
+)
 
 UID = "aaaaaaaa-0000-4000-8000-000000000001"
 POD = f"web-0_shop({UID})"
@@ -74,7 +83,7 @@ def _loop(second: int, probe: str, status: str, micro: int = 100) -> str:
 )
 def test_one_tick_a_line(line: str, result: str, output: str | None) -> None:
     """One tick a line."""
-    (tick,) = of(tell(world(), [line]), ProbeExecuted)
+    (tick,) = of(ingest_lines(world(), [line]), ProbeExecuted)
     assert values(tick, "namespace", "pod", "pod_uid", "container") == ("shop", "web-0", UID, "c")
     assert (tick.result, tick.output) == (result, output)
 
@@ -86,7 +95,7 @@ def test_output_over_several_lines() -> None:
         "second",
         _text(3, "Readiness", "succeeded"),
     ]
-    first, _ = of(tell(world(), log), ProbeExecuted)
+    first, _ = of(ingest_lines(world(), log), ProbeExecuted)
     assert first.output == "first\nsecond"
 
 
@@ -102,7 +111,7 @@ def test_output_over_several_lines() -> None:
 def test_handler_from_the_pod_spec(probe: dict[str, Any], handler: str) -> None:
     """Handler from the pod spec."""
     (tick,) = of(
-        tell(_probed(readiness=probe), [_text(1, "Readiness", "succeeded")]), ProbeExecuted
+        ingest_lines(_probed(readiness=probe), [_text(1, "Readiness", "succeeded")]), ProbeExecuted
     )
     assert tick.handler == handler
 
@@ -113,7 +122,10 @@ def test_handler_from_the_line_before_without_a_spec() -> None:
         "10:00:01.000000", "prober.go", "Exec-Probe Pod: web-0, Container: c, Command: [x]"
     )
     log = [announced, _text(1, "Readiness", "succeeded"), _text(2, "Readiness", "succeeded")]
-    assert [tick.handler for tick in of(tell(world(), log), ProbeExecuted)] == ["exec", None]
+    assert [tick.handler for tick in of(ingest_lines(world(), log), ProbeExecuted)] == [
+        "exec",
+        None,
+    ]
 
 
 def test_readiness_in_old_logs_is_inferred_with_its_thresholds() -> None:
@@ -128,7 +140,7 @@ def test_readiness_in_old_logs_is_inferred_with_its_thresholds() -> None:
     ]
     log = [START]
     log += [_text(n + 1, "Readiness", outcome) for n, outcome in enumerate(outcomes)]
-    facts = tell(context, log)
+    facts = ingest_lines(context, log)
     changes = [
         values(body, "from_result", "to_result", "run", "threshold", "inferred")
         for body in of(facts, ProbeTransitioned)
@@ -143,14 +155,14 @@ def test_defaults_are_three_failures_and_one_success() -> None:
     """Defaults are three failures and one success."""
     log = [START, _text(1, "Readiness", "succeeded")]
     log += [_text(second, "Readiness", "failed (failure): x") for second in (2, 3, 4)]
-    changes = of(tell(_probed(readiness={}), log), ProbeTransitioned)
+    changes = of(ingest_lines(_probed(readiness={}), log), ProbeTransitioned)
     assert [values(body, "run", "threshold") for body in changes] == [(1, 1), (3, 3)]
 
 
 def test_a_warning_is_a_success() -> None:
     """A warning is a success."""
     log = [START, _text(1, "Readiness", "succeeded with a warning: x")]
-    (change,) = of(tell(_probed(readiness={}), log), ProbeTransitioned)
+    (change,) = of(ingest_lines(_probed(readiness={}), log), ProbeTransitioned)
     assert change.to_result == "success"
 
 
@@ -166,14 +178,14 @@ def test_the_run_survives_a_new_container_and_the_result_does_not() -> None:
     last = {"terminated": {"containerID": f"containerd://{FIRST}"}}
     context.pods[UID].statuses.append({"containerStatuses": [{**instance, "lastState": last}]})
     log += [_pleg(3, "ContainerStarted", SECOND), _text(5, "Liveness", "failed (failure): x")]
-    (change,) = of(tell(context, log), ProbeTransitioned)
+    (change,) = of(ingest_lines(context, log), ProbeTransitioned)
     assert values(change, "container_id", "from_result", "run") == (SECOND, "success", 3)
 
 
 def test_a_worker_on_hold_that_probes_again_has_a_new_container() -> None:
     """A worker on hold that probes again has a new container."""
     log = [_text(second, "Liveness", "failed (failure): x") for second in range(1, 7)]
-    changes = of(tell(_probed(liveness={}), log), ProbeTransitioned)
+    changes = of(ingest_lines(_probed(liveness={}), log), ProbeTransitioned)
     assert [values(body, "from_result", "to_result", "run") for body in changes] == [
         ("success", "failure", 3)
     ] * 2
@@ -183,7 +195,7 @@ def test_a_logged_failure_is_one_fact_with_both_lines() -> None:
     """A logged failure is one fact with both lines."""
     log = [_text(second, "Liveness", "failed (failure): x") for second in (1, 2, 3)]
     log.append(klog("10:00:03.000200", "kubelet.go", f'SyncLoop (container unhealthy): "{POD}"'))
-    (fact,) = facts_of(tell(_probed(liveness={}), log), ProbeTransitioned)
+    (fact,) = facts_of(ingest_lines(_probed(liveness={}), log), ProbeTransitioned)
     assert isinstance(fact.body, ProbeTransitioned)
     assert not fact.body.inferred
     assert [piece.line for piece in fact.evidence] == [3, 4]
@@ -194,7 +206,7 @@ def test_structured_readiness_waits_for_its_line() -> None:
     log = [_structured(1, "Probe succeeded"), _loop(1, "readiness", "ready")]
     log += [_structured(s, "Probe failed", ' probeResult="failure" output=""') for s in (2, 3, 4)]
     log += [_loop(6, "readiness", "not ready")]
-    facts = facts_of(tell(_probed("1.36.2", readiness={}), log), ProbeTransitioned)
+    facts = facts_of(ingest_lines(_probed("1.36.2", readiness={}), log), ProbeTransitioned)
     assert [len(fact.evidence) for fact in facts] == [2, 2]
     assert [values(fact.body, "inferred", "to_result") for fact in facts] == [
         (False, "success"),
@@ -205,7 +217,7 @@ def test_structured_readiness_waits_for_its_line() -> None:
 def test_a_change_whose_line_never_comes_is_inferred() -> None:
     """A change whose line never comes is inferred."""
     log = [START, _structured(1, "Probe succeeded"), _structured(40, "Probe succeeded")]
-    (change,) = of(tell(_probed("1.36.2", readiness={}), log), ProbeTransitioned)
+    (change,) = of(ingest_lines(_probed("1.36.2", readiness={}), log), ProbeTransitioned)
     assert change.inferred
 
 
@@ -219,7 +231,7 @@ def test_a_lost_line_shifts_no_other() -> None:
             status = "not ready" if message == "failed" else "ready"
             log.append(_loop(second, "readiness", status))
     log.append(_structured(59, "Probe succeeded"))
-    facts = tell(_probed("1.36.2", readiness={"failureThreshold": 1}), log)
+    facts = ingest_lines(_probed("1.36.2", readiness={"failureThreshold": 1}), log)
     changes = of(facts, ProbeTransitioned)
     assert [values(change, "to_result", "inferred") for change in changes] == [
         ("success", True),
@@ -247,7 +259,7 @@ def test_a_kill_ends_the_run_whatever_the_ticks_say() -> None:
     context.pods[UID].statuses.append(
         {"containerStatuses": [{**instance, "lastState": last_state}]}
     )
-    facts = tell(context, log)
+    facts = ingest_lines(context, log)
     (change,) = of(facts, ProbeTransitioned)
     (*_, last) = facts_of(facts, ProbeExecuted)
     assert values(change, "run", "to_result") == (3, "failure")
@@ -262,16 +274,16 @@ def test_initial_values_are_no_transitions() -> None:
         _structured(2, "Probe succeeded"),
         _loop(2, "readiness", "ready"),
     ]
-    (change,) = of(tell(_probed("1.36.2", readiness={}), log), ProbeTransitioned)
+    (change,) = of(ingest_lines(_probed("1.36.2", readiness={}), log), ProbeTransitioned)
     assert values(change, "from_result", "to_result", "inferred") == ("failure", "success", False)
 
 
 def test_without_a_pod_spec_only_logged_changes_are_told() -> None:
     """Without a pod spec only logged changes are told."""
     log = [_structured(1, "Probe succeeded"), _structured(2, "Probe succeeded")]
-    assert of(tell(world("1.36.2"), log), ProbeTransitioned) == []
+    assert of(ingest_lines(world("1.36.2"), log), ProbeTransitioned) == []
     log.append(_loop(2, "readiness", "ready"))
-    (change,) = of(tell(world("1.36.2"), log), ProbeTransitioned)
+    (change,) = of(ingest_lines(world("1.36.2"), log), ProbeTransitioned)
     assert values(change, "container", "run", "threshold", "inferred") == ("c", 2, None, False)
 
 
@@ -285,7 +297,7 @@ UNHEALTHY = ("liveness", "unhealthy")
 def test_a_change_whose_tick_is_lost_is_dated_to_its_line() -> None:
     """Without a pod spec: the last tick in the log is a period older than the line."""
     log = [_fail(1), _fail(11), _loop(21, *UNHEALTHY), _fail(31)]
-    facts = tell(world("1.36.2"), log)
+    facts = ingest_lines(world("1.36.2"), log)
     (fact,) = facts_of(facts, ProbeTransitioned)
     assert fact.cause is None
     assert [piece.line for piece in fact.evidence] == [3]
@@ -300,7 +312,7 @@ def test_a_change_whose_tick_is_lost_is_dated_to_its_line() -> None:
 
 def test_a_line_soon_after_a_tick_is_of_that_tick() -> None:
     """The sync loop may be late, by less than half a period."""
-    facts = tell(world("1.36.2"), [_fail(1), _fail(11), _loop(15, *UNHEALTHY)])
+    facts = ingest_lines(world("1.36.2"), [_fail(1), _fail(11), _loop(15, *UNHEALTHY)])
     (fact,) = facts_of(facts, ProbeTransitioned)
     assert fact.cause is facts_of(facts, ProbeExecuted)[1]
     assert values(fact.body, "run", "inferred") == (2, False)
@@ -308,7 +320,7 @@ def test_a_line_soon_after_a_tick_is_of_that_tick() -> None:
 
 def test_short_periods_are_told_by_the_ticks() -> None:
     """Half a period is half of the shortest time between two ticks."""
-    facts = tell(world("1.36.2"), [_fail(1), _fail(3), _loop(5, *UNHEALTHY)])
+    facts = ingest_lines(world("1.36.2"), [_fail(1), _fail(3), _loop(5, *UNHEALTHY)])
     (fact,) = facts_of(facts, ProbeTransitioned)
     assert (fact.cause, values(fact.body, "run")) == (None, (None,))
 
@@ -323,7 +335,7 @@ def test_with_thresholds_a_failure_is_told_though_ticks_are_lost(
     """The replay does not reach the threshold, but the line says that the kubelet did."""
     log = [START, _structured(0, "Probe succeeded", kind="Liveness")]
     log += [*map(_fail, seconds), _loop(21, *UNHEALTHY)]
-    facts = tell(_probed("1.36.2", liveness={"failureThreshold": 3}), log)
+    facts = ingest_lines(_probed("1.36.2", liveness={"failureThreshold": 3}), log)
     (fact,) = facts_of(facts, ProbeTransitioned)
     assert (fact.cause is not None) == caused
     assert values(fact.body, "from_result", "run", "inferred") == ("success", None, False)
@@ -334,7 +346,7 @@ def test_after_a_lost_tick_the_next_container_begins_anew() -> None:
     """The worker was on hold, as after a tick that is in the log."""
     log = [START, _structured(0, "Probe succeeded", kind="Liveness")]
     log += [_fail(1), _fail(11), _loop(21, *UNHEALTHY), _fail(31), _fail(41), _fail(51)]
-    changes = of(tell(_probed("1.36.2", liveness={}), log), ProbeTransitioned)
+    changes = of(ingest_lines(_probed("1.36.2", liveness={}), log), ProbeTransitioned)
     assert [values(change, "from_result", "run") for change in changes] == [
         ("success", None),
         ("success", 3),
@@ -344,7 +356,7 @@ def test_after_a_lost_tick_the_next_container_begins_anew() -> None:
 def test_an_errored_tick_decides_nothing() -> None:
     """The worker throws it away, so the tick that decided is not in the log."""
     errored = _structured(11, "Probe errored", ' err="x"', kind="Liveness")
-    facts = tell(world("1.36.2"), [_fail(1), errored, _loop(11, *UNHEALTHY)])
+    facts = ingest_lines(world("1.36.2"), [_fail(1), errored, _loop(11, *UNHEALTHY)])
     (fact,) = facts_of(facts, ProbeTransitioned)
     assert (fact.cause, values(fact.body, "run")) == (None, (None,))
 
@@ -352,14 +364,14 @@ def test_an_errored_tick_decides_nothing() -> None:
 def test_of_two_containers_the_one_that_just_failed_is_meant() -> None:
     """An older failure of another container does not take the line."""
     log = [_fail(1).replace('"c"', '"b"'), _fail(11), _loop(11, *UNHEALTHY)]
-    (change,) = of(tell(world("1.36.2"), log), ProbeTransitioned)
+    (change,) = of(ingest_lines(world("1.36.2"), log), ProbeTransitioned)
     assert values(change, "container", "run") == ("c", 1)
 
 
 def test_of_two_containers_with_lost_ticks_none_is_named() -> None:
     """Both were on their way: no transition is recorded, and a finding says so."""
     log = [_fail(1).replace('"c"', '"b"'), _fail(2), _loop(11, *UNHEALTHY)]
-    facts = tell(world("1.36.2"), log)
+    facts = ingest_lines(world("1.36.2"), log)
     assert of(facts, ProbeTransitioned) == []
     assert [finding.finding for finding in of(facts, FindingReported)] == ["probe_not_attributed"]
 
@@ -369,7 +381,7 @@ def test_a_container_found_not_running_fails_without_a_threshold() -> None:
     log = [_structured(1, "Probe succeeded"), _loop(1, "readiness", "ready")]
     stopped = '"Non-running container probed" pod="shop/web-0" containerName="c"'
     log += [klog("10:00:04.000000", "worker.go", stopped), _loop(4, "readiness", "not ready")]
-    changes = of(tell(_probed("1.36.2", readiness={}), log), ProbeTransitioned)
+    changes = of(ingest_lines(_probed("1.36.2", readiness={}), log), ProbeTransitioned)
     assert values(changes[1], "from_result", "to_result", "run", "threshold", "inferred") == (
         "success",
         "failure",
@@ -383,7 +395,7 @@ def test_a_kubelet_restart_makes_all_workers_new() -> None:
     """A kubelet restart makes all workers new."""
     again = klog("10:00:03.000000", "kubelet.go", "Starting kubelet main sync loop.")
     log = [START, _text(1, "Readiness", "succeeded"), again, _text(5, "Readiness", "succeeded")]
-    changes = of(tell(_probed(readiness={}), log), ProbeTransitioned)
+    changes = of(ingest_lines(_probed(readiness={}), log), ProbeTransitioned)
     assert [change.from_result for change in changes] == ["failure", "failure"]
 
 
@@ -404,7 +416,7 @@ def test_from_1_35_nothing_is_cached_for_what_ran_before_the_kubelet() -> None:
         _structured(3, "Probe succeeded"),
         _loop(3, "readiness", "ready"),
     ]
-    (change,) = of(tell(context, log), ProbeTransitioned)
+    (change,) = of(ingest_lines(context, log), ProbeTransitioned)
     assert values(change, "probe_type", "from_result", "container_id") == (
         "readiness",
         "unknown",
@@ -420,7 +432,7 @@ def test_a_log_that_begins_late_does_not_guess_what_was_cached() -> None:
     state = {"running": {"startedAt": "2026-11-21T09:00:00Z"}}
     status = {"name": "c", "containerID": f"containerd://{FIRST}", "state": state}
     context.pods[UID].statuses.append({"containerStatuses": [status]})
-    (change,) = of(tell(context, log), ProbeTransitioned)
+    (change,) = of(ingest_lines(context, log), ProbeTransitioned)
     assert values(change, "from_result", "to_result") == ("success", "failure")
 
 
@@ -432,7 +444,7 @@ def test_a_status_tells_only_the_second_in_which_a_container_started() -> None:
     context.pods[UID].statuses.append({"containerStatuses": [status]})
     log = [_text(second, "Liveness", "failed (failure): x") for second in (1, 2, 3)]
     log[1] = log[1].replace("10:00:02.000000", "10:00:02.900000")
-    ticks = of(tell(context, log), ProbeExecuted)
+    ticks = of(ingest_lines(context, log), ProbeExecuted)
     assert [tick.container_id for tick in ticks] == [None, None, FIRST]
 
 
@@ -441,7 +453,7 @@ def test_recorded_startup_probe_that_never_succeeds() -> None:
     context = world("1.36.2")
     spec = container("app", startup={"failureThreshold": 4, "exec": {}})
     know_pod(context, "startup-never-node-b", "47c6fba2e82b7402f7219b7089c7f992", spec=spec)
-    facts = tell(context, (DATA / "kubelet/startup-1.36.2.log").read_text())
+    facts = ingest_lines(context, (DATA / "kubelet/startup-1.36.2.log").read_text())
     assert len(of(facts, ProbeExecuted)) == 16
     changes = of(facts, ProbeTransitioned)
     assert [values(body, "from_result", "to_result", "run", "inferred") for body in changes] == [

@@ -12,7 +12,16 @@ from kubeledger.model.bodies.ledger import FindingReported
 from kubeledger.model.bodies.lifecycle import ContainerKilled
 from kubeledger.model.bodies.prober import ProbeTransitioned
 from tests.ingest.feeding import DATA
-from tests.ingest.pod_world import container, facts_of, klog, know_pod, of, tell, values, world
+from tests.ingest.pod_world import (
+    container,
+    facts_of,
+    ingest_lines,
+    klog,
+    know_pod,
+    of,
+    values,
+    world,
+)
 
 UID = "aaaaaaaa-0000-4000-8000-000000000001"
 POD = f"web-0_shop({UID})"
@@ -68,7 +77,7 @@ def test_the_first_line_is_the_initial_value_and_the_next_are_changes() -> None:
     context = _pod(container("c", readiness={}), {FIRST: "c"})
     log = [START, ADD, _pleg(0, "Started", FIRST), _loop(1, "readiness", "not ready")]
     log += [_loop(2, "readiness", "ready"), _loop(30, "readiness", "not ready")]
-    facts = tell(context, log)
+    facts = ingest_lines(context, log)
     fields = ("container", "container_id", "from_result", "to_result", "inferred")
     assert _changes(facts, *fields) == [
         ("c", FIRST, "failure", "success", False),
@@ -85,7 +94,7 @@ def test_not_ready_of_a_new_container_is_no_change() -> None:
     log = [START, ADD, _pleg(0, "Started", FIRST), _loop(1, "readiness", "not ready")]
     log += [_loop(2, "readiness", "ready"), _pleg(9, "Died", FIRST), _pleg(9, "Started", SECOND)]
     log += [_loop(10, "readiness", "not ready"), _loop(11, "readiness", "ready")]
-    assert _changes(tell(context, log), "container_id", "from_result", "to_result") == [
+    assert _changes(ingest_lines(context, log), "container_id", "from_result", "to_result") == [
         (FIRST, "failure", "success"),
         (SECOND, "failure", "success"),
     ]
@@ -98,7 +107,7 @@ def test_not_ready_of_a_container_that_ended_is_a_change() -> None:
     log += [_loop(2, "readiness", "ready"), _pleg(9, "Died", FIRST)]
     log += [_loop(10, "readiness", "not ready"), _pleg(20, "Started", SECOND)]
     log += [_loop(21, "readiness", "not ready")]
-    assert _changes(tell(context, log), "container_id", "to_result") == [
+    assert _changes(ingest_lines(context, log), "container_id", "to_result") == [
         (FIRST, "success"),
         (FIRST, "failure"),
     ]
@@ -115,7 +124,9 @@ def test_startup_fails_after_its_initial_value(with_ticks: bool) -> None:
         log += [_failed(second + 4, "Startup", "c")] * with_ticks
         log += [_loop(second + 4, "startup", "unhealthy")]
     run = 2 if with_ticks else None
-    assert _changes(tell(context, log), "container_id", "from_result", "run", "inferred") == [
+    assert _changes(
+        ingest_lines(context, log), "container_id", "from_result", "run", "inferred"
+    ) == [
         (FIRST, "unknown", run, False),
         (SECOND, "unknown", run, False),
     ]
@@ -127,7 +138,7 @@ def test_startup_of_a_successor_of_what_had_started_is_no_change() -> None:
     log = [START, ADD, _pleg(0, "Started", FIRST), _loop(1, "startup", "unhealthy")]
     log += [_loop(2, "startup", "started"), _loop(9, "startup", "unhealthy")]
     log += [_loop(12, "startup", "started")]
-    assert _changes(tell(context, log), "from_result", "to_result") == [
+    assert _changes(ingest_lines(context, log), "from_result", "to_result") == [
         ("unknown", "success"),
         ("unknown", "success"),
     ]
@@ -149,7 +160,7 @@ def test_startup_of_a_successor_of_what_had_started_is_no_change() -> None:
 def test_only_containers_with_that_probe_are_meant(spec: dict[str, Any]) -> None:
     """Only containers with that probe are meant."""
     log = [START, ADD, _loop(1, "readiness", "not ready"), _loop(2, "readiness", "ready")]
-    assert _changes(tell(_pod(spec, {}), log), "container") == [("c",)]
+    assert _changes(ingest_lines(_pod(spec, {}), log), "container") == [("c",)]
 
 
 def test_of_two_containers_the_one_that_can_change_is_meant() -> None:
@@ -160,7 +171,7 @@ def test_of_two_containers_the_one_that_can_change_is_meant() -> None:
     log += [_loop(2, "readiness", "ready"), _loop(3, "readiness", "ready")]
     ticks = [_failed(second, "Readiness", "b") for second in (10, 20, 30)]
     log += [*ticks, _loop(30, "readiness", "not ready"), _loop(40, "readiness", "ready")]
-    facts = tell(context, log)
+    facts = ingest_lines(context, log)
     # Whose the first two lines are nobody can say; after both, both are ready.
     assert _changes(facts, "container", "from_result", "to_result", "run") == [
         ("b", "success", "failure", 3),
@@ -183,7 +194,7 @@ def test_a_new_container_of_two_is_told_by_what_the_other_holds() -> None:
     log += [_pleg(9, "Died", FIRST), _pleg(9, "Started", SECOND)]
     log += [_loop(10, "readiness", "not ready"), _loop(11, "readiness", "not ready")]
     log += [_loop(12, "readiness", "ready")]
-    facts = tell(context, log)
+    facts = ingest_lines(context, log)
     assert _changes(facts, "container") == []
     (finding,) = of(facts, FindingReported)
     assert "5 line(s)" in finding.message
@@ -202,7 +213,7 @@ def test_liveness_of_old_logs_leads_to_kills_without_ticks() -> None:
         killed = f'Container "c" ({{"containerd" "{container_id}"}}) of pod {POD}: '
         killed += "Container c failed liveness probe, will be restarted"
         log.append(klog(f"10:00:{second + 20}.001000", "kuberuntime_manager.go", killed))
-    facts = tell(context, log)
+    facts = ingest_lines(context, log)
     fields = ("container_id", "from_result", "to_result", "run", "threshold", "inferred")
     assert _changes(facts, *fields) == [
         (FIRST, "success", "failure", None, None, False),
@@ -217,9 +228,9 @@ def test_failures_around_an_unlogged_success_are_no_change() -> None:
     context = _pod(container("c", liveness={"failureThreshold": 3}), {FIRST: "c"})
     log = [START, ADD, _pleg(0, "Started", FIRST)]
     log += [_failed(second, "Liveness", "c") for second in (1, 11, 31, 41)]
-    assert _changes(tell(context, log), "container") == []
+    assert _changes(ingest_lines(context, log), "container") == []
     log += [_failed(51, "Liveness", "c"), _loop(51, "liveness", "unhealthy")]
-    assert _changes(tell(context, log), "run", "inferred") == [(3, False)]
+    assert _changes(ingest_lines(context, log), "run", "inferred") == [(3, False)]
 
 
 def test_without_the_pleg_a_failed_container_may_have_a_successor() -> None:
@@ -228,7 +239,7 @@ def test_without_the_pleg_a_failed_container_may_have_a_successor() -> None:
     log = [START, _loop(1, "readiness", "not ready"), _loop(2, "readiness", "ready")]
     log += [_loop(30, "liveness", "unhealthy"), _loop(32, "readiness", "not ready")]
     log += [_loop(40, "readiness", "ready"), _loop(55, "liveness", "unhealthy")]
-    facts = tell(context, log)
+    facts = ingest_lines(context, log)
     assert _changes(facts, "probe_type", "from_result", "to_result") == [
         ("readiness", "failure", "success"),
         ("liveness", "success", "failure"),
@@ -245,7 +256,7 @@ def test_a_log_that_begins_late(pleg: bool, changes: int) -> None:
     other = f'pod="shop/x" event={{"ID":"u","Type":"ContainerStarted","Data":"{OTHER}"}}'
     event = klog("10:00:00.000000", "kubelet.go", f'"SyncLoop (PLEG): event for pod" {other}')
     log = [event] * pleg + [_loop(1, "readiness", "not ready")]
-    facts = tell(context, log)
+    facts = ingest_lines(context, log)
     assert _changes(facts, "from_result", "to_result") == [("success", "failure")] * changes
     assert len(of(facts, FindingReported)) == 1 - changes
 
@@ -258,7 +269,7 @@ def test_a_container_id_without_a_name_may_be_the_successor() -> None:
     log += [_loop(1, "readiness", "not ready"), _loop(2, "readiness", "ready")]
     log += [_pleg(9, "Died", FIRST), _pleg(12, "Started", SECOND)]
     log += [_loop(13, "readiness", "not ready"), _loop(14, "readiness", "ready")]
-    facts = tell(context, log)
+    facts = ingest_lines(context, log)
     assert _changes(facts, "container_id", "to_result") == [(FIRST, "success"), (None, "success")]
     assert len(of(facts, FindingReported)) == 1
 
@@ -266,7 +277,7 @@ def test_a_container_id_without_a_name_may_be_the_successor() -> None:
 def test_without_a_pod_spec_only_sure_changes_are_counted() -> None:
     """Without a pod spec only sure changes are counted: not ready may be an initial value."""
     log = [START, _loop(1, "readiness", "not ready"), _loop(2, "readiness", "ready")]
-    facts = tell(world("1.36.2"), log)
+    facts = ingest_lines(world("1.36.2"), log)
     assert _changes(facts) == []
     (finding,) = of(facts, FindingReported)
     assert "1 line(s)" in finding.message
@@ -278,8 +289,8 @@ def test_recorded_startup_probe_without_its_ticks() -> None:
     spec = container("app", startup={"failureThreshold": 4, "exec": {}})
     know_pod(context, "startup-never-node-b", "47c6fba2e82b7402f7219b7089c7f992", spec=spec)
     lines = (DATA / "kubelet/startup-1.36.2.log").read_text().splitlines()
-    whole = tell(context, lines)
-    quiet = tell(
+    whole = ingest_lines(context, lines)
+    quiet = ingest_lines(
         BundleContext(node="n", kubelet_version="1.36.2", pods=context.pods),
         [line for line in lines if " prober.go:" not in line],
     )

@@ -12,7 +12,7 @@ from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.lifecycle import ContainerKilled, ContainerRestarted, ContainerStarted
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTransitioned
 from kubeledger.model.record import Body
-from tests.ingest.pod_world import container, klog, know_pod, of, tell, values, world
+from tests.ingest.pod_world import container, ingest_lines, klog, know_pod, of, values, world
 
 UID = "aaaaaaaa-0000-4000-8000-00000000000a"
 SANDBOX, FIRST, SECOND, THIRD = "0" * 64, "1" * 64, "2" * 64, "3" * 64
@@ -80,7 +80,7 @@ def _probe(clock: str) -> str:
 
 
 def _kill(seconds: str, container_id: str, message: str = LIVENESS) -> list[str]:
-    told = '"SyncLoop (probe)" probe="liveness" status="unhealthy" pod="shop/a"'
+    constants = '"SyncLoop (probe)" probe="liveness" status="unhealthy" pod="shop/a"'
     why = (
         f'"Message for Container of pod" containerName="web" containerStatusID={{"Type":"x",'
         f'"ID":"{container_id}"}} pod="shop/a" containerMessage="{message}"'
@@ -91,7 +91,7 @@ def _kill(seconds: str, container_id: str, message: str = LIVENESS) -> list[str]
     )
     return [
         _probe(f"{seconds}.100000"),
-        klog(f"{seconds}.200000", "kubelet.go", told),
+        klog(f"{seconds}.200000", "kubelet.go", constants),
         klog(f"{seconds}.300000", "kuberuntime_manager.go", why),
         klog(f"{seconds}.400000", "kuberuntime_container.go", how),
     ]
@@ -122,24 +122,24 @@ def test_a_terse_log_alone_gives_the_whole_chain(tmp_path: Path) -> None:
     found = list(ledger.records(node))
     by_seq = {record.seq: record for record in found}
 
-    def told(kind: type[Body], field: str = "container_id") -> list[str | None]:
+    def constants(kind: type[Body], field: str = "container_id") -> list[str | None]:
         return [getattr(r.body, field) for r in found if isinstance(r.body, kind)]
 
-    assert told(ContainerStarted, "container") == ["web", None, "web", "web"]
-    assert told(ProbeExecuted) == told(ProbeTransitioned) == [FIRST, SECOND]
-    assert told(ContainerKilled) == [FIRST, SECOND]
+    assert constants(ContainerStarted, "container") == ["web", None, "web", "web"]
+    assert constants(ProbeExecuted) == constants(ProbeTransitioned) == [FIRST, SECOND]
+    assert constants(ContainerKilled) == [FIRST, SECOND]
     causes = [by_seq[r.cause or 0] for r in found if isinstance(r.body, ContainerKilled)]
     assert [type(cause.body) for cause in causes] == [ProbeTransitioned] * 2
-    assert told(ContainerRestarted) == [SECOND, THIRD]
-    assert told(ContainerRestarted, "previous_container_id") == [FIRST, SECOND]
-    assert told(ContainerRestarted, "reason") == ["liveness_probe"] * 2
+    assert constants(ContainerRestarted) == [SECOND, THIRD]
+    assert constants(ContainerRestarted, "previous_container_id") == [FIRST, SECOND]
+    assert constants(ContainerRestarted, "reason") == ["liveness_probe"] * 2
 
 
 def _after_kill(*more: str) -> list[str | None]:
     """Names of what starts once ``web`` was killed for its probe, in a pod without a spec."""
     log = [_pleg("10:00:02.000000", "ContainerStarted", FIRST), *_kill("10:00:30", FIRST)]
     log += [_pleg("10:00:33.000000", "ContainerDied", FIRST), *more]
-    facts = tell(world(), [*log, _pleg("10:00:40.000000", "ContainerStarted", SECOND)])
+    facts = ingest_lines(world(), [*log, _pleg("10:00:40.000000", "ContainerStarted", SECOND)])
     return [body.container for body in of(facts, ContainerStarted)[1:]]
 
 
@@ -153,7 +153,7 @@ def test_a_start_whose_line_is_missing() -> None:
         _pleg("10:01:03.000000", "ContainerDied", SECOND),
         _pleg("10:01:03.000100", "ContainerStarted", THIRD),
     ]
-    found = of(tell(context, log), ContainerRestarted)
+    found = of(ingest_lines(context, log), ContainerRestarted)
     assert [(body.container_id, body.previous_container_id) for body in found] == [(THIRD, SECOND)]
 
 
@@ -163,18 +163,18 @@ def test_an_end_of_what_lists_show_to_have_run() -> None:
 
     def status(container_id: str, count: int, since: str) -> dict[str, object]:
         state = {"running": {"startedAt": f"2026-11-21T{since}Z"}}
-        told = {"name": "web", "restartCount": count, "containerID": f"x://{container_id}"}
-        return {"containerStatuses": [told | {"state": state}]}
+        constants = {"name": "web", "restartCount": count, "containerID": f"x://{container_id}"}
+        return {"containerStatuses": [constants | {"state": state}]}
 
-    told = ((FIRST, 0, "10:00:01"), (SECOND, 1, "10:00:20"), (THIRD, 2, "10:01:12"))
-    lists = [status(*each) for each in told]
+    constants = ((FIRST, 0, "10:00:01"), (SECOND, 1, "10:00:20"), (THIRD, 2, "10:01:12"))
+    lists = [status(*each) for each in constants]
     know_pod(context, "a", UID, namespace="shop", spec=container("web"), statuses=lists)
     log = [
         _pleg("10:00:02.000000", "ContainerStarted", FIRST),
         _pleg("10:01:03.000000", "ContainerDied", SECOND),
         _pleg("10:01:13.000100", "ContainerStarted", THIRD),
     ]
-    found = of(tell(context, log), ContainerRestarted)
+    found = of(ingest_lines(context, log), ContainerRestarted)
     assert [(body.container_id, body.previous_container_id) for body in found] == [(THIRD, SECOND)]
 
 
@@ -206,7 +206,7 @@ def test_another_kill_promises_no_restart() -> None:
     log = [_pleg("10:00:02.000000", "ContainerStarted", FIRST)]
     log += _kill("10:00:30", FIRST, "Stopping container web")[2:]
     log.append(_pleg("10:00:33.000000", "ContainerDied", FIRST))
-    facts = tell(world(), [*log, _pleg("10:00:34.000000", "ContainerStarted", SECOND)])
+    facts = ingest_lines(world(), [*log, _pleg("10:00:34.000000", "ContainerStarted", SECOND)])
     assert [body.container for body in of(facts, ContainerStarted)] == [None, None]
 
 
@@ -226,7 +226,7 @@ def test_a_container_that_was_backed_off_starts_next() -> None:
     )
     log.append(klog("10:00:34.000000", "pod_workers.go", refused))
     log.append(_pleg("10:00:44.000000", "ContainerStarted", SECOND))
-    facts = tell(context, log)
+    facts = ingest_lines(context, log)
     assert [body.container for body in of(facts, ContainerStarted)] == ["web", "web"]
     (restart,) = of(facts, ContainerRestarted)
     assert values(restart, "previous_container_id", "reason") == (FIRST, "exited")

@@ -408,11 +408,11 @@ def test_a_line_that_was_sent_twice_counts_once(
 
 
 @pytest.mark.parametrize("form", ["text", "json", "journal"])
-@pytest.mark.parametrize(("told", "ahead"), [("02:54:41", True), ("02:50:41", False)])
-def test_a_wrong_stamp_is_told(form: str, told: str, *, ahead: bool) -> None:
+@pytest.mark.parametrize(("constants", "ahead"), [("02:54:41", True), ("02:50:41", False)])
+def test_a_wrong_stamp_is_told(form: str, constants: str, *, ahead: bool) -> None:
     """Behind the lines that show it, also where these need no look."""
     lines = [NOISE.replace(".296376", f".{296376 + n * 1000}") for n in range(20)]
-    lines[8] = PROBE.replace("02:52:41.296376", f"{told}.304376")
+    lines[8] = PROBE.replace("02:52:41.296376", f"{constants}.304376")
     lines[13] = PROBE.replace(".296376", ".309376")
     if form == "json":
         lines = [_as_json(line) for line in lines]
@@ -422,7 +422,7 @@ def test_a_wrong_stamp_is_told(form: str, told: str, *, ahead: bool) -> None:
     (wrong,) = [item for item in read.out if isinstance(item, WrongStamp)]
     assert not [item for item in read.out if isinstance(item, ClockStep)]
     first, second = read.lines
-    assert wrong.doubt.told_ns == first.ts_ns
+    assert wrong.doubt.logged_ns == first.ts_ns
     before_ns = second.ts_ns - 6_000_000
     assert wrong.doubt.before_ns == before_ns
     assert wrong.doubt.after_ns == (before_ns + 2_000_000 if ahead else wrong.doubt.after_ns)
@@ -553,8 +553,8 @@ def test_all_lines_of_one_length_are_cut() -> None:
     ends = LineEnds(cut_at=len(PROBE))
     short = PROBE.replace('"no"', "5")
     read = Log(f"{PROBE[:-4]}5000\n{short}\n{NOISE}\n", whole, ends)
-    told = [line.values for line in read.lines]
-    assert told == [
+    constants = [line.values for line in read.lines]
+    assert constants == [
         {"probeType": "Liveness", "pod": "ns/a"},
         {"probeType": "Liveness", "pod": "ns/a", "output": 5},
     ]

@@ -54,7 +54,7 @@ def imported(tmp_path: Path, **files: bytes) -> tuple[list[Any], NodeReport]:
         (source / name).write_bytes(content)
     ledger = Ledger.create(tmp_path / "ledger")
     report = import_sources([str(source)], ledger, OPTIONS).bundles[0]
-    told = [
+    constants = [
         (record.ts_ns, record.kind, msgspec.to_builtins(record.body))
         for record in ledger.records()
         if not record.kind.startswith("ledger.")
@@ -62,7 +62,7 @@ def imported(tmp_path: Path, **files: bytes) -> tuple[list[Any], NodeReport]:
     for account in report.accounts:
         parts = account.understood + account.noise + account.not_understood
         assert parts == account.lines
-    return told, report
+    return constants, report
 
 
 @pytest.mark.parametrize("carried", [same, journal])
@@ -76,11 +76,11 @@ def test_what_two_logs_hold_counts_once(
     """Wherever they are cut, and whatever carried one of them here."""
     lines = whole()
     old, new = lines[:first_end], carried(lines[second_begin:])
-    told, report = imported(
+    constants, report = imported(
         tmp_path / "two", **{"kubelet.log.1": b"".join(old), "kubelet.log": b"".join(new)}
     )
     expected, _ = imported(tmp_path / "one", **{"kubelet.log": b"".join(lines)})
-    assert told == expected
+    assert constants == expected
     assert sum(account.repeated for account in report.accounts) > 0
     assert [f.finding for f in report.findings if f.file == "kubelet.log.1"] == ["overlap"]
     lost = [f.message for f in report.findings if f.finding == "clock_stepped_back"]
@@ -91,9 +91,9 @@ def test_a_half_written_last_line_is_whole_in_the_next_log(tmp_path: Path) -> No
     """The copy was made while a line was written."""
     lines = whole()
     old, new = b"".join(lines[:60])[:-20], b"".join(lines[40:])
-    told, report = imported(tmp_path / "two", **{"kubelet.log.1": old, "kubelet.log": new})
+    constants, report = imported(tmp_path / "two", **{"kubelet.log.1": old, "kubelet.log": new})
     expected, _ = imported(tmp_path / "one", **{"kubelet.log": b"".join(lines)})
-    assert told == expected
+    assert constants == expected
     assert [f.finding for f in report.findings] == ["overlap"]
 
 
@@ -102,11 +102,11 @@ def test_logs_that_only_touch_are_both_read_whole(tmp_path: Path) -> None:
     lines = whole()
     last = lines[59].replace(b"no", b"yes")
     logs = {"kubelet.log.1": b"".join(lines[:60]), "kubelet.log": b"".join([last, *lines[60:]])}
-    told, report = imported(tmp_path / "two", **logs)
+    constants, report = imported(tmp_path / "two", **logs)
     expected, _ = imported(
         tmp_path / "one", **{"kubelet.log": b"".join([*lines[:60], last, *lines[60:]])}
     )
-    assert told == expected
+    assert constants == expected
     assert sum(account.repeated for account in report.accounts) == 0
 
 
@@ -117,7 +117,7 @@ def test_logs_of_one_time_with_other_lines_are_both_read(tmp_path: Path) -> None
         "kubelet.log.1": b"".join(lines[:60]),
         "kubelet.log": b"".join([*lines[40:50], *lines[53:]]),
     }
-    told, report = imported(tmp_path / "two", **logs)
+    constants, report = imported(tmp_path / "two", **logs)
     expected, _ = imported(tmp_path / "one", **{"kubelet.log": b"".join(lines)})
-    assert {body[0] for body in told} >= {body[0] for body in expected}
+    assert {body[0] for body in constants} >= {body[0] for body in expected}
     assert "overlap" not in [f.finding for f in report.findings]

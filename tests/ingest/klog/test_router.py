@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubeledger.ingest.klog.router import Heard, Router, Verdict
+from kubeledger.ingest.klog.router import Handled, Router, Verdict
 from kubeledger.ingest.klog.rows import Row, ignore, ignore_text, klog, text
 from kubeledger.ingest.messages.catalogue import MESSAGES
 from kubeledger.ingest.messages.noise import NOISE
@@ -30,7 +30,7 @@ def router(*rows: Row) -> Router:
     return Router(rows, NOISE, [{"It happened": _handler}])
 
 
-def told(*patterns: str) -> Router:
+def constants(*patterns: str) -> Router:
     """Routes with free text of one file."""
     return router(
         *(text("x.go", re.compile(each, re.DOTALL), to="It happened") for each in patterns)
@@ -43,8 +43,8 @@ def test_whatever_a_pattern_matches_is_routed_by_it(data: st.DataObject) -> None
     """Texts made from all patterns."""
     pattern = data.draw(st.sampled_from(PATTERNS))
     message = data.draw(st.from_regex(re.compile(pattern, re.DOTALL), fullmatch=True))
-    route = told(pattern).free_text("x.go", message)
-    assert isinstance(route, Heard)
+    route = constants(pattern).free_text("x.go", message)
+    assert isinstance(route, Handled)
     assert route.handlers == (_handler,)
     assert route.match is not None
     assert route.match.string == message
@@ -68,7 +68,7 @@ def test_whatever_a_pattern_matches_is_routed_by_it(data: st.DataObject) -> None
 )
 def test_first_letters(pattern: str, message: str, fits: bool) -> None:
     """Of groups, classes, alternatives and what may be absent."""
-    route = told(pattern).free_text("x.go", message)
+    route = constants(pattern).free_text("x.go", message)
     assert (route is not Verdict.UNKNOWN) == fits
 
 
@@ -78,16 +78,16 @@ def test_other_patterns_change_no_route(data: st.DataObject) -> None:
     """With all patterns of one file the first that matches has the message, and none else."""
     pattern = data.draw(st.sampled_from(PATTERNS))
     message = data.draw(st.from_regex(re.compile(pattern, re.DOTALL), fullmatch=True))
-    route = told(*PATTERNS).free_text("x.go", message)
+    route = constants(*PATTERNS).free_text("x.go", message)
     first = next(each for each in PATTERNS if re.compile(each, re.DOTALL).match(message))
-    assert isinstance(route, Heard)
+    assert isinstance(route, Handled)
     assert route.row is not None
     assert route.row.words == first
 
 
 def test_what_is_remembered() -> None:
     """Not where a message that begins alike may have a handler."""
-    routes = told("Container .* died")
+    routes = constants("Container .* died")
     assert not routes.may_remember("x.go", "Container web of a")
     assert not routes.may_remember("x.go", "Cont")
     assert routes.may_remember("x.go", "Sandbox web of a pod")
@@ -110,7 +110,7 @@ def test_what_is_remembered() -> None:
 def test_templates(words: str, message: str, values: dict[str, object]) -> None:
     """A value ends before the letter that stands behind it in the template."""
     route = router(text("x.go", words, to="It happened", why="it")).free_text("x.go", message)
-    assert isinstance(route, Heard)
+    assert isinstance(route, Handled)
     assert route.row is not None
     (line,) = lines(f"x.go {message}")
     route.row.read(line, route.match)
@@ -121,7 +121,7 @@ def test_new_words_for_a_message() -> None:
     """They come to those who listen to it, under its own keys."""
     routes = router(klog("It has happened", to="It happened", pod="podName"), *ignore("It ended"))
     route = routes.structured("x.go", "It has happened")
-    assert isinstance(route, Heard)
+    assert isinstance(route, Handled)
     assert route.row is not None
     (line,) = lines('x.go "It has happened" podName="a"')
     route.row.read(line, None)
@@ -133,5 +133,5 @@ def test_new_words_for_a_message() -> None:
 def test_what_is_read_goes_before_what_is_ignored() -> None:
     """In whichever order the rows stand."""
     routes = router(*ignore_text("x.go", "It "), text("x.go", "It was {}", to="It happened"))
-    assert isinstance(routes.free_text("x.go", "It was he"), Heard)
+    assert isinstance(routes.free_text("x.go", "It was he"), Handled)
     assert routes.free_text("x.go", "It is he") is Verdict.UNDERSTOOD

@@ -8,7 +8,7 @@ import pytest
 
 from kubeledger.ingest.api import import_sources
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.model.bodies.lifecycle import ReasonReported
+from kubeledger.model.bodies.lifecycle import KubernetesEvent
 from kubeledger.model.record import Record
 from kubeledger.model.units import format_ts
 from tests.ingest.planning.test_bundle import write
@@ -73,7 +73,7 @@ def events(tmp_path: Path, *lines: str) -> list[Record]:
     log = write(tmp_path / "n/kubelet.log", text)
     ledger = Ledger.create(tmp_path / "ledger")
     import_sources([str(log.parent)], ledger)
-    return [record for record in ledger.records("n") if isinstance(record.body, ReasonReported)]
+    return [record for record in ledger.records("n") if isinstance(record.body, KubernetesEvent)]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_all_that_the_event_says(tmp_path: Path, line: str) -> None:
     """In either form; it happened when it says, a moment before the line."""
     (record,) = events(tmp_path, line)
     body = record.body
-    assert isinstance(body, ReasonReported)
+    assert isinstance(body, KubernetesEvent)
     assert (body.namespace, body.pod, body.pod_uid, body.container) == ("shop", "web", UID, "app")
     assert (body.type, body.reason, body.message) == ("Warning", "Unhealthy", MESSAGE)
     assert format_ts(record.ts_ns) == "2026-11-21T03:00:01.5Z"

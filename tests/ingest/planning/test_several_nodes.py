@@ -14,7 +14,7 @@ from kubeledger.ingest.api import ImportReport, import_sources
 from kubeledger.ingest.planning.options import ImportOptions
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.devicemanager import AllocationFailed
-from kubeledger.model.bodies.lifecycle import PodListed, ReasonReported
+from kubeledger.model.bodies.lifecycle import KubernetesEvent, PodListed
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
 from kubeledger.model.bodies.prober import ProbeExecuted
 from kubeledger.model.errors import BadInputError
@@ -31,7 +31,7 @@ def run(tmp_path: Path, *paths: Path, node: str | None = None) -> tuple[ImportRe
     return import_sources([str(path) for path in paths], ledger, ImportOptions(node=node)), ledger
 
 
-def told(ledger: Ledger, node: str, kind: type) -> list[Any]:
+def reported(ledger: Ledger, node: str, kind: type) -> list[Any]:
     """Bodies of a node's records of a kind."""
     return [record.body for record in ledger.records(node) if isinstance(record.body, kind)]
 
@@ -76,14 +76,15 @@ def test_lines_are_split_by_what_carried_them(tmp_path: Path, name: str) -> None
         ticks = [record for record in ledger.records(bundle.node) if _is_tick(record.body)]
         assert len(ticks) == 19
         assert all(
-            each.output.startswith(bundle.node) for each in told(ledger, bundle.node, ProbeExecuted)
+            each.output.startswith(bundle.node)
+            for each in reported(ledger, bundle.node, ProbeExecuted)
         )
         for record in ticks:
             (place,) = record.evidence
             assert place.line is not None
             assert place.text == lines[place.line - 1]
             assert f"{bundle.node} " in lines[place.line]
-        assert len(told(ledger, bundle.node, KubeletStarted)) == 1
+        assert len(reported(ledger, bundle.node, KubeletStarted)) == 1
         assert [found.finding for found in bundle.findings] == ["several_nodes", *_year(name)]
         (account,) = bundle.accounts
         assert account.lines == account.understood + account.noise + account.not_understood
@@ -108,7 +109,7 @@ def test_a_log_that_grew(tmp_path: Path) -> None:
     _, ledger = run(tmp_path, log)
     write(log, text)
     import_sources([str(log)], ledger)
-    assert [len(told(ledger, node, ProbeExecuted)) for node in (A, B)] == [19, 19]
+    assert [len(reported(ledger, node, ProbeExecuted)) for node in (A, B)] == [19, 19]
 
 
 def test_processes_that_take_turns(tmp_path: Path) -> None:
@@ -120,7 +121,7 @@ def test_processes_that_take_turns(tmp_path: Path) -> None:
     late = restarted.splitlines()[4]
     write(tmp_path / "m/kubelet.log", f"{restarted}{late}\n")
     import_sources([str(tmp_path / "m")], ledger)
-    starts = told(ledger, "node-x", KubeletStarted)
+    starts = reported(ledger, "node-x", KubeletStarted)
     assert [start.restart for start in starts] == [False, True]
 
 
@@ -132,7 +133,7 @@ def test_a_log_that_stands_twice_in_its_file_is_one_node(tmp_path: Path) -> None
     report, twice = run(tmp_path / "b", write(tmp_path / "twice/kubelet.log", log * 2).parent)
     assert ledger.nodes() == twice.nodes() == ["node-x"]
     for kind in (KubeletStarted, ProbeExecuted):
-        assert told(twice, "node-x", kind) == told(ledger, "node-x", kind)
+        assert reported(twice, "node-x", kind) == reported(ledger, "node-x", kind)
     (account,) = report.bundles[0].accounts
     assert account.lines == account.understood + account.noise == 2 * log.count("\n")
 
@@ -150,7 +151,7 @@ def test_the_machine_got_its_name_late(tmp_path: Path, last: str) -> None:
     report, ledger = run(tmp_path, write(tmp_path / "kubelet.log", "".join(parts)))
     assert ledger.nodes() == [A]
     assert [found.finding for found in report.bundles[0].findings] == ["year_guessed"]
-    assert len(told(ledger, A, ProbeExecuted)) == 19
+    assert len(reported(ledger, A, ProbeExecuted)) == 19
 
 
 def _event(node: str, reason: str = "Unhealthy") -> dict[str, Any]:
@@ -182,8 +183,8 @@ def test_lists_of_the_cluster(tmp_path: Path, in_directories: bool) -> None:
     _, ledger = run(tmp_path, root)
     assert ledger.nodes() == [A, B]
     for node in (A, B):
-        assert [body.pod for body in told(ledger, node, PodListed)] == [f"web-{node}"]
-        assert len(told(ledger, node, ReasonReported)) == 1
+        assert [body.pod for body in reported(ledger, node, PodListed)] == [f"web-{node}"]
+        assert len(reported(ledger, node, KubernetesEvent)) == 1
 
 
 def test_a_refusal_of_another_node(tmp_path: Path) -> None:
@@ -199,7 +200,7 @@ def test_a_refusal_of_another_node(tmp_path: Path) -> None:
     events = [refusal, _event(B)]
     write(root / "events.json", json.dumps({"kind": "List", "items": events}))
     _, ledger = run(tmp_path, root)
-    assert [len(told(ledger, node, AllocationFailed)) for node in (A, B)] == [1, 0]
+    assert [len(reported(ledger, node, AllocationFailed)) for node in (A, B)] == [1, 0]
 
 
 def test_lists_of_one_namespace_each(tmp_path: Path) -> None:
@@ -211,7 +212,7 @@ def test_lists_of_one_namespace_each(tmp_path: Path) -> None:
         listed = {"kind": "PodList", "metadata": {"resourceVersion": "7"}, "items": [each]}
         write(root / space / "pods.json", json.dumps(listed))
     _, ledger = run(tmp_path, root)
-    assert sorted((body.pod, body.gone) for body in told(ledger, A, PodListed)) == [
+    assert sorted((body.pod, body.gone) for body in reported(ledger, A, PodListed)) == [
         ("web-default", False),
         ("web-kube-system", False),
     ]
@@ -267,11 +268,11 @@ def test_must_gather(tmp_path: Path) -> None:
     _, ledger = run(tmp_path, root)
     assert ledger.nodes() == [A, B, "w1"]
     for node in ledger.nodes():
-        assert {body.pod for body in told(ledger, node, PodListed)} == {f"web-{node}"}
-        assert len(told(ledger, node, NodeObserved)) == 1
-    ticks = [len(told(ledger, node, ProbeExecuted)) for node in ledger.nodes()]
+        assert {body.pod for body in reported(ledger, node, PodListed)} == {f"web-{node}"}
+        assert len(reported(ledger, node, NodeObserved)) == 1
+    ticks = [len(reported(ledger, node, ProbeExecuted)) for node in ledger.nodes()]
     assert ticks == [19, 19, 0]
-    assert [len(told(ledger, node, ReasonReported)) for node in ledger.nodes()] == [0, 1, 0]
+    assert [len(reported(ledger, node, KubernetesEvent)) for node in ledger.nodes()] == [0, 1, 0]
 
 
 def test_lists_come_first(tmp_path: Path) -> None:
@@ -284,9 +285,9 @@ def test_lists_come_first(tmp_path: Path) -> None:
     import_sources([str(root)], ledger)
     assert ledger.nodes() == [A, B, "node-c"]
     for node in (A, B):
-        assert [body.pod for body in told(ledger, node, PodListed)] == [f"web-{node}"]
-        assert len(told(ledger, node, ReasonReported)) == 1
-        assert len(told(ledger, node, ProbeExecuted)) == 19
+        assert [body.pod for body in reported(ledger, node, PodListed)] == [f"web-{node}"]
+        assert len(reported(ledger, node, KubernetesEvent)) == 1
+        assert len(reported(ledger, node, ProbeExecuted)) == 19
 
 
 def test_what_one_node_left(tmp_path: Path) -> None:
@@ -296,9 +297,9 @@ def test_what_one_node_left(tmp_path: Path) -> None:
     write(root / "events.json", json.dumps({"kind": "List", "items": [_event(B)]}))
     report, ledger = run(tmp_path, root)
     assert ledger.nodes() == [A, B]
-    assert not told(ledger, A, ReasonReported)
-    assert not told(ledger, B, ProbeExecuted)
-    assert len(told(ledger, B, ReasonReported)) == 0
+    assert not reported(ledger, A, KubernetesEvent)
+    assert not reported(ledger, B, ProbeExecuted)
+    assert len(reported(ledger, B, KubernetesEvent)) == 0
     assert [bundle.node for bundle in report.bundles] == [A, B]
 
 
@@ -310,7 +311,7 @@ def test_events_of_another_node(tmp_path: Path) -> None:
     report, ledger = run(tmp_path, log, events)
     (node,) = ledger.nodes()
     assert node not in (A, B)
-    assert not told(ledger, node, ReasonReported)
+    assert not reported(ledger, node, KubernetesEvent)
     assert "other_node" in {found.finding for found in report.bundles[0].findings}
 
 
@@ -319,7 +320,7 @@ def test_the_option(tmp_path: Path) -> None:
     log = write(tmp_path / "kubelet.log", interleaved(WRAPPINGS["syslog"]))
     _, ledger = run(tmp_path, log, node=B)
     assert ledger.nodes() == [B]
-    assert len(told(ledger, B, ProbeExecuted)) == 19
+    assert len(reported(ledger, B, ProbeExecuted)) == 19
     with pytest.raises(BadInputError, match="2 nodes, and other is none of them: node-a, node-b"):
         import_sources([str(log)], ledger, ImportOptions(node="other"))
     report = import_sources([str(write_node(tmp_path / "n", A))], ledger, ImportOptions(node="z"))
@@ -351,7 +352,7 @@ def test_other_components(tmp_path: Path) -> None:
     assert set(bundle.formats) == {"kubelet.log"}
     assert len(bundle.skipped) == 2
     assert (bundle.accounts[0].lines, bundle.accounts[0].noise) == (3, 1)
-    assert len(told(ledger, A, KubeletStarted)) == 1
+    assert len(reported(ledger, A, KubeletStarted)) == 1
 
 
 def test_a_kubelet_inside_another_program(tmp_path: Path) -> None:
@@ -377,6 +378,6 @@ def test_a_kubelet_inside_another_program(tmp_path: Path) -> None:
         *process(300, 3, reaches_kubelet=True),
     ]
     _, ledger = run(tmp_path, write(tmp_path / "n/journal.log", "".join(lines)))
-    starts = told(ledger, "n", KubeletStarted)
+    starts = reported(ledger, "n", KubeletStarted)
     assert [start.pid for start in starts] == [100, 300]
     assert all(start.from_start for start in starts)

@@ -30,7 +30,7 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
 @pytest.fixture(scope="module")
 def in_order(lines: list[bytes], tmp_path_factory: pytest.TempPathFactory) -> list[object]:
     """What it tells as it is."""
-    return told(imported(lines, tmp_path_factory.mktemp("whole")))
+    return reported(imported(lines, tmp_path_factory.mktemp("whole")))
 
 
 def imported(lines: list[bytes], directory: Path) -> Ledger:
@@ -41,7 +41,7 @@ def imported(lines: list[bytes], directory: Path) -> Ledger:
     return ledger
 
 
-def told(ledger: Ledger) -> list[object]:
+def reported(ledger: Ledger) -> list[object]:
     """Facts in the order of their records."""
     return [(r.ts_ns, r.kind, r.body) for r in of_node(ledger)]
 
@@ -91,7 +91,7 @@ def test_a_log_in_another_order_tells_the_same(
     else:
         ours = halves_swapped(lines) if order == "halves" else newest_first(lines)
     ledger = imported(ours, tmp_path)
-    assert told(ledger) == in_order
+    assert reported(ledger) == in_order
     findings = [r.body for r in ledger.records(kinds={"ledger.FindingReported"})]
     assert "not_in_order" in {getattr(body, "finding", None) for body in findings}
     starts = [0]

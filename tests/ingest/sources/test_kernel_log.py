@@ -66,8 +66,8 @@ def test_a_report_in_all_forms(form: str) -> None:
     text = "\n".join(FORMS[form](moment, line) for moment, line in _split())
     assert is_kernel_log(text, "some.txt")
     reader = read(text)
-    told = {CONTAINER: [KILLED_NS - NS_PER_S // 2]}
-    (report,) = date_reports(reader.reports, (), told, offset_ns=0, near_ns=KILLED_NS)
+    reported = {CONTAINER: [KILLED_NS - NS_PER_S // 2]}
+    (report,) = date_reports(reader.reports, (), reported, offset_ns=0, near_ns=KILLED_NS)
     assert (report.process, report.pid, report.oom_score_adj) == ("klhelper", 17151, 1)
     assert (report.cgroup, report.task_cgroup, report.constraint) == (POD, CONTAINER, "memcg")
     assert report.usages["memory"] == (64 << 20, 64 << 20)
@@ -92,8 +92,8 @@ def test_a_log_that_counts_from_the_boot_and_nothing_else() -> None:
 def test_a_clock_that_runs_away_is_brought_back() -> None:
     """What the kubelet tells of the same kills moves the whole log."""
     reports = read(log("cgroup-v1.log")).reports * 1
-    told = {CONTAINER: [KILLED_NS + 37 * NS_PER_S]}
-    (report,) = date_reports(reports, (), told, offset_ns=0, near_ns=KILLED_NS)
+    reported = {CONTAINER: [KILLED_NS + 37 * NS_PER_S]}
+    (report,) = date_reports(reports, (), reported, offset_ns=0, near_ns=KILLED_NS)
     assert report.ts_ns == KILLED_NS + 37 * NS_PER_S
 
 

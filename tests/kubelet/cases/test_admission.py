@@ -471,10 +471,10 @@ def test_why_victims_are_impossible(victims: list[str], why: str) -> None:
     active = [pod(f"b{n}", {"cpu": "300m"}) for n in (1, 2)]
     high = pod("high", {"cpu": "1"}, priority=CRITICAL)
     an_input = case(wants, *active, small, pod("be"), guaranteed, high, on=node(cpu="5150m"))
-    verdict, told = judged("1.36.2", an_input, admitted(*victims))
-    assert (verdict, told[: len(why)]) == ("impossible", why)
+    verdict, reported = judged("1.36.2", an_input, admitted(*victims))
+    assert (verdict, reported[: len(why)]) == ("impossible", why)
     if victims == ["b3", "b1"]:
-        assert told.endswith("gone before pod b1, nearer to it")
+        assert reported.endswith("gone before pod b1, nearer to it")
 
 
 @pytest.mark.parametrize(

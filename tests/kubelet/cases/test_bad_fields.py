@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from kubeledger.cli.main import cli
 from kubeledger.kubelet.cases.locate import field_at_fault
 from kubeledger.kubelet.cases.registry import SUBSYSTEMS, decider_of, judge_of
-from kubeledger.kubelet.cases.topologyhints import HintOutcome, _order_behind, _ordered
+from kubeledger.kubelet.cases.topologyhints import HintOutcome, _order_after, _ordered
 from kubeledger.model.errors import BadInputError
 
 VERSION = "1.36.2"
@@ -448,14 +448,14 @@ def test_an_order_of_nodes_is_found_as_if_all_were_tried(swapped: bool) -> None:
         "r": [HintOutcome(numa_nodes=mask, preferred=False) for mask in masks]
     }
     for order in permutations(nodes):
-        told = _ordered(hints, order)
-        listed = told["r"]
+        reported = _ordered(hints, order)
+        listed = reported["r"]
         assert listed is not None
         if swapped:
             listed[3], listed[4] = listed[4], listed[3]
-        possible = any(_ordered(hints, other) == told for other in permutations(nodes))
-        found = _order_behind(told, nodes)
-        assert (found is not None and _ordered(hints, found) == told) == possible
+        possible = any(_ordered(hints, other) == reported for other in permutations(nodes))
+        found = _order_after(reported, nodes)
+        assert (found is not None and _ordered(hints, found) == reported) == possible
         assert possible or swapped
 
 

@@ -346,13 +346,17 @@ def test_sentences_are_true(seed: int) -> None:
         verdict, why = LINES.judged("1.36.2", made, wrong)
         if verdict != "impossible":
             continue
-        if told := re.search(r"fails (?:here|there) with:? '?(.*)", why):
-            assert any(told[1].startswith(error) for error in errors if error), why
-        elif told := re.search(r"device (\w+), (\w+)[^,]*, was taken while (\w+), .* left", why):
-            of = [name for name in (GPU, NIC) if told[1] in str(wrong["steps"][last]["devices"])]
-            kinds = {healths.get((name, told[1])) for name in of}
-            assert told[2] != "unhealthy" or "Unhealthy" in kinds, why
-            assert told[2] not in {"available", "unaligned"} or "Healthy" in kinds, why
+        if sentences := re.search(r"fails (?:here|there) with:? '?(.*)", why):
+            assert any(sentences[1].startswith(error) for error in errors if error), why
+        elif sentences := re.search(
+            r"device (\w+), (\w+)[^,]*, was taken while (\w+), .* left", why
+        ):
+            of = [
+                name for name in (GPU, NIC) if sentences[1] in str(wrong["steps"][last]["devices"])
+            ]
+            kinds = {healths.get((name, sentences[1])) for name in of}
+            assert sentences[2] != "unhealthy" or "Unhealthy" in kinds, why
+            assert sentences[2] not in {"available", "unaligned"} or "Healthy" in kinds, why
 
 
 @pytest.mark.parametrize(("version", "skipped"), [("1.35.9", False), ("1.36.0", True)])

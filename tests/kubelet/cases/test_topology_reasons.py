@@ -16,13 +16,13 @@ TWO = pod(container("c0", limits={GPU: "2"}))
 FIVE = pod(container("c0", limits={GPU: "5"}))
 
 
-def claim(*told: tuple[list[int], bool]) -> list[dict[str, Any]]:
+def claim(*reported: tuple[list[int], bool]) -> list[dict[str, Any]]:
     """Hints of a claim: nodes, and whether they are preferred."""
-    return [{"numaNodes": nodes, "preferred": preferred} for nodes, preferred in told]
+    return [{"numaNodes": nodes, "preferred": preferred} for nodes, preferred in reported]
 
 
 @pytest.mark.parametrize(
-    ("case_input", "told", "why"),
+    ("case_input", "reported", "why"),
     [
         (
             hints.case([0], [1], [1], of_pod=TWO),
@@ -70,9 +70,9 @@ def claim(*told: tuple[list[int], bool]) -> list[dict[str, Any]]:
         ),
     ],
 )
-def test_why_a_hint(case_input: dict[str, Any], told: object, why: str) -> None:
+def test_why_a_hint(case_input: dict[str, Any], reported: object, why: str) -> None:
     """The first hint that differs, with the devices behind it."""
-    outcome = {"steps": [{"hints": {GPU: told}}]}
+    outcome = {"steps": [{"hints": {GPU: reported}}]}
     assert hints.LINES.judged("1.36.2", case_input, outcome) == ("impossible", why)
 
 

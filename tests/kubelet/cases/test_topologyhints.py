@@ -38,8 +38,8 @@ def case(
 
 def hints(version: str, made: dict[str, Any]) -> Any:  # noqa: ANN401  # JSON
     """Hints for GPUs: nodes, and a mark where they are preferred."""
-    told = LINES.decided(version, made)["steps"][0]["hints"][GPU]
-    return told and [(h["numaNodes"], h["preferred"]) for h in told]
+    reported = LINES.decided(version, made)["steps"][0]["hints"][GPU]
+    return reported and [(h["numaNodes"], h["preferred"]) for h in reported]
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -95,8 +95,8 @@ def test_capacity_counts_all_and_allocatable_the_healthy() -> None:
     """Devices in use count, too."""
     manager, endpoints, _ = node("Healthy", "Healthy", "Odd")
     assert decide(manager, call("u-1", 1), NEW) == ""
-    told = get_capacity(manager, endpoints, 0)
-    assert (told.capacity, told.allocatable, told.deleted) == ({GPU: 3}, {GPU: 2}, ())
+    reported = get_capacity(manager, endpoints, 0)
+    assert (reported.capacity, reported.allocatable, reported.deleted) == ({GPU: 3}, {GPU: 2}, ())
 
 
 def test_five_minutes_of_grace() -> None:

@@ -49,7 +49,7 @@ def observed_of(manager: RealImageGCManager, free: int = 10, failing: str = "") 
     )
 
 
-def told(done: Pass) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
+def reported(done: Pass) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
     """What a claim shows of a pass."""
     return tuple(done.removed), done.error, tuple(done.events)
 
@@ -89,16 +89,16 @@ def test_admissible_is_what_some_order_gives(
     for order in itertools.permutations(IDS):
         ties = {image_id: place for place, image_id in enumerate(order)}
         done = run_pass(copy.deepcopy(manager), operation, observed, ties)  # type: ignore[arg-type] # sampled
-        possible[told(done)] = done
+        possible[reported(done)] = done
     chosen = decide(copy.deepcopy(manager), operation, observed)  # type: ignore[arg-type] # sampled
-    assert told(chosen) in possible
+    assert reported(chosen) in possible
     for done in possible.values():
         assert admissible(copy.deepcopy(manager), operation, observed, done) == ""  # type: ignore[arg-type] # sampled
         for size in range(len(IDS) + 1):
             for removed in itertools.permutations(IDS, size):
                 claim = Pass(removed=list(removed), error=done.error, events=done.events)
                 why = admissible(copy.deepcopy(manager), operation, observed, claim)  # type: ignore[arg-type] # sampled
-                assert (why == "") == (told(claim) in possible), why
+                assert (why == "") == (reported(claim) in possible), why
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,13 @@ from kubeledger.model.bodies.lifecycle import (
     ContainerKilled,
     ContainerRestarted,
     ContainerStarted,
+    KubernetesEvent,
     PodAdmitted,
     PodConfigChanged,
     PodEvicted,
     PodListed,
     PodRejected,
     PodTerminated,
-    ReasonReported,
     RestartBackedOff,
 )
 from kubeledger.model.record import Body
@@ -99,7 +99,7 @@ def container(state: LifecycleState, name: str = "c") -> ContainerState:
 KILLED = ContainerKilled(
     **who(), container="c", container_id=None, reason="preempted", message=None, grace_period_s=2
 )
-REASON = ReasonReported(
+REASON = KubernetesEvent(
     **who(), object_kind="Pod", type="Warning", reason="Unhealthy", message="m", count=3
 )
 

@@ -37,9 +37,9 @@ def test_points() -> None:
 def test_nobody_has_more_points_than_the_one_that_is_chosen(tasks: list[Task], total: int) -> None:
     """And of equals it is the last; nobody is when all are kept from it."""
     found = chosen(tasks, total_pages=total, page_bytes=PAGE)
-    told = [points(task, total_pages=total, page_bytes=PAGE) for task in tasks]
-    scores = [score for score in told if score is not None]
+    reported = [points(task, total_pages=total, page_bytes=PAGE) for task in tasks]
+    scores = [score for score in reported if score is not None]
     assert (found is None) == (not scores)
     if found is not None:
-        last = max(place for place, score in enumerate(told) if score == max(scores))
+        last = max(place for place, score in enumerate(reported) if score == max(scores))
         assert found is tasks[last]

@@ -214,10 +214,10 @@ def test_output_is_cut(facts: ProberFacts) -> None:
 )
 def test_what_an_execution_leaves(version: str, execution: Execution, event: str) -> None:
     """Its event, with the state that the kubelet holds beside an error."""
-    told = event_of(
+    reported = event_of(
         "liveness", execution.outcome, execution.text, facts_of(version), execution.state
     )
-    assert told == event
+    assert reported == event
 
 
 @pytest.mark.parametrize(

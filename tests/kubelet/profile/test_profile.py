@@ -39,7 +39,7 @@ def test_other_versions_are_refused_with_the_known_range(text: str) -> None:
 def test_a_fact_knows_backports_and_its_end(version: str, holds: bool) -> None:
     """Since, backports, until."""
     fact = Fact(
-        name="f", since=28, backports={26: 5}, until=33, says="s", source="o", proof="source"
+        name="f", since=28, backports={26: 5}, until=33, text="s", source="o", proof="source"
     )
     assert fact.holds(parse_version(version)) is holds
 
@@ -51,7 +51,7 @@ def test_tables_and_structs_agree(subsystem: str) -> None:
     names = [field.name for field in msgspec.structs.fields(facts)]
     assert [fact.name for fact in FACT_TABLES[subsystem]] == names
     for fact in FACT_TABLES[subsystem]:
-        assert fact.says
+        assert fact.text
         assert fact.source
 
 

@@ -18,11 +18,11 @@ from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerRestarted,
     ContainerStarted,
+    KubernetesEvent,
     PodAdmitted,
     PodConfigChanged,
     PodRejected,
     PodTerminated,
-    ReasonReported,
 )
 from kubeledger.model.bodies.node import (
     ClockStepped,
@@ -291,8 +291,8 @@ def test_events_of_the_node_and_of_pods_are_told_apart() -> None:
     reason = {"type": "Normal", "reason": "Starting", "message": "m", "pod_uid": None}
     state = after(
         ADD,
-        ReasonReported(object_kind="Node", namespace="ns", pod="p", **reason),  # type: ignore[arg-type] # mixed values
-        ReasonReported(object_kind="Pod", namespace="ns", pod="p", **reason),  # type: ignore[arg-type] # mixed values
+        KubernetesEvent(object_kind="Node", namespace="ns", pod="p", **reason),  # type: ignore[arg-type] # mixed values
+        KubernetesEvent(object_kind="Pod", namespace="ns", pod="p", **reason),  # type: ignore[arg-type] # mixed values
     )
     assert state.machine.reasons == {"Starting": 1}
     assert state.lifecycle.pods["u"].reasons == {"Starting": 1}
@@ -301,11 +301,11 @@ def test_events_of_the_node_and_of_pods_are_told_apart() -> None:
 def test_pressure_conditions() -> None:
     """Each since it is reported, until it is not; a new kubelet process reports none."""
     state = NodeState()
-    told: list[tuple[NodeCondition, ...]] = [
+    reported: list[tuple[NodeCondition, ...]] = [
         ("MemoryPressure",), ("DiskPressure", "MemoryPressure"), ("DiskPressure",)
     ]  # fmt: skip
     seen = []
-    for seq, conditions in enumerate(told, 1):
+    for seq, conditions in enumerate(reported, 1):
         body = NodeConditionsChanged(conditions=conditions, observed=())
         evolve(state, record(seq, body, seq))
         seen.append(dict(state.machine.pressure))

@@ -11,7 +11,7 @@ import msgspec
 from kubeledger.analyze.diff.alike import NAMING_KINDS, Names
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
-from tests.simulate.engine.lives import KINDS, Item, lives_of, match
+from tests.simulate.engine.pod_histories import KINDS, Item, histories_of, match
 
 __all__ = ["Compared", "Pair", "compare", "orders", "table"]
 
@@ -129,7 +129,7 @@ def compare(recorded: Iterable[Record], simulated: Iterable[Record]) -> list[Com
 
 def _in_lives(recorded: list[Record], simulated: list[Record]) -> Iterator[Pair]:
     sides = [
-        lives_of(records, Names(r for r in records if r.kind in NAMING_KINDS))
+        histories_of(records, Names(r for r in records if r.kind in NAMING_KINDS))
         for records in (recorded, simulated)
     ]
     numbers: Counter[tuple[str, tuple[str, str]]] = Counter()
@@ -172,14 +172,14 @@ def orders(records: Iterable[Record]) -> dict[str, list[str]]:
         pod = getattr(body, "pod", None) or getattr(body, "victim_pod", None)
         if record.role != "decision" or pod is None or record.kind in KINDS:
             continue
-        told = [record.kind.rpartition(".")[2]]
+        reported = [record.kind.rpartition(".")[2]]
         for name in ("container", "resource"):
             value = getattr(body, name, None)
             if value is not None:
-                told.append(str(value))
+                reported.append(str(value))
         decided = found.setdefault(pod, [])
-        decided.append(" ".join(told))
-        if told[0] == "AllocationFailed" and decided[-2:-1] == ["PodRejected"]:
+        decided.append(" ".join(reported))
+        if reported[0] == "AllocationFailed" and decided[-2:-1] == ["PodRejected"]:
             # One line tells both: of 1.20 the log has the refusal of the pod alone.
             decided[-2:] = reversed(decided[-2:])
     return found

@@ -99,8 +99,8 @@ def test_a_refusal_at_hints_is_the_device_managers(version: str, policy: str) ->
         )
     )
     refused = of_kind(found, "devicemanager.AllocationFailed")
-    told = [(b.pod, b.container, b.requested, b.available, b.error) for b in refused]
-    assert told == [("c", "app", 1, 0, NO_HINTS)]
+    reported = [(b.pod, b.container, b.requested, b.available, b.error) for b in refused]
+    assert reported == [("c", "app", 1, 0, NO_HINTS)]
     rejected = of_kind(found, "lifecycle.PodRejected")
     assert [(b.pod, b.reason) for b in rejected] == [("c", "TopologyAffinityError")]
     assert bad(found) == []

@@ -32,7 +32,7 @@ def test_each_end_has_its_reason(version: str) -> None:
     found = run(version)
     kills = [r.body for r in found if isinstance(r.body, ContainerKilled)]
     orphan_s = 2 if minor >= 28 else 1
-    told = {(k.pod, k.container, k.reason, k.grace_period_s) for k in kills}
+    reported = {(k.pod, k.container, k.reason, k.grace_period_s) for k in kills}
     expected = {
         ("hook", "web", "post_start_hook", 4),
         ("late", "work", "deadline_exceeded", 5),
@@ -41,7 +41,7 @@ def test_each_end_has_its_reason(version: str) -> None:
     }
     if minor >= 29:  # before, sidecars are behind a gate
         expected.add(("job", "proxy", "pod_ended", 30))
-    assert told == expected
+    assert reported == expected
     stopped = {(r.body.pod, r.body.reason) for r in found if isinstance(r.body, PodTerminating)}
     assert {("late", "ended"), ("gone", "deleted"), ("manifest-node-1", "orphaned")} <= stopped
     statuses = [r.body.status for r in found if isinstance(r.body, PodListed)]

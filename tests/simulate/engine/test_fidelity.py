@@ -16,7 +16,7 @@ from kubeledger.simulate.engine.sim import Sim
 from kubeledger.simulate.scenario import load_scenario, to_plan
 from tests.recordings import RECORDINGS, import_recording
 from tests.simulate.engine.fidelity import Compared, Pair, compare, orders, table
-from tests.simulate.engine.lives import KINDS
+from tests.simulate.engine.pod_histories import KINDS
 
 Node = tuple[str, list[Record], list[Record]]
 
@@ -74,7 +74,7 @@ def compared(node: Node) -> list[Compared]:
     return found
 
 
-def _told(name: str, pair: Pair) -> bool:
+def _reported(name: str, pair: Pair) -> bool:
     parts = EXPLAINED.get((name, pair.kind, pair.number))
     return parts is not None and (not parts or any(p in pair.subject for p in parts.split()))
 
@@ -82,7 +82,7 @@ def _told(name: str, pair: Pair) -> bool:
 def test_the_same_is_decided(node: Node, compared: list[Compared]) -> None:
     """All but what is explained, which is all there."""
     odd = [p for each in compared for p in each.odd if not each.kind.startswith("cgroups.")]
-    assert [pair for pair in odd if not _told(node[0], pair)] == []
+    assert [pair for pair in odd if not _reported(node[0], pair)] == []
     expected = sum(
         max(len(v.split()), 1)
         for k, v in EXPLAINED.items()
@@ -176,7 +176,7 @@ def test_no_draw_explains_a_lie(
     plan = to_plan(load_scenario(RECORDINGS / "scenarios" / f"{name}.yaml"), seed=1)
     simulated = _changed(list(Sim(plan).run()), kind, **fields)
     found = compare(recorded(name), simulated)
-    assert [p for each in found if each.kind in KINDS for p in each.odd if not _told(name, p)]
+    assert [p for each in found if each.kind in KINDS for p in each.odd if not _reported(name, p)]
 
 
 def test_a_probe_that_is_late_is_found(recorded: Callable[[str], list[Record]]) -> None:

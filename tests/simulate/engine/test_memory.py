@@ -10,8 +10,8 @@ import pytest
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerRestarted,
+    KubernetesEvent,
     PodListed,
-    ReasonReported,
     RestartBackedOff,
 )
 from kubeledger.model.bodies.oom import ProcessKilled
@@ -45,8 +45,10 @@ def on_v2(scene: Plan) -> Plan:
 def kills(found: list[Record]) -> list[ProcessKilled]:
     """By the kernel; all are as they must be."""
     assert not bad(found)
-    told = [o for o in outcomes(found) if isinstance(o, Finding) and o.kind == ProcessKilled.kind]
-    assert {finding.verdict for finding in told} <= {"match"}
+    reported = [
+        o for o in outcomes(found) if isinstance(o, Finding) and o.kind == ProcessKilled.kind
+    ]
+    assert {finding.verdict for finding in reported} <= {"match"}
     return [record.body for record in found if isinstance(record.body, ProcessKilled)]
 
 
@@ -119,7 +121,7 @@ def test_the_node_takes_the_pod_of_the_worst_class(version: str) -> None:
     assert {(k.pod, k.reason, k.cgroup, k.oom_score_adj) for k in killed[:1]} == {
         ("idle", "node", None, 1000)
     }
-    events = [r.body for r in found if isinstance(r.body, ReasonReported)]
+    events = [r.body for r in found if isinstance(r.body, KubernetesEvent)]
     said = [e.message for e in events if e.reason == "SystemOOM"]
     assert said[0] == f"System OOM encountered, victim process: app, pid: {killed[0].pid}"
     assert len(said) == len(killed)

@@ -351,8 +351,8 @@ def test_a_victim_that_is_being_killed_already(version: str, fails_s: int) -> No
     )
     critical = planned("crit", container(requests={"cpu": "2"}), at_s=60, priority=2_000_000_000)
     found = records(plan(pod, critical, version=version))
-    told = [b.evicted for b in of_kind(found, "preemption.PodPreempted")]
-    assert told == [None if fails_s < 60 else True]
+    reported = [b.evicted for b in of_kind(found, "preemption.PodPreempted")]
+    assert reported == [None if fails_s < 60 else True]
     assert bad(found) == []
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kubeledger.model.bodies.lifecycle import ReasonReported
+from kubeledger.model.bodies.lifecycle import KubernetesEvent
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTicksFolded
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.plan import ContainerScript, KubeletRestart, Plan, ProbeStep
@@ -31,9 +31,9 @@ def failing(version: str, result: Any = "failure", **more: Any) -> Plan:  # noqa
     return plan(pod, version=version, minutes=41, **more)
 
 
-def events(found: Plan) -> list[ReasonReported]:
+def events(found: Plan) -> list[KubernetesEvent]:
     """All that were sent."""
-    return [r.body for r in Sim(found).run() if isinstance(r.body, ReasonReported)]
+    return [r.body for r in Sim(found).run() if isinstance(r.body, KubernetesEvent)]
 
 
 @pytest.mark.parametrize("every_tick", [True, False])
@@ -47,14 +47,14 @@ def test_each_failed_tick_leaves_an_event(version: str, every_tick: bool) -> Non
         for r in records
         if isinstance(r.body, ProbeExecuted | ProbeTicksFolded) and r.body.result == "failure"
     )
-    sent = [r.body for r in records if isinstance(r.body, ReasonReported)]
+    sent = [r.body for r in records if isinstance(r.body, KubernetesEvent)]
     assert failed >= 239
     assert sum(body.count for body in sent) == failed
     assert {(b.type, b.reason, b.message, b.container) for b in sent} == {
         ("Warning", "Unhealthy", "Readiness probe failed: connection refused", "app")
     }
     for before, record in pairwise(records):
-        if isinstance(record.body, ReasonReported):
+        if isinstance(record.body, KubernetesEvent):
             assert isinstance(before.body, ProbeExecuted | ProbeTicksFolded)
             assert before.body.result == "failure"
 
@@ -62,11 +62,11 @@ def test_each_failed_tick_leaves_an_event(version: str, every_tick: bool) -> Non
 def test_a_pod_has_a_budget_of_events() -> None:
     """25 less the three of its start, then one each five minutes; counts go on meanwhile."""
     counts = [body.api_count for body in events(failing("1.36.2", every_tick=True))]
-    told = [count for count in counts if count is not None]
-    assert told[:22] == list(range(1, 23))
-    assert len(told) == 22 + 2400 // 300
-    assert told[22:] == sorted(set(told[22:]))
-    assert [counts.index(count) + 1 for count in told] == told
+    reported = [count for count in counts if count is not None]
+    assert reported[:22] == list(range(1, 23))
+    assert len(reported) == 22 + 2400 // 300
+    assert reported[22:] == sorted(set(reported[22:]))
+    assert [counts.index(count) + 1 for count in reported] == reported
 
 
 def test_folded_ticks_reach_the_api_server_as_often() -> None:

@@ -38,23 +38,23 @@ def test_pods_are_stopped_by_priority(version: str) -> None:
     minor = int(version.split(".")[1])
     found = run(version)
     begin_ns = found[0].ts_ns + 180 * NS_PER_S
-    told = {
+    reported = {
         r.body.pod: ((r.ts_ns - begin_ns) // NS_PER_S, r.body.grace_period_s)
         for r in found
         if isinstance(r.body, ContainerKilled) and r.body.reason == "node_shutdown"
     }
-    assert told == {
+    assert reported == {
         "slow": (0, 25),
         "quick": (0, 5),
         "manifest-node-1": (0, 20) if minor >= 23 else (25, 15),
         "dns": (25, 15),
     }
     given = {r.body.pod: r.body.grace_period_s for r in found if isinstance(r.body, PodTerminating)}
-    assert given == {name: grace_s for name, (_, grace_s) in told.items()}
+    assert given == {name: grace_s for name, (_, grace_s) in reported.items()}
     shown = {r.body.pod: r.body.status or {} for r in found if isinstance(r.body, PodListed)}
-    assert {shown[name].get("reason") for name in told} == {"Terminated"}
+    assert {shown[name].get("reason") for name in reported} == {"Terminated"}
     phase = "Running" if minor == 22 else "Failed"
-    assert {shown[name].get("phase") for name in told} == {phase}
+    assert {shown[name].get("phase") for name in reported} == {phase}
     assert shown["late"]["reason"] == "NodeShutdown"
     assert set(tally(found)) == {"match"}
 
@@ -68,8 +68,8 @@ def test_a_refusal_in_other_words_is_found() -> None:
         body = msgspec.structs.replace(record.body, message="The node goes down.")
         return msgspec.structs.replace(record, body=body)
 
-    told = bad([reworded(record) for record in run("1.36.2")])
-    assert told[0].endswith("the pod fits, and none is admitted while the node shuts down")
+    reported = bad([reworded(record) for record in run("1.36.2")])
+    assert reported[0].endswith("the pod fits, and none is admitted while the node shuts down")
 
 
 def test_another_shutdown_is_undecided() -> None:

@@ -44,7 +44,7 @@ def test_a_changed_definition_kills_and_starts_anew(version: str) -> None:
     kills = [
         r for r in found if isinstance(r.body, ContainerKilled) and r.body.reason == "spec_changed"
     ]
-    told = [(r.body.container, r.body.message, r.body.grace_period_s) for r in kills]  # type: ignore[attr-defined]
+    reported = [(r.body.container, r.body.message, r.body.grace_period_s) for r in kills]  # type: ignore[attr-defined]
     changed = "Container {} definition changed, will be restarted"
     expected = [
         ("server", changed.format("server"), 7),
@@ -53,7 +53,7 @@ def test_a_changed_definition_kills_and_starts_anew(version: str) -> None:
     ]
     if version == "1.36.2":  # before 1.32 a running sidecar stays as it is
         expected.insert(2, ("proxy", "Init container proxy definition changed", 7))
-    assert told == expected
+    assert reported == expected
     assert all(r.cause in updates for r in kills)
     restarts = [
         (r.body.container, r.body.restart_count)
@@ -78,8 +78,8 @@ def test_a_changed_definition_kills_and_starts_anew(version: str) -> None:
 def test_another_definition_begins_without_a_back_off() -> None:
     """A container that fails again and again, and is then mended or not."""
     values = [r.body.back_off_s for r in run("1.36.2") if isinstance(r.body, RestartBackedOff)]
-    told = list(dict.fromkeys(values[: values.index(80) + 1]))
-    assert told == [10, 20, 40, 80]
+    reported = list(dict.fromkeys(values[: values.index(80) + 1]))
+    assert reported == [10, 20, 40, 80]
     assert values[values.index(80) + 1] == 10
 
 
@@ -117,8 +117,8 @@ def test_wrong_updates_are_told(tmp_path: Path) -> None:
     file.write_text(text)
     with pytest.raises(ScenarioError) as raised:
         load_scenario(file)
-    told = [problem.message for problem in raised.value.problems]
-    assert told == [
+    reported = [problem.message for problem in raised.value.problems]
+    assert reported == [
         "is at 4m0s, not after what comes before it",
         "the pod has no container 'jbo'",
     ]

@@ -63,12 +63,12 @@ def test_its_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
             assert done.exit_code == (1 if words[0] == "diff" else 0), (line, done.output)
             assert shown.strip() in done.output
             ran.append((words[0], done.output))
-    told = dict(ran)
+    reported = dict(ran)
     assert [name for name, _ in ran] == [
         *("simulate", "simulate", "ls", "why", "verify", "simulate", "diff")
     ]
-    assert "was killed by its liveness probe" in told["why"]
-    assert "ContainerKilled default/web/server: only in A" in told["diff"]
+    assert "was killed by its liveness probe" in reported["why"]
+    assert "ContainerKilled default/web/server: only in A" in reported["diff"]
 
 
 def test_all_contradictions_are_told_at_once(tmp_path: Path) -> None:

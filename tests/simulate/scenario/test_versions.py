@@ -60,8 +60,8 @@ def test_a_status_is_reported_as_often_as_it_is_written_where_that_is_said(tmp_p
 
 def test_each_setting_tells_where_it_is_from(tmp_path: Path) -> None:
     """As an import does: file, default or flag."""
-    (told,) = settings_of(plan_of(tmp_path, "1.36.2", "config: {maxPods: 30}"))
-    sources = {name: setting.source for name, setting in told.settings.items()}
+    (reported,) = settings_of(plan_of(tmp_path, "1.36.2", "config: {maxPods: 30}"))
+    sources = {name: setting.source for name, setting in reported.settings.items()}
     assert sources["maxPods"] == "config"
     assert sources["imageMaximumGCAge"] == "default"
     assert sources["--hostname-override"] == "flag"
@@ -81,14 +81,14 @@ def test_settings_are_those_of_an_import(name: str, tmp_path: Path) -> None:
     """All fields of the real node's configuration are there, with its values and sources."""
     ledger, _ = import_recording(name, tmp_path / "ledger")
     root = Path(__file__).parents[3] / "recordings" / "scenarios"
-    (told,) = settings_of(to_plan(load_scenario(root / f"{name}.yaml")))[:1]
+    (reported,) = settings_of(to_plan(load_scenario(root / f"{name}.yaml")))[:1]
     recorded = [r.body for r in ledger.records(name) if isinstance(r.body, SettingsObserved)][-1]
     for field, setting in recorded.settings.items():
         # The kubelet says itself that it takes another root, made its certificate, and the
         # dump of its logging options holds more than a file.
         if field.startswith("--") or field in {"cgroupRoot", "logging"} | _CERTIFICATE:
             continue
-        assert told.settings.get(field) == setting, field
+        assert reported.settings.get(field) == setting, field
 
 
 _CERTIFICATE = {"tlsCertFile", "tlsPrivateKeyFile"}
@@ -206,8 +206,8 @@ pods:
     plan = plan_of(tmp_path, "1.36.2", text)
     assert len({pod.manifest["metadata"]["uid"] for pod in plan.pods}) == 1
     records = list(Sim(plan).run())
-    told = [r.kind for r in records if r.kind.endswith(("PodAdmitted", "PodTerminated"))]
-    assert told == ["lifecycle.PodAdmitted", "lifecycle.PodTerminated", "lifecycle.PodAdmitted"]
+    reported = [r.kind for r in records if r.kind.endswith(("PodAdmitted", "PodTerminated"))]
+    assert reported == ["lifecycle.PodAdmitted", "lifecycle.PodTerminated", "lifecycle.PodAdmitted"]
     started = [r.body for r in records if r.kind == "lifecycle.ContainerStarted"]
     assert len({getattr(body, "container_id", None) for body in started}) == len(started) == 4
 

@@ -78,11 +78,11 @@ class World(Scene):
         self.version = version
         self.now = 0.0
         # As a log shows them that begins with the kubelet's flags.
-        told = {
+        reported = {
             name: Setting(value=msgspec.json.encode(value).decode(), source="flag")
             for name, value in {**SETTINGS, **settings}.items()
         }
-        self.add(SettingsObserved(settings=told), after=0)
+        self.add(SettingsObserved(settings=reported), after=0)
         self.add(
             NodeObserved(
                 cpus=cpus,

@@ -7,8 +7,8 @@ and no two sources contradict each other. Two levels:
 * files: a copy of a recording is degraded (lines dropped, doubled, cut, swapped, the log cut at
   both ends, snapshots and kinds of files left out), imported and verified;
 * records: of a simulated history records are taken out as a log and the files beside it lose
-  them. What an importer says of such a loss is said by the importer's own code (``log_beats``),
-  and decisions that it would tell otherwise without a line are told so (``retold``).
+  them. What an importer says of such a loss is said by the importer's own code (``lost_lines``),
+  and decisions that it would tell otherwise without a line are told so (``reimported``).
 
 *A lie in a decision whose inputs are all there is caught*: any field of any decision of a whole
 history says something else (``lies``), or the decision is not there at all.

@@ -56,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
 def _one(case: Case) -> int:
     found = judged(case.records())
     for outcome in found.wrong:
-        print(*_told(outcome), sep="\n    ")
+        print(*_reported(outcome), sep="\n    ")
     print(f"{case}: {found.decisions.total()} decisions, {found.decided.total()} decided,"
           f" {len(found.wrong)} wrong")  # fmt: skip
     return 1 if found.wrong else 0
@@ -67,11 +67,11 @@ def _least(case: Case) -> int:
     for record in lost:
         print(f"lost: record {record.seq} {format_ts(record.ts_ns)} {record.body}")
     for outcome in judged(left).wrong if left else ():
-        print(*_told(outcome), sep="\n    ")
+        print(*_reported(outcome), sep="\n    ")
     return 1 if lost else _one(case)
 
 
-def _told(outcome: Outcome) -> Iterator[str]:
+def _reported(outcome: Outcome) -> Iterator[str]:
     if isinstance(outcome, Contradiction):
         yield f"{CONTRADICTION} {outcome.subject}: {outcome.why}"
         yield from (f"record {side.seq}: {side.says}" for side in outcome.sides)
@@ -109,7 +109,7 @@ def _truths(given: argparse.Namespace, kinds: tuple[str, ...]) -> int:
             if shown[kind, case.how] <= given.show and kind.startswith(
                 (*kinds, CONTRADICTION, CRASH)
             ):
-                print(f"--case {case}", *_told(outcome), sep="\n    ", flush=True)
+                print(f"--case {case}", *_reported(outcome), sep="\n    ", flush=True)
     _print_truths(counts)
     print(f"{total} wrong (impossible, or a contradiction) of degraded truths")
     return total
@@ -158,19 +158,22 @@ def _cell(rows: Sequence[Sequence[int]]) -> str:
 
 
 def _lies(given: argparse.Namespace, kinds: tuple[str, ...]) -> None:
-    told: list[Answer] = []
+    reported: list[Answer] = []
     histories = [*(named(name) for name in RECORDED), *truths(given.seed, given.cases)]
     histories += [named(name) for name in golden_names()[given.seed % 4 :: 4]]
     for truth in histories:
         random = Random(f"{truth.name} {given.seed}")
-        told += answers(truth, random, given.lies, kinds)
-        told += owed(truth, random, given.lies, kinds)
+        reported += answers(truth, random, given.lies, kinds)
+        reported += owed(truth, random, given.lies, kinds)
     verdicts = ("caught", "elsewhere", "open", "admissible", "match", "missed", "lost")
     head = "".join(f"{verdict:>12}" for verdict in verdicts)
     print(f"\n{'lies':<58}{'caught %':>10}{'tried':>8}{head}")
-    tables = [sorted({(a.kind, "") for a in told}), sorted({(a.kind, a.field) for a in told})]
+    tables = [
+        sorted({(a.kind, "") for a in reported}),
+        sorted({(a.kind, a.field) for a in reported}),
+    ]
     for kind, field in [*tables[0], *tables[1]]:
-        rows = [a for a in told if a.kind == kind and field in ("", a.field)]
+        rows = [a for a in reported if a.kind == kind and field in ("", a.field)]
         if not field:
             rows = [a for a in rows if a.field != "(not there)"]
         if rows:
@@ -178,12 +181,12 @@ def _lies(given: argparse.Namespace, kinds: tuple[str, ...]) -> None:
             share = 100 * counts["caught"] / len(rows)
             cells = "".join(f"{counts[verdict] or '':>12}" for verdict in verdicts)
             print(f"{f'{kind} {field}':<58}{share:>10.1f}{len(rows):>8}{cells}")
-    _print_missed(told, given.missed)
+    _print_missed(reported, given.missed)
 
 
-def _print_missed(told: Sequence[Answer], most: int) -> None:
+def _print_missed(reported: Sequence[Answer], most: int) -> None:
     shown: Counter[tuple[str, str]] = Counter()
-    for answer in told:
+    for answer in reported:
         of = answer.kind, answer.field
         if answer.verdict != "caught" and shown[of] < most:
             shown[of] += 1

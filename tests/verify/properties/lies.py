@@ -15,9 +15,9 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 
 from kubeledger.model.record import Decision, Record
-from tests.verify.properties.retold import numbered
+from tests.verify.properties.reimported import numbered
 
-__all__ = ["UNDETERMINED", "Lie", "lies_about", "lying", "untold"]
+__all__ = ["UNDETERMINED", "Lie", "lies_about", "lying", "unreported"]
 
 UNDETERMINED: dict[str, str] = {
     "*.inferred": "says how the record came to be, not what the kubelet did",
@@ -65,7 +65,7 @@ def lying(records: Sequence[Record], lie: Lie) -> list[Record]:
     ]
 
 
-def untold(records: Sequence[Record], seq: int) -> list[Record]:
+def unreported(records: Sequence[Record], seq: int) -> list[Record]:
     """The history without one decision."""
     return numbered([record for record in records if record.seq != seq])
 

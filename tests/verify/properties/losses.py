@@ -14,8 +14,8 @@ import msgspec
 from kubeledger.model.bodies.lifecycle import ContainerRestarted
 from kubeledger.model.bodies.node import KubeletStarted, SettingsObserved
 from kubeledger.model.record import Record
-from tests.verify.properties.log_beats import thinned
-from tests.verify.properties.retold import numbered, retold
+from tests.verify.properties.lost_lines import thinned
+from tests.verify.properties.reimported import numbered, reimported
 from tests.verify.properties.truths import Source, Truth, source_of
 
 __all__ = ["LOSSES", "Degrade"]
@@ -26,12 +26,12 @@ _LINES: tuple[Source, ...] = ("log", "events")
 
 
 def _is_line(record: Record) -> bool:
-    """A restart has no line: it is told by the start of a container (``retold``)."""
+    """A restart has no line: it is told by the start of a container (``reimported``)."""
     return source_of(record) in _LINES and not isinstance(record.body, _WITHOUT_LINE)
 
 
 def _finish(truth: Truth, left: Iterable[Record]) -> list[Record]:
-    return numbered(retold(truth.records, left))
+    return numbered(reimported(truth.records, left))
 
 
 def drop(percent: float) -> Degrade:
@@ -43,8 +43,10 @@ def drop(percent: float) -> Degrade:
             for record in truth.records
             if not _is_line(record) or random.random() * 100 >= percent
         ]
-        told = retold(truth.records, left)
-        return numbered(thinned(truth.records, told, lambda _: random.random() * 100 >= percent))
+        reported = reimported(truth.records, left)
+        return numbered(
+            thinned(truth.records, reported, lambda _: random.random() * 100 >= percent)
+        )
 
     return change
 
@@ -88,16 +90,16 @@ def _uid(record: Record) -> str | None:
 def head(truth: Truth, random: Random) -> list[Record]:
     """The log begins in the middle; what lies beside it may be older."""
     first = random.randrange(1, max(2, len(truth.records) * 3 // 4))
-    return _behind(truth, first, settings=random.random() < 0.5)
+    return _after(truth, first, settings=random.random() < 0.5)
 
 
 def from_a_start(truth: Truth, random: Random) -> list[Record]:
     """The log begins exactly where a kubelet starts."""
     starts = [i for i, r in enumerate(truth.records) if isinstance(r.body, KubeletStarted)]
-    return _behind(truth, random.choice(starts), settings=True)
+    return _after(truth, random.choice(starts), settings=True)
 
 
-def _behind(truth: Truth, first: int, *, settings: bool) -> list[Record]:
+def _after(truth: Truth, first: int, *, settings: bool) -> list[Record]:
     records = truth.records
     started = max(i for i in (0, *range(first + 1)) if isinstance(records[i].body, KubeletStarted))
     process = records[started]
@@ -107,13 +109,13 @@ def _behind(truth: Truth, first: int, *, settings: bool) -> list[Record]:
         if i == first and not whole:
             body = msgspec.structs.replace(process.body, from_start=False, restart=False)
             left.append(msgspec.structs.replace(process, ts_ns=record.ts_ns, body=body))
-            told = [r for r in records[started:first] if isinstance(r.body, SettingsObserved)]
-            left += [msgspec.structs.replace(r, ts_ns=record.ts_ns) for r in told if settings]
+            reported = [r for r in records[started:first] if isinstance(r.body, SettingsObserved)]
+            left += [msgspec.structs.replace(r, ts_ns=record.ts_ns) for r in reported if settings]
         if i >= first or source_of(record) in ("lists", "node", "statistics", "checkpoints"):
             left.append(record)
     kept = [record for record in left if record.seq != process.seq or record.body is process.body]
     begin = [record for record in left if record.seq == process.seq and record not in kept]
-    done = retold(records, kept)
+    done = reimported(records, kept)
     if begin:
         at = next((i for i, r in enumerate(done) if r.ts_ns >= begin[0].ts_ns), len(done))
         done[at:at] = begin

@@ -13,7 +13,7 @@ from kubeledger.model.record import Record
 from kubeledger.verify import Contradiction, Finding, Outcome
 from tests.verify.histories import outcomes
 from tests.verify.properties.bundles import BUNDLES, degraded_bundle
-from tests.verify.properties.lies import Lie, lies_about, lying, untold
+from tests.verify.properties.lies import Lie, lies_about, lying, unreported
 from tests.verify.properties.losses import LOSSES
 from tests.verify.properties.truths import Truth, named
 
@@ -138,12 +138,12 @@ class Answer(msgspec.Struct, frozen=True):
 def answers(truth: Truth, random: Random, most: int, kinds: tuple[str, ...]) -> Iterator[Answer]:
     """Tell lies about decisions of a history, ``most`` at most, and see what is said."""
     before = outcomes(truth.records)
-    told = {outcome.seq: outcome for outcome in before if isinstance(outcome, Finding)}
+    reported = {outcome.seq: outcome for outcome in before if isinstance(outcome, Finding)}
     lies = [
         (record, lie)
         for record in truth.records
         if record.role == "decision" and record.kind.startswith(kinds)
-        if record.seq in told and told[record.seq].verdict in ("match", "admissible")
+        if record.seq in reported and reported[record.seq].verdict in ("match", "admissible")
         for lie in lies_about(record, truth.records, random)
     ]
     for record, lie in _spread(lies, most, random):
@@ -212,6 +212,6 @@ def owed(truth: Truth, random: Random, most: int, kinds: tuple[str, ...]) -> Ite
         by_kind.setdefault(record.kind, []).append(record)
     for kind in sorted(by_kind):
         for record in by_kind[kind][: max(1, most // 20)]:
-            after = outcomes(untold(truth.records, record.seq))
+            after = outcomes(unreported(truth.records, record.seq))
             verdict = "caught" if _wrong(after) > before else "missed"
             yield Answer(truth.name, kind, record.seq, "(not there)", "", verdict)

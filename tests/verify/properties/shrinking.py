@@ -9,7 +9,7 @@ from kubeledger.model.bodies.node import LogThinned
 from kubeledger.model.bodies.prober import ProbeTransitioned
 from kubeledger.model.record import Record
 from tests.verify.properties.measure import Case, judged, kind_of
-from tests.verify.properties.retold import numbered, retold
+from tests.verify.properties.reimported import numbered, reimported
 from tests.verify.properties.truths import named
 
 _TOLD_AGAIN = (ContainerRestarted, ProbeTransitioned)
@@ -27,13 +27,13 @@ def least_loss(case: Case) -> tuple[list[Record], list[Record]]:
     records = case.records()
     kinds = {kind_of(outcome) for outcome in judged(records).wrong}
     bodies = {id(record.body) for record in records}
-    told = [record for record in records if isinstance(record.body, LogThinned)]
+    reported = [record for record in records if isinstance(record.body, LogThinned)]
     lost = [r for r in whole if id(r.body) not in bodies and not isinstance(r.body, _TOLD_AGAIN)]
 
     def without(gone: Sequence[Record]) -> list[Record]:
         seqs = {record.seq for record in gone}
-        left = retold(whole, [record for record in whole if record.seq not in seqs])
-        again = [record for record in told if record.ts_ns >= left[0].ts_ns]
+        left = reimported(whole, [record for record in whole if record.seq not in seqs])
+        again = [record for record in reported if record.ts_ns >= left[0].ts_ns]
         for record in again:
             at = next((i for i, r in enumerate(left) if r.ts_ns > record.ts_ns), len(left))
             left.insert(at, record)

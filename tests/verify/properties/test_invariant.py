@@ -15,7 +15,7 @@ from tests.recordings import RECORDINGS
 from tests.verify.properties.bundles import BUNDLES, NODES, imported
 from tests.verify.properties.losses import LOSSES
 from tests.verify.properties.measure import Case, judged, kind_of
-from tests.verify.properties.probes_retold import probes_retold
+from tests.verify.properties.probes_reimported import probes_reimported
 from tests.verify.properties.truths import SCENARIOS, named, truths
 
 DAILY = 5
@@ -134,4 +134,4 @@ def test_where_nothing_is_lost_probes_are_told_as_they_are() -> None:
     for number in range(1, 40, 2):
         records = list(named(f"random/{number}").records)
         seqs = {record.seq for record in records}
-        assert probes_retold(records, seqs) == records
+        assert probes_reimported(records, seqs) == records

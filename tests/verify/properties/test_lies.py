@@ -31,7 +31,7 @@ CAUGHT: dict[str, int] = {
 """Kind of decision -> least percentage of lies that are caught; those not here are too rare."""
 
 
-def told(histories: list[Truth], most: int) -> list[Answer]:
+def reported(histories: list[Truth], most: int) -> list[Answer]:
     """Lies, ``most`` a history, and what is said of them."""
     found = (answers(each, Random(each.name), most, ("",)) for each in histories)
     return [answer for some in found for answer in some]
@@ -51,7 +51,7 @@ def too_kind(answers: list[Answer], slack: int) -> list[str]:
 def test_lies() -> None:
     """Some, the same every day."""
     histories = [*truths(1, 6), *map(named, golden_names()[::5]), named("node-b")]
-    assert too_kind(told(histories, 24), 0) == []
+    assert too_kind(reported(histories, 24), 0) == []
 
 
 @pytest.mark.nightly
@@ -60,7 +60,7 @@ def test_many_lies(seed: int) -> None:
     """Many more."""
     recorded = map(named, ("node-a", "node-b", "node-e-evictions", "node-e-oom"))
     histories = [*recorded, *truths(seed, 40), *map(named, golden_names()[seed::4])]
-    assert too_kind(told(histories, 60), 5) == []
+    assert too_kind(reported(histories, 60), 5) == []
 
 
 def test_what_nothing_determines_is_not_lied_about() -> None:

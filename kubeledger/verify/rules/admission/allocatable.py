@@ -42,14 +42,14 @@ class Allocatable(msgspec.Struct, frozen=True):
         missing: what is not known of cpu, memory and pods, as inputs to name.
         inputs: seqs of the records it comes from.
         inferred: the machine's size is not told, but follows from what is.
-        whole: of what is not in ``amounts`` there is nothing; else it is not known.
+        is_complete: of what is not in ``amounts`` there is nothing; else it is not known.
     """
 
     amounts: dict[str, Quantity]
     missing: tuple[str, ...]
     inputs: tuple[int, ...]
     inferred: bool = False
-    whole: bool = False
+    is_complete: bool = False
 
 
 def allocatable_at(
@@ -76,14 +76,14 @@ def allocatable_at(
             )
         inputs += () if settings.seq is None else (settings.seq,)
         if not missing:
-            whole = nodes.last(ts_ns, "capacity") is not None
-            return Allocatable(amounts, (), inputs, inferred, whole)
-    shown = nodes.last(ts_ns, "allocatable", of_process=True)
-    if shown is not None and not settings.variant.settings:
+            is_complete = nodes.last(ts_ns, "capacity") is not None
+            return Allocatable(amounts, (), inputs, inferred, is_complete)
+    record_shown = nodes.last(ts_ns, "allocatable", of_process=True)
+    if record_shown is not None and not settings.variant.settings:
         # The settings are not all known: the kubelet's own words are.
-        amounts = _quantities(shown.body.allocatable)
+        amounts = _quantities(record_shown.body.allocatable)
         if {"cpu", "memory", "pods"} <= amounts.keys():
-            return Allocatable(amounts, (), (shown.seq,), whole=True)
+            return Allocatable(amounts, (), (record_shown.seq,), is_complete=True)
     # Of pods nothing is reserved, and some pods ask for nothing else.
     known = {"pods": capacity["pods"]} if "pods" in capacity else {}
     return Allocatable(known, missing, inputs)
@@ -99,8 +99,8 @@ def device_counts(
 
     Source: v1.20.2 pkg/kubelet/cm/devicemanager/manager.go sanitizeNodeAllocatable
     """
-    shown = nodes.last(ts_ns, "allocatable")
-    written = (shown.body.allocatable if shown is not None else None) or {}
+    record_shown = nodes.last(ts_ns, "allocatable")
+    written = (record_shown.body.allocatable if record_shown is not None else None) or {}
     found: dict[str, list[int | None]] = {}
     for resource in resources:
         plugin, listed = manager.resources.get(resource), whole_number(written.get(resource))
@@ -131,27 +131,31 @@ def _capacity(
     Then the eviction signals hold the capacity of memory and disk, and the CPU shares of the
     cgroup of all pods are those of a number of CPUs.
     """
-    shown = nodes.last(ts_ns, "capacity")
+    record_shown = nodes.last(ts_ns, "capacity")
     machine = nodes.last(ts_ns, "cpus") or nodes.last(ts_ns, "memory_capacity_bytes")
-    inferred = shown is None and nodes.last(ts_ns, "cpus") is None
+    inferred = record_shown is None and nodes.last(ts_ns, "cpus") is None
     units: dict[str, int | None] = {}
     if machine is not None:
         units = {"cpu": machine.body.cpus, "memory": machine.body.memory_capacity_bytes}
     signals = state.images.signals
     disk, memory = signals.get("nodefs.available"), signals.get("memory.available")
-    signs = {"ephemeral-storage": None if disk is None else disk.capacity}
+    capacities = {"ephemeral-storage": None if disk is None else disk.capacity}
     if inferred:
-        signs["memory"] = None if memory is None else memory.capacity
-        signs["cpu"] = _cpus_by_shares(state, settings.as_recorded())
-    amounts = {name: Quantity.of(n) for name, n in signs.items() if n is not None}
-    amounts |= {} if shown is None else _quantities(shown.body.capacity)
+        capacities["memory"] = None if memory is None else memory.capacity
+        capacities["cpu"] = _cpus_by_shares(state, settings.as_recorded())
+    amounts = {name: Quantity.of(n) for name, n in capacities.items() if n is not None}
+    amounts |= {} if record_shown is None else _quantities(record_shown.body.capacity)
     amounts |= {name: Quantity.of(n) for name, n in units.items() if n is not None}
     if nodes.last(ts_ns, "capacity", of_process=True) is None:
         amounts.pop("pods", None)
     most = _most_pods(settings, amounts.get("cpu"))
     if most is not None:
         amounts["pods"] = Quantity.of(most)
-    return amounts, tuple(told.seq for told in (shown, machine) if told is not None), inferred
+    return (
+        amounts,
+        tuple(record.seq for record in (record_shown, machine) if record is not None),
+        inferred,
+    )
 
 
 def _cpus_by_shares(state: NodeState, settings: Settings) -> int | None:

@@ -25,7 +25,7 @@ from kubeledger.kubelet.preemption import decider as preemption
 from kubeledger.kubelet.preemption.requirements import Requirements
 from kubeledger.kubelet.profile.admission import AdmissionFacts
 from kubeledger.model.bodies.preemption import InsufficientResource
-from kubeledger.verify.evidence.podlife import PodLife
+from kubeledger.verify.evidence.pod_intervals import PodActiveInterval
 from kubeledger.verify.rules.admission.podspecs import requests_of
 
 __all__ = [
@@ -59,7 +59,7 @@ class CountedPod(msgspec.Struct, frozen=True):
         seq: record that shows its spec.
         doubtful: it may also not have counted.
         extended: extended resources that it requests.
-        lives: it is shown alive later.
+        alive_later: it is shown alive later.
     """
 
     name: str
@@ -67,7 +67,7 @@ class CountedPod(msgspec.Struct, frozen=True):
     seq: int
     doubtful: bool
     extended: tuple[str, ...] = ()
-    lives: bool = False
+    alive_later: bool = False
 
 
 class AdmissionOutcome(msgspec.Struct, frozen=True):
@@ -107,7 +107,7 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
     """One admission.
 
     Attributes:
-        life: the pod's stay, which a config line began.
+        interval: the pod's stay, which a config line began.
         pod: its object; ``spec_seq`` the record that shows it.
         facts: rules of the version.
         nodes: the node, the likeliest first.
@@ -124,7 +124,7 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
             only; None when nothing does.
     """
 
-    life: PodLife
+    interval: PodActiveInterval
     pod: Pod
     spec_seq: int
     facts: AdmissionFacts
@@ -144,7 +144,7 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def inputs(self) -> tuple[int, ...]:
         """Records it rests on, without those of other pods."""
-        return (self.life.add_seq or 0, self.spec_seq, *self.node_inputs)
+        return (self.interval.add_seq or 0, self.spec_seq, *self.node_inputs)
 
     @property
     def is_cut(self) -> bool:
@@ -197,7 +197,7 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(chain.from_iterable(found))
 
     @property
-    def untold(self) -> tuple[str, ...]:
+    def unknown_inputs(self) -> tuple[str, ...]:
         """Other pods that may have counted and of which too little is known, as missing inputs."""
         unread = tuple(f"the spec of pod {name}" for name in self.unread)
         return unread if self.complete else (*unread, OTHER_PODS)

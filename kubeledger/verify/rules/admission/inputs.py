@@ -19,7 +19,7 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.context import VerifyContext
-from kubeledger.verify.evidence.podlife import PodLife
+from kubeledger.verify.evidence.pod_intervals import PodActiveInterval
 from kubeledger.verify.rules.admission.allocatable import (
     Allocatable,
     allocatable_at,
@@ -32,7 +32,7 @@ from kubeledger.verify.rules.admission.case import (
     CountedPod,
     capacities,
 )
-from kubeledger.verify.rules.admission.nodes import Marks, Nodes, hostname
+from kubeledger.verify.rules.admission.nodes import LabelsAndTaints, Nodes, hostname
 from kubeledger.verify.rules.admission.podspecs import PodObject, PodObjects
 from kubeledger.verify.rules.admission.refusals import Refusals, node_name
 from kubeledger.verify.settings import UNKNOWN
@@ -103,12 +103,12 @@ class AdmissionInputs:
             )
 
     def case_of(
-        self, life: PodLife, node: str, by_ns: int, state: NodeState
+        self, interval: PodActiveInterval, node: str, by_ns: int, state: NodeState
     ) -> AdmissionCase | tuple[str, ...]:
         """The case of an ADD; or what is missing.
 
         Args:
-            life: the pod's stay, which a config line began.
+            interval: the pod's stay, which a config line began.
             node: the ledger's name of the node.
             by_ns: it was judged by then.
             state: of the node at that time.
@@ -116,61 +116,63 @@ class AdmissionInputs:
         context, profile = self.context, self.context.profile
         if profile is None:
             return (context.missing_profile,)
-        told_name, added_ns = hostname(context.settings) or self._name, life.added_ns or 0
+        own_name, added_ns = hostname(context.settings) or self._name, interval.added_ns or 0
         node = hostname(context.settings) or node
-        found = self._objects.at(added_ns, life, node)
+        found = self._objects.at(added_ns, interval, node)
         if found is None:
             return ("the pod's spec",)
         gates = context.settings.get("featureGates")
         sidecars = any(each.restart_policy for each in found.pod.spec.init_containers or ())
         if sidecars and profile.admission.sidecars_forbidden and gates is UNKNOWN:
             return ("the setting featureGates",)
-        since_ns, until_ns = context.timeline.admission_span(life, by_ns)
+        since_ns, until_ns = context.timeline.admission_span(interval, by_ns)
         allocatable = allocatable_at(self.nodes, until_ns, context.settings, profile, state)
         if allocatable.missing and ("pods" not in allocatable.amounts or found.asked):
             return allocatable.missing
-        others, unread, complete = self._counted(life, by_ns, node)
+        others, unread, complete = self._counted(interval, by_ns, node)
         most = allocatable.amounts["pods"].value()
         if sum(not other.doubtful for other in others) > most and not context.variant.settings:
             # No kubelet has let in so many: what showed their ends, or of the settings, is lost.
             others = tuple(msgspec.structs.replace(other, doubtful=True) for other in others)
         unsized: tuple[str, ...] = ()
-        if not allocatable.whole:
+        if not allocatable.is_complete:
             unsized = tuple(sorted(found.asked - allocatable.amounts.keys() - {*found.extended}))
         if unsized and may_preempt(found.pod):
             return capacities(unsized)
-        marks = self.nodes.marks(added_ns, context.settings, node)
+        labels_and_taints = self.nodes.labels_and_taints(added_ns, context.settings, node)
         extended = dict.fromkeys([*found.extended, *(r for o in others for r in o.extended)])
         counts = device_counts(extended, state.devicemanager, self.nodes, added_ns)
         tables = self._tables(allocatable, unsized, counts, found)
         bound = found.pod.spec.node_name
         # A pod is mostly given to the kubelet of its own node, whatever that is called.
-        names = [node] if not bound else dict.fromkeys([told_name or bound, bound])
+        names = [node] if not bound else dict.fromkeys([own_name or bound, bound])
         return AdmissionCase(
-            life=life,
+            interval=interval,
             pod=found.pod,
             spec_seq=found.seq,
             facts=profile.admission,
-            nodes=tuple(_node_of(name, table, marks) for name in names for table in tables),
-            node_inputs=(*allocatable.inputs, *marks.seqs),
+            nodes=tuple(
+                _node_of(name, table, labels_and_taints) for name in names for table in tables
+            ),
+            node_inputs=(*allocatable.inputs, *labels_and_taints.seqs),
             others=others,
             unread=unread,
             complete=complete,
-            refusals=tuple(self.refusals.by_managers(life)),
-            labels_known=marks.labels_known,
-            taints_known=marks.taints_known,
+            refusals=tuple(self.refusals.by_managers(interval)),
+            labels_known=labels_and_taints.labels_known,
+            taints_known=labels_and_taints.taints_known,
             unsized=unsized,
-            named=told_name is not None,
+            named=own_name is not None,
             inferred=allocatable.inferred,
             pressure=_pressure_on(context, state, found.pod, profile.admission, since_ns, until_ns),
         )
 
     def _counted(
-        self, life: PodLife, by_ns: int, node: str
+        self, interval: PodActiveInterval, by_ns: int, node: str
     ) -> tuple[tuple[CountedPod, ...], tuple[str, ...], bool]:
         """The pods that counted; names of those without specs; whether these are all."""
-        since_ns, until_ns = self.context.timeline.admission_span(life, by_ns)
-        active = self.context.timeline.admission(life, by_ns)
+        since_ns, until_ns = self.context.timeline.admission_span(interval, by_ns)
+        active = self.context.timeline.admission(interval, by_ns)
         pods: list[CountedPod] = []
         unread: list[str] = []
         for key, other in active.may.items():
@@ -185,7 +187,7 @@ class AdmissionInputs:
                     seq=found.seq,
                     doubtful=key not in active.must,
                     extended=found.extended,
-                    lives=other.seen_ns > until_ns + _KILLED_NS,
+                    alive_later=other.seen_ns > until_ns + _KILLED_NS,
                 )
             )
         return tuple(pods), tuple(unread), active.loss is None
@@ -213,11 +215,11 @@ class AdmissionInputs:
         return tables
 
 
-def _node_of(name: str, allocatable: dict[str, str], marks: Marks) -> Node:
+def _node_of(name: str, allocatable: dict[str, str], labels_and_taints: LabelsAndTaints) -> Node:
     return Node(
-        metadata=ObjectMeta(name=name, labels=dict(marks.labels)),
+        metadata=ObjectMeta(name=name, labels=dict(labels_and_taints.labels)),
         status=NodeStatus(allocatable=dict(allocatable)),
-        spec=NodeSpec(taints=marks.taints),
+        spec=NodeSpec(taints=labels_and_taints.taints),
     )
 
 

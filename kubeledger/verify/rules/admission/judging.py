@@ -92,18 +92,18 @@ def freely(rulings: Iterable[Ruling]) -> Ruling:
 
 
 def by_its_numbers(
-    case: AdmissionCase, rulings: Sequence[Ruling], untold: Iterable[str]
+    case: AdmissionCase, rulings: Sequence[Ruling], unknown_inputs: Iterable[str]
 ) -> Judgement:
     """Judge a decision that shows its inputs: its numbers prove the world that gives them.
 
     Args:
         case: the admission.
         rulings: one a world.
-        untold: what no record tells, and may have led to it.
+        unknown_inputs: what no record tells, and may have led to it.
     """
-    told = [msgspec.structs.replace(each, assumes=()) for each in rulings if each.allowed]
-    others = [Ruling(allowed=True, why="", assumes=(phrase,)) for phrase in untold]
-    return judge(told or [*rulings, *others], cut=ENDS if case.is_cut and not told else None)
+    given = [msgspec.structs.replace(each, assumes=()) for each in rulings if each.allowed]
+    others = [Ruling(allowed=True, why="", assumes=(phrase,)) for phrase in unknown_inputs]
+    return judge(given or [*rulings, *others], cut=ENDS if case.is_cut and not given else None)
 
 
 def said_in(outcome: AdmissionOutcome) -> Fields:
@@ -148,7 +148,7 @@ def judge_admitted(case: AdmissionCase, victims: Sequence[str]) -> Judgement:
     if any(VICTIMS in ruling.assumes for ruling in rulings):
         why = "the pod was admitted, and no victims are recorded"
         rulings.append(Ruling(allowed=False, why=why, rule=RULE_PREEMPTION))
-    for phrase in (*case.untold, *capacities(case.unsized)):
+    for phrase in (*case.unknown_inputs, *capacities(case.unsized)):
         why = "the pod was admitted, and may have had no room"
         rulings.append(Ruling(allowed=False, why=why, assumes=(phrase,)))
     reasons = {each.result.reason for choices in worlds for each in choices}
@@ -161,7 +161,7 @@ def judge_admitted(case: AdmissionCase, victims: Sequence[str]) -> Judgement:
 
 def _admits(case: AdmissionCase, outcome: AdmissionOutcome, victims: Sequence[str]) -> Ruling:
     result = outcome.result
-    may_be_lost = not case.complete or not all(other.lives for other in outcome.pods)
+    may_be_lost = not case.complete or not all(other.alive_later for other in outcome.pods)
     lost = (VICTIMS,) if result.victims and not victims else ()
     allowed = result.admit and (not lost or may_be_lost)
     expected: Fields = {"admit": result.admit, **said_in(outcome)}
@@ -202,7 +202,7 @@ def judge_failed(case: AdmissionCase, body: PreemptionFailed) -> Judgement:
     rulings = [
         freely(_fails(case, each, recorded) for each in choices) for choices in case.outcomes()
     ]
-    return by_its_numbers(case, rulings, case.untold)
+    return by_its_numbers(case, rulings, case.unknown_inputs)
 
 
 def failure_of(body: PreemptionFailed) -> Fields:

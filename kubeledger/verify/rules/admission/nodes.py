@@ -15,7 +15,7 @@ from kubeledger.model.record import Record
 from kubeledger.verify.evidence.timeline import Timeline
 from kubeledger.verify.settings import UNKNOWN, Settings
 
-__all__ = ["Marks", "Nodes", "Told", "hostname", "tolerates_short_taints"]
+__all__ = ["LabelsAndTaints", "NodeRecord", "Nodes", "hostname", "tolerates_short_taints"]
 
 _OF_SHORT_LIFE: Final = tuple(
     Taint(key=f"node.kubernetes.io/{name}", effect="NoExecute")
@@ -24,7 +24,7 @@ _OF_SHORT_LIFE: Final = tuple(
 """Taints that come and go with the node's heartbeat."""
 
 
-class Told(NamedTuple):
+class NodeRecord(NamedTuple):
     """A record of the node that shows something new."""
 
     ts_ns: int
@@ -32,7 +32,7 @@ class Told(NamedTuple):
     body: NodeObserved
 
 
-class Marks(NamedTuple):
+class LabelsAndTaints(NamedTuple):
     """What the node object holds besides amounts.
 
     Attributes:
@@ -52,16 +52,16 @@ class Nodes:
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
-        self._told: list[Told] = []
-        self._telling: dict[tuple[str, ...], list[Told]] = {}
+        self._records: list[NodeRecord] = []
+        self._records_with: dict[tuple[str, ...], list[NodeRecord]] = {}
 
     def prescan(self, record: Record) -> None:
         """Take in what a record of the node says."""
         assert isinstance(record.body, NodeObserved)
-        self._told.append(Told(record.ts_ns, record.seq, record.body))
-        self._telling.clear()
+        self._records.append(NodeRecord(record.ts_ns, record.seq, record.body))
+        self._records_with.clear()
 
-    def last(self, ts_ns: int, field: str, *, of_process: bool = False) -> Told | None:
+    def last(self, ts_ns: int, field: str, *, of_process: bool = False) -> NodeRecord | None:
         """The last record by then that shows something, else the first one after it.
 
         Args:
@@ -69,37 +69,37 @@ class Nodes:
             field: of the record.
             of_process: of the process that runs then alone: what its settings decide is no other's.
         """
-        telling = self._that_tell(field)
+        records = self._having(field)
         if of_process:
             process = self._timeline.process(ts_ns)
-            telling = [told for told in telling if self._timeline.process(told.ts_ns) is process]
-        index = bisect_right(telling, ts_ns, key=lambda told: told.ts_ns)
-        return telling[max(index - 1, 0)] if telling else None
+            records = [each for each in records if self._timeline.process(each.ts_ns) is process]
+        index = bisect_right(records, ts_ns, key=lambda each: each.ts_ns)
+        return records[max(index - 1, 0)] if records else None
 
-    def marks(self, ts_ns: int, settings: Settings, node_name: str) -> Marks:
+    def labels_and_taints(self, ts_ns: int, settings: Settings, node_name: str) -> LabelsAndTaints:
         """Labels and taints by then; what they were before the first node object is not told."""
-        objects = self._that_tell("labels", "taints")
+        objects = self._having("labels", "taints")
         if not objects:
             labels = {"kubernetes.io/os": "linux", "kubernetes.io/hostname": node_name}
-            return Marks(labels, _registered(settings), (), False, False)
-        index = bisect_right(objects, ts_ns, key=lambda told: told.ts_ns)
-        shown = objects[max(index - 1, 0)]
-        taints = _taints(shown.body)
-        same = all(_taints(told.body) == taints for told in objects[index : index + 1])
-        seqs = (shown.seq,) if index and taints else ()
-        return Marks(shown.body.labels, taints, seqs, True, bool(index) and same)
+            return LabelsAndTaints(labels, _registered(settings), (), False, False)
+        index = bisect_right(objects, ts_ns, key=lambda each: each.ts_ns)
+        newest = objects[max(index - 1, 0)]
+        taints = _taints(newest.body)
+        same = all(_taints(each.body) == taints for each in objects[index : index + 1])
+        seqs = (newest.seq,) if index and taints else ()
+        return LabelsAndTaints(newest.body.labels, taints, seqs, True, bool(index) and same)
 
-    def _that_tell(self, *fields: str) -> list[Told]:
+    def _having(self, *fields: str) -> list[NodeRecord]:
         """Records in the order of time that show another value of these fields."""
-        if fields not in self._telling:
-            telling = self._telling[fields] = []
+        if fields not in self._records_with:
+            records = self._records_with[fields] = []
             known = None
-            for told in sorted(self._told):
-                values = [getattr(told.body, field) for field in fields]
+            for each in sorted(self._records):
+                values = [getattr(each.body, field) for field in fields]
                 if any(values) and values != known:
-                    telling.append(told)
+                    records.append(each)
                     known = values
-        return self._telling[fields]
+        return self._records_with[fields]
 
 
 def hostname(settings: Settings) -> str | None:

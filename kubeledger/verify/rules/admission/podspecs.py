@@ -11,7 +11,7 @@ from kubeledger.kubelet.kube.critical import CONFIG_SOURCE
 from kubeledger.kubelet.kube.names import is_extended_resource
 from kubeledger.kubelet.kube.pod import Container, Pod
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
-from kubeledger.verify.evidence.podlife import PodLife
+from kubeledger.verify.evidence.pod_intervals import PodActiveInterval
 from kubeledger.verify.evidence.pods import ListedPod, PodRegister
 
 __all__ = ["PodObject", "PodObjects", "requests_of"]
@@ -41,20 +41,20 @@ class PodObjects:
         self._lists = listed
         self._objects: dict[tuple[ListedPod, str | None, str], PodObject | None] = {}
 
-    def at(self, ts_ns: int, life: PodLife, node: str) -> PodObject | None:
+    def at(self, ts_ns: int, interval: PodActiveInterval, node: str) -> PodObject | None:
         """A pod as admission got it; None where no list shows it, or no readable one."""
-        listed = self._lists.at(ts_ns, life.uid, life.namespace, life.name)
-        if listed is None and life.is_static:
+        listed = self._lists.at(ts_ns, interval.uid, interval.namespace, interval.name)
+        if listed is None and interval.is_static:
             # A static pod's name is that of its manifest and the node.
-            stem, dash, _ = life.name.partition(f"-{node}")
-            listed = self._lists.at(ts_ns, None, life.namespace, stem) if dash else None
+            stem, dash, _ = interval.name.partition(f"-{node}")
+            listed = self._lists.at(ts_ns, None, interval.namespace, stem) if dash else None
         if listed is None:
             return None
-        key = (listed, life.source, life.key)
+        key = (listed, interval.source, interval.key)
         if key not in self._objects:
             if len(self._objects) >= _REMEMBERED_MAX:
                 self._objects.clear()
-            self._objects[key] = _read(listed, life)
+            self._objects[key] = _read(listed, interval)
         return self._objects[key]
 
 
@@ -68,9 +68,9 @@ def requests_of(pod: Pod) -> Iterator[tuple[str, str | float | None]]:
     yield from (spec.overhead or {}).items()
 
 
-def _read(listed: ListedPod, life: PodLife) -> PodObject | None:
+def _read(listed: ListedPod, interval: PodActiveInterval) -> PodObject | None:
     try:
-        pod = _as_admitted(listed.as_(Pod), life)
+        pod = _as_admitted(listed.as_(Pod), interval)
     except msgspec.ValidationError:
         return None
     asked = [name for name, amount in requests_of(pod) if _is_some(amount)]
@@ -78,7 +78,7 @@ def _read(listed: ListedPod, life: PodLife) -> PodObject | None:
     return PodObject(pod, listed.seq, frozenset(asked), tuple(extended))
 
 
-def _as_admitted(pod: Pod, life: PodLife) -> Pod:
+def _as_admitted(pod: Pod, interval: PodActiveInterval) -> Pod:
     """Requests that only limits are given for are those, and a static pod is marked as one.
 
     The API server and the kubelet do so before admission; a manifest does not hold it yet. Nor
@@ -91,10 +91,10 @@ def _as_admitted(pod: Pod, life: PodLife) -> Pod:
         containers=tuple(map(_defaulted, spec.containers or ())),
         init_containers=None if inits is None else tuple(map(_defaulted, inits)),
     )
-    if life.is_static and CONFIG_SOURCE not in (metadata.annotations or {}):
-        annotations = {**(metadata.annotations or {}), CONFIG_SOURCE: life.source or ""}
+    if interval.is_static and CONFIG_SOURCE not in (metadata.annotations or {}):
+        annotations = {**(metadata.annotations or {}), CONFIG_SOURCE: interval.source or ""}
         metadata = replace(metadata, annotations=annotations)
-    return replace(pod, spec=spec, metadata=replace(metadata, uid=metadata.uid or life.key))
+    return replace(pod, spec=spec, metadata=replace(metadata, uid=metadata.uid or interval.key))
 
 
 def _defaulted(container: Container) -> Container:

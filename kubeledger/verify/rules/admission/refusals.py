@@ -14,7 +14,7 @@ from kubeledger.model.bodies.devicemanager import AllocationFailed
 from kubeledger.model.bodies.topologymanager import AffinityDecided
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
-from kubeledger.verify.evidence.podlife import PodLife
+from kubeledger.verify.evidence.pod_intervals import PodActiveInterval
 from kubeledger.verify.evidence.timeline import Timeline
 
 __all__ = ["ALLOCATION", "UNEXPECTED", "Refusal", "Refusals", "node_name", "refusal_of"]
@@ -43,7 +43,7 @@ class Refusals:
         self._timeline = timeline
         self._by_managers: dict[str, list[Record]] = {}
 
-    def manager_said(self, record: Record) -> None:
+    def note_manager(self, record: Record) -> None:
         """Take in what a manager decided that is asked before the predicates."""
         body = record.body
         assert isinstance(body, AffinityDecided | AllocationFailed)
@@ -51,46 +51,46 @@ class Refusals:
             key = pod_key(body.pod_uid, body.namespace, body.pod) or ""
             self._by_managers.setdefault(key, []).append(record)
 
-    def by_managers(self, life: PodLife) -> list[Refusal]:
+    def by_managers(self, interval: PodActiveInterval) -> list[Refusal]:
         """What managers refused; what refused the pod comes last.
 
         A status or an event may be of the kubelet process before.
         """
-        until_ns = None if life.decided_ns is None else life.decided_ns + _BEHIND_NS
+        until_ns = None if interval.decided_ns is None else interval.decided_ns + _BEHIND_NS
         found = []
-        for key in dict.fromkeys((life.key, life.full_name)):
+        for key in dict.fromkeys((interval.key, interval.full_name)):
             for record in self._by_managers.get(key, ()):
                 body = record.body
                 assert isinstance(body, AffinityDecided | AllocationFailed)
                 in_log = isinstance(body, AffinityDecided) or body.told_by == "log"
-                said = refusal_of(body)
-                is_of_it = record.ts_ns >= (life.added_ns or 0) and (
+                refusal = refusal_of(body)
+                is_of_it = record.ts_ns >= (interval.added_ns or 0) and (
                     until_ns is None or record.ts_ns <= until_ns
                 )
-                if said is not None and is_of_it and (in_log or not life.admitted):
-                    found.append((record.seq, *said))
+                if refusal is not None and is_of_it and (in_log or not interval.admitted):
+                    found.append((record.seq, *refusal))
         return found
 
-    def shown(self, life: PodLife, from_ns: int) -> Refusal | None:
+    def listed(self, interval: PodActiveInterval, from_ns: int) -> Refusal | None:
         """The list that shows the pod as failed, from a time on."""
-        return self._timeline.pods[life.key].failure(life, from_ns)
+        return self._timeline.pods[interval.key].failure(interval, from_ns)
 
-    def denied(self, life: PodLife) -> Refusal | None:
+    def denied(self, interval: PodActiveInterval) -> Refusal | None:
         """The list that shows that a pod was never admitted; None where it may have been.
 
         It failed with a reason that only an admission gives, in its first stay, and nothing was
         ever heard of a container of it, though no line that would show one is lost.
         """
-        pod, added_ns = self._timeline.pods[life.key], life.added_ns or 0
-        shown, process = pod.failure(life, added_ns), self._timeline.process(added_ns)
-        if shown is None or pod.lives[0] is not life or pod.runs or process is None:
+        pod, added_ns = self._timeline.pods[interval.key], interval.added_ns or 0
+        listed, process = pod.failure(interval, added_ns), self._timeline.process(added_ns)
+        if listed is None or pod.intervals[0] is not interval or pod.runs or process is None:
             return None
         first_ns = pod.failures[0].ts_ns
         later_ns = process.ended_ns or first_ns + _BEHIND_NS
         lost = self._timeline.coverage.missing(added_ns, first_ns) is not None
         if lost or first_ns < added_ns or first_ns + _BEHIND_NS > later_ns:
             return None
-        return shown if _BY_ADMISSION.fullmatch(shown[1]) else None
+        return listed if _BY_ADMISSION.fullmatch(listed[1]) else None
 
 
 def node_name(timeline: Timeline) -> str | None:
@@ -98,7 +98,7 @@ def node_name(timeline: Timeline) -> str | None:
     named: Counter[str] = Counter()
     for pod in timeline.pods.values():
         listed = timeline.specs.at(0, pod.uid, pod.namespace, pod.name)
-        if listed is not None and any(life.admitted for life in pod.lives):
+        if listed is not None and any(interval.admitted for interval in pod.intervals):
             try:
                 named[listed.as_(Pod).spec.node_name or ""] += 1
             except msgspec.ValidationError:

@@ -113,9 +113,9 @@ def _by_managers(case: AdmissionCase, recorded: Fields) -> Judgement:
     allowed = recorded == expected
     why = f"rejected by the topology or device manager, before the fit checks: {message}"
     if not allowed:
-        said = f"{recorded['reason']} ({recorded['message']})"
-        why = f"the pod was refused as {said}, but what refused it said {reason} ({message})"
-    inputs = (case.life.add_seq or 0, case.spec_seq, seq)
+        instead_of = f"{recorded['reason']} ({recorded['message']})"
+        why = f"the pod was refused as {instead_of}, but what refused it said {reason} ({message})"
+    inputs = (case.interval.add_seq or 0, case.spec_seq, seq)
     return same(allowed, why, expected=expected, inputs=inputs, rule=RULE_DEVICES)
 
 
@@ -123,23 +123,25 @@ def _by_pressure(case: AdmissionCase, body: PodRejected, node: NodePressure) -> 
     """The eviction manager keeps out pods while the node has pressure conditions."""
     match = _CONDITION_MESSAGE.fullmatch(body.message)
     conditions = match[1].split() if match else []
-    at_ns = case.life.added_ns or 0
-    told = [node.pressure(condition, at_ns, at_ns) for condition in conditions]
-    inputs = (*case.inputs, *(each.seq for each in told))
+    at_ns = case.interval.added_ns or 0
+    given = [node.pressure(condition, at_ns, at_ns) for condition in conditions]
+    inputs = (*case.inputs, *(each.seq for each in given))
 
-    def says(allowed: bool, why: str, expected: Fields | None = None) -> Judgement:
+    def judged(allowed: bool, why: str, expected: Fields | None = None) -> Judgement:
         return same(allowed, why, expected=expected, inputs=inputs, rule=RULE_EVICTION)
 
     if not conditions or not set(conditions) <= set(CONDITION_OF.values()):
-        return says(False, f"no kubelet says {body.message!r} when it refuses a pod under pressure")
+        return judged(
+            False, f"no kubelet says {body.message!r} when it refuses a pod under pressure"
+        )
     if is_critical_pod(case.pod):
-        return says(False, "the pod is critical, and is admitted under pressure", {"admit": True})
-    for absent in (each for each in told if each.present is False):
-        return says(False, f"the pod was refused under pressure, but {absent.why}")
-    if all(each.present for each in told) or node.reported == frozenset(conditions):
+        return judged(False, "the pod is critical, and is admitted under pressure", {"admit": True})
+    for absent in (each for each in given if each.present is False):
+        return judged(False, f"the pod was refused under pressure, but {absent.why}")
+    if all(each.present for each in given) or node.reported == frozenset(conditions):
         why = f"the node had {' and '.join(conditions)}, and the pod is not critical"
-        return says(True, why, {"reason": body.reason, "message": body.message})
-    unknown = next(each.why for each in told if each.present is None)
+        return judged(True, why, {"reason": body.reason, "message": body.message})
+    unknown = next(each.why for each in given if each.present is None)
     return open_to(unknown, denied="the pod was refused under pressure", inputs=inputs)
 
 
@@ -173,12 +175,12 @@ def _left_open(case: AdmissionCase, likely: AdmissionOutcome, body: PodRejected)
     """What no record shows and may have led to a refusal that no known world gives."""
     reason, result = body.reason, likely.result
     reasons = (reason, result.reason)
-    got_there = result.admit or reason not in _LATE or bool(case.untold)
+    got_there = result.admit or reason not in _LATE or bool(case.unknown_inputs)
     if reason in _ELSEWHERE and body.message != result.message and got_there:
         yield _ELSEWHERE[reason]
     if body.message.startswith("Update plugin resources failed"):
         yield "what the device manager held"
-    yield from case.untold
+    yield from case.unknown_inputs
     if not case.labels_known and "NodeAffinity" in reasons:
         yield LABELS
     if "TaintToleration" in reasons:
@@ -194,12 +196,12 @@ def _left_open(case: AdmissionCase, likely: AdmissionOutcome, body: PodRejected)
 
 def _misquotes(case: AdmissionCase, body: PodRejected) -> bool:
     """Whether the words are wrong about the pod or the node, whoever else was there."""
-    told = _OUT_OF.fullmatch(body.message)
-    if told is None or body.reason != f"OutOf{told[1]}" or told[1] in case.unsized:
+    given = _OUT_OF.fullmatch(body.message)
+    if given is None or body.reason != f"OutOf{given[1]}" or given[1] in case.unsized:
         return False
-    resource = told[1]
+    resource = given[1]
     if is_extended_resource(resource):
         return False  # how many devices there are changes
     asked = 1 if resource == "pods" else pod_request(case.pod.spec, case.facts).get(resource, 0)
     sizes = [NodeInfo(node, (), case.facts).allocatable(resource) for node in case.nodes]
-    return int(told[2]) != asked or int(told[4]) not in sizes
+    return int(given[2]) != asked or int(given[4]) not in sizes

@@ -21,7 +21,7 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, same
 from kubeledger.verify.context import VerifyContext
-from kubeledger.verify.evidence.podlife import PodLife
+from kubeledger.verify.evidence.pod_intervals import PodActiveInterval
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.admission.case import AdmissionCase
 from kubeledger.verify.rules.admission.inputs import AdmissionInputs
@@ -64,8 +64,8 @@ class AdmissionVerifier(RuleVerifier):
         """What managers refuse, and what the node has."""
         return {
             NodeObserved: self._inputs.nodes.prescan,
-            AffinityDecided: self._inputs.refusals.manager_said,
-            AllocationFailed: self._inputs.refusals.manager_said,
+            AffinityDecided: self._inputs.refusals.note_manager,
+            AllocationFailed: self._inputs.refusals.note_manager,
         }
 
     def sees(self) -> Mapping[type[Body], See]:
@@ -84,7 +84,7 @@ class AdmissionVerifier(RuleVerifier):
     def settle(self, state: NodeState) -> None:
         """The records, or the kubelet, end."""
         for case in self._cases.values():
-            self._judge_victims(case.life, None, state)
+            self._judge_victims(case.interval, None, state)
         for each in (self._cases, self._kills, self._decided, self._misnamed):
             each.clear()
 
@@ -96,92 +96,98 @@ class AdmissionVerifier(RuleVerifier):
         """A list shows the refusal of a pod about which nothing was decided."""
         if (body.status or {}).get("phase") != "Failed":
             return
-        life = self._handed(record, body.pod_uid, body.namespace, body.pod)
-        if life is None or life.decided_ns is not None or life.seq in self._misnamed:
+        interval = self._handed(record, body.pod_uid, body.namespace, body.pod)
+        if interval is None or interval.decided_ns is not None or interval.seq in self._misnamed:
             return
-        shown = self._inputs.refusals.denied(life)
+        listed = self._inputs.refusals.denied(interval)
         # A process before may have refused it, in a line that is lost.
-        born_ns = self.context.timeline.pods[life.key].created_ns or life.since_ns
-        lost = self.context.coverage.missing(min(born_ns, life.since_ns), life.since_ns)
-        if shown is not None and shown[0] == record.seq and lost is None:
-            seq, reason, message = shown
+        born_ns = self.context.timeline.pods[interval.key].created_ns or interval.since_ns
+        lost = self.context.coverage.missing(min(born_ns, interval.since_ns), interval.since_ns)
+        if listed is not None and listed[0] == record.seq and lost is None:
+            seq, reason, message = listed
             self.context.absent(
                 record,
                 PodRejected.kind,
-                subject=f"pod/{life.full_name}",
+                subject=f"pod/{interval.full_name}",
                 why=f"the pod had to be refused, and no record says so: {reason}, {message}",
                 expected={"reason": reason, "message": message},
                 rule=RULE_PREDICATES,
-                inputs=(life.add_seq or 0, seq),
+                inputs=(interval.add_seq or 0, seq),
             )
 
     # -- what is decided --------------------------------------------------------------------
 
     def _pod_admitted(self, record: Record, body: PodAdmitted, state: NodeState) -> None:
-        life = self._life_of(record, body.pod_uid, body.namespace, body.pod)
-        if life is None:
+        interval = self._interval_of(record, body.pod_uid, body.namespace, body.pod)
+        if interval is None:
             return
-        case = self._case(life, record, state)
-        victims = [f"{kill.victim_namespace}/{kill.victim_pod}" for _, kill in self._killed(life)]
+        case = self._case(interval, record, state)
+        victims = [
+            f"{kill.victim_namespace}/{kill.victim_pod}" for _, kill in self._killed(interval)
+        ]
         judgement = judged(case, lambda known: judge_admitted(known, victims))
-        shown = self._inputs.refusals.denied(life)
-        if shown is not None and self.context.profile is not None:
-            why = f"a list shows that the pod was not admitted: {shown[1]} ({shown[2]})"
-            expected = {"admit": False, "reason": shown[1]}
-            judgement = same(False, why, expected=expected, inputs=(life.add_seq or 0, shown[0]))
-        self._close(life, record, judgement, {"admit": True}, state)
+        listed = self._inputs.refusals.denied(interval)
+        if listed is not None and self.context.profile is not None:
+            why = f"a list shows that the pod was not admitted: {listed[1]} ({listed[2]})"
+            expected = {"admit": False, "reason": listed[1]}
+            judgement = same(
+                False, why, expected=expected, inputs=(interval.add_seq or 0, listed[0])
+            )
+        self._close(interval, record, judgement, {"admit": True}, state)
 
     def _pod_rejected(self, record: Record, body: PodRejected, state: NodeState) -> None:
-        life = self._life_of(record, body.pod_uid, body.namespace, body.pod)
-        if life is None:
+        interval = self._interval_of(record, body.pod_uid, body.namespace, body.pod)
+        if interval is None:
             return
-        case = self._case(life, record, state)
+        case = self._case(interval, record, state)
         pressure, shutdown = self.context.node_pressure, self._inputs.shutdown
         judgement = judged(case, lambda known: judge_refused(known, body, pressure, shutdown))
         recorded = {"reason": body.reason, "message": body.message}
-        self._close(life, record, judgement, recorded, state)
+        self._close(interval, record, judgement, recorded, state)
 
     def _preemption_failed(self, record: Record, body: PreemptionFailed, state: NodeState) -> None:
         name = (body.preemptor_namespace, body.preemptor_pod)
-        life = self._life_of(record, body.preemptor_uid, *name, RULE_PREEMPTION)
-        if life is None:
+        interval = self._interval_of(record, body.preemptor_uid, *name, RULE_PREEMPTION)
+        if interval is None:
             return
-        case = self._case(life, record, state)
+        case = self._case(interval, record, state)
         judgement = judged(case, lambda known: judge_failed(known, body), RULE_PREEMPTION)
-        self.conclude(record, f"pod/{life.full_name}", judgement, recorded=failure_of(body))
+        self.conclude(record, f"pod/{interval.full_name}", judgement, recorded=failure_of(body))
 
     def _pod_preempted(self, record: Record, body: PodPreempted, state: NodeState) -> None:
-        life = self._preemptor(record, body)
+        interval = self._preemptor(record, body)
         case: AdmissionCase | tuple[str, ...] = ("the pod that room was made for",)
-        if life is not None:
-            case = self._case(life, record, state)
+        if interval is not None:
+            case = self._case(interval, record, state)
         elif self.context.profile is None:
             case = (self.context.missing_profile,)
-        if life is not None and isinstance(case, AdmissionCase):
-            self._killed(life).append((record, body))
+        if interval is not None and isinstance(case, AdmissionCase):
+            self._killed(interval).append((record, body))
         else:
             judgement = judged(case, lambda _: lacks(()), RULE_PREEMPTION)
             self.conclude(record, f"pod/{body.victim_namespace}/{body.victim_pod}", judgement)
 
     # -- victims ----------------------------------------------------------------------------
 
-    def _killed(self, life: PodLife) -> list[tuple[Record, PodPreempted]]:
+    def _killed(self, interval: PodActiveInterval) -> list[tuple[Record, PodPreempted]]:
         """Records of the victims of an admission that is under way."""
-        return self._kills.setdefault(life.seq, [])
+        return self._kills.setdefault(interval.seq, [])
 
-    def _judge_victims(self, life: PodLife, decided: Record | None, state: NodeState) -> None:
+    def _judge_victims(
+        self, interval: PodActiveInterval, decided: Record | None, state: NodeState
+    ) -> None:
         """All victims of one preemption are judged together, when the preemptor is decided."""
-        case, killed = self._cases.get(life.seq), self._killed(life)
+        case, killed = self._cases.get(interval.seq), self._killed(interval)
         if case is None or not killed:
             return
         kills = [self._kill(record, body, decided, state) for record, body in killed]
-        all_told = _all_told(killed, decided)
+        all_reported = _all_told(killed, decided)
         for index, (record, _) in enumerate(killed):
             fields: Fields | None = None
 
             def of_this(case: AdmissionCase, index: int = index) -> Judgement:
                 nonlocal fields
-                judgement, fields = judge_victims(case, kills, all_told=all_told)[index]
+                judgement, fields = judge_victims(case, kills, all_reported=all_reported)[index]
                 return judgement
 
             judgement = judged(case, of_this, RULE_PREEMPTION)
@@ -217,56 +223,58 @@ class AdmissionVerifier(RuleVerifier):
 
     def _handed(
         self, record: Record, uid: str | None, namespace: str | None, name: str | None
-    ) -> PodLife | None:
+    ) -> PodActiveInterval | None:
         """The stay of a pod that a config line had brought by then."""
-        life = self.context.timeline.life(record.ts_ns, uid, namespace, name)
-        if life is None or life.added_ns is None or life.added_ns > record.ts_ns:
+        interval = self.context.timeline.interval(record.ts_ns, uid, namespace, name)
+        if interval is None or interval.added_ns is None or interval.added_ns > record.ts_ns:
             return None
-        return life
+        return interval
 
-    def _life_of(
+    def _interval_of(
         self,
         record: Record,
         uid: str | None,
         namespace: str,
         name: str,
         rule: str = RULE_PREDICATES,
-    ) -> PodLife | None:
+    ) -> PodActiveInterval | None:
         """The stay that was decided; without one the finding is given here."""
-        life = self._handed(record, uid, namespace, name)
-        if life is not None and (life.namespace, life.name) == (namespace, name):
-            return life
+        interval = self._handed(record, uid, namespace, name)
+        if interval is not None and (interval.namespace, interval.name) == (namespace, name):
+            return interval
         of_name = (pod.uid for pod in self.context.timeline.named(namespace, name))
         handed = (self._handed(record, each, namespace, name) for each in of_name)
-        brought = [each for each in (*handed, life) if each is not None]
+        brought = [each for each in (*handed, interval) if each is not None]
         named = max(brought, key=lambda each: each.add_seq or 0, default=None)
         if named is not None:
             self._misnamed.add(named.seq)
-        judgement = self._of_a_stranger(record, uid, named)
+        judgement = self._of_unknown_pod(record, uid, named)
         self.conclude(record, f"pod/{namespace}/{name}", judgement, rule=rule)
         return None
 
-    def _of_a_stranger(self, record: Record, uid: str | None, named: PodLife | None) -> Judgement:
+    def _of_unknown_pod(
+        self, record: Record, uid: str | None, named: PodActiveInterval | None
+    ) -> Judgement:
         """A decision about a pod that was not handed over, as far as the records go."""
         if self.context.profile is None:
             return lacks((self.context.missing_profile,))
         # An admission is told with the line of the ADD; that of a refused pod may be lost.
-        told_alone = not isinstance(record.body, PodAdmitted)
+        only_reported = not isinstance(record.body, PodAdmitted)
         process = self.context.timeline.process(record.ts_ns)
         if (
             named is None
-            and not told_alone
+            and not only_reported
             and process is not None
             and process.from_start
             and self.context.coverage.missing(process.started_ns, record.ts_ns) is None
             # A log at a low verbosity is whole without them.
-            and self.context.timeline.turn(record.ts_ns)
-            and self._is_unheard_of(record, uid)
+            and self.context.timeline.last_added(record.ts_ns)
+            and self._is_unknown(record, uid)
         ):
             return same(False, "no line had handed a pod of that name to the kubelet")
         if (
             named is None
-            or (told_alone and named.seq in self._decided)
+            or (only_reported and named.seq in self._decided)
             or self._is_another(uid, named)
         ):
             return lacks((_NO_ADD,))
@@ -277,7 +285,7 @@ class AdmissionVerifier(RuleVerifier):
         expected = {"namespace": named.namespace, "pod": named.name, "pod_uid": named.uid}
         return same(False, why, expected=expected, inputs=(named.add_seq or 0,))
 
-    def _is_unheard_of(self, record: Record, uid: str | None) -> bool:
+    def _is_unknown(self, record: Record, uid: str | None) -> bool:
         """Whether nothing else is known of a pod; else the line that handed it over may be lost."""
         body = record.body
         assert isinstance(body, PodAdmitted)
@@ -285,11 +293,13 @@ class AdmissionVerifier(RuleVerifier):
         of_name = timeline.named(body.namespace, body.pod)
         known = [*of_name, timeline.pods[uid]] if uid in timeline.pods else of_name
         return self.context.pods.at(0, uid, body.namespace, body.pod) is None and not any(
-            pod.runs or pod.shown_ns or any(life.seq != record.seq for life in pod.lives)
+            pod.runs
+            or pod.listed_alive_ns
+            or any(interval.seq != record.seq for interval in pod.intervals)
             for pod in known
         )
 
-    def _is_another(self, uid: str | None, named: PodLife) -> bool:
+    def _is_another(self, uid: str | None, named: PodActiveInterval) -> bool:
         """Whether records show another pod of that name, whose own line is lost then."""
         if uid is None or uid == named.uid:
             return False
@@ -298,53 +308,55 @@ class AdmissionVerifier(RuleVerifier):
             return True
         return listed is not None and f"{listed.namespace}/{listed.name}" == named.full_name
 
-    def _preemptor(self, record: Record, body: PodPreempted) -> PodLife | None:
+    def _preemptor(self, record: Record, body: PodPreempted) -> PodActiveInterval | None:
         """Whose admission is under way; the named one, else the only one it can be."""
         under_way = {
-            life.seq: life
-            for life in self.context.timeline.turn(record.ts_ns)
-            if life.seq not in self._decided and life.decided_ns is not None
+            interval.seq: interval
+            for interval in self.context.timeline.last_added(record.ts_ns)
+            if interval.seq not in self._decided and interval.decided_ns is not None
         }
         if body.preemptor_pod is not None:
             who = body.preemptor_uid, body.preemptor_namespace, body.preemptor_pod
             named = self._handed(record, *who)
             if named is not None and named.seq in under_way:
                 return named
-        likely = [life for seq, life in under_way.items() if self._kills.get(seq)]
+        likely = [interval for seq, interval in under_way.items() if self._kills.get(seq)]
         likely = likely or list(under_way.values())
         return likely[0] if len(likely) == 1 else None
 
     def _case(
-        self, life: PodLife, record: Record, state: NodeState
+        self, interval: PodActiveInterval, record: Record, state: NodeState
     ) -> AdmissionCase | tuple[str, ...]:
         """The case of an ADD; made once, before anybody is killed for it."""
         # Who is chosen counted just before.
         by_ns = record.ts_ns - isinstance(record.body, PodPreempted)
-        case = self._cases.get(life.seq) or self._inputs.case_of(life, record.node, by_ns, state)
+        case = self._cases.get(interval.seq) or self._inputs.case_of(
+            interval, record.node, by_ns, state
+        )
         if isinstance(case, AdmissionCase):
-            self._cases[life.seq] = case
+            self._cases[interval.seq] = case
             self.context.on_question(record.seq, case)
         return case
 
     def _close(
         self,
-        life: PodLife,
+        interval: PodActiveInterval,
         record: Record,
         judgement: Judgement,
         recorded: Fields,
         state: NodeState,
     ) -> None:
         """Give the decision about an ADD its finding; there is one."""
-        calls = self.context.timeline.pods[life.key].calls
+        calls = self.context.timeline.pods[interval.key].calls
         again = [call for call in calls if call.what == "add" and call.ts_ns <= record.ts_ns]
-        is_told = life.seq in self._decided and self.context.profile is not None
-        if is_told and not any(call.ts_ns > (life.added_ns or 0) for call in again):
+        is_reported = interval.seq in self._decided and self.context.profile is not None
+        if is_reported and not any(call.ts_ns > (interval.added_ns or 0) for call in again):
             why = "the pod was handed to the kubelet once, and was decided about before"
-            judgement = same(False, why, inputs=(life.add_seq or 0,))
-        self.conclude(record, f"pod/{life.full_name}", judgement, recorded=recorded)
-        self._judge_victims(life, record, state)
-        self._decided.add(life.seq)
-        self._cases.pop(life.seq, None)
+            judgement = same(False, why, inputs=(interval.add_seq or 0,))
+        self.conclude(record, f"pod/{interval.full_name}", judgement, recorded=recorded)
+        self._judge_victims(interval, record, state)
+        self._decided.add(interval.seq)
+        self._cases.pop(interval.seq, None)
 
 
 def _all_told(killed: Sequence[tuple[Record, PodPreempted]], decided: Record | None) -> bool:
@@ -356,6 +368,6 @@ def _all_told(killed: Sequence[tuple[Record, PodPreempted]], decided: Record | N
     if body.cut or not all(kill.preemptor_inferred and kill.insufficient for _, kill in killed):
         return False
     lines = [(piece.file, piece.line) for piece in last.evidence[:1]]
-    shown = decided.evidence if decided is not None else ()
+    listed = decided.evidence if decided is not None else ()
     return any(file == piece.file and (line or 0) < (piece.line or 1)
-               for file, line in lines for piece in shown) or not lines  # fmt: skip
+               for file, line in lines for piece in listed) or not lines  # fmt: skip

@@ -53,14 +53,14 @@ class Kill(msgspec.Struct, frozen=True):
 
 
 def judge_victims(
-    case: AdmissionCase, kills: Sequence[Kill], *, all_told: bool
+    case: AdmissionCase, kills: Sequence[Kill], *, all_reported: bool
 ) -> list[tuple[Judgement, Fields]]:
     """Judge the victims of one preemption, in the order they were killed.
 
     Args:
         case: the admission that they were killed for.
         kills: the victims.
-        all_told: no other victim can have been lost with the end of the log or of a line.
+        all_reported: no other victim can have been lost with the end of the log or of a line.
 
     Returns:
         (n,) judgement, and the fields of the record that it is about.
@@ -69,18 +69,18 @@ def judge_victims(
         BadInputError: a quantity of a pod is none.
     """
     every = list(case.outcomes())
-    told = [tuple(each for each in choices if _gives(each, kills)) for choices in every]
+    given = [tuple(each for each in choices if _gives(each, kills)) for choices in every]
     worlds = [
         [_World(case, outcome, kills) for outcome in choices]
-        for choices in ([each for each in told if each] or every)
+        for choices in ([each for each in given if each] or every)
     ]
     found = []
     for index in range(len(kills)):
         rulings = [freely(world.ruling(index) for world in choices) for choices in worlds]
         allowed = rulings[0].allowed
-        for what in case.untold:
+        for what in case.unknown_inputs:
             rulings.append(Ruling(allowed=not allowed, why=_OTHERS, assumes=(what,)))
-        if not all_told and any(world.may_lack for choices in worlds for world in choices):
+        if not all_reported and any(world.may_lack for choices in worlds for world in choices):
             rulings.append(Ruling(allowed=True, why=_OTHERS, assumes=(OTHER_VICTIMS,)))
         judgement = judge(rulings, cut=ENDS if case.is_cut else None)
         found.append((judgement, worlds[0][0].recorded(index)))
@@ -108,7 +108,7 @@ class _World:
         self._choices = self._chosen(self._decided if self._blamed else self._uids)
         others = [other for uid, other in self._pods.items() if uid not in self._uids]
         too_few = set(self._uids) < set(self._decided)
-        self.may_lack = too_few and not all(other.lives for other in others)
+        self.may_lack = too_few and not all(other.alive_later for other in others)
 
     def ruling(self, index: int) -> Ruling:
         """Whether the kubelet can have killed the victim at this place."""
@@ -166,20 +166,20 @@ class _World:
     def recorded(self, index: int) -> Fields:
         """The fields of the record that are judged: those that it says."""
         kill = self._kills[index]
-        told: Fields = msgspec.to_builtins(kill.body)
-        told["insufficient"] = list(told["insufficient"]) or None
+        given: Fields = msgspec.to_builtins(kill.body)
+        given["insufficient"] = list(given["insufficient"]) or None
         names = ["victim_namespace", "victim_pod", *(["evicted"] if kill.failed else [])]
         names += ["preemptor_namespace", "preemptor_pod", "insufficient", "victim_uid"]
-        names += ["preemptor_uid"] if self._case.life.uid is not None else []
-        return {name: told[name] for name in names if told[name] is not None}
+        names += ["preemptor_uid"] if self._case.interval.uid is not None else []
+        return {name: given[name] for name in names if given[name] is not None}
 
     def _expected(self, index: int) -> Fields:
         """The same fields as the kubelet decides them in this world."""
-        body, life, uid = self._kills[index].body, self._case.life, self._uids[index]
+        body, interval, uid = self._kills[index].body, self._case.interval, self._uids[index]
         decided: Fields = {
-            "preemptor_namespace": life.namespace,
-            "preemptor_pod": life.name,
-            "preemptor_uid": life.uid,
+            "preemptor_namespace": interval.namespace,
+            "preemptor_pod": interval.name,
+            "preemptor_uid": interval.uid,
             "insufficient": list(msgspec.to_builtins(self._outcome.requirements)),
             "evicted": not body.evicted,
         }
@@ -196,10 +196,12 @@ class _World:
         if wrong == ["evicted"]:
             return self._kills[index].failed
         if wrong == ["insufficient"]:
-            told = amounts(self._kills[index].body.insufficient)
-            return f"{self._case.life.full_name} lacked {lacked_by(self._outcome)}, not {told}"
-        said, right = (listing(f"{n} {of[n]!r}" for n in wrong) for of in (recorded, expected))
-        return f"the record names {said} where it was {right}" if wrong else ""
+            given = amounts(self._kills[index].body.insufficient)
+            return f"{self._case.interval.full_name} lacked {lacked_by(self._outcome)}, not {given}"
+        given_text, right = (
+            listing(f"{n} {of[n]!r}" for n in wrong) for of in (recorded, expected)
+        )
+        return f"the record names {given_text} where it was {right}" if wrong else ""
 
     def _because(self, uid: str) -> str:
         choice, need = self._choices.get(uid), lacked_by(self._outcome, self._case)
@@ -209,8 +211,8 @@ class _World:
 
 
 def _gives(outcome: AdmissionOutcome, kills: Sequence[Kill]) -> bool:
-    told = (kill.body.insufficient for kill in kills)
-    return all(missing == outcome.requirements for missing in told if missing)
+    given = (kill.body.insufficient for kill in kills)
+    return all(missing == outcome.requirements for missing in given if missing)
 
 
 def _uids_of(outcome: AdmissionOutcome, body: PodPreempted) -> Iterator[str]:

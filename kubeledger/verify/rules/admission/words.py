@@ -31,7 +31,7 @@ def lacked_by(outcome: AdmissionOutcome, case: AdmissionCase | None = None) -> s
     lacks = f"{amounts(outcome.requirements)} ({short_of(outcome)})"
     if case is None:
         return lacks
-    return f"{case.life.full_name} ({priority_of(case.pod)}) lacked {lacks}"
+    return f"{case.interval.full_name} ({priority_of(case.pod)}) lacked {lacks}"
 
 
 def fits_because(case: AdmissionCase, outcome: AdmissionOutcome) -> str:

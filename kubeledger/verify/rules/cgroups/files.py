@@ -111,12 +111,12 @@ def _compared(body: CgroupUpdated, option: Option) -> Compared | None:
     wrong |= {key: value for key, value in option.fields.items() if recorded[key] != value}
     why = option.why
     if wrong:
-        said = (f"{_name(key)} is {_shown(recorded[key])} and had to be {_shown(value)}"
+        text = (f"{_name(key)} is {_shown(recorded[key])} and had to be {_shown(value)}"
                 for key, value in wrong.items())  # fmt: skip
-        why = f"{'; '.join(said)}: {why}"
+        why = f"{'; '.join(text)}: {why}"
     elif others := [key for key in expected if recorded[key] != expected[key]]:
-        told = (f"{_name(key)} of {_shown(recorded[key])}" for key in others)
-        why = f"{why}; also possible: {', '.join(told)}"
+        given = (f"{_name(key)} of {_shown(recorded[key])}" for key in others)
+        why = f"{why}; also possible: {', '.join(given)}"
     ruling = Ruling(
         allowed=not wrong,
         chosen=recorded == expected,
@@ -163,8 +163,8 @@ def uncompared(body: CgroupUpdated, compared: Fields) -> str:
     files: dict[bool, set[str]] = {True: set(), False: set()}
     for key in keys_of(body):
         field, _, file = key.partition("/")
-        told = field in compared and (not file or file in compared[field])
-        files[told].add(_file_of(body, key))
+        given = field in compared and (not file or file in compared[field])
+        files[given].add(_file_of(body, key))
     names = sorted(files[False] - files[True])
     more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
     return f"; not compared: {', '.join(names[:_NAMED_MAX])}{more}" if names else ""

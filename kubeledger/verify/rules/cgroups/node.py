@@ -35,13 +35,13 @@ def node_option(
         values = kernel_values(unified=unified, shares=[asked.cpu_shares or 0], memory=[memory])
         values |= _huge_pages(body, asked, capacity, rules, missing)
         less = "less systemReserved and kubeReserved" if rules.enforce_pods else "as a whole"
-        told = (
+        text = (
             f"the machine's {amounts['cpu'].canonical()} CPUs and {amounts['memory'].value()} "
             f"bytes of memory, {less}, give {asked.cpu_shares} shares and a limit of {memory} "
             "bytes to all pods"
         )
     else:
-        told, values = "no quota", kernel_values(unified=unified, shares=[0])
+        text, values = "no quota", kernel_values(unified=unified, shares=[0])
         values = {key: values[key] for key in _QUOTA}
         if capacity is None:
             missing.append("the machine's capacity")
@@ -52,12 +52,12 @@ def node_option(
         pids = machine.pids(ts_ns)
         if limits := _pids([limit for limit, _ in pids], rules):
             values["unified/pids.max" if unified else "other/pids.max"] = limits
-            told += f", and pids.max of {limits[0]}"
+            text += f", and pids.max of {limits[0]}"
             inputs += [seq for _, seq in pids[:1]]
         else:
             missing.append(MISSING_PIDS)
     fields = {"level": "node", "qos_class": None, "pod_uid": None}
-    return Option(values, told, tuple(seq for seq in inputs if seq is not None), fields), missing
+    return Option(values, text, tuple(seq for seq in inputs if seq is not None), fields), missing
 
 
 def _huge_pages(

@@ -148,8 +148,8 @@ class PodOptions:
         reasons = dict(self._decision.pod.reasons)
         for value, (part, resource) in _ASKED.items():
             amounts = ((c.name or "", getattr(c, part)) for c in self._containers)
-            told = [(name, str(asked[resource])) for name, asked in amounts if resource in asked]
-            reasons[value] += f": {listed(told)}" if told else ""
+            pairs = [(name, str(asked[resource])) for name, asked in amounts if resource in asked]
+            reasons[value] += f": {listed(pairs)}" if pairs else ""
         return reasons
 
     def _protection(self, container: Container | None) -> dict[str, str]:
@@ -189,8 +189,8 @@ def _words(who: str, asked: ResourceConfig | ContainerConfig, why: dict[str, str
     )
 
 
-def listed(told: Iterable[tuple[str, str]]) -> str:
+def listed(pairs: Iterable[tuple[str, str]]) -> str:
     """``app 150m, side 100m and 3 more``: the first amounts, each with whose it is."""
-    words = [f"{name} {amount}" for name, amount in told]
+    words = [f"{name} {amount}" for name, amount in pairs]
     more = f" and {len(words) - _NAMED_MAX} more" if len(words) > _NAMED_MAX else ""
     return ", ".join(words[:_NAMED_MAX]) + more

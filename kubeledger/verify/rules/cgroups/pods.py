@@ -21,8 +21,8 @@ from kubeledger.verify.belief import Judgement, Ruling, judge, lacks
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.evidence.processes import Process
+from kubeledger.verify.rules.cgroups.creators import Creators
 from kubeledger.verify.rules.cgroups.files import NO_VALUES, Compared, Option, compare
-from kubeledger.verify.rules.cgroups.makers import Makers
 from kubeledger.verify.rules.cgroups.options import PodOptions
 from kubeledger.verify.rules.cgroups.settings import Rules
 from kubeledger.verify.rules.cgroups.values import Values
@@ -45,12 +45,12 @@ class PodLevels:
     """Judges the cgroups of pods and of containers.
 
     Attributes:
-        makers: to be told of all snapshots first.
+        creators: to be told of all snapshots first.
     """
 
     def __init__(self, context: VerifyContext, rules_of: Callable[[Process], Rules | None]) -> None:
         self._context = context
-        self.makers = Makers(context)
+        self.creators = Creators(context)
         self._rules_of = rules_of
 
     def level(
@@ -67,11 +67,13 @@ class PodLevels:
         if listed is None or uid is None:
             return lacks(["the pod's spec"]), None
         if body.level == "pod" or body.container_id is None:
-            makers = self.makers.of_pod(uid, record.ts_ns)
+            creators = self.creators.of_pod(uid, record.ts_ns)
         else:
-            makers = self.makers.of_container(body.container_id, uid, record.ts_ns)
+            creators = self.creators.of_container(body.container_id, uid, record.ts_ns)
             body = self._named(body, state)
-        asked = [None if maker is None else self._rules_of(maker) for maker in makers] or [now]
+        asked = [None if creator is None else self._rules_of(creator) for creator in creators] or [
+            now
+        ]
         with suppress(*_UNREADABLE):
             asked += [now] if now.resizes(listed) else []
         found: list[Compared] = []
@@ -82,13 +84,13 @@ class PodLevels:
             found.append(compared)
         if not found:
             return lacks([_MAKER]), None
-        shown = next((each for each in found if not each.ruling.allowed), found[0])
+        worst = next((each for each in found if not each.ruling.allowed), found[0])
         rulings = [each.ruling for each in found]
         if None in asked:
-            may_be = _BY_SETTINGS.issuperset(shown.differing)
+            may_be = _BY_SETTINGS.issuperset(worst.differing)
             rulings.append(Ruling(allowed=may_be, why="an unknown process made it"))
         rulings = [replace(each, assumes=(_MAKER,) * each.allowed) for each in rulings]
-        return judge(rulings), shown
+        return judge(rulings), worst
 
     def _by(self, body: CgroupUpdated, listed: ListedPod, rules: Rules) -> Compared | list[str]:
         """By the rules of one process; words for what is missing."""
@@ -171,6 +173,6 @@ def differing_resources(first: ListedPod, second: ListedPod) -> tuple[str, str, 
                 {"requests": c.requests, "limits": c.limits} for c in (before[name], after[name])
             ]
             if sides[0] != sides[1]:
-                told = [msgspec.json.encode(s, order="deterministic").decode() for s in sides]
-                return name or "", told[0], told[1]
+                texts = [msgspec.json.encode(s, order="deterministic").decode() for s in sides]
+                return name or "", texts[0], texts[1]
     return None

@@ -44,7 +44,7 @@ _ORPHANS_NS: Final = 60 * NS_PER_S
 _LIMIT: Final = ("memory_limit_bytes", "unified/memory.max")
 """Files of a QoS level that are written only with a memory reserve; else they stay."""
 _WHOLE_LOG: Final = "the whole log; a part with a line of the minute timer is missing"
-_UNTOLD: Final = "what the sync loop logs after the preemption that it waits for"
+_UNREPORTED: Final = "what the sync loop logs after the preemption that it waits for"
 _UNSEEN: Final = "the write of the QoS cgroups that gave these values"
 
 _Moment = tuple[int, int, Write | None]
@@ -82,8 +82,8 @@ class QOSLevels:
             which = "start" if last_ns is None else "next line"
             return lacks([f"the {which} of the minute timer"])
         process = self._context.timeline.process(ts_ns)
-        whole = process is not None and process.number == 0 and process.from_start
-        if not whole and (process is None or ts_ns <= process.started_ns + _ORPHANS_NS):
+        complete = process is not None and process.number == 0 and process.from_start
+        if not complete and (process is None or ts_ns <= process.started_ns + _ORPHANS_NS):
             return lacks(["the pods that were removed before the process started"])
         odd = [write for write in self._writes.within(last_ns, next_ns) if not write.explained]
         moved = len(odd) == 1 and round((next_ns - last_ns) / PERIOD_NS) == 2
@@ -114,7 +114,7 @@ class QOSLevels:
             cut = process.started_ns > end_ns and not process.from_start
             if cut and not self._writes.within(end_ns, process.started_ns):
                 return _WHOLE_LOG
-        return _UNTOLD if self._context.timeline.turns.waits_on(ts_ns) else None
+        return _UNREPORTED if self._context.timeline.iterations.waits_on(ts_ns) else None
 
     def _reckoning(self, write: Write, rules: Rules) -> tuple[str | None, Sequence[str]]:
         """Why the sums that a write logged cannot be; None where they can, or are not known.
@@ -132,12 +132,12 @@ class QOSLevels:
         sums = self._summer.between(write.ts_ns, write.ts_ns, rules)
         if sums.missing or not sums.memory or _agreeing(write, sums):
             return None, ()
-        told = ", ".join(f"{n} of {name}" for name, (_, n, _) in sorted(write.reserves.items()))
+        found = ", ".join(f"{n} of {name}" for name, (_, n, _) in sorted(write.reserves.items()))
         _, guaranteed, burstable = sums.usual
         why = (
             f"the active pods request {guaranteed} bytes (Guaranteed) and {burstable} bytes "
             "(Burstable), and no other set that can have been active requests what it reckoned "
-            f"with: {told}"
+            f"with: {found}"
         )
         return why, sums.unknown
 
@@ -160,17 +160,17 @@ class QOSLevels:
             missing = ["the settings qosReserved and featureGates"]
         elif percent != NO_RESERVE and self._allocatable(ts_ns, rules) is None:
             missing = ["the machine's memory and what is reserved of it"]
-        told = [(m, self._summer.between(m[0], m[1], rules)) for m in self._last_writes(ts_ns)]
-        missing += [phrase for _, sums in told for phrase in sums.missing]
+        found = [(m, self._summer.between(m[0], m[1], rules)) for m in self._last_writes(ts_ns)]
+        missing += [phrase for _, sums in found for phrase in sums.missing]
         if missing:
             return lacks(list(dict.fromkeys(missing))), None
-        options = (self._option(body, ts_ns, rules, before, sums, m[2]) for m, sums in told)
+        options = (self._option(body, ts_ns, rules, before, sums, m[2]) for m, sums in found)
         compared = compare(body, options)
         if compared is None:
             return lacks([NO_VALUES]), None
         if compared.ruling.allowed:
             return judge([compared.ruling]), compared
-        unknown = [phrase for _, sums in told for phrase in sums.unknown]
+        unknown = [phrase for _, sums in found for phrase in sums.unknown]
         excuse = self._lost(ts_ns, ts_ns + READ_NS, unknown) or self._usage(body, ts_ns, compared)
         if excuse is None:
             start_ns, end_ns, _ = self._unseen(ts_ns)
@@ -183,12 +183,12 @@ class QOSLevels:
 
     def _last_writes(self, ts_ns: int) -> list[_Moment]:
         """The writes that may be the last before the files were read, the likeliest first."""
-        told = [*self._writes.before(ts_ns), *self._writes.within(ts_ns, ts_ns + READ_NS)]
+        found = [*self._writes.before(ts_ns), *self._writes.within(ts_ns, ts_ns + READ_NS)]
         last_ns = max((w.ts_ns for w in self._writes.before(ts_ns)), default=0)
-        if last_ns < ts_ns - _BEAT_NS or any(write.failed for write in told):
+        if last_ns < ts_ns - _BEAT_NS or any(write.failed for write in found):
             return [self._unseen(ts_ns)]
-        soon = [write for write in told if write.ts_ns <= ts_ns + _SOON_NS]
-        return [(w.ts_ns, w.ts_ns, w) for w in (*reversed(soon), *told[len(soon) :])]
+        soon = [write for write in found if write.ts_ns <= ts_ns + _SOON_NS]
+        return [(w.ts_ns, w.ts_ns, w) for w in (*reversed(soon), *found[len(soon) :])]
 
     def _unseen(self, ts_ns: int) -> _Moment:
         """A write that no line shows: it was some time between the last one and the reading."""

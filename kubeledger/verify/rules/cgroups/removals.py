@@ -17,7 +17,7 @@ from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, lacks, same
 from kubeledger.verify.context import VerifyContext
-from kubeledger.verify.evidence.podlife import PodHistory
+from kubeledger.verify.evidence.pod_intervals import PodHistory
 from kubeledger.verify.rules.cgroups.writes import READ_NS
 
 __all__ = ["Removals"]
@@ -30,7 +30,7 @@ _MANY: Final = 3
 """So many cgroups that are gone for no reason: the snapshot was not read as a whole."""
 _NOT_WHOLE: Final = "the whole of the cgroup files, for several running cgroups are not there"
 
-Sign = tuple[int, str, int]
+HistoryEntry = tuple[int, str, int]
 """When something is told, what, and by which record; 0 where none is named."""
 
 
@@ -39,7 +39,7 @@ class Removals:
 
     def __init__(self, context: VerifyContext) -> None:
         self._context = context
-        self._shown: dict[str, tuple[int, int]] = {}
+        self._seen: dict[str, tuple[int, int]] = {}
         self._removed: dict[int, list[Record]] = {}
         self._judged: dict[int, Judgement] = {}
         self._last_ns = 0
@@ -49,7 +49,7 @@ class Removals:
         self._last_ns = max(self._last_ns, record.ts_ns)
         if isinstance(record.body, CgroupUpdated):
             seen, path = (record.ts_ns, record.seq), record.body.cgroup
-            self._shown[path] = max(self._shown.get(path, seen), seen)
+            self._seen[path] = max(self._seen.get(path, seen), seen)
         else:
             self._removed.setdefault(record.ts_ns, []).append(record)
 
@@ -78,9 +78,9 @@ class Removals:
                 return same(False, why)
             return lacks(["the records after the end of the ledger"])
         pod = self._context.timeline.pods.get(where.pod_uid or "")
-        for at_ns, sign, seq in self._ends(where, pod, ts_ns) if pod is not None else ():
+        for at_ns, entry, seq in self._ends(where, pod, ts_ns) if pod is not None else ():
             if at_ns <= ts_ns + _BY_THEN_NS:
-                why = f"{sign} by {format_ts(at_ns)}, and then the cgroup goes"
+                why = f"{entry} by {format_ts(at_ns)}, and then the cgroup goes"
                 return same(True, why, inputs=(seq,) if seq else ())
         if where.container_id is not None:
             return self._still_there(record, body.cgroup, where)
@@ -95,7 +95,7 @@ class Removals:
         end = f"the end of pod {pod.namespace}/{pod.name}" if pod else "the life of the pod"
         return lacks([end])
 
-    def _ends(self, where: CgroupPath, pod: PodHistory, ts_ns: int) -> Iterator[Sign]:
+    def _ends(self, where: CgroupPath, pod: PodHistory, ts_ns: int) -> Iterator[HistoryEntry]:
         """Signs that a container, or its pod, had ended."""
         own, listed = where.container_id or "", self._context.instances.of_pod(pod.key)
         began = {of: (instance.name, instance.seen_ns) for of, instance in listed.items()}
@@ -113,20 +113,26 @@ class Removals:
         who, over_ns = f"pod {pod.namespace}/{pod.name}", self._context.instances.over_ns(pod.key)
         if over_ns is not None:
             yield over_ns, f"{who} was over", 0
-        lives = [life for life in pod.lives if life.since_ns <= ts_ns + _BY_THEN_NS]
-        for life in lives[-1:]:
-            if life.ended_ns is not None:
-                yield life.ended_ns, f"{who} was over", life.seq
-            if life.ending_ns is not None and not pod.ran(ts_ns + _BY_THEN_NS):
-                yield life.ending_ns, f"the end of {who} had begun and nothing of it ran", life.seq
+        intervals = [
+            interval for interval in pod.intervals if interval.since_ns <= ts_ns + _BY_THEN_NS
+        ]
+        for interval in intervals[-1:]:
+            if interval.ended_ns is not None:
+                yield interval.ended_ns, f"{who} was over", interval.seq
+            if interval.ending_ns is not None and not pod.ran(ts_ns + _BY_THEN_NS):
+                yield (
+                    interval.ending_ns,
+                    f"the end of {who} had begun and nothing of it ran",
+                    interval.seq,
+                )
 
     def _still_there(self, record: Record, cgroup: str, where: CgroupPath) -> Judgement:
         """Of a container whose end nothing shows."""
         own, ts_ns = where.container_id or "", record.ts_ns
-        shown = self._shown.get(cgroup, (0, 0))
+        seen_again = self._seen.get(cgroup, (0, 0))
         listed = self._context.instances.of_pod(where.pod_uid or "").get(own)
-        if shown[0] > ts_ns:
-            words, seq = "a later snapshot shows it again", shown[1]
+        if seen_again[0] > ts_ns:
+            words, seq = "a later snapshot shows it again", seen_again[1]
         elif listed is not None and listed.ran[0] > ts_ns + _LATE_NS:
             words, seq = "a later list shows that it runs", listed.ran[1]
         else:

@@ -72,7 +72,7 @@ class CgroupVerifier(RuleVerifier):
         self._pods = PodLevels(context, self._rules_of)
         self._rules: dict[int | None, Rules | None] = {}
         self._changes: set[tuple[str, int]] = set()
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._snapshot_ns: int | None = None
 
     def prescans(self) -> Mapping[type[Body], Prescan]:
@@ -96,7 +96,7 @@ class CgroupVerifier(RuleVerifier):
     def _prescan(self, record: Record) -> None:
         assert isinstance(record.body, CgroupUpdated)
         self._removals.prescan(record)
-        self._pods.makers.prescan(record)
+        self._pods.creators.prescan(record)
         if record.body.level == "qos":
             self._changes.add((record.body.cgroup, record.ts_ns))
 
@@ -111,10 +111,10 @@ class CgroupVerifier(RuleVerifier):
 
     def _updated(self, record: Record, body: CgroupUpdated, state: NodeState) -> None:
         self._stays(record, state)
-        self._told.discard(body.cgroup)
+        self._reported.discard(body.cgroup)
         judgement, compared = self._level(record, body, state)
         if judgement.verdict == "impossible":
-            self._told.add(body.cgroup)
+            self._reported.add(body.cgroup)
         decided = compared is not None and judgement.verdict != "unverifiable"
         recorded = (
             compared.recorded if compared is not None and decided else {"cgroup": body.cgroup}
@@ -161,13 +161,13 @@ class CgroupVerifier(RuleVerifier):
         self._snapshot_ns = record.ts_ns
         for path, cgroup in sorted(state.cgroups.cgroups.items()):
             changed = (path, record.ts_ns) in self._changes
-            if cgroup.level != "qos" or changed or path in self._told:
+            if cgroup.level != "qos" or changed or path in self._reported:
                 continue
             judgement, compared = self._qos.level(
                 _as_shown(path, cgroup), record.ts_ns, rules, cgroup
             )
             if judgement.verdict == "impossible" and compared is not None:
-                self._told.add(path)
+                self._reported.add(path)
                 self.context.absent(
                     record,
                     CgroupUpdated.kind,
@@ -185,9 +185,9 @@ class CgroupVerifier(RuleVerifier):
         judgement, fields = self._removals.removed(record, state), {"cgroup": body.cgroup}
         if judgement.verdict == "match":
             judgement = replace(judgement, expected=fields)
-        told = None if judgement.verdict == "unverifiable" else fields
+        reported = None if judgement.verdict == "unverifiable" else fields
         subject = f"cgroup/{body.cgroup}"
-        self.conclude(record, subject, judgement, recorded=told, rule=_REMOVAL_RULE)
+        self.conclude(record, subject, judgement, recorded=reported, rule=_REMOVAL_RULE)
 
     def _written(self, record: Record, body: QOSCgroupsUpdated, state: NodeState) -> None:
         rules = self._rules_of(self.context.process)

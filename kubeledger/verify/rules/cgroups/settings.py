@@ -72,17 +72,17 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def missing(self) -> list[str]:
         """Settings that pods and containers need and no source shows."""
-        told = {"cpuCFSQuota": self.enforce_cpu_limits, "cpuCFSQuotaPeriod": self.cpu_period_us}
-        return [f"the setting {name}" for name, value in told.items() if value is None]
+        values = {"cpuCFSQuota": self.enforce_cpu_limits, "cpuCFSQuotaPeriod": self.cpu_period_us}
+        return [f"the setting {name}" for name, value in values.items() if value is None]
 
     @property
     def missing_for_node(self) -> list[str]:
         """Settings that the cgroup of all pods needs and no source shows."""
-        told = {
+        values = {
             "the settings systemReserved and kubeReserved": self.reservation,
             "the setting enforceNodeAllocatable": self.enforce_pods,
         }
-        return [name for name, value in told.items() if value is None]
+        return [name for name, value in values.items() if value is None]
 
     def kubepods(self, capacity: Quantities) -> Quantities | None:
         """What all pods together may use; None where settings are not told, or do not fit.
@@ -144,9 +144,9 @@ def _alpha_gate(settings: Settings, name: str) -> bool | None:
     gates = settings.get("featureGates")
     if not isinstance(gates, dict | None):
         return None
-    told = gates or {}
-    value = told.get(name)
-    value = told.get("AllAlpha", False) if value is None else value
+    values = gates or {}
+    value = values.get(name)
+    value = values.get("AllAlpha", False) if value is None else value
     return value if isinstance(value, bool) else None
 
 
@@ -173,7 +173,7 @@ def _reserve(settings: Settings) -> int | None:
 
 def _reservation(settings: Settings) -> ReservationSettings | None:
     names = "systemReserved", "kubeReserved", "reservedSystemCPUs"
-    told = {name: settings.get(name) for name in names}
+    values = {name: settings.get(name) for name in names}
     with suppress(QuantityError, ValueError, TypeError, AttributeError):
-        return reservation_of(told.get)
+        return reservation_of(values.get)
     return None

@@ -71,22 +71,24 @@ class Summer:
         inputs: list[int] = []
         missing: list[str] = []
         unknown = [] if active.loss is None else [active.loss.phrase]
-        certain = {life.full_name for life in active.must.values()}
-        static = {life.full_name for life in active.may.values() if life.is_static}
-        for key, life in active.may.items():
-            if life.full_name in static and not life.is_static:
+        certain = {interval.full_name for interval in active.must.values()}
+        static = {interval.full_name for interval in active.may.values() if interval.is_static}
+        for key, interval in active.may.items():
+            if interval.full_name in static and not interval.is_static:
                 continue  # the API's image of a static pod
-            listed = self._context.pods.at(end_ns, life.uid, life.namespace, life.name)
-            if listed is None and life.is_static:  # its image in the API has its spec
-                listed = self._context.pods.at(end_ns, None, life.namespace, life.name)
+            listed = self._context.pods.at(end_ns, interval.uid, interval.namespace, interval.name)
+            if listed is None and interval.is_static:  # its image in the API has its spec
+                listed = self._context.pods.at(end_ns, None, interval.namespace, interval.name)
             requests = None if listed is None else _requests(listed, rules.profile.cgroups)
             if requests is None or listed is None:
-                named = f"the spec of pod {life.full_name}"
+                named = f"the spec of pod {interval.full_name}"
                 (missing if key in active.must else unknown).append(named)
                 continue
-            over = life.ended_ns is not None and life.ended_ns <= end_ns
+            over = interval.ended_ns is not None and interval.ended_ns <= end_ns
             if not (
-                life.returned or over or (life.start_time_unknown and life.full_name in certain)
+                interval.returned
+                or over
+                or (interval.start_time_unknown and interval.full_name in certain)
             ):
                 usual[key] = requests
             if requests != _NOTHING:

@@ -20,7 +20,7 @@ from kubeledger.model.bodies.cgroups import QOSCgroupsUpdated, QOSReserveCompute
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.context import VerifyContext
-from kubeledger.verify.evidence.podlife import PodLife
+from kubeledger.verify.evidence.pod_intervals import PodActiveInterval
 from kubeledger.verify.evidence.processes import Process
 
 __all__ = ["PERIOD_NS", "READ_NS", "Write", "Writes"]
@@ -93,13 +93,16 @@ class Writes:
         self._by_seq = {write.seq: write for write in self.all}
         self._give_reserves()
         timeline = self._context.timeline
-        lives = [life for pod in timeline.pods.values() for life in pod.lives]
-        lives.sort(key=lambda life: life.process)
-        of = {number: list(group) for number, group in groupby(lives, lambda life: life.process)}
+        intervals = [interval for pod in timeline.pods.values() for interval in pod.intervals]
+        intervals.sort(key=lambda interval: interval.process)
+        of = {
+            number: list(group)
+            for number, group in groupby(intervals, lambda interval: interval.process)
+        }
         for process, group in groupby(self.all, key=lambda write: timeline.process(write.ts_ns)):
             writes = list(group)
             if process is not None:
-                self._explain_beats(process, writes)
+                self._explain_ticks(process, writes)
                 self._explain_by_pods(writes, of.get(process.number, []))
 
     def of(self, seq: int) -> Write:
@@ -117,11 +120,11 @@ class Writes:
 
     def around(self, ts_ns: int) -> tuple[int | None, int | None]:
         """The beats of the timer before and after a time, as far as one run of it has them."""
-        for beats in self._runs:
-            if beats[0] <= ts_ns <= beats[-1]:
-                index = bisect_right(beats, ts_ns)
-                return beats[index - 1], beats[min(index, len(beats) - 1)]
-        before = [beats[-1] for beats in self._runs if beats[-1] < ts_ns]
+        for ticks in self._runs:
+            if ticks[0] <= ts_ns <= ticks[-1]:
+                index = bisect_right(ticks, ts_ns)
+                return ticks[index - 1], ticks[min(index, len(ticks) - 1)]
+        before = [ticks[-1] for ticks in self._runs if ticks[-1] < ts_ns]
         return max(before, default=None), None
 
     def _give_reserves(self) -> None:
@@ -132,34 +135,36 @@ class Writes:
             assert isinstance(body, QOSReserveComputed)
             write = self._by_seq[seqs[index]] if index < len(seqs) else None
             if write is not None and 0 <= write.ts_ns - record.ts_ns <= _LOGGED_NS:
-                told = (record.seq, body.requested_bytes, body.reserve_percent)
-                write.reserves = {**write.reserves, body.qos_class: told}
+                reserve = (record.seq, body.requested_bytes, body.reserve_percent)
+                write.reserves = {**write.reserves, body.qos_class: reserve}
 
     # The timer ----------------------------------------------------------------------------
 
-    def _explain_beats(self, process: Process, writes: Sequence[Write]) -> None:
+    def _explain_ticks(self, process: Process, writes: Sequence[Write]) -> None:
         """Find the writes whole minutes apart; a clock that is set begins another run of them."""
         first = process.from_start and writes[0].ts_ns <= process.started_ns + PERIOD_NS
         while writes:
             times = [write.ts_ns for write in writes]
-            beats = max((_beats(times, n) for n in range(min(len(times), _TRIED))), key=len)
-            if len(beats) < 2 and not first:
+            ticks = max((_ticks(times, n) for n in range(min(len(times), _TRIED))), key=len)
+            if len(ticks) < 2 and not first:
                 return
-            whys = {beats[0]: "the minute timer fired, as it did at others minutes from it"}
-            for last_ns, ts_ns in pairwise(beats):
+            whys = {ticks[0]: "the minute timer fired, as it did at others minutes from it"}
+            for last_ns, ts_ns in pairwise(ticks):
                 earlier = f"{(ts_ns - last_ns) / NS_PER_S:.3f} s earlier"
                 whys[ts_ns] = f"the timer fires once a minute, and last fired {earlier}"
             for write in writes:
                 if write.ts_ns in whys:
                     write.due(whys[write.ts_ns])
-            self._runs.append(beats)
-            writes, first = writes[bisect_right(times, beats[-1]) :], False
+            self._runs.append(ticks)
+            writes, first = writes[bisect_right(times, ticks[-1]) :], False
 
     # Pods ---------------------------------------------------------------------------------
 
-    def _explain_by_pods(self, writes: Sequence[Write], lives: Sequence[PodLife]) -> None:
+    def _explain_by_pods(
+        self, writes: Sequence[Write], intervals: Sequence[PodActiveInterval]
+    ) -> None:
         """Explain each other write by a pod that came or went."""
-        coming = [(*span, life.seq) for life in lives for span in self._spans(life)]
+        coming = [(*span, interval.seq) for interval in intervals for span in self._spans(interval)]
         coming.sort(reverse=True)
         going_on: list[tuple[int, int, str, int]] = []
         for write in writes:
@@ -170,38 +175,40 @@ class Writes:
                 _, _, why, seq = max(going_on)
                 write.due(why, seq)
 
-    def _spans(self, life: PodLife) -> Iterator[tuple[int, int, str]]:
+    def _spans(self, interval: PodActiveInterval) -> Iterator[tuple[int, int, str]]:
         """When the QoS level can have been written for a pod, and why."""
-        runs, since_ns = self._context.timeline.pods[life.key].runs, life.since_ns
+        runs, since_ns = self._context.timeline.pods[interval.key].runs, interval.since_ns
         ran = [run.started_ns for run in runs if run.started_ns is not None]
-        refused = life.admitted is False and not runs
-        if not refused and (life.start_time_unknown or min(ran, default=since_ns) >= since_ns):
-            told_ns = since_ns if life.add_seq is not None else max(since_ns, life.seen_ns)
-            until_ns = min((t for t in ran if t >= since_ns), default=told_ns + _RETRIES_NS)
-            until_ns = until_ns if life.ended_ns is None else min(until_ns, life.ended_ns)
-            why = f"pod {life.full_name} was new and had no cgroup yet when it was first synced"
+        refused = interval.admitted is False and not runs
+        if not refused and (interval.start_time_unknown or min(ran, default=since_ns) >= since_ns):
+            logged_ns = (
+                since_ns if interval.add_seq is not None else max(since_ns, interval.seen_ns)
+            )
+            until_ns = min((t for t in ran if t >= since_ns), default=logged_ns + _RETRIES_NS)
+            until_ns = until_ns if interval.ended_ns is None else min(until_ns, interval.ended_ns)
+            why = f"pod {interval.full_name} was new and had no cgroup yet when it was first synced"
             yield since_ns, until_ns, why
         # Since 1.22 a worker may take down what was refused and is deleted (UpdatePod).
-        start_ns = (life.deleted_ns or life.removed_ns) if refused else life.ending_ns
+        start_ns = (interval.deleted_ns or interval.removed_ns) if refused else interval.ending_ns
         if start_ns is not None:
-            signs = [life.removed_ns, life.terminated_ns, life.ended_ns]
-            signs += [run.died_ns for run in runs]
+            ends = [interval.removed_ns, interval.terminated_ns, interval.ended_ns]
+            ends += [run.died_ns for run in runs]
             up = any(run.died_ns is None for run in runs)
-            last_ns = max(ts_ns for ts_ns in (start_ns, *signs) if ts_ns is not None)
+            last_ns = max(ts_ns for ts_ns in (start_ns, *ends) if ts_ns is not None)
             late_ns = _GRACE_NS if up else _KILLED_NS
-            yield start_ns, last_ns + late_ns, f"pod {life.full_name} was being taken down"
+            yield start_ns, last_ns + late_ns, f"pod {interval.full_name} was being taken down"
 
 
-def _beats(times: Sequence[int], index: int) -> list[int]:
+def _ticks(times: Sequence[int], index: int) -> list[int]:
     """The longest run of writes whole minutes apart that begins with one of them."""
-    beats, found = [], [times[index]]
+    ticks, found = [], [times[index]]
     while found:
-        beats.append(found[0])
-        for minutes in range(1, (times[-1] - beats[-1]) // PERIOD_NS + 2):
-            due = beats[-1] + minutes * PERIOD_NS
+        ticks.append(found[0])
+        for minutes in range(1, (times[-1] - ticks[-1]) // PERIOD_NS + 2):
+            due = ticks[-1] + minutes * PERIOD_NS
             first = bisect_left(times, due - _OFF_NS)
             found = list(times[first : bisect_right(times, due + minutes * _OFF_NS)])
             found.sort(key=lambda ts_ns: abs(ts_ns - due))
             if found:
                 break
-    return beats
+    return ticks

@@ -185,7 +185,7 @@ class FirstPass:
             for holder, grants in late.items():
                 yield holder, *grants[0]
 
-    def is_told(self, holder: Holder, when: When) -> bool:
+    def is_reported(self, holder: Holder, when: When) -> bool:
         """Whether a record shows the grant that a checkpoint shows, or that it was let go of."""
         late = any(at > when for at, _ in self.late.get(holder[0], {}).get(holder, ()))
         return late or any(at < when for at in self._let_go.get(holder[0], ()))
@@ -197,7 +197,7 @@ class FirstPass:
         then no pod was let go of. None: there is none.
         """
         read = self.lists.next_reading(when)
-        if read is None or not self.lists.tells_requests(when):
+        if read is None or not self.lists.logs_requests(when):
             return None
         let_go = (at for times in self._let_go.values() for at in times)
         return None if any(when < at < read for at in let_go) else read

@@ -26,7 +26,7 @@ __all__ = ["RULE", "Grants", "found_with"]
 
 RULE: Final = "pkg/kubelet/cm/devicemanager/manager.go devicesToAllocate"
 _SETTLING_NS: Final = 2 * NS_PER_S
-_UNTOLD = {
+_UNREPORTED = {
     "checkpoint": "the log of the pod's admission",
     "restore": "the log of the kubelet process that allocated the devices",
 }
@@ -55,7 +55,7 @@ class Grants:
             numa = {node: list(ids) for node, ids in entry.numa.items()}
             found = None if "" in numa else same(False, why, expected={"numa": numa})
         if found is None and early is None and body.told_by != "call":
-            found = lacks([_UNTOLD[body.told_by]])
+            found = lacks([_UNREPORTED[body.told_by]])
         found = found or early or self._by_rule(record, devices, holder, state)
         self._hold(record, body, holder, found, is_early=early is not None)
         return found_with(found, () if entry is None else (entry.when[1],))

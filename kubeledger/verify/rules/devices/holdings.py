@@ -95,12 +95,12 @@ class Holdings:
         """All holdings."""
         yield from self._held.items()
 
-    def in_use(self, holder: Holder, lives: Callable[[str], bool]) -> InUse:
+    def in_use(self, holder: Holder, keeps: Callable[[str], bool]) -> InUse:
         """What is in use for others than one container.
 
         Args:
             holder: who asks.
-            lives: whether a pod certainly keeps what it holds.
+            keeps: whether a pod certainly keeps what it holds.
         """
         certain: set[str] = set()
         maybe: set[str] = set()
@@ -115,7 +115,7 @@ class Holdings:
                 unknown = True
                 continue
             seqs.append(held.seq)
-            sure = held.certain and (other[0] == holder[0] or lives(other[0]))
+            sure = held.certain and (other[0] == holder[0] or keeps(other[0]))
             (certain if sure else maybe).update(held.devices)
             for device in held.devices:
                 holders[device] = (*holders.get(device, ()), other)

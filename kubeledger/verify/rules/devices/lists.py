@@ -95,8 +95,8 @@ class DeviceLists:
         self._starts: list[_Span] = []
         self._asked: list[When] = []
         self._settled: dict[str, list[tuple[_Span, Listed]]] = {}
-        self._tells_requests: frozenset[int] = frozenset()
-        self._tells_lists: frozenset[int] = frozenset()
+        self._logs_requests: frozenset[int] = frozenset()
+        self._logs_lists: frozenset[int] = frozenset()
 
     def started(self, when: When, *, from_start: bool) -> None:
         """A kubelet process began, or (not ``from_start``) the log begins within one."""
@@ -135,11 +135,11 @@ class DeviceLists:
         for resource in self._readings.keys() & self._spans.keys():
             # What a checkpoint showed is no message of a plugin.
             spans = self._spans[resource]
-            told = [s for s in spans if s.cause != "sent" or s.begin[0] not in read_at]
-            self._spans[resource] = told
+            reported = [s for s in spans if s.cause != "sent" or s.begin[0] not in read_at]
+            self._spans[resource] = reported
         sent = [s.begin for spans in self._spans.values() for s in spans if s.cause == "sent"]
-        self._tells_requests = frozenset(map(self._process, self._asked))
-        self._tells_lists = self._tells_requests.union(map(self._process, sent))
+        self._logs_requests = frozenset(map(self._process, self._asked))
+        self._logs_lists = self._logs_requests.union(map(self._process, sent))
         holes = [_Span((end_ns, 0), "unseen") for end_ns in self._holes()]
         for resource in sorted(self._spans.keys() | self._readings.keys()):
             self._settled[resource] = self._settle(resource, holes)
@@ -159,13 +159,13 @@ class DeviceLists:
         """Whether a kubelet process began in between."""
         return self._process(when) != self._process(until)
 
-    def tells_requests(self, when: When) -> bool:
+    def logs_requests(self, when: When) -> bool:
         """The process that runs logs requests and releases (verbosity 3)."""
-        return self._process(when) in self._tells_requests
+        return self._process(when) in self._logs_requests
 
-    def tells_lists(self, when: When) -> bool:
+    def logs_lists(self, when: When) -> bool:
         """The process that runs logs what plugins send (verbosity 2)."""
-        return self._process(when) in self._tells_lists
+        return self._process(when) in self._logs_lists
 
     def next_reading(self, when: When) -> When | None:
         """The first checkpoint that was read after a line of the log, in its process."""
@@ -224,7 +224,7 @@ class DeviceLists:
         seqs = (span.begin[1],) if span.begin[1] else ()
         if span.cause in ("start", "stopped"):
             # Endpoints are gone: no device is healthy until a plugin sends a list.
-            verbose = span.cause == "stopped" or self.tells_lists(span.begin)
+            verbose = span.cause == "stopped" or self.logs_lists(span.begin)
             return Listed(
                 maybe=frozenset() if verbose else known,
                 known=known,
@@ -238,7 +238,7 @@ class DeviceLists:
             ids = frozenset()
         if ids is None and not clashes and span.count == len(known) == span.total:
             ids = known
-        exact = ids is not None and (span.count is not None or self.tells_lists(span.begin))
+        exact = ids is not None and (span.count is not None or self.logs_lists(span.begin))
         return Listed(
             healthy=ids if ids is not None and exact else frozenset(),
             maybe=ids if ids is not None and exact else known,

@@ -118,8 +118,8 @@ class DeviceManagerModel:
             state: just before.
             own: what a merge came to that shall not count for itself.
         """
-        told = state.machine.numa_nodes or self.first_pass.numa_nodes
-        nodes = told or self.first_pass.voted(own)
+        reported = state.machine.numa_nodes or self.first_pass.numa_nodes
+        nodes = reported or self.first_pass.voted(own)
         return nodes if nodes and all(0 <= node < BITS_MAX for node in nodes) else None
 
     def evidence(self, record: Record, state: NodeState, holder: Holder) -> Evidence | Judgement:
@@ -142,7 +142,7 @@ class DeviceManagerModel:
             return lacks(["the devices of its init containers" if specs else "the pod's spec"])
         masks, affinity_seqs = self._affinity(holder)
         held, listed = self.holdings.get(holder), self.first_pass.lists.at(resource, when)
-        in_use = self.holdings.in_use(holder, lambda pod: self._lives(state, when, pod))
+        in_use = self.holdings.in_use(holder, lambda pod: self._keeps(state, when, pod))
         seqs = (each.seq for each in (spec, asked) if each is not None)
         return Evidence(
             holder=holder,
@@ -160,9 +160,9 @@ class DeviceManagerModel:
             seqs=(*seqs, *affinity_seqs, *listed.seqs, *in_use.seqs),
         )
 
-    def _lives(self, state: NodeState, when: When, pod: str) -> bool:
+    def _keeps(self, state: NodeState, when: When, pod: str) -> bool:
         """Whether a pod certainly still holds what it was granted, by what is told."""
-        if self.first_pass.lists.tells_requests(when):
+        if self.first_pass.lists.logs_requests(when):
             return True  # that it was let go of would be told
         known = state.lifecycle.pods.get(pod)
         return known is not None and not known.ended and not known.removed and not known.deleting

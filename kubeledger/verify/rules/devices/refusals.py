@@ -99,8 +99,8 @@ def _judge(
 def _ruling(body: AllocationFailed, evidence: Evidence) -> Judgement:
     """Whether the kubelet says so here."""
     counted = body.error == NO_HINTS or _SHORTAGE.fullmatch(body.error)
-    told = _Said(body.error, *((body.requested, body.available) if counted else ()))
-    said = _said(evidence, told)
+    given = _Said(body.error, *((body.requested, body.available) if counted else ()))
+    said = _said(evidence, given)
     is_answer = body.error.startswith(_ANSWERS)
     asks = f"container {evidence.holder[1]} requests {times(evidence.required, 'device')}"
     if is_answer and _Said("") in said:
@@ -115,7 +115,7 @@ def _ruling(body: AllocationFailed, evidence: Evidence) -> Judgement:
     expected: dict[str, Any] | None = None
     if only is not None and only.error:
         expected = {name: value for name, value in only._asdict().items() if value is not None}
-    if told not in said and not unnamed:
+    if given not in said and not unnamed:
         errors = " or ".join(sorted({each.error or "no error" for each in said}))
         return same(False, f"the kubelet comes to {errors} here: {around}", expected=expected)
     if only is None or unnamed:
@@ -127,7 +127,7 @@ def _ruling(body: AllocationFailed, evidence: Evidence) -> Judgement:
     return same(True, why, expected=expected)
 
 
-def _said(evidence: Evidence, told: _Said) -> set[_Said]:
+def _said(evidence: Evidence, given: _Said) -> set[_Said]:
     """What the kubelet may say: with the fewest devices free, the most, and as many as told."""
     listed, in_use, reuse = evidence.listed, evidence.in_use, evidence.reuse
     certain = in_use.certain - reuse
@@ -141,7 +141,7 @@ def _said(evidence: Evidence, told: _Said) -> set[_Said]:
         if all_well and not in_use.unknown:
             few |= _stand_ins((listed.count or 0) - len(few | certain | perhaps | reuse))
     worlds = [(few, certain | perhaps), (many, certain)]
-    asked_for = told.available if told.error != NO_HINTS else (told.available or 0) - len(reuse)
+    asked_for = given.available if given.error != NO_HINTS else (given.available or 0) - len(reuse)
     most = sorted(many - certain - reuse)
     least = len(few - certain - perhaps - reuse)
     if asked_for is not None and least <= asked_for <= len(most):
@@ -150,16 +150,16 @@ def _said(evidence: Evidence, told: _Said) -> set[_Said]:
         said
         for healthy, used in worlds
         for registered in ((True, False) if listed.registered is None else (listed.registered,))
-        for said in _said_in(evidence, healthy if registered else None, used, told)
+        for said in _said_in(evidence, healthy if registered else None, used, given)
     }
 
 
 def _said_in(
-    evidence: Evidence, healthy: frozenset[str] | None, used: frozenset[str], told: _Said
+    evidence: Evidence, healthy: frozenset[str] | None, used: frozenset[str], given: _Said
 ) -> set[_Said]:
     """What it says in one world; ``healthy`` is None where the resource is not registered."""
     required = evidence.required
-    if told.error == NO_HINTS:  # all devices are counted, those to be used again as there
+    if given.error == NO_HINTS:  # all devices are counted, those to be used again as there
         there = len((healthy or frozenset()) - used - evidence.reuse) + len(evidence.reuse)
         return {_Said(NO_HINTS, required, there) if there < required else _Said("")}
     manager = evidence.manager(healthy or frozenset(), used)

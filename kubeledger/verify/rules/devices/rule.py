@@ -62,7 +62,7 @@ class DeviceRule(RuleVerifier):
         self._grants = Grants(self._model)
         self._affinities = Affinities(self._model)
         self._read_ns: int | None = None
-        self._told: set[tuple[Holder, frozenset[str]]] = set()
+        self._disputed: set[tuple[Holder, frozenset[str]]] = set()
 
     def prescans(self) -> Mapping[type[Body], Prescan]:
         """Lists, checkpoints, and what is known late."""
@@ -103,8 +103,8 @@ class DeviceRule(RuleVerifier):
         if hole is not None and hole[1] <= record.ts_ns:
             self._read_ns = hole[1]
             for holder, held in model.holdings:
-                shown = model.first_pass.still_holds(holder, held.devices, when)
-                held.certain = held.certain and shown
+                is_read = model.first_pass.still_holds(holder, held.devices, when)
+                held.certain = held.certain and is_read
             self._log_begins(when)
 
     def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
@@ -116,7 +116,7 @@ class DeviceRule(RuleVerifier):
         model.log_began_ns = 0
         if body.from_start:
             # What it restores from its checkpoint is told at the verbosity of device lists.
-            model.holdings.complete = model.first_pass.lists.tells_lists(when)
+            model.holdings.complete = model.first_pass.lists.logs_lists(when)
         else:
             self._log_begins(when)
 
@@ -130,10 +130,10 @@ class DeviceRule(RuleVerifier):
             model.first_pass.late_grants() if read is not None else ()
         ):
             if model.first_pass.added.get(holder[0], (-1, 0)) < when:
-                shown = read is not None and ts_ns <= read[0]  # else granted nobody knows when
-                if shown or model.holdings.get(holder) is None:
+                is_read = read is not None and ts_ns <= read[0]  # else granted nobody knows when
+                if is_read or model.holdings.get(holder) is None:
                     model.holdings.take(
-                        holder, Held(frozenset(body.device_ids), seq, certain=shown)
+                        holder, Held(frozenset(body.device_ids), seq, certain=is_read)
                     )
 
     def _decided(self, record: Record, body: AffinityDecided, state: NodeState) -> None:
@@ -153,17 +153,19 @@ class DeviceRule(RuleVerifier):
         subject = self._model.subject(record, self._model.key(record, state), body.container)
         found = self._grants.allocated(record, body, state)
         names = found.expected or ("device_ids",)
-        self._tell(record, subject, found, names)
+        self._conclude(record, subject, found, names)
 
     def _failed(self, record: Record, body: AllocationFailed, state: NodeState) -> None:
         found, subject = failed(self._model, record, body, state)
         names = found.expected if found.expected is not None else ("error",)
-        self._tell(record, subject, found, names)
+        self._conclude(record, subject, found, names)
 
-    def _tell(self, record: Record, subject: str, found: Judgement, names: Collection[str]) -> None:
+    def _conclude(
+        self, record: Record, subject: str, found: Judgement, names: Collection[str]
+    ) -> None:
         """Give the finding, which is about these fields unless nothing is decided."""
-        told = None if found.verdict == "unverifiable" else recorded(record, names)
-        self.conclude(record, subject, found, recorded=told)
+        reported = None if found.verdict == "unverifiable" else recorded(record, names)
+        self.conclude(record, subject, found, recorded=reported)
 
     def _released(self, record: Record, body: DevicesReleased, state: NodeState) -> None:
         found = self._judge_release(record, body, state)
@@ -171,9 +173,9 @@ class DeviceRule(RuleVerifier):
             self._model.holdings.release(body.pod_uid, body.container, body.resource)
         elif found.expected is not None:  # a part is told where all goes
             self._model.holdings.release(body.pod_uid)
-        told = {"pod_uid": body.pod_uid, "container": body.container, "resource": body.resource}
+        reported = {"pod_uid": body.pod_uid, "container": body.container, "resource": body.resource}
         subject = self._model.subject(record, body.pod_uid, None)
-        self.conclude(record, subject, found, recorded=told, rule=_RELEASE)
+        self.conclude(record, subject, found, recorded=reported, rule=_RELEASE)
 
     def _judge_release(self, record: Record, body: DevicesReleased, state: NodeState) -> Judgement:
         """What a living pod holds, it keeps; what any other one holds goes back all at once."""
@@ -195,16 +197,16 @@ class DeviceRule(RuleVerifier):
             return same(False, why)
         if not held or is_part:  # a static pod that came back has the UID of the one before
             return lacks(["the log between the two checkpoints" if held else "what the pod held"])
-        whole = joined(
+        judged = joined(
             f"{listing(has.devices or ())} of {resource} (container {container})"
             for (_, container, resource), has in sorted(held.items())
         )
-        return found_with(found, seqs, why=f"{found.why}; it held {whole}", expected=expected)
+        return found_with(found, seqs, why=f"{found.why}; it held {judged}", expected=expected)
 
     def _asks_for_none(self, record: Record, pod: str, state: NodeState) -> bool:
         """Whether no source knows the pod, or it asks for no devices: no grant was lost."""
         first_pass = self._model.first_pass
-        if not (self._model.holdings.complete and first_pass.lists.tells_requests(when_of(record))):
+        if not (self._model.holdings.complete and first_pass.lists.logs_requests(when_of(record))):
             return False
         listed = self._model.pod(record)
         if specs := self._model.specs(record):
@@ -214,7 +216,7 @@ class DeviceRule(RuleVerifier):
     def _config_changed(self, record: Record, body: PodConfigChanged, state: NodeState) -> None:
         """A pod is added: where requests are not logged, it may get its devices from now on."""
         model = self._model
-        if body.operation != "ADD" or model.first_pass.lists.tells_requests(when_of(record)):
+        if body.operation != "ADD" or model.first_pass.lists.logs_requests(when_of(record)):
             return
         for holder, grants in model.first_pass.late.get(model.key(record, state), {}).items():
             (_, seq), grant = grants[0]
@@ -241,8 +243,8 @@ class DeviceRule(RuleVerifier):
         for entry in body.entries:
             holder = (entry.pod_uid, entry.container, entry.resource)
             self._compare(record, entry, holder)
-            told = model.first_pass.is_told(holder, when_of(record))
-            if holdings.get(holder) is None and not told:
+            reported = model.first_pass.is_reported(holder, when_of(record))
+            if holdings.get(holder) is None and not reported:
                 active = is_active(state, self.context.pods, entry.pod_uid, model.log_began_ns)[0]
                 held = Held(all_ids(entry.numa), record.seq, certain=active is True)
                 holdings.take(holder, held)
@@ -255,12 +257,12 @@ class DeviceRule(RuleVerifier):
         if held is None or held.devices in (None, devices) or not held.certain:
             return
         own = "-" in entry.pod_uid and held.run == model.holdings.run
-        if not own and not model.first_pass.lists.tells_requests(when):
+        if not own and not model.first_pass.lists.logs_requests(when):
             return  # it may have been granted anew, and no line would say
         changed = model.first_pass.may_change(entry.pod_uid, when, (when[0] + _SETTLING_NS, 0))
-        if changed or (holder, devices) in self._told:
+        if changed or (holder, devices) in self._disputed:
             return
-        self._told.add((holder, devices))
+        self._disputed.add((holder, devices))
         self.context.contradict(
             record.ts_ns,
             f"container/{model.name_of(entry.pod_uid)}/{entry.container}",

@@ -26,26 +26,26 @@ _TOLERANCE_NS: Final = NS_PER_S
 """A threshold counts from the round's time, which stands in no line."""
 
 
-def _may_mean(told: Decision, threshold: Threshold, reading: Reading | None) -> bool:
+def _may_mean(claim: Decision, threshold: Threshold, reading: Reading | None) -> bool:
     """Whether this threshold can be the one that a decision shows."""
     kind = "hard" if threshold.is_hard else "soft"
     if threshold.signal == ALLOCATABLE_MEMORY:
         kind = "allocatable"
     if (
-        told.signal not in (None, threshold.signal)
-        or told.threshold_kind not in (None, kind)
-        or told.resource not in (None, RESOURCE_OF[threshold.signal])
-        or (reading is not None and told.observed not in (None, reading.available))
+        claim.signal not in (None, threshold.signal)
+        or claim.threshold_kind not in (None, kind)
+        or claim.resource not in (None, RESOURCE_OF[threshold.signal])
+        or (reading is not None and claim.observed not in (None, reading.available))
     ):
         return False
-    if told.threshold is None or (isinstance(threshold.value, float) and reading is None):
+    if claim.threshold is None or (isinstance(threshold.value, float) and reading is None):
         return True
     capacity = reading.capacity if reading is not None else 0
-    return threshold_quantity(threshold.value, capacity).value() == told.threshold
+    return threshold_quantity(threshold.value, capacity).value() == claim.threshold
 
 
 def judge_met(
-    rounds: Rounds, ts_ns: int, told: Decision, seqs: tuple[int, ...]
+    rounds: Rounds, ts_ns: int, claim: Decision, seqs: tuple[int, ...]
 ) -> list[tuple[Judgement, Threshold | None]]:
     """The thresholds that a decision may mean, and whether each was met.
 
@@ -55,39 +55,39 @@ def judge_met(
     Args:
         rounds: what was read, and what follows for each threshold.
         ts_ns: when the round began to act.
-        told: the decision.
+        claim: the decision.
         seqs: records of the settings.
     """
     if rounds.loose:
-        told = ReclaimAttempted(resource=told.resource)
+        claim = ReclaimAttempted(resource=claim.resource)
     read = {each: rounds.latest(each.signal, ts_ns) for each in rounds.current.beliefs}
     is_recent = rounds.is_recent(ts_ns)
     found: list[tuple[Judgement, Threshold | None]] = []
     for threshold, belief in rounds.current.beliefs.items():
-        if _may_mean(told, threshold, read[threshold]):
-            rulings = _told_rulings(threshold, told.observed)
+        if _may_mean(claim, threshold, read[threshold]):
+            rulings = _claimed_rulings(threshold, claim.observed)
             if is_recent:
-                _learn_since(belief, told.since_ts_ns)
-                rulings = _rulings(threshold, belief, read[threshold], told.since_ts_ns)
+                _learn_since(belief, claim.since_ts_ns)
+                rulings = _rulings(threshold, belief, read[threshold], claim.since_ts_ns)
             cut = "since when the threshold was met" if is_recent and belief.cut else None
             found.append((judge(list(rulings), cut=cut), threshold))
     if found:
         # Under a variant all that it would have done follows from one.
         return [best_of(found)] if rounds.loose else found
-    amount = "" if told.threshold is None else f" of {told.threshold}"
-    what = f"{told.threshold_kind or ''} threshold of {told.signal or told.resource}{amount}"
-    why = f"no {what.strip()} is set" + ("" if told.observed is None else " that fits")
+    amount = "" if claim.threshold is None else f" of {claim.threshold}"
+    what = f"{claim.threshold_kind or ''} threshold of {claim.signal or claim.resource}{amount}"
+    why = f"no {what.strip()} is set" + ("" if claim.observed is None else " that fits")
     # Of which kind it was, and in which round, follows from lines that may be lost.
-    of_any_kind = msgspec.structs.replace(told, threshold_kind=None, observed=None)
+    of_any_kind = msgspec.structs.replace(claim, threshold_kind=None, observed=None)
     certain = not any(_may_mean(of_any_kind, each, reading) for each, reading in read.items())
     return [(same(False, why, inputs=seqs, certain=certain), None)]
 
 
 def _learn_since(belief: Belief[Met | None], since_ns: int | None) -> None:
     """When a threshold was first met is told with the decision, so worlds of other times end."""
-    told = [w.state for w in belief.worlds if w.state and _is_since(w.state, since_ns)]
-    if any(met.satisfied for met in told):
-        belief.keep(lambda met: met is None or met in told)
+    known = [w.state for w in belief.worlds if w.state and _is_since(w.state, since_ns)]
+    if any(met.satisfied for met in known):
+        belief.keep(lambda met: met is None or met in known)
 
 
 def _is_since(met: Met, since_ns: int | None) -> bool:
@@ -109,15 +109,15 @@ def _rulings(
     since_ns: int | None,
 ) -> Iterator[Ruling]:
     """Whether a threshold drives evictions, in each world."""
-    says = f"{threshold.signal} was not observed"
+    why_met = f"{threshold.signal} was not observed"
     if reading is not None:
-        says = threshold_says(threshold, reading)
+        why_met = threshold_says(threshold, reading)
     inputs = () if reading is None else (reading.seq,)
     grace = format_go_duration(threshold.grace_ns)
     # Whether the last milliseconds of a grace period are over is no question of the records.
     over = {world.state for world in belief.worlds if world.state and world.state.satisfied}
     for world in belief.worlds:
-        met, why, allowed = world.state, says, False
+        met, why, allowed = world.state, why_met, False
         if met is not None and not met.satisfied:
             if met._replace(satisfied=True) in over:
                 continue
@@ -135,7 +135,7 @@ def _rulings(
         yield Ruling(allowed=allowed, why=why, assumes=world.assumes, inputs=inputs)
 
 
-def _told_rulings(threshold: Threshold, observed: int | None) -> Iterator[Ruling]:
+def _claimed_rulings(threshold: Threshold, observed: int | None) -> Iterator[Ruling]:
     """The same where the log does not show the signals: by what the message does."""
     if observed is None or isinstance(threshold.value, float):
         why, allowed = f"{threshold.signal} may not have been short", None

@@ -17,7 +17,7 @@ from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.model.units import format_ts
 from kubeledger.verify.belief import Judgement, open_to, same
 
-__all__ = ["Bounds", "Place", "judge_first", "judge_order", "standing"]
+__all__ = ["Bounds", "Place", "judge_first", "judge_order", "places_text"]
 
 _NANOS: Final = 10**9
 
@@ -68,7 +68,7 @@ class Place(msgspec.Struct, frozen=True):
         deducted = self.deducted_nanos
         return Bounds(least - deducted, None if most is None else most - deducted)
 
-    def says(self, resource: str) -> str:
+    def text(self, resource: str) -> str:
         """The pod's usage against its request, and its priority."""
         if self.pod is None:
             return "is in no list, so its request is not known"
@@ -114,7 +114,7 @@ def judge_order(
     first, other = (wrong or unlikely)[0]
     denied = (
         f"pod {other.name} had to go before it, by what both used: "
-        f"pod {other.name} {other.says(resource)}; pod {first.name} {first.says(resource)}"
+        f"pod {other.name} {other.text(resource)}; pod {first.name} {first.text(resource)}"
     )
     if wrong:
         return same(False, denied)
@@ -128,8 +128,8 @@ def judge_first(places: Sequence[Place], resource: str, ts_ns: int) -> Judgement
     after = next((each for each in others if each.likely is not None), next(iter(others), None))
     why = f"pod {first.name} was the only one to go"
     if after is not None:
-        why = f"pod {first.name} {first.says(resource)}"
-        why += f"; next came pod {after.name}, which {after.says(resource)}"
+        why = f"pod {first.name} {first.text(resource)}"
+        why += f"; next came pod {after.name}, which {after.text(resource)}"
     sampled = first
     if first.has_statistics is None:
         sampled = msgspec.structs.replace(first, has_statistics=True)
@@ -140,9 +140,9 @@ def judge_first(places: Sequence[Place], resource: str, ts_ns: int) -> Judgement
     return msgspec.structs.replace(found, inputs=first.inputs)
 
 
-def standing(places: Sequence[Place], spared: Sequence[bool], resource: str) -> dict[str, str]:
+def places_text(places: Sequence[Place], spared: Sequence[bool], resource: str) -> dict[str, str]:
     """Pod -> what the kubelet ranked it by, the first to go first; ``pod/NS/NAME`` as key."""
     return {
-        f"pod/{place.name}": place.says(resource) + ("; critical, so it was spared" * passed)
+        f"pod/{place.name}": place.text(resource) + ("; critical, so it was spared" * passed)
         for place, passed in zip(places, spared, strict=True)
     }

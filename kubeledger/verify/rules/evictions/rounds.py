@@ -163,8 +163,8 @@ class Rounds(NodePressure):
         seen = last.readings.get(body.signal)
         if seen is None:
             return False
-        told = (body.available, body.capacity, record.ts_ns)
-        return (seen.available, seen.capacity, seen.ts_ns) != told
+        given = (body.available, body.capacity, record.ts_ns)
+        return (seen.available, seen.capacity, seen.ts_ns) != given
 
     def _take(self, record: Record, body: EvictionSignalObserved) -> None:
         assert self.last is not None
@@ -247,5 +247,5 @@ def _are_one(found: Round, disk: str, other: str) -> bool | None:
         (found.readings.get(f"{disk}.{amount}"), found.readings.get(f"{other}.{amount}"))
         for amount in ("available", "inodesFree")
     ]
-    told = [one.capacity == two.capacity for one, two in pairs if one and two]
-    return all(told) if told else None
+    given = [one.capacity == two.capacity for one, two in pairs if one and two]
+    return all(given) if given else None

@@ -27,16 +27,16 @@ from kubeledger.verify.belief import Judgement, RuleVerifier, all_of, open_to, s
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.rules.evictions.claims import best_of, judge_met
 from kubeledger.verify.rules.evictions.config import transition_period_ns
-from kubeledger.verify.rules.evictions.owed import Owed, names_of
-from kubeledger.verify.rules.evictions.ranking import Place, judge_first, judge_order, standing
-from kubeledger.verify.rules.evictions.rounds import Rounds
-from kubeledger.verify.rules.evictions.said import (
+from kubeledger.verify.rules.evictions.grace_and_message import (
     is_for_own_use,
     judge_grace,
     judge_limit,
     judge_message,
     used_by_containers,
 )
+from kubeledger.verify.rules.evictions.missing_evictions import MissingEvictions, names_of
+from kubeledger.verify.rules.evictions.ranking import Place, judge_first, judge_order, places_text
+from kubeledger.verify.rules.evictions.rounds import Rounds
 from kubeledger.verify.rules.evictions.thresholds import threshold_says
 from kubeledger.verify.rules.evictions.usages import LATER_NS, Usages
 from kubeledger.verify.verifier import See
@@ -62,7 +62,7 @@ class EvictionVerifier(RuleVerifier):
         super().__init__(context)
         self._rounds = context.node_pressure = Rounds(context)
         self._usages = Usages(context)
-        self._owed = Owed(context, self._rounds, self._usages, self.rule)
+        self._missing = MissingEvictions(context, self._rounds, self._usages, self.rule)
         self._waiting: list[tuple[int, Callable[[], None]]] = []
         self._reclaim: _Reclaim | None = None
 
@@ -89,7 +89,7 @@ class EvictionVerifier(RuleVerifier):
 
     def _signal(self, record: Record, body: EvictionSignalObserved, state: NodeState) -> None:
         if self._rounds.read(record, body):
-            self._owed.look()
+            self._missing.look()
             self._rounds.begin(record, body)
 
     def _usage(self, record: Record, body: PodUsageObserved, state: NodeState) -> None:
@@ -128,7 +128,7 @@ class EvictionVerifier(RuleVerifier):
             return
         sure, fields = conditions.sure, {"conditions": sorted(reported)}
         seqs = [reading.seq for reading in last.readings.values()]
-        said = f"the node reports {names_of(reported)}: "
+        prefix = f"the node reports {names_of(reported)}: "
         met = [
             threshold_says(threshold, last.readings[threshold.signal])
             for threshold, belief in current.beliefs.items()
@@ -136,13 +136,13 @@ class EvictionVerifier(RuleVerifier):
             and all(world.state is not None for world in belief.worlds)
         ]
         why = "; ".join(met) or "no threshold is met, nor was for the transition period"
-        judgement = same(True, said + why, expected=fields, inputs=seqs)
+        judgement = same(True, prefix + why, expected=fields, inputs=seqs)
         if not sure <= reported <= conditions.possible:
-            why = f"{said}it had to report {names_of(sure)}, {why}"
+            why = f"{prefix}it had to report {names_of(sure)}, {why}"
             judgement = same(False, why, expected={"conditions": sorted(sure)}, inputs=seqs)
         elif conditions.open:
             open_ones = f"whether thresholds of {names_of(conditions.open)} were met before"
-            denied = f"{said}it may report {names_of(sure)}"
+            denied = f"{prefix}it may report {names_of(sure)}"
             judgement = open_to(open_ones, denied=denied, inputs=seqs)
         self.conclude(record, "node", judgement, recorded=fields)
         if not self._rounds.loose:
@@ -271,8 +271,10 @@ class EvictionVerifier(RuleVerifier):
         self, record: Record, body: PodEvicted, pod: Pod, threshold: Threshold | None
     ) -> Judgement:
         profile, settings = self.context.profile, self.context.settings
-        life = self.context.timeline.life(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        ending_ns = None if life is None else life.ending_ns
+        interval = self.context.timeline.interval(
+            record.ts_ns, body.pod_uid, body.namespace, body.pod
+        )
+        ending_ns = None if interval is None else interval.ending_ns
         was_ending = ending_ns is not None and ending_ns < record.ts_ns
         assert profile is not None
         return judge_grace(body, pod, threshold, profile, settings, was_ending=was_ending)
@@ -301,38 +303,40 @@ class EvictionVerifier(RuleVerifier):
         # Without its reclaim the signals before it may be those that were read again after it.
         is_lost = cause is None and body.resource not in ("memory", "pids")
         acted_ns = 0 if is_lost else (cause.record if cause is not None else record).ts_ns
-        self._usages.tell(record.ts_ns, body, used_by_containers(body.message or ""))
-        said: dict[Threshold | None, list[Judgement]] = {}
+        self._usages.note(record.ts_ns, body, used_by_containers(body.message or ""))
+        by_threshold: dict[Threshold | None, list[Judgement]] = {}
         for met, threshold in self._met(acted_ns, body):
-            said[threshold] = [met]
+            by_threshold[threshold] = [met]
             if threshold is None or met.verdict == "impossible":
                 continue
-            said[threshold].append(self._grace(record, body, pod, threshold))
+            by_threshold[threshold].append(self._grace(record, body, pod, threshold))
             if not self._rounds.loose:
                 reading = self._rounds.latest(threshold.signal, acted_ns)
-                said[threshold].append(judge_message(body, pod, threshold, reading, profile))
+                by_threshold[threshold].append(
+                    judge_message(body, pod, threshold, reading, profile)
+                )
 
         def judged(threshold: Threshold | None) -> tuple[Judgement, dict[str, str]]:
-            met, *rest = said[threshold]
+            met, *rest = by_threshold[threshold]
             if threshold is None or met.verdict == "impossible":
                 return met, {}
             if cause is None or cause.ranked is None:
-                turn = open_to("the ranking of the pods", denied="another pod may be first")
-                return all_of([met, turn, *rest]), {}
+                ranked = open_to("the ranking of the pods", denied="another pod may be first")
+                return all_of([met, ranked, *rest]), {}
             places = self._places(record.ts_ns, cause, threshold)
             resource = RESOURCE_OF[threshold.signal]
-            turns = self._turn(record, body, cause, places, resource)
+            ranked = self._ranking(record, body, cause, places, resource)
             spared = [each in cause.spared for each in cause.ranked]
-            return all_of([met, *turns, *rest]), standing(places, spared, resource)
+            return all_of([met, *ranked, *rest]), places_text(places, spared, resource)
 
         def conclude() -> None:
-            found = ((judgement, about) for judgement, about in map(judged, said))
+            found = ((judgement, about) for judgement, about in map(judged, by_threshold))
             judgement, about = best_of(found)
             self.conclude(record, subject, judgement, about=about)
 
         self._waiting.append((record.ts_ns + LATER_NS, conclude))
 
-    def _turn(
+    def _ranking(
         self,
         record: Record,
         body: PodEvicted,

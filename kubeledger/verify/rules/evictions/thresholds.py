@@ -208,12 +208,12 @@ class Conditions:
 
     def learn(self, ts_ns: int, reported: Iterable[str], observed: Iterable[str]) -> None:
         """What the kubelet reports is evidence, too."""
-        told = frozenset(reported)
+        names = frozenset(reported)
         for times in (self._sure, self._possible):
-            for name in set(times) - told:
+            for name in set(times) - names:
                 del times[name]
             times.update(dict.fromkeys(observed, ts_ns))
-        self.sure = self.possible = told
+        self.sure = self.possible = names
         self.open = frozenset()
 
     def step(

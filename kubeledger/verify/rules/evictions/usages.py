@@ -77,12 +77,12 @@ class Usages:
     def __init__(self, context: VerifyContext) -> None:
         self._context = context
         self._rows: dict[str, list[_Row]] = {}
-        self._told: dict[str, tuple[str | None, int, int]] = {}
+        self._stated: dict[str, tuple[str | None, int, int]] = {}
 
-    def tell(self, ts_ns: int, body: PodEvicted, used: int | None) -> None:
+    def note(self, ts_ns: int, body: PodEvicted, used: int | None) -> None:
         """What the message of an eviction shows of the containers of its pod, if anything."""
         if used is not None:
-            self._told[_key(body)] = (body.resource, ts_ns, used)
+            self._stated[_key(body)] = (body.resource, ts_ns, used)
 
     def read(self, record: Record, body: PodUsageObserved) -> None:
         """Take in a reading."""
@@ -134,20 +134,20 @@ class Usages:
             most = _most_memory(pod) if resource == "memory" else None
         except (KubeledgerError, QuantityError):
             return place
-        told = self._told.get(_key(who))
-        if told is not None and (told[0] != resource or abs(told[1] - ts_ns) > NS_PER_S):
-            told = None
-        if told is not None and not samples:
-            samples = [_Sample(ts_ns, told[2])]
+        stated = self._stated.get(_key(who))
+        if stated is not None and (stated[0] != resource or abs(stated[1] - ts_ns) > NS_PER_S):
+            stated = None
+        if stated is not None and not samples:
+            samples = [_Sample(ts_ns, stated[2])]
         if not samples:
             return place
         likely, possible = _usage_at(samples, ts_ns, most, sampled=resource == "memory")
-        if told is not None and likely != possible:
+        if stated is not None and likely != possible:
             # A pod uses what its containers do, and its sandbox and volumes besides.
-            likely = Bounds(max(likely.least, told[2]), max(likely.most or 0, told[2]))
-        has_statistics: bool | None = told is not None
+            likely = Bounds(max(likely.least, stated[2]), max(likely.most or 0, stated[2]))
+        has_statistics: bool | None = stated is not None
         # Before the first sample there may have been no statistics: such pods go first.
-        if told is None and samples[0].ts_ns + NS_PER_S <= ts_ns:
+        if stated is None and samples[0].ts_ns + NS_PER_S <= ts_ns:
             has_statistics = self._has_statistics(ts_ns, who)
         return msgspec.structs.replace(
             place, likely=likely, possible=possible, has_statistics=has_statistics
@@ -248,8 +248,8 @@ def _most_memory(pod: Pod) -> int | None:
     """What the pod's cgroup lets it use; None where a container has no limit."""
     containers = (*(pod.spec.containers or ()), *(pod.spec.init_containers or ()))
     limits = [container.limits.get("memory") for container in containers]
-    told = [limit for limit in limits if limit is not None]
-    return sum(map(value_of, told)) if len(told) == len(limits) else None
+    stated = [limit for limit in limits if limit is not None]
+    return sum(map(value_of, stated)) if len(stated) == len(limits) else None
 
 
 def _stats_of(row: PodUsage) -> PodStats:

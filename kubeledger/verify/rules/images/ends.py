@@ -76,8 +76,8 @@ def _judge_without_space(run: Run, disk: Disk, body: GarbageCollected) -> Judgem
         unknown = "the capacity of the image filesystem as this collection read it"
         return open_to(unknown, denied="the size of the image filesystem was known")
     if error:
-        tells_start = body.bytes_freed is not None or body.usage_percent is not None
-        return lacks([_START if tells_start else _ANSWER])
+        begins_a_process = body.bytes_freed is not None or body.usage_percent is not None
+        return lacks([_START if begins_a_process else _ANSWER])
     if sample is None or high is None:
         unknown_usage = [] if sample else ["the usage of the image filesystem at this time"]
         return lacks([*run.policy.missing_thresholds, *unknown_usage])

@@ -127,10 +127,10 @@ class Passes:
 
 
 def _listed(old: KnownImage, image: ListedImage, record: Record) -> KnownImage:
-    told: dict[str, object] = {"size_bytes": image.size_bytes, "pinned": image.pinned}
+    fields: dict[str, object] = {"size_bytes": image.size_bytes, "pinned": image.pinned}
     if image.in_use:
         used_ns = image.last_used_ts_ns
-        told["last_used_ns"] = record.ts_ns if used_ns is None else used_ns
-        told |= {"used_seq": record.seq, "before": False}
-    changes = {name: value for name, value in told.items() if value is not None}
+        fields["last_used_ns"] = record.ts_ns if used_ns is None else used_ns
+        fields |= {"used_seq": record.seq, "before": False}
+    changes = {name: value for name, value in fields.items() if value is not None}
     return msgspec.structs.replace(old, **changes)

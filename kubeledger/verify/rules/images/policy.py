@@ -40,14 +40,14 @@ class Policy(msgspec.Struct, frozen=True):
     @property
     def missing_thresholds(self) -> list[str]:
         """What a start rests on, and no setting shows."""
-        told = {_HIGH: self.high, _LOW: self.low}
-        return [f"the setting {name}" for name, value in told.items() if value is None]
+        values = {_HIGH: self.high, _LOW: self.low}
+        return [f"the setting {name}" for name, value in values.items() if value is None]
 
     @property
     def missing_ages(self) -> list[str]:
         """What a removal rests on, and no setting shows."""
-        told = {_MIN_AGE: self.min_age_ns, _MAX_AGE: self.max_age_ns}
-        return [f"the setting {name}" for name, value in told.items() if value is None]
+        values = {_MIN_AGE: self.min_age_ns, _MAX_AGE: self.max_age_ns}
+        return [f"the setting {name}" for name, value in values.items() if value is None]
 
 
 def read_policy(settings: Settings, facts: ImageFacts) -> Policy:

@@ -92,8 +92,8 @@ class _Walk:
             yield self._denied(why, [image_id])
         elif before and not (run.loose or run.refused):
             why = ", ".join(map(short, before))
-            told = f"image {image} was removed out of turn, before {why}"
-            yield self._denied(told, before)
+            removal = f"image {image} was removed out of turn, before {why}"
+            yield self._denied(removal, before)
             if image_id not in later:
                 yield self._allowed(f"all that became of {why}, as a line may be lost")
         else:
@@ -186,16 +186,16 @@ class _Walk:
     def _allowed(self, assumed: str) -> Ruling:
         return Ruling(allowed=True, why="", assumes=(*self._world.assumes, assumed))
 
-    def _size(self, image_id: str, told: ImageDeleted | None) -> int | None:
+    def _size(self, image_id: str, removal: ImageDeleted | None) -> int | None:
         """As listed; or else as the removal shows."""
         size = self._world.known[image_id].size_bytes
-        return told.size_bytes if size is None and told is not None else size
+        return removal.size_bytes if size is None and removal is not None else size
 
-    def _expected(self, image_id: str, told: ImageDeleted | None) -> Fields:
+    def _expected(self, image_id: str, removal: ImageDeleted | None) -> Fields:
         run, world = self._run, self._world
-        fields: Fields = {"image_id": image_id, "size_bytes": self._size(image_id, told)}
+        fields: Fields = {"image_id": image_id, "size_bytes": self._size(image_id, removal)}
         # Where only other settings lead to a space pass, the source could not tell which it was.
-        if told is None or (told.pass_ is not None and not run.begins):
+        if removal is None or (removal.pass_ is not None and not run.begins):
             of_space = "all" if run.sweep else "space"
             fields["pass"] = "age" if image_id in world.aged else of_space
         return fields

@@ -92,7 +92,7 @@ class Run(msgspec.Struct, kw_only=True):
         return (*self.settings, *disk, *(each.record.seq for each in self.passes or ()))
 
     @property
-    def told(self) -> list[Record]:
+    def records(self) -> list[Record]:
         """Records of what it did."""
         return [r for r in (self.start, *self.removals, self.end) if r is not None]
 
@@ -143,11 +143,11 @@ class Run(msgspec.Struct, kw_only=True):
         """With what its space pass begins; empty when there is none, or nothing says."""
         if self.loose and (self.runs is False or len(self.due) == len(START_FIELDS)):
             return self.due if self.start is not None or self.begins else {}
-        told, end = self.start_body, self.end_body
-        if told is None:
+        records, end = self.start_body, self.end_body
+        if records is None:
             return {}
         repeated = end is not None and end.bytes_to_free is not None and self.start_denied
-        return {name: getattr(end if repeated else told, name) for name in START_FIELDS}
+        return {name: getattr(end if repeated else records, name) for name in START_FIELDS}
 
     def now_ns(self, own: DetectPass) -> int:
         """Its clock, if a pass is its own."""

@@ -14,7 +14,7 @@ from kubeledger.verify.rules.images.disk import Disk, Sample
 from kubeledger.verify.rules.images.policy import Policy
 from kubeledger.verify.rules.images.runs import Run
 
-__all__ = ["Owed", "judge_start"]
+__all__ = ["MissingStart", "judge_start"]
 
 _TWO_RUNS_NS: Final = (2 * GC_PERIOD_S + 60) * NS_PER_S
 """Of one run both lines may be lost; not of two in a row."""
@@ -68,7 +68,7 @@ def _against_settings(run: Run, body: GarbageCollectionStarted) -> str:
     return ""
 
 
-class Owed:
+class MissingStart:
     """Watches a disk over the high threshold, in a process whose runs the log has shown."""
 
     def __init__(self, context: VerifyContext, rule: str) -> None:
@@ -81,7 +81,7 @@ class Owed:
         self._heard = False
         self._since: Record | None = None
 
-    def heard(self) -> None:
+    def note_start(self) -> None:
         """The log shows a run."""
         self._heard, self._since = True, None
 

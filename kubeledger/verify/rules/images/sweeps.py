@@ -51,10 +51,10 @@ def judge_pressure(
             )
             rulings.append(Ruling(allowed=True, why="", assumes=(phrase,)))
             continue
-        says = threshold_says(threshold, Reading(signal.available, signal.capacity, 0, 0))
+        text_of = threshold_says(threshold, Reading(signal.available, signal.capacity, 0, 0))
         if is_short(threshold, signal.available, signal.capacity, minimum=True):
-            return same(True, f"all unused images were to go, as {says}")
-        clear.append(says)
-    told = "; ".join(dict.fromkeys(clear)) or "no threshold is set"
-    why = f"no disk was short, so unused images are kept: {told}"
+            return same(True, f"all unused images were to go, as {text_of}")
+        clear.append(text_of)
+    text = "; ".join(dict.fromkeys(clear)) or "no threshold is set"
+    why = f"no disk was short, so unused images are kept: {text}"
     return judge([Ruling(allowed=False, why=why), *rulings])

@@ -64,7 +64,7 @@ class ImageUse:
         if run.removals and not passes:
             known = {}
             for body in map(body_of, reversed(run.removals)):
-                used_ns, seq = run.told[0].ts_ns - 1, 0
+                used_ns, seq = run.records[0].ts_ns - 1, 0
                 if body.pass_ == "age":
                     used_ns, seq = self._detected(body.image_id, run.removals[0].ts_ns)
                 known[body.image_id] = KnownImage(

@@ -29,7 +29,7 @@ from kubeledger.verify.rules.images.passes import Passes
 from kubeledger.verify.rules.images.policy import POLICY_SETTINGS, read_policy
 from kubeledger.verify.rules.images.removals import NO_PASS, judge_removals, kept_of
 from kubeledger.verify.rules.images.runs import Run, body_of, short
-from kubeledger.verify.rules.images.starts import Owed, judge_start
+from kubeledger.verify.rules.images.starts import MissingStart, judge_start
 from kubeledger.verify.rules.images.sweeps import judge_pressure
 from kubeledger.verify.rules.images.uses import ImageUse
 from kubeledger.verify.rules.images.worlds import World, worlds_of
@@ -55,7 +55,7 @@ class ImagesVerifier(RuleVerifier):
         self._disk = Disk()
         self._use = ImageUse()
         self._passes = Passes()
-        self._owed = Owed(context, self.rule)
+        self._missing_start = MissingStart(context, self.rule)
         self._run: Run | None = None
         self._sweep: Run | None = None
         self._began_ns: int | None = None
@@ -101,7 +101,7 @@ class ImagesVerifier(RuleVerifier):
     def _restart(self, began_ns: int | None) -> None:
         """No time from before can be compared any more."""
         self._previous, self._began_ns = None, began_ns
-        self._owed.restart()
+        self._missing_start.restart()
 
     def _disk_seen(self, record: Record, body: Body, state: NodeState) -> None:
         self._expire(record.ts_ns)
@@ -110,7 +110,7 @@ class ImagesVerifier(RuleVerifier):
             self._close_sweep()
             if sample is not None and profile is not None:
                 policy = self.context.settings.once(read_policy, profile.images)
-                self._owed.see(record, sample, policy)
+                self._missing_start.see(record, sample, policy)
 
     def _detected(self, record: Record, body: ImagesDetected, state: NodeState) -> None:
         self._expire(record.ts_ns)
@@ -163,7 +163,7 @@ class ImagesVerifier(RuleVerifier):
         """The run that a record belongs to; None where the kubelet's rules are not known."""
         if self._run is None:
             self._run = self._new(record, subject)
-            self._owed.heard()
+            self._missing_start.note_start()
         return self._run
 
     def _new(self, record: Record, subject: str) -> Run | None:
@@ -204,7 +204,7 @@ class ImagesVerifier(RuleVerifier):
         if run.start is not None and run.start_body is not None:
             run.disk = self._disk.implied(run.start.ts_ns, run.start_body)
             run.exact = run.disk is not None
-        run.disk = run.disk or self._disk.near(min(record.ts_ns for record in run.told))
+        run.disk = run.disk or self._disk.near(min(record.ts_ns for record in run.records))
         if run.start is not None:
             judgement = judge_start(run, self._disk)
             run.start_denied = judgement.verdict == "impossible"
@@ -213,11 +213,11 @@ class ImagesVerifier(RuleVerifier):
         if run.end is not None:
             judgement = judge_end(run, self._disk, worlds, doubtful=doubtful)
             begun = run.start.evidence if run.start is not None else ()
-            told = (record.seq for record in run.told if record is not run.end)
+            records = (record.seq for record in run.records if record is not run.end)
             self.conclude(
                 run.end,
                 "node",
-                msgspec.structs.replace(judgement, inputs=(*run.inputs, *told)),
+                msgspec.structs.replace(judgement, inputs=(*run.inputs, *records)),
                 recorded=_recorded(run.end, judgement),
                 about={f"image/{image_id}": why for image_id, why in kept_of(run, worlds)},
                 place=next((piece for piece in run.end.evidence if piece not in begun), None),
@@ -268,13 +268,13 @@ class ImagesVerifier(RuleVerifier):
         """
         if run.end is None or not run.passes or not (run.start or run.begins):
             return
-        owed: list[tuple[str, str, Fields, str, str]] = []
+        missing: list[tuple[str, str, Fields, str, str]] = []
         if run.begins:
             why = (
                 f"the image filesystem was {run.due['usage_percent']} % used, at or above "
                 f"the high threshold of {run.policy.high} %, so a space pass had to begin"
             )
-            owed.append((GarbageCollectionStarted.kind, "node", run.due, why, self.rule))
+            missing.append((GarbageCollectionStarted.kind, "node", run.due, why, self.rule))
         gone = {body_of(record).image_id for record in run.removals}
         for image_id in () if run.refused else world.done.removed:
             if image_id in gone:
@@ -286,9 +286,9 @@ class ImagesVerifier(RuleVerifier):
                 f"{world.done.bytes_to_free} bytes were to be freed, but its removal is not "
                 "recorded"
             )
-            owed.append((ImageDeleted.kind, f"image/{image_id}", fields, why, _RULE_REMOVAL))
+            missing.append((ImageDeleted.kind, f"image/{image_id}", fields, why, _RULE_REMOVAL))
         inputs = (*run.inputs, *(r.seq for r in (run.start, run.end) if r is not None))
-        for kind, subject, expected, why, rule in owed:
+        for kind, subject, expected, why, rule in missing:
             observed = run.passes[-1].record
             self.context.absent(
                 observed, kind, subject=subject, expected=expected, why=why, rule=rule,
@@ -298,5 +298,5 @@ class ImagesVerifier(RuleVerifier):
 
 def _recorded(record: Record, judgement: Judgement) -> Fields:
     """What is recorded of that which is expected, or all."""
-    told, expected = msgspec.to_builtins(record.body), judgement.expected
-    return {name: told[name] for name in expected} if expected else told
+    records, expected = msgspec.to_builtins(record.body), judgement.expected
+    return {name: records[name] for name in expected} if expected else records

@@ -119,8 +119,8 @@ class OomVerifier(RuleVerifier):
             return
         if asked and not (shortage.at_limit and resizes):  # else a limit that no list shows
             whose = "container" if body.reason == "container_limit" else "pod"
-            told = " or ".join(map(str, limits))
-            why = f"the {whose}'s limit is {told}, not {body.limit_bytes} bytes"
+            text = " or ".join(map(str, limits))
+            why = f"the {whose}'s limit is {text}, not {body.limit_bytes} bytes"
             yield same(False, why, inputs=tuple(asked.values()), certain=True)
 
     def _chosen(
@@ -179,11 +179,11 @@ class OomVerifier(RuleVerifier):
         for total, assumes in _totals(shortage):
             best = chosen(others, total_pages=total, page_bytes=page) or victim
             score, most = (points(t, total_pages=total, page_bytes=page) for t in (victim, best))
-            behind = (most or 0) - (score or 0)
-            allowed = behind <= race
+            lead = (most or 0) - (score or 0)
+            allowed = lead <= race
             yield Ruling(
                 allowed=allowed,
-                chosen=behind <= 0,
+                chosen=lead <= 0,
                 expected=None if allowed else {"pid": best.pid, "process": best.process},
                 why=_sentence(body, shortage, victim, None if allowed else best),
                 assumes=assumes,
@@ -207,8 +207,8 @@ class OomVerifier(RuleVerifier):
 def _unlike_its_report(body: ProcessKilled, shortage: OutOfMemory | None) -> str | None:
     """What the record says of place and limit, against its paths and the kernel's report."""
     task, limit = owner_of(body.task_cgroup), owner_of(body.cgroup)
-    for name, told in (("container_id", task), ("pod_uid", task), ("pod_uid", limit)):
-        value, recorded = getattr(told, name, None), getattr(body, name)
+    for name, text in (("container_id", task), ("pod_uid", task), ("pod_uid", limit)):
+        value, recorded = getattr(text, name, None), getattr(body, name)
         if None not in (value, recorded) and value != recorded:
             return f"the cgroup is that of {value}, not of {recorded}"
     inside = f"{body.task_cgroup}/".startswith(f"{body.cgroup}/")
@@ -233,8 +233,8 @@ def _flaw(body: ProcessKilled, shortage: OutOfMemory, victim: Task) -> str | Non
     if body.process != victim.process:
         return f"process {victim.pid} is {victim.process}, not {body.process}"
     if body.oom_score_adj not in (None, victim.oom_score_adj):
-        told = f"{victim.oom_score_adj}, not {body.oom_score_adj}"
-        return f"oom_score_adj of process {victim.pid} was {told}"
+        text = f"{victim.oom_score_adj}, not {body.oom_score_adj}"
+        return f"oom_score_adj of process {victim.pid} was {text}"
     if body.rss_bytes is not None:
         more = body.rss_bytes // shortage.page_bytes - victim.rss_pages
         if abs(more) > race_pages(victim.rss_pages):
@@ -268,10 +268,10 @@ def _sentence(body: ProcessKilled, shortage: OutOfMemory, victim: Task, better: 
     if shortage.limit_bytes is not None:
         short = f"{whose} had used up its limit of {shortage.limit_bytes >> 10} KiB"
 
-    def told(task: Task) -> str:
+    def text(task: Task) -> str:
         own = f"{own_pages(task, page) * page >> 10} KiB, oom_score_adj {task.oom_score_adj}"
         return f"process {task.pid} {task.process} ({own})"
 
-    higher = "scored highest" if better is None else f"scored higher than {told(victim)}"
+    higher = "scored highest" if better is None else f"scored higher than {text(victim)}"
     count = len(shortage.tasks or ())
-    return f"{short}, and of its {count} processes {told(better or victim)} {higher}"
+    return f"{short}, and of its {count} processes {text(better or victim)} {higher}"

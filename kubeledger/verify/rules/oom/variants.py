@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kubeledger.kubelet.cgroups.paths import owner_of
-from kubeledger.kubelet.cgroups.unified import kills_whole_container
+from kubeledger.kubelet.cgroups.unified import kills_all_processes
 from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.kubelet.oom.badness import NEVER_KILLED
 from kubeledger.kubelet.profile.resolve import KubeletProfile
@@ -170,8 +170,8 @@ class OomVariant:
         """Rulings where one process would be killed instead of all, or the other way around."""
         if body.container is None or self.unified is False:
             return []
-        old = _kills_whole(self._context.recorded_profile, self._context.settings.as_recorded())
-        new = _kills_whole(self._context.profile, self._context.settings)
+        old = _kills_all(self._context.recorded_profile, self._context.settings.as_recorded())
+        new = _kills_all(self._context.profile, self._context.settings)
         if old == new or None in (old, new):
             return []
         if old:
@@ -231,10 +231,10 @@ def _moved(whose: str, old: int | None, new: int | None) -> list[Ruling]:
     if old == new:
         return []
     if new is None or (old is not None and new > old):
-        told = "without a limit" if new is None else f"with a limit of {new} bytes"
+        limit_text = "without a limit" if new is None else f"with a limit of {new} bytes"
         why = (
-            f"{told} the {whose} would not have been out of memory at {old} bytes then; what it "
-            "would have used later is not known"
+            f"{limit_text} the {whose} would not have been out of memory at {old} bytes then; what "
+            "it would have used later is not known"
         )
         return [Ruling(allowed=False, why=why, certain=True)]
     why = f"the {whose} would have come to a limit of {new} bytes before, on its way to {old}"
@@ -246,10 +246,10 @@ def _is_lower(old: int | None, new: int | None) -> bool:
     return bool(new) and (not old or (new or 0) < old)
 
 
-def _kills_whole(profile: KubeletProfile | None, settings: Settings) -> bool | None:
+def _kills_all(profile: KubeletProfile | None, settings: Settings) -> bool | None:
     """Whether the kernel is asked to kill all processes of a container; None: not known."""
     if profile is None:
         return None
     single = settings.get("singleProcessOOMKill")
     # Where nobody set it the kubelet takes false, with cgroup v2.
-    return kills_whole_container(profile.cgroups, single is True)
+    return kills_all_processes(profile.cgroups, single is True)

@@ -20,7 +20,7 @@ from kubeledger.ingest.sources.items import LogLine
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["EvictionBeat", "HousekeepingBeat", "Missing"]
+__all__ = ["EvictionTicks", "HousekeepingTicks", "Missing"]
 
 _TICK_NS = 2 * NS_PER_S
 _ROUND_NS = 10 * NS_PER_S
@@ -60,7 +60,7 @@ class Missing(msgspec.Struct):
     evidence: list[Evidence] = []
 
     @property
-    def is_shown(self) -> bool:
+    def is_proven(self) -> bool:
         """More is missing than slow handlers explain."""
         return self.certain > 0 or self.probable * _SLOW_SHARE > self.slow or self.holes >= _HOLES
 
@@ -96,7 +96,7 @@ class _Density:
         return self._steps > 0 and lines * self._steps < self._lines * periods
 
 
-class HousekeepingBeat:
+class HousekeepingTicks:
     """``SyncLoop (housekeeping)``, its end, and its being skipped.
 
     Attributes:
@@ -161,7 +161,7 @@ class HousekeepingBeat:
             begins.between(last, line)
 
 
-class EvictionBeat:
+class EvictionTicks:
     """Rounds of the eviction manager: begin, and end without an eviction.
 
     Attributes:

@@ -23,7 +23,7 @@ from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["SETTLING_NS", "Turns"]
+__all__ = ["SETTLING_NS", "LoopIterations"]
 
 SETTLING_NS: Final = 30 * NS_PER_S
 """After this long the kubelet has come to every pod that a config source brought."""
@@ -33,13 +33,13 @@ _BURST_NS: Final = 2 * NS_PER_S
 """So long after a wait the loop shows what happened meanwhile."""
 
 
-class Turns:
+class LoopIterations:
     """The sync loops of a node, from the first reading."""
 
     def __init__(self) -> None:
         """None is known yet."""
         self._config: set[int] | list[int] = set()
-        self._told: set[int] | list[int] = set()
+        self._relists: set[int] | list[int] = set()
         self._preempted: set[int] | list[int] = set()
         self._waits: list[tuple[int, int]] = []
         self._waits_on_ns: int | None = None
@@ -58,29 +58,29 @@ class Turns:
         """Take in a record; one of another kind changes nothing."""
         body = record.body
         assert isinstance(self._config, set)
-        assert isinstance(self._told, set)
+        assert isinstance(self._relists, set)
         assert isinstance(self._preempted, set)
         if isinstance(body, PodConfigChanged):
             self._config.add(record.ts_ns)
-            self._told.add(record.ts_ns)
+            self._relists.add(record.ts_ns)
         elif isinstance(body, PodPreempted):
             self._preempted.add(record.ts_ns)
         elif isinstance(body, self.KINDS) and not (isinstance(body, PodAdmitted) and body.inferred):
-            self._told.add(record.ts_ns)
+            self._relists.add(record.ts_ns)
 
     def settle(self) -> None:
         """The first reading is over."""
         self._config = sorted(self._config)
-        self._told = sorted(self._told)
+        self._relists = sorted(self._relists)
         self._preempted = sorted(self._preempted)
         for ts_ns in self._preempted:
             if self._waits and ts_ns <= self._waits[-1][1]:
                 continue
-            before = bisect_left(self._told, ts_ns)
-            after = bisect_right(self._told, ts_ns)
-            since_ns = self._told[before - 1] if before else ts_ns
-            until_ns = self._told[after] if after < len(self._told) else ts_ns
-            if after == len(self._told) and self._waits_on_ns is None:
+            before = bisect_left(self._relists, ts_ns)
+            after = bisect_right(self._relists, ts_ns)
+            since_ns = self._relists[before - 1] if before else ts_ns
+            until_ns = self._relists[after] if after < len(self._relists) else ts_ns
+            if after == len(self._relists) and self._waits_on_ns is None:
                 self._waits_on_ns = since_ns
             self._waits.append((since_ns, until_ns + _BURST_NS))
 

@@ -13,6 +13,7 @@ from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerKilled,
     ContainerStarted,
+    KubernetesEvent,
     PodAdmitted,
     PodConfigChanged,
     PodEvicted,
@@ -20,13 +21,20 @@ from kubeledger.model.bodies.lifecycle import (
     PodRejected,
     PodTerminated,
     PodTerminating,
-    ReasonReported,
 )
 from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.model.bodies.topologymanager import AffinityDecided, HintsGenerated
 from kubeledger.model.record import Body, Record
 
-__all__ = ["POD_ENDS", "SIGNS", "STATUS_PREFIX", "Shown", "Sign", "What", "sign_of"]
+__all__ = [
+    "ENTRY_KINDS",
+    "POD_ENDS",
+    "STATUS_PREFIX",
+    "HistoryEntry",
+    "Listing",
+    "What",
+    "entry_of",
+]
 
 What = Literal[
     "add", "update", "delete", "remove", "admitted", "rejected", "evicted", "preempted",
@@ -44,7 +52,7 @@ _END_EVENTS: Final = frozenset(
 """Reasons of events that show a pod's end."""
 
 
-class Shown(msgspec.Struct, frozen=True):
+class Listing(msgspec.Struct, frozen=True):
     """What a list shows of a pod.
 
     Attributes:
@@ -66,7 +74,7 @@ class Shown(msgspec.Struct, frozen=True):
     failed: tuple[str, str] | None = None
 
 
-class Sign(msgspec.Struct, frozen=True):
+class HistoryEntry(msgspec.Struct, frozen=True):
     """One record about a pod.
 
     Attributes:
@@ -77,7 +85,7 @@ class Sign(msgspec.Struct, frozen=True):
         sandbox: the container is the pod's sandbox; None when not known.
         number: exit code, grace period in seconds, or line of the log that a config line is;
             None when not told.
-        shown: of a list.
+        listing: of a list.
         other: the pod for which it is preempted; None as above.
     """
 
@@ -89,10 +97,10 @@ class Sign(msgspec.Struct, frozen=True):
     container_id: str | None = None
     sandbox: bool | None = None
     number: int | None = None
-    shown: Shown | None = None
+    listing: Listing | None = None
     other: Who | None = None
 
-    def is_before(self, other: Sign | Record) -> bool:
+    def is_before(self, other: HistoryEntry | Record) -> bool:
         """Whether it comes first in the order of replay: pieces of a log are numbered in any."""
         return (self.ts_ns, self.seq) < (other.ts_ns, other.seq)
 
@@ -112,15 +120,15 @@ _CONFIG: Final[Mapping[str, What]] = {
 }
 
 
-def sign_of(record: Record) -> tuple[Who, Sign] | None:
+def entry_of(record: Record) -> tuple[Who, HistoryEntry] | None:
     """What a record shows of a pod's life, and of which pod; None where it shows nothing."""
-    read = SIGNS.get(type(record.body))
+    read = ENTRY_KINDS.get(type(record.body))
     if read is None:
         return None
-    told = read(record.ts_ns, record.seq, record.body)
-    if told is not None and told[1].what == "add" and record.evidence:
-        return told[0], msgspec.structs.replace(told[1], number=record.evidence[0].line)
-    return told
+    found = read(record.ts_ns, record.seq, record.body)
+    if found is not None and found[1].what == "add" and record.evidence:
+        return found[0], msgspec.structs.replace(found[1], number=record.evidence[0].line)
+    return found
 
 
 def _who(body: Any) -> Who:  # noqa: ANN401  (any body about a pod)
@@ -136,8 +144,8 @@ def _reads(what: What, word: str = "", number: str = "") -> Read:
         number: as ``word``.
     """
 
-    def read(ts_ns: int, seq: int, body: Any) -> tuple[Who, Sign]:  # noqa: ANN401 # any body
-        return _who(body), Sign(
+    def read(ts_ns: int, seq: int, body: Any) -> tuple[Who, HistoryEntry]:  # noqa: ANN401 # any body
+        return _who(body), HistoryEntry(
             ts_ns,
             seq,
             what,
@@ -151,46 +159,46 @@ def _reads(what: What, word: str = "", number: str = "") -> Read:
     return read
 
 
-def _config(ts_ns: int, seq: int, body: PodConfigChanged) -> tuple[Who, Sign]:
-    return _who(body), Sign(ts_ns, seq, _CONFIG[body.operation], word=body.source or "")
+def _config(ts_ns: int, seq: int, body: PodConfigChanged) -> tuple[Who, HistoryEntry]:
+    return _who(body), HistoryEntry(ts_ns, seq, _CONFIG[body.operation], word=body.source or "")
 
 
 def _outcome(evicted: bool | None) -> str:
     return "" if evicted is None else "gone" if evicted else "survived"
 
 
-def _evicted(ts_ns: int, seq: int, body: PodEvicted) -> tuple[Who, Sign]:
-    return _who(body), Sign(ts_ns, seq, "evicted", word=_outcome(body.evicted))
+def _evicted(ts_ns: int, seq: int, body: PodEvicted) -> tuple[Who, HistoryEntry]:
+    return _who(body), HistoryEntry(ts_ns, seq, "evicted", word=_outcome(body.evicted))
 
 
-def _preempted(ts_ns: int, seq: int, body: PodPreempted) -> tuple[Who, Sign]:
+def _preempted(ts_ns: int, seq: int, body: PodPreempted) -> tuple[Who, HistoryEntry]:
     who = body.victim_uid, body.victim_namespace, body.victim_pod
     other: Who | None = None
     if body.preemptor_pod is not None:
         other = body.preemptor_uid, body.preemptor_namespace or "", body.preemptor_pod
-    return who, Sign(ts_ns, seq, "preempted", word=_outcome(body.evicted), other=other)
+    return who, HistoryEntry(ts_ns, seq, "preempted", word=_outcome(body.evicted), other=other)
 
 
-def _reported(ts_ns: int, seq: int, body: ReasonReported) -> tuple[Who, Sign] | None:
+def _reported(ts_ns: int, seq: int, body: KubernetesEvent) -> tuple[Who, HistoryEntry] | None:
     if body.reason not in _END_EVENTS or body.object_kind != "Pod":
         return None
-    return _who(body), Sign(ts_ns, seq, "ending_event", word=body.reason)
+    return _who(body), HistoryEntry(ts_ns, seq, "ending_event", word=body.reason)
 
 
 def _aligned(
     ts_ns: int, seq: int, body: AffinityDecided | HintsGenerated
-) -> tuple[Who, Sign] | None:
+) -> tuple[Who, HistoryEntry] | None:
     if not body.namespace or not body.pod:
         return None
-    return _who(body), Sign(ts_ns, seq, "aligned")
+    return _who(body), HistoryEntry(ts_ns, seq, "aligned")
 
 
-def _listed(ts_ns: int, seq: int, body: PodListed) -> tuple[Who, Sign] | None:
+def _listed(ts_ns: int, seq: int, body: PodListed) -> tuple[Who, HistoryEntry] | None:
     if body.listed_by == "manifest":
         return None
     status = body.status or {}
     final = status.get("phase") in TERMINAL_PHASES
-    shown = Shown(
+    listing = Listing(
         by=body.listed_by,
         alive=not body.gone and not final,
         final=final and not body.gone,
@@ -199,14 +207,14 @@ def _listed(ts_ns: int, seq: int, body: PodListed) -> tuple[Who, Sign] | None:
         mirror=_MIRROR in body.annotations,
         failed=_failed(status),
     )
-    return _who(body), Sign(ts_ns, seq, "listed", shown=shown)
+    return _who(body), HistoryEntry(ts_ns, seq, "listed", listing=listing)
 
 
 def _failed(status: dict[str, Any]) -> tuple[str, str] | None:
     """Why its phase is Failed; a deadline of the pod that passed stands in place of that."""
     reason, message = status.get("reason"), status.get("message")
-    told = isinstance(reason, str) and isinstance(message, str)
-    if status.get("phase") != "Failed" or not told or reason == "DeadlineExceeded":
+    found = isinstance(reason, str) and isinstance(message, str)
+    if status.get("phase") != "Failed" or not found or reason == "DeadlineExceeded":
         return None
     return str(reason), STATUS_PREFIX.sub("", str(message))
 
@@ -221,9 +229,9 @@ def _running(status: dict[str, Any]) -> list[str]:
     return found
 
 
-Read = Callable[[int, int, Any], tuple[Who, Sign] | None]
+Read = Callable[[int, int, Any], tuple[Who, HistoryEntry] | None]
 
-SIGNS: Final[Mapping[type[Body], Read]] = {
+ENTRY_KINDS: Final[Mapping[type[Body], Read]] = {
     AffinityDecided: _aligned,
     ContainerDied: _reads("died", number="exit_code"),
     ContainerKilled: _reads("killed", "reason", "grace_period_s"),
@@ -237,6 +245,6 @@ SIGNS: Final[Mapping[type[Body], Read]] = {
     PodRejected: _reads("rejected", "reason"),
     PodTerminated: _reads("terminated"),
     PodTerminating: _reads("terminating", "reason", "grace_period_s"),
-    ReasonReported: _reported,
+    KubernetesEvent: _reported,
 }
 """Kind of record -> how it is read."""

@@ -16,10 +16,10 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTicksFolded
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
-from kubeledger.verify.evidence.beats import Gap
+from kubeledger.verify.evidence.periodic import Gap
 from kubeledger.verify.evidence.pods import PodRegister
 
-__all__ = ["ProbeBeats"]
+__all__ = ["ProbePeriods"]
 
 _PERIOD_DEFAULT_S = 10
 _TIMEOUT_DEFAULT_S = 1
@@ -59,7 +59,7 @@ class _Last(msgspec.Struct):
     container_id: str | None
 
 
-class ProbeBeats:
+class ProbePeriods:
     """Finds ticks that are missing between two of the same worker and container.
 
     Without the successes (they take verbosity 3) ticks are not periodic, and nothing is said.
@@ -117,7 +117,7 @@ class ProbeBeats:
         length_ns = ts_ns - last.ts_ns
         if length_ns > last.period_ns * 5 // 2 + last.timeout_ns:
             gap = Gap(
-                beat=last.subject,
+                activity=last.subject,
                 period_ns=last.period_ns,
                 from_ts_ns=last.ts_ns,
                 to_ts_ns=ts_ns,

@@ -19,7 +19,7 @@ from kubeledger.analyze.diff.alike import Names
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["KINDS", "Item", "Life", "Match", "lives_of", "match"]
+__all__ = ["KINDS", "Item", "Life", "Match", "histories_of", "match"]
 
 KILLED, BACKED_OFF = "lifecycle.ContainerKilled", "lifecycle.RestartBackedOff"
 RESTARTED = "lifecycle.ContainerRestarted"
@@ -85,7 +85,7 @@ class Match(msgspec.Struct, frozen=True):
     free: str = ""
 
 
-def lives_of(records: Iterable[Record], names: Names) -> Side:
+def histories_of(records: Iterable[Record], names: Names) -> Side:
     """The lives of all containers."""
     lives: dict[tuple[str, str], list[Life]] = {}
     ids: dict[str, Life] = {}

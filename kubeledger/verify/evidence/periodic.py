@@ -8,22 +8,22 @@ import msgspec
 
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["Beat", "Gap"]
+__all__ = ["Gap", "PeriodicActivity"]
 
 _SLACK_NS = 15 * NS_PER_S
-"""Work that takes long puts a beat off; what comes later than this does not follow from it."""
+"""Work that takes long puts a activity off; what comes later than this does not follow from it."""
 
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True):
-    """A time in which beats are missing.
+    """A time in which occurrences are missing.
 
     Attributes:
-        beat: what should have been there.
+        activity: what should have been there.
         period_ns: its period.
-        missing: beats that are not there.
+        missing: occurrences that are not there.
     """
 
-    beat: str
+    activity: str
     period_ns: int
     from_ts_ns: int
     to_ts_ns: int
@@ -31,15 +31,15 @@ class Gap(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Run(msgspec.Struct):
-    """Beats between which none is missing: the first, the last, and how many."""
+    """Occurrences between which none is missing: the first, the last, and how many."""
 
     first_ns: int
     last_ns: int
     count: int = 1
 
 
-class Beat(msgspec.Struct):
-    """One regular act. Memory grows with its gaps, not with its beats.
+class PeriodicActivity(msgspec.Struct):
+    """One regular act. Memory grows with its gaps, not with its occurrences.
 
     Attributes:
         name: for people.
@@ -53,7 +53,7 @@ class Beat(msgspec.Struct):
     _runs: list[_Run] = []
 
     def note(self, ts_ns: int) -> bool:
-        """It was seen, in any order; whether it counts: a second holds one beat."""
+        """It was seen, in any order; whether it counts: a second holds one activity."""
         run = self._runs[-1] if self._runs else None
         step_ns = -1 if run is None else ts_ns - run.last_ns
         if 0 <= step_ns < NS_PER_S:
@@ -71,12 +71,12 @@ class Beat(msgspec.Struct):
 
     @property
     def is_regular(self) -> bool:
-        """Whether most beats follow on another; else nothing can be said of those missing."""
+        """Whether most occurrences follow on another; else nothing can be said of those missing."""
         follow = sum(run.count - 1 for run in self._runs)
         return follow > 0 and follow >= len(self._runs) - 1
 
     def ends(self) -> tuple[int, int] | None:
-        """The first and the last beat; None without any."""
+        """The first and the last activity; None without any."""
         if not self._runs:
             return None
         return min(r.first_ns for r in self._runs), max(r.last_ns for r in self._runs)
@@ -100,7 +100,7 @@ class Beat(msgspec.Struct):
                 missing = max(1, round((first_ns - last_ns) / self.period_ns) - 1)
                 found.append(
                     Gap(
-                        beat=self.name,
+                        activity=self.name,
                         period_ns=self.period_ns,
                         from_ts_ns=last_ns,
                         to_ts_ns=first_ns,

@@ -13,10 +13,10 @@ from kubeledger.ingest.sources.api_events import ApiReason
 from kubeledger.ingest.sources.items import ApiEvent, PodList
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["EvictionSign", "EvictionSigns"]
+__all__ = ["EvictionStatus", "EvictionStatuses"]
 
 
-class EvictionSign(NamedTuple):
+class EvictionStatus(NamedTuple):
     """An eviction that the API server shows.
 
     Attributes:
@@ -30,7 +30,7 @@ class EvictionSign(NamedTuple):
     ended_pod: bool
 
 
-class EvictionSigns:
+class EvictionStatuses:
     """Reads the signs of one bundle, each once."""
 
     def __init__(self, context: BundleContext, pods: Pods) -> None:
@@ -39,7 +39,7 @@ class EvictionSigns:
         self._seen: set[str] = set()
         self._living: set[Pod] = set()
 
-    def of_event(self, item: ApiEvent) -> EvictionSign | None:
+    def of_event(self, item: ApiEvent) -> EvictionStatus | None:
         """The eviction that an event tells of; None for any other event."""
         api = ApiReason.read(item.event)
         kind, namespace, name, reason, message = api.key
@@ -53,9 +53,9 @@ class EvictionSigns:
         if api.named_ns is not None and 0 <= api.named_ns - ts_ns < NS_PER_S:
             ts_ns = api.named_ns
         ended = ended_by(self._context.status_of(pod.uid), message)
-        return EvictionSign(pod, ts_ns, message, ended)
+        return EvictionStatus(pod, ts_ns, message, ended)
 
-    def of_list(self, item: PodList) -> Iterator[EvictionSign]:
+    def of_list(self, item: PodList) -> Iterator[EvictionStatus]:
         """The pods that were evicted since the list before; of earlier ones no time is known."""
         for listed in item.pods:
             metadata, status = listed.get("metadata") or {}, listed.get("status") or {}
@@ -65,4 +65,4 @@ class EvictionSigns:
                 self._living.add(pod)
             elif pod is not None and message is not None and pod in self._living:
                 self._living.discard(pod)
-                yield EvictionSign(pod, item.ts_ns, message, True)
+                yield EvictionStatus(pod, item.ts_ns, message, True)

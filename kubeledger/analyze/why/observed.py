@@ -44,18 +44,18 @@ def undecided_answer(target: Target, about: Sequence[Record], scope: Scope) -> A
     count = "one record names" if len(about) == 1 else f"{len(about)} records name"
     who = f"{target.kind} {'/'.join(target.parts)}"
     word = "" if len(about) == 1 else "at last "
-    says = f"nothing was decided about {who}; {count} it, {word}at {time(last.ts_ns)}"
-    says += f": {seconds(words_of(last)[1])}"
-    shown = about[-_STEPS_MAX:]
-    evidence = evidence_of(shown, target)
+    text = f"nothing was decided about {who}; {count} it, {word}at {time(last.ts_ns)}"
+    text += f": {seconds(words_of(last)[1])}"
+    listed = about[-_STEPS_MAX:]
+    evidence = evidence_of(listed, target)
     return Answer(
         target=str(target),
         node=last.node,
-        headline=ended(cut_clause(says, HEADLINE_MAX - 1)),
+        headline=ended(cut_clause(text, HEADLINE_MAX - 1)),
         steps=cited(counted_steps(target, about), evidence),
-        sentence=ended(says),
+        sentence=ended(text),
         evidence=evidence,
-        history=tuple(map(step_of, shown)),
+        history=tuple(map(step_of, listed)),
         pod_uid=scope.pod_uid,
         namesakes=scope.namesakes,
     )
@@ -91,9 +91,9 @@ def image_answer(
     order = sorted(uses.items(), key=lambda use: (use[1][0].ts_ns, use[0]))
     first, last = order[0], max(order, key=lambda use: use[1][-1].ts_ns)
     many = "1 container has" if len(order) == 1 else f"{len(order):,} containers have"
-    says = f"no deletion of image {', '.join(names)} is recorded; {many} used it, "
-    says += f"first {first[0]} ({time(first[1][0].ts_ns)})"
-    says += f", last {last[0]} ({time(last[1][-1].ts_ns)})"
+    text = f"no deletion of image {', '.join(names)} is recorded; {many} used it, "
+    text += f"first {first[0]} ({time(first[1][0].ts_ns)})"
+    text += f", last {last[0]} ({time(last[1][-1].ts_ns)})"
     steps = [
         StoryStep(
             ts_ns=its[0].ts_ns,
@@ -110,9 +110,9 @@ def image_answer(
     return Answer(
         target=str(target),
         node=last[1][-1].node,
-        headline=ended(cut_clause(says, HEADLINE_MAX - 1)),
+        headline=ended(cut_clause(text, HEADLINE_MAX - 1)),
         steps=cited(steps, evidence),
-        sentence=ended(says),
+        sentence=ended(text),
         evidence=evidence,
         history=tuple(
             msgspec.structs.replace(step_of(its[-1]), summary=f"{who} uses it")

@@ -7,8 +7,8 @@ import pytest
 
 from kubeledger.analyze.histories.history import history_of_reader
 from kubeledger.analyze.why import Answer, explain, find_target
+from tests.verify.container_scenes import began, listed
 from tests.verify.histories import reader, scene
-from tests.verify.life_scenes import began, listed
 
 ID = "sha256:" + "ab" * 32
 STATUS = {

@@ -12,8 +12,7 @@ from kubeledger.model.bodies.node import ClockStepped
 from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.model.bodies.prober import ProbeCountersRead, TickResult
 from kubeledger.model.record import Body
-from tests.verify.histories import findings, scene
-from tests.verify.life_scenes import (
+from tests.verify.container_scenes import (
     WHO,
     added,
     alone,
@@ -31,6 +30,7 @@ from tests.verify.life_scenes import (
     tick,
     verdicts,
 )
+from tests.verify.histories import findings, scene
 
 __all__ = ["alone"]
 
@@ -349,7 +349,7 @@ def test_kills_of_whole_pods() -> None:
         )  # fmt: skip
         assert found[-1].verdict == "match", reason
     side = [{"name": "side", "restartPolicy": "Always"}]
-    told = (0.2, settings({"evictionMaxPodGracePeriod": 10}))
+    reported = (0.2, settings({"evictionMaxPodGracePeriod": 10}))
     for kinds, inits, grace, verdict in (
         (["hard"], [], 2, "match"), (["hard"], [], 10, "impossible"),
         (["local_storage"], [], 10, "impossible"), (["soft"], [], 10, "match"),
@@ -361,7 +361,7 @@ def test_kills_of_whole_pods() -> None:
         # The eviction tells which of the two it was. A pod with sidecars shares its seconds out.
         causes = [(9, msgspec.structs.replace(evicted, threshold_kind=kind)) for kind in kinds]
         gave = killed(reason="evicted", message=stop, grace_period_s=grace)
-        found, _ = judged(told, *BEGIN, *causes, (10, gave), (40, listed(initContainers=inits)))
+        found, _ = judged(reported, *BEGIN, *causes, (10, gave), (40, listed(initContainers=inits)))
         assert found[-1].verdict == verdict, (kinds, inits, grace)
     quick = killed(reason="pod_deleted", message=stop, grace_period_s=7)
     found, _ = judged(*BEGIN, (9, added("DELETE")), (10, quick), (40, listed()))
@@ -527,13 +527,15 @@ def test_words_of_a_restart_after_a_kill_by_the_kernel() -> None:
     """A death that follows from something, and not from a kill by the kubelet, was the kernel's."""
     steps: list[Step] = [*BEGIN, (3, died("c1", 137)), (4, started("c2")),
                          (4, restarted("c2", "c1")), (40, listed())]  # fmt: skip
-    told = scene(*began("1.36.2"), *steps)
+    reported = scene(*began("1.36.2"), *steps)
     caused = [
-        msgspec.structs.replace(r, cause=told[0].seq) if isinstance(r.body, ContainerDied) else r
-        for r in told
+        msgspec.structs.replace(r, cause=reported[0].seq)
+        if isinstance(r.body, ContainerDied)
+        else r
+        for r in reported
     ]
     for records, how in (
-        (told, "was found ended (exit code 137, SIGKILL)"),
+        (reported, "was found ended (exit code 137, SIGKILL)"),
         (caused, "was killed by the kernel, out of memory"),
     ):
         (found,) = [f for f in findings(records) if f.kind == "lifecycle.ContainerRestarted"]

@@ -17,7 +17,7 @@ from kubeledger.ingest.sources.items import (
     ToldTime,
 )
 
-__all__ = ["told_time"]
+__all__ = ["document_time"]
 
 _PAST = frozenset(
     (
@@ -28,7 +28,7 @@ _PAST = frozenset(
 """Fields that say that something had happened when the document was written."""
 
 
-def told_time(items: Sequence[Item]) -> int | None:
+def document_time(items: Sequence[Item]) -> int | None:
     """The latest time at which what a document shows had happened: it was written then or later.
 
     Only fields that tell of the past count: an annotation may hold any time.

@@ -21,20 +21,20 @@ from kubeledger.model.bodies.lifecycle import (
     PodListed,
 )
 from kubeledger.model.record import Body, Record
-from tests.verify.properties.probes_retold import probes_retold
+from tests.verify.properties.probes_reimported import probes_reimported
 
-__all__ = ["numbered", "retold"]
+__all__ = ["numbered", "reimported"]
 
 
-def retold(whole: Sequence[Record], left: Iterable[Record]) -> list[Record]:
+def reimported(whole: Sequence[Record], left: Iterable[Record]) -> list[Record]:
     """The records that are left, as an importer would tell them without the others."""
     kept = {record.seq for record in left}
     if len(kept) == len(whole):
         return list(whole)
     return [
-        told
-        for record in probes_retold(whole, kept)
-        if (told := _told(record, kept, whole)) is not None
+        reported
+        for record in probes_reimported(whole, kept)
+        if (reported := _reported(record, kept, whole)) is not None
     ]
 
 
@@ -50,7 +50,7 @@ def numbered(records: Sequence[Record]) -> list[Record]:
     return done
 
 
-def _told(record: Record, kept: set[int], whole: Sequence[Record]) -> Record | None:
+def _reported(record: Record, kept: set[int], whole: Sequence[Record]) -> Record | None:
     rule = _RULES.get(type(record.body))
     body = rule(record, kept, whole) if rule is not None else record.body
     if body is None or body is record.body:
@@ -62,7 +62,7 @@ def _restart(record: Record, kept: set[int], whole: Sequence[Record]) -> Body | 
     """Told by the start; the instance before is the last one of which the log tells."""
     body: Any = record.body
     before: str | None = None
-    is_told = is_counted = False
+    is_reported = is_counted = False
     for other in whole:
         seen = other.body
         if other.seq not in kept:
@@ -72,10 +72,10 @@ def _restart(record: Record, kept: set[int], whole: Sequence[Record]) -> Body | 
         if not isinstance(seen, ContainerStarted | ContainerDied):
             continue
         if seen.container_id == body.container_id:
-            is_told = is_told or isinstance(seen, ContainerStarted)
+            is_reported = is_reported or isinstance(seen, ContainerStarted)
         elif other.seq < record.seq and _of(seen) == _of(body):
             before = seen.container_id
-    if not is_told or before is None:
+    if not is_reported or before is None:
         return None
     changes: dict[str, Any] = {"previous_container_id": before}
     if record.cause not in kept:

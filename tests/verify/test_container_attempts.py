@@ -6,7 +6,7 @@ import pytest
 
 from kubeledger.model.bodies.lifecycle import ContainerStarted
 from kubeledger.model.bodies.node import KubeletStarted
-from tests.verify.life_scenes import (
+from tests.verify.container_scenes import (
     WHO,
     Step,
     added,
@@ -123,7 +123,7 @@ def test_a_probe_that_waits_for_the_startup_probe_after_a_restart() -> None:
         for name in ("livenessProbe", "startupProbe")
     }
     begun = KubeletStarted(pid=2, kubelet_version="1.30.14", version_source="log", restart=True)
-    told, _ = judged(
+    reported, _ = judged(
         (1, added()), (1, listed(probes)), (2, started("c1")),
         (3, tick("success", "startup")), (3.1, changed_to("success", "unknown", "startup")),
         (4, tick("success")), (9, tick("success")), (14, tick("success")),
@@ -134,7 +134,7 @@ def test_a_probe_that_waits_for_the_startup_probe_after_a_restart() -> None:
         (42.1, changed_to("failure", "success")),
         version="1.30.14",
     )  # fmt: skip
-    assert [each.verdict for each in told][-1] == "match"
+    assert [each.verdict for each in reported][-1] == "match"
 
 
 def test_a_pod_that_was_deleted_while_no_kubelet_ran() -> None:

@@ -13,9 +13,9 @@ from kubeledger.model.bodies.lifecycle import (
     ContainerKilled,
     ContainerRestarted,
     ContainerStarted,
+    KubernetesEvent,
     PodConfigChanged,
     PodListed,
-    ReasonReported,
     RestartBackedOff,
 )
 from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserved
@@ -169,9 +169,9 @@ def backed_off(seconds: int) -> RestartBackedOff:
     return RestartBackedOff(**APP, back_off_s=seconds)
 
 
-def event(reason: str, message: str, *, warning: bool = True) -> ReasonReported:
+def event(reason: str, message: str, *, warning: bool = True) -> KubernetesEvent:
     """The kubelet sends an event."""
-    return ReasonReported(
+    return KubernetesEvent(
         object_kind="Pod", **APP, type="Warning" if warning else "Normal", reason=reason,
         message=message,
     )  # fmt: skip

@@ -18,13 +18,13 @@ from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["UntoldPod", "UntoldPods"]
+__all__ = ["PodWithoutAdd", "PodsWithoutAdd"]
 
 _READ_NS = 10 * NS_PER_S
 """A list may be of the process before, or after, if it was read so near to a start."""
 
 
-class UntoldPod(NamedTuple):
+class PodWithoutAdd(NamedTuple):
     """A pod whose config line is missing, and the kubelet process of which it is missing.
 
     Attributes:
@@ -38,7 +38,7 @@ class UntoldPod(NamedTuple):
     to_ts_ns: int | None
 
 
-class UntoldPods:
+class PodsWithoutAdd:
     """Gathered in the first reading, in any order."""
 
     KINDS: tuple[type[Body], ...] = (KubeletStarted, PodConfigChanged, PodListed)
@@ -48,8 +48,8 @@ class UntoldPods:
         """Nothing is known yet."""
         self._starts: list[tuple[int, bool]] = []
         self._last_line_ns = 0
-        self._told: dict[str, list[int]] = {}
-        self._shown: dict[tuple[str | None, str], list[tuple[int, int]]] = {}
+        self._adds: dict[str, list[int]] = {}
+        self._listed: dict[tuple[str | None, str], list[tuple[int, int]]] = {}
         self._created: dict[tuple[str | None, str], int] = {}
 
     def note(self, record: Record) -> None:
@@ -63,11 +63,11 @@ class UntoldPods:
             case PodConfigChanged() as body:
                 self.logged(record.ts_ns)
                 for key in _keys(body.pod_uid, f"{body.namespace}/{body.pod}"):
-                    self._told.setdefault(key, []).append(record.ts_ns)
+                    self._adds.setdefault(key, []).append(record.ts_ns)
             case PodListed() as body if body.listed_by == "kubelet" and not body.gone:
                 if (body.status or {}).get("phase") not in TERMINAL_PHASES:
                     pod = body.pod_uid, f"{body.namespace}/{body.pod}"
-                    self._shown.setdefault(pod, []).append((record.ts_ns, record.seq))
+                    self._listed.setdefault(pod, []).append((record.ts_ns, record.seq))
                     if body.created_ts_ns is not None:
                         self._created[pod] = body.created_ts_ns
 
@@ -75,23 +75,23 @@ class UntoldPods:
         """The log has a line of that time."""
         self._last_line_ns = max(self._last_line_ns, ts_ns)
 
-    def found(self) -> Iterator[UntoldPod]:
+    def found(self) -> Iterator[PodWithoutAdd]:
         """The pods, one a process at most for each."""
         starts: list[tuple[int, bool] | None] = [*sorted(self._starts), None]
         for start, following in pairwise(starts):
             assert start is not None
-            began_ns, is_whole = start
+            began_ns, from_start = start
             end_ns = following[0] if following is not None else None
-            if not is_whole or not _any_in(began_ns, end_ns, *self._told.values()):
+            if not from_start or not _any_in(began_ns, end_ns, *self._adds.values()):
                 continue
             last_ns = None if end_ns is None else end_ns - _READ_NS
-            for (uid, name), shown in sorted(self._shown.items(), key=lambda pod: pod[1]):
+            for (uid, name), listed in sorted(self._listed.items(), key=lambda pod: pod[1]):
                 if self._created.get((uid, name), 0) > self._last_line_ns:
                     continue
-                seqs = [seq for ts_ns, seq in shown if _is_in(ts_ns, began_ns + _READ_NS, last_ns)]
-                told = [self._told.get(key, []) for key in _keys(uid, name)]
-                if seqs and not _any_in(began_ns, end_ns, *told):
-                    yield UntoldPod(min(seqs), name, began_ns, end_ns)
+                seqs = [seq for ts_ns, seq in listed if _is_in(ts_ns, began_ns + _READ_NS, last_ns)]
+                adds = [self._adds.get(key, []) for key in _keys(uid, name)]
+                if seqs and not _any_in(began_ns, end_ns, *adds):
+                    yield PodWithoutAdd(min(seqs), name, began_ns, end_ns)
 
 
 def _keys(uid: str | None, name: str) -> Iterable[str]:

@@ -18,7 +18,7 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.processes import Process
 
-__all__ = ["Makers"]
+__all__ = ["Creators"]
 
 _RELIST_NS: Final = 10 * NS_PER_S
 """So long after its start a process may show containers that ran before it."""
@@ -28,7 +28,7 @@ _TELLS_NS: Final = 60 * NS_PER_S
 """So long after its start a process shows itself, at any verbosity."""
 
 
-class Makers:
+class Creators:
     """Who made the cgroups that snapshots show."""
 
     def __init__(self, context: VerifyContext) -> None:
@@ -83,8 +83,8 @@ class Makers:
             last += 1  # nobody knows since when it ran
         found = [processes[n] if n >= 0 else None for n in range(last, first - 1, -1)]
         known_ns = end_ns if start_ns is None else min(start_ns, end_ns)
-        told_ns = processes[-1].started_ns + _TELLS_NS if processes else known_ns
-        dark = known_ns > told_ns and coverage.is_past(known_ns)
+        logged_ns = processes[-1].started_ns + _TELLS_NS if processes else known_ns
+        dark = known_ns > logged_ns and coverage.is_past(known_ns)
         # Behind the end of the log another one may have begun.
         return [*found, None] if dark and None not in found else found
 

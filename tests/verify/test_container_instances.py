@@ -7,7 +7,7 @@ import pytest
 
 from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.record import Body
-from tests.verify.life_scenes import (
+from tests.verify.container_scenes import (
     added,
     alone,
     changed_to,
@@ -36,8 +36,8 @@ def disagreements(*steps: Step) -> list[str]:
 def runs_since(second: int) -> Body:
     """A list that tells when container c2 began."""
     state = {"running": {"startedAt": f"1970-01-01T00:{second // 60:02}:{second % 60:02}Z"}}
-    told = {"name": "app", "containerID": "containerd://c2", "state": state}
-    return msgspec.structs.replace(READY, status={"containerStatuses": [told]})
+    reported = {"name": "app", "containerID": "containerd://c2", "state": state}
+    return msgspec.structs.replace(READY, status={"containerStatuses": [reported]})
 
 
 @pytest.mark.parametrize(

@@ -66,17 +66,17 @@ def judge_grace(
     if given is None:
         return same(True, "")
     override = eviction_override_s(profile.eviction, hard=True)
-    said = "a hard eviction" if threshold is not None else "an eviction for local storage"
+    text = "a hard eviction" if threshold is not None else "an eviction for local storage"
     if threshold is not None and not threshold.is_hard:
         most = settings.get("evictionMaxPodGracePeriod")
         if not isinstance(most, int):
             unset = "the setting evictionMaxPodGracePeriod"
             return open_to(unset, denied="another grace period may be set")
         override = grace_period_s(threshold, pod, most, profile.eviction)
-        said = f"a soft eviction with evictionMaxPodGracePeriod {most}"
+        text = f"a soft eviction with evictionMaxPodGracePeriod {most}"
     by_worker = max(override or own or 0, 1) if facts.pod_worker_gives_grace else override
     allowed = by_worker, overridden_grace_s(facts, override, own)
-    why = f"{said} of a pod with terminationGracePeriodSeconds {own} gives it "
+    why = f"{text} of a pod with terminationGracePeriodSeconds {own} gives it "
     if given in allowed:
         return same(True, f"{why}{given} s")
     why += f"{by_worker} s, not {given} s"
@@ -131,11 +131,11 @@ def _stats_of(message: str, pod: Pod, threshold: Threshold) -> PodStats:
             return ContainerStats(name, memory=MemoryStats(working_set_bytes=used))
         return ContainerStats(name, rootfs=FsStats(used_bytes=used), logs=FsStats(used_bytes=0))
 
-    whole = _POD.search(message)
+    of_pod = _POD.search(message)
     return PodStats(
         pod_ref=PodReference(uid=pod.metadata.uid),
         containers=tuple(container(name, value_of(u)) for name, u in _CONTAINER.findall(message)),
-        memory=MemoryStats(working_set_bytes=value_of(whole[2])) if whole else None,
+        memory=MemoryStats(working_set_bytes=value_of(of_pod[2])) if of_pod else None,
     )
 
 

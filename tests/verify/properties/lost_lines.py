@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.derive.beats import BeatAssembler
+from kubeledger.ingest.derive.lost_lines import LostLinesAssembler
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import LogLine
 from kubeledger.model.bodies.node import KubeletStarted
@@ -39,7 +39,7 @@ def thinned(
     """
     beats = [(ts_ns, text, pid) for ts_ns, text, pid in _beats(whole) if keeps(ts_ns)]
     lines = [record.ts_ns for record in left if source_of(record) == "log"]
-    assembler = BeatAssembler(BundleContext(node=whole[0].node))
+    assembler = LostLinesAssembler(BundleContext(node=whole[0].node))
     facts: list[Fact] = []
     handlers = assembler.structured()
     done = 0
@@ -50,8 +50,8 @@ def thinned(
                        number + done + 1, 0, text)  # fmt: skip
         facts += handlers[text](line) or ()
     facts += assembler.finish(whole[-1].ts_ns)
-    told = [_record(whole[0], fact) for fact in facts]
-    return sorted((*left, *told), key=lambda record: record.ts_ns) if told else list(left)
+    reported = [_record(whole[0], fact) for fact in facts]
+    return sorted((*left, *reported), key=lambda record: record.ts_ns) if reported else list(left)
 
 
 def _beats(whole: Sequence[Record]) -> Iterator[tuple[int, str, int | None]]:

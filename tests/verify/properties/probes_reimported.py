@@ -31,7 +31,7 @@ from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTransitioned
 from kubeledger.model.record import Record
 
-__all__ = ["probes_retold"]
+__all__ = ["probes_reimported"]
 
 _Key = tuple[str | None, str, str]
 _NO_INITIAL = ("1.35", "1.36")
@@ -39,7 +39,7 @@ _NO_INITIAL = ("1.35", "1.36")
 _PROBE_KILLS = {"liveness_probe": "liveness", "startup_probe": "startup"}
 
 
-def probes_retold(whole: Sequence[Record], kept: set[int]) -> list[Record]:
+def probes_reimported(whole: Sequence[Record], kept: set[int]) -> list[Record]:
     """All records of a history but those that are lost, and changes of probes told anew.
 
     Args:
@@ -58,13 +58,13 @@ class _Teller:
         self._kept = kept
         self._workers: dict[_Key, ProbeWorker] = {}
         self._running: dict[tuple[str | None, str | None], str] = {}
-        self._told: list[Record] = []
+        self._reported: list[Record] = []
         self._seqs: set[int] = set()
         self._old = self._new = False
         self._epoch_whole = True
         self._since_before: set[str] = set()
         self._touched: set[tuple[str | None, str | None]] = set()
-        self._untold = {
+        self._pods_without_add = {
             record.cause
             for record in whole
             if isinstance(record.body, ProbeTransitioned) and record.seq not in kept
@@ -78,14 +78,14 @@ class _Teller:
     def tell(self) -> list[Record]:
         for record in self._whole:
             body = record.body
-            is_lost = record.seq not in self._kept or record.seq in self._untold
+            is_lost = record.seq not in self._kept or record.seq in self._pods_without_add
             if isinstance(body, _TOUCHING) and is_lost:
                 self._touched.add((body.pod_uid, body.container))
             if isinstance(body, ProbeTransitioned):
                 self._change(record, body)
             elif record.seq in self._kept:
                 self._take(record)
-        return self._told
+        return self._reported
 
     def _take(self, record: Record) -> None:
         body = record.body
@@ -111,7 +111,7 @@ class _Teller:
         elif isinstance(body, ProbeExecuted):
             self._tick(record, body)
             return
-        self._told.append(record)
+        self._reported.append(record)
 
     def _worker(self, body: ProbeExecuted | ProbeTransitioned) -> ProbeWorker:
         key = body.pod_uid, body.container, body.probe_type
@@ -129,9 +129,9 @@ class _Teller:
             worker.probes(None, cached=INITIAL[body.probe_type])
         is_touched = not self._is_untouched(body)
         if is_touched:
-            told = msgspec.structs.replace(body, container_id=worker.container_id)
-            record = msgspec.structs.replace(record, body=told)
-        self._told.append(record)
+            reported = msgspec.structs.replace(body, container_id=worker.container_id)
+            record = msgspec.structs.replace(record, body=reported)
+        self._reported.append(record)
         result = worker_result(body.result)
         change = worker.tick(result) if result is not None else None
         if change is not None and is_touched:
@@ -150,21 +150,21 @@ class _Teller:
     def _change(self, record: Record, body: ProbeTransitioned) -> None:
         """The line of a change, if it has one: it says what no tick told."""
         has_line = body.to_result == "failure" if body.probe_type == "liveness" else not self._old
-        is_told = record.seq in self._kept and record.seq not in self._seqs
-        if not is_told or not (has_line or self._is_untouched(body)):
+        is_reported = record.seq in self._kept and record.seq not in self._seqs
+        if not is_reported or not (has_line or self._is_untouched(body)):
             return
         worker = self._worker(body)
         self._notice(worker, body.container_id)
         if self._is_untouched(body):
             if worker.cached != body.to_result:
                 worker.settle(body.to_result, body.run, body.threshold)
-            self._told.append(record)
+            self._reported.append(record)
             return
         if worker.cached == body.to_result and not worker.uncertain:
             return
-        if worker.settle(body.to_result, None, None, told=True) is not None:
-            told = msgspec.structs.replace(body, run=None, threshold=None)
-            self._told.append(msgspec.structs.replace(record, cause=None, body=told))
+        if worker.settle(body.to_result, None, None, is_change=True) is not None:
+            reported = msgspec.structs.replace(body, run=None, threshold=None)
+            self._reported.append(msgspec.structs.replace(record, cause=None, body=reported))
 
     def _is_untouched(self, body: ProbeExecuted | ProbeTransitioned) -> bool:
         return (body.pod_uid, body.container) not in self._touched
@@ -180,7 +180,7 @@ class _Teller:
         runs = (change.run, before.body.run if is_same else None)
         run = min((each for each in runs if each is not None), default=None)
         self._seqs.add(seq)
-        told = ProbeTransitioned(
+        reported = ProbeTransitioned(
             namespace=body.namespace,
             pod=body.pod,
             pod_uid=body.pod_uid,
@@ -193,14 +193,14 @@ class _Teller:
             threshold=change.threshold,
             inferred=not is_same or before.seq not in self._kept or before.body.inferred,
         )
-        self._told.append(
+        self._reported.append(
             msgspec.structs.replace(
                 record,
                 seq=seq,
-                role=told.role,
-                kind=told.kind,
-                v=told.v,
+                role=reported.role,
+                kind=reported.kind,
+                v=reported.v,
                 cause=record.seq,
-                body=told,
+                body=reported,
             )
         )

@@ -17,13 +17,13 @@ from kubeledger.verify.rules.evictions.rounds import Rounds
 from kubeledger.verify.rules.evictions.thresholds import Round, may_act, threshold_says
 from kubeledger.verify.rules.evictions.usages import Usages
 
-__all__ = ["Owed", "names_of"]
+__all__ = ["MissingEvictions", "names_of"]
 
 _OWED_NS: Final = 180 * NS_PER_S
 """So long a row of rounds that do nothing is none."""
 
 
-class Owed:
+class MissingEvictions:
     """Looks at every round for evictions and conditions that had to come of it, and did not.
 
     As recorded only what a whole row of rounds owed is said, as lines of one may be lost. Under
@@ -37,7 +37,7 @@ class Owed:
         self._rule = rule
         self._due: Threshold | None = None
         self._row: tuple[Threshold, Round] | None = None
-        self._said = False
+        self._is_reported = False
         self._would_report: frozenset[str] | None = None
 
     def look(self) -> None:
@@ -46,18 +46,18 @@ class Owed:
         if last is None:
             return
         if not self._rounds.loose:
-            self._look_for_owed(last)
+            self._find(last)
             return
-        told = self._conditions_differ(last)
+        reported_only = self._conditions_differ(last)
         due = next(iter(self._rounds.current.due()), None)
         idle = not any(map(may_act, self._rounds.recorded.beliefs.values()))
         if due is None or not idle or self._rounds.acted:
             self._due = None if due is None else self._due
-        elif self._due != due or told:
+        elif self._due != due or reported_only:
             self._due = due
             self._would_evict(last, due)
 
-    def _look_for_owed(self, last: Round) -> None:
+    def _find(self, last: Round) -> None:
         """Say that a reclaim had to come, where each of a row of rounds had to begin with one.
 
         A round may do nothing as the statistics are those of the one before, so a row counts.
@@ -69,11 +69,11 @@ class Owed:
             return
         silent = before is None or last.ts_ns - before.ts_ns > SILENCE_NS
         if self._row is None or self._row[0] != due or silent:
-            self._row, self._said = (due, last), False
+            self._row, self._is_reported = (due, last), False
         first = self._row[1]
-        if self._said or last.ts_ns - first.ts_ns < _OWED_NS:
+        if self._is_reported or last.ts_ns - first.ts_ns < _OWED_NS:
             return
-        self._said = True
+        self._is_reported = True
         why = (
             f"something had to be reclaimed: {threshold_says(due, first.readings[due.signal])}, "
             f"and was less than half of it in every round since {format_ts(first.ts_ns)}"
@@ -88,9 +88,9 @@ class Owed:
         explained = recorded.sure <= reported <= recorded.possible
         if current.sure != current.possible or not explained:
             return False
-        told = current.sure in (reported, self._would_report)
+        reported_only = current.sure in (reported, self._would_report)
         self._would_report = current.sure
-        if told:
+        if reported_only:
             return False
         why = f"the node had to report {names_of(current.sure)}"
         why += f", where it reported {names_of(reported)}"

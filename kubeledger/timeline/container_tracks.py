@@ -11,12 +11,12 @@ from kubeledger.model.units import parse_api_ts
 from kubeledger.timeline.ask import NodeView, ViewRow
 from kubeledger.timeline.drawing import Item
 
-__all__ = ["Lives", "add_lives"]
+__all__ = ["ContainerTrack", "container_tracks"]
 
 _PLACE = "namespace, pod, pod_uid, container"
 
 
-class Lives(msgspec.Struct):
+class ContainerTrack(msgspec.Struct):
     """What one container's records show of its lives.
 
     Attributes:
@@ -55,7 +55,7 @@ class Lives(msgspec.Struct):
             )
 
 
-def add_lives(view: NodeView, begin_ns: int) -> Iterator[tuple[ViewRow, Lives]]:
+def container_tracks(view: NodeView, begin_ns: int) -> Iterator[tuple[ViewRow, ContainerTrack]]:
     """Lives of each container, with a row that names it.
 
     A kubelet that starts reports all containers that run, so one ID may start twice: one life.
@@ -71,10 +71,10 @@ def add_lives(view: NodeView, begin_ns: int) -> Iterator[tuple[ViewRow, Lives]]:
         for row in view.rows("container_restarts", "container_id, restart_count")
     }
     earlier = _started_before(view, begin_ns)
-    lives: dict[tuple[str | None, str | None], tuple[ViewRow, Lives]] = {}
+    tracks: dict[tuple[str | None, str | None], tuple[ViewRow, ContainerTrack]] = {}
 
-    def of(row: ViewRow) -> Lives:
-        return lives.setdefault((row["pod_uid"], row["container"]), (row, Lives()))[1]
+    def of(row: ViewRow) -> ContainerTrack:
+        return tracks.setdefault((row["pod_uid"], row["container"]), (row, ContainerTrack()))[1]
 
     states: dict[str, list[ViewRow]] = defaultdict(list)
     for row in view.rows(
@@ -85,18 +85,18 @@ def add_lives(view: NodeView, begin_ns: int) -> Iterator[tuple[ViewRow, Lives]]:
         states[row["container_id"]].append(row)
     admitted = {row["pod_uid"] for row in view.rows("admissions", "pod_uid", "admitted")}
     for container_id, rows in states.items():
-        life = of(rows[0])
+        track = of(rows[0])
         start = next((row for row in rows if row["state"] == "started"), None)
         end = next((row for row in rows if row["state"] == "died"), None)
         count = counts.get(container_id)
         label = f"#{count}" if count else ""
         start_ns = earlier.get(container_id, start["ts_ns"] if start else None)
-        if start_ns is None and not life.starts and rows[0]["pod_uid"] not in admitted:
+        if start_ns is None and not track.starts and rows[0]["pod_uid"] not in admitted:
             start_ns = begin_ns - 1
         if start_ns is not None:
-            life.starts.append(start_ns)
+            track.starts.append(start_ns)
             seq = (start or rows[0])["seq"]
-            life.bars.append(
+            track.bars.append(
                 Item(
                     kind="running",
                     start_ns=start_ns,
@@ -106,11 +106,11 @@ def add_lives(view: NodeView, begin_ns: int) -> Iterator[tuple[ViewRow, Lives]]:
                 )
             )
         if end is not None:
-            life.bars += _end_of(end)
+            track.bars += _end_of(end)
     for row in view.rows("restart_backoffs", f"{_PLACE}, back_off_s"):
         if row["container"]:
             of(row).back_offs.append(row)
-    yield from lives.values()
+    yield from tracks.values()
 
 
 def _end_of(row: ViewRow) -> Iterator[Item]:

@@ -19,8 +19,8 @@ from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTransitioned
 from kubeledger.model.record import Record
 from kubeledger.verify import Contradiction, Finding, Variant
+from tests.verify.container_scenes import alone
 from tests.verify.histories import changed, outcomes, recorded
-from tests.verify.life_scenes import alone
 
 __all__ = ["alone"]
 

@@ -6,15 +6,22 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["DecisionFate", "EventReport", "Fate", "KindFates", "Lost", "ReasonFates"]
+__all__ = [
+    "DecisionDelivery",
+    "Delivery",
+    "EventReport",
+    "KindDeliveries",
+    "Lost",
+    "ReasonDeliveries",
+]
 
-Fate = Literal["event", "counted", "never", "no list", "no report"]
+Delivery = Literal["event", "counted", "never", "no list", "no report"]
 """``event``: it became an event. ``counted``: it did not, but a later repetition that did
 carries it in its count. ``never``: the API server's list does not hold it. ``no list``: no
 list was imported. ``no report``: no line of the log reports it."""
 
 
-class DecisionFate(msgspec.Struct, frozen=True, kw_only=True):
+class DecisionDelivery(msgspec.Struct, frozen=True, kw_only=True):
     """One decision and its event.
 
     Attributes:
@@ -29,16 +36,16 @@ class DecisionFate(msgspec.Struct, frozen=True, kw_only=True):
     place: str
     reason: str | None
     report_seq: int | None
-    fate: Fate
+    delivery: Delivery
     why: str
 
 
-class KindFates(msgspec.Struct, kw_only=True):
+class KindDeliveries(msgspec.Struct, kw_only=True):
     """Decisions of one kind.
 
     Attributes:
-        event, counted, never: as in ``Fate``.
-        not_told: no list was imported, or no line reports it.
+        event, counted, never: as in ``Delivery``.
+        not_reported: no list was imported, or no line reports it.
         never_sent: no kubelet sends an event about it; ``why`` says what it does instead.
     """
 
@@ -47,12 +54,12 @@ class KindFates(msgspec.Struct, kw_only=True):
     event: int = 0
     counted: int = 0
     never: int = 0
-    not_told: int = 0
+    not_reported: int = 0
     never_sent: int = 0
     why: str = ""
 
 
-class ReasonFates(msgspec.Struct, kw_only=True):
+class ReasonDeliveries(msgspec.Struct, kw_only=True):
     """Reports with one reason.
 
     Attributes:
@@ -99,7 +106,7 @@ class EventReport(msgspec.Struct, kw_only=True):
     event_record_qps: float | None
     event_burst: int | None
     longest_wait_s: float | None
-    kinds: list[KindFates]
-    reasons: list[ReasonFates]
+    kinds: list[KindDeliveries]
+    reasons: list[ReasonDeliveries]
     lost: list[Lost]
-    decisions: list[DecisionFate]
+    decisions: list[DecisionDelivery]

@@ -9,12 +9,12 @@ from typing import Any
 from kubeledger.ingest.correlate.assembler import Assembler, Method
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.entry import Entry
-from kubeledger.ingest.derive.beat_grid import EvictionBeat, HousekeepingBeat
+from kubeledger.ingest.derive.tick_grid import EvictionTicks, HousekeepingTicks
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import CutLine, LogLine
 from kubeledger.model.bodies.node import LogThinned
 
-__all__ = ["BeatAssembler"]
+__all__ = ["LostLinesAssembler"]
 
 _SKIPPED = "SyncLoop (housekeeping, skipped): sources aren't ready yet"
 _STARTING = "Starting kubelet main sync loop"
@@ -22,7 +22,7 @@ _ROUND = "viction manager: synchronize housekeeping"
 _CALM = "viction manager: no resources are starved"
 
 
-class BeatAssembler(Assembler):
+class LostLinesAssembler(Assembler):
     """Watches the beats of each kubelet process, and tells at its end what is missing."""
 
     def __init__(self, context: BundleContext) -> None:
@@ -52,8 +52,8 @@ class BeatAssembler(Assembler):
     def _begin_process(self) -> None:
         self._cuts: list[CutLine] = []
         self._lines_cut = 0
-        self._housekeeping = HousekeepingBeat()
-        self._eviction = EvictionBeat()
+        self._housekeeping = HousekeepingTicks()
+        self._eviction = EvictionTicks()
 
     def _starting(self, entry: Entry) -> None:
         self._start(entry.line)
@@ -85,7 +85,7 @@ class BeatAssembler(Assembler):
         holes = self._housekeeping_of(entry).begins.holes
         self._eviction.end(entry.line, holes)
 
-    def _housekeeping_of(self, entry: Entry) -> HousekeepingBeat:
+    def _housekeeping_of(self, entry: Entry) -> HousekeepingTicks:
         if entry.line.pid != self._pid:
             self._start(entry.line)
         return self._housekeeping
@@ -96,21 +96,21 @@ class BeatAssembler(Assembler):
             "end of housekeeping": self._housekeeping.ends,
             "eviction manager": self._eviction.rounds,
         }
-        shown = [missing for missing in found.values() if missing.is_shown and missing.count]
-        if not shown and not self._cuts:
+        certain = [missing for missing in found.values() if missing.is_proven and missing.count]
+        if not certain and not self._cuts:
             return
-        told = {name: missing for name, missing in found.items() if missing.count and shown}
-        times = [(missing.from_ts_ns, missing.to_ts_ns) for missing in told.values()]
+        counted = {name: missing for name, missing in found.items() if missing.count and certain}
+        times = [(missing.from_ts_ns, missing.to_ts_ns) for missing in counted.values()]
         times += [(cut.ts_ns, cut.ts_ns) for cut in self._cuts]
         body = LogThinned(
             from_ts_ns=min(first_ns for first_ns, _ in times),
             to_ts_ns=max(last_ns for _, last_ns in times),
             beats_expected=sum(missing.expected for missing in found.values()),
-            beats_missing=sum(missing.count for missing in told.values()),
-            beats={name: missing.count for name, missing in told.items()},
+            beats_missing=sum(missing.count for missing in counted.values()),
+            beats={name: missing.count for name, missing in counted.items()},
             lines_cut=self._lines_cut,
             cut_at=self._cuts[0].cut_at if self._cuts else None,
         )
-        evidence = [piece for missing in shown for piece in missing.evidence]
+        evidence = [piece for missing in certain for piece in missing.evidence]
         evidence += [cut.evidence for cut in self._cuts]
         self.queue.add(Fact(ts_ns, body, tuple(dict.fromkeys(evidence))))

@@ -7,7 +7,7 @@ import pytest
 
 from kubeledger.model.bodies.prober import ProbeCountersRead, ProbeType
 from kubeledger.model.record import Body
-from tests.verify.life_scenes import (
+from tests.verify.container_scenes import (
     added,
     alone,
     backed_off,
@@ -59,18 +59,20 @@ def test_a_short_run(ticks: tuple[int, ...], verdict: str) -> None:
 def test_a_change_without_a_tick() -> None:
     """The tick that led to it may be the one line that is missing."""
     steps: list[Step] = [*BEGIN, (5, tick("success")), (15, tick("failure")), (25, tick("failure"))]
-    told = changed_to("failure", "success", run=None)
-    assert verdicts(*steps, (26, told), (60, LIVE)) == ["impossible"]
-    assert verdicts(*steps, (35, told), (60, LIVE)) == ["unverifiable"]
+    reported = changed_to("failure", "success", run=None)
+    assert verdicts(*steps, (26, reported), (60, LIVE)) == ["impossible"]
+    assert verdicts(*steps, (35, reported), (60, LIVE)) == ["unverifiable"]
 
 
 @pytest.mark.parametrize("threshold", [100, 1100])
 def test_a_long_run_before_the_log(threshold: int) -> None:
     """Of a long run any part may stand before the log, also where not all states are kept."""
     probe = PROBE | {"failureThreshold": threshold, "successThreshold": 1}
-    told = changed_to("failure", "unknown", "startup", run=None, threshold=threshold)
+    reported = changed_to("failure", "unknown", "startup", run=None, threshold=threshold)
     steps: list[Step] = [(at, tick("failure", "startup")) for at in (5, 15, 25)]
-    assert verdicts(*steps, (25.1, told), (60, listed({"startupProbe": probe}))) == ["unverifiable"]
+    assert verdicts(*steps, (25.1, reported), (60, listed({"startupProbe": probe}))) == [
+        "unverifiable"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -113,17 +115,17 @@ def test_a_back_off_behind_lost_starts() -> None:
 
 
 @pytest.mark.parametrize("value", [10, 20, 40])
-@pytest.mark.parametrize("told", ["restart", "list", "end"])
-def test_a_back_off_behind_starts_of_another_process(told: str, value: int) -> None:
+@pytest.mark.parametrize("reported", ["restart", "list", "end"])
+def test_a_back_off_behind_starts_of_another_process(reported: str, value: int) -> None:
     """The pod is older than the kubelet: the start of c1 raised the back-off, and nothing tells."""
     status = {"name": "app", "containerID": "x://c1", "restartCount": 4}
     begin: list[Step] = [*BEGIN]
-    if told == "end":
+    if reported == "end":
         begin.insert(1, (1.5, msgspec.structs.replace(died("c0", 1), container=None, sandbox=None)))
-    elif told == "list":
+    elif reported == "list":
         counts = {"containerStatuses": [status]}
         begin.append((2.5, msgspec.structs.replace(listed(), status=counts)))
-    count = 5 if told == "restart" else None
+    count = 5 if reported == "restart" else None
     again = (5, started("c2")), (5, restarted("c2", "c1", restart_count=count))
     steps: list[Step] = [*begin, (4, died("c1", 1)), *again, (7, died("c2", 1))]
     found, _ = judged(*steps, (7.5, backed_off(value)), (60, listed()))
@@ -143,8 +145,8 @@ def test_a_kill_whose_tick_is_missing() -> None:
     failed: list[Step] = [(at, tick("failure")) for at in (5, 15)]
     gone: list[Step] = [*BEGIN, *failed, (25.1, killed()), (60, LIVE)]
     assert verdicts(*gone, version="1.20.2") == ["unverifiable"]
-    told: list[Step] = [*BEGIN, *failed, (16, killed()), (60, LIVE)]
-    assert verdicts(*told, version="1.20.2") == ["impossible"]
+    reported: list[Step] = [*BEGIN, *failed, (16, killed()), (60, LIVE)]
+    assert verdicts(*reported, version="1.20.2") == ["impossible"]
 
 
 def test_a_pause_behind_which_ticks_are_missing() -> None:

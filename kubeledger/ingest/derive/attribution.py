@@ -20,7 +20,7 @@ from typing import NamedTuple
 from kubeledger.ingest.derive.probe_worker import INITIAL, Change, ProbeWorker
 from kubeledger.model.bodies.prober import ProbeResult, ProbeType
 
-__all__ = ["Told", "ToldResults"]
+__all__ = ["Attributed", "ResultAttribution"]
 
 _WORKERS_MAX = 8
 """The possibilities grow with the power of their number; no pod probes so many containers."""
@@ -41,7 +41,7 @@ class _Move(NamedTuple):
     changes: bool
 
 
-class Told(NamedTuple):
+class Attributed(NamedTuple):
     """What a line says: a change, or nothing new, or a change of nobody knows which."""
 
     worker: ProbeWorker | None = None
@@ -49,7 +49,7 @@ class Told(NamedTuple):
     ambiguous: bool = False
 
 
-class ToldResults:
+class ResultAttribution:
     """The workers of one pod and probe type, as lines without a container tell of them."""
 
     def __init__(self, probe_type: ProbeType) -> None:
@@ -57,11 +57,11 @@ class ToldResults:
         self._possible: set[tuple[_State, ...]] = set()
         self._probed: list[tuple[ProbeWorker, str | None]] = []
 
-    def tell(self, workers: Sequence[ProbeWorker], result: ProbeResult) -> Told:
+    def attribute(self, workers: Sequence[ProbeWorker], result: ProbeResult) -> Attributed:
         """Take in a line; ``workers``: all of the type, in the pod spec's order."""
         if not 0 < len(workers) <= _WORKERS_MAX:
             # What may be an initial value is not worth a finding.
-            return Told(ambiguous=result == "success" or self._probe_type == "liveness")
+            return Attributed(ambiguous=result == "success" or self._probe_type == "liveness")
         moves, after = self._moved(self._now(workers), result)
         if not moves:
             # An initial value that was expected did not come.
@@ -75,15 +75,15 @@ class ToldResults:
             workers[0].probes(None, cached=INITIAL[self._probe_type])
             moves, after = self._moved(self._now(workers), result)
         if not moves:
-            return Told(ambiguous=result == "success")
+            return Attributed(ambiguous=result == "success")
         self._keep(workers, after)
         if len(moves) > 1:
-            return Told(ambiguous=any(move.changes for move in moves))
+            return Attributed(ambiguous=any(move.changes for move in moves))
         (move,) = moves
         if not move.changes:
-            return Told(workers[move.place])
+            return Attributed(workers[move.place])
         assert move.before is not None
-        return Told(workers[move.place], Change(move.before, result, None, None))
+        return Attributed(workers[move.place], Change(move.before, result, None, None))
 
     def _now(self, workers: Sequence[ProbeWorker]) -> set[tuple[_State, ...]]:
         """What all may hold: what is sure from the workers, the rest from the lines so far."""
@@ -147,7 +147,7 @@ class ToldResults:
                 worker.lose_container()
             if len(states) == 1:
                 (state,) = states
-                worker.told(state.cached, pushes=state.pushes)
+                worker.note_cached(state.cached, pushes=state.pushes)
             else:
                 worker.uncertain = True
         self._probed = [(worker, worker.container_id) for worker in workers]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.derive.beats import BeatAssembler
+from kubeledger.ingest.derive.lost_lines import LostLinesAssembler
 from kubeledger.model.bodies.node import LogThinned
 from tests.ingest.pieces import feed_log, klog, klog_json
 
@@ -58,7 +58,7 @@ def text(lines: Iterable[Line], pid: int = 8337) -> str:
 
 def thinned(log: str) -> list[LogThinned]:
     """What is told of a log."""
-    assembler = BeatAssembler(BundleContext(node="n"))
+    assembler = LostLinesAssembler(BundleContext(node="n"))
     facts = [*feed_log(assembler, log), *assembler.finish(0)]
     assert all(fact.evidence for fact in facts)
     return [fact.body for fact in facts if isinstance(fact.body, LogThinned)]
@@ -100,11 +100,11 @@ def test_a_whole_log(log: Callable[[], list[Line]]) -> None:
 )
 def test_single_lines_are_missing(lines: list[Line], expected: dict[str, int]) -> None:
     """One is enough where nothing was slow."""
-    (told,) = thinned(text(lines))
-    assert told.beats == expected
-    assert told.beats_missing == sum(expected.values())
-    assert told.beats_expected >= 100
-    assert told.from_ts_ns < told.to_ts_ns
+    (reported,) = thinned(text(lines))
+    assert reported.beats == expected
+    assert reported.beats_missing == sum(expected.values())
+    assert reported.beats_expected >= 100
+    assert reported.from_ts_ns < reported.to_ts_ns
 
 
 def test_in_json() -> None:
@@ -113,8 +113,8 @@ def test_in_json() -> None:
     for at_us, file, message in without(new(), f'"{BEGIN}"', 40):
         entry = klog_json(f"kubelet/{file}:1", message.split('"')[1])
         lines.append(entry.replace("1795229561549.548", f"{1795229561549 + at_us / 1000:.3f}"))
-    (told,) = thinned("".join(lines))
-    assert told.beats == {"housekeeping": 1}
+    (reported,) = thinned("".join(lines))
+    assert reported.beats == {"housekeeping": 1}
 
 
 @pytest.mark.parametrize("blocked_us", [2_300_000, 3_700_000, 7_100_000, 33_000_000])
@@ -153,8 +153,8 @@ def test_a_time_without_any_line_is_a_hole_and_no_thinning(
 ) -> None:
     """Once; a log that is cut off again and again is one that loses lines."""
     assert thinned(text(hole(log(), (41.5, 72.5)))) == []
-    (told,) = thinned(text(hole(log(), (31.5, 62.5), (91.5, 112.5), (141.5, 162.5))))
-    assert told.beats["housekeeping"] > 30
+    (reported,) = thinned(text(hole(log(), (31.5, 62.5), (91.5, 112.5), (141.5, 162.5))))
+    assert reported.beats["housekeeping"] > 30
 
 
 def test_slow_handlers_hide_a_few_lost_lines() -> None:
@@ -173,6 +173,6 @@ def test_slow_handlers_hide_a_few_lost_lines() -> None:
 def test_each_process_has_its_own_beats() -> None:
     """What passes between two processes is no beat of either."""
     first, second = text(without(old(50), BEGIN, 20)), text(old(50, 303 * US), pid=9999)
-    (told,) = thinned(first + second)
-    assert told.beats == {"housekeeping": 1}
+    (reported,) = thinned(first + second)
+    assert reported.beats == {"housekeeping": 1}
     assert thinned(text(old(50)) + second) == []

@@ -17,7 +17,7 @@ from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
 from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.verify import Contradiction, verify
-from kubeledger.verify.rules.told_twice import ToldTwice
+from kubeledger.verify.rules.source_disputes import SourceDisputes
 from tests.verify.histories import reader, scene
 
 POD: dict[str, Any] = {"namespace": "ns", "pod": "web", "pod_uid": "uid-1"}
@@ -31,7 +31,7 @@ PREEMPTED = "Preempted in order to admit critical pod"
 
 def disputes(records: list[Record]) -> list[Contradiction]:
     """What the comparator alone says."""
-    found = verify(reader(records), verifiers=[ToldTwice])
+    found = verify(reader(records), verifiers=[SourceDisputes])
     return [outcome for outcome in found if isinstance(outcome, Contradiction)]
 
 

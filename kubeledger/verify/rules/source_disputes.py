@@ -32,14 +32,14 @@ from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.model.record import Body, Record
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.context import VerifyContext
-from kubeledger.verify.evidence.signs import STATUS_PREFIX
+from kubeledger.verify.evidence.history_entries import STATUS_PREFIX
 from kubeledger.verify.rules.containers import subject_of
 from kubeledger.verify.verifier import See, Verifier
 from kubeledger.verify.witnesses import Row, Witnesses
 
-__all__ = ["ToldTwice"]
+__all__ = ["SourceDisputes"]
 
-Told = tuple[str | None, ...]
+Parts = tuple[str | None, ...]
 """Parts of a fact; None for one that a source does not say."""
 
 _WHY: Final = {
@@ -80,16 +80,16 @@ _PLAIN: Final = re.compile(r"[\n\t -~]*")
 """What every form of a log line gives back unchanged."""
 
 
-class ToldTwice(Verifier):
+class SourceDisputes(Verifier):
     """Compares what is shown of one fact; memory grows with pods and their containers."""
 
     def __init__(self, context: VerifyContext) -> None:
         """Nothing is told yet."""
         super().__init__(context)
-        self._facts: Witnesses[Told] = Witnesses(0, _may_be_one)
-        self._victims: dict[str, Row[Told]] = {}
+        self._sources: Witnesses[Parts] = Witnesses(0, _may_be_one)
+        self._victims: dict[str, Row[Parts]] = {}
         self._died: dict[str, str] = {}
-        self._machine: Row[Told] | None = None
+        self._machine: Row[Parts] | None = None
 
     def sees(self) -> Mapping[type[Body], See]:
         """Every record that shows one of the facts."""
@@ -105,38 +105,42 @@ class ToldTwice(Verifier):
             SettingsObserved: self._settings_observed,
         }
 
-    def _compare(self, told: Row[Told], *shown: Row[Told]) -> None:
+    def _compare(self, change: Row[Parts], *reading: Row[Parts]) -> None:
         """Accounts of one fact, of one time."""
-        self._facts.tell(told)
-        for row in shown:
+        self._sources.note_change(change)
+        for row in reading:
             self._show(row)
 
-    def _show(self, row: Row[Told]) -> None:
-        self._facts.show(row)
-        for told, shown in self._facts.passed(None):
-            sides = (told.seq, told.says), (shown.seq, shown.says)
-            self.context.contradict(shown.ts_ns, str(shown.subject), _WHY[shown.kind], *sides)
+    def _show(self, row: Row[Parts]) -> None:
+        self._sources.note_reading(row)
+        for change, reading in self._sources.passed(None):
+            sides = (change.seq, change.text), (reading.seq, reading.text)
+            self.context.contradict(reading.ts_ns, str(reading.subject), _WHY[reading.kind], *sides)
 
     def _pod_rejected(self, record: Record, body: PodRejected, _: NodeState) -> None:
         subject = f"pod/{body.namespace}/{body.pod}"
         value = (body.reason, STATUS_PREFIX.sub("", body.message).rstrip())
-        told = _row("refusal", subject, value, record, f"{body.reason}: {body.message}")
+        change = _row("refusal", subject, value, record, f"{body.reason}: {body.message}")
         rows = [*_lines("refusal", subject, record, _ENDS, _end_of)]
         who, timeline = (body.pod_uid, body.namespace, body.pod), self.context.timeline
-        life, pod = timeline.life(record.ts_ns, *who), timeline.pod(record.ts_ns, *who)
-        listed = pod.failure(life, record.ts_ns) if pod is not None and life is not None else None
+        interval, pod = timeline.interval(record.ts_ns, *who), timeline.pod(record.ts_ns, *who)
+        listed = (
+            pod.failure(interval, record.ts_ns)
+            if pod is not None and interval is not None
+            else None
+        )
         if listed is not None:
             seq, reason, words = listed
-            says = f"{reason}: {words}"
-            shown = (reason, STATUS_PREFIX.sub("", words).rstrip())
-            rows.append(Row("refusal", subject, shown, seq, record.ts_ns, says))
-        self._compare(told, *rows)
+            account = f"{reason}: {words}"
+            reading = (reason, STATUS_PREFIX.sub("", words).rstrip())
+            rows.append(Row("refusal", subject, reading, seq, record.ts_ns, account))
+        self._compare(change, *rows)
 
     def _pod_preempted(self, record: Record, body: PodPreempted, _: NodeState) -> None:
         victim = (body.victim_namespace, body.victim_pod)
         subject = f"pod/{name_key(*victim)}"
-        told = _row("victim", subject, victim, record, f"{name_key(*victim)} ({body.victim_uid})")
-        self._compare(told, *_lines("victim", subject, record, _NAMES, _name_of))
+        change = _row("victim", subject, victim, record, f"{name_key(*victim)} ({body.victim_uid})")
+        self._compare(change, *_lines("victim", subject, record, _NAMES, _name_of))
         end = _row("end of a victim", subject, _VICTIM, record, ": ".join(_VICTIM))
         self._compare(end, *_lines("end of a victim", subject, record, _ENDS, _end_of))
         if body.victim_uid is not None:
@@ -144,12 +148,12 @@ class ToldTwice(Verifier):
 
     def _pod_listed(self, record: Record, body: PodListed, _: NodeState) -> None:
         status = body.status or {}
-        told = (status.get("reason"), status.get("message"))
+        change = (status.get("reason"), status.get("message"))
         end = self._victims.get(body.pod_uid or "")
         # Where both differ somebody else may have set them.
-        if end is not None and status.get("phase") == "Failed" and set(told) & set(_VICTIM):
-            says = f"{told[0]}: {told[1]}"
-            self._show(_row(end.kind, str(end.subject), told, record, says))
+        if end is not None and status.get("phase") == "Failed" and set(change) & set(_VICTIM):
+            account = f"{change[0]}: {change[1]}"
+            self._show(_row(end.kind, str(end.subject), change, record, account))
         for group in ("initContainerStatuses", "containerStatuses"):
             for entry in status.get(group) or ():
                 if isinstance(entry, dict):
@@ -160,15 +164,15 @@ class ToldTwice(Verifier):
             subject = subject_of(body)
             self._died[subject] = body.container_id
             value = (body.container_id, str(body.exit_code))
-            says = f"container {body.container_id} ended with {body.exit_code}"
-            self._facts.tell(_row("exit code", subject, value, record, says))
+            account = f"container {body.container_id} ended with {body.exit_code}"
+            self._sources.note_change(_row("exit code", subject, value, record, account))
 
     def _container_killed(self, record: Record, body: ContainerKilled, _: NodeState) -> None:
         probe, _sep, of_probe = (body.reason or "").partition("_")
         if of_probe == "probe":
             subject = subject_of(body)
-            told = _row("kill", subject, (probe,), record, f"the {probe} probe failed")
-            self._compare(told, *_lines("kill", subject, record, _KILLS, _probe_of))
+            change = _row("kill", subject, (probe,), record, f"the {probe} probe failed")
+            self._compare(change, *_lines("kill", subject, record, _KILLS, _probe_of))
 
     def _compare_exit(self, record: Record, body: PodListed, entry: dict[str, Any]) -> None:
         subject = f"container/{body.namespace}/{body.pod}/{entry.get('name')}"
@@ -179,8 +183,8 @@ class ToldTwice(Verifier):
             container_id = str(ended.get("containerID") or "").rpartition("//")[2]
             if container_id == self._died.get(subject):
                 value = (container_id, str(ended.get("exitCode")))
-                says = f"container {container_id} ended with {ended.get('exitCode')}"
-                self._show(_row("exit code", subject, value, record, says))
+                account = f"container {container_id} ended with {ended.get('exitCode')}"
+                self._show(_row("exit code", subject, value, record, account))
 
     def _kubelet_started(self, record: Record, body: KubeletStarted, _: NodeState) -> None:
         """Another process may find another machine."""
@@ -189,28 +193,28 @@ class ToldTwice(Verifier):
     def _node_observed(self, record: Record, body: NodeObserved, _: NodeState) -> None:
         if body.memory_capacity_bytes is not None:
             size = str(body.memory_capacity_bytes)
-            says = f"the machine has {size} bytes"
-            self._machine = _row("machine", "node", (size,), record, says)
+            account = f"the machine has {size} bytes"
+            self._machine = _row("machine", "node", (size,), record, account)
 
     def _settings_observed(self, record: Record, body: SettingsObserved, _: NodeState) -> None:
         """Sources of one process's settings that disagree."""
         if record.seq in self.context.timeline.processes.of_none:
             return
         for conflict in body.conflicts:
-            name, _colon, said = conflict.partition(": ")
-            sides = [(record.seq, side) for side in (said or conflict).split(", ", 1)]
+            name, _colon, text = conflict.partition(": ")
+            sides = [(record.seq, side) for side in (text or conflict).split(", ", 1)]
             self.context.contradict(record.ts_ns, "node", f"sources disagree on {name}", *sides)
 
     def _signal_observed(self, record: Record, body: EvictionSignalObserved, _: NodeState) -> None:
         if self._machine is not None and body.signal == "memory.available":
-            says = f"{body.signal} has a capacity of {body.capacity} bytes"
+            account = f"{body.signal} has a capacity of {body.capacity} bytes"
             value = (str(body.capacity),)
-            self._compare(self._machine, _row("machine", "node", value, record, says))
+            self._compare(self._machine, _row("machine", "node", value, record, account))
             self._machine = None
 
 
-def _row(kind: str, subject: str, value: Told, record: Record, says: str) -> Row[Told]:
-    return Row(kind, subject, value, record.seq, record.ts_ns, says)
+def _row(kind: str, subject: str, value: Parts, record: Record, account: str) -> Row[Parts]:
+    return Row(kind, subject, value, record.seq, record.ts_ns, account)
 
 
 def _lines(
@@ -218,37 +222,37 @@ def _lines(
     subject: str,
     record: Record,
     forms: Sequence[tuple[str, re.Pattern[str]]],
-    value_of: Callable[[Mapping[str, str]], Told],
-) -> Iterator[Row[Told]]:
+    value_of: Callable[[Mapping[str, str]], Parts],
+) -> Iterator[Row[Parts]]:
     """What the lines of a record show of a fact, each in its own form."""
     for piece in record.evidence:
         text = piece.text or ""
         for words, form in forms:
             found = form.search(text) if words in text else None
             if found is not None:
-                says = text if piece.line is None else f"{piece.file}:{piece.line}: {text}"
-                yield _row(kind, subject, value_of(found.groupdict()), record, says)
+                account = text if piece.line is None else f"{piece.file}:{piece.line}: {text}"
+                yield _row(kind, subject, value_of(found.groupdict()), record, account)
 
 
-def _end_of(parts: Mapping[str, str]) -> Told:
+def _end_of(parts: Mapping[str, str]) -> Parts:
     """Reason and message of a pod's end; some versions put words before it in the status."""
     message = _ESCAPED.sub(lambda one: _ESCAPES.get(one[1], one[1]), parts["message"])
     return parts.get("reason"), STATUS_PREFIX.sub("", message).rstrip()
 
 
-def _name_of(parts: Mapping[str, str]) -> Told:
+def _name_of(parts: Mapping[str, str]) -> Parts:
     return parts["namespace"], parts["name"]
 
 
-def _probe_of(parts: Mapping[str, str]) -> Told:
+def _probe_of(parts: Mapping[str, str]) -> Parts:
     return (parts["probe"],)
 
 
-def _may_be_one(told: Told, shown: Told) -> bool:
+def _may_be_one(change: Parts, reading: Parts) -> bool:
     """Whether two accounts can be of one value, as far as both show it."""
     return all(
         one is None or other is None or _may_be_one_text(one, other)
-        for one, other in zip(told, shown, strict=True)
+        for one, other in zip(change, reading, strict=True)
     )
 
 

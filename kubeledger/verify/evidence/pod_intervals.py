@@ -17,9 +17,9 @@ import msgspec
 
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
-from kubeledger.verify.evidence.signs import Sign
+from kubeledger.verify.evidence.history_entries import HistoryEntry
 
-__all__ = ["ContainerRun", "PodHistory", "PodLife"]
+__all__ = ["ContainerRun", "PodActiveInterval", "PodHistory"]
 
 
 _WHOLE_SECONDS_NS = 2 * NS_PER_S
@@ -50,30 +50,30 @@ class ContainerRun(msgspec.Struct):
 
     def is_started(self, by: Record) -> bool:
         """Whether what comes before that record in the order of replay shows its start."""
-        return _is_told(self.started_ns, self.started_seq, by)
+        return _is_known(self.started_ns, self.started_seq, by)
 
     def is_dead(self, by: Record) -> bool:
         """Whether that says that it died."""
-        return _is_told(self.died_ns, self.died_seq, by)
+        return _is_known(self.died_ns, self.died_seq, by)
 
     def has_ended(self, by: Record) -> bool:
         """Whether that says that it was killed, or died."""
-        return self.is_dead(by) or _is_told(self.killed_ns, self.killed_seq, by)
+        return self.is_dead(by) or _is_known(self.killed_ns, self.killed_seq, by)
 
-    def is_shown(self, by: Record) -> bool:
+    def is_observed(self, by: Record) -> bool:
         """Whether that, and not only a kill, shows it."""
         return self.is_started(by) or self.is_dead(by)
 
-    def is_told_by(self, by: Record) -> bool:
+    def is_known_by(self, by: Record) -> bool:
         """Whether that shows it."""
         return self.is_started(by) or self.has_ended(by)
 
 
-def _is_told(ts_ns: int | None, seq: int, by: Record) -> bool:
+def _is_known(ts_ns: int | None, seq: int, by: Record) -> bool:
     return ts_ns is not None and seq > 0 and (ts_ns, seq) < (by.ts_ns, by.seq)
 
 
-class PodLife(msgspec.Struct, kw_only=True):
+class PodActiveInterval(msgspec.Struct, kw_only=True):
     """One stay of a pod in one process; times in nanoseconds, None while unknown.
 
     Attributes:
@@ -90,7 +90,7 @@ class PodLife(msgspec.Struct, kw_only=True):
         seen_ns: the last sign that it had not ended.
         decided_ns: when it was admitted or rejected; None when not known. ``admitted`` says which.
         deleted_ns, removed_ns, terminated_ns: when that was told first.
-        doomed_ns: when the kubelet decided to end it (eviction, preemption, kill for an end).
+        end_decided_ns: when the kubelet decided to end it (eviction, preemption, kill for an end).
         returned: it had ended in a former process, and perhaps counts no more.
         start_time_unknown: no line says when it came, though lines show other pods that come: it
             may have been found running, and never handed to the process.
@@ -117,7 +117,7 @@ class PodLife(msgspec.Struct, kw_only=True):
     deleted_ns: int | None = None
     removed_ns: int | None = None
     terminated_ns: int | None = None
-    doomed_ns: int | None = None
+    end_decided_ns: int | None = None
     returned: bool = False
     start_time_unknown: bool = False
 
@@ -149,13 +149,13 @@ class PodHistory(msgspec.Struct, kw_only=True):
     """All that is known of one pod.
 
     Attributes:
-        lives: its stays, one or more a process, in order.
+        intervals: its stays, one or more a process, in order.
         runs: its containers' runs, in order; of a pod with very many the last ones.
         calls: config lines (of updates the first after another line), and what decides that it
             ends, in the order of replay.
         created_ns: when the API server made it; None when not known, and for static pods.
-        shown_ns: first and last time that a list of the kubelet or of the API shows it alive;
-            None where none does.
+        listed_alive_ns: first and last time that a list of the kubelet or of the API shows it
+            alive; None where none does.
         failures: (n,) what lists show of its failure, in the order of time.
     """
 
@@ -163,26 +163,26 @@ class PodHistory(msgspec.Struct, kw_only=True):
     uid: str | None
     namespace: str
     name: str
-    lives: list[PodLife] = []
+    intervals: list[PodActiveInterval] = []
     runs: list[ContainerRun] = []
-    calls: list[Sign] = []
+    calls: list[HistoryEntry] = []
     created_ns: int | None = None
-    shown_ns: tuple[int, int] | None = None
-    failures: list[Sign] = []
+    listed_alive_ns: tuple[int, int] | None = None
+    failures: list[HistoryEntry] = []
 
-    def failure(self, life: PodLife, from_ns: int) -> tuple[int, str, str] | None:
+    def failure(self, interval: PodActiveInterval, from_ns: int) -> tuple[int, str, str] | None:
         """Record, reason and message of the list that first shows that it failed.
 
         A static pod may be refused once a process: only what its own stay shows counts.
 
         Args:
-            life: the stay.
+            interval: the stay.
             from_ns: a list's time may be one of whole seconds, so it may be a little before this.
         """
-        for sign in self.failures:
-            within = life.removed_ns is None or sign.ts_ns < life.removed_ns
-            if sign.ts_ns >= from_ns - _WHOLE_SECONDS_NS and within and sign.shown is not None:
-                return (sign.seq, *(sign.shown.failed or ("", "")))
+        for entry in self.failures:
+            within = interval.removed_ns is None or entry.ts_ns < interval.removed_ns
+            if entry.ts_ns >= from_ns - _WHOLE_SECONDS_NS and within and entry.listing is not None:
+                return (entry.seq, *(entry.listing.failed or ("", "")))
         return None
 
     def runs_of(self, container: str | None) -> list[ContainerRun]:
