@@ -321,8 +321,8 @@ class EvictionVerifier(RuleVerifier):
             if threshold is None or met.verdict == "impossible":
                 return met, {}
             if cause is None or cause.ranked is None:
-                ranked = open_to("the ranking of the pods", denied="another pod may be first")
-                return all_of([met, ranked, *rest]), {}
+                unranked = open_to("the ranking of the pods", denied="another pod may be first")
+                return all_of([met, unranked, *rest]), {}
             places = self._places(record.ts_ns, cause, threshold)
             resource = RESOURCE_OF[threshold.signal]
             ranked = self._ranking(record, body, cause, places, resource)
