@@ -192,7 +192,7 @@ class Node:
         """The pod ends."""
         return self.add(PodTerminated(**_of(name)))
 
-    def intervals(self, name: str) -> int:
+    def live_on(self, name: str) -> int:
         """A container of the pod dies, ten seconds later: till then the pod lived."""
         body = ContainerDied(**_of(name), container="c", container_id="x")
         return self.add(body, at=self.now + 10)

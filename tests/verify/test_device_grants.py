@@ -41,7 +41,7 @@ def test_a_device_is_held_once() -> None:
     taken = node.grant("b", "gpu-0")
     # That pod a was let go of meanwhile may stand in a line that was lost.
     assert node.finding(taken).missing == (f"all holders of {GPU} at that time",)
-    node.intervals("a")
+    node.live_on("a")
     finding = node.finding(taken)
     assert finding.verdict == "impossible"
     assert "device gpu-0, held by container c of pod ns/a, was taken" in finding.why
@@ -59,7 +59,7 @@ def test_only_pods_that_ended_are_let_go() -> None:
     node.pod("b", ("c", 1, "app"))
     later = node.grant("b", "gpu-0")
     assert node.finding(released).missing == ("the end of the pod",)
-    node.intervals("a")
+    node.live_on("a")
     assert node.finding(released).verdict == "impossible"
     assert "container c of it ran" in node.finding(released).why
     assert node.finding(released).expected is None

@@ -42,7 +42,7 @@ def test_counts(limit: int, reported: tuple[int, int], holder_lives: bool, verdi
     node = two_free(limit)
     seq = node.short("a", *reported, needed=limit)
     if holder_lives:
-        node.intervals("h")
+        node.live_on("h")
     finding = node.finding(seq)
     assert finding.verdict == verdict
     assert finding.missing == ((HOLDERS,) if verdict == "unverifiable" else ())
@@ -104,7 +104,7 @@ def test_the_plugin_s_own_error(limit: int, verdict: str) -> None:
     """Possible wherever the plugin is asked at all."""
     node = two_free(limit)
     seq = node.refuse("a", limit, ANSWER)
-    node.intervals("h")
+    node.live_on("h")
     assert node.finding(seq).verdict == verdict
 
 
