@@ -104,7 +104,7 @@ def probe_once(
         at_ns=at_ns,
         attempts=tuple(attempts),
         event=event_of(plan.probe_type, last.outcome, last.text, facts, last.state),
-        held_back="" if probed or worker.skipped is None else worker.skipped.says,
+        held_back="" if probed or worker.skipped is None else worker.skipped.text,
         run=worker.result_run,
         cached=worker.results.cache.get(worker.container_id, ""),
         forecast=forecast(worker, last.outcome, sum(each.total_ns for each in attempts)),

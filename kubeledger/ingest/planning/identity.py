@@ -24,7 +24,7 @@ __all__ = [
     "kubelet_version",
     "name_of_bundle",
     "names_inside",
-    "tells_version",
+    "has_version",
 ]
 
 VersionSource = Literal["option", "log", "metrics", "node", "caller", "name"]
@@ -54,7 +54,7 @@ def release_of(text: str | None) -> str | None:
     return match[1] if match and not match[1].startswith("0.") else None
 
 
-def tells_version(name: str) -> bool:
+def has_version(name: str) -> bool:
     """Whether a directory's name holds a kubelet's version."""
     return _IN_NAME.search(name) is not None
 
