@@ -21,10 +21,10 @@ from kubeledger.model.errors import BadInputError
 __all__ = [
     "KubeletVersion",
     "NamesInside",
+    "has_version",
     "kubelet_version",
     "name_of_bundle",
     "names_inside",
-    "has_version",
 ]
 
 VersionSource = Literal["option", "log", "metrics", "node", "caller", "name"]
