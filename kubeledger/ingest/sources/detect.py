@@ -56,7 +56,12 @@ _HEAD = 64 << 10
 _LONG_HEAD = 4 << 20
 _NOTE = 4 << 10
 """A file that tells one thing is shorter."""
-_FOR_PEOPLE = "a table for people, with rounded numbers; what `crictl -o json` writes is read"
+_LEFT_OUT = {
+    "manifest": "what was collected and what was absent",
+    "pod-state": "what a resize in place gave to pods: no decision that is verified rests on it",
+    "table": "a table for people, with rounded numbers; what `crictl -o json` writes is read",
+}
+"""Roles of files that hold no evidence -> why."""
 
 _CONTROLS_SHARE = 64
 _CONTROLS = bytes((*range(9), *range(14, 27), *range(28, 32)))
@@ -95,8 +100,8 @@ def detect(source: SourceFile) -> Detected:
         reason = "damaged: nothing of it can be unpacked" if source.truncated else "empty"
         return Detected(None, reason, "truncated" if source.truncated else None)
     place = place_of(source.name)
-    if place is not None and place.role == "table":
-        return Detected(None, _FOR_PEOPLE)
+    if place is not None and place.role in _LEFT_OUT:
+        return Detected(None, _LEFT_OUT[place.role])
     if place is not None and place.role in FORMATS and len(head) < _NOTE:
         return Detected(place.role)
     found = _detect_log(source, head)

@@ -14,7 +14,15 @@ from typing import Literal, NamedTuple
 
 __all__ = ["COLLECTIONS", "Place", "Role", "node_of_place", "place_of"]
 
-Role = Literal["collected-at", "container-log", "kubelet-version", "node-name", "table"]
+Role = Literal[
+    "collected-at",
+    "container-log",
+    "kubelet-version",
+    "manifest",
+    "node-name",
+    "pod-state",
+    "table",
+]
 
 COLLECTIONS = (
     "OpenShift must-gather",
@@ -57,6 +65,9 @@ _TABLE: tuple[tuple[str, Role, str], ...] = (
     (r"^timestamp$", "collected-at", "OpenShift must-gather"),
     (r"(?:^|/)sos_commands/date/date(?:_--utc)?$", "collected-at", "sosreport"),
     (r"(?:^|/)systeminfo/date$", "collected-at", "Rancher logs collector"),
+    (r"(?:^|/)collected-at\.txt$", "collected-at", "kubeledger collect"),
+    # What was taken and what was absent.
+    (r"(?:^|/)manifest\.txt$", "manifest", "kubeledger collect"),
     # Logs of containers: what they hold is nothing that the kubelet said.
     (r"(?:^|/)(?:pods|containers)/[^/]*[_/-]", "container-log", "the kubelet's /var/log/pods"),
     (r"(?:^|/)(?:[^/_]+_){2}[0-9a-f-]{32,36}/[^/]+/\d+\.log", "container-log", "/var/log/pods"),
@@ -64,6 +75,11 @@ _TABLE: tuple[tuple[str, Role, str], ...] = (
     (r"(?:^|/)kubernetes-logs/", "container-log", "talosctl support"),
     (r"(?:^|/)(?:containers-varlogs|podlogs)/", "container-log", "Rancher logs collector"),
     (r"(?:^|/)[^/]+/[^/]+/logs\.txt$", "container-log", "kubectl cluster-info dump"),
+    (
+        r"(?:^|/)(?:allocated_pods|actuated_pods|pod_status_manager)_state$",
+        "pod-state",
+        "the kubelet's directory",
+    ),
     # Tables for people: IDs are cut and sizes rounded in them.
     (r"(?:^|/)crictl/(?:images|imagefsinfo|pods|psa|statsa)$", "table", "Rancher logs collector"),
     (r"(?:^|/)crictl_(?:images|pods|ps|stats)(?:_-\w+)?$", "table", "sosreport"),

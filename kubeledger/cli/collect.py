@@ -1,0 +1,112 @@
+"""``kubeledger collect``: what a node left, gathered as an archive that an import reads whole."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kubeledger.cli.complete import complete_nodes
+from kubeledger.cli.options import reports_errors
+
+if TYPE_CHECKING:
+    from kubeledger.record.collecting import Collected, Request, Via
+
+__all__ = ["collect"]
+
+_ABSENT_SHOWN = 20
+
+
+def _checked(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """A name that no command takes for an option."""
+    if value is not None and (not value.strip() or value.startswith("-")):
+        raise click.BadParameter(f"{value!r} is no name of a machine")
+    return value
+
+
+@click.command(epilog="Example: kubeledger collect worker-1 --via ssh --out worker-1.tar.gz")
+@click.argument("node", callback=_checked, shell_complete=complete_nodes)
+@click.option(
+    "--via",
+    type=click.Choice(("none", "raw", "ssh", "kubectl-debug")),
+    default="none",
+    show_default=True,
+    help="none prints the script; raw asks the API server alone; ssh and kubectl-debug run it on "
+    "the node, too.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Where the archive goes (default: NODE-TIME.tar.gz), or with --via none the script.",
+)
+@click.option(
+    "--host", callback=_checked, metavar="[USER@]HOST", help="What ssh is given, instead of NODE."
+)
+@click.option("--since", metavar="TEXT", help="Oldest log, as `journalctl --since` takes it: -2h.")
+@click.option(
+    "--image", default="busybox:stable", show_default=True, help="Of kubectl-debug's pod."
+)
+@click.option("--dry-run", is_flag=True, help="Print the commands and the script; run nothing.")
+@reports_errors
+def collect(
+    node: str,
+    via: Via,
+    out: Path | None,
+    host: str | None,
+    since: str | None,
+    image: str,
+    dry_run: bool,
+) -> None:
+    """Gather what the node's kubelet left.
+
+    That is its log, version, configuration, checkpoints and state files, pod lists, events,
+    statistics, metrics, cgroup values, reports of the OOM killer, images and containers.
+
+    Nothing is changed on the node, and nothing with secrets is read: no keys, tokens or
+    kubeconfigs, nothing of the pods' volumes. What is absent is a line of manifest.txt, and no
+    failure. The pod of kubectl-debug stays: delete it when you are done.
+    """
+    from kubeledger.record.collecting import Request, collect_into, parts_of, script_of
+
+    request = Request(node, via, host or "", since or "", image)
+    if via == "none":
+        _print_script(script_of(request), out)
+    elif dry_run:
+        for part in parts_of(request):
+            click.echo(f"{shlex.join(part.command)} <<'SCRIPT'\n{part.script}SCRIPT")
+    else:
+        target = out or _archive_name(request)
+        _print_summary(collect_into(request, target), target)
+
+
+def _print_script(script: str, out: Path | None) -> None:
+    from kubeledger.model.errors import OutputError
+
+    if out is None:
+        click.echo(script, nl=False)
+        return
+    try:
+        out.write_text(script, encoding="utf-8")
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise OutputError(f"{out} cannot be written: {reason}") from None
+    click.echo(f"run it as root on the node: sh {shlex.quote(out.name)} > bundle.tar.gz", err=True)
+
+
+def _archive_name(request: Request) -> Path:
+    from datetime import UTC, datetime
+
+    name = "".join(char if char.isalnum() or char in "-_." else "_" for char in request.node)
+    return Path(f"{name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.tar.gz")
+
+
+def _print_summary(collected: Collected, out: Path) -> None:
+    from kubeledger.cli.output import counted, printable
+
+    size = sum(collected.taken.values())
+    click.echo(f"{out}: {counted(len(collected.taken), 'file')}, {size:,} bytes")
+    for file, why in list(collected.absent.items())[:_ABSENT_SHOWN]:
+        click.echo(printable(f"absent: {file}: {why}"))
+    click.echo(f"next: kubeledger import {shlex.quote(str(out))}", err=True)
