@@ -22,6 +22,7 @@ from kubeledger.probe.attempt import Exchange, TransportError, Watch
 
 __all__ = ["Connection", "dial"]
 
+_PORT_MAX = 65535
 _LINGER = struct.pack("ii", 1, 1)
 _ADDRESS_NS_MIN = 2_000_000_000
 _RESOLV_CONF = Path("/etc/resolv.conf")
@@ -86,6 +87,8 @@ def dial(host: str, port: int, watch: Watch, exchange: Exchange, *, lingers: boo
         TransportError: with Go's text; that of the first address, where several fail.
     """
     exchange.address = host_port(host, port)
+    if port > _PORT_MAX:
+        raise TransportError(f"dial tcp: address {port}: invalid port")
     with watch.phase(exchange, "resolve"):
         addresses = _resolve(host, port, watch)
     first: TransportError | None = None

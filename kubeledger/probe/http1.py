@@ -14,8 +14,12 @@ __all__ = ["BodyError", "Reply", "Stream"]
 
 _HEAD_BYTES_MAX: Final = 10 * 1024 * 1024
 _VERSION: Final = re.compile(r"HTTP/[0-9]\.[0-9]")
+_STATUS: Final = re.compile(r"[0-9]{3}|[+][0-9]{2}|-00")
+_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z -]+")
+_CONTROL: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
 _LENGTH: Final = re.compile(r"[0-9]+")
 _CHUNK_SIZE: Final = re.compile(rb"[0-9A-Fa-f]+")
+_CHUNK_LINE_MAX: Final = 4096
 _BODILESS: Final = (204, 304)
 
 
@@ -60,8 +64,8 @@ class Reply:
             raise TransportError("EOF")
         self._buffer += first
         began()
+        self._length: int | str = 0
         self.status, self.head = self._final_head()
-        self._length = self._length_of_body()
 
     def body(self, bytes_max: int) -> bytes:
         """The body's first bytes.
@@ -82,6 +86,7 @@ class Reply:
         """The head after those of 1xx replies, which are passed over."""
         while True:
             status, lines = self._one_head()
+            self._length = _length_of_body(status, lines)
             if status == 101 or not 100 <= status < 200:
                 return status, lines
 
@@ -91,18 +96,40 @@ class Reply:
         if not space:
             raise _broken(f"malformed HTTP response {quoted(line)}")
         code = rest.lstrip(" ").partition(" ")[0]
-        if len(code) != 3 or not (code.isascii() and code.isdigit()):
+        if not _STATUS.fullmatch(code):
             raise _broken(f"malformed HTTP status code {quoted(code)}")
         if not _VERSION.fullmatch(version):
             raise _broken(f"malformed HTTP version {quoted(version)}")
-        lines = [line]
-        while (line := self._line()) != "":
-            if len(lines) == 1 and line[0] in " \t":
+        return int(code), (line, *self._headers())
+
+    def _headers(self) -> list[str]:
+        """Lines of headers; one that begins with a space goes on with the one before it."""
+        headers: list[str] = []
+        while (line := self._line_after(headers)) != "":
+            if line[0] not in " \t":
+                if ":" not in line:
+                    raise _broken(f"malformed MIME header: missing colon: {quoted(line)}")
+                headers.append(line.strip(" \t"))
+            elif headers:
+                headers[-1] += " " + line.strip(" \t")
+            else:
                 raise _broken(f"malformed MIME header initial line: {line}")
-            if ":" not in line and line[0] not in " \t":
-                raise _broken(f"malformed MIME header: missing colon: {quoted(line)}")
-            lines.append(line)
-        return int(code), tuple(lines)
+        return headers
+
+    def _line_after(self, headers: list[str]) -> str:
+        """The next line; unless it goes on with the last header, that one is checked first."""
+        line, broken = "", None
+        try:
+            line = self._line()
+        except TransportError as error:
+            if error.timed_out:
+                raise
+            broken = error
+        if headers and line[:1] not in (" ", "\t"):
+            _check_header(headers[-1])
+        if broken is not None:
+            raise broken
+        return line
 
     def _line(self) -> str:
         """A line without its end; at the end of the stream what is there counts as one."""
@@ -131,33 +158,6 @@ class Reply:
         del self._buffer[:count]
         self._read += count
         return data.decode("utf-8", "surrogateescape")
-
-    def _values(self, name: str) -> list[str]:
-        pairs = (line.partition(":") for line in self.head[1:])
-        return [value.strip() for key, _, value in pairs if key.lower() == name]
-
-    def _length_of_body(self) -> int | str:
-        """How long the body is: bytes, ``chunked``, or up to the ``close``."""
-        encodings = self._values("transfer-encoding")
-        http_1_0 = self.head[0].startswith("HTTP/1.0")
-        if encodings and not http_1_0:
-            if len(encodings) > 1:
-                listed = " ".join(quoted(each) for each in encodings)
-                raise _broken(f"too many transfer encodings: [{listed}]")
-            if encodings[0].lower() != "chunked":
-                raise _broken(f"unsupported transfer encoding: {quoted(encodings[0])}")
-            return 0 if self.status in _BODILESS else "chunked"
-        lengths = list(dict.fromkeys(self._values("content-length")))
-        if len(lengths) > 1:
-            listed = " ".join(quoted(each) for each in lengths)
-            raise _broken(
-                f"http: message cannot contain multiple Content-Length headers; got [{listed}]"
-            )
-        if lengths and not _LENGTH.fullmatch(lengths[0]):
-            raise _broken(f"bad Content-Length {quoted(lengths[0])}")
-        if self.status in _BODILESS:
-            return 0
-        return int(lengths[0]) if lengths else "close"
 
     def _counted(self, length: int, bytes_max: int) -> bytes:
         wanted = min(length, bytes_max)
@@ -192,8 +192,12 @@ class Reply:
         return bytes(body)
 
     def _chunk_size(self) -> int:
-        while (end := self._buffer.find(b"\n")) < 0:
+        while (end := self._buffer.find(b"\n", 0, _CHUNK_LINE_MAX)) < 0:
+            if len(self._buffer) >= _CHUNK_LINE_MAX:
+                raise BodyError("header line too long")
             self._fill(len(self._buffer) + 1)
+        if self._buffer[end - 1 : end] != b"\r":
+            raise BodyError("chunked line ends with bare LF")
         line = bytes(self._buffer[:end]).rstrip(b"\r \t").partition(b";")[0].rstrip(b" \t")
         del self._buffer[: end + 1]
         if not _CHUNK_SIZE.fullmatch(line):
@@ -211,6 +215,49 @@ class Reply:
             if not more:
                 raise BodyError("unexpected EOF")
             self._buffer += more
+
+
+def _length_of_body(status: int, head: tuple[str, ...]) -> int | str:
+    """How long the body is: bytes, ``chunked``, or up to the ``close``.
+
+    Source: Go 1.25 net/http transfer.go parseTransferEncoding, fixLength
+    Differs: no
+    """
+    encodings = _values(head, "transfer-encoding")
+    chunked = bool(encodings) and not head[0].startswith(("HTTP/1.0", "HTTP/0"))
+    if chunked and len(encodings) > 1:
+        raise _broken(f"too many transfer encodings: {_listed(encodings)}")
+    if chunked and encodings[0].lower() != "chunked":
+        raise _broken(f"unsupported transfer encoding: {quoted(encodings[0])}")
+    lengths = list(dict.fromkeys(_values(head, "content-length")))
+    if len(lengths) > 1:
+        text = "http: message cannot contain multiple Content-Length headers; got "
+        raise _broken(text + _listed(_values(head, "content-length")))
+    if lengths and not lengths[0]:
+        raise _broken('invalid empty Content-Length ""')
+    if lengths and not (_LENGTH.fullmatch(lengths[0]) and int(lengths[0]) < 2**63):
+        raise _broken(f"bad Content-Length {quoted(lengths[0])}")
+    if status in _BODILESS:
+        return 0
+    if chunked:
+        return "chunked"
+    return int(lengths[0]) if lengths else "close"
+
+
+def _check_header(line: str) -> None:
+    """Go's ``textproto.Reader.ReadMIMEHeader``: a name may hold spaces, a value no controls."""
+    name, _, value = line.partition(":")
+    if not _NAME.fullmatch(name) or _CONTROL.search(value):
+        raise _broken(f"malformed MIME header line: {line}")
+
+
+def _values(head: tuple[str, ...], name: str) -> list[str]:
+    pairs = (line.partition(":") for line in head[1:])
+    return [value.strip(" \t") for key, _, value in pairs if key.lower() == name]
+
+
+def _listed(values: list[str]) -> str:
+    return f"[{' '.join(quoted(each) for each in values)}]"
 
 
 def _broken(text: str) -> TransportError:

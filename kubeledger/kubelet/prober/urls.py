@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import string
 from typing import Final
-from urllib.parse import quote, unquote_to_bytes, urljoin
+from urllib.parse import quote, unquote_to_bytes
 
 import msgspec
 
@@ -118,8 +118,31 @@ def resolve_reference(base: URL, location: str) -> URL:
     Raises:
         URLError: with Go's text.
     """
-    parse_url(location)
-    return parse_url(urljoin(str(base), location))
+    to = parse_url(location)
+    absolute = bool(to.scheme or to.host)
+    return msgspec.structs.replace(
+        to,
+        scheme=to.scheme or base.scheme,
+        host=to.host if absolute else base.host,
+        path=_resolved(to.path, "") if absolute else _resolved(base.path, to.path),
+        query=to.query if absolute or to.path or to.query else base.query,
+    )
+
+
+def _resolved(base: str, path: str) -> str:
+    """Go's ``resolvePath``: a relative path in the place of the base's last part, without dots."""
+    full = path if path.startswith("/") else base[: base.rfind("/") + 1] + path if path else base
+    if not full:
+        return ""
+    kept: list[str] = []
+    parts = full.split("/")
+    for part in parts:
+        if part == "..":
+            kept = kept[:-1]
+        elif part != ".":
+            kept.append(part)
+    joined = "/" + "/".join(kept) + ("/" if parts[-1] in (".", "..") else "")
+    return joined[1:] if joined.startswith("//") else joined
 
 
 def _parsed(text: str) -> URL:
