@@ -22,6 +22,7 @@ class Exchange(msgspec.Struct, kw_only=True):
         address: dialed, ``10.0.0.7:8080``.
         local: our end; empty before there is a connection.
         tls: the version of TLS and the protocol chosen; empty without TLS.
+        http2: True when HTTP/2 was chosen.
         phases_ns: how long each took, in order: ``resolve``, ``connect``, ``tls``,
             ``first_byte``, ``body``; those that were not reached are missing.
         status: of the reply; None for none.
@@ -35,6 +36,7 @@ class Exchange(msgspec.Struct, kw_only=True):
     address: str = ""
     local: str = ""
     tls: str = ""
+    http2: bool = False
     phases_ns: dict[str, int] = msgspec.field(default_factory=dict)
     status: int | None = None
     received: tuple[str, ...] = ()

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from kubeledger.probe.attempt import Attempt, Exchange
+from kubeledger.probe.http2 import offered_protocols
 from kubeledger.probe.run import ProbedTick
 from kubeledger.probe.target import PodTarget, ProbePlan
 
@@ -98,7 +99,8 @@ def _of_http(plan: ProbePlan, last: Attempt) -> Iterator[Difference]:
         return
     first, final = last.exchanges[0], last.exchanges[-1]
     status = final.status or 0
-    sent = [line for line in first.sent[2:] if not line.startswith("Connection")]
+    sent = [line for line in first.sent if line.partition(":")[0] in ("User-Agent", "Accept")]
+    host = next((h for h in map(_host_sent, first.sent) if h), "")
     yield Difference(
         "headers",
         f"the kubelet sends {', '.join(sent) or 'none of its own'}, and closes; curl sends its own "
@@ -107,9 +109,8 @@ def _of_http(plan: ProbePlan, last: Attempt) -> Iterator[Difference]:
     )
     scheme, _, rest = first.url.partition("://")
     authority = rest.partition("/")[0].partition("?")[0]
-    host = first.sent[1].removeprefix("Host: ") if len(first.sent) > 1 else authority
     curls = authority.removesuffix(f":{_DEFAULT_PORTS.get(scheme, '')}")
-    if host != curls:
+    if host and host != curls:
         yield Difference("Host", f"the kubelet sends {host}, curl {curls}", status >= 300)
     if len(last.exchanges) > 1 or 300 <= status < 400 or last.not_followed:
         says = (
@@ -132,11 +133,13 @@ def _of_tls(last: Attempt) -> Iterator[Difference]:
             "the server, not that of a Host header; curl checks it (-k: not)",
             True,
         )
-        yield Difference(
-            "HTTP/2",
-            "the kubelet offers HTTP/2 over TLS, as curl does; this command offers HTTP/1.1 only",
-            True,
-        )
+        if "h2" not in offered_protocols():
+            yield Difference(
+                "HTTP/2",
+                "the kubelet offers HTTP/2 over TLS, as curl does; this command does not without "
+                "h2 (pip install 'kubeledger[probe]')",
+                True,
+            )
 
 
 def _of_proxies(last: Attempt, environ: Mapping[str, str]) -> Iterator[Difference]:
@@ -181,6 +184,13 @@ def _dialing(last: Attempt) -> bool:
     """No connection came about."""
     final = last.exchanges[-1] if last.exchanges else Exchange()
     return not final.local and final.status is None and "first_byte" not in final.phases_ns
+
+
+def _host_sent(line: str) -> str:
+    for name in ("Host: ", ":authority: "):
+        if line.startswith(name):
+            return line.removeprefix(name)
+    return ""
 
 
 def _is_loopback(host: str) -> bool:

@@ -30,7 +30,7 @@ def need_grpcio() -> None:
     if find_spec("grpc") is None:
         raise BadQuestionError(
             "gRPC probes need grpcio, which is not installed",
-            advice="pip install 'kubeledger[grpc]', or leave them out with --probe",
+            advice="pip install 'kubeledger[probe]', or leave them out with --probe",
         )
 
 

@@ -17,6 +17,7 @@ from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.probe.attempt import Attempt, Exchange, TransportError, Watch
 from kubeledger.probe.dial import dial
 from kubeledger.probe.http1 import BodyError, Reply, Stream
+from kubeledger.probe.http2 import HTTP2Reply, offered_protocols
 from kubeledger.probe.tls import TLSConnection
 
 __all__ = ["http_attempt"]
@@ -34,7 +35,7 @@ def http_attempt(request: HTTPRequest, timeout_ns: int, facts: ProberFacts) -> A
         facts: of the kubelet version.
 
     Source: v1.36.2 pkg/probe/http/http.go DoHTTPProbe; Go 1.25 net/http Client.do
-    Differs: HTTP/2 is not offered, though the kubelet offers it over TLS.
+    Differs: HTTP/2 is offered over TLS only where h2 is installed.
     """
     watch = Watch(timeout_ns)
     exchanges: list[Exchange] = []
@@ -73,8 +74,7 @@ def _exchange(
     if fault:
         raise TransportError(fault)
     with closing(_connected(current, watch, exchange, facts)) as stream:
-        stream.send(("\r\n".join(current.lines) + "\r\n\r\n").encode("utf-8", "surrogateescape"))
-        reply = _reply(stream, watch, exchange)
+        reply = _reply(stream, current, exchange)
         location = exchange.header("location")
         redirect = redirect_of(first, current, reply.status, location, requests, facts)
         if redirect.error:
@@ -97,29 +97,38 @@ def _connected(
         return connection
     try:
         with watch.phase(exchange, "tls"):
-            stream = TLSConnection(connection, url.hostname, ["http/1.1"], facts)
+            stream = TLSConnection(connection, url.hostname, offered_protocols(), facts)
     except BaseException:
         connection.close()
         raise
     exchange.tls = f"{stream.version}, {stream.protocol or 'no protocol chosen'}"
+    exchange.http2 = stream.protocol == "h2"
     return stream
 
 
-def _reply(stream: Stream, watch: Watch, exchange: Exchange) -> Reply:
+def _reply(stream: Stream, request: HTTPRequest, exchange: Exchange) -> Reply | HTTP2Reply:
     began_ns = time.monotonic_ns()
 
     def began() -> None:
         exchange.phases_ns["first_byte"] = time.monotonic_ns() - began_ns
 
     try:
-        reply = Reply(stream, began)
+        if exchange.http2:
+            exchange.sent = tuple(f"{name}: {value}" for name, value in request.fields)
+            reply: Reply | HTTP2Reply = HTTP2Reply(stream, request, began)
+        else:
+            head = "\r\n".join((*request.lines, "", ""))
+            stream.send(head.encode("utf-8", "surrogateescape"))
+            reply = Reply(stream, began)
     finally:
         exchange.phases_ns.setdefault("first_byte", time.monotonic_ns() - began_ns)
     exchange.status, exchange.received = reply.status, reply.head
     return reply
 
 
-def _judged(reply: Reply, watch: Watch, exchange: Exchange, facts: ProberFacts) -> Execution:
+def _judged(
+    reply: Reply | HTTP2Reply, watch: Watch, exchange: Exchange, facts: ProberFacts
+) -> Execution:
     try:
         with watch.phase(exchange, "body"):
             exchange.body = _text(reply.body(OUTPUT_BYTES_MAX))

@@ -170,4 +170,4 @@ def test_without_grpcio(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     with pytest.raises(BadQuestionError) as caught:
         need_grpcio()
-    assert "kubeledger[grpc]" in caught.value.advice
+    assert "kubeledger[probe]" in caught.value.advice

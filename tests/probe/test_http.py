@@ -6,6 +6,7 @@ import re
 import socket
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from kubeledger.kubelet.prober.httpget import HTTPRequest, http_request, user_ag
 from kubeledger.probe.attempt import Attempt
 from kubeledger.probe.http import http_attempt
 from tests.kubelet.prober.worlds import facts_of
+from tests.probe.http2_servers import Act, speaks
 from tests.probe.servers import (
     Habit,
     answers,
@@ -431,3 +433,123 @@ def test_ipv6() -> None:
     assert attempt.execution.text == "six"
     assert attempt.exchanges[0].address == f"[::1]:{server.port}"
     assert b"\r\nHost: [::1]:%d\r\n" % server.port in server.heads[0]
+
+
+def _says(*headers: tuple[str, str], body: bytes = b"", ends: bool = True) -> Act:
+    """Answers with these headers; ``ends`` with the body."""
+
+    def act(connection: Any, stream: int, asked: list[tuple[str, str]]) -> None:  # noqa: ANN401 # h2's
+        connection.send_headers(stream, headers)
+        connection.send_data(stream, body, end_stream=ends)
+
+    return act
+
+
+def _resets(connection: Any, stream: int, asked: list[tuple[str, str]]) -> None:  # noqa: ANN401 # h2's
+    """Ends the stream with INTERNAL_ERROR."""
+    connection.reset_stream(stream, 2)
+
+
+def _leaves(connection: Any, stream: int, asked: list[tuple[str, str]]) -> None:  # noqa: ANN401 # h2's
+    """Says GOAWAY."""
+    connection.close_connection(0)
+
+
+@pytest.mark.parametrize(
+    ("act", "then", "outcome", "text"),
+    [
+        pytest.param(_says((":status", "200"), body=b"fine"), "waits", "success", "fine", id="200"),
+        pytest.param(
+            _says((":status", "500")),
+            "waits",
+            "failure",
+            "HTTP probe failed with statuscode: 500",
+            id="500",
+        ),
+        pytest.param(
+            _says((":status", "302"), ("location", "http://other/"), body=b"go"),
+            "waits",
+            "warning",
+            "Probe terminated redirects, Response body: go",
+            id="302",
+        ),
+        pytest.param(
+            _says((":status", "200"), body=b"x" * 16000, ends=False),
+            "waits",
+            "success",
+            "x" * 10240,
+            id="a body without an end",
+        ),
+        pytest.param(
+            _says((":status", "200"), ("content-length", "9"), body=b"abc"),
+            "waits",
+            "error",
+            "unexpected EOF",
+            id="a body too short",
+        ),
+        pytest.param(
+            _resets,
+            "waits",
+            "failure",
+            got("stream error: stream ID 1; INTERNAL_ERROR; received from peer", "https"),
+            id="reset",
+        ),
+        pytest.param(
+            _leaves,
+            "closes",
+            "failure",
+            got(
+                "http2: server sent GOAWAY and closed the connection; LastStreamID=1, "
+                'ErrCode=NO_ERROR, debug=""',
+                "https",
+            ),
+            id="GOAWAY",
+        ),
+        pytest.param(
+            _says((":status", "200"), body=b"abc", ends=False),
+            "closes",
+            "error",
+            "unexpected EOF",
+            id="half a body",
+        ),
+    ],
+)
+def test_http_2(act: Act, then: str, outcome: str, text: str, tmp_path: Path) -> None:
+    """A server that chooses HTTP/2."""
+    context = certificate(tmp_path)
+    context.set_alpn_protocols(["h2"])
+    with serve(speaks(act, then=then), context=context) as server:
+        attempt = probe(server.port, scheme="HTTPS")
+    assert outcome_of(attempt, server.port) == (outcome, text)
+    assert attempt.exchanges[0].http2
+
+
+def test_http_2_fields_and_silence(tmp_path: Path) -> None:
+    """What is sent, and the same timeout as ever."""
+    asked: list[list[tuple[str, str]]] = []
+    context = certificate(tmp_path)
+    context.set_alpn_protocols(["h2"])
+    with serve(speaks(lambda _c, _s, fields: asked.append(fields)), context=context) as server:
+        attempt = probe(server.port, scheme="HTTPS", ns=BRIEF_NS)
+    assert outcome_of(attempt, server.port) == ("failure", got(AWAITING, "https"))
+    assert asked == [
+        [
+            (":authority", f"127.0.0.1:{server.port}"),
+            (":method", "GET"),
+            (":path", "/healthz"),
+            (":scheme", "https"),
+            ("user-agent", "kube-probe/1.36"),
+            ("accept", "*/*"),
+        ]
+    ]
+
+
+def test_without_h2_only_http_1_is_offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that has both chooses HTTP/1.1."""
+    monkeypatch.setattr("kubeledger.probe.http2.find_spec", lambda _name: None)
+    context = certificate(tmp_path)
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    with serve(answers("200 OK", b"fine"), context=context) as server:
+        attempt = probe(server.port, scheme="HTTPS")
+    assert outcome_of(attempt, server.port) == ("success", "fine")
+    assert attempt.exchanges[0].tls.endswith("http/1.1")

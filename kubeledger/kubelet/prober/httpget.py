@@ -28,6 +28,7 @@ _VERSION: Final = re.compile(r"v?([0-9]+)\.([0-9]+)(?:\.[0-9]+)?(-[^+]*)?(?:\+.*
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _BAD_VALUE: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
 _OWN: Final = frozenset({"Host", "User-Agent", "Content-Length", "Transfer-Encoding", "Trailer"})
+_HTTP_1: Final = frozenset({"Connection", "Proxy-Connection", "Upgrade", "Keep-Alive"})
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -60,6 +61,19 @@ class HTTPRequest(msgspec.Struct, frozen=True):
             *(f"User-Agent: {agent}" for agent in agents if agent),
             *(f"{name}: {value}" for name, value in others),
             *(() if closes else ("Connection: close",)),
+        )
+
+    @property
+    def fields(self) -> Headers:
+        """The head as HTTP/2 has it; Go gives headers no order, here they are sorted."""
+        agents = [header for header in self.headers if header[0] == "User-Agent"][:1]
+        others = sorted(h for h in self.headers if h[0] not in _OWN and h[0] not in _HTTP_1)
+        return (
+            (":authority", self.host),
+            (":method", "GET"),
+            (":path", self.url.target),
+            (":scheme", self.url.scheme),
+            *((name.lower(), value) for name, value in (*agents, *others)),
         )
 
 
