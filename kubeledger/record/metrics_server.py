@@ -17,8 +17,8 @@ from kubeledger.record.metrics import Metrics
 
 __all__ = ["STALLED_S", "MetricsServer"]
 
-STALLED_S = 60.0
-"""A loop that takes longer to come round hangs; ``/healthz`` says so, and it is started again."""
+STALLED_S = 300.0
+"""A loop that takes longer to come round hangs, says ``/healthz``; ending a chapter takes less."""
 
 _TEXT = "text/plain; charset=utf-8"
 _METRICS = "text/plain; version=0.0.4; charset=utf-8"

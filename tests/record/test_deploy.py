@@ -1,0 +1,255 @@
+"""What ``deploy`` gives a recorder is no more than it needs, and passes the field's own tools."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kubeledger.record.metrics import FAMILIES
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+RECORDER = DEPLOY / "recorder"
+UNIT = DEPLOY / "systemd" / "kubeledger-record.service"
+RULES = DEPLOY / "prometheus" / "rules.yaml"
+CONTAINERFILES = sorted([*DEPLOY.rglob("Containerfile"), ROOT / ".devcontainer" / "Containerfile"])
+MANIFESTS = sorted([*(DEPLOY / "job").glob("*.yaml"), *RECORDER.glob("[!k]*.yaml")])
+"""Of kinds that Kubernetes itself knows."""
+
+HOST_PATHS = {
+    "/etc/machine-id",
+    "/run/log/journal",
+    "/sys/fs/cgroup",
+    "/var/lib/kubelet/device-plugins",
+    "/var/lib/kubelet/pod-resources",
+    "/var/lib/kubelet/pods-api",
+    "/var/log/journal",
+}
+"""What may be read of a node; the ledger's own place alone is written."""
+LEDGER = "/var/lib/kubeledger"
+EXPOSURE_MAX = 20
+"""Tenths, by ``systemd-analyze security``: 2.0 of 10 is what it calls OK."""
+
+
+def documents(name: str) -> dict[str, Any]:
+    """Kind -> manifest."""
+    return {each["kind"]: each for each in yaml.safe_load_all((RECORDER / name).read_text())}
+
+
+def pod() -> dict[str, Any]:
+    """The recorder's."""
+    spec = documents("daemonset.yaml")["DaemonSet"]["spec"]["template"]["spec"]
+    assert isinstance(spec, dict)
+    return spec
+
+
+def tool(name: str) -> str:
+    """A program of this machine or of this environment, or the test is skipped and says so."""
+    found = shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
+    if found is None:
+        pytest.skip(f"no {name} on this machine")
+    return found
+
+
+def accepted(*words: str | Path) -> str:
+    """What a tool says; it must find nothing wrong."""
+    done = subprocess.run(
+        [str(word) for word in words], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_api_server_grants_reading_and_nothing_else() -> None:
+    """The kubelet's numbers and settings; never nodes/proxy, which runs commands in pods."""
+    found = documents("rbac.yaml")
+    (rule,) = found["ClusterRole"]["rules"]
+    assert rule["apiGroups"] == [""]
+    assert set(rule["verbs"]) == {"get"}
+    allowed = {"nodes/metrics", "nodes/stats", "nodes/pods", "nodes/configz", "nodes/log"}
+    assert set(rule["resources"]) <= allowed
+    binding = found["ClusterRoleBinding"]
+    account = found["ServiceAccount"]
+    assert binding["roleRef"]["name"] == found["ClusterRole"]["metadata"]["name"]
+    assert [subject["name"] for subject in binding["subjects"]] == [account["metadata"]["name"]]
+    assert account["automountServiceAccountToken"] is False
+    assert pod()["serviceAccountName"] == account["metadata"]["name"]
+
+
+def test_the_pod_is_root_without_roots_powers() -> None:
+    """Nor does it see other processes, the node's network, or its own image as writable."""
+    spec = pod()
+    assert not {"hostNetwork", "hostPID", "hostIPC", "initContainers"} & spec.keys()
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    (container,) = spec["containers"]
+    assert container["securityContext"] == {
+        "runAsUser": 0,
+        "runAsGroup": 0,
+        "privileged": False,
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert {"cpu": "10m", "memory": "64Mi"}.items() <= container["resources"]["requests"].items()
+    assert container["resources"]["limits"]["memory"] == "128Mi"
+    assert {"livenessProbe", "readinessProbe", "startupProbe"} <= container.keys()
+    assert spec["tolerations"] == [{"operator": "Exists"}]
+
+
+def test_the_node_is_read_and_only_the_ledger_is_written() -> None:
+    """Not the kubelet's directory as a whole: pods' secrets stand there."""
+    (container,) = pod()["containers"]
+    mounts = {mount["name"]: mount for mount in container["volumeMounts"]}
+    volumes = {volume["name"]: volume for volume in pod()["volumes"]}
+    assert mounts.keys() == volumes.keys()
+    paths = {n: v["hostPath"]["path"] for n, v in volumes.items() if "hostPath" in v}
+    assert set(paths.values()) <= HOST_PATHS | {LEDGER}
+    for name, path in paths.items():
+        assert mounts[name].get("readOnly", False) is (path != LEDGER), path
+    for name in volumes.keys() - paths.keys():
+        assert volumes[name]["emptyDir"]["sizeLimit"]
+    makes = {paths[n] for n in paths if volumes[n]["hostPath"]["type"] == "DirectoryOrCreate"}
+    assert "/var/log/journal" not in makes  # journald would begin to keep its journal there
+    seen = {"/host" + path for path in paths.values()}
+    for option in ("state", "cgroups", "journal"):
+        (value,) = [a.partition("=")[2] for a in container["args"] if a.startswith(f"--{option}=")]
+        assert any(path.startswith(value) for path in seen), option
+
+
+def test_no_manifest_holds_a_secret() -> None:
+    """Credentials come by the service account."""
+    for path in [*RECORDER.rglob("*"), UNIT]:
+        if path.is_file():
+            text = path.read_text().lower()
+            assert not re.search(r"secret_?access|secretkeyref|password|akia|session_token", text)
+
+
+def test_images_are_pinned_and_end_without_root() -> None:
+    """In stages, of files of the repository."""
+    text = (RECORDER / "Containerfile").read_text()
+    bases = re.findall(r"^FROM (\S+)", text, re.MULTILINE)
+    assert len(bases) == 2
+    assert all(re.search(r":\d+\.\d+\.\d+-", base) for base in bases)
+    assert len(set(bases)) == 1
+    for copied in re.findall(r"^COPY (?!--)(.*) \S+$", text, re.MULTILINE):
+        for name in copied.split():
+            assert (ROOT / name).exists(), name
+    assert re.findall(r"^USER (\S+)", text, re.MULTILINE)[-1] == "10001:10001"
+
+
+@pytest.mark.parametrize("path", CONTAINERFILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_hadolint(path: Path) -> None:
+    """Finds nothing."""
+    accepted(tool("hadolint"), "--no-color", path)
+
+
+def test_kustomize(tmp_path: Path) -> None:
+    """The base builds, and an overlay with both components."""
+    kubectl = tool("kubectl")
+    assert "kind: DaemonSet" in accepted(kubectl, "kustomize", RECORDER)
+    shutil.copytree(RECORDER, tmp_path / "recorder")
+    overlay = {
+        "resources": ["../recorder"],
+        "components": [f"../recorder/{name}" for name in ("ship", "monitoring")],
+        "images": [
+            {"name": "REGISTRY/kubeledger-recorder", "newName": "r.example/x", "newTag": "1"}
+        ],
+    }
+    (tmp_path / "overlay").mkdir()
+    (tmp_path / "overlay" / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
+    built = list(yaml.safe_load_all(accepted(kubectl, "kustomize", tmp_path / "overlay")))
+    kinds = {each["kind"] for each in built}
+    assert kinds >= {"Namespace", "ServiceAccount", "DaemonSet", "PodMonitor"}
+    (daemons,) = [each for each in built if each["kind"] == "DaemonSet"]
+    (container,) = daemons["spec"]["template"]["spec"]["containers"]
+    assert container["args"][-1].startswith("--ship=s3://")
+    assert container["image"] == "r.example/x:1"
+    spaces = {each["metadata"].get("namespace") for each in built if each["kind"] == "PodMonitor"}
+    assert spaces == {"kubeledger"}
+
+
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: str(path.relative_to(DEPLOY)))
+@pytest.mark.parametrize("version", ["1.30", "1.33", "1.36"])
+def test_manifests_are_what_kubernetes_knows(path: Path, version: str) -> None:
+    """By its own schemas, no unknown field included."""
+    kubernetes = pytest.importorskip("kubernetes_validate")
+    for manifest in yaml.safe_load_all(path.read_text()):
+        kubernetes.validate(manifest, version, strict=True)
+
+
+def test_systemd(tmp_path: Path) -> None:
+    """The unit is one, and is among the hardened."""
+    analyze = tool("systemd-analyze")
+    # Its program need not be on this machine.
+    text = UNIT.read_text().replace("/opt/kubeledger/bin/kubeledger", "/bin/true")
+    unit = tmp_path / UNIT.name
+    unit.write_text(text)
+    assert accepted(analyze, "verify", "--man=no", unit) == ""
+    accepted(
+        analyze, "security", "--offline=true", "--no-pager", f"--threshold={EXPOSURE_MAX}", unit
+    )
+
+
+def test_the_unit_hides_what_is_secret() -> None:
+    """And lets its program write to the ledger alone."""
+    text = UNIT.read_text()
+    for line in (
+        "CapabilityBoundingSet=",
+        "NoNewPrivileges=yes",
+        "ProtectSystem=strict",
+        "StateDirectory=kubeledger",
+        "InaccessiblePaths=-/var/lib/kubelet/pods",
+        "InaccessiblePaths=-/var/lib/kubelet/pki",
+        "MemoryMax=128M",
+        "Restart=always",
+    ):
+        assert f"\n{line}\n" in text
+    assert "ReadWritePaths" not in text
+
+
+def expressions() -> Iterator[tuple[str, str]]:
+    """Names of alerts, and what they ask."""
+    for group in yaml.safe_load(RULES.read_text())["groups"]:
+        for rule in group["rules"]:
+            yield rule["alert"], rule["expr"]
+
+
+@pytest.mark.parametrize(("name", "expression"), list(expressions()))
+def test_alerts_ask_for_what_there_is(name: str, expression: str) -> None:
+    """Metrics and labels of the registry, and ``up``, which is Prometheus' own."""
+    labels_of = {family.name: set(family.labels) for family in FAMILIES} | {"up": {"job"}}
+    asked = re.findall(r"\b(kubeledger_\w+|process_\w+|up)\b(\{[^}]*\})?", expression)
+    assert asked
+    for metric, selector in asked:
+        pairs = [pair for pair in selector[1:-1].split(",") if pair]
+        assert {re.split("=|!", pair)[0] for pair in pairs} <= labels_of[metric], metric
+    summary = RULES.read_text().partition(f"alert: {name}\n")[2].partition("- alert")[0]
+    known = set.union({"instance"}, *(labels_of[metric] for metric, _ in asked))
+    assert set(re.findall(r"\$labels\.(\w+)", summary)) <= known
+
+
+def test_each_alert_is_tried() -> None:
+    """Once where it fires and once where it does not."""
+    tests = yaml.safe_load((RULES.parent / "rules-test.yaml").read_text())["tests"]
+    tried = [
+        (each["alertname"], bool(each.get("exp_alerts")))
+        for t in tests
+        for each in t["alert_rule_test"]
+    ]
+    for name, _ in expressions():
+        assert {(name, True), (name, False)} <= set(tried), name
+
+
+def test_promtool() -> None:
+    """Rules and their tests."""
+    promtool = tool("promtool")
+    accepted(promtool, "check", "rules", RULES)
+    accepted(promtool, "test", "rules", RULES.parent / "rules-test.yaml")
