@@ -103,7 +103,7 @@ def export(
     line). As perfetto, what `timeline` draws is a trace for ui.perfetto.dev.
 
     With --redact the records can be shared: they verify as before, but only the owner of the key
-    can tell whose they are. Resources, numbers and times stay.
+    can show whose they are. Resources, numbers and times stay.
     """
     from kubeledger.analyze.sql.listing import Filter
     from kubeledger.ledger.ledger import Ledger

@@ -118,7 +118,7 @@ class Snapshots:
     def _follow(self, made: Snapshot) -> None:
         try:
             self._ready(made)
-        except Exception as error:  # whoever asks next is told
+        except Exception as error:  # the next request reports it
             made.queryable.close()
             with self._lock:
                 self._next = None

@@ -195,7 +195,7 @@ def _imported_again(head: Head, scratch: Path, *, partly: bool) -> tuple[SourceS
             ) from error
         options = known.options or {}
         content = content_of(path, opened, options_of(options, None))
-        if name not in content.names:  # it was told
+        if name not in content.names:  # it was reported
             (opened / "again").mkdir()
             content = content_of(path, opened / "again", options_of(options, name))
         content.add_to(name, scratch / "ledger")

@@ -106,7 +106,7 @@ def _matches(parts: Sequence[str], wanted: Sequence[str]) -> bool:
 
 
 def stamp_of(url: str) -> str:
-    """Tells, without reading a source, whether it is as it was: 32 hex digits.
+    """Shows, without reading a source, whether it is as it was: 32 hex digits.
 
     Args:
         url: absolute.

@@ -89,7 +89,7 @@ def import_sources(
         paths: as the user gave them; ``-`` is standard input.
         ledger: where the records go.
         options: overrides of detection.
-        progress: told now and then how far it is.
+        progress: called now and then with how far it is.
         keep: keep the sources, so that a later import of more files of the node reads them
             together with these.
 

@@ -1,11 +1,11 @@
-"""What earlier imports of a node have already told.
+"""What earlier imports of a node have already reported.
 
 A log is known again by the digest of its content, whatever it is called now, and one that
 has grown since by the digest of its beginning. A snapshot is known by its digest and its
 name, which holds its time: what a file held before, it may hold again.
 
 This decides whether a bundle is read at all, and which accounts of lines are old. Whether
-a fact is, the records themselves tell (``stored``).
+a fact is, the records themselves show (``stored``).
 """
 
 from __future__ import annotations

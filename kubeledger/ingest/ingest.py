@@ -4,9 +4,9 @@ Four cases keep an import from adding anything twice:
 
 * all its sources were imported before: it is not even read;
 * sources of earlier imports were kept: they are read again with the new ones (``pieces``), and
-  the ledger comes to say what all of them together tell. A record that still follows from them
+  the ledger comes to say what all of them together show. A record that still follows from them
   stays, one that does not is superseded, and what is missing is added;
-* sources of an earlier import were not kept, and it tells of the same time: what its records
+* sources of an earlier import were not kept, and it reports the same time: what its records
   say is not said again (``stored``);
 * the same import was killed: what it stored is found again, the rest is added.
 
@@ -66,7 +66,7 @@ class NodeReport(msgspec.Struct):
         added: records appended; ``by_kind`` of them.
         already: all sources had been imported before, so nothing was read.
         resumed: an import that had been killed was completed.
-        superseded: records of earlier imports that hold no more, by what all sources tell.
+        superseded: records of earlier imports that hold no more, by what all sources show.
         left_out: facts of a time that was dropped, which were not taken in again.
         skipped: file -> why it was not read.
         findings: what a user should see.
@@ -149,7 +149,7 @@ def ingest(
         ledger: where it goes.
         writer: of the ledger.
         options: of the user.
-        progress: told now and then how far it is.
+        progress: called now and then with how far it is.
         keep: keep the sources for later imports.
 
     Raises:
@@ -264,7 +264,7 @@ class _Ingestion:
             run for run in history.runs if run.digest == plan.digest and not run.complete
         ]
         last = history.runs[-1] if history.runs else None
-        # Its records end the ledger: what is missing goes right behind them.
+        # Its records end the ledger: what is missing goes right after them.
         self._in_place = bool(self._interrupted) and self._interrupted[-1] is last
         self._resumed = self._stored_of(ledger, self._interrupted, same_body)
         reread = [run for run in history.runs if run.complete and run.digest in plan.reread]
@@ -356,11 +356,11 @@ class _Ingestion:
         return Draft(fact.ts_ns, fact.body, fact.evidence, cause)
 
     def _may_be_stored(self, fact: Fact) -> bool:
-        """Where records cannot go behind the killed import's, a new one begins and ends."""
+        """Where records cannot go after the killed import's, a new one begins and ends."""
         return self._in_place or not isinstance(fact.body, ImportStarted | ImportCompleted)
 
     def _is_old(self, fact: Fact) -> bool:
-        """Whether an earlier import told it; then the fact gets the number of its record."""
+        """Whether an earlier import reported it; then the fact gets the number of its record."""
         if self._standing is not None and not isinstance(fact.body, OWN):
             fact.seq = self._standing.take(fact)
             if fact.seq is not None:

@@ -1,9 +1,9 @@
 """A bundle that comes in pieces: what the ledger kept of earlier ones is read again with the new.
 
-What a node's files tell follows from all of them: a pod list names the pod of a log line, a
+What a node's files show follows from all of them: a pod list names the pod of a log line, a
 checkpoint the NUMA nodes of a grant, a spec the threshold of a probe. So an import of one more
 piece reads the pieces before it, too, as one bundle; which of the earlier records still follow
-from it is told record by record (``ingest``).
+from it is reported record by record (``ingest``).
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def _add(
         if same and (is_log or same_name(other.source.name, name)):
             return
     if any(other.source.name == name for other in merged_bundle.files):
-        # An older state of that file: what tells no time of its own was read then.
+        # An older state of that file: what shows no time of its own was read then.
         file.source.name = f"{name}~{digest[:8]}"
         given_ts[file.source.name] = source.first_ts_ns
     merged_bundle.files.append(file)

@@ -1,7 +1,7 @@
 """Facts of all assemblers in one order of time.
 
 Assemblers hold facts back until their evidence is complete, each on its own. A fact that
-waited would come out behind newer facts of others, and the state at an instant between
+waited would come out after newer facts of others, and the state at an instant between
 them would lack it. So nothing leaves before what is held anywhere could still precede it.
 """
 

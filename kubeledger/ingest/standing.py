@@ -3,7 +3,7 @@
 Records and facts both come in the order of time, so both are walked together and only a window
 of records around the present is held. A record stays where a fact says the same to the letter,
 at the same time and for the same cause, and where it would be replayed at the place of that fact.
-All others are superseded: what is right about them is told anew.
+All others are superseded: what is right about them is recorded again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kubeledger.model.record import Body, Record
 __all__ = ["OWN", "StandingRecords"]
 
 OWN: tuple[type[Body], ...] = (ImportStarted, ImportCompleted, RecordsSuperseded)
-"""What each import tells of itself."""
+"""What each import records about itself."""
 
 _Key = tuple[int, bytes, int | None]
 
@@ -70,7 +70,7 @@ class StandingRecords:
         return self._instant_seq
 
     def superseded(self) -> list[Span]:
-        """Spans of all records that no fact was found for; to be asked behind the last fact."""
+        """Spans of all records that no fact was found for; to be asked after the last fact."""
         for replayed in self._records:
             self._take_in(*replayed)
         left = [seq for _, _, seq in self._window if seq not in self._found]

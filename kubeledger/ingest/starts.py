@@ -88,7 +88,7 @@ class StartAssembler(Assembler):
             from_start=from_start,
         )
         self._earlier.add(self._pid)
-        # A process whose begin is not in the log has told its version: the next that is told
+        # A process whose begin is not in the log has logged its version: the next one logged
         # is another's.
         self._started, self._pid, self._versioned = True, line.pid, not from_start
         kills, endings = self._oom.kills, self._endings

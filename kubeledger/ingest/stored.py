@@ -4,7 +4,7 @@ Facts and records both come in the order of time, so both sides are walked toget
 only a window of records around the present is held. Each record is found once at most.
 
 What is the same is a matter of the question. The facts of one import that was broken off
-are regenerated to the letter. Facts of another import that tell of the same moment may
+are regenerated to the letter. Facts of another import about the same moment may
 know more or less of it (a pod list gave the names, a checkpoint the NUMA nodes): for those
 the kind, the time and the subject decide.
 """
@@ -59,7 +59,7 @@ def same_body(ts_ns: int, body: Body) -> bytes:
 
 
 def same_subject(ts_ns: int, body: Body) -> Hashable:
-    """Key by which facts are equal that tell of the same thing at the same time."""
+    """Key by which facts are equal that are about the same thing at the same time."""
     names = _SUBJECT[2:] if body.kind.partition(".")[0] in _UNNAMED else _SUBJECT
     return ts_ns, body.kind, *(getattr(body, name, None) for name in names)
 

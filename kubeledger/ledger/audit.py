@@ -178,7 +178,7 @@ class _NodeAuditor:
         if written is None and was_there:
             self._find(str(file), None, None, "the base is damaged or lost; a record names it")
         if drop is not None and drop.dropped.last_seq > self.begin.seq:
-            # A crash right behind the record leaves this, with a base; the next writer goes on.
+            # A crash right after the record leaves this, with a base; the next writer goes on.
             if written is None or written.dropped != drop.dropped:
                 problem = f"records up to {drop.dropped.last_seq} should be gone and are there"
                 self._find(str(file), None, drop.record_seq, problem)

@@ -329,7 +329,7 @@ def _name_of(directory: Path, segments: Path) -> str | None:
         name = node_name(directory.name)
         try:
             piece = next(lines_of(blocks_of(segment)), None)
-        except NotRegularError:  # whoever reads it is told so
+        except NotRegularError:  # its reader gets the error
             return name
         if piece is None:
             return None

@@ -39,7 +39,7 @@ _SEGMENT = re.compile(r"(\d{20})(?:\.jsonl|\.jsonl\.zst)")
 def node_directory(node: str) -> str:
     """Directory name of a node: lower-case letters, digits, ``_``, ``-`` and inner dots stay.
 
-    All else is percent-encoded byte by byte (upper case too: some file systems do not tell
+    All else is percent-encoded byte by byte (upper case too: some file systems do not show
     ``A`` from ``a``), so no name leaves its place in the ledger. A name too long for a file
     system keeps its start and ends in a digest.
 

@@ -220,7 +220,7 @@ def _scan(
     """
     digest = info.head
     begin_segment(info, segment.first_seq, digest)
-    for loss in info.losses:  # told by records of this segment, if these are still there
+    for loss in info.losses:  # recorded in this segment, if the records are still there
         loss.seq = loss.seq if loss.seq < segment.first_seq else 0
     bad: _Bad | None = None
     for piece in lines_of(blocks_of(segment)):

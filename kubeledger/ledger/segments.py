@@ -284,7 +284,7 @@ def _starts(segment: Segment) -> Sequence[int]:
 
 def _seq_at(segment: Segment, offset: int) -> tuple[int, int] | None:
     """Offset and seq of the first line that begins at or after ``offset``."""
-    # One byte more tells whether a line begins right there; sealed frames always begin one.
+    # One byte more shows whether a line begins right there; sealed frames always begin one.
     start = offset if segment.sealed else offset - 1
     data = b""
     for block in blocks_of(segment, start):

@@ -48,7 +48,7 @@ _DURATION_NS = {
 }
 
 
-@lru_cache(maxsize=1 << 12)  # snapshots tell the same times again and again
+@lru_cache(maxsize=1 << 12)  # snapshots show the same times again and again
 def parse_ts(text: str) -> int:
     """Nanoseconds since the epoch of an RFC 3339 time; no zone means UTC.
 

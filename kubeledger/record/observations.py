@@ -36,7 +36,7 @@ class Document(msgspec.Struct, frozen=True):
     """The content of a file, an endpoint or a socket at one moment.
 
     Attributes:
-        name: path in the capture; a document that does not tell its time lies in a directory that
+        name: path in the capture; a document that does not show its time lies in a directory that
             does (``snapshots/20261122T074007Z/pods.json``, see ``ingest.sources.times``).
         format: as ``ingest.sources.detect`` calls it.
         data: as an import reads it from a file.

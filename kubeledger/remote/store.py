@@ -60,7 +60,7 @@ _PART = re.compile(r"#\d+$")
 """End of the name under which obstore writes a local file before it gets its own."""
 
 _LIMITS = re.compile(r", max_retries: \d+, retry_timeout: [\w.]+")
-"""Of the client's messages: that they were not reached, or which it was, tells nobody anything."""
+"""Of the client's messages: that they were not reached, or which it was, shows nobody anything."""
 
 _USER = re.compile(r"(://)[^/\s?#]*@")
 _QUERY = re.compile(r"(://[^\s?'\"]*)\?[^\s'\"]*")

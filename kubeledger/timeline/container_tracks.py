@@ -1,4 +1,4 @@
-"""The lives of containers: a bar for each container ID, and the back-off between two of them."""
+"""Containers' tracks: a bar for each container ID, and the back-off between two of them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _PLACE = "namespace, pod, pod_uid, container"
 
 
 class ContainerTrack(msgspec.Struct):
-    """What one container's records show of its lives.
+    """What one container's records show: a bar for each of its instances.
 
     Attributes:
-        bars: lives and the marks of their ends.
-        starts: when lives began.
+        bars: instances and the marks of their ends.
+        starts: when instances began.
         back_offs: restarts that were put off.
     """
 
@@ -31,7 +31,7 @@ class ContainerTrack(msgspec.Struct):
 
     @property
     def first_start_ns(self) -> int | None:
-        """When the first life began; None where none is recorded."""
+        """When the first instance began; None where none is recorded."""
         return min(self.starts, default=None)
 
     def items(self, pod_ended_ns: int | None) -> list[Item]:
@@ -56,10 +56,10 @@ class ContainerTrack(msgspec.Struct):
 
 
 def container_tracks(view: NodeView, begin_ns: int) -> Iterator[tuple[ViewRow, ContainerTrack]]:
-    """Lives of each container, with a row that names it.
+    """The track of each container, with a row that names it.
 
-    A kubelet that starts reports all containers that run, so one ID may start twice: one life.
-    A life that began before the records do begins where the pod's status says, or just before
+    A kubelet that starts reports all containers that run, so one ID may start twice: one instance.
+    An instance that began before the records do begins where the pod's status says, or just before
     ``begin_ns`` where it is not known; the page draws such bars without a left edge.
 
     Args:

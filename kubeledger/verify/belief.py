@@ -70,7 +70,7 @@ class World(msgspec.Struct, Generic[S], frozen=True):
 
     Attributes:
         state: hashable.
-        assumes: what must have been so for this state, and is told by no record.
+        assumes: what must have been so for this state, and is in no record.
     """
 
     state: S
@@ -242,7 +242,7 @@ class Belief(Generic[S]):
 
     Attributes:
         worlds: (n,) likeliest first, 1 <= n <= ``most``.
-        cut: worlds had to be left out, so nothing is impossible any more. The rule has to tell
+        cut: worlds had to be left out, so nothing is impossible any more. The rule has to say
             :func:`judge` so.
     """
 

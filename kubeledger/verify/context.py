@@ -46,7 +46,7 @@ class VerifyContext:
         cached_results: results of probes, as their rule believes them.
         node_pressure: conditions of the node, as the rule of evictions believes them.
         pending: where findings go.
-        on_question: is told of each admission: seq of the decision that it is asked for, and
+        on_question: is called for each admission: seq of the decision that it is asked for, and
             what it rests on.
     """
 

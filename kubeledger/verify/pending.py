@@ -16,10 +16,10 @@ class PendingFindings:
     """Decisions that wait for their finding.
 
     Attributes:
-        waiting: decisions without a finding, and what stands behind them.
+        waiting: decisions without a finding, and what follows them.
 
     A finding may come later than its decision (an image GC run is judged at its end). What
-    is behind waits with it, so memory is bounded by the longest wait.
+    follows waits with it, so memory is bounded by the longest wait.
     """
 
     def __init__(self) -> None:

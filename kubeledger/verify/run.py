@@ -64,8 +64,8 @@ def verify(
         read: opens its records; called twice.
         variant: decide under these settings; the recorded ones by default.
         verifiers: only these, for the decisions that they judge; all by default.
-        on_question: is told what each admission rests on, before its finding comes: seq of the
-            decision, and the question.
+        on_question: is called with what each admission rests on, before its finding comes: seq of
+            the decision, and the question.
 
     Yields:
         one finding for each decision that is judged, in the order of replay, and between them

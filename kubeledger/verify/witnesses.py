@@ -3,8 +3,8 @@
 A fact (``("cpus", pod, container)``) has one value at a time. One source shows its changes as
 they come; others (a state file, a list, a counter) show the value at some time that is only
 known to within a reach. What they show is compared when that time is over: it must be a value
-that the fact had at some time within the reach. A value that nobody told is open and agrees with
-all. Neither side is believed silently: the caller shows both.
+that the fact had at some time within the reach. A value that no source shows is open and agrees
+with all. Neither side is believed silently: the caller shows both.
 """
 
 from __future__ import annotations

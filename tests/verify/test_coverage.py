@@ -87,7 +87,7 @@ WHOLE: Steps = [(0, start()), *signals(5, 305)]
         ([*WHOLE, (310, start(whole=False)), *signals(320, 400)], (0, 390),
          "the kubelet's log before its first line"),
         ([*WHOLE, (290, thinned(100, 120, 5))], (105, 106),
-         "the lines that the log lost (5 of 100 beats are missing)"),
+         "the lines that the log lost (5 of 100 periodic lines are missing)"),
         ([*WHOLE, (290, thinned(100, 120, 5))], (150, 200), None),
         ([*WHOLE, (290, lost(100, 120))], (110, 111), "records 1 to 2, which the ledger lost"),
         ([], (0, 1), "the kubelet's log"),

@@ -42,7 +42,7 @@ from kubeledger.model.units import NS_PER_S, format_ts
 __all__ = ["EventPart"]
 
 _TTL_NS = 3600 * NS_PER_S
-"""The API server keeps events for an hour, if it was not told otherwise."""
+"""The API server keeps events for an hour, unless configured otherwise."""
 
 _NO_REPORT = "no line of the log reports it (events are logged from --v=3)"
 

@@ -1,7 +1,7 @@
 """At which verbosity a kubelet logs the lines that records rest on, by version.
 
 Read in the sources of every minor version from 1.19 to 1.36; a change stands at the first
-minor version that has it. Lines behind warnings and errors are always there and have level 0.
+minor version that has it. Warnings and errors are always there and have level 0.
 """
 
 from __future__ import annotations

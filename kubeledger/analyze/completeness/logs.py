@@ -29,7 +29,7 @@ class LogFiles:
         return next((e for e in record.evidence if self.is_line(e)), None)
 
     def is_line(self, evidence: Evidence) -> bool:
-        """Whether it is a line of a log. Without an import (a recording), its text tells."""
+        """Whether it is a line of a log. Without an import (a recording), its text decides."""
         if evidence.line is None:
             return False
         known = self._formats.get(evidence.file)

@@ -74,7 +74,7 @@ class Queryable:
         self._memory_limit = memory_limit
         self._is_fixed = is_fixed
         self._spill = mkdtemp(prefix="kubeledger-spill-")
-        # Whoever forgets to close leaves no directory behind, and gets no warning for it.
+        # A reader that is not closed leaves no directory behind, and gets no warning for it.
         self._remove_spill = weakref.finalize(self, shutil.rmtree, self._spill, ignore_errors=True)
         self._parser = duckdb.connect(":memory:")
         self._loading = Lock()
@@ -312,7 +312,7 @@ class _Run:
     def _stop(self, thread: Thread) -> None:
         """Interrupt the query; one that is inside a single call of a function hears nothing.
 
-        It is left behind then: what it holds must not be closed, for that would wait for it.
+        It is abandoned then: what it holds must not be closed, for that would wait for it.
         """
         self.cursor.interrupt()
         thread.join(_GRACE_S)

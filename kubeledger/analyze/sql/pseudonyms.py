@@ -1,4 +1,4 @@
-"""Pseudonyms: the same name always gets the same one, and only the key's owner can tell which.
+"""Pseudonyms: the same name always gets the same one, and only the key's owner can show which.
 
 A pseudonym is a keyed BLAKE2b of the name, in the form of what it replaces (a UUID stays a
 UUID, a long hexadecimal number one of its length), so that what is built of names is still built

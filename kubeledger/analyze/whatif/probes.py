@@ -2,7 +2,7 @@
 
 Of each container whose probe would differ, the worker that ran and the one that would
 have run count the same ticks (:mod:`kubeledger.analyze.whatif.twin`). A container that would not
-have been killed, or earlier, lives another life from there on: what the records say of it later
+have been killed, or earlier, diverges from there on: what the records say of it later
 is not what would have been observed. Readiness leaves the container alone, so its ticks go on.
 """
 
@@ -62,7 +62,7 @@ class _ProbedContainer(msgspec.Struct):
         pod_uid: of the pod it is of.
         twins: by type of probe.
         container_id: the instance that runs; None when not known.
-        since: seq of the first change after which the container lives another life.
+        since: seq of the first change after which the container diverges from its recorded history.
         in_chain: the present instance would have ended at another time, or perhaps: that is one
             change with the kill and the restart that follow; ``chain_since`` was ``since`` before.
         spared: seq of the kill that would not have come, until the restart that followed.
@@ -77,7 +77,7 @@ class _ProbedContainer(msgspec.Struct):
     spared: int | None = None
 
     def diverge(self, seq: int) -> None:
-        """From that record on the container would have lived another life."""
+        """From that record on the container would have diverged."""
         if not self.in_chain:
             self.in_chain, self.chain_since = True, self.since
         self.since = seq if self.since is None else self.since

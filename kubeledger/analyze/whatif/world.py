@@ -38,7 +38,7 @@ _OF_OTHERS: Final = frozenset({_PREEMPTING, "Evicted", "NodePorts", "TopologyAff
 
 
 class _Apart(msgspec.Struct):
-    """A pod that lives another life.
+    """A pod that diverges from its recorded history.
 
     Attributes:
         seq: of the change after which it does; ``from_ns`` its time.
@@ -46,7 +46,7 @@ class _Apart(msgspec.Struct):
         besides: it would perhaps be on the node while it was not.
         sure: not only perhaps.
         holds: it would perhaps hold other devices; alone, nothing else of it would be otherwise.
-        until_ns: from when on it lives as recorded all the same; None: no such time is known.
+        until_ns: from when on it is as recorded all the same; None: no such time is known.
     """
 
     seq: int
@@ -76,7 +76,7 @@ class World:
     # -- who is apart ------------------------------------------------------------------------
 
     def part(self, subject: str, seq: int, from_ns: int, flags: Collection[str]) -> None:
-        """From here on a pod would live another life; ``flags`` of :class:`_Apart`."""
+        """From here on a pod would diverge; ``flags`` of :class:`_Apart`."""
         apart = self._apart.get(subject)
         if apart is not None:
             apart.until_ns = None
@@ -173,7 +173,7 @@ class World:
         return any(from_ns < gone <= now_ns for gone in self._pods.gone.get(subject, ()))
 
     def diverged_at(self, subject: str, now_ns: int) -> int | None:
-        """Seq of the change that a pod's own life follows."""
+        """Seq of the change from which a pod's own history follows."""
         apart = self._apart.get(subject)
         if apart is None or not (apart.absent or apart.besides):
             return None
@@ -181,7 +181,7 @@ class World:
         return None if self._has_gone(subject, apart.from_ns, now_ns) else apart.seq
 
     def others(self, subject: str = "") -> int | None:
-        """Seq of the first change after which another pod lives apart."""
+        """Seq of the first change after which another pod diverges."""
         return self._first(s for s, a in self._apart.items()
                            if s != subject and (a.absent or a.besides))  # fmt: skip
 

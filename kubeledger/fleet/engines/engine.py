@@ -41,7 +41,7 @@ R = TypeVar("R")
 
 ENGINES = ("local", "ray")
 ATTEMPTS = 3
-"""How often a task is tried whose worker is lost, unless told otherwise."""
+"""How often a task is tried whose worker is lost, unless set otherwise."""
 
 
 Again = Literal["no", "later", "alone"]

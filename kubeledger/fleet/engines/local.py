@@ -51,7 +51,7 @@ class LocalEngine(Engine):
 
     @property
     def workers(self) -> int:
-        """As it was told, else one a processor."""
+        """As configured, else one a processor."""
         return self._workers
 
     @contextmanager

@@ -1,7 +1,7 @@
 """Tasks on a Ray cluster, or on a small one that is started for the while.
 
-Ray is told to retry nothing: what is lost comes back here and is started again as on any engine,
-so that it is counted, and so that a task that takes more memory than there is ends at last.
+Ray is configured to retry nothing: what is lost comes back here and is started again as on any
+engine, so that it is counted, and so that a task that takes more memory than there is ends at last.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class RayEngine(Engine):
 
     @property
     def workers(self) -> int:
-        """As it was told, else the processors: of the cluster, once it was joined."""
+        """As configured, else the processors: of the cluster, once it was joined."""
         return self._workers or self._found or processors()
 
     @contextmanager
@@ -145,7 +145,7 @@ class _Cluster:
 
     @property
     def room(self) -> int:
-        """As many as it was told; else some more than there are processors in the cluster now."""
+        """As many as configured; else some more than there are processors in the cluster now."""
         if self._workers is None and time.monotonic() - self._looked_s > _LOOK_S:
             self._room = 2 * _processors_of_cluster() + _QUEUED
             self._looked_s = time.monotonic()

@@ -114,7 +114,7 @@ class AdmissionAssembler(Assembler):
         return {PodList: self._listed}
 
     def after(self, ts_ns: int) -> None:
-        """Where no line told of the refusal that the status shows, the status is the source."""
+        """Where no line reported the refusal that the status shows, the status is the source."""
         for pod, added_ns in list(self._doubtful.items()):
             if ts_ns < added_ns + _STATUS_WAIT_NS:
                 continue
@@ -128,7 +128,7 @@ class AdmissionAssembler(Assembler):
                 self._admissions.rejected[pod] = self.queue.add(fact)
 
     def end(self, ts_ns: int) -> None:
-        """A pod of which nothing was heard stays undecided."""
+        """A pod without a further sign stays undecided."""
         self.after(ts_ns + _STATUS_WAIT_NS)
         for pod, evidence in list(self._in_list.items()):
             if pod in self._admissions.undecided:
@@ -178,7 +178,7 @@ class AdmissionAssembler(Assembler):
             self._proved(entry, entry.pod)
 
     def _ran(self, entry: Entry) -> None:
-        """Of a pod from before this process the runtime may tell what was, though it is refused."""
+        """Of a pod from before this process the runtime may show what was, though it is refused."""
         after_ns = _PLEG_PROVES_AFTER_NS if entry.values.get("refusals_follow") else 0
         pod = self._pods.of(entry) if self._admissions.undecided else None
         if pod is not None:
@@ -304,7 +304,7 @@ class AdmissionAssembler(Assembler):
         self._decided(pod)
         waiting = self._refusals.get(pod)
         if waiting is not None:
-            # The same refusal, told again by whom it was handed to.
+            # The same refusal, reported again by whom it was handed to.
             waiting.learn(**pod.names, reason=reason, message=message)
             waiting.lead(entry.evidence)
             return

@@ -5,7 +5,7 @@ their time, keeps what it needs between them, and puts facts into a queue, from 
 when they are settled. It declares
 
 * ``messages``: message -> method, in the words of the newest kubelets: ``ingest/messages`` says
-  which other lines tell the same;
+  which other lines show the same;
 * ``takes``: type of item -> method.
 
 Those of pods, containers and probes share one queue, so their facts leave in one order. What an
@@ -27,7 +27,7 @@ from kubeledger.ingest.sources.items import Item, LogLine
 __all__ = ["Assembler", "ItemHandler", "Method", "nothing"]
 
 Method = Callable[[Entry], Facts | None]
-"""Reads an entry. Facts that it returns leave at once, behind those of the queue."""
+"""Reads an entry. Facts that it returns leave at once, after those of the queue."""
 ItemHandler = Callable[[Item], Facts]
 
 

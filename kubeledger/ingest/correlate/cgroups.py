@@ -75,7 +75,7 @@ class _Values(msgspec.Struct, frozen=True):
 
 
 class CgroupAssembler(Assembler):
-    """Cgroup values as they changed, and the updates the log tells of."""
+    """Cgroup values as they changed, and the updates the log reports."""
 
     def __init__(self, context: BundleContext, containers: Containers) -> None:
         super().__init__(context)
@@ -183,7 +183,7 @@ class CgroupAssembler(Assembler):
         sandbox = known.sandbox if known is not None else None
         name = known.container if known is not None else None
         if known is None and listed is not None:
-            # The log may tell of a container that no list shows.
+            # The log may report a container that no list shows.
             name = listed.name
             sandbox = True if listed.sandbox else None if name is None else False
         return CgroupUpdated(
@@ -256,7 +256,7 @@ def _integer(text: str) -> int | None:
 
 
 def _lines_of(evidence: tuple[Evidence, ...], names: Iterable[str]) -> tuple[Evidence, ...]:
-    """Those lines that hold the named files, the weightiest first; all if none can be told."""
+    """Those lines that hold the named files, the weightiest first; all if none stands out."""
     wanted = tuple(f"/{name}" for name in names)
     lines = [line for line in evidence if line.text and line.text.split(" ", 1)[0].endswith(wanted)]
     return tuple(sorted(lines or evidence, key=_weight))

@@ -1,6 +1,6 @@
 """Containers that start, die and start again, from the PLEG's events.
 
-The PLEG tells an ID and no name (see ``container_names``). An ID seen for the first time is a
+The PLEG shows an ID and no name (see ``container_names``). An ID seen for the first time is a
 restart when its name ran in the pod before: an earlier ID was seen, or the status counts
 restarts. What a kubelet process's first relist finds was not restarted by that process.
 """
@@ -144,15 +144,15 @@ class ContainerEventsAssembler(Assembler):
         found = self._is_first_relist(entry.ts_ns)
         container = self._containers.make(container_id, pod)
         if kind == "ContainerDied" and container.died is not None:
-            return  # a kubelet that starts tells once more of what has ended
+            return  # a kubelet that starts reports once more what has ended
         of_pod, instance = self._containers.of(pod), self.context.instances.get(container_id)
         # What was killed or listed has run before: the line about its start is missing. A hook
-        # fails right behind the start, which no relist need have seen.
+        # fails right after the start, which no relist need have seen.
         was_killed_later = container.kill is not None and container.killed_for != "post_start_hook"
         had_run = ran_by(instance, entry.ts_ns - _UNSEEN_NS) or was_killed_later
         is_new_to_log = container.seen_ts_ns is None
         is_new = is_new_to_log and not (kind == "ContainerDied" and had_run)
-        # What comes and goes between two relists is told by its end only, as an old sandbox is.
+        # What comes and goes between two relists is reported by its end only, as an old sandbox is.
         follows = is_new and not found and (kind == _STARTED or self._names.has_sandbox(pod))
         self._names.find(container, entry.ts_ns, may_follow=follows)
         container.seen_ts_ns = container.seen_ts_ns or entry.ts_ns

@@ -1,4 +1,4 @@
-"""Whose container an ID is: the PLEG tells IDs only."""
+"""Whose container an ID is: the PLEG shows IDs only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["ContainerNames"]
 _RESTARTING = ("liveness_probe", "startup_probe", "spec_changed")
 """Reasons of kills that a restart follows."""
 _SOON_NS = 5 * NS_PER_S
-"""A first restart waits for nothing; its back-off is told as soon as the next end is."""
+"""A first restart waits for nothing; its back-off is reported as soon as the next end is."""
 _RELIST_NS = NS_PER_S // 2
 """Events this far apart are of two relists: the PLEG waits a second between them."""
 
@@ -75,7 +75,7 @@ class ContainerNames:
     def _settle_lone(self, container: Container, ts_ns: int) -> None:
         """The first ID after a new sandbox was called for is that, if it came in a relist alone.
 
-        A container that is in the same relist is told before the sandbox.
+        A container that is in the same relist is reported before the sandbox.
         """
         of_pod = self._containers.of(container.pod)
         if of_pod.lone is not None:
@@ -171,7 +171,7 @@ class ContainerNames:
             return None
         since = self._containers[of_pod.current[awaited[0]]].seen_ts_ns or 0
         if any(each.died and each.ended_ns >= since for each in self._nameless(pod)):
-            return None  # what ended before the last start is over, or waits and is told of
+            return None  # what ended before the last start is over, or waits and is reported
         sandboxes = (self._containers.get(other) for other in of_pod.sandboxes)
         if any(each is not None and each.died and each.ended_ns >= since for each in sandboxes):
             return None

@@ -16,11 +16,11 @@ class Container:
     """One container ID.
 
     Attributes:
-        name: None while no source tells; ``sandbox`` likewise.
+        name: None while no source shows it; ``sandbox`` likewise.
         kill: the kill decided for it, if any.
         died: the fact that it died, if it was seen.
-        follows: the ID of the instance before, where its kill is the first that is told of it.
-        seen_ts_ns: when the PLEG first told of it; None when it did not.
+        follows: the ID of the instance before, where its kill is the first that is reported it.
+        seen_ts_ns: when the PLEG first reported it; None when it did not.
     """
 
     __slots__ = ("container_id", "died", "follows", "kill", "name", "pod", "sandbox", "seen_ts_ns")
@@ -37,7 +37,7 @@ class Container:
 
     @property
     def is_sandbox(self) -> bool | None:
-        """Whether it is a sandbox; None when no source tells."""
+        """Whether it is a sandbox; None when no source shows it."""
         return False if self.name is not None else self.sandbox
 
     @property
@@ -63,12 +63,12 @@ class PodContainers:
     Attributes:
         current: container name -> ID of the last instance seen to start.
         started: container name -> start event that no PLEG line followed yet.
-        needs_sandbox: the kubelet is to start one; ``lone`` the ID that came alone behind that, and
+        needs_sandbox: the kubelet is to start one; ``lone`` the ID that came alone after that, and
             when.
         sandboxes: IDs known to be sandboxes; ``unnamed`` those that may be anything.
         probe_kills: (container, probe type) -> ID last killed because that probe failed.
-        backed_off: containers of which the log told a back-off before their restart.
-        unstarted: containers of which the log told that they could not be started.
+        backed_off: containers of which the log reported a back-off before their restart.
+        unstarted: containers of which the log reported that they could not be started.
     """
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class Containers:
     """All containers of one bundle so far.
 
     Attributes:
-        any_seen: the log tells what the PLEG sees.
+        any_seen: the log shows what the PLEG sees.
     """
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ class Containers:
         self._of_pods: dict[Pod, PodContainers] = {}
 
     def get(self, container_id: str | None) -> Container | None:
-        """The container with that ID; None when nothing has told of it."""
+        """The container with that ID; None when nothing has reported it."""
         return self._by_id.get(container_id or "")
 
     def __getitem__(self, container_id: str) -> Container:

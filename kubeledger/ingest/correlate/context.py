@@ -31,10 +31,10 @@ class KnownPod(msgspec.Struct):
     Attributes:
         uid: as the kubelet uses it.
         spec: the API's JSON (the last one seen).
-        first_seen_ts_ns: creation time if the object tells it, else the list's time.
+        first_seen_ts_ns: creation time if the object shows it, else the list's time.
         statuses: (n,) pod status JSONs in the order of time, distinct ones only.
         listed_by: as in ``PodList``.
-        created: ``first_seen_ts_ns`` is its creation, as its object tells.
+        created: ``first_seen_ts_ns`` is its creation, as its object shows.
     """
 
     namespace: str
@@ -108,7 +108,7 @@ class BundleContext(msgspec.Struct):
         logged_until_ns: the last time of the logs; None without one.
         first_ts_ns, last_ts_ns: span of the bundle; equal when only one time is known.
         kernel_reports: file of a kernel log -> its reports of the OOM killer, by time.
-        kernel_boots: times of the boot that kernel logs tell.
+        kernel_boots: times of the boot that kernel logs show.
     """
 
     node: str
@@ -140,7 +140,7 @@ class BundleContext(msgspec.Struct):
 
     @property
     def instances(self) -> dict[str, Instance]:
-        """Bare container ID -> what pod statuses tell of it; asked when all of them are read."""
+        """Bare container ID -> what pod statuses show of it; asked when all of them are read."""
         if self._instances is None:
             pods = self.pods.values()
             statuses = ((pod.uid, status) for pod in pods for status in pod.statuses)
@@ -158,7 +158,7 @@ class BundleContext(msgspec.Struct):
         return {} if known is None else known.spec
 
     def uid_of(self, namespace: str, name: str, ts_ns: int) -> str | None:
-        """UID of the pod that had this name at ``ts_ns``; None when no file tells.
+        """UID of the pod that had this name at ``ts_ns``; None when no file shows.
 
         Of several pods with one name the newest that existed by then is taken; a log line
         that names a UID is to be believed over this. One that was created later is another.
@@ -186,7 +186,7 @@ class BundleContext(msgspec.Struct):
     def learn_uid(
         self, namespace: str, name: str, uid: str, ts_ns: int, evidence: Evidence
     ) -> None:
-        """Take down a UID that a log line told, for later lines that hold only the name."""
+        """Take down a UID that a log line reported, for later lines that hold only the name."""
         uids = self.uids_by_name.setdefault((namespace, name), [])
         if uid in self.pods:
             return

@@ -1,9 +1,9 @@
 """From lines and state files of the CPU manager to its observations and decisions.
 
-An allocation is told by five lines or so: Allocate, the affinity, AllocateCPUs with the number,
-the shared pool, AllocateCPUs with the result, the container's set. A release is told by
+An allocation is reported by five lines or so: Allocate, the affinity, AllocateCPUs with the number,
+the shared pool, AllocateCPUs with the result, the container's set. A release is reported by
 RemoveContainer and, if the container had CPUs of its own, the shared pool. The container's set
-is written again by the loop that reconciles cgroups, for every container, and so tells nothing
+is written again by the loop that reconciles cgroups, for every container, and so shows nothing
 by itself. Texts of free text are those of 1.19 and 1.20, structured ones those of 1.21 to 1.36.
 """
 
@@ -45,7 +45,7 @@ class _Allocation(msgspec.Struct):
     """An allocation under way.
 
     Attributes:
-        requested: None until the lines tell, as for the others.
+        requested: None until the lines show, as for the others.
         waiting: the decision, once it is made.
     """
 
@@ -109,7 +109,7 @@ class CpuAssembler(ResourceManagerAssembler[str]):
         self._allocation = self._removing = None
         policy = entry.get("policy") or "none"
         if policy != "static":
-            return  # the settings tell it, and this policy does nothing
+            return  # the settings show it, and this policy does nothing
         body = CpuManagerStarted(policy=policy, **self._machine.reported)
         fact = Fact(entry.ts_ns, body, (entry.evidence,))
         self._started = self.queue.hold(fact, _START_NS)
@@ -228,7 +228,7 @@ class CpuAssembler(ResourceManagerAssembler[str]):
             self.take(subject.uid, body.container, body.cpu_set, entry.ts_ns)
 
     def _failed(self, entry: Entry) -> None:
-        """Two lines tell of one failure: the policy's and the manager's."""
+        """Two lines report one failure: the policy's and the manager's."""
         allocation = self._allocation
         if allocation is None or entry.line.file not in (_FILE, _POLICY):
             return

@@ -75,12 +75,12 @@ class GrantLines:
         held = self._model.holdings.held.get(holder)
         same = held is not None and held.device_ids == devices and held.in_checkpoint
         if same and held is not None and entry.ts_ns - held.since_ns < _SAME_MOMENT_NS:
-            # A checkpoint read in the same second, but later, has told it already.
+            # A checkpoint read in the same second, but later, has reported it already.
             return
         numa, seen = self._model.checkpointed(holder, devices)
         fact = self._model.grant(holder, devices, entry.ts_ns, (entry.evidence, *seen), numa, name)
         if resource != holder[2] and isinstance(fact.body, DevicesAllocated):
-            # The call is for another resource than was asked for: it is told as it stands.
+            # The call is for another resource than was asked for: it is reported as it stands.
             fact.body = msgspec.structs.replace(fact.body, resource=resource)
         if seen:
             self._model.queue.add(fact)
@@ -96,7 +96,7 @@ class GrantLines:
     def _caller(
         self, resource: str, name: tuple[str | None, str | None], container: str | None, ts_ns: int
     ) -> Holder | None:
-        """Who calls: the line tells it, or the request before it."""
+        """Who calls: the line shows it, or the request before it."""
         asked = [
             holder
             for holder in reversed(self._model.requests)
@@ -123,7 +123,7 @@ class GrantLines:
         self._calls.clear()
 
     def call_failed(self, pod: str) -> Holder | None:
-        """The pod's last call gave nothing; tells whose it was."""
+        """The pod's last call gave nothing; shows whose it was."""
         call = self._calls.pop(pod, None)
         if call is None or call[1].fact is None:
             return None
@@ -145,7 +145,7 @@ class GrantLines:
             self._restore(entry, holder, numa_of(entry.values.get("deviceIDs")))
 
     def _restore(self, entry: Entry, holder: Holder, numa: Numa) -> None:
-        """What the kubelet remembers from before: a new fact only when nothing told it yet."""
+        """What the kubelet remembers from before: a new fact only when nothing reported it yet."""
         devices = all_ids(numa)
         holdings = self._model.holdings
         held = holdings.held.get(holder)

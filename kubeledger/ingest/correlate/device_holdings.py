@@ -1,4 +1,4 @@
-"""Who holds which devices, as far as the lines and checkpoints so far tell.
+"""Who holds which devices, as far as the lines and checkpoints so far show.
 
 The kubelet does not rewrite its checkpoint when devices come free, and restores all of it
 after a restart: an entry of a checkpoint may belong to a pod that is long gone. So what
@@ -14,7 +14,7 @@ from kubeledger.model.record import Evidence
 __all__ = ["Holder", "Holding", "Holdings"]
 
 Holder = tuple[str, str, str]
-"""Pod UID (or ``namespace/name`` where no source tells the UID), container, resource."""
+"""Pod UID (or ``namespace/name`` where no source shows the UID), container, resource."""
 
 
 class Holding(msgspec.Struct):
@@ -24,7 +24,7 @@ class Holding(msgspec.Struct):
         device_ids: sorted.
         since_ns: when it was seen first.
         evidence: where.
-        confirmed_ns: when a line of the log told it last; 0 when none did again.
+        confirmed_ns: when a line of the log reported it last; 0 when none did again.
         in_checkpoint: a checkpoint agreed.
         disputed: device IDs that a checkpoint held instead, once that has been reported.
     """

@@ -46,7 +46,7 @@ class DeviceManagerModel:
         self.asking: dict[str, Holder] = {}
 
     def name_of(self, uid: str | None) -> tuple[str | None, str | None]:
-        """Namespace and name of a pod; (None, None) when no source tells."""
+        """Namespace and name of a pod; (None, None) when no source shows it."""
         pod = self.context.pods.get(uid or "")
         return (pod.namespace, pod.name) if pod is not None else (None, None)
 
@@ -94,8 +94,8 @@ class DeviceManagerModel:
             device_ids: (n,) sorted.
             ts_ns: when.
             evidence: (n,) the first stands for the holding.
-            numa: nodes, where the source tells them.
-            name: namespace and name of the pod, where the source tells them.
+            numa: nodes, where the source shows them.
+            name: namespace and name of the pod, where the source shows them.
             told_by: as in ``DevicesAllocated``.
         """
         pod, container, resource = holder

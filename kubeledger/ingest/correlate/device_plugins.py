@@ -25,7 +25,7 @@ class PluginLines:
         self._stopping: dict[str, Waiting] = {}
 
     def registration_requested(self, entry: Entry) -> None:
-        """A plugin calls Register; what follows tells whether it can be reached."""
+        """A plugin calls Register; what follows shows whether it can be reached."""
         resource = _resource(entry)
         if resource:
             fact = Fact(entry.ts_ns, PluginRegistered(resource=resource), (entry.evidence,))

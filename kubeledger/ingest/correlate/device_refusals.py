@@ -58,7 +58,7 @@ class _Refusal(msgspec.Struct):
 
 
 class RefusalLines:
-    """Handlers of what tells of a refusal."""
+    """Handlers of what reports a refusal."""
 
     def __init__(self, model: DeviceManagerModel, grants: GrantLines) -> None:
         self._model = model
@@ -133,7 +133,7 @@ class RefusalLines:
         self._open(ts_ns, evidence, pod, error, told_by)
 
     def _is_same(self, previous: _Refusal, pod: PodName, ts_ns: int) -> bool:
-        """Whether the log tells again of a refusal that it has just told."""
+        """Whether the log repeats a refusal that it has just reported."""
         if previous.from_event or abs(ts_ns - previous.ts_ns) > _SAME_REFUSAL_NS:
             return False
         known = self._model.pods.with_uid(pod.uid)

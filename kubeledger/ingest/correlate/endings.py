@@ -151,14 +151,14 @@ class EndingsAssembler(Assembler):
 
 
 def _give(waiting: Waiting, entry: Entry) -> None:
-    """Take down the grace period, if the line tells it."""
+    """Take down the grace period, if the line shows it."""
     grace_s = whole_number(entry.text("gracePeriod"))
     if grace_s is not None:
         waiting.learn(grace_period_s=grace_s)
 
 
 def _is_same(line: LogLine, last: Fact) -> bool:
-    """Whether a line tells of an end that was told before; no other start came between."""
+    """Whether a line reports an end that was reported before; no other start came between."""
     assert isinstance(last.body, KubeletExited)
     same = line.pid == last.body.pid
     soon = line.ts_ns - last.ts_ns < NS_PER_S

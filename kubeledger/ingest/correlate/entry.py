@@ -74,5 +74,5 @@ class Entry:
         return bare_container_id(self.values.get("containerID"))
 
     def event(self, *reasons: str) -> EventLine | None:
-        """The event about a pod that an ``Event occurred`` line tells, with one of the reasons."""
+        """The event about a pod that an ``Event occurred`` line shows, with one of the reasons."""
         return event_line(self.line, reasons)

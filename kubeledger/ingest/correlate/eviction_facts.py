@@ -20,7 +20,7 @@ __all__ = ["OpenEviction", "Reclaim", "chosen"]
 
 _AT_ONCE_NS = NS_PER_S // 10
 _FROM_RECLAIM = ("resource", "signal", "threshold", "threshold_kind", "since_ts_ns", "observed")
-"""What a reclaim tells of the evictions that it leads to."""
+"""What a reclaim shows of the evictions that it leads to."""
 
 
 class Reclaim:
@@ -28,7 +28,7 @@ class Reclaim:
 
     Attributes:
         fact: kept for what it causes, also when it has left the queue.
-        ranked: the candidates, told at ``ranked_ts_ns``; the first ``tried`` had their turn.
+        ranked: the candidates, logged at ``ranked_ts_ns``; the first ``tried`` had their turn.
     """
 
     def __init__(self, waiting: Waiting, fact: Fact) -> None:
@@ -54,11 +54,11 @@ class Reclaim:
 
 
 class OpenEviction:
-    """An eviction whose end is open; tentative while nothing but the ranking tells of it.
+    """An eviction whose end is open; tentative while only the ranking shows it.
 
     Attributes:
-        lineless: only the API's event tells of it so far.
-        worded: a line of the log told the message.
+        lineless: only the API's event shows it so far.
+        worded: a line of the log held the message.
     """
 
     def __init__(self, waiting: Waiting, fact: Fact, reclaim: Reclaim | None) -> None:
@@ -85,7 +85,7 @@ class OpenEviction:
         return max(10 * NS_PER_S, (grace_s or 0) * NS_PER_S * 3 // 2)
 
     def explain(self, message: str, rounds: EvictionRounds) -> None:
-        """Take down the message, and what it tells of the threshold."""
+        """Take down the message, and what it shows of the threshold."""
         body = self.body
         limit = exceeded_limit(message)
         if limit is not None:
@@ -109,13 +109,13 @@ class OpenEviction:
         }
         self.learn(message=message, **fields)
         if self.reclaim is not None:
-            # What lines of its own tell of it counts for the reclaim.
+            # What its own lines show of it counts for the reclaim.
             known = self.reclaim.body
             self.reclaim.learn(**{n: v for n, v in fields.items() if getattr(known, n) is None})
 
 
 def chosen(pod: Pod, reclaim: Reclaim | None) -> PodEvicted:
-    """A pod that is to go, with what the reclaim tells of it."""
+    """A pod that is to go, with what the reclaim shows of it."""
     body = PodEvicted(**pod.names, resource=None, message=None, evicted=None)
     if reclaim is None:
         return body

@@ -1,4 +1,4 @@
-"""What an evicted pod's message tells, and the pressure conditions of a round."""
+"""What an evicted pod's message shows, and the pressure conditions of a round."""
 
 from __future__ import annotations
 
@@ -90,20 +90,20 @@ def _is_disruption(condition: Any) -> bool:  # noqa: ANN401 # decoded JSON
 
 
 class PressureConditions:
-    """The conditions that each round tells, from verbosity 3; without a line there are none."""
+    """The conditions that each round shows, from verbosity 3; without a line there are none."""
 
     def __init__(self) -> None:
         self.restart()
 
     def restart(self) -> None:
-        """Another process: it has told none yet."""
+        """Another process: it has reported none yet."""
         self._observed: Entry | None = None
         self._reported: Entry | None = None
         self._conditions: tuple[NodeCondition, ...] = ()
         self._concluded = True
 
     def begin(self, entry: Entry) -> Fact | None:
-        """A round begins; what the one before told counts, if it ended early."""
+        """A round begins; what the one before reported counts, if it ended early."""
         fact = self.conclude(entry) if self._reported is not None else None
         self._concluded = False
         return fact
@@ -117,7 +117,7 @@ class PressureConditions:
         self._reported = entry
 
     def conclude(self, entry: Entry) -> Fact | None:
-        """All of the round's conditions were told: the fact, if they are others than before."""
+        """All of the round's conditions were reported: the fact, if they are others than before."""
         observed, self._observed = self._observed, None
         reported, self._reported = self._reported, None
         conditions = _conditions_in(reported)

@@ -40,7 +40,7 @@ class EvictionStatuses:
         self._living: set[Pod] = set()
 
     def of_event(self, item: ApiEvent) -> EvictionStatus | None:
-        """The eviction that an event tells of; None for any other event."""
+        """The eviction that an event reports; None for any other event."""
         api = ApiReason.read(item.event)
         kind, namespace, name, reason, message = api.key
         if (kind, reason) != ("Pod", "Evicted") or not is_eviction(message):

@@ -198,7 +198,7 @@ class EvictionsAssembler(Assembler):
             self._open.choose(pod, entry.ts_ns, evidence, reclaim, self._rounds)
 
     def _out_of_turn(self, pod: Pod, entry: Entry) -> None:
-        """The pod that goes right behind a ranking is the one evicted of it."""
+        """The pod that goes right after a ranking is the one evicted of it."""
         reclaim = self._reclaim
         if not (reclaim and reclaim.acts(entry.ts_ns)):
             return
@@ -268,7 +268,7 @@ class EvictionsAssembler(Assembler):
                 self._open.show(status, item.evidence, self._rounds).waiting.settle()
 
     def _grace(self, entry: Entry) -> None:
-        """The period that the first line about it tells; later ones are less what has passed."""
+        """The period that the first line about it shows; later ones are less what has passed."""
         pod = self._pods.of(entry)
         if pod is None:
             container = self._containers.get(entry.container_id)
@@ -292,10 +292,10 @@ class EvictionsAssembler(Assembler):
         message: str | None = None,
         evicted: bool | None = None,
     ) -> None:
-        """Take down what a line tells of an eviction; its first line opens the fact."""
+        """Note what a line shows of an eviction; its first line opens the fact."""
         eviction = of or self._open.meant_by(pod, entry, message)
         if eviction is None and self.of(pod) is not None:
-            return  # all of it was told
+            return  # all of it was reported
         eviction = eviction or self._open.open(pod, entry.ts_ns, (entry.evidence,), None)
         eviction.waiting.tentative = False
         if eviction.reclaim is not None:

@@ -3,7 +3,7 @@
 One thing that the kubelet did stands in several lines: the decision, the API event, the
 status update. They follow within milliseconds, from several goroutines, so the first line
 opens a fact, and the fact leaves when it is settled or when its wait is over. Facts leave
-in the order they came in: one that waits holds back those behind it, so an assembler's
+in the order they came in: one that waits holds back those after it, so an assembler's
 facts stay in the order of time and a cause is always emitted before its effects.
 """
 
@@ -21,7 +21,7 @@ from kubeledger.model.units import NS_PER_S
 __all__ = ["WAIT_NS", "Holdback", "Waiting"]
 
 WAIT_NS = NS_PER_S
-"""How long a fact waits for more evidence, unless told otherwise."""
+"""How long a fact waits for more evidence, unless set otherwise."""
 
 
 class Waiting:
@@ -52,7 +52,7 @@ class Waiting:
             self.fact.body = msgspec.structs.replace(self.fact.body, **values)
 
     def lead(self, evidence: Evidence) -> None:
-        """Put the evidence first that tells the fact best: it is the fact's place."""
+        """Put the evidence first that shows the fact best: it is the fact's place."""
         if self.fact is not None:
             rest = tuple(piece for piece in self.fact.evidence if piece != evidence)
             self.fact.evidence = (evidence, *rest)

@@ -185,7 +185,7 @@ class GcRuns:
             return "space"
         profile = self._context.profile
         has_age_pass = profile is not None and profile.images.age_pass
-        # Where considered images are logged, a line that tells so was lost.
+        # Where considered images are logged, a line that shows so was lost.
         by_age = self._ended_before and has_age_pass and not self._evaluates
         return "age" if by_age else None
 
@@ -306,7 +306,7 @@ class GcRuns:
 
 
 def _same(end: Fact, message: str) -> bool:
-    """The event tells the run's error; some versions mangle what follows a percent sign."""
+    """The event shows the run's error; some versions mangle what follows a percent sign."""
     body = end.body
     if not isinstance(body, GarbageCollected) or not body.error:
         return False

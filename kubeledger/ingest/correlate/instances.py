@@ -1,4 +1,4 @@
-"""Container instances as pod statuses tell them: whose an ID is, and how it ended."""
+"""Container instances as pod statuses show them: whose an ID is, and how it ended."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Instance(msgspec.Struct):
     """One container ID in the statuses of its pod.
 
     Attributes:
-        restart_count: restarts before this instance; None when no status tells.
+        restart_count: restarts before this instance; None when no status shows it.
         started_ts_ns, finished_ts_ns: whole seconds; None when not known (yet).
         exit_code: None while no status shows the end; ``reason`` (``OOMKilled``) likewise.
     """
@@ -34,7 +34,7 @@ class Instance(msgspec.Struct):
 
 
 def entries_of(status: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """What a pod's status tells of its containers, init and ephemeral ones included."""
+    """What a pod's status shows of its containers, init and ephemeral ones included."""
     return (entry for key in _STATUS_LISTS for entry in status.get(key) or ())
 
 
@@ -48,7 +48,7 @@ def index_instances(statuses: Iterable[tuple[str, dict[str, Any]]]) -> dict[str,
 
 
 def is_later(instance: Instance | None, other: Instance | None) -> bool:
-    """Whether lists count the instance behind the other one of the same container."""
+    """Whether lists count the instance after the other one of the same container."""
     counts = [None if each is None else each.restart_count for each in (other, instance)]
     return counts[0] is not None and counts[1] is not None and counts[0] < counts[1]
 

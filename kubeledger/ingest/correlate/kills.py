@@ -48,7 +48,7 @@ class _Kill:
         self.last_ts_ns = 0
 
     def is_over(self, ts_ns: int) -> bool:
-        """Its lines are all told: another one is of a kill that the kubelet tries again."""
+        """Its lines are all reported: another one is of a kill that the kubelet tries again."""
         return self.timed and ts_ns > max(self.last_ts_ns + _WAIT_NS, self.waiting.due_ns)
 
 
@@ -176,7 +176,7 @@ class KillsAssembler(Assembler):
         return container
 
     def _has_followed(self, container: Container, current: str) -> bool:
-        """Whether what is killed came behind what was seen last: the line of its start is lost.
+        """Whether what is killed came after what was seen last: the line of its start is lost.
 
         An ID that no list knows, while another one runs, may as well be wrong.
         """
@@ -196,7 +196,7 @@ class KillsAssembler(Assembler):
         grace_s: int | None = None,
         reported: bool = False,
     ) -> None:
-        """Take down what a line tells of a kill; its first line opens the fact."""
+        """Note what a line shows of a kill; its first line opens the fact."""
         kill = self._kills.get(container.container_id)
         if kill is None or (kill.is_over(entry.ts_ns) and not reported and message is None):
             body = ContainerKilled(

@@ -1,4 +1,4 @@
-"""Pods as config sources, pod lists and the end of their life show them.
+"""Pods as config sources, pod lists and their ends show them.
 
 ``SyncLoop ADD`` and its kin give one fact a pod; pod lists give one a pod whose spec or
 status changed since the last list of that kind. This assembler also keeps what the pods'
@@ -93,9 +93,9 @@ class LifecycleAssembler(Assembler):
             _note(pod, operation, source, fact)
 
     def _named(self, entry: Entry) -> None:
-        """The UID, which the ADD does not tell: of a manifest's pod a moment before it.
+        """The UID, which the ADD does not show: of a manifest's pod a moment before it.
 
-        From 1.28 to 1.30 the first admit handler tells it, right behind the ADD.
+        From 1.28 to 1.30 the first admit handler shows it, right after the ADD.
         """
         values = entry.values
         name = {"namespace": values.get("podNamespace"), "name": values.get("podName")}

@@ -1,6 +1,6 @@
 """From lines and state files of the memory manager to its observations and decisions.
 
-Lines tell who got memory and which affinity it had; how much, and on which nodes, only the
+Lines show who got memory and which affinity it had; how much, and on which nodes, only the
 state file shows. All its lines are structured, for it came with 1.21.
 """
 
@@ -93,7 +93,7 @@ class MemoryAssembler(ResourceManagerAssembler[Blocks]):
         self._allocating = self._removing = self._difference = None
         policy = entry.get("policy")
         if policy in (None, "None"):
-            return  # the settings tell it, and this policy does nothing
+            return  # the settings show it, and this policy does nothing
         body = MemoryManagerStarted(policy=policy)
         self._started = self.queue.hold(Fact(entry.ts_ns, body, (entry.evidence,)), _START_NS)
 
@@ -119,7 +119,7 @@ class MemoryAssembler(ResourceManagerAssembler[Blocks]):
                 self.drop_before(fact.ts_ns)
 
     def _differs(self, entry: Entry) -> None:
-        """Each table that differs is told; the first is enough."""
+        """Each table that differs is reported; the first is enough."""
         values = entry.values
         if self._difference is None:
             self._difference = _Refusal(

@@ -1,11 +1,11 @@
-"""Kills by the kernel's OOM killer: one fact a kill, whoever tells of it.
+"""Kills by the kernel's OOM killer: one fact a kill, whichever source reports it.
 
-Up to four sources tell of one: the kernel's own report, the lines of the kubelet's cadvisor
+Up to four sources report one: the kernel's own report, the lines of the kubelet's cadvisor
 (``Created an OOM event in container``, at ``-v=3``), its event ``SystemOOM`` where the node's
 memory was used up, and the status ``OOMKilled`` of a container. A status also says so of a
 container that ended otherwise, if any process in it had been killed before.
 
-A kubelet that starts reads the whole ring buffer again, so its first lines tell of old kills.
+A kubelet that starts reads the whole ring buffer again, so its first lines report old kills.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SIGKILLED = 128 + 9
 
 
 class Sighting(msgspec.Struct):
-    """A kill as the kubelet tells of it.
+    """A kill as the kubelet reports it.
 
     Attributes:
         ts_ns: of the line.
@@ -55,7 +55,7 @@ class Sighting(msgspec.Struct):
 
 
 class _Kill:
-    """A kill that was told, with all that may still be told of it."""
+    """A reported kill, with all that later sources may add."""
 
     def __init__(self, waiting: Waiting, fact: Fact, ts_ns: int) -> None:
         self.waiting = waiting
@@ -71,7 +71,7 @@ class _Kill:
         return self.fact.body
 
     def learn(self, evidence: Evidence, **known: object) -> None:
-        """Another source tells of it; it changes nothing once the fact has left."""
+        """Another source reports it; it changes nothing once the fact has left."""
         if self.waiting.fact is not None:
             self.waiting.join(evidence)
             missing = {k: v for k, v in known.items() if getattr(self.body, k) is None}
@@ -93,7 +93,7 @@ class OomKills:
         self._reports: dict[str, list[KernelReport]] | None = None
         self._reported_statuses: set[str] = set()
 
-    # -- who tells ------------------------------------------------------------------------
+    # -- sources --------------------------------------------------------------------------
 
     def reported(self, report: KernelReport) -> None:
         """The kernel's report, at its own time; again for one that was taken in: nothing."""
@@ -144,7 +144,7 @@ class OomKills:
         return next(reversed(self._kills.get(container_id, ())), None)
 
     def cause_of_death(self, died: Fact, instance: Instance | None) -> Fact | None:
-        """The kill that ended a container; a status may be all that tells of it."""
+        """The kill that ended a container; a status may be all that shows it."""
         body = died.body
         assert isinstance(body, ContainerDied)
         reported = instance is not None and instance.reason == "OOMKilled"
@@ -152,7 +152,7 @@ class OomKills:
         if kill is None and reported:
             known, ts_ns = _body(self._context, None, body.container_id), died.ts_ns
             ended_ns = None if instance is None else instance.finished_ts_ns
-            # A kubelet that starts tells of what ended long before.
+            # A kubelet that starts reports what ended long before.
             if ended_ns is not None and ts_ns - ended_ns > _SAME_NS:
                 ts_ns = ended_ns
             kill = self._hold(body.container_id, Fact(ts_ns, known, died.evidence), died.ts_ns)
@@ -177,7 +177,7 @@ class OomKills:
 
     @staticmethod
     def _old_kill(known: list[_Kill], seen: Sighting, process: int) -> _Kill | None:
-        """The kill that a new kubelet process tells of once more."""
+        """The kill that a new kubelet process reports once more."""
         same = [
             kill
             for kill in known
@@ -189,7 +189,7 @@ class OomKills:
 
     @staticmethod
     def _by_status(known: list[_Kill], seen: Sighting) -> _Kill | None:
-        """A kill that the container's death told of before its line came."""
+        """A kill that the container's death showed before its line came."""
         for kill in known[-1:]:
             if kill.body.task_cgroup is None and seen.ts_ns - kill.ts_ns <= _WAIT_NS:
                 return kill
@@ -344,7 +344,7 @@ def _at_limit(report: KernelReport, page_bytes: int) -> bool | None:
 
 
 def _page_bytes(report: KernelReport) -> int:
-    """Size of a page: what the last line tells in kB, the table tells in pages."""
+    """Size of a page: what the last line shows in kB, the table shows in pages."""
     for task in report.tasks or ():
         if task.pid == report.pid and task.rss_pages and report.rss_bytes:
             for size in (4096, 16384, 65536):

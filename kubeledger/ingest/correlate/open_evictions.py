@@ -42,7 +42,7 @@ class OpenEvictions:
     def ended(self, pod: Pod, ts_ns: int, *, done: bool) -> OpenEviction | None:
         """Which of a pod's open evictions a line about an end is of.
 
-        All that wait for the pod are told of its end, the first one first. The wait that is
+        All that wait for the pod get its end, the first one first. The wait that is
         given up is the one that lasted as long as its patience.
         """
         every = self._open.get(pod, [])
@@ -96,13 +96,13 @@ class OpenEvictions:
         return eviction
 
     def is_recorded(self, pod: Pod, ts_ns: int) -> bool:
-        """Whether lines of the log told of an eviction at that time."""
+        """Whether lines of the log reported an eviction at that time."""
         newest, fact = self.of(pod), self.facts.get(pod)
         reported = fact is not None and abs(fact.ts_ns - ts_ns) <= _EVENT_NS
         return reported and not (newest is not None and newest.lineless)
 
     def close(self, pod: Pod, eviction: OpenEviction) -> None:
-        """No more will be told of it."""
+        """No more evidence of it will come."""
         left = [each for each in self._open.pop(pod, ()) if each is not eviction]
         if left:
             self._open[pod] = left
@@ -123,7 +123,7 @@ class OpenEvictions:
                     self.facts.pop(pod, None)
 
     def take_back(self, pod: Pod, ts_ns: int) -> str | None:
-        """The message of the event of what a line tells now, which is the fact's first."""
+        """The message of the event that a line shows now, which is the fact's first."""
         events = [each for each in self._open.get(pod, ()) if each.lineless]
         event = min(events, key=lambda each: abs(each.fact.ts_ns - ts_ns), default=None)
         if event is None or abs(event.fact.ts_ns - ts_ns) > _EVENT_NS:

@@ -27,7 +27,7 @@ class _Seen(Protocol):
 
 
 class Pod:
-    """One pod instance, with what the pod configuration told of it.
+    """One pod instance, with what the pod configuration showed of it.
 
     Attributes:
         source: config source of its ADD; None before that.

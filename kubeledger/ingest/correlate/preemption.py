@@ -4,7 +4,7 @@
 room for; that is the pod whose admission is under way, because admission and preemption
 run inside the sync loop, one pod after the other. Since 1.33 or so a line a victim names
 both. Killing blocks that loop, so its next turn ends the wait for outcomes. Where the log
-lost these lines, a victim's status or event tells of it.
+lost these lines, a victim's status or event reports it.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ class PreemptionAssembler(Assembler):
                 self._victim_status(entry, victim)
 
     def _victim_status(self, entry: Entry, victim: Pod) -> None:
-        """Of a victim of which a line tells, or whose lines are lost or still to come."""
+        """Of a victim that a line reports, or whose lines are lost or still to come."""
         if victim in self._awaited:
             self._awaited[victim].join(entry.evidence)
         elif victim in self.victims:
@@ -242,7 +242,7 @@ class PreemptionAssembler(Assembler):
             self._failed(entry)
 
     def _failed(self, entry: Entry) -> None:
-        """No set of victims was found; the line also tells the refusal, which names this fact."""
+        """No set of victims was found; the line also shows the refusal, which names this fact."""
         pod = self._pods.of(entry)
         if pod is None or pod in self.failures:
             return

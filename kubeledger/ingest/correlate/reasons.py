@@ -106,11 +106,11 @@ class ReasonAssembler(Assembler):
 
     def messages(self) -> Mapping[str, Method]:
         """Message -> method for structured lines."""
-        # The reader makes an event of what was sent, if it tells one (``sent_events``).
+        # The reader makes an event of what was sent, if it shows one (``sent_events``).
         return {**dict.fromkeys((*HEARTBEAT, *SENT), nothing), OCCURRED: self._structured_event}
 
     def takes(self) -> Mapping[type, Callable[[Any], None]]:
-        """Events; the others only tell that time has passed: no fact waits for the next event."""
+        """Events; the others only show that time has passed: no fact waits for the next event."""
         return {
             **dict.fromkeys((CgroupFiles, PodList, ProbeCounters, StatsSummary), _time_passes),
             ApiEvent: self._api_event,
@@ -167,7 +167,7 @@ class ReasonAssembler(Assembler):
             message=logged.message,
             api_count=count,
         )
-        # Not held back behind the API's: those are few, and most of them never leave.
+        # Not held back for the API's: those are few, and most of them never leave.
         cause = removed_sandbox_image(
             self.context, self._removed_images, logged.reason, logged.message, entry.ts_ns
         )
@@ -204,7 +204,7 @@ class ReasonAssembler(Assembler):
     def _match(
         self, key: EventKey, event: IndexedEvent, ts_ns: int
     ) -> tuple[ApiReason, tuple[Evidence, ...]]:
-        """Set the line against the counts; the very occurrence it tells of, if it was seen."""
+        """Set the line against the counts; the very occurrence it reports, if it was seen."""
         tally = self._tallies.setdefault(key, _Tally())
         tally.last_line_ns = max(tally.last_line_ns, ts_ns)
         while tally.waiting and tally.waiting[0].fact is None:
@@ -271,7 +271,7 @@ def _time_passes(item: Item) -> None:
 
 
 def _take_one(waiting: Waiting) -> None:
-    """One occurrence less that only the API server tells of."""
+    """One occurrence less that only the API server reports."""
     assert waiting.fact is not None
     body = waiting.fact.body
     assert isinstance(body, KubernetesEvent)

@@ -96,7 +96,7 @@ class ResourceManagerAssembler(Assembler, ABC, Generic[H]):
         return Subject(namespace, pod, uid, container, (entry.evidence,))
 
     def name_of(self, uid: str | None) -> PodName:
-        """Namespace and name of a pod; (None, None) when no source tells."""
+        """Namespace and name of a pod; (None, None) when no source shows it."""
         pod = self.context.pods.get(uid or "")
         return (pod.namespace, pod.name) if pod is not None else (None, None)
 
@@ -105,7 +105,7 @@ class ResourceManagerAssembler(Assembler, ABC, Generic[H]):
         return Subject(*self.name_of(uid), uid, container).names
 
     def take(self, uid: str, container: str, what: H, ts_ns: int) -> None:
-        """A container holds something from now on, as a line tells."""
+        """A container holds something from now on, as a line shows."""
         self._held[uid, container] = _Held(what, ts_ns)
         self._note_logged(uid, container)
 
@@ -115,12 +115,12 @@ class ResourceManagerAssembler(Assembler, ABC, Generic[H]):
         return found.what if found is not None else None
 
     def drop(self, uid: str, container: str) -> None:
-        """It holds nothing any more, as a line tells."""
+        """It holds nothing any more, as a line shows."""
         self._held.pop((uid, container), None)
         self._note_logged(uid, container)
 
     def _note_logged(self, uid: str, container: str) -> None:
-        """A line tells what the state file, read in the same moment, has shown before it."""
+        """A line shows what the state file, read in the same moment, has shown before it."""
         presumed = self._presumed.pop((uid, container), None)
         if presumed is not None:
             presumed.drop()
@@ -132,7 +132,7 @@ class ResourceManagerAssembler(Assembler, ABC, Generic[H]):
     def read_file(
         self, item: StateFile, read: Callable[[dict[str, Any]], StateRead]
     ) -> StateRead | None:
-        """The record of a state file that changed, which is told; None where it says nothing new.
+        """The record of a state file that changed; None where it says nothing new.
 
         One that is malformed, or whose checksum does not fit, is a finding and not relied on.
         """
@@ -152,7 +152,7 @@ class ResourceManagerAssembler(Assembler, ABC, Generic[H]):
         return body
 
     def compare(self, item: StateFile, entries: Mapping[tuple[str, str], H]) -> None:
-        """What lines did not tell and the state file shows was given or taken back since."""
+        """What lines did not show and the state file shows was given or taken back since."""
         gone = sorted(
             holder
             for holder, held in self._held.items()

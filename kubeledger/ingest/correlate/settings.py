@@ -11,7 +11,7 @@ flags that were given. What is left of that, from the surest on:
    flag that was not given (one equal to the default) says nothing when there is a file;
 5. the configuration file in the bundle, which may be younger than the process.
 
-What a part of the kubelet logs that it runs with is compared, and fills what nothing tells.
+What a part of the kubelet logs that it runs with is compared, and fills what nothing shows.
 Where 2 or 3 contradict what follows from 4 and 5, they are believed and it is said.
 """
 
@@ -67,7 +67,7 @@ class SettingsSources(msgspec.Struct):
         flags: flag name -> its text.
         dump: the configuration's fields as the process dumped them.
         served: the same as it answered at ``/configz``.
-        node_config: KubeletConfiguration fields that ``NodeConfig`` tells.
+        node_config: KubeletConfiguration fields that ``NodeConfig`` shows.
         replaced: fields that a line says were replaced -> new value.
         stated: what lines of parts of the kubelet say they run with: the field, who says so
             and its value.
@@ -84,12 +84,12 @@ class SettingsSources(msgspec.Struct):
 
     @property
     def full(self) -> Statement | None:
-        """The whole configuration as the process itself tells it; None when it does not."""
+        """The whole configuration as the process itself shows it; None when it does not."""
         return self.dump if self.dump is not None else self.served
 
     @property
     def has_any(self) -> bool:
-        """Whether the process itself tells anything of its configuration."""
+        """Whether the process itself shows anything of its configuration."""
         return self.full is not None or self.node_config is not None or bool(self.stated)
 
     def field_of(self, flag: str) -> FlagField | None:
@@ -203,7 +203,7 @@ def _flag_value(row: FlagField, text: str) -> Any:  # noqa: ANN401  (any JSON va
 def _apply_defaults(sources: SettingsSources, file: dict[str, Any], chosen: _Chosen) -> None:
     """Defaults of the fields that no file sets; a flag not printed might have been given."""
     config = sources.flags.get("config")
-    # Where the flag that names a file is not told, there may be one.
+    # Where the flag that names a file is not reported, there may be one.
     file_missing = not sources.files and (config is None or config.value != "")
     for flag, statement in sources.flags.items():
         row = sources.field_of(flag)
@@ -289,7 +289,7 @@ def _apply_node_config(sources: SettingsSources, chosen: _Chosen) -> None:
 
 
 def _apply_stated(sources: SettingsSources, chosen: _Chosen) -> None:
-    """What a part of the kubelet says it runs with tells what nothing else tells, or differs."""
+    """What a part of the kubelet says it runs with shows what nothing else shows, or differs."""
     named: dict[str, str] = {}
     for (field, who), statement in sources.stated.items():
         expected = chosen.values.get(field)

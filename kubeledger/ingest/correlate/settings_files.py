@@ -19,11 +19,11 @@ def fitting_files(
 
     Args:
         files: configuration documents, drop-ins among them.
-        logged: what the process itself tells.
+        logged: what the process itself shows.
         begun_ns: when it started, or the log of it begins.
         is_only: no other process is in the bundle, so the files are this one's, whatever
             it says itself. Else a file is another's that contradicts it, and nobody knows
-            whose it is when it tells nothing.
+            whose it is when it shows nothing.
     """
     drop_ins = [statement for statement in files if _is_drop_in(statement)]
     bases = _in_force([statement for statement in files if not _is_drop_in(statement)], begun_ns)
@@ -61,7 +61,7 @@ def _in_force(bases: list[Statement], begun_ns: int) -> list[Statement]:
         if ts_ns is None:
             kept.append(statement)
             continue
-        # The last before it, else the first behind it.
+        # The last before it, else the first after it.
         rank = (ts_ns <= begun_ns, ts_ns if ts_ns <= begun_ns else -ts_ns)
         name = _base_name(statement)
         if name not in chosen or rank > chosen[name][0]:
@@ -70,14 +70,14 @@ def _in_force(bases: list[Statement], begun_ns: int) -> list[Statement]:
 
 
 def fits(files: list[Statement], logged: SettingsSources) -> bool:
-    """Whether nothing that the process tells of itself says otherwise than the files."""
+    """Whether nothing that the process reports about itself says otherwise than the files."""
     without = effective_settings(logged).conflicts
     with_files = effective_settings(msgspec.structs.replace(logged, files=files)).conflicts
     return {*map(_field, with_files)} <= {*map(_field, without)}
 
 
 def agrees(logged: SettingsSources, answer: Statement) -> bool:
-    """Whether an answer at ``/configz`` can be that of the process that tells these settings.
+    """Whether an answer at ``/configz`` can be that of the process that shows these settings.
 
     A process answers the same as long as it runs.
     """

@@ -85,7 +85,7 @@ class SettingsCollector:
             self.close(item.ts_ns)
 
     def version(self, entry: Entry) -> None:
-        """The log's own word, for a bundle that tells no version otherwise."""
+        """The log's own word, for a bundle that shows no version otherwise."""
         if minor_version(self._version) is None:
             self._version = entry.text("kubeletVersion").removeprefix("v")
 
@@ -129,7 +129,7 @@ class SettingsCollector:
     def stated(self, entry: Entry, who: str, fields: dict[str, Any]) -> None:
         """A line in which a part of the kubelet, ``who``, says what settings it runs with.
 
-        One that comes after the account was closed corrects it, if it tells anything new.
+        One that comes after the account was closed corrects it, if it shows anything new.
         """
         goes_on = self._closed and not self._is_other(entry.line)
         if not goes_on:
@@ -170,12 +170,12 @@ class SettingsCollector:
         self._queue.add(Fact(ts_ns, body, (*evidence_of(sources), *stated)))
 
     def _may_answer(self, item: KubeletConfigFile) -> bool:
-        """Whether what the log told so far allows that this process answered so."""
+        """Whether what the log reported so far allows that this process answered so."""
         logged = msgspec.structs.replace(self._log, minor=minor_version(self._version))
         return not logged.has_any or agrees(logged, Statement(item.config, item.evidence))
 
     def _knows(self, item: KubeletConfigFile) -> bool:
-        """Whether an answer at ``/configz`` tells nothing new, or will be asked for later."""
+        """Whether an answer at ``/configz`` shows nothing new, or will be asked for later."""
         begun_ns = self._begun_ns
         if self._log.dump is not None:
             return True
@@ -186,8 +186,8 @@ class SettingsCollector:
     def _answer(self, ts_ns: int) -> Statement | None:
         """What this process answered at ``/configz``, before the next one started.
 
-        One that differs from what it told, beside one that does not or behind the log's end, is
-        that of a process whose start no log tells; else the sources contradict each other.
+        One that differs from what it reported, beside one that does not or after the log's end, is
+        that of a process whose start no log shows; else the sources contradict each other.
         """
         begun_ns = ts_ns if self._begun_ns is None else self._begun_ns
         ends_ns = next((start for start in self._context.starts_ns if start > ts_ns), None)
@@ -233,7 +233,7 @@ class SettingsCollector:
     def _follow(self, line: LogLine, again: bool = False) -> None:
         """Begin a new account when a line of a start is another process's.
 
-        Where the log tells no process IDs, that is a line after the end of the start, or
+        Where the log shows no process IDs, that is a line after the end of the start, or
         one that says a thing again.
         """
         new = again or self._closed or self._is_other(line)

@@ -107,7 +107,7 @@ def _take(context: BundleContext, item: Item) -> None:
 
 
 def kubelet_uid(pod: dict[str, Any]) -> str | None:
-    """UID as the kubelet uses it: for a mirror pod that of the static pod behind it."""
+    """UID as the kubelet uses it: for a mirror pod that of its static pod."""
     metadata = pod.get("metadata") or {}
     mirror = (metadata.get("annotations") or {}).get(_MIRROR)
     uid = mirror or metadata.get("uid")
@@ -188,7 +188,7 @@ def _take_event(context: BundleContext, item: ApiEvent) -> None:
 
 
 def _name_pod(context: BundleContext, item: ApiEvent, named: dict[str, KnownPod]) -> None:
-    """The kubelet's event names a pod of which no list may tell: its UID, and since when."""
+    """The kubelet's event names a pod of which no list may show: its UID, and since when."""
     api = ApiReason.read(item.event)
     _, namespace, name, _, _ = api.key
     if not api.pod_uid or not name or not api.may_be_of(context.node):

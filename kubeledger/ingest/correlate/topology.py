@@ -71,7 +71,7 @@ class TopologyAssembler(Assembler):
         self._admissions.finish()
 
     def _config(self, item: KubeletConfigFile) -> None:
-        # The log tells what is in force; the file is only asked when the log does not.
+        # The log shows what is in force; the file is only asked when the log does not.
         if not self._policy_logged:
             self._admissions.policy = str(item.config.get("topologyManagerPolicy") or "none")
 

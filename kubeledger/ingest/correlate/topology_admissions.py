@@ -3,8 +3,8 @@
 For a container (or, in pod scope, a pod) each hint provider's hints are logged, then what
 the policy finds in them, then the merged hint twice, and then, if the policy admits it, the
 affinity that is stored. Admission is serial, so at most one is open. That no affinity
-follows tells nothing, as a line may be lost: it takes the refusal's own line, event or status
-to know that the policy refused. These come from other goroutines, perhaps behind the lines of
+follows shows nothing, as a line may be lost: it takes the refusal's own line, event or status
+to know that the policy refused. These come from other goroutines, perhaps after the lines of
 the next admission.
 """
 
@@ -81,7 +81,7 @@ class Admissions:
     """What the lines add up to.
 
     Attributes:
-        policy: name of the topology policy; None when no source tells it.
+        policy: name of the topology policy; None when no source shows it.
     """
 
     def __init__(self, context: BundleContext, queue: Holdback) -> None:
@@ -181,7 +181,7 @@ class Admissions:
             current.decided.join(*evidence)
 
     def _ask_elsewhere(self, current: _Open) -> None:
-        """Whether an API event or the pod's status tells that it was refused."""
+        """Whether an API event or the pod's status shows that it was refused."""
         pod = self._named(current.subject, current.ts_ns)
         status = rejection_in_status(self._context.status_of(pod.uid))
         if status is not None and status[0] == REASON:

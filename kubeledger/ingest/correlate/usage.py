@@ -67,7 +67,7 @@ def _container(stats: dict[str, Any]) -> ContainerUsage:
 
 
 def _time(stats: dict[str, Any]) -> int | None:
-    """When it was sampled; None where that is not told."""
+    """When it was sampled; None where that is not reported."""
     text = stats.get("time")
     try:
         return parse_api_ts(text) if isinstance(text, str) else None

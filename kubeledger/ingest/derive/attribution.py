@@ -1,6 +1,6 @@
 """Which worker a line means that names a pod, a probe type and a result, but no container.
 
-The cache tells of every value that is set anew, so one line is one of these:
+The cache logs every value that is newly set, so one line is one of these:
 
 * the initial value of a new container (readiness ``not ready``, startup ``unhealthy``), the
   first line after its ID; that is no change;
@@ -27,7 +27,7 @@ _WORKERS_MAX = 8
 
 
 class _State(NamedTuple):
-    """What is cached for a container; ``pushes``: its initial value is still to be told."""
+    """What is cached for a container; ``pushes``: its initial value is still to be logged."""
 
     cached: ProbeResult
     pushes: bool
@@ -50,7 +50,7 @@ class Attributed(NamedTuple):
 
 
 class ResultAttribution:
-    """The workers of one pod and probe type, as lines without a container tell of them."""
+    """The workers of one pod and probe type, as lines without a container show them."""
 
     def __init__(self, probe_type: ProbeType) -> None:
         self._probe_type = probe_type
@@ -71,7 +71,7 @@ class ResultAttribution:
             }
             moves, after = self._moved(possible, result)
         if not moves and len(workers) == 1 and result == "failure":
-            # Nothing can become what it is: there must be a container that no line told of.
+            # Nothing can become what it is: there must be a container that no line showed.
             workers[0].probes(None, cached=INITIAL[self._probe_type])
             moves, after = self._moved(self._now(workers), result)
         if not moves:
@@ -102,7 +102,7 @@ class ResultAttribution:
         return self._probed[place] == (worker, worker.container_id)
 
     def _choices(self, worker: ProbeWorker, state: _State | None) -> list[_State]:
-        """What one container may hold; ``state``: as told so far, None when never told."""
+        """What one container may hold; ``state``: as logged so far, None when never logged."""
         if not worker.uncertain:
             choices = [_State(worker.cached, worker.pushes)]
         elif state is not None:

@@ -1,4 +1,4 @@
-"""Lines that a log lost among others, told by the beats that are missing; and lines it cut."""
+"""Lines that a log lost, shown by periodic lines that are missing; and lines that it cut."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CALM = "viction manager: no resources are starved"
 
 
 class LostLinesAssembler(Assembler):
-    """Watches the beats of each kubelet process, and tells at its end what is missing."""
+    """Watches the periodic lines of each kubelet process; reports at its end what is missing."""
 
     def __init__(self, context: BundleContext) -> None:
         super().__init__(context)

@@ -95,13 +95,13 @@ class ProbeWorker:
 
     Attributes:
         container_id: the container probed last; None when not known.
-        state: as the kubelet has it, as far as ticks and lines tell.
+        state: as the kubelet has it, as far as ticks and lines show.
         uncertain: the log begins after the container, so ``cached`` is not known: the next
             result to reach its threshold says what it is, but not that it changed. Also
             after a line that another container may have written.
-        pushes: the initial value of the container is still to be told by a line.
-        perhaps_new: the container ended, and no line would tell of its successor.
-        is_logged: a line told of the present container.
+        pushes: the initial value of the container is still to be logged.
+        perhaps_new: the container ended, and no line would report its successor.
+        is_logged: a line showed the present container.
         ticked_ns: when it ticked last; None before the first.
     """
 
@@ -132,7 +132,7 @@ class ProbeWorker:
 
     @property
     def knows_thresholds(self) -> bool:
-        """Whether a pod spec is at hand, so that changes can be told from ticks."""
+        """Whether a pod spec is at hand, so that changes can be derived from ticks."""
         return self._spec is not None
 
     @property

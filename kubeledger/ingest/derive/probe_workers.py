@@ -48,10 +48,10 @@ class PodWorkers:
     """The workers of one pod.
 
     Attributes:
-        awaited: changes told by ticks whose line has not come.
+        awaited: changes shown by ticks whose line has not come.
         ticks: last tick of each worker, as a cause.
         not_running: container -> when a worker found it not running.
-        attributions: what lines that name no container tell, by probe type.
+        attributions: what lines that name no container show, by probe type.
     """
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class PodWorkers:
     def take_awaited(
         self, probe_type: ProbeType, result: ProbeResult, line_ns: int
     ) -> Waiting | None:
-        """The change that a line tells of: one of just now, else the oldest still waiting.
+        """The change that a line reports: one of just now, else the oldest still waiting.
 
         What has left without its line is not meant any more: that line is lost, and each
         later one would be taken for the one before it.
@@ -91,7 +91,7 @@ class PodWorkers:
         )
 
     def meant(self, probe_type: ProbeType, result: ProbeResult, line_ns: int) -> list[Meant]:
-        """Workers that a line may mean which no change told by ticks explains, best first.
+        """Workers that a line may mean which no change shown by ticks explains, best first.
 
         The last tick is taken for the one that decided if it is at most half a period old;
         else that one's line is lost, and only a single worker that was on its way can be meant.
@@ -131,7 +131,7 @@ class ProbeWorkers:
 
     Attributes:
         successes_logged: the present kubelet logs successful ticks, so that all changes can
-            be told from ticks; False until one was seen.
+            be reported from ticks; False until one was seen.
     """
 
     def __init__(self, context: BundleContext, sync_loop: SyncLoop, containers: Containers) -> None:
@@ -213,7 +213,7 @@ class ProbeWorkers:
         return True
 
     def _ends_with(self, worker: ProbeWorker, killed_id: str | None) -> bool:
-        """Whether the kill was of what the worker probed, if under an ID it was not told."""
+        """Whether the kill was of what the worker probed, if under an ID that was not logged."""
         killed = self._containers.get(killed_id)
         kill, ticked_ns = None if killed is None else killed.kill, worker.ticked_ns
         is_since = kill is not None and ticked_ns is not None and kill.ts_ns >= ticked_ns
@@ -236,7 +236,7 @@ class ProbeWorkers:
         )
 
     def _is_perhaps_new(self, pod: Pod, worker: ProbeWorker) -> bool:
-        """Whether the worker may probe a container of which the log did not tell.
+        """Whether the worker may probe a container that the log did not show.
 
         With the PLEG in the log that is one whose ID came without a name. Without it, what
         follows a failed liveness or startup probe, or what began at a time not known.
@@ -259,9 +259,9 @@ class ProbeWorkers:
         return any(ts_ns is not None and ts_ns >= container.ended_ns for ts_ns in seen)
 
     def _running_id(self, pod: Pod, container: str, ts_ns: int | None) -> str | None:
-        """ID of the running container: the PLEG's last, else the only one a status tells.
+        """ID of the running container: the PLEG's last, else the only one a status shows.
 
-        Statuses tell the second in which it started.
+        Statuses show the second in which it started.
         """
         current = self._containers.of(pod).current.get(container)
         if ts_ns is None:

@@ -2,12 +2,12 @@
 
 A change is logged (``SyncLoop (probe)``, without the container's name; in 1.20 only a failed
 liveness probe, as ``container unhealthy``) or follows from ticks and thresholds by replaying
-the worker (``probe_worker``). Both together are one fact: a change told by a tick waits for
+the worker (``probe_worker``). Both together are one fact: a change shown by a tick waits for
 its line. A line that no tick explains is the initial value of a new container, which is no
 change, or the failure of a container that was found not running.
 
 A log that leaves out successful ticks (``-v=2`` and less) has the lines only. Then what is
-cached for each container of the pod with such a probe tells which of them a line means
+cached for each container of the pod with such a probe shows which of them a line means
 (``probe_told``). Where it may mean several no transition is recorded: the lines of that pod
 and probe type are counted, and a finding at the end says how many.
 """
@@ -89,7 +89,7 @@ class ProbesAssembler(Assembler):
         }
 
     def end(self, ts_ns: int) -> None:
-        """What could not be told."""
+        """What could not be determined."""
         for (pod, probe_type), entries in self._unattributed.items():
             self.queue.add(_finding(pod, probe_type, entries, ts_ns))
 
@@ -140,7 +140,7 @@ class ProbesAssembler(Assembler):
                 pod, worker, change, fact, entry=entry, inferred=True, logged_later=reported
             )
 
-    # -- changes told by ticks ------------------------------------------------------------
+    # -- changes shown by ticks -----------------------------------------------------------
 
     def _change(
         self,
@@ -177,7 +177,7 @@ class ProbesAssembler(Assembler):
         else:
             self.queue.add(fact)
 
-    # -- changes told by lines ------------------------------------------------------------
+    # -- changes shown by lines -----------------------------------------------------------
 
     def _updated(self, entry: Entry) -> None:
         self._reported(entry, self._pods.of(entry))
@@ -214,7 +214,7 @@ class ProbesAssembler(Assembler):
         probe_type: ProbeType,
         result: ProbeResult,
     ) -> None:
-        """A line without a change told by ticks: not running, no pod spec, lost, or initial."""
+        """A line without a change shown by ticks: not running, no pod spec, lost, or initial."""
         for worker, tick, run, ticked in workers.meant(probe_type, result, entry.ts_ns):
             change = worker.settle(result, worker.run if ticked else None, None, is_change=True)
             if change is not None:
@@ -224,7 +224,7 @@ class ProbesAssembler(Assembler):
         since_ns = entry.ts_ns - _LINE_WAIT_NS
         if result == "success" and not workers.has_success(probe_type, since_ns):
             self._workers.successes_logged = False
-        # Liveness has no initial value that is told: a failure is a change, its tick lost.
+        # Liveness has no initial value that is logged: a failure is a change, its tick lost.
         if (probe_type, result) == ("liveness", "failure") or not self._workers.successes_logged:
             self._find(entry, pod, probe_type, result)
 

@@ -1,14 +1,14 @@
 """Lines that a kubelet repeats at a fixed period, and which of them its log lost.
 
-Theory of operation. The sync loop cleans up at the beats of a ticker of two seconds, and
-says so at verbosity 4. A ticker keeps its grid. Where a handler takes long, one beat waits
+Theory of operation. The sync loop cleans up at the ticks of a ticker of two seconds, and
+says so at verbosity 4. A ticker keeps its grid. Where a handler takes long, one tick waits
 in the ticker's channel and is served when the loop is free again, off the grid; the others
-are dropped. So a step of two or three periods from beat to beat, both on the grid, is no
-slow handler: it is a line that was lost. (Longer steps tell nothing alone: a call that the
+are dropped. So a step of two or three periods from tick to tick, both on the grid, is no
+slow handler: it is a line that was lost. (Longer steps alone show nothing: a call that the
 container runtime does not answer ends after whole minutes.) Since 1.22 the end of each
 clean-up is logged, too: of begin and end none comes without the other.
 
-The eviction manager tells the begin of a round and, if it evicts nothing, its end, at
+The eviction manager logs the begin of a round and, if it evicts nothing, its end, at
 verbosity 3, and sleeps ten seconds then: it is never twenty to the begin of the next round.
 """
 
@@ -39,10 +39,10 @@ _EVIDENCE_MAX = 8
 
 
 class Missing(msgspec.Struct):
-    """Beats of one name that one kubelet process logged, and that are missing.
+    """Ticks of one name that one kubelet process logged, and that are missing.
 
     Attributes:
-        expected: beats that were due; ``certain``, ``probable`` and ``cut``: missing ones, by a
+        expected: ticks that were due; ``certain``, ``probable`` and ``cut``: missing ones, by a
             pair that is torn, by a step on the grid, and in times without any line.
         slow: steps that a slow handler explains; ``holes`` times without any line.
         from_ts_ns, to_ts_ns: around the missing ones; 0 without any.
@@ -66,7 +66,7 @@ class Missing(msgspec.Struct):
 
     @property
     def count(self) -> int:
-        """Missing beats; a time without any line is no such case, several are."""
+        """Missing ticks; those of times without any line count only if there are several."""
         cut = self.cut if self.holes >= _HOLES else 0
         return self.certain + self.probable + cut
 
@@ -80,7 +80,7 @@ class Missing(msgspec.Struct):
 
 
 class _Density:
-    """How many lines a log has from one beat to the next, on the average."""
+    """How many lines a log has from one tick to the next, on average."""
 
     def __init__(self) -> None:
         self._lines = 0
@@ -114,7 +114,7 @@ class HousekeepingTicks:
         self._took_long = False
 
     def begin(self, line: LogLine, *, skipped: bool = False) -> None:
-        """A beat; none that is skipped has an end."""
+        """A tick; a skipped one has no end."""
         last = self._last
         if last is not None and last.source == line.source and line.ts_ns > last.ts_ns:
             if self._open and self._had_end and line.ts_ns - last.ts_ns < _TICK_NS * 3 // 2:

@@ -29,7 +29,7 @@ def shape_of(file: str, message: str, structured: bool) -> str:
     """``file.go`` and the message up to its first variable part.
 
     A structured message is constant, so it is taken whole. An entry that comes without its
-    file is one whose head could not be read: it is known by the caller and text behind it.
+    file is one whose head could not be read: it is known by the caller and text after it.
     """
     first_line = message.partition("\n")[0]
     head = None if file else _HEAD.match(first_line)

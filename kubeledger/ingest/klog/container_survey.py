@@ -1,6 +1,6 @@
-"""What a log tells of its containers late, looked for before it is read.
+"""What a log shows of its containers late, looked for before it is read.
 
-The PLEG tells the ID of a new container, and nothing else of a terse log (``-v=2``) says
+The PLEG logs the ID of a new container, and nothing else of a terse log (``-v=2``) says
 which container it is, until it is killed: that line holds both. To know it from the first
 line on, all kills of a log are looked at beforehand, bounded by the number of containers.
 """
@@ -23,7 +23,7 @@ NAMING = (
     b"Killing unwanted container ",
     b'"}) of pod ',
 )
-"""What the lines hold that tell an ID and its name."""
+"""What the lines hold that show an ID and its name."""
 
 _MESSAGE = re.compile(
     rb'(?:^|"|\] )Container \\?"([^"\\]+)\\?" \(\{\\?"[^"\\]*\\?" \\?"([^"\\]+)\\?"\}\)'
@@ -42,7 +42,7 @@ _ID = re.compile(
 
 
 class ContainerSurvey(msgspec.Struct):
-    """What the lines about kills of containers tell.
+    """What the lines about kills of containers show.
 
     Attributes:
         names: bare container ID -> its pod's UID and its name.
@@ -58,12 +58,12 @@ class ContainerSurvey(msgspec.Struct):
             self.names.setdefault(container_id, (uid, name))
 
     def add(self, other: ContainerSurvey) -> None:
-        """Take in what a later log of the same bundle tells."""
+        """Take in what a later log of the same bundle shows."""
         self.names = other.names | self.names
 
 
 def named_container(body: bytes) -> NamedContainer | None:
-    """What a log line (without a carrier's prefix) tells; None when it names no container."""
+    """What a log line (without a carrier's prefix) shows; None when it names no container."""
     for found in _found(body):
         container_id, uid, name = (value.decode("utf-8", "replace") for value in found)
         return container_id, uid, name

@@ -1,6 +1,6 @@
 """Lines that were cut: all of a log at one length, as log shippers do it, or single ones.
 
-A cut line tells the values that stand whole before the cut, and nothing of any other: not
+A cut line holds the values that are complete before the cut, and nothing of any other: not
 even that it has no other. So what asks for one of those has not understood the line.
 """
 
@@ -38,14 +38,14 @@ _BEGIN = re.compile(
 
 
 class CutLineError(ValueError):
-    """A value was asked for that a cut line does not tell."""
+    """A value was asked for that a cut line does not hold."""
 
 
 class CutValues(dict[str, Any]):
-    """The values that a cut line tells; to ask for others raises ``CutLineError``.
+    """The values that a cut line holds; to ask for others raises ``CutLineError``.
 
     Attributes:
-        missing_keys: keys of the values that are not told; None: all that are not there.
+        missing_keys: keys of the values that were cut off; None: all that are not there.
     """
 
     missing_keys: frozenset[str] | None = None

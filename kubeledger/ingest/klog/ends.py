@@ -17,7 +17,7 @@ __all__ = ["EntryEnds", "unknown_shape"]
 
 
 class EntryEnds:
-    """Tells what is cut of the entries of one log; ``ends`` as the survey found them."""
+    """Shows what is cut of the entries of one log; ``ends`` as the survey found them."""
 
     def __init__(self, ends: LineEnds) -> None:
         """No entry was seen."""

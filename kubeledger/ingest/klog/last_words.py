@@ -1,9 +1,9 @@
-"""What tells of a kubelet's end without klog's header: its own last words, and systemd's.
+"""What shows a kubelet's end without klog's header: its own last words, and systemd's.
 
 The Go runtime writes a panic, and the runtime's own fatal errors, with the stack of a goroutine
 behind. A kubelet that does not understand its flags or settings ends before its log is set up:
 then cobra's error is all it says (component-base/cli, since 1.24; before, klog wrote it).
-systemd tells of the ends that leave no word: those by a signal, and those that were asked for.
+systemd reports the ends that leave no line: those by a signal, and those that were asked for.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def last_line(place: Place, ts_ns: int, pid: int | None, source: str) -> LogLine
 
 
 def reason_of(line: LogLine) -> Reason | None:
-    """Why the process ended; None for a text that only looks like it: no stack is behind it."""
+    """Why the process ended; None for a text that only looks like it: no stack follows it."""
     if line.file:
         return "fatal" if line.severity == "F" else "error"
     if systemd := _SYSTEMD.match(line.message):
@@ -73,7 +73,7 @@ def reason_of(line: LogLine) -> Reason | None:
 
 
 def is_of_systemd(line: LogLine) -> bool:
-    """Systemd tells of an end that the process may have told of itself."""
+    """Systemd reports an end that the process may have logged itself."""
     return not line.file and _SYSTEMD.match(line.message) is not None
 
 

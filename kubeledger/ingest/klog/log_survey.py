@@ -2,11 +2,11 @@
 
 The whole file is read once anyway for its digest. On the way a few rare byte strings are
 searched for in each chunk, and the lines that hold them are taken down; nothing else is
-parsed. The head and the tail of the file tell its first and last times.
+parsed. The head and the tail of the file show its first and last times.
 
 What costs is the searching: a pass over all bytes for each of the strings. One regular
 expression for all of them takes twice as long as all passes, cutting the lines as long as four,
-and what a caller has not told in a hundred lines it may tell in the next.
+and what a caller has not logged in a hundred lines it may log in the next.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class VersionMark(msgspec.Struct, frozen=True):
 
 
 class LogSurvey(msgspec.Struct):
-    """What one log tells about itself.
+    """What one log shows about itself.
 
     Attributes:
         digests: of its content.
@@ -98,7 +98,7 @@ class LogSurvey(msgspec.Struct):
         reference_ns: any full time near the log's beginning.
         samples: entries at the beginning and at the end, without a carrier's prefix.
         offsets_ns: zone's offset -> how many lines agree on it.
-        containers: what its lines about kills tell of them.
+        containers: what its lines about kills show of them.
         goes_back: some entry is of an earlier second than one above it; looked for in a few
             lines of a hundred.
         writers: who wrote its entries.
@@ -206,7 +206,7 @@ class _Look:
             self._second = second
 
     def finish(self) -> None:
-        """The last line, and what the head tells."""
+        """The last line, and what the head shows."""
         if self._tail:
             self.survey.writers.look(self._tail + b"\n")
             self._search(self._tail + b"\n", self._size - len(self._tail))
@@ -297,7 +297,7 @@ class _Look:
                     self._take(window, position, base)
 
     def _search_events(self, window: bytes) -> None:
-        """Events that were not sent tell of the year, as long as no better source has."""
+        """Events that were not sent report the year, as long as no better source has."""
         missing = _FEW - self._seen[EVENT_TIME]
         if self.survey.reference_ns is not None or missing <= 0:
             return
@@ -340,7 +340,7 @@ class _Look:
             self.survey.versions.sort(key=lambda known: known.offset)
 
     def _note_time(self, stamp: bytes, body: bytes) -> None:
-        """A Go time in a line tells the year of its stamp, and the zone it is in."""
+        """A Go time in a line shows the year of its stamp, and the zone it is in."""
         match = _GO_TIME.search(body) or _OBSERVED.search(body)
         if match is None:
             return

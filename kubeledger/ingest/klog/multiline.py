@@ -1,7 +1,7 @@
 """Which lines without a klog header belong to the entry above them.
 
 Three things put such lines into a log: klog's own block form (``key=<``, then lines
-behind a tab, then `` >``), free text with newlines in it (the output of a failed probe,
+after a tab, then `` >``), free text with newlines in it (the output of a failed probe,
 a dumped pod, a runtime's error), and other programs that write to the same file. The
 first is certain. For the second an entry must be one of those below: a file whose
 messages hold text of others, or any warning or error, whose text may come from anywhere.

@@ -23,7 +23,7 @@ from kubeledger.model.record import Evidence
 __all__ = ["in_order"]
 
 _BEHIND_MAX = 32
-"""Far more entries than a clock needs to tell what lines behind the latest one are."""
+"""Far more entries than a clock needs to show what lines before the latest one are."""
 
 Timed = tuple[int, Ordered]
 
@@ -31,7 +31,7 @@ Timed = tuple[int, Ordered]
 def in_order(outputs: Iterable[LogOutput], first_ns: int) -> Iterator[Timed]:
     """What a reader gives with its time, which never goes back.
 
-    The newest is always held, so that the line behind it may come before it whatever lies
+    The newest is always held, so that the line after it may come before it whatever lies
     between the two; a step of the clock is passed by nothing.
 
     Args:
@@ -54,7 +54,7 @@ class _Waiting:
 
     def __init__(self) -> None:
         self._sorted: deque[Timed] = deque()
-        # Only what follows tells whether these are late, or the clock was set back before them,
+        # Only what follows shows whether these are late, or the clock was set back before them,
         # or the newest one is ahead of its time.
         self._earlier: list[Timed] = []
 

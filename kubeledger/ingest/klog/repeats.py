@@ -22,7 +22,7 @@ _OLDER = 8
 
 
 class Repeats:
-    """Tells for the lines of one log whether they were read before."""
+    """Shows for the lines of one log whether they were read before."""
 
     def __init__(self, *, all_above: bool = False) -> None:
         """No line was read yet; ``all_above``: none is forgotten, which takes memory for each."""
@@ -63,7 +63,7 @@ class Repeats:
         if not self._blocks:
             near = self._back_to(index, stamp)
             if near is not None:
-                # Below a block of such lines, older ones tell nothing of the order of time.
+                # Below a block of such lines, older ones show nothing of the order of time.
                 self._blocks = near
                 return near
         if self._first is None or self._older is None:

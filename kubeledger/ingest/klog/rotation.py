@@ -1,7 +1,7 @@
 """Rotated logs that overlap: from where a log's lines stand in the next one as well.
 
 A rotation by copying, or two windows cut out of one journal, leave the end of one log at
-the beginning of the next. That is told by the lines themselves, without what carried them:
+the beginning of the next. That follows from the lines themselves, without what carried them:
 all that the first log holds from some line on must be in the next, in the same order. Then
 the next one is read instead. Only logs whose times overlap are compared.
 """

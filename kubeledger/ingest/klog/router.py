@@ -25,7 +25,7 @@ LineHandler = Callable[[LogLine], Facts | None]
 
 
 class Noise(msgspec.Struct, frozen=True):
-    """Lines that never tell a decision, from the cheapest table to look up to the dearest.
+    """Lines that never show a decision, from the cheapest table to look up to the dearest.
 
     Attributes:
         files: callers all of whose lines are noise, unless a row is about the file.
@@ -177,7 +177,7 @@ class Router:
     def may_remember(self, file: str, message: str) -> bool:
         """A verdict on free text holds for all messages of its call that begin alike.
 
-        One call writes one format, so its messages differ behind their first letters only.
+        One call writes one format, so its messages differ after their first letters only.
         Not where a pattern with handlers could tell messages with these letters apart.
         """
         return not self._likely_rows(file, message).are_read

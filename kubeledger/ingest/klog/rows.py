@@ -44,7 +44,7 @@ _KINDS = {
     "time": TIME,
     "word": r"\S+",
 }
-"""What a field of free text may hold; without a kind it ends before the letter behind it."""
+"""What a field of free text may hold; without a kind it ends before the letter after it."""
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -56,7 +56,8 @@ class Row(msgspec.Struct, frozen=True):
         to: the structured message that it says; None: nothing is recorded of it.
         files: callers of free text; a structured message may come from any.
         keys: key of ``to`` -> key of the line, where they differ.
-        constants: key of ``to`` -> value that the words themselves tell, with ``{key}`` for fields.
+        constants: key of ``to`` -> value that the words themselves imply, with ``{key}`` for
+            fields.
         since, until: the first and the last minor version that logs it, as far as is known.
         pattern: of free text; None for a structured message.
         integers: fields that are whole numbers.

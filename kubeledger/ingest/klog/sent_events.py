@@ -77,7 +77,7 @@ _LATE_NS = NS_PER_S
 
 
 class SentEvents:
-    """Which events a log has told, and those it tells as it fails to send them."""
+    """Which events a log has shown, and those it shows as it fails to send them."""
 
     def __init__(self) -> None:
         self._are_logged = False
@@ -86,7 +86,7 @@ class SentEvents:
     def take(self, line: LogLine) -> bool:
         """Take in an entry; True where it is one that was not sent, and became ``Event occurred``.
 
-        Where the log tells events as they occur, what is sent of them later is no news.
+        Where the log shows events as they occur, what is sent of them later is no news.
         Controllers in the kubelet's process log theirs at any verbosity. Of an entry that
         was cut it is not known.
         """
@@ -109,7 +109,7 @@ class SentEvents:
             text: that holds the event.
 
         Returns:
-            Whether it is one that the log had not told before, of a kubelet.
+            Whether it is one that the log had not reported before, of a kubelet.
         """
         match = _PLAIN.search(text) or _GO.search(text)
         if match is None or self._are_logged:
@@ -148,7 +148,7 @@ def _values(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _late_ns(line: LogLine, time: str) -> int | None:
-    """How long before its line the event was; None where its time is not told readably."""
+    """How long before its line the event was; None where its time cannot be read."""
     date = go_date(time)
     stamp = _STAMP.search(line.text) if date is not None else None
     try:

@@ -2,7 +2,7 @@
 
 Nine of ten lines of a log are known by their caller and message. To cut these out, a line
 has to be searched for where the caller and the message end, which costs more than all else
-together. But a line's first bytes (pid, caller, the message's first letters) tell where they
+together. But a line's first bytes (pid, caller, the message's first letters) show where they
 ended in the last line with the same ones, so two slices and two look-ups answer instead:
 what they find is byte for byte what a search has found before.
 """
@@ -33,7 +33,7 @@ class Skim:
 
         Args:
             body: of the line.
-            end: of the bytes that told it: who has the same ones before it, is the same.
+            end: of the bytes that decided it: who has the same ones before it, is the same.
             code: what was found.
         """
         if len(self._codes) >= _KEYS_MAX or len(self._ends) >= _KEYS_MAX:

@@ -1,12 +1,12 @@
 """klog's stamps (``1121 02:52:41.296376``) to nanoseconds: year, zone, steps of the clock.
 
 klog stamps a line before it waits for the lock under which lines are written. In logs of real
-nodes lines stand up to 23 ms behind later ones, in rows of a few. Beyond a second three things
+nodes lines stand up to 23 ms after later ones, in rows of a few. Beyond a second three things
 are told apart by the lines around:
 
 * the clock was set back: the lines that follow are earlier than the ones before;
 * a line is late: it fits before a pause that a line above ended, and time goes on from there;
-* a stamp is wrong: one line stands ahead of, or behind, all others that are in order without it.
+* a stamp is wrong: one line is ahead of, or later than, all others that are in order without it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ STEP_NS = NS_PER_S
 _RACE_NS = NS_PER_S // 10
 """Far more than lines of goroutines that race are out of order."""
 _SURE = 4
-"""So many lines in a row behind one that is ahead of them: they did not all wait for the lock."""
+"""So many lines in a row after one that is ahead of them: they did not all wait for the lock."""
 _ALONE = 4
 """A stamp that is wrong is so many times farther off than its neighbours are apart; a pause
 that the clock was set back over just so is hardly ever."""
@@ -136,7 +136,7 @@ class Clock:
         return last - self._earlier[0] > _ALONE * (self._earlier[0] - before)
 
     def _goes_on(self, ts_ns: int) -> None:
-        """Time goes on from the latest: a line that stood behind it was late, or lies."""
+        """Time goes on from the latest: a line that stood after it was late, or is wrong."""
         last, before, earlier = self.last_ns, self._before_ns, self._earlier
         self._earlier = []
         if last is None or before is None or len(earlier) > 1 or earlier[0] > before - STEP_NS:

@@ -1,9 +1,9 @@
 """The values of structured klog lines: ``"msg" key="quoted" key={json} key=<block>``.
 
 klog writes one and the same call in two forms, as text and as JSON; the functions here
-bring both to the same Python values, so that nobody behind them needs to know the form:
+bring both to the same Python values, so that no later stage needs to know the form:
 
-* strings are unquoted, and lose one trailing newline (klog's block form cannot tell
+* strings are unquoted, and lose one trailing newline (klog's block form cannot show
   whether the last line of a value ended with one);
 * an object reference is ``namespace/name`` (JSON has an object with these two keys);
 * a block whose lines are lost (a log that went through ``grep``) is None;
@@ -176,12 +176,12 @@ def _value(text: str, start: int) -> tuple[Any, int, bool] | None:
 
 
 def closes_block(line: str) -> bool:
-    """The line ends a value over several lines; more keys may stand behind its ``>``."""
+    """The line ends a value over several lines; more keys may follow its ``>``."""
     return _CLOSING.match(line) is not None
 
 
 def _block(text: str, start: int) -> tuple[str | None, int]:
-    """A value over several lines: each behind a tab, up to a line that is `` >``.
+    """A value over several lines: each after a tab, up to a line that is `` >``.
 
     Terminals and journal readers expand the tabs. None: no line of the value is left, for
     klog writes at least one.

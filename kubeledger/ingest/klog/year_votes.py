@@ -36,14 +36,14 @@ class YearVotes:
         self._votes: dict[int, list[int]] = {}
 
     def take_line(self, line: bytes, stamps: Sequence[bytes]) -> None:
-        """What a line tells, given the stamps it may be near to."""
+        """What a line shows, given the stamps it may be near to."""
         for day, clock in _PAST.findall(line):
             with suppress(ValueError):
                 ts_ns = api_time(f"{day.decode()}T{clock.decode()}Z") or 0
                 self._vote(int(day[:4]), ts_ns, stamps)
 
     def take_event(self, text: bytes, stamp: bytes) -> None:
-        """What an event tells that was not sent.
+        """What an event shows that was not sent.
 
         Args:
             text: from ``EVENT_TIME`` on.

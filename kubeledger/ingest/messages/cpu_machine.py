@@ -1,4 +1,4 @@
-"""The lines in which a CPU manager tells of the machine and of its options, before it starts."""
+"""The lines in which a CPU manager logs the machine and its options, before it starts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STRICT = "StrictCPUReservation"
 
 
 class CpuMachine:
-    """What has been told since the last line about the machine.
+    """What has been logged since the last line about the machine.
 
     Attributes:
         reported: field of ``CpuManagerStarted`` -> value.
@@ -31,7 +31,7 @@ class CpuMachine:
         self.reported: dict[str, Any] = {}
 
     def topology(self, topology: Any) -> None:  # noqa: ANN401 - any decoded value
-        """CPUs, with NUMA node, socket and core; this line begins what tells of a new manager."""
+        """CPUs, with NUMA node, socket and core; this line is the first of a new manager."""
         cpus: dict[str, CpuPlace] = {}
         if isinstance(topology, dict):
             for cpu, info in (topology.get("CPUDetails") or {}).items():

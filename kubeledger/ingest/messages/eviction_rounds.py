@@ -26,7 +26,7 @@ _RESOURCES: Final = {
 
 _COPY: Final = "containerfs."
 _ROUND_NS: Final = NS_PER_S
-"""The thresholds of a round are told at once."""
+"""The thresholds of a round are logged at once."""
 _LOST_NS: Final = 25 * NS_PER_S
 """A round comes every 10 s: so long without one, lines were lost."""
 
@@ -94,11 +94,11 @@ class EvictionRounds:
                     self._since[met] = ts_ns if self._known_before else None
 
     def driver(self, resource: str | None, message: str | None = None) -> Driver:
-        """The threshold behind a reclaim, as far as one can be told.
+        """The threshold that caused a reclaim, as far as it can be determined.
 
         Args:
             resource: that is reclaimed.
-            message: of an evicted pod; from 1.26 on it tells quantity and available amount.
+            message: of an evicted pod; from 1.26 on it has the quantity and the available amount.
         """
         threshold, observed = _amounts_in(message or "")
         self._see_grace_periods()
@@ -115,7 +115,7 @@ class EvictionRounds:
             if any(each.quantity == met.quantity for each in others):
                 del found[met]
         if len(found) != 1:
-            # Up to 1.25 no message tells which of two thresholds of a signal it was.
+            # Up to 1.25 no message shows which of two thresholds of a signal it was.
             signals = {met.signal for met in found}
             seen = {amount_of(available) for available in found.values()}
             only = signals.pop() if len(signals) == 1 else None
@@ -128,7 +128,7 @@ class EvictionRounds:
             return Driver(only, threshold, observed)
         ((met, available),) = found.items()
         return Driver(
-            # Of which disk a copy is no line tells where that of the disk itself is lost.
+            # Of which disk a copy is no line shows where that of the disk itself is lost.
             None if met.signal.startswith(_COPY) else met.signal,
             amount_of(met.quantity),
             amount_of(available),

@@ -1,4 +1,4 @@
-"""Lines of a kubelet's log that never tell a decision: known, counted, and passed over.
+"""Lines of a kubelet's log that never show a decision: known, counted, and passed over.
 
 The tables go from the cheapest to look up to the dearest. A file stands in ``noise_files.txt``
 only when nothing that it logs can matter in any version: cadvisor's housekeeping, volumes,

@@ -1,4 +1,4 @@
-"""What the pod lifecycle event generator tells in a line."""
+"""What a line of the pod lifecycle event generator holds."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def find_bundles(
     Files named one by one are one bundle, a directory or archive is one each.
 
     Args:
-        collected: what stands behind each argument.
+        collected: what each argument stands for.
         options: overrides.
         lengths: beginnings of logs whose digests are wanted (earlier imports' lengths).
 
@@ -118,7 +118,7 @@ def _merged(loose: Sequence[Collected]) -> Collected:
 
 
 def _look(tree: Collected, options: ImportOptions, lengths: Sequence[int]) -> Bundle:
-    """Detect each file; logs are surveyed, since they tell which node they are from."""
+    """Detect each file; logs are surveyed, since they show which node they are from."""
     bundle = Bundle(
         tree.label, tree.name, [], dict(tree.skipped), list(tree.findings), is_tree=tree.is_tree
     )

@@ -31,7 +31,7 @@ _PAST = frozenset(
 def document_time(items: Sequence[Item]) -> int | None:
     """The latest time at which what a document shows had happened: it was written then or later.
 
-    Only fields that tell of the past count: an annotation may hold any time.
+    Only fields that report the past count: an annotation may hold any time.
     """
     times: list[int] = []
     for item in items:

@@ -39,7 +39,7 @@ class KubeletVersion(msgspec.Struct, frozen=True):
     """A kubelet's version and how it is known.
 
     Attributes:
-        version: ``1.36.2``; None when nothing tells.
+        version: ``1.36.2``; None when nothing shows it.
         text: what the kubelet calls itself.
     """
 
@@ -76,7 +76,7 @@ class NamesInside(msgspec.Struct):
 
 
 def name_of_bundle(bundle: Bundle) -> str:
-    """The node's name by the directory's, if nothing tells it."""
+    """The node's name by the directory's, if nothing else has it."""
     return _IN_NAME.sub("", bundle.name).strip("-_. ") or "node"
 
 
@@ -126,7 +126,7 @@ def _note_of(file: FoundFile) -> str:
 
 
 def kubelet_version(bundle: Bundle, options: ImportOptions) -> KubeletVersion:
-    """The version of the bundle's (first) kubelet, from the surest source that tells it."""
+    """The version of the bundle's (first) kubelet, from the surest source that has it."""
     if options.kubelet_version is not None:
         return KubeletVersion(options.kubelet_version.removeprefix("v"), "option")
     text = None

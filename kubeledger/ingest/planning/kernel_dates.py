@@ -1,7 +1,7 @@
 """When the reports of a kernel log happened, in UTC.
 
 The kernel counts from the boot, and its clock runs a little off the time of day: what
-``dmesg`` makes of it may be seconds away after weeks. Other sources tell of the same kills: the
+``dmesg`` makes of it may be seconds away after weeks. Other sources report the same kills: the
 kubelet's lines, which hold the kernel's time to the second, and statuses of containers. What
 most of them agree on moves a whole log.
 """
@@ -38,7 +38,7 @@ _REPORT = b"oom-kill"
 _LINE_MAX = 1 << 16
 _COPY_NS = 120 * NS_PER_S
 _CLOSE_NS = 2 * NS_PER_S
-"""The kubelet's lines and statuses tell the second."""
+"""The kubelet's lines and statuses show the second."""
 
 
 def date_kernel_logs(
@@ -110,7 +110,7 @@ def _of_node(reports: list[KernelReport], node: str) -> list[KernelReport]:
 
 
 def _look_into(log: SourceFile, context: BundleContext, reported: ReportedTimes) -> None:
-    """What a log tells of kills: the kubelet's lines, and reports of the kernel."""
+    """What a log shows of kills: the kubelet's lines, and reports of the kernel."""
     tail, holds_reports = b"", False
     for chunk in log.chunks():
         window = tail + chunk
@@ -153,8 +153,8 @@ def date_reports(
 
     Args:
         reports: are changed.
-        boots: times of the boot that the log itself tells.
-        reported: kills that other sources tell of, by path of the cgroup and by container ID.
+        boots: times of the boot that the log itself shows.
+        reported: kills that other sources report, by path of the cgroup and by container ID.
         offset_ns: what the node's zone is ahead of UTC.
         near_ns: a time in the year of the log.
 
@@ -199,9 +199,9 @@ def _shift_ns(
     reported: ReportedTimes,
     otherwise: int | None,
 ) -> int | None:
-    """What the log's times are to be moved by: where most of what is told agrees.
+    """What the log's times are to be moved by: where most of what is reported agrees.
 
-    A kill is told once at most, so agreement of many is that of one shift.
+    A kill is reported once at most, so agreement of many is that of one shift.
     """
     shifts = sorted(_candidates(reports, reported))
     best, votes = otherwise, 0

@@ -37,8 +37,8 @@ class _Node(msgspec.Struct):
     """What is known to be of one node.
 
     Attributes:
-        node_names: names that its kubelet's own lines or documents tell -> how often.
-        hosts: names that carriers tell.
+        node_names: names that its kubelet's own lines or documents show -> how often.
+        hosts: names in what carried the lines.
         writers: in logs of several nodes, what tells its lines apart.
         objects: the nodes whose objects its documents hold.
         listed: node -> pods on it, by lists and events of the API server.
@@ -72,7 +72,7 @@ def split_by_node(bundles: Sequence[Bundle], options: ImportOptions) -> list[Bun
     """The bundles, each with the files and lines of one node, and that node's name.
 
     Raises:
-        BadInputError: it cannot be told whose a file is, or ``options.node`` is none of them.
+        BadInputError: the node of a file is not known, or ``options.node`` is none of them.
     """
     return [part for bundle in bundles for part in _split(bundle, options)]
 

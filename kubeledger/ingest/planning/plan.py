@@ -61,7 +61,7 @@ def make_plan(
     Args:
         bundle: all that is read.
         options: overrides of detection.
-        given_ts: file -> time of documents that tell none, where it is known.
+        given_ts: file -> time of documents without one, where it is known.
 
     Raises:
         BadInputError: a file that cannot be read.
@@ -109,7 +109,7 @@ def make_plan(
 
 
 def _take_containers(context: BundleContext, bundle: Bundle) -> None:
-    """What the logs tell of containers, where the lists of pods do not."""
+    """What the logs show of containers, where the lists of pods do not."""
     survey = ContainerSurvey()
     for log in bundle.logs:
         survey.add(log.containers)

@@ -40,7 +40,7 @@ _PARTS_MAX = 64
 _SILENCES = 3
 """Parts that were one log are no farther apart than its lines ever are, times this."""
 _YEAR = 2000
-"""Any leap year: stamps tell none."""
+"""Any leap year: stamps have no year."""
 
 
 class _Entry(NamedTuple):
@@ -239,7 +239,7 @@ def _even(entries: list[_Entry]) -> list[_Entry]:
 
 
 def _agree(entries: Sequence[_Entry], index: int) -> bool:
-    """Whether several lines on either side of an entry's begin tell that time goes back there."""
+    """Whether several lines on either side of an entry's begin show that time goes back there."""
     above = entries[max(0, index - _SURE) : index]
     below = entries[index : index + _SURE]
     return (

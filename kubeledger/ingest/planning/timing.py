@@ -77,10 +77,10 @@ def timing_of(
 ) -> tuple[Timing, list[Finding]]:
     """Times of a bundle, and what a reader must know about them.
 
-    ``given_ts`` are times of documents that tell none, by file.
+    ``given_ts`` are times of documents without one, by file.
 
     Raises:
-        BadInputError: nothing tells the year of a log, not even the file's own time.
+        BadInputError: nothing shows the year of a log, not even the file's own time.
     """
     findings: list[Finding] = []
     document_ns = {
@@ -96,7 +96,7 @@ def timing_of(
     logs = _in_order(bundle.logs)
     known = sorted(ts_ns for ts_ns in document_ns.values() if ts_ns)
     year, source = _year(logs, known, offset_ns, options, _collected_ns(bundle))
-    # When all was over tells the year, but nothing happened then.
+    # When all was over shows the year, but nothing happened then.
     document_ns |= {
         file.source.name: None for file in bundle.files if file.format == "collected-at"
     }
@@ -149,7 +149,7 @@ def _document_time(file: FoundFile) -> int | None:
 def _documents(
     bundle: Bundle, document_ns: dict[str, int | None], first: int, last: int
 ) -> list[Document]:
-    """Documents with their times: what tells none was there at the end, or all along."""
+    """Documents with their times: what has none was there at the end, or all along."""
     documents = []
     for file in bundle.files:
         if file.survey is not None:
@@ -218,7 +218,7 @@ def _year(
 
 
 def _collected_ns(bundle: Bundle) -> int | None:
-    """The end of the day that a name around the logs tells: they were gathered on it.
+    """The end of the day that a name around the logs shows: they were gathered on it.
 
     A log's own name is asked last: rotation may name it by the day on which it begins.
     """

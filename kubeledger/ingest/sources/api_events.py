@@ -65,8 +65,8 @@ class ApiReason(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         object_id: tells event objects with the same words apart.
-        named_ns: when the kubelet made the object, as its name tells: the times in it are
-            whole seconds; None where the name does not tell.
+        named_ns: when the kubelet made the object, as its name shows: the times in it are
+            whole seconds; None where the name does not show.
         component, host: who sent it; empty when the object does not say.
         count: occurrences that it stands for so far.
     """

@@ -54,7 +54,7 @@ class Collected(msgspec.Struct):
 
 
 def collect(arguments: Sequence[str], spool: Path) -> list[Collected]:
-    """The files behind the arguments, in their order; ``-`` is standard input.
+    """The files that the arguments name, in their order; ``-`` is standard input.
 
     Args:
         arguments: paths as the user gave them.
@@ -147,7 +147,7 @@ def _take(collected: Collected, source: SourceFile) -> None:
     """Take in a file, unless it is an archive: a bundle in a bundle would be another node's."""
     try:
         inner = is_archive(source)
-    except BadInputError:  # told when the file is looked at
+    except BadInputError:  # reported when the file is looked at
         inner = False
     if inner:
         why = "an archive inside is not opened; import it by itself"

@@ -55,7 +55,7 @@ FORMATS = (*LOG_FORMATS, *DOCUMENT_FORMATS, "cgroup-files", "metrics")
 _HEAD = 64 << 10
 _LONG_HEAD = 4 << 20
 _NOTE = 4 << 10
-"""A file that tells one thing is shorter."""
+"""A file with a single value is shorter."""
 _LEFT_OUT = {
     "manifest": "what was collected and what was absent",
     "pod-state": "what a resize in place gave to pods: no decision that is verified rests on it",

@@ -18,7 +18,7 @@ class Fact:
         evidence: (n,) n >= 1 for everything read from a source.
         cause: the fact that led to this one; it must have been emitted before.
         seq: number of the record it became; None until it is emitted.
-        late: of the same instant, it comes behind what else happened.
+        late: of the same instant, it comes after what else happened.
     """
 
     __slots__ = ("body", "cause", "evidence", "late", "seq", "ts_ns")

@@ -102,7 +102,7 @@ class PodList(msgspec.Struct):
         listed_by: as in ``lifecycle.PodListed``.
         pods: the API's own JSON objects.
         complete: the list is whole, so a pod that is missing is gone (False: manifests).
-        namespaces: that an API server's list shows, of which alone it is whole: nothing tells
+        namespaces: that an API server's list shows, of which alone it is whole: nothing shows
             whether it was asked for all of them; None: it is of all.
     """
 
@@ -292,7 +292,7 @@ class KernelReport(msgspec.Struct):
         tasks: (n,) rows; None without the table's header.
         chosen_pid: chosen by an old kernel, which then killed a child of it.
         anon_bytes: part of ``rss_bytes``.
-        evidence: the lines that tell most.
+        evidence: the lines that show most.
     """
 
     file: str
@@ -325,7 +325,7 @@ class KernelReports(msgspec.Struct):
 
     Attributes:
         reports: (n,) in the order of the file.
-        boots: (m,) times of the boot, UTC, as lines with a time of day of their own tell it.
+        boots: (m,) times of the boot, UTC, as lines with a time of day of their own show it.
     """
 
     ts_ns: int

@@ -45,7 +45,7 @@ _DETAIL = re.compile(
     "|".join(p.pattern for p in (_USAGE, _OLD_PATHS, _HEADER, _ROW))
     + "|Memory cgroup stats for|Tasks state|oom-kill:constraint"
 )
-"""What stands before the choice is told."""
+"""What stands before the choice is reported."""
 _GROUP = re.compile(r"Tasks in (\S+) are going to be killed due to memory\.oom\.group set")
 _REAPED = re.compile(r"oom_reaper: reaped process (\d+) ")
 _LOST = re.compile(r"printk: .*messages? (?:dropped|suppressed)|[Mm]issed \d+ kernel messages")
@@ -99,7 +99,7 @@ class KernelLogReader:
 
     Attributes:
         reports: (n,) in the order of the file.
-        boots: times of the boot as lines tell it that hold a time of day of their own.
+        boots: times of the boot as lines show it that hold a time of day of their own.
         lines, understood: how many; those of reports are understood.
     """
 
@@ -187,7 +187,7 @@ class KernelLogReader:
             self.reports.append(report)
 
     def _boot(self, text: str, stamp: Stamp) -> bool:
-        """A line that tells the time of day beside the time since the boot."""
+        """A line that shows the time of day beside the time since the boot."""
         if stamp.form != "boot":
             return False
         if match := _AUDIT.match(text):
@@ -250,7 +250,7 @@ class KernelLogReader:
         pid = int(match["pid"])
         before = self.reports[-1] if self.reports else None
         if report is None and host in self._group and before is not None:
-            if pid != before.pid:  # the group holds the victim, and the kernel may tell it again
+            if pid != before.pid:  # the group holds the victim, and the kernel may show it again
                 before.also_killed = (*before.also_killed, pid)
             return True
         if report is None:

@@ -25,7 +25,7 @@ _LEAP_YEAR = 2000
 
 
 class Stamp(NamedTuple):
-    """A line's time; what ``value_ns`` counts from, its form tells."""
+    """A line's time; what ``value_ns`` counts from, its form shows."""
 
     form: StampForm
     value_ns: int

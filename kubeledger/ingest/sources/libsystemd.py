@@ -29,7 +29,7 @@ class JournalEntry(msgspec.Struct):
     """What of an entry matters here.
 
     Attributes:
-        realtime_us: as the sender tells it, else when journald got it.
+        realtime_us: as the sender shows it, else when journald got it.
         host: ``_HOSTNAME``; empty where there is none.
         identifier: ``SYSLOG_IDENTIFIER``, else the name of the process; empty for none.
         pid: decimal text; empty for the kernel.

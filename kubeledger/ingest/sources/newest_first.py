@@ -28,7 +28,7 @@ class ReversedLines(SourceFile):
         Args:
             source: the log as it stands.
             begins: (n,) byte at which each of its lines begins.
-            size: of it, with an end of line behind the last one.
+            size: of it, with an end of line after the last one.
         """
         super().__init__(source.name, source.path, source.mtime_ns)
         self.truncated = source.truncated

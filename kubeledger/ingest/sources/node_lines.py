@@ -47,7 +47,7 @@ class Writers(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """What to call the node if nothing better tells."""
+        """The name of the node if nothing better is known."""
         if self.hosts:
             return next((host for host in self.hosts if not is_local(host)), self.hosts[0])
         return f"process-{self.pids[0]}"
@@ -70,7 +70,7 @@ class _Writer(NamedTuple):
 
 
 class _Line(NamedTuple):
-    """What a line tells of its writer; ``mark``: what of it all lines of this writer hold."""
+    """What a line shows of its writer; ``mark``: what of it all lines of this writer hold."""
 
     writer: _Writer
     is_entry: bool

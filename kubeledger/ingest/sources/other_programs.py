@@ -44,7 +44,7 @@ _OF_KUBELET = re.compile(
 )
 _BEGINS_KUBELET = re.compile(KUBELET_CALLER.pattern + rb'|"Kubelet version"|FLAG: --')
 _BEGINS_OTHER = re.compile(OTHER_CALLER.pattern + rb"|\] Version: v1\.(?:2[1-9]|[3-9]\d)\.")
-"""The kubelet tells its version in another form since 1.21."""
+"""The kubelet shows its version in another form since 1.21."""
 _ENTRY_HEAD = 200
 _MAY_TELL = re.compile(rb"kube|hyper|k[38]s|rke|kernel", re.IGNORECASE)
 

@@ -1,6 +1,6 @@
 """Foreign JSON and YAML made plain: values that a ledger can hold, and nothing else.
 
-What had to be changed is told in words, once a kind of change.
+What had to be changed is stated in words, once for each kind of change.
 """
 
 from __future__ import annotations

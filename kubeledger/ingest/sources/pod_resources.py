@@ -86,7 +86,7 @@ def is_pod_resources(document: dict[str, Any]) -> bool:
 
 
 def read_pod_resources(data: dict[str, Any]) -> PodResourcesListed | AllocatableResourcesListed:
-    """The record of an answer; UIDs are not told.
+    """The record of an answer; it has no UIDs.
 
     Raises:
         ValueError: a field is of another type.

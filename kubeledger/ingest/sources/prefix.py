@@ -31,7 +31,7 @@ _OTHER = b"microshift"
 """What a component of MicroShift that is not the kubelet is called here."""
 
 _PREFIX_MAX = 1024
-"""Bytes of a line in which a carrier's prefix and the header behind it end."""
+"""Bytes of a line in which a carrier's prefix and the header after it end."""
 
 _HOST = rb"(?P<host>\S+) "
 _TAG = rb"(?P<tag>[\w.@/:-]+?)(?:\[\d+\])?: ?"
@@ -111,7 +111,7 @@ _DOCKER = msgspec.json.Decoder(_DockerLine)
 class Unwrapper:
     """Takes prefixes off; remembers the last one that fitted and tries it first.
 
-    A prefix counts only when a klog header or JSON entry was seen behind one of its form,
+    A prefix counts only when a klog header or JSON entry was seen after one of its form,
     so that lines of a bare log are never cut.
     """
 

@@ -1,4 +1,4 @@
-"""API objects as the assemblers may rely on them: types checked, times that can be told.
+"""API objects as the assemblers may rely on them: types checked, times that can be read.
 
 An API server never answers with other types, but files are written by hand, cut and
 edited. An object whose fields are of other types is rejected, and only this object. What
@@ -220,7 +220,7 @@ def _name(kind: str, number: int, value: _Json) -> str:
 
 
 def _cleaned(value: Any, name: str, flaws: list[str]) -> Any:  # noqa: ANN401 - any JSON value
-    """A copy without zero times, and without times that cannot be told."""
+    """A copy without zero times, and without times that cannot be read."""
     if isinstance(value, list):
         return [
             _cleaned(member, name, flaws) if isinstance(member, dict | list) else member

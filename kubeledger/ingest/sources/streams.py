@@ -110,7 +110,7 @@ class SourceFile:
         while piece := raw.read(piece_bytes):
             while piece:
                 if unpacker is None and not piece.strip(b"\0"):
-                    break  # padding behind the last frame
+                    break  # padding after the last frame
                 unpacker = unpacker or frame()
                 try:
                     chunk = unpacker.decompress(piece)

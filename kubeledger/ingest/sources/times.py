@@ -62,7 +62,7 @@ def go_time(text: str) -> int:
 def go_date(text: str) -> tuple[int, int] | None:
     """Year and nanoseconds of a time in Go's ``%#v``, ``time.Date(2023, time.April, …)``.
 
-    Its zone is not told (``time.Local``): the nanoseconds are those of its clock read as UTC.
+    Its zone is not reported (``time.Local``): the nanoseconds are those of its clock read as UTC.
     None where the text holds no such time.
     """
     date = _DATE.search(text)
@@ -80,7 +80,7 @@ def go_date(text: str) -> tuple[int, int] | None:
 def date_in(line: bytes) -> int | None:
     """Nanoseconds of the full time in a line: RFC 3339, Go's, or what ``date`` prints in UTC.
 
-    None where there is none: the names of other zones do not tell how far they are from UTC.
+    None where there is none: the names of other zones do not show how far they are from UTC.
     """
     iso, go, date = (pattern.search(line) for pattern in (_ISO, _GO, _DATE_OUTPUT))
     try:

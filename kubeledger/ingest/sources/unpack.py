@@ -63,7 +63,7 @@ def _is_zip(source: SourceFile) -> bool:
     try:
         with source.path.open("rb") as file:
             return file.read(4) in _ZIP
-    except OSError:  # told when the content is asked for
+    except OSError:  # reported when the content is read
         return False
 
 
@@ -158,7 +158,7 @@ class _ChunkReader:
 
 
 class _Header(tarfile.TarInfo):
-    """Takes down how an archive ended: ``tarfile`` keeps damage behind its start to itself."""
+    """Takes down how an archive ended: ``tarfile`` does not report damage after its start."""
 
     @classmethod
     def fromtarfile(cls, archive: Any) -> _Header:  # noqa: ANN401 - as in the base
@@ -279,7 +279,7 @@ class _Unpacker:
     def _write(self, stream: IO[bytes], name: str, size_bytes: int, written_s: float) -> None:
         target = self._spool / str(self._count)
         with target.open("wb") as out:
-            # Never more than the archive told: that is what was counted.
+            # Never more than the archive states: that is what was counted.
             while (left := size_bytes - out.tell()) > 0 and (
                 chunk := stream.read(min(CHUNK, left))
             ):
@@ -294,7 +294,7 @@ class _Unpacker:
 
 
 def _zip_time_s(member: zipfile.ZipInfo) -> int:
-    """Seconds since the epoch; a zip tells no zone, so it is good for the year only."""
+    """Seconds since the epoch; a zip has no zone, so it is good for the year only."""
     try:
         return timegm((*member.date_time, 0, 0, 0))
     except ValueError:

@@ -62,7 +62,7 @@ def compose_yaml(data: bytes) -> list[yaml.Node]:
 
     Raises:
         ValueError: as :func:`load_yaml`.
-        yaml.YAMLError: the bytes are no YAML; its ``problem_mark`` tells where.
+        yaml.YAMLError: the bytes are no YAML; its ``problem_mark`` shows where.
     """
     loader = _Loader(data)
     try:

@@ -1,4 +1,4 @@
-"""Cases of one probe worker: a pod, a container, a probe type and the ticks it lives through.
+"""Cases of one probe worker: a pod, a container, a probe type and its ticks.
 
 The recorder of a case keeps no events: an event needs a reference to the pod by its kind,
 which only a whole kubelet knows. So ``events`` is empty in what is decided, and a claim with

@@ -40,7 +40,7 @@ class ContainerConfig(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     Attributes:
         cpu_quota_us, cpu_period_us: both 0 where CFS quota is off; a quota of -1 is none.
         memory_limit_bytes: 0 where there is none.
-        reasons: name of a value as outcomes have it -> the rule behind it, as users see it.
+        reasons: name of a value as outcomes have it -> its rule, as users see it.
     """
 
     cpu_shares: int
@@ -178,7 +178,7 @@ def _limit(pod: Pod, container: Container, name: str, facts: CgroupFacts) -> tup
 def _shares(
     requests: ResourceList, limit_milli: int, holder: str, facts: CgroupFacts
 ) -> tuple[int, str]:
-    """Shares by the request, or by the limit in its stead, and the rule behind them."""
+    """Shares by the request, or by the limit in its stead, and the rule for them."""
     request: Amount = requests.get("cpu")
     request_milli = milli_of(NANOS[request]) if request is not None else 0
     absent = "cpu" not in requests

@@ -1,4 +1,4 @@
-"""Who gets how much CPU: the model behind shares.
+"""Who gets how much CPU: the model of shares.
 
 CPU is divided from the root down. At each level the children that want any divide what
 their parent got in the ratio of their shares. Nobody gets more than it wants or than its

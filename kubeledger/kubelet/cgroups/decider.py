@@ -71,7 +71,7 @@ class PodDecision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     systemd_path: str
 
     def explain(self, path: Path) -> str:
-        """The rule behind the value at a path of the outcome, as users see it."""
+        """The rule for the value at a path of the outcome, as users see it."""
         match path:
             case ("qosClass",):
                 return self.qos_reason
@@ -115,7 +115,7 @@ class PodUnifiedDecision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return {name: written(files) for name, files in self.container_files.items()}
 
     def explain(self, path: Path) -> str:
-        """The rule behind the file at a path of the outcome, as users see it."""
+        """The rule for the file at a path of the outcome, as users see it."""
         match path:
             case ("pod", "unified", name):
                 file = self.pod_files.get(name)
@@ -205,7 +205,7 @@ def decide_pod(
 
 
 def _qos_reason(pod: Pod, qos_class: QOSClass, facts: CgroupFacts) -> str:
-    """The rule behind the class of a pod, as users see it."""
+    """The rule for the class of a pod, as users see it."""
     spec, status = pod.spec, pod.status
     if facts.qos_class_from_status and status is not None and status.qos_class:
         return "the pod's status says so"
@@ -288,10 +288,10 @@ def admissible(decided: object, claimed: object, explain: Explain) -> str | None
     Args:
         decided: the only possible outcome, as plain dicts, lists and values.
         claimed: of any shape.
-        explain: the rule behind a value, by its path.
+        explain: the rule for a value, by its path.
 
     Returns:
-        None if it could; otherwise the first difference and the rule behind it:
+        None if it could; otherwise the first difference and its rule:
         ``pod.cpuShares is 2, not 3: a BestEffort pod has the least shares, 2``.
     """
     found = _difference(decided, claimed, ())

@@ -212,7 +212,7 @@ def over_reserved(capacity: Quantities, reservation: Quantities) -> list[str]:
 def node_reasons(
     capacity: Quantities, settings: ReservationSettings, facts: CgroupFacts
 ) -> dict[tuple[str, ...], str]:
-    """The rules behind the values of :func:`decide_node`, as users see them.
+    """The rules for the values of :func:`decide_node`, as users see them.
 
     Returns:
         path of a value in the outcome -> which capacity, reserve and threshold give it.

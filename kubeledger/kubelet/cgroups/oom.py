@@ -33,7 +33,7 @@ def container_oom_score_adj(
     *,
     memory_capacity: int,
 ) -> tuple[int, str]:
-    """The adjustment of one container, and the rule behind it as users see it.
+    """The adjustment of one container, and its rule as users see it.
 
     Args:
         pod: that the container is part of.

@@ -50,7 +50,7 @@ class ResourceConfig(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         cpu_quota_us: -1 is no quota.
         memory_limit_bytes: limit.
         huge_page_limits: page size in bytes -> bytes.
-        reasons: name of a pod's value as outcomes have it -> the rule behind it, as users see it.
+        reasons: name of a pod's value as outcomes have it -> its rule, as users see it.
     """
 
     cpu_shares: int | None = None

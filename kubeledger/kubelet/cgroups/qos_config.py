@@ -136,7 +136,7 @@ def qos_reasons(
     allocatable_memory: int | None,
     memory_reserve_percent: int | None,
 ) -> dict[tuple[str, ...], str]:
-    """The rules behind the values, as users see them; arguments as for ``qos_config``.
+    """The rules for the values, as users see them; arguments as for ``qos_config``.
 
     Returns:
         path of a value in the outcome -> which requests of which pods give it.

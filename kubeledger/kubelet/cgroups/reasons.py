@@ -18,7 +18,7 @@ Path = tuple[str, ...]
 """Keys from the outcome down to a value."""
 
 Explain = Callable[[Path], str]
-"""The rule behind the value at a path, or behind its absence; empty where none is known."""
+"""The rule for the value at a path, or for its absence; empty where none is known."""
 
 
 def shares_reason(milli_cpu: int, shares: int) -> str:

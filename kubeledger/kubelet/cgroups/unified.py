@@ -46,7 +46,7 @@ _NOT_TIERED: Final = "memoryReservationPolicy is not TieredReservation"
 
 
 class File(NamedTuple):
-    """A file's text, None where it is left alone, and the rule behind that as users see it."""
+    """A file's text, None where it is left alone, and the rule for that as users see it."""
 
     text: str | None
     why: str

@@ -71,7 +71,7 @@ def aggregate(
     init_containers: Sequence[tuple[ResourceList, bool]],
     name: str,
 ) -> int | None:
-    """What one pod needs of one resource at the worst moment of its life.
+    """What one pod needs of one resource at the worst moment.
 
     All containers run together, with all sidecars. Before that, each init container runs
     alone but for the sidecars before it.

@@ -41,7 +41,7 @@ def requested_memory(container: Container) -> dict[str, int]:
 def sizes_after_reuse(
     pod: Pod, container: str, memory_type: str, facts: ResourceManagerFacts
 ) -> frozenset[int]:
-    """Sizes in bytes that a block may show at any time in its life.
+    """Sizes in bytes that a block may show at any time.
 
     That of an init container shrinks by what each later container takes of it.
 

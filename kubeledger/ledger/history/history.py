@@ -1,7 +1,7 @@
 """The history of a ledger: what its Parquet files hold, brought up to date where that pays.
 
 It stands below the ledger, where the ledger can be written; otherwise, for as long as the
-:class:`History` lives, in a temporary directory. Nothing is believed: a part counts as long
+:class:`History` is used, in a temporary directory. Nothing is believed: a part counts as long
 as the ledger's chain digest at its last record is the one it was made from and every byte
 of its files is as written. What does not count is made again from the segments.
 """

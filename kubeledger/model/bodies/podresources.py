@@ -1,4 +1,4 @@
-"""What the kubelet's pod-resources API tells (pkg/kubelet/apis/podresources, v1).
+"""What the kubelet's pod-resources API reports (pkg/kubelet/apis/podresources, v1).
 
 It is asked on the node, over a socket. Sets of CPUs are text in the kubelet's notation (``0-3,7``).
 """
@@ -24,7 +24,7 @@ class ListedDevices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Devices of one resource on the same NUMA nodes.
 
     Attributes:
-        numa_nodes: sorted; empty where the plugin tells none.
+        numa_nodes: sorted; empty where the plugin reports none.
         device_ids: sorted.
     """
 
@@ -37,7 +37,7 @@ class ContainerResources(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     """What one container has for itself.
 
     Attributes:
-        pod_uid: None where no other source tells it: the API names pods only.
+        pod_uid: None where no other source shows it: the API names pods only.
         devices: sorted by resource and NUMA nodes.
         cpu_set: CPUs that no other container may use; until 1.22 those of the shared pool
             for any other container. Empty for none.

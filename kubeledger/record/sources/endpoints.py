@@ -33,7 +33,7 @@ _KEPT = (
     *("kubelet_working_pods", "kubernetes_build_info", "kubernetes_feature_enabled"),
     "process_start_time_seconds",
 )
-"""What of ``/metrics`` tells of a decision; the rest, mostly histograms of durations, is 500 KB."""
+"""What of ``/metrics`` shows a decision; the rest, mostly histograms of durations, is 500 KB."""
 _HISTOGRAM = re.compile(rb"_(?:bucket|sum|count)[{ ]")
 
 
@@ -167,7 +167,7 @@ def _whole_lines(data: bytes) -> tuple[bytes, bytes]:
 
 
 def _telling_metrics(data: bytes) -> tuple[bytes, bytes]:
-    """The metrics that tell of decisions, with their types."""
+    """The metrics that report decisions, with their types."""
     data, _ = _whole_lines(data)
     heads = tuple(
         f"{comment}{name}".encode() for name in _KEPT for comment in ("", "# HELP ", "# TYPE ")

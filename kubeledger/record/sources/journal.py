@@ -232,6 +232,6 @@ class JournalSource:
 
 
 def _time_of(cursor: str | None) -> int | None:
-    """Time of the entry of a cursor, UTC; None where it does not tell."""
+    """Time of the entry of a cursor, UTC; None where it does not show."""
     match = _CURSOR_TIME.search(cursor or "")
     return None if match is None else int(match[1], 16) * 1000

@@ -113,7 +113,7 @@ class KernelRing:
                 data = os.read(self._ring, _RECORD_BYTES_MAX)
             except BlockingIOError:
                 return
-            except BrokenPipeError:  # overwritten meanwhile; the numbers tell how many
+            except BrokenPipeError:  # overwritten meanwhile; the numbers show how many
                 continue
             if not data:
                 return

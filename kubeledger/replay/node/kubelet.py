@@ -43,7 +43,7 @@ def start(state: NodeState, ts_ns: int, body: KubeletStarted) -> None:
         for key in drop_silent(state.lifecycle):
             preemption.forget_pod(state.preemption, key)
     elif known.started_ts_ns is not None and body.pid is not None:
-        return  # another source tells of the same process
+        return  # another source shows the same process
     known.pid = body.pid
     known.version = body.kubelet_version
     known.version_source = body.version_source

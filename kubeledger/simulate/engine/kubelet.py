@@ -244,13 +244,13 @@ class Kubelet:
         self.recorder = EventRecorder(sim.journal, lambda: sim.schedule.now_ns)
 
     def after(self, delay_ns: int, action: Callable[[], None]) -> Timer:
-        """Do something in a while, if the process still lives then."""
+        """Do something after a delay, if the process still runs then."""
         return self.sim.schedule.after(delay_ns, lambda: action() if self.alive else None)
 
     def every(
         self, period_ns: int, action: Callable[[], None], *, first_ns: int | None = None
     ) -> None:
-        """Do something again and again while the process lives."""
+        """Do something repeatedly while the process runs."""
 
         def again() -> None:
             self.after(period_ns, again)

@@ -1,4 +1,4 @@
-"""The lives of one pod, from the signs of it in the order of time."""
+"""The active intervals of one pod, from the entries of its history in the order of time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NOTICED_NS: Final = 2 * NS_PER_S
 
 
 class Surroundings(msgspec.Struct, frozen=True):
-    """What a life depends on besides the pod's own signs; all of it is settled.
+    """What an interval depends on besides the pod's own history; all of it is settled.
 
     Attributes:
         configured: process -> its first config line.
@@ -42,7 +42,7 @@ class Surroundings(msgspec.Struct, frozen=True):
 
 
 class IntervalBuilder:
-    """Takes the signs of one pod in the order of time."""
+    """Takes the history entries of one pod in the order of time."""
 
     def __init__(
         self, history: PodHistory, entries: Sequence[HistoryEntry], around: Surroundings
@@ -77,7 +77,7 @@ class IntervalBuilder:
             process = self._around.processes.at(entry.ts_ns)
             number = 0 if process is None else process.number
             known_ns = 0 if process is None else process.known_from_ns
-            # Snapshots may show a process that ran before the first whose start is told.
+            # Snapshots may show a process that ran before the first whose start is logged.
             until_ns = known_ns if entry.ts_ns < known_ns else None
             at = (number, until_ns)
             if self._interval is not None and (self._interval.process, self._until_ns) != at:
@@ -171,7 +171,7 @@ class IntervalBuilder:
         is_over = entry.listing is not None and not entry.listing.alive
         if process is not None and process.from_start and is_configured and not is_over:
             lost = self._around.coverage.missing(process.started_ns, entry.ts_ns)
-            if lost is None:  # it was heard of soon after it came
+            if lost is None:  # it was seen soon after it came
                 interval.since_ns = max(interval.since_ns, entry.ts_ns - SETTLING_NS)
 
     # Signs -------------------------------------------------------------------------------
@@ -397,7 +397,7 @@ class IntervalBuilder:
     # By itself ---------------------------------------------------------------------------
 
     def _finish(self) -> None:
-        """Nothing more is shown of a life."""
+        """Nothing more is shown of an interval."""
         interval, died_ns = self._interval, self._died_ns
         if interval is not None and self._until_ns is not None:
             self._over(interval, self._until_ns)

@@ -59,7 +59,7 @@ _BEFORE_NS: Final = 300 * NS_PER_S
 _STAMP_AROUND_NS: Final = 60 * NS_PER_S
 """What rests on a line with a wrong stamp: the ticks and syncs around it."""
 _FEW: Final = 3
-"""Fewer missing beats than that do not say where the loss began and ended."""
+"""Fewer missing periodic lines than that do not say where the loss began and ended."""
 _HOLES_MAX: Final = 4096
 _LINES: Final = (
     *(ContainerDied, ContainerStarted, KubeletStarted, PodConfigChanged), QOSCgroupsUpdated,
@@ -226,8 +226,8 @@ class Coverage:
         phrase = (
             f"the ends of lines that were cut ({body.lines_cut} of those that are read)"
             if body.lines_cut
-            else f"the lines that the log lost ({body.beats_missing} of {body.beats_expected} beats"
-            " are missing)"
+            else f"the lines that the log lost ({body.beats_missing} of {body.beats_expected} "
+            "periodic lines are missing)"
         )
         if 0 < body.beats_missing < _FEW:
             self._add(seq, phrase, poison=(None, None), missing=(None, None))
@@ -253,7 +253,7 @@ class Coverage:
         self._hole_ends = [end for _, end in self._holes]
 
     def _holes_between(self, last_ns: int, next_ns: int) -> list[tuple[int, int]]:
-        """What is missing between two beats; a process that starts has none for a while."""
+        """What is missing between two periodic lines; a new process logs none for a while."""
         found: list[tuple[int, int]] = []
         from_ns = last_ns
         first = bisect_right(self._start_times, last_ns)
@@ -294,7 +294,7 @@ class Coverage:
         pod that lives for a while some line is left.
         """
         last_ns = end_ns if self._line_ends is None else self._line_ends[1]
-        near = end_ns - last_ns <= SILENCE_NS  # so long nothing need be told
+        near = end_ns - last_ns <= SILENCE_NS  # so long nothing need be logged
         return self._lost_in(self._gaps, start_ns, min(end_ns, last_ns) if near else end_ns)
 
     def _lost_in(self, losses: Sequence[Loss], start_ns: int, end_ns: int) -> Loss | None:
@@ -357,7 +357,7 @@ class Coverage:
         return from_ns
 
     def hole(self, start_ns: int, end_ns: int) -> tuple[int, int] | None:
-        """The first hole of the log that touches a span: between which times nothing is told."""
+        """The first hole of the log that touches a span: between which times nothing is logged."""
         index = bisect_right(self._hole_ends, start_ns)
         if index < len(self._holes) and self._holes[index][0] <= end_ns:
             return self._holes[index]

@@ -39,7 +39,7 @@ def ran_out(ends: Mapping[str, HistoryEntry], policy: Restarting) -> bool:
 def inherited(
     intervals: Sequence[PodActiveInterval], entries: Sequence[HistoryEntry], processes: Processes
 ) -> Iterator[PodActiveInterval]:
-    """A pod's stays in processes that show nothing of it, though nothing told its end before.
+    """A pod's stays in processes that show nothing of it, though nothing showed its end before.
 
     Each process is handed all pods anew: that line may be lost, or the pod went meanwhile.
 

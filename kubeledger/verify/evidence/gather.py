@@ -1,4 +1,4 @@
-"""From what single records show of pods to their lives."""
+"""From what single records show of pods to their active intervals."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Gathered(msgspec.Struct):
     preempted_for: dict[str, int] = {}
 
     def complete_times(self, process: Process, ts_ns: int) -> Iterator[int]:
-        """Times around another at which every pod is told: a start, or a list of the kubelet's.
+        """Times around another at which every pod is known: a start, or a list of the kubelet's.
 
         Config lines show all pods that come; without any, a list shows its own time alone.
         """
@@ -75,7 +75,7 @@ def gather(
     coverage: Coverage,
     specs: PodRegister,
 ) -> Gathered:
-    """Make the lives of all pods.
+    """Make the active intervals of all pods.
 
     Args:
         entries: of all pods.
@@ -129,7 +129,7 @@ def _by_pod(
 ) -> Iterator[tuple[str, str | None, list[HistoryEntry]]]:
     """Give each sign to a pod; one without UID to the newest pod of its name by then.
 
-    Of a pod that is brought while its predecessor is not heard of again, the UID is told later.
+    The UID of a pod that is added while its predecessor is not seen again is known later.
     """
     by_uid = {uid: list(entries) for uid, entries in of_name.items() if uid is not None}
     unnamed = list(of_name.get(None, ()))

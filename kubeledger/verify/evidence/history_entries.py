@@ -1,4 +1,4 @@
-"""What single records show of a pod's life, in a form that takes little memory."""
+"""What single records show of a pod, in a form that takes little memory."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class HistoryEntry(msgspec.Struct, frozen=True):
         container_id: bare ID; None as above.
         sandbox: the container is the pod's sandbox; None when not known.
         number: exit code, grace period in seconds, or line of the log that a config line is;
-            None when not told.
+            None when not reported.
         listing: of a list.
         other: the pod for which it is preempted; None as above.
     """
@@ -121,7 +121,7 @@ _CONFIG: Final[Mapping[str, What]] = {
 
 
 def entry_of(record: Record) -> tuple[Who, HistoryEntry] | None:
-    """What a record shows of a pod's life, and of which pod; None where it shows nothing."""
+    """What a record shows of a pod, and of which pod; None where it shows nothing."""
     read = ENTRY_KINDS.get(type(record.body))
     if read is None:
         return None

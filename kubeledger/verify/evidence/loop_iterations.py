@@ -1,8 +1,8 @@
-"""The turns of a kubelet's sync loop: which pods one line brings, and when it goes on.
+"""The iterations of a kubelet's sync loop: which pods one line adds, and when the loop goes on.
 
 The loop takes one thing after the other. While the victims of a critical pod are killed nothing
-else is admitted, synced for the first time or told: a container that dies then is told to have
-died only after that, though its pod's own worker has known it long before.
+else is admitted, synced for the first time or logged: the death of a container in that time is
+logged only after it, though the pod's own worker has known it long before.
 
 Source: v1.36.2 pkg/kubelet/preemption/preemption.go evictPodsToFreeRequests; v1.20.2
 """
@@ -28,7 +28,7 @@ __all__ = ["SETTLING_NS", "LoopIterations"]
 SETTLING_NS: Final = 30 * NS_PER_S
 """After this long the kubelet has come to every pod that a config source brought."""
 _RELIST_NS: Final = 2 * NS_PER_S
-"""A container's start or end is told so much later: the next relist, and the loop's turn."""
+"""A container's start or end is logged so much later: the next relist, and the loop's iteration."""
 _BURST_NS: Final = 2 * NS_PER_S
 """So long after a wait the loop shows what happened meanwhile."""
 

@@ -29,7 +29,7 @@ class Capacity(msgspec.Struct, frozen=True):
 
 
 class Machine:
-    """Filled by the first reading; what is told once holds from the start on.
+    """Filled by the first reading; what is logged once holds from the start on.
 
     Attributes:
         disputes: seq of a record about the node -> where the node object and the line differ.
@@ -69,7 +69,7 @@ class Machine:
             listed |= capacity
 
     def at(self, ts_ns: int) -> Capacity | None:
-        """What it had then; what was told first where that came later."""
+        """What it had then; what was logged first where that came later."""
         index = bisect_right(self._capacities, ts_ns, key=lambda logged: logged.ts_ns)
         return self._capacities[max(index - 1, 0)] if self._capacities else None
 
@@ -83,7 +83,7 @@ class Machine:
         """Limits of process IDs, each with the record that showed it first.
 
         A kubelet reads it when it starts, and the eviction manager at each signal, so that each
-        that was ever told may be the one that was written; the last before a time comes first.
+        that was ever logged may be the one that was written; the last before a time comes first.
         """
         logged = [(first_ns > ts_ns, abs(first_ns - ts_ns), limit, seq)
                 for limit, (first_ns, seq) in self._pids.items()]  # fmt: skip

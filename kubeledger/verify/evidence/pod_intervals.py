@@ -2,7 +2,7 @@
 
 A pod is active from the moment its config source brings it, before it is admitted, until all of
 it is down (since 1.22; before, until its phase is final). No line shows either moment exactly, so
-each life has two spans in which the pod may or may not have counted::
+each interval has two spans in which the pod may or may not have counted::
 
     since .. sure        brought, but perhaps the kubelet had not come to it yet
     sure  .. ending      active
@@ -81,7 +81,7 @@ class PodActiveInterval(msgspec.Struct, kw_only=True):
         source: ``api``, ``file``, ``http``; None when not known.
         process: number of the kubelet process.
         seq: the first record that shows it.
-        add_seq, added_ns: the line that brought it; None where that is not told. ``add_line`` is
+        add_seq, added_ns: the line that brought it; None where no line shows that. ``add_line`` is
             its place in the log: what one line brings is admitted in one turn, older pods first.
         aligned_seq: the topology manager's first record about its admission; None without one.
         since_ns, sure_ns, ending_ns, ended_ns: see the module. ``sure_ns`` None: never sure;
@@ -89,7 +89,7 @@ class PodActiveInterval(msgspec.Struct, kw_only=True):
             of its process.
         seen_ns: the last sign that it had not ended.
         decided_ns: when it was admitted or rejected; None when not known. ``admitted`` says which.
-        deleted_ns, removed_ns, terminated_ns: when that was told first.
+        deleted_ns, removed_ns, terminated_ns: when that was logged first.
         end_decided_ns: when the kubelet decided to end it (eviction, preemption, kill for an end).
         returned: it had ended in a former process, and perhaps counts no more.
         start_time_unknown: no line says when it came, though lines show other pods that come: it

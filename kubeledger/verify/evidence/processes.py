@@ -1,7 +1,8 @@
 """The kubelet processes of a node, and the settings of each.
 
-Settings are told once a process (its flags, its configuration, what it answers at ``/configz``)
-and hold from its start to its end. What a snapshot shows that was taken before the log begins is
+Settings are reported once by each process (its flags, its configuration, what it answers at
+``/configz``) and hold from its start to its end. What a snapshot shows that was taken before the
+log begins is
 of a process that the log may not show at all: it does not count for the one that it shows,
 unless every process that shows it shows the same.
 """
@@ -184,7 +185,7 @@ class Processes:
                 process.settings, process.settings_seq = self._alike(process)
 
     def _other(self, process: Process, account: _Account) -> Process:
-        """The process of settings that differ, told after the end of the log: another one."""
+        """The process of settings that differ, reported after the end of the log: another one."""
         process.ended_ns = account.ts_ns
         number, version = process.number + 1, process.version
         other = Process(number, None, version, account.seq, account.ts_ns, from_start=False)
@@ -210,7 +211,7 @@ class Processes:
 
     def _alike(self, process: Process) -> tuple[Mapping[str, Any], int | None]:
         """What all accounts show alike, for a process that gives none itself."""
-        # What several records show from the same snapshot is told once.
+        # What several records show from the same snapshot is reported once.
         apart = {a.seq if a.taken_ns is None else -a.taken_ns: a for a in self._accounts}
         if len(apart) < _ALIKE_MIN:
             return _NOTHING, None

@@ -1,10 +1,10 @@
-"""The one life of processes, settings, pods and containers, for all rules.
+"""One timeline of processes, settings, pods and containers, for all rules.
 
 Made in the first reading, from records in any order; asked in the second, with times::
 
     timeline.process(ts)          the kubelet process: version, settings, whether its log is whole
     timeline.active(start, end)   the pods that counted: those that surely did, and that may have
-    timeline.pod(ts, uid, ...)    the history of a pod: its lives and its containers' runs
+    timeline.pod(ts, uid, ...)    the history of a pod: its intervals and its containers' runs
     timeline.specs.at(ts, ...)    the pod's object as lists show it
 
 What is asked of pods holds under loss: ``must <= truth <= may``, where lines may be missing
@@ -40,8 +40,8 @@ class Active(msgspec.Struct, frozen=True):
     """The pods that counted as active in a span.
 
     Attributes:
-        must: key -> life of the pods that counted all the time.
-        may: key -> life of those that counted at some instant; ``must`` among them.
+        must: key -> interval of the pods that counted all the time.
+        may: key -> interval of those that counted at some instant; ``must`` among them.
         loss: why there may have been pods besides; None when there were none.
     """
 
@@ -259,7 +259,7 @@ class Timeline:
     def unknown_pods(self, ts_ns: int) -> Loss | None:
         """Why pods may have counted at a time that no record shows; None when none can.
 
-        Every pod is known from a time on, and to a time back, at which all are told: the start of
+        Every pod is known from a time on, and to a time back, at which all are known: the start of
         the process, or a list of the kubelet's. What came or went in between has its lines.
         """
         process = self.process(ts_ns)
@@ -283,7 +283,7 @@ class Timeline:
         return 0 if process is None else process.number
 
     def _around(self, number: int, start_ns: int, end_ns: int) -> Iterator[PodActiveInterval]:
-        """Lives of a process that may count in a span.
+        """Intervals of a process that may count in a span.
 
         Times mostly go on from one question to the next, so those that ended long before are
         not looked at again.

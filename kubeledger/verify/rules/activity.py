@@ -17,7 +17,7 @@ from kubeledger.verify.evidence.restarting import Restarting
 __all__ = ["came_back", "is_active", "let_go", "lived", "misnamed", "relied_on"]
 
 _TOLD_LATE_NS = 2 * NS_PER_S
-"""The end of a container is told so long after it, and its pod let go of meanwhile."""
+"""The end of a container is logged so long after it, and its pod forgotten meanwhile."""
 
 
 def lived(context: VerifyContext, uid: str, ts_ns: int) -> bool:
@@ -36,7 +36,7 @@ def came_back(context: VerifyContext, uid: str) -> bool:
 
 
 def relied_on(context: VerifyContext, record: Record, file: str) -> bool:
-    """Whether the content of a manager's file counts; a wrong checksum is told."""
+    """Whether the content of a manager's file counts; a wrong checksum is reported elsewhere."""
     is_wrong: bool = getattr(record.body, "checksum_ok", None) is False
     if is_wrong:
         context.contradict(
@@ -88,7 +88,7 @@ def is_active(
         state: just before.
         pods: what lists show of them.
         key: of the pod.
-        since_ns: what was seen to run before this does not count: its end may not be told.
+        since_ns: what was seen to run before this does not count: its end may not be reported.
     """
     pod = state.lifecycle.pods.get(key)
     if pod is None:

@@ -169,7 +169,7 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
         """What a grant gives."""
 
     def compared(self, given: V, reading: V | None) -> V:
-        """What a file that shows this, or no entry, says of what was told."""
+        """What a file that shows this, or no entry, says of what was reported."""
         nothing: V = self.none
         return nothing if reading is None else reading
 
@@ -308,7 +308,7 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
     def overdue(self, record: Record, still: Iterable[Holder], noticed_ns: int) -> None:
         """Say who still has something though the pod had ended when that was looked at.
 
-        Nothing is let go of before the API server was heard: only its pods are looked at.
+        Nothing is released before the API server has answered: only its pods are looked at.
         """
         for holder in sorted(self.held.keys() & set(still)):
             interval = self.context.timeline.interval(record.ts_ns, holder[0])

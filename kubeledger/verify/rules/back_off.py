@@ -70,7 +70,7 @@ class BackOff:
 
     Attributes:
         belief: over entries.
-        may_count_unlogged: the entry was told, and may count a start already that no record has
+        may_count_unlogged: the entry was logged, and may count a start already that no record has
             shown yet.
         failed_start: a start may have failed since the last one that did not.
         held_back: a start was held back since the newest instance ended.

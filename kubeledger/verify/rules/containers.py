@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 RELIST_NS: Final = NS_PER_S
-"""The end of a container is told at the next relist."""
+"""The end of a container is logged at the next relist."""
 _KEPT: Final = 4
 
 
@@ -77,7 +77,7 @@ class Instance(msgspec.Struct):
         started_ns, died_ns: up to a relist late; None when not shown.
         killed_ns: when the kubelet decided to kill it, last; ``first_killed_ns``: first.
         reasons: what a restart after it may name as the reason of its end; empty: not known.
-        is_reported: its start was told, not only its end.
+        is_reported: its start was logged, not only its end.
         count: how often the container had been restarted; None when not known.
     """
 
@@ -106,7 +106,7 @@ class Instance(msgspec.Struct):
     def ended_from_ns(self) -> int | None:
         """It ended no earlier than this; None: not known.
 
-        A start and an end that are told within a relist waited for the sync loop, and how long
+        A start and an end that are logged within a relist waited for the sync loop, and how long
         ago they were is not known.
         """
         killed_ns, died_ns, started_ns = self.first_killed_ns, self.died_ns, self.started_ns
@@ -158,7 +158,7 @@ class Container(msgspec.Struct):
     def may_follow(self, container_id: str) -> bool:
         """Whether that instance may be the last before the newest.
 
-        Of those that only their ends show it is not told which ran last.
+        Of those that only their ends show it is not known which ran last.
         """
         for instance in self.instances[-2::-1]:
             if instance.container_id == container_id:

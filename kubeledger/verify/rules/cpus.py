@@ -3,7 +3,7 @@
 A container of a Guaranteed pod that requests whole CPUs gets as many for itself, out of the
 shared pool less the reserved ones, or an init container's of the same pod. They go back when the
 pod is not active any more. Lines and the state file show the pool, so one world is enough: the
-pool as told. What it denies may still be right by a line that was lost.
+pool as logged. What it denies may still be right if a line was lost.
 """
 
 from __future__ import annotations
@@ -297,7 +297,7 @@ class CpuRule(AssignmentRule[Cpus]):
         """The judgement where CPUs came into the pool, or left it, by no line; else None.
 
         They came by a release of somebody who is not seen to keep them, and left by a grant to a
-        container that asks for CPUs and is not told to have got any.
+        container that asks for CPUs and has got none by any record.
         """
         if not back and not gone:
             return None
@@ -318,7 +318,7 @@ class CpuRule(AssignmentRule[Cpus]):
         return open_to(" and ".join(assumes), denied=denied, inputs=seqs)
 
     def _unlogged(self, state: NodeState) -> list[int] | None:
-        """How many CPUs containers ask for that are not told to have any; None: not known."""
+        """How many CPUs containers ask for that have none by any record; None: not known."""
         counts: list[int] = []
         if any(self.context.pods.at(0, key) is None for key in state.lifecycle.pods):
             return None

@@ -44,7 +44,7 @@ _SHUTDOWN: Final = frozenset(
 )
 _NAMED: Final = (PodConfigChanged, PodTerminating, PodEvicted, PodPreempted)
 _ENDED_BEFORE_NS: Final = 5 * NS_PER_S
-"""A sync may not have heard of an end that was told so shortly before."""
+"""A sync may not know of an end that was logged so shortly before."""
 _ABSENT_AFTER_NS: Final = 600 * NS_PER_S
 
 
@@ -61,7 +61,7 @@ class KillVerifier(RuleVerifier):
         self._thresholds: dict[int, str | None] = {}
 
     def prescans(self) -> Mapping[type[Body], Prescan]:
-        """Evictions may be told only when the pod has been stopped."""
+        """Evictions may be logged only when the pod has been stopped."""
         return {PodEvicted: self._foresee_eviction}
 
     def _foresee_eviction(self, record: Record) -> None:

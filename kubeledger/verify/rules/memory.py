@@ -2,7 +2,7 @@
 
 A container of a Guaranteed pod gets what it requests of each type, on the NUMA nodes of the
 topology manager's affinity or more. It is given back when the pod is not active any more, an init
-container's when the next container starts. Sizes are told by the state file after a grant.
+container's when the next container starts. Sizes are shown by the state file after a grant.
 """
 
 from __future__ import annotations

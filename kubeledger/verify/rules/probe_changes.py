@@ -42,7 +42,7 @@ _NAMES: Final = ("namespace", "pod", "pod_uid", "container", "container_id", "pr
 
 
 class _ExpectedChange(NamedTuple):
-    """A change that no record has told yet, though each state of its worker had it."""
+    """A change that no record shows yet, though each state of its worker had it."""
 
     due_ns: int
     worker: Worker

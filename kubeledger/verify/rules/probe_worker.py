@@ -47,7 +47,7 @@ class Worker:
         pending: whether the newest tick may have changed what is cached, and no record showed.
         is_counted: the kubelet's counts of its ticks were read; ``counted_until_ns``: at the
             latest.
-        is_reported: a contradiction about its ticks was told.
+        is_reported: a contradiction about its ticks was reported.
     """
 
     def __init__(self, key: str, container: str, probe_type: ProbeType) -> None:

@@ -146,7 +146,7 @@ class Workers:
             del self._instances[instance]
 
     def started(self, record: Record, body: ContainerStarted, key: str) -> None:
-        """A container runs; told again, nothing changes."""
+        """A container runs; reported again, nothing changes."""
         if body.sandbox or body.container is None:
             return
         if self._first_reported_ns is None:
@@ -206,7 +206,7 @@ class Workers:
         return (worker for name, worker in self._workers.items() if name[0] == key)
 
     def find(self, body: About, state: NodeState, ts_ns: int) -> Worker:
-        """The worker that a record is about, made when it is the first to tell of it."""
+        """The worker that a record is about, made when it is the first to report it."""
         key = key_for(state, body)
         name = key, body.container, body.probe_type
         worker = self._workers.get(name)

@@ -54,7 +54,7 @@ def judge_policy(
         before: the instance that ended.
         remade: the pod got another sandbox since, so that all of it runs anew.
         lost: why a line about a kill may be missing: one whose definition changed is killed and
-            started again whatever the policy; None where that would be told.
+            started again whatever the policy; None where a record would show that.
     """
     rulings = []
     for spec in specs:

@@ -84,7 +84,7 @@ class SourceDisputes(Verifier):
     """Compares what is shown of one fact; memory grows with pods and their containers."""
 
     def __init__(self, context: VerifyContext) -> None:
-        """Nothing is told yet."""
+        """No account of anything yet."""
         super().__init__(context)
         self._sources: Witnesses[Parts] = Witnesses(0, _may_be_one)
         self._victims: dict[str, Row[Parts]] = {}

@@ -251,7 +251,7 @@ class Starts(RuleVerifier):
                 container.back_off.failed_start = True
 
     def _created(self, record: Record, container: Container) -> None:
-        """The event ``Created``: an instance whose ID is yet to be told."""
+        """The event ``Created``: an instance whose ID is not known yet."""
         newest = container.at(0)
         if newest is not None and newest.created_ns is None and (
             record.ts_ns - (newest.started_ns or 0) < _LATE_NS
@@ -293,7 +293,7 @@ class Starts(RuleVerifier):
         back_off.start(policy, record.ts_ns, raises=raises)
 
     def _is_first_relist(self, ts_ns: int) -> bool:
-        """Whether a start told then may be one that the process before made.
+        """Whether a start reported then may be one that the process before made.
 
         The first relist of a process shows all that runs.
         """

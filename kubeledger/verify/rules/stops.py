@@ -19,7 +19,7 @@ _TAKING_OVER_NS: Final = 20 * NS_PER_S
 
 
 class Stops:
-    """What may stop the containers of a pod, as told before a record.
+    """What may stop the containers of a pod, as known before a record.
 
     Attributes:
         added: a config source gave the pod to this process.

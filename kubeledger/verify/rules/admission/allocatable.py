@@ -41,7 +41,7 @@ class Allocatable(msgspec.Struct, frozen=True):
         amounts: resource -> quantity; without extended resources.
         missing: what is not known of cpu, memory and pods, as inputs to name.
         inputs: seqs of the records it comes from.
-        inferred: the machine's size is not told, but follows from what is.
+        inferred: the machine's size is in no record, but follows from what is.
         is_complete: of what is not in ``amounts`` there is nothing; else it is not known.
     """
 

@@ -118,8 +118,8 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
         refusals: seq, reason and message of what refused it before the predicates.
         labels_known, taints_known: the node's labels and taints are known.
         unsized: (n,) resources it requests of which the node's capacity is not known.
-        named: the node's name is told.
-        inferred: the machine's size is not told, but follows from what is.
+        named: the node's name is known.
+        inferred: the machine's size is in no record, but follows from what is.
         pressure: record and words that show that the eviction manager let in critical pods
             only; None when nothing does.
     """

@@ -99,7 +99,7 @@ def by_its_numbers(
     Args:
         case: the admission.
         rulings: one a world.
-        unknown_inputs: what no record tells, and may have led to it.
+        unknown_inputs: what no record shows and may have led to it.
     """
     given = [msgspec.structs.replace(each, assumes=()) for each in rulings if each.allowed]
     others = [Ruling(allowed=True, why="", assumes=(phrase,)) for phrase in unknown_inputs]

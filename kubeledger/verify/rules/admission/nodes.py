@@ -77,7 +77,7 @@ class Nodes:
         return records[max(index - 1, 0)] if records else None
 
     def labels_and_taints(self, ts_ns: int, settings: Settings, node_name: str) -> LabelsAndTaints:
-        """Labels and taints by then; what they were before the first node object is not told."""
+        """Labels and taints by then; what they were before the first node object is not known."""
         objects = self._having("labels", "taints")
         if not objects:
             labels = {"kubernetes.io/os": "linux", "kubernetes.io/hostname": node_name}
@@ -103,7 +103,7 @@ class Nodes:
 
 
 def hostname(settings: Settings) -> str | None:
-    """The name that the kubelet was told to have; None when it was told none.
+    """The name that the kubelet was configured with; None without one.
 
     Source: v1.36.2 pkg/util/node/node.go GetHostname
     """

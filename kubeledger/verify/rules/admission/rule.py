@@ -43,7 +43,7 @@ _NO_ADD: Final = "the line that hands the pod to the kubelet (SyncLoop ADD)"
 _KILL_WAIT_NS: Final = 10 * NS_PER_S
 """The kubelet waits for a kill this long at least, and half as long again as its grace."""
 _MARGIN_NS: Final = 10 * NS_PER_S
-"""A death is told this late at most."""
+"""A death is logged this late at most."""
 
 
 class AdmissionVerifier(RuleVerifier):
@@ -258,7 +258,7 @@ class AdmissionVerifier(RuleVerifier):
         """A decision about a pod that was not handed over, as far as the records go."""
         if self.context.profile is None:
             return lacks((self.context.missing_profile,))
-        # An admission is told with the line of the ADD; that of a refused pod may be lost.
+        # An admission is shown by the line of the ADD; that of a refused pod may be lost.
         only_reported = not isinstance(record.body, PodAdmitted)
         process = self.context.timeline.process(record.ts_ns)
         if (

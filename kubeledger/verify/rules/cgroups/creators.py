@@ -63,7 +63,7 @@ class Creators:
                 return [process]
         if listed is None or listed.began_ns is None:
             return self._between(self._synced_ns(key), ts_ns)
-        return self._between(listed.began_ns, listed.began_ns + NS_PER_S)  # told to the second
+        return self._between(listed.began_ns, listed.began_ns + NS_PER_S)  # known to the second
 
     def _synced_ns(self, key: str) -> int | None:
         """When the first sync of a pod was at the latest; None when no list says."""
@@ -74,7 +74,7 @@ class Creators:
         return synced_ns - _STATIC_NS if self._number(synced_ns) > 0 else synced_ns
 
     def _between(self, start_ns: int | None, end_ns: int) -> list[Process | None]:
-        """The processes that may have run in a span; its start may be told by none."""
+        """The processes that may have run in a span; its start may be in no record."""
         processes, coverage = self._context.timeline.processes.all, self._context.coverage
         first = -1 if start_ns is None else self._number(start_ns)
         last = max(first, self._number(end_ns))

@@ -144,7 +144,7 @@ class PodOptions:
         )
 
     def _pod_reasons(self) -> dict[str, str]:
-        """The rules behind the values of the pod, with what its containers ask for."""
+        """The rules for the values of the pod, with what its containers ask for."""
         reasons = dict(self._decision.pod.reasons)
         for value, (part, resource) in _ASKED.items():
             amounts = ((c.name or "", getattr(c, part)) for c in self._containers)

@@ -45,7 +45,7 @@ class PodLevels:
     """Judges the cgroups of pods and of containers.
 
     Attributes:
-        creators: to be told of all snapshots first.
+        creators: must see all snapshots first.
     """
 
     def __init__(self, context: VerifyContext, rules_of: Callable[[Process], Rules | None]) -> None:

@@ -76,7 +76,7 @@ class QOSLevels:
         return lacks([missing]) if missing is not None else same(False, wrong, inputs=logged)
 
     def _not_due(self, ts_ns: int) -> Judgement:
-        """Neither a beat nor a pod explains it."""
+        """Neither a tick of the timer nor a pod explains it."""
         last_ns, next_ns = self._writes.around(ts_ns)
         if last_ns is None or next_ns is None:
             which = "start" if last_ns is None else "next line"

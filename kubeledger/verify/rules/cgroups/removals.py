@@ -31,7 +31,7 @@ _MANY: Final = 3
 _NOT_WHOLE: Final = "the whole of the cgroup files, for several running cgroups are not there"
 
 HistoryEntry = tuple[int, str, int]
-"""When something is told, what, and by which record; 0 where none is named."""
+"""When something is reported, what, and by which record; 0 where none is named."""
 
 
 class Removals:

@@ -85,7 +85,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         return [name for name, value in values.items() if value is None]
 
     def kubepods(self, capacity: Quantities) -> Quantities | None:
-        """What all pods together may use; None where settings are not told, or do not fit.
+        """What all pods together may use; None where settings are not reported, or do not fit.
 
         Source: v1.36.2 pkg/kubelet/cm/node_container_manager_linux.go
             enforceNodeAllocatableCgroups

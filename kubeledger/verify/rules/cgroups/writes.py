@@ -2,7 +2,7 @@
 
 A write is due once a minute from the start of the QoS container manager on, when a pod is
 first synced (before its cgroup is made), and after a pod was killed. All of them are known from
-the first reading, so that each is explained by what is told before and after it.
+the first reading, so that each is explained by the records before and after it.
 
 Source: v1.36.2 pkg/kubelet/cm/qos_container_manager_linux.go Start, pkg/kubelet/kubelet.go SyncPod
 """
@@ -29,7 +29,7 @@ PERIOD_NS: Final = 60 * NS_PER_S
 READ_NS: Final = 5 * NS_PER_S
 """A snapshot is named after the second in which its reading began; it is over by this time."""
 _OFF_NS: Final = NS_PER_S
-"""A beat may be so late, and the next on time again."""
+"""A tick may be so late, and the next on time again."""
 _LOGGED_NS: Final = NS_PER_S
 """A write is logged so soon after what it reckons with."""
 _RETRIES_NS: Final = 300 * NS_PER_S
@@ -119,7 +119,7 @@ class Writes:
         return self.all[bisect_right(self._times, start_ns) : bisect_right(self._times, end_ns)]
 
     def around(self, ts_ns: int) -> tuple[int | None, int | None]:
-        """The beats of the timer before and after a time, as far as one run of it has them."""
+        """The ticks of the timer before and after a time, as far as one run of it has them."""
         for ticks in self._runs:
             if ticks[0] <= ts_ns <= ticks[-1]:
                 index = bisect_right(ticks, ts_ns)

@@ -131,7 +131,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(topic for topic in OPEN if is_open[topic])
 
     def lost(self) -> str:
-        """What a line that was lost may have told."""
+        """What a line that was lost may have reported."""
         topics: tuple[Topic, ...] = (
             ("use",) if self.listed.observed_at_instant else ("health", "use")
         )

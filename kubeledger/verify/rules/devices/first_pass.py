@@ -80,7 +80,7 @@ class FirstPass:
     """All that a first reading finds; bounded by the pods and changes of device lists.
 
     Attributes:
-        kinds: records it has to be told of.
+        kinds: records it needs.
         lists: device lists over time.
         entries: holder -> (n,) what checkpoints hold for it, in order, changes only.
         late: pod -> holder -> (n,) grants that only a checkpoint shows, in order.
@@ -193,7 +193,7 @@ class FirstPass:
     def shows_all(self, when: When) -> When | None:
         """The checkpoint that shows, with what the log says, all that was held when it begins.
 
-        It does if it follows in the same process, whose grants and releases are told, and until
+        It does if it follows in the same process, whose grants and releases are reported, and until
         then no pod was let go of. None: there is none.
         """
         read = self.lists.next_reading(when)

@@ -37,7 +37,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
         healthy: certainly healthy.
         maybe: perhaps healthy; holds ``healthy``.
         known: every device that any source names.
-        count, total: healthy devices and all, as the kubelet counted; None when not told.
+        count, total: healthy devices and all, as the kubelet counted; None when not known.
         registered: the kubelet knows the resource; None when that is not certain.
         complete: ``healthy`` are all; then it equals ``maybe``.
         endpoint_grace_period: no plugin serves it: the resource is dropped when the five minutes
@@ -62,7 +62,8 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
         """What is certain of it whatever lines were lost."""
         if self.observed_at_instant:
             return self
-        # Where the plugin's end is told, its grace lasts: nothing earlier drops the resource.
+        # Where the plugin's end is logged, its grace period lasts: nothing earlier drops the
+        # resource.
         registered = True if self.registered and self.endpoint_grace_period else None
         maybe = self.known | self.maybe
         return Listed(known=self.known, maybe=maybe, registered=registered, seqs=self.seqs)
@@ -191,7 +192,7 @@ class DeviceLists:
             and listed.registered
             and span.begin[0] < when[0] - _GRACE_NS
         ):
-            # The grace of the stopped endpoint ran out; when that was looked at is not told.
+            # The grace of the stopped endpoint ran out; when that was looked at is not known.
             return msgspec.structs.replace(listed, registered=None)
         return listed
 
@@ -256,7 +257,7 @@ class DeviceLists:
         if span.ids is not None:
             sources.insert(0, (span.begin[1], span.ids))
         if len({ids for _, ids in sources}) != 1:
-            return None, bool(sources)  # a change may have been told in a line that was lost
+            return None, bool(sources)  # a change may have been in a line that was lost
         seq, ids = sources[0]
         if span.count in (None, len(ids)):
             return ids, False

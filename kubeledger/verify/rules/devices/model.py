@@ -161,9 +161,9 @@ class DeviceManagerModel:
         )
 
     def _keeps(self, state: NodeState, when: When, pod: str) -> bool:
-        """Whether a pod certainly still holds what it was granted, by what is told."""
+        """Whether a pod certainly still holds what it was granted, by what is reported."""
         if self.first_pass.lists.logs_requests(when):
-            return True  # that it was let go of would be told
+            return True  # its release would be logged
         known = state.lifecycle.pods.get(pod)
         return known is not None and not known.ended and not known.removed and not known.deleting
 

@@ -1,7 +1,7 @@
 """Refused containers: would the kubelet have refused, and in these words?
 
 What it says depends on how many devices are free, and on whether the resource is registered. So
-the decider is asked in the worlds with the fewest devices, the most, and as many as are told.
+the decider is asked in the worlds with the fewest devices, the most, and as many as are known.
 What the plugin or the disk answered stands in the error alone: such an error is possible
 whenever the plugin was asked at all.
 """
@@ -91,7 +91,7 @@ def _judge(
             return same(False, why, expected={"hints_requested": None, "hints_available": None})
     found = _ruling(body, evidence)
     if found.verdict == "impossible" and _ruling(body, evidence.opened()).verdict != "impossible":
-        # What it could not refuse by what is told, it may by what a lost line showed.
+        # What it could not refuse by the known devices, it may by what a lost line showed.
         found = open_to(evidence.lost(), denied=found.why)
     return found_with(found, evidence.seqs)
 
@@ -128,7 +128,7 @@ def _ruling(body: AllocationFailed, evidence: Evidence) -> Judgement:
 
 
 def _said(evidence: Evidence, given: _Said) -> set[_Said]:
-    """What the kubelet may say: with the fewest devices free, the most, and as many as told."""
+    """What the kubelet may say: with the fewest devices free, the most, and those known."""
     listed, in_use, reuse = evidence.listed, evidence.in_use, evidence.reuse
     certain = in_use.certain - reuse
     few, many = listed.healthy, listed.maybe

@@ -115,7 +115,7 @@ class DeviceRule(RuleVerifier):
         model.holdings.run += 1
         model.log_began_ns = 0
         if body.from_start:
-            # What it restores from its checkpoint is told at the verbosity of device lists.
+            # What it restores from its checkpoint is logged at the verbosity of device lists.
             model.holdings.complete = model.first_pass.lists.logs_lists(when)
         else:
             self._log_begins(when)
@@ -171,7 +171,7 @@ class DeviceRule(RuleVerifier):
         found = self._judge_release(record, body, state)
         if found.verdict != "impossible":
             self._model.holdings.release(body.pod_uid, body.container, body.resource)
-        elif found.expected is not None:  # a part is told where all goes
+        elif found.expected is not None:  # a part is logged where all goes
             self._model.holdings.release(body.pod_uid)
         reported = {"pod_uid": body.pod_uid, "container": body.container, "resource": body.resource}
         subject = self._model.subject(record, body.pod_uid, None)

@@ -132,7 +132,7 @@ def _world(
         for device in sorted(healthy | used | evidence.reuse | claimed & listed.known)
     }
     for device in sorted((claimed & used) & in_use.holders.keys()):
-        whose, its, _ = in_use.holders[device][0]  # only so that it can be told
+        whose, its, _ = in_use.holders[device][0]  # only for the message
         name = whose if whose == evidence.holder[0] else evidence.name_of(whose)
         manager.pod_devices.insert(name, its, resource, {0: [device]})
     return manager

@@ -49,8 +49,8 @@ def judge_met(
 ) -> list[tuple[Judgement, Threshold | None]]:
     """The thresholds that a decision may mean, and whether each was met.
 
-    Which one was meant no line shows below verbosity 3. Without any, what is told is none of
-    the settings. Under a variant only the resource counts of what is told.
+    Which one was meant no line shows below verbosity 3. Without any, what is claimed is none of
+    the settings. Under a variant only the claimed resource counts.
 
     Args:
         rounds: what was read, and what follows for each threshold.
@@ -84,7 +84,7 @@ def judge_met(
 
 
 def _learn_since(belief: Belief[Met | None], since_ns: int | None) -> None:
-    """When a threshold was first met is told with the decision, so worlds of other times end."""
+    """A decision records when its threshold was first met, so worlds of other times end."""
     known = [w.state for w in belief.worlds if w.state and _is_since(w.state, since_ns)]
     if any(met.satisfied for met in known):
         belief.keep(lambda met: met is None or met in known)

@@ -59,7 +59,7 @@ def judge_grace(
 ) -> Judgement:
     """Whether its containers were given the right time; no ``threshold`` for local storage.
 
-    The pod worker tells its own number; the runtime is told at least two seconds.
+    The pod worker logs its own number; the runtime gets at least two seconds.
     """
     given, facts = body.grace_period_s, profile.lifecycle
     own = pod.spec.termination_grace_period_seconds

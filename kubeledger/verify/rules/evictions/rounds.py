@@ -156,7 +156,7 @@ class Rounds(NodePressure):
         return self.last is not None and 0 <= ts_ns - self.last.ts_ns + CLOCK_NS <= _RECENT_NS
 
     def _begins(self, record: Record, body: EvictionSignalObserved) -> bool:
-        """Whether a reading is the first one of another round; one that is told twice is not."""
+        """Whether a reading is the first one of another round; one that is logged twice is not."""
         last = self.last
         if last is None or not 0 <= record.ts_ns - last.ts_ns <= _ROUND_NS:
             return True
@@ -242,7 +242,7 @@ def _layout_of(found: Round | None) -> DiskLayout | None:
 
 
 def _are_one(found: Round, disk: str, other: str) -> bool | None:
-    """Whether two disks have the same sizes; None where no size of both is told."""
+    """Whether two disks have the same sizes; None where not both sizes are known."""
     pairs = [
         (found.readings.get(f"{disk}.{amount}"), found.readings.get(f"{other}.{amount}"))
         for amount in ("available", "inodesFree")

@@ -38,7 +38,7 @@ from kubeledger.verify.rules.evictions.ranking import Bounds, Place
 __all__ = ["LATER_NS", "Usages"]
 
 LATER_NS: Final = 21 * NS_PER_S
-"""A sample taken after a decision is told by a reading within this time."""
+"""A sample taken after a decision is shown by a reading within this time."""
 _READINGS: Final = 6
 _GONE_NS: Final = 600 * NS_PER_S
 _STORAGE_NS: Final = 60 * NS_PER_S

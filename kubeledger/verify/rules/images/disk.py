@@ -2,7 +2,7 @@
 
 The log holds the percent and the amount to free. With a capacity, which some record of the
 ledger shows and which hardly ever changes, the amount says what was available: whole blocks of
-the filesystem, of the percent told.
+the filesystem, of the reported percentage.
 """
 
 from __future__ import annotations

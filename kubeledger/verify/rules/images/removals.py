@@ -194,7 +194,7 @@ class _Walk:
     def _expected(self, image_id: str, removal: ImageDeleted | None) -> Fields:
         run, world = self._run, self._world
         fields: Fields = {"image_id": image_id, "size_bytes": self._size(image_id, removal)}
-        # Where only other settings lead to a space pass, the source could not tell which it was.
+        # Where only other settings lead to a space pass, the source could not show which it was.
         if removal is None or (removal.pass_ is not None and not run.begins):
             of_space = "all" if run.sweep else "space"
             fields["pass"] = "age" if image_id in world.aged else of_space

@@ -108,7 +108,7 @@ class Run(msgspec.Struct, kw_only=True):
 
     @property
     def runs(self) -> bool | None:
-        """Whether there is a space pass by the disk; None when that cannot be told."""
+        """Whether there is a space pass by the disk; None when that cannot be determined."""
         if self.policy.high is None or self.disk is None:
             return None
         return not self.policy.disabled and self.disk.usage.percent >= self.policy.high

@@ -21,7 +21,7 @@ _TWO_RUNS_NS: Final = (2 * GC_PERIOD_S + 60) * NS_PER_S
 
 
 def judge_start(run: Run, disk: Disk) -> Judgement:
-    """Whether a space pass begins, and with what is told.
+    """Whether a space pass begins, and with what is reported.
 
     Source: v1.36.2 pkg/kubelet/images/image_gc_manager.go GarbageCollect
     """

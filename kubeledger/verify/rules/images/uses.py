@@ -21,7 +21,7 @@ from kubeledger.verify.rules.images.runs import Run, body_of
 __all__ = ["ImageUse"]
 
 _AROUND_NS: Final = 2 * NS_PER_S
-"""Starts are told to the second, and a list is named by one."""
+"""Starts are known to the second, and a list is named by one."""
 _DETECTED_NS: Final = 330 * NS_PER_S
 """Within it a detect pass has seen what is in use: one comes every five minutes."""
 

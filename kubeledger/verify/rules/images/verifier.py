@@ -191,7 +191,7 @@ class ImagesVerifier(RuleVerifier):
             run.passes = self._passes.own(record.ts_ns, since, soon=before)
 
     def _expire(self, now_ns: int) -> None:
-        """Time went on: a run that nothing is heard of is over."""
+        """Time went on: a run without further records is over."""
         if self._run is not None and now_ns - self._run.last_ns > _LONGEST_NS:
             self._close()
 

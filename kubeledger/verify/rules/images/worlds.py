@@ -37,7 +37,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
         done: what goes until enough is freed.
         known: image ID -> what is known of it.
         kept: image ID -> why it may not go.
-        assumes: what must have been so, and is told by no record.
+        assumes: what must have been so, and is in no record.
     """
 
     order: Pass
