@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from google.protobuf.json_format import ParseDict
 
-from kubeledger.record.sources.pod_resources_proto import SERVICE, message_type
+from tests.record.podresources_pb import SERVICE, message_type
 
 __all__ = [
     "SILENCE",

@@ -15,34 +15,73 @@ from typing import Any, NamedTuple
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.record.observations import Document, Gap
 from kubeledger.record.sources.background import Background
-from kubeledger.record.sources.snapshots import (
-    CONTENT_BYTES_MAX,
-    READ_NS,
-    Every,
-    Outage,
-    Unchanged,
-    snapshot,
-)
+from kubeledger.record.sources.protobuf import Field, Messages, decode
+from kubeledger.record.sources.snapshots import READ_NS, Every, Outage, Unchanged, snapshot
 
 __all__ = ["PodResourcesSource"]
 
+_SERVICE = "v1.PodResourcesLister"
 _SILENCE_S = 5
+
+_MESSAGES: Messages = {
+    "ListPodResourcesResponse": (Field(1, "podResources", "PodResources", repeated=True),),
+    "AllocatableResourcesResponse": (
+        Field(1, "devices", "ContainerDevices", repeated=True),
+        Field(2, "cpuIds", "int", repeated=True),
+        Field(3, "memory", "ContainerMemory", repeated=True),
+    ),
+    "PodResources": (
+        Field(1, "name", "string"),
+        Field(2, "namespace", "string"),
+        Field(3, "containers", "ContainerResources", repeated=True),
+    ),
+    "ContainerResources": (
+        Field(1, "name", "string"),
+        Field(2, "devices", "ContainerDevices", repeated=True),
+        Field(3, "cpuIds", "int", repeated=True),
+        Field(4, "memory", "ContainerMemory", repeated=True),
+        Field(5, "dynamicResources", "DynamicResource", repeated=True),
+    ),
+    "ContainerMemory": (
+        Field(1, "memoryType", "string"),
+        Field(2, "size", "int"),
+        Field(3, "topology", "TopologyInfo"),
+    ),
+    "ContainerDevices": (
+        Field(1, "resourceName", "string"),
+        Field(2, "deviceIds", "string", repeated=True),
+        Field(3, "topology", "TopologyInfo"),
+    ),
+    "TopologyInfo": (Field(1, "nodes", "NUMANode", repeated=True),),
+    "NUMANode": (Field(1, "ID", "int"),),
+    "DynamicResource": (
+        Field(2, "claimName", "string"),
+        Field(3, "claimNamespace", "string"),
+        Field(4, "claimResources", "ClaimResource", repeated=True),
+    ),
+    "ClaimResource": (
+        Field(1, "cdiDevices", "CDIDevice", repeated=True),
+        Field(2, "driverName", "string"),
+        Field(3, "poolName", "string"),
+        Field(4, "deviceName", "string"),
+    ),
+    "CDIDevice": (Field(1, "name", "string"),),
+}
+"""As of 1.36; fields of later versions are left out."""
 
 
 class _Method(NamedTuple):
-    """A method of the API, and what its answer is called."""
+    """A method of the API, the message that it answers, and what the document is called."""
 
     name: str
-    request: str
     response: str
     document: str
 
 
 _METHODS = (
-    _Method("List", "ListPodResourcesRequest", "ListPodResourcesResponse", "pod-resources.json"),
+    _Method("List", "ListPodResourcesResponse", "pod-resources.json"),
     _Method(
         "GetAllocatableResources",
-        "AllocatableResourcesRequest",
         "AllocatableResourcesResponse",
         "pod-resources-allocatable.json",
     ),
@@ -73,11 +112,10 @@ class PodResourcesSource:
 
     def __init__(self, socket: Path, *, silence_s: float = _SILENCE_S) -> None:
         try:
-            import google.protobuf  # noqa: F401
-            import grpc  # noqa: F401
+            import h2  # noqa: F401
         except ImportError:
             raise BadQuestionError(
-                "the pod-resources API is spoken by gRPC, which is not installed",
+                "the pod-resources API is spoken over HTTP/2, for which h2 is not installed",
                 advice="pip install 'kubeledger[record]'",
             ) from None
         self._socket = socket
@@ -111,38 +149,24 @@ class PodResourcesSource:
         self._work.wait(timeout_s)
 
     def _round(self, now_ns: int) -> Iterator[_Answer]:
-        """Both calls over one connection; in the thread."""
-        import grpc
+        """One call after the other; in the thread."""
+        from kubeledger.record.sources.grpc_call import CallError, call
 
         begin = time.monotonic_ns()
-        options = (("grpc.max_receive_message_length", CONTENT_BYTES_MAX),)
-        with grpc.insecure_channel(f"unix:{self._socket}", options=options) as channel:
-            for method in _METHODS:
-                ts_ns = now_ns + time.monotonic_ns() - begin
-                try:
-                    data = _call(channel, method, self._silence_s)
-                    yield _Answer(method, ts_ns, data)
-                except grpc.RpcError as error:
-                    yield _Answer(method, ts_ns, error=_why(error))
+        for method in _METHODS:
+            ts_ns = now_ns + time.monotonic_ns() - begin
+            try:
+                name = f"/{_SERVICE}/{method.name}"
+                message = call(self._socket, name, b"", self._silence_s)
+                yield _Answer(method, ts_ns, _json(decode(_MESSAGES, method.response, message)))
+            except CallError as error:
+                yield _Answer(method, ts_ns, error=str(error))
+            except ValueError as error:
+                yield _Answer(method, ts_ns, error=f"the answer is no {method.response}: {error}")
 
 
-def _call(channel: Any, method: _Method, silence_s: float) -> bytes:  # noqa: ANN401 # no types
-    from kubeledger.record.sources.pod_resources_proto import SERVICE, message_type
-
-    request, response = message_type(method.request), message_type(method.response)
-    call = channel.unary_unary(
-        f"/{SERVICE}/{method.name}",
-        request_serializer=request.SerializeToString,
-        response_deserializer=response.FromString,
-    )
-    return _json(call(request(), timeout=silence_s))
-
-
-def _json(message: Any) -> bytes:  # noqa: ANN401 # of a class that protobuf makes
-    """The answer in protobuf's JSON; what the kubelet gives in any order is sorted."""
-    from google.protobuf.json_format import MessageToDict
-
-    answer = MessageToDict(message, always_print_fields_with_no_presence=True)
+def _json(answer: dict[str, Any]) -> bytes:
+    """What the kubelet gives in any order is sorted."""
     return json.dumps(_sorted(answer), ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
@@ -152,12 +176,3 @@ def _sorted(value: Any) -> Any:  # noqa: ANN401 # any JSON
     if isinstance(value, list):
         return sorted(map(_sorted, value), key=lambda each: json.dumps(each, sort_keys=True))
     return value
-
-
-def _why(error: Any) -> str:  # noqa: ANN401 # grpc has no types of its own
-    code = error.code().name
-    if code == "DEADLINE_EXCEEDED":
-        return "no answer in time"
-    if code == "UNIMPLEMENTED":
-        return "this kubelet does not answer it"
-    return f"{code}: {' '.join(error.details().split())[:200]}"

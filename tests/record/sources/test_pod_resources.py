@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +53,9 @@ def round_of(source: PodResourcesSource, now_ns: int) -> list[Observation]:
 
 def test_answers_are_documents_that_an_import_reads(tmp_path: Path) -> None:
     """In protobuf's JSON, with the lists of each method even where they are empty."""
-    socket = tmp_path / "kubelet.sock"
-    with serve_pod_resources(socket, ANSWERS):
-        given = round_of(PodResourcesSource(socket), BEGIN_NS)
+    path = tmp_path / "kubelet.sock"
+    with serve_pod_resources(path, ANSWERS):
+        given = round_of(PodResourcesSource(path), BEGIN_NS)
     assert len(given) == 2
     for document in given:
         assert isinstance(document, Document)
@@ -71,10 +73,10 @@ def test_answers_are_documents_that_an_import_reads(tmp_path: Path) -> None:
 
 def test_only_what_changed_is_given(tmp_path: Path) -> None:
     """The order in which the kubelet tells it is none."""
-    socket = tmp_path / "kubelet.sock"
+    path = tmp_path / "kubelet.sock"
     answers = dict(ANSWERS)
-    with serve_pod_resources(socket, answers):
-        source = PodResourcesSource(socket)
+    with serve_pod_resources(path, answers):
+        source = PodResourcesSource(path)
         assert len(round_of(source, BEGIN_NS)) == 2
         answers["List"] = {"podResources": list(reversed(ANSWERS["List"]["podResources"]))}
         assert not round_of(source, BEGIN_NS + ROUND_NS)
@@ -85,21 +87,21 @@ def test_only_what_changed_is_given(tmp_path: Path) -> None:
 
 def test_what_fails_is_a_gap(tmp_path: Path) -> None:
     """Each method for itself: silence, an error, a kubelet that is too old for it."""
-    socket = tmp_path / "kubelet.sock"
+    path = tmp_path / "kubelet.sock"
     answers = {"List": SILENCE}
-    with serve_pod_resources(socket, answers):
-        source = PodResourcesSource(socket, silence_s=0.3)
+    with serve_pod_resources(path, answers):
+        source = PodResourcesSource(path, silence_s=0.3)
         given = round_of(source, BEGIN_NS)
         assert [(each.stream, each.reason) for each in given if isinstance(each, Gap)] == [
             ("pod-resources List", "no answer in time"),
             ("pod-resources GetAllocatableResources", "this kubelet does not answer it"),
         ]
         assert not round_of(source, BEGIN_NS + ROUND_NS)
-    with serve_pod_resources(socket, {**ANSWERS, "List": grpc.StatusCode.INTERNAL}):
+    with serve_pod_resources(path, {**ANSWERS, "List": grpc.StatusCode.INTERNAL}):
         over, _ = round_of(source, BEGIN_NS + 2 * ROUND_NS)
         assert isinstance(over, Gap)
         assert over.until_ns is not None
-        (gap, *_) = round_of(PodResourcesSource(socket), BEGIN_NS)
+        (gap, *_) = round_of(PodResourcesSource(path), BEGIN_NS)
         assert isinstance(gap, Gap)
         assert gap.reason == "INTERNAL: no such thing"
 
@@ -109,12 +111,51 @@ def test_no_socket(tmp_path: Path) -> None:
     given = round_of(PodResourcesSource(tmp_path / "kubelet.sock"), BEGIN_NS)
     reasons = [each.reason for each in given if isinstance(each, Gap)]
     assert len(reasons) == 2
-    assert all(reason.startswith("UNAVAILABLE: ") for reason in reasons)
+    assert all(reason.endswith("kubelet.sock: No such file or directory") for reason in reasons)
 
 
 def test_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says what to install."""
-    monkeypatch.setitem(sys.modules, "grpc", None)
+    monkeypatch.setitem(sys.modules, "h2", None)
     with pytest.raises(BadQuestionError) as raised:
         PodResourcesSource(tmp_path / "kubelet.sock")
     assert raised.value.advice == "pip install 'kubeledger[record]'"
+
+
+def test_an_answer_of_many_frames(tmp_path: Path) -> None:
+    """More than a window of HTTP/2 holds: room is given back as it comes."""
+    path = tmp_path / "kubelet.sock"
+    pods = [{**TRAIN, "name": f"{index:04}" + "x" * 200} for index in range(1000)]
+    with serve_pod_resources(path, {"List": {"podResources": pods}}):
+        (document, _) = round_of(PodResourcesSource(path), BEGIN_NS)
+    assert isinstance(document, Document)
+    assert len(json.loads(document.data)["podResources"]) == 1000
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (b"", "the answer ends in the middle"),
+        (bytes(9), "not spoken as HTTP/2: "),
+    ],
+)
+def test_another_program_at_the_socket(tmp_path: Path, said: bytes, reason: str) -> None:
+    """Or one that goes away."""
+    path = tmp_path / "kubelet.sock"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+
+        def answer() -> None:
+            for _ in range(2):
+                connection, _ = listening.accept()
+                with connection:
+                    connection.recv(1 << 16)
+                    connection.sendall(said)
+
+        server = threading.Thread(target=answer)
+        server.start()
+        given = round_of(PodResourcesSource(path), BEGIN_NS)
+        server.join()
+    assert all(isinstance(each, Gap) and each.reason.startswith(reason) for each in given)
+    assert len(given) == 2

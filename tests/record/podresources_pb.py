@@ -1,4 +1,4 @@
-"""Messages of the pod-resources API (v1), from a table of their fields.
+"""Messages of the pod-resources API (v1) for protobuf itself, which the tests' server speaks.
 
 Numbers and types are those of k8s.io/kubelet/pkg/apis/podresources/v1 up to 1.36.
 """
