@@ -90,6 +90,7 @@ class Watch:
     def __init__(self, timeout_ns: int) -> None:
         self.started_ns = time.monotonic_ns()
         self.deadline_ns = self.started_ns + timeout_ns
+        self._ended_ns: int | None = None
 
     def left_s(self, text: str = "", *, at_most_ns: int | None = None) -> float:
         """Seconds left; never 0, which a socket takes for "do not wait".
@@ -107,9 +108,13 @@ class Watch:
             raise TransportError(text, timed_out=True)
         return left_ns / 1e9
 
+    def end(self) -> None:
+        """The result is known; closing a socket that lingers may still take a second."""
+        self._ended_ns = time.monotonic_ns()
+
     def elapsed_ns(self) -> int:
-        """Since the start."""
-        return time.monotonic_ns() - self.started_ns
+        """From the start to the end."""
+        return (self._ended_ns or time.monotonic_ns()) - self.started_ns
 
     @contextmanager
     def phase(self, exchange: Exchange, name: str) -> Iterator[None]:

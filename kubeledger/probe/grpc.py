@@ -65,10 +65,12 @@ def grpc_attempt(to: GRPCConnection, service: str, timeout_ns: int, agent: str) 
             with watch.phase(exchange, "connect"):
                 grpc.channel_ready_future(channel).result(timeout=watch.left_s())
         except (grpc.FutureTimeoutError, TransportError):
+            watch.end()
             exchange.received = (_what_tcp_says(to),)
             execution = grpc_execution(to, dial_error=DEADLINE)
         else:
             execution = _called(grpc, channel, to, service, watch, exchange)
+            watch.end()
     return Attempt(execution=execution, exchanges=(exchange,), total_ns=watch.elapsed_ns())
 
 

@@ -74,16 +74,31 @@ def _exchange(
     if fault:
         raise TransportError(fault)
     with closing(_connected(current, watch, exchange, facts)) as stream:
-        reply = _reply(stream, current, exchange)
-        location = exchange.header("location")
-        redirect = redirect_of(first, current, reply.status, location, requests, facts)
-        if redirect.error:
-            return "", http_execution(facts, transport_error=redirect.error)
-        if redirect.request is not None:
-            with suppress(BodyError):
-                exchange.body = _text(reply.body(_DRAINED_BYTES_MAX))
-            return redirect.request, None
-        return redirect.elsewhere, _judged(reply, watch, exchange, facts)
+        try:
+            return _answered(stream, first, current, watch, exchange, facts, requests)
+        finally:
+            watch.end()
+
+
+def _answered(
+    stream: Stream,
+    first: HTTPRequest,
+    current: HTTPRequest,
+    watch: Watch,
+    exchange: Exchange,
+    facts: ProberFacts,
+    requests: int,
+) -> tuple[HTTPRequest | str, Execution | None]:
+    reply = _reply(stream, current, exchange)
+    location = exchange.header("location")
+    redirect = redirect_of(first, current, reply.status, location, requests, facts)
+    if redirect.error:
+        return "", http_execution(facts, transport_error=redirect.error)
+    if redirect.request is not None:
+        with suppress(BodyError):
+            exchange.body = _text(reply.body(_DRAINED_BYTES_MAX))
+        return redirect.request, None
+    return redirect.elsewhere, _judged(reply, watch, exchange, facts)
 
 
 def _connected(

@@ -20,7 +20,9 @@ def tcp_attempt(host: str, port: int, timeout_ns: int, facts: ProberFacts) -> At
     exchange = Exchange()
     error_text: str | None = None
     try:
-        dial(host, port, watch, exchange, lingers=facts.sockets_linger_a_second).close()
+        connection = dial(host, port, watch, exchange, lingers=facts.sockets_linger_a_second)
+        watch.end()
+        connection.close()
     except TransportError as error:
         error_text = error.text
     return Attempt(

@@ -47,6 +47,8 @@ def offered(words: str, ledger: Path, monkeypatch: pytest.MonkeyPatch) -> list[s
         ("why container/", ["container/default/web/app"]),
         ("why no", ["node"]),
         ("get p", ["pods", "probes"]),
+        ("probe default/w", ["default/web"]),
+        ("probe default/web/", ["default/web/app"]),
         ("get pods w", ["web"]),
         ("sql --run device_h", ["device_history"]),
         ("state --only pods,p", ["pods,preemptions", "pods,probes"]),

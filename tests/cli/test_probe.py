@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from click.testing import CliRunner, Result
 from kubeledger.cli.main import cli
 from kubeledger.ledger.ledger import Ledger
 from tests.probe.pods import pod, pod_list
-from tests.probe.servers import answers, closed_port, says, serve
+from tests.probe.servers import Habit, answers, certificate, closed_port, says, serve
 
 
 def probed(*arguments: str, given: dict[str, Any] | None = None) -> Result:
@@ -105,6 +107,42 @@ def test_a_list_from_a_url() -> None:
     with serve(says(b"")) as server:
         result = probed("default/web", "--pods", f"http://127.0.0.1:{server.port}/pods")
     assert (result.exit_code, "cannot be read" in result.stderr) == (3, True)
+
+
+def kubelet(paths: dict[str, bytes], token: str) -> Habit:
+    """Answers what it has at these paths to whoever has the token; one connection, two requests."""
+
+    def habit(connection: socket.socket, head: bytes, over: threading.Event) -> None:
+        for _ in range(2):
+            body = paths.get(head.split(b" ")[1].decode())
+            known = f"Authorization: Bearer {token}\r\n".encode() in head
+            status = "200 OK" if body is not None else "404 Not Found"
+            answers(status if known else "401 Unauthorized", body or b"")(connection, head, over)
+            head = connection.recv(65536)
+            if not head:
+                return
+
+    return habit
+
+
+def test_a_kubelet_is_asked(tmp_path: Path) -> None:
+    """Its list and its version, with a token and its authority's certificate or --insecure."""
+    token = tmp_path / "token"
+    token.write_text("secret\n")
+    metrics = b'kubernetes_build_info{build_date="x",git_version="v1.28.5-eks-5e0fdde"} 1\n'
+    with serve(answers("200 OK")) as app:
+        paths = {"/pods": json.dumps(web(app.port)).encode(), "/metrics": metrics}
+        with serve(kubelet(paths, "secret"), context=certificate(tmp_path)) as server:
+            url = f"https://127.0.0.1:{server.port}"
+            asked = ("default/web", "--kubelet", url, "-o", "json")
+            result = probed(*asked, "--insecure", "--token-file", str(token))
+            refused = probed(*asked, "--insecure")
+            distrusted = probed(*asked, "--token-file", str(token))
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["kubelet_version"] == "v1.28.5-eks-5e0fdde"
+    assert b"User-Agent: kube-probe/1.28+\r\n" in app.heads[0]
+    assert (refused.exit_code, "answered 401" in refused.stderr) == (3, True)
+    assert (distrusted.exit_code, "certificate" in distrusted.stderr) == (3, True)
 
 
 def test_the_last_list_of_a_ledger(tmp_path: Path) -> None:

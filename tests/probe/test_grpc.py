@@ -23,7 +23,7 @@ LONG_NS = 8_000_000_000
 
 
 class Health:
-    """A server whose health service answers as told by ``answer``.
+    """A server whose health service answers by ``answer``.
 
     Attributes:
         asked: (service, user agent) of each call.
@@ -144,7 +144,7 @@ def test_a_server_that_hangs() -> None:
     assert attempt.execution.text == "timeout: health rpc did not complete within 1s"
 
 
-def test_refused_is_told_as_a_timeout() -> None:
+def test_refused_is_reported_as_a_timeout() -> None:
     """The kubelet goes on connecting; what TCP says is beside its text."""
     port = closed_port()
     attempt = probe(port, ns=BRIEF_NS)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import socket
+import ssl
 import threading
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -404,6 +406,27 @@ def test_handshakes_that_fail(habit: Habit, text: str) -> None:
     with serve(habit) as server:
         attempt = probe(server.port, scheme="HTTPS")
     assert outcome_of(attempt, server.port) == ("failure", got(text, "https"))
+
+
+@pytest.mark.skipif(not ssl.HAS_TLSv1_1, reason="OpenSSL was built without TLS 1.1")
+@pytest.mark.parametrize(
+    ("version", "outcome", "text"),
+    [
+        ("1.36.2", "failure", got("remote error: tls: protocol version not supported", "https")),
+        ("1.20.2", "success", "fine"),
+    ],
+)
+def test_tls_1_1(version: str, outcome: str, text: str, tmp_path: Path) -> None:
+    """Offered before 1.24."""
+    context = certificate(tmp_path)
+    context.set_ciphers("DEFAULT:@SECLEVEL=0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        context.minimum_version = ssl.TLSVersion.TLSv1
+        context.maximum_version = ssl.TLSVersion.TLSv1_1
+    with serve(answers("200 OK", b"fine"), context=context) as server:
+        attempt = probe(server.port, version=version, scheme="HTTPS")
+    assert outcome_of(attempt, server.port) == (outcome, text)
 
 
 def test_a_handshake_that_hangs() -> None:
