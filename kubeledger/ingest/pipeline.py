@@ -10,6 +10,7 @@ from itertools import chain, zip_longest
 from kubeledger import __version__
 from kubeledger.ingest.assemblers import assemblers_of
 from kubeledger.ingest.correlate.assembler import ItemHandler
+from kubeledger.ingest.counters import CounterCheck
 from kubeledger.ingest.coverage import Coverage
 from kubeledger.ingest.klog.account import Account, shape_of
 from kubeledger.ingest.klog.cut_lines import CutLineError
@@ -34,7 +35,14 @@ from kubeledger.ingest.sequencer import Sequencer
 from kubeledger.ingest.sources.api_events import ApiReason
 from kubeledger.ingest.sources.documents import Document, LineCounts, read_document
 from kubeledger.ingest.sources.facts import Fact, Facts
-from kubeledger.ingest.sources.items import ApiEvent, Item, LogLine, NodeObject, PodList
+from kubeledger.ingest.sources.items import (
+    ApiEvent,
+    Item,
+    KubeletCounters,
+    LogLine,
+    NodeObject,
+    PodList,
+)
 from kubeledger.ingest.sources.newest_first import ReversedLines
 from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.model.bodies.ledger import (
@@ -83,6 +91,7 @@ class Pipeline:
         self._router = router(self._assemblers)
         queues = {id(each.queue): each.waiting_since for each in self._assemblers}
         self._sequencer = Sequencer(list(queues.values()))
+        self._counters = CounterCheck(plan.context.logged_until_ns)
         self._handlers: dict[type, list[ItemHandler]] = {}
         for assembler in self._assemblers:
             for kind, handler in assembler.items().items():
@@ -101,6 +110,7 @@ class Pipeline:
             if flaw is not None:
                 yield from self._misread(fact)
             sound = fact if flaw is None else self._rejected(fact, flaw)
+            self._counters.see(sound)
             if isinstance(sound.body, FindingReported):
                 found = sound.body
                 self.findings.append(Finding(found.finding, found.file, found.message))
@@ -138,6 +148,8 @@ class Pipeline:
         for assembler in self._assemblers:
             self._sequencer.put(assembler.finish(last_ns))
         yield from self._sequencer.drain()
+        for finding, reading in self._counters.disagreements():
+            yield self._finding(finding, last_ns, reading.evidence)
         yield self._end(last_ns)
 
     def count(self, fact: Fact) -> None:
@@ -286,6 +298,9 @@ class Pipeline:
                 return self._step(item)
             case Fact():
                 return (item,)
+            case KubeletCounters():
+                self._counters.read(item)
+                return ()
             case _:
                 return self._item(item)
 

@@ -18,6 +18,7 @@ from kubeledger.ingest.sources.items import (
     Item,
     KernelReports,
     KubeletConfigFile,
+    KubeletCounters,
     MemoryManagerState,
     NodeObject,
     PodList,
@@ -53,6 +54,10 @@ ListedBy = Literal["kubelet", "api", "manifest"]
 _CONFIG_SOURCE = "kubernetes.io/config.source"
 _CGROUP_LINE = re.compile(r"(?P<path>\S+)/(?P<file>[\w.-]+)[ \t:=]+(?P<value>.*)")
 _PROBE_LINE = re.compile(r"prober_probe_total\{(?P<labels>.*)\}\s+(?P<value>[0-9.eE+]+)")
+_COUNTED = re.compile(
+    r"(?P<name>kubelet_(?:evictions|preemptions|image_garbage_collected_total))(?:\{.*\})?"
+    r"\s+(?P<value>[0-9.eE+]+)"
+)
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
@@ -317,6 +322,7 @@ def _cgroups(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
 
 
 def _metrics(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
+    decided: dict[str, int] = {}
     totals: dict[tuple[str, str, str, str, str, str], int] = {}
     evidence: dict[tuple[str, str, str, str, str, str], Evidence] = {}
     counts = LineCounts(0, 0)
@@ -327,7 +333,8 @@ def _metrics(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
             continue
         match = _PROBE_LINE.match(text)
         if match is None:
-            counts.noise += 1
+            counts.noise += 1  # no line of its own becomes a record
+            _add_counter(text, decided)
             continue
         total = _count(match["value"])
         if total is None:
@@ -346,7 +353,17 @@ def _metrics(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
         totals[key] = total
         evidence[key] = _line_evidence(document, number, offset, text)
     items: list[Item] = [ProbeCounters(document.ts_ns, totals, evidence)] if totals else []
+    if decided:
+        items.append(KubeletCounters(document.ts_ns, decided, _evidence(document)))
     return items, counts
+
+
+def _add_counter(text: str, decided: dict[str, int]) -> None:
+    """A line of a metric that counts decisions."""
+    match = _COUNTED.match(text)
+    value = None if match is None else _count(match["value"])
+    if match is not None and value is not None:
+        decided[match["name"]] = decided.get(match["name"], 0) + value
 
 
 def _is_damaged(text: str, counts: LineCounts) -> bool:

@@ -25,6 +25,7 @@ __all__ = [
     "KernelReports",
     "KernelTask",
     "KubeletConfigFile",
+    "KubeletCounters",
     "LogLine",
     "MemoryManagerState",
     "NodeObject",
@@ -181,6 +182,18 @@ class PodResources(msgspec.Struct):
 
     ts_ns: int
     body: PodResourcesListed | AllocatableResourcesListed
+    evidence: Evidence
+
+
+class KubeletCounters(msgspec.Struct):
+    """``/metrics``: what the kubelet counts of its own decisions since it started.
+
+    Attributes:
+        totals: name of a metric -> its sum over all labels.
+    """
+
+    ts_ns: int
+    totals: dict[str, int]
     evidence: Evidence
 
 
@@ -348,6 +361,7 @@ Item = (
     | NodeObject
     | ApiEvent
     | KubeletConfigFile
+    | KubeletCounters
     | KernelReport
     | KernelReports
     | RuntimeObjects
