@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -154,6 +156,27 @@ def test_the_year_from_the_day_of_the_collection(tmp_path: Path, name: str) -> N
     (node,) = ledger.nodes()
     assert {format_ts(record.ts_ns)[:4] for record in ledger.records(node)} == {"2023"}
     assert "year_guessed" not in {found.finding for found in only(report).findings}
+
+
+def test_archives_as_collectors_make_them(tmp_path: Path) -> None:
+    """Without a top directory: the archive's own name tells the year; and AKS's zip."""
+    log = "".join(f"{line}\n" for line in middle("node-e").lines)
+    write(tmp_path / "files" / "journald" / "kubelet", log)
+    write(tmp_path / "files" / "systeminfo" / "hostname", "worker-3\n")
+    made = tmp_path / "worker-3-2023-11-25_09_15_00.tar.gz"
+    with tarfile.open(made, "w:gz") as archive:
+        archive.add(tmp_path / "files", ".")
+    ledger, _ = imported(made, tmp_path / "ledger")
+    assert ledger.nodes() == ["worker-3"]
+    assert {format_ts(record.ts_ns)[:4] for record in ledger.records("worker-3")} == {"2023"}
+    node = slices()["node-e"]
+    aks(tmp_path / "aks", [node])
+    zipped = shutil.make_archive(str(tmp_path / "logs"), "zip", tmp_path / "aks" / "aks_logs")
+    inside, beside = (
+        imported(path, tmp_path / f"{name}.ledger")[0]
+        for name, path in (("zip", Path(zipped)), ("tree", tmp_path / "aks"))
+    )
+    assert told(inside, "node-e") == told(beside, "node-e") != []
 
 
 def test_logs_of_containers_are_no_kubelets(tmp_path: Path) -> None:
