@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
@@ -45,6 +45,8 @@ class LedgerWriter:
 
     Attributes:
         recovery: what was put right when the ledger was opened.
+        appended_bytes: of the lines of all records since then.
+        on_sealed: called after each segment that was sealed, by the thread that sealed it.
     """
 
     def __init__(
@@ -55,6 +57,8 @@ class LedgerWriter:
         recovery: tuple[RecoveryReport | CountedAnew, ...],
     ) -> None:
         self.recovery = recovery
+        self.appended_bytes = 0
+        self.on_sealed: Callable[[], None] = _nothing
         self._directory = directory
         self._manifest = manifest
         self._options = options
@@ -238,6 +242,7 @@ class LedgerWriter:
 
     def _account(self, node: str, tail: Tail, batch: Batch) -> None:
         """Roll the segment over and write the manifest, where it is time to."""
+        self.appended_bytes += len(batch.data)
         self._bytes_uncounted += len(batch.data)
         full = tail.size_bytes >= self._options.segment_bytes
         if full:
@@ -257,7 +262,12 @@ class LedgerWriter:
                 self._seal(segment, self._segments(node) / segment_file(segment.first_seq))
 
     def _seal(self, segment: SegmentInfo, path: Path) -> None:
-        self._seals.append((segment, self._sealing.submit(seal, path, self._options.level)))
+        self._seals.append((segment, self._sealing.submit(self._sealed, path)))
+
+    def _sealed(self, path: Path) -> tuple[int, str]:
+        done = seal(path, self._options.level)
+        self.on_sealed()
+        return done
 
     def _save(self) -> None:
         for entry in [entry for entry in self._seals if entry[1].done()]:
@@ -271,3 +281,7 @@ class LedgerWriter:
             save_manifest(self._directory, self._manifest)
             self._saved = encoded
         self._bytes_uncounted = 0
+
+
+def _nothing() -> None:
+    """Nobody wants to hear."""

@@ -57,12 +57,13 @@ def _gauge(name: str, help_: str, *labels: str) -> Family:
 
 BUILD = _gauge("build_info", "Version of kubeledger and of Python; always 1.", "version", "python")
 READY = _gauge("ready", "1 once what was captured before is read, and the recorder follows live.")
-OBSERVED = _gauge("newest_observed_timestamp_seconds", "Time of the newest log line that was read.")
+OBSERVED = _gauge("newest_observed_timestamp_seconds", "When a source gave something last.")
 SETTLED = _gauge(
     "newest_settled_timestamp_seconds",
-    "Time up to which what was observed is in the ledger, as records or as nothing worth one.",
+    "When all that sources had was read last; some seconds later what follows from it is recorded.",
 )
-LAG = _gauge("lag_seconds", "From the newest log line read to the time that the ledger is up to.")
+NEWEST = _gauge("newest_record_timestamp_seconds", "Time of the newest record.")
+LAG = _gauge("lag_seconds", "How long sources have had more than was read, as of what they gave.")
 BYTES_READ = _counter("read_bytes_total", "Bytes that a source observed.", "source")
 BYTES_WRITTEN = _counter("written_bytes_total", "Bytes written: raw capture, records.", "to")
 RECORDS = _counter("records_total", "Records appended to the ledger.", "kind")
@@ -95,6 +96,7 @@ FAMILIES = (
     READY,
     OBSERVED,
     SETTLED,
+    NEWEST,
     LAG,
     BYTES_READ,
     BYTES_WRITTEN,
@@ -165,25 +167,27 @@ class Metrics:
         """
         self._add(GAPS, 1, source, _NUMBER.sub("N", reason))
 
-    def observed(self, newest_ts_ns: int) -> None:
-        """A log was read up to a line of this time; an older one than before changes nothing."""
-        self._raise_to(OBSERVED, newest_ts_ns / NS_PER_S)
+    def observed(self, now_ns: int) -> None:
+        """A source gave something at ``now_ns``."""
+        self._raise_to(OBSERVED, now_ns / NS_PER_S)
 
-    def settled(self, ts_ns: int) -> None:
-        """All that was observed up to this time is in the ledger."""
-        self._raise_to(SETTLED, ts_ns / NS_PER_S)
+    def settled(self, now_ns: int) -> None:
+        """All that sources had at ``now_ns`` was read."""
+        self._raise_to(SETTLED, now_ns / NS_PER_S)
 
     def captured(self, size_bytes: int) -> None:
         """So many bytes were appended to the raw capture."""
         self._add(BYTES_WRITTEN, size_bytes, "capture")
 
-    def appended(self, kinds: Mapping[str, int], size_bytes: int) -> None:
+    def appended(self, kinds: Mapping[str, int], size_bytes: int, newest_ts_ns: int) -> None:
         """Records were appended to the ledger.
 
         Args:
             kinds: kind -> how many.
             size_bytes: of their lines.
+            newest_ts_ns: the latest of their times.
         """
+        self._raise_to(NEWEST, newest_ts_ns / NS_PER_S)
         for kind, count in kinds.items():
             self._add(RECORDS, count, kind)
         self._add(BYTES_WRITTEN, size_bytes, "ledger")

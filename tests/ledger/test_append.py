@@ -223,3 +223,17 @@ def test_a_node_needs_a_name(tmp_path: Path) -> None:
     with ledger.writer() as writer, pytest.raises(BadInputError, match="needs a name"):
         writer.append("", batch(0, 1))
     assert ledger.nodes() == []
+
+
+def test_a_seal_is_heard_of(tmp_path: Path) -> None:
+    """Once for each segment, after it is done."""
+    heard: list[int] = []
+    ledger = Ledger.create(tmp_path / "l", WriterOptions(segment_bytes=1000))
+    with ledger.writer() as writer:
+        writer.on_sealed = lambda: heard.append(len(list(tmp_path.rglob("*.zst"))))
+        for first in range(0, 12, 4):
+            writer.append(NODE, batch(first, 4))
+        lines_bytes = sum(segment.size_bytes for segment in writer.info(NODE).segments)
+        assert writer.appended_bytes == lines_bytes
+    assert len(heard) == 3
+    assert min(heard) >= 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -216,6 +217,14 @@ def test_the_unit_hides_what_is_secret() -> None:
 
 
 def expressions() -> Iterator[tuple[str, str]]:
+    """Names of alerts and panels, and what they ask."""
+    for panel in json.loads((RULES.parent / "dashboard.json").read_text())["panels"]:
+        for target in panel["targets"]:
+            yield panel["title"], target["expr"]
+    yield from alerts()
+
+
+def alerts() -> Iterator[tuple[str, str]]:
     """Names of alerts, and what they ask."""
     for group in yaml.safe_load(RULES.read_text())["groups"]:
         for rule in group["rules"]:
@@ -223,17 +232,20 @@ def expressions() -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("name", "expression"), list(expressions()))
-def test_alerts_ask_for_what_there_is(name: str, expression: str) -> None:
+def test_alerts_and_panels_ask_for_what_there_is(name: str, expression: str) -> None:
     """Metrics and labels of the registry, and ``up``, which is Prometheus' own."""
-    labels_of = {family.name: set(family.labels) for family in FAMILIES} | {"up": {"job"}}
+    labels_of = {family.name: {"instance", *family.labels} for family in FAMILIES}
+    labels_of["up"] = {"instance", "job"}
     asked = re.findall(r"\b(kubeledger_\w+|process_\w+|up)\b(\{[^}]*\})?", expression)
     assert asked
     for metric, selector in asked:
         pairs = [pair for pair in selector[1:-1].split(",") if pair]
         assert {re.split("=|!", pair)[0] for pair in pairs} <= labels_of[metric], metric
     summary = RULES.read_text().partition(f"alert: {name}\n")[2].partition("- alert")[0]
-    known = set.union({"instance"}, *(labels_of[metric] for metric, _ in asked))
+    known = set.union(*(labels_of[metric] for metric, _ in asked))
     assert set(re.findall(r"\$labels\.(\w+)", summary)) <= known
+    for grouped in re.findall(r"by \(([^)]*)\)", expression):
+        assert set(grouped.split(", ")) <= known
 
 
 def test_each_alert_is_tried() -> None:
@@ -244,7 +256,7 @@ def test_each_alert_is_tried() -> None:
         for t in tests
         for each in t["alert_rule_test"]
     ]
-    for name, _ in expressions():
+    for name, _ in alerts():
         assert {(name, True), (name, False)} <= set(tried), name
 
 

@@ -38,7 +38,7 @@ def everything() -> Metrics:
     metrics.observed(1_700_000_010 * S)
     metrics.settled(1_700_000_007 * S + S // 2)
     metrics.captured(700)
-    metrics.appended({"prober.ProbeExecuted": 3, "node.KubeletStarted": 1}, 900)
+    metrics.appended({"prober.ProbeExecuted": 3, "node.KubeletStarted": 1}, 900, 1_700_000_009 * S)
     metrics.verified("match", 5)
     metrics.segments_sealed()
     metrics.shipping_started()
