@@ -202,7 +202,7 @@ class Pipeline:
 
     def _documents(self, documents: list[Document]) -> Iterator[Keyed]:
         for document in documents:
-            items, counts = read_document(document)
+            items, counts = read_document(document, self.plan.bundle.contents)
             yield from self._account_document(document, counts)
             for flaw in counts.flaws:
                 finding = Finding("malformed", document.source.name, flaw[:500])

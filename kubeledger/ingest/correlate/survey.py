@@ -15,7 +15,12 @@ from kubeledger.ingest.correlate.context import (
 )
 from kubeledger.ingest.correlate.instances import entries_of
 from kubeledger.ingest.sources.api_events import ApiReason
-from kubeledger.ingest.sources.documents import Document, event_times, read_document
+from kubeledger.ingest.sources.documents import (
+    Document,
+    DocumentContents,
+    event_times,
+    read_document,
+)
 from kubeledger.ingest.sources.items import (
     ApiEvent,
     Checkpoint,
@@ -36,21 +41,19 @@ from kubeledger.model.errors import BadInputError
 __all__ = ["fill_context", "kubelet_uid"]
 
 _MIRROR = "kubernetes.io/config.mirror"
-_SURVEYED = (
-    "crictl",
-    "device-checkpoint",
-    "events",
-    "kernel-log",
-    "kubelet-configz",
-    "memory-manager-state",
-    "node",
-    "pod-list",
-    "pod-manifest",
-)
+_FOR_FACTS_ONLY = ("cgroup-files", "metrics")
+"""Nothing is looked up in these, and nothing in them makes them invalid."""
 
 
-def fill_context(context: BundleContext, documents: Sequence[Document]) -> dict[str, str]:
+def fill_context(
+    context: BundleContext, documents: Sequence[Document], contents: DocumentContents
+) -> dict[str, str]:
     """Read the documents that assemblers look things up in, in the order of their time.
+
+    Args:
+        context: what is filled.
+        documents: all, of which those that are not what their format says are named.
+        contents: what they hold.
 
     Returns:
         file -> what is wrong, for documents that are not what their format says.
@@ -59,15 +62,15 @@ def fill_context(context: BundleContext, documents: Sequence[Document]) -> dict[
     named: dict[str, KnownPod] = {}
     runtime: list[RuntimeObjects] = []
     for document in documents:
+        if document.format in _FOR_FACTS_ONLY:
+            continue
         try:
-            items = read_document(document)[0]
-            if document.format in _SURVEYED:
-                for item in items:
-                    _take(context, item)
-                    if isinstance(item, ApiEvent):
-                        _name_pod(context, item, named)
-                    elif isinstance(item, RuntimeObjects):
-                        runtime.append(item)
+            for item in read_document(document, contents)[0]:
+                _take(context, item)
+                if isinstance(item, ApiEvent):
+                    _name_pod(context, item, named)
+                elif isinstance(item, RuntimeObjects):
+                    runtime.append(item)
         except BadInputError as error:
             malformed[document.source.name] = error.message
         except (AttributeError, KeyError, TypeError, ValueError):
@@ -92,7 +95,7 @@ def _take(context: BundleContext, item: Item) -> None:
             _take_event(context, item)
         case Checkpoint():
             _take_checkpoint(context, item)
-        case KubeletConfigFile():
+        case KubeletConfigFile(served=True):
             context.served.append(item)
         case NodeObject():
             _take_node(context, item)

@@ -17,6 +17,7 @@ from kubeledger.ingest.sources.detect import (
     detect,
     is_log_name,
 )
+from kubeledger.ingest.sources.documents import Document, DocumentContents
 from kubeledger.ingest.sources.findings import Finding
 from kubeledger.ingest.sources.node_lines import NodeLines, same_machine
 from kubeledger.ingest.sources.places import COLLECTIONS
@@ -42,6 +43,10 @@ class FoundFile(msgspec.Struct):
     digests: Digests
     survey: LogSurvey | None = None
 
+    def at(self, ts_ns: int) -> Document:
+        """It as a document of this time."""
+        return Document(self.source, self.format, ts_ns, self.digests.digest)
+
 
 class Bundle(msgspec.Struct):
     """The files of one node, not yet interpreted.
@@ -53,6 +58,7 @@ class Bundle(msgspec.Struct):
         skipped: file -> why it is not read.
         node: whose files they are, once that is known (``node_split``).
         is_tree: a directory or an archive.
+        contents: what its documents hold.
     """
 
     label: str
@@ -62,6 +68,7 @@ class Bundle(msgspec.Struct):
     findings: list[Finding]
     node: str = ""
     is_tree: bool = False
+    contents: DocumentContents = msgspec.field(default_factory=DocumentContents)
 
     @property
     def logs(self) -> list[LogSurvey]:
@@ -85,12 +92,13 @@ def find_bundles(
         BadInputError: nothing among it can be used.
     """
     bundles: list[Bundle] = []
+    contents = DocumentContents()
     loose = [tree for tree in collected if not tree.is_tree]
     if loose:
-        bundles.append(_look(_merged(loose), options, lengths))
+        bundles.append(_look(_merged(loose), options, lengths, contents))
     for tree in collected:
         if tree.is_tree:
-            bundles.append(_look(tree, options, lengths))
+            bundles.append(_look(tree, options, lengths, contents))
     useful = [bundle for bundle in bundles if bundle.files]
     if not useful:
         raise _nothing_useful(bundles)
@@ -117,10 +125,18 @@ def _merged(loose: Sequence[Collected]) -> Collected:
     return Collected(label, False, files, skipped, loose[0].name if len(loose) == 1 else "")
 
 
-def _look(tree: Collected, options: ImportOptions, lengths: Sequence[int]) -> Bundle:
+def _look(
+    tree: Collected, options: ImportOptions, lengths: Sequence[int], contents: DocumentContents
+) -> Bundle:
     """Detect each file; logs are surveyed, since they show which node they are from."""
     bundle = Bundle(
-        tree.label, tree.name, [], dict(tree.skipped), list(tree.findings), is_tree=tree.is_tree
+        tree.label,
+        tree.name,
+        [],
+        dict(tree.skipped),
+        list(tree.findings),
+        is_tree=tree.is_tree,
+        contents=contents,
     )
     seen: dict[str, str] = {}
     for source in tree.files:

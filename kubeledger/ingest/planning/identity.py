@@ -12,10 +12,9 @@ import msgspec
 from kubeledger.ingest.planning.bundle import Bundle, FoundFile
 from kubeledger.ingest.planning.options import ImportOptions
 from kubeledger.ingest.sources.api_events import ApiReason
-from kubeledger.ingest.sources.documents import Document, read_document
+from kubeledger.ingest.sources.documents import DocumentContents, read_document
 from kubeledger.ingest.sources.items import ApiEvent, Item, NodeObject, PodList, StatsSummary
 from kubeledger.ingest.sources.node_lines import same_machine
-from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.model.errors import BadInputError
 
 __all__ = [
@@ -80,7 +79,7 @@ def name_of_bundle(bundle: Bundle) -> str:
     return _IN_NAME.sub("", bundle.name).strip("-_. ") or "node"
 
 
-def names_inside(file: FoundFile) -> NamesInside:
+def names_inside(file: FoundFile, contents: DocumentContents) -> NamesInside:
     """The nodes that a document names; what is malformed is reported later, and names none."""
     names = NamesInside()
     if file.format == "node-name":
@@ -88,7 +87,7 @@ def names_inside(file: FoundFile) -> NamesInside:
             names.host = _note_of(file).partition("\n")[0].strip()
     if file.format in ("node", "stats-summary", "pod-list", "events"):
         with suppress(BadInputError, AttributeError, TypeError):
-            for item in _items(file.source, file.format):
+            for item in read_document(file.at(0), contents)[0]:
                 _take_names(names, item)
     return names
 
@@ -115,10 +114,6 @@ def _take_names(names: NamesInside, item: Item) -> None:
                 names.listed.setdefault(api.host, set()).add(api.key[2])
         case _:
             return
-
-
-def _items(source: SourceFile, form: str) -> list[Item]:
-    return read_document(Document(source, form, 0))[0]
 
 
 def _note_of(file: FoundFile) -> str:
@@ -166,7 +161,7 @@ def _versions_elsewhere(bundle: Bundle) -> Iterator[tuple[VersionSource, str | N
                 yield "metrics", match[1].decode("utf-8", "replace")
     for file in bundle.files:
         if file.format == "node":
-            for item in _items(file.source, file.format):
+            for item in read_document(file.at(0), bundle.contents)[0]:
                 if isinstance(item, NodeObject) and _may_be_of(item, bundle.node):
                     info: dict[str, Any] = (item.node.get("status") or {}).get("nodeInfo") or {}
                     yield "node", info.get("kubeletVersion")

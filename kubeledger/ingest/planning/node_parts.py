@@ -79,6 +79,7 @@ def part_of(
             if found.file is None or concerns(found.file)
         ],
         is_tree=bundle.is_tree,
+        contents=bundle.contents,
     )
 
 

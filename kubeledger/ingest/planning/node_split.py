@@ -206,7 +206,7 @@ def _related(path: str, other: str) -> bool:
 
 def _add_documents(bundle: Bundle, nodes: list[_Node]) -> None:
     documents = [file for file in bundle.files if file.survey is None]
-    inside = {file.source.name: names_inside(file) for file in documents}
+    inside = {file.source.name: names_inside(file, bundle.contents) for file in documents}
     # What names its own node goes first: it may name a log's that names none.
     documents.sort(key=lambda file: not inside[file.source.name].own)
     logs = list(nodes)

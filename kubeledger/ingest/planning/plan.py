@@ -90,7 +90,7 @@ def make_plan(
         starts_ns=timing.starts_ns,
         logged_until_ns=max(logged, default=None),
     )
-    for file, reason in fill_context(context, timing.documents).items():
+    for file, reason in fill_context(context, timing.documents, bundle.contents).items():
         findings.append(Finding("malformed", file, f"{reason}; it is not read"))
         _leave_out(bundle, timing, file, reason)
     _take_containers(context, bundle)

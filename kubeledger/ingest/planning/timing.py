@@ -20,7 +20,7 @@ from kubeledger.ingest.klog.stamps import stamp_ns
 from kubeledger.ingest.planning.bundle import Bundle, Finding, FoundFile
 from kubeledger.ingest.planning.document_time import document_time
 from kubeledger.ingest.planning.options import YEAR_MAX, YEAR_MIN, ImportOptions
-from kubeledger.ingest.sources.documents import Document, read_document
+from kubeledger.ingest.sources.documents import Document, DocumentContents, read_document
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.snapshot_time import time_in_name
@@ -84,7 +84,9 @@ def timing_of(
     """
     findings: list[Finding] = []
     document_ns = {
-        file.source.name: _document_time(file) for file in bundle.files if file.survey is None
+        file.source.name: _document_time(file, bundle.contents)
+        for file in bundle.files
+        if file.survey is None
     }
     document_ns |= {
         file: ts_ns for file, ts_ns in given_ts.items() if document_ns.get(file, 0) is None
@@ -134,14 +136,14 @@ def _doubtful(document_ns: dict[str, int | None], spans: list[int]) -> list[Find
     ]
 
 
-def _document_time(file: FoundFile) -> int | None:
+def _document_time(file: FoundFile, contents: DocumentContents) -> int | None:
     named = time_in_name(file.source.name)
     if named is not None or file.format in _AT_START:
         return named
     if file.format in _UNTIMED:
         return None
     try:
-        return document_time(read_document(Document(file.source, file.format, 0))[0])
+        return document_time(read_document(file.at(0), contents)[0])
     except BadInputError:  # reported when the document is read
         return None
 
@@ -157,7 +159,7 @@ def _documents(
         ts_ns = document_ns[file.source.name]
         if ts_ns is None:
             ts_ns = first if file.format in _AT_START else last
-        documents.append(Document(file.source, file.format, ts_ns))
+        documents.append(file.at(ts_ns))
     documents.sort(key=lambda document: (document.ts_ns, document.source.name))
     return documents
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -52,6 +53,7 @@ DOCUMENT_FORMATS = (
 )
 FORMATS = (*LOG_FORMATS, *DOCUMENT_FORMATS, "cgroup-files", "metrics")
 
+_JSON: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 _HEAD = 64 << 10
 _LONG_HEAD = 4 << 20
 _NOTE = 4 << 10
@@ -198,10 +200,10 @@ def load_documents(data: bytes) -> list[Any]:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"not UTF-8 at byte {error.start}") from None
-    try:
-        return [msgspec.json.decode(text)]
-    except (msgspec.DecodeError, RecursionError):
-        pass
+    with suppress(msgspec.DecodeError, RecursionError):
+        return [_JSON.decode(text)]
+    with suppress(msgspec.DecodeError, RecursionError):
+        return _JSON.decode_lines(text)
     decoder, position, documents = json.JSONDecoder(), 0, []
     end = len(text.rstrip(" \t\r\n,\x1e"))
     while position < end:

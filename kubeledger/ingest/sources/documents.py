@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
@@ -40,7 +41,9 @@ from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Evidence
 
 __all__ = [
+    "HELD_BYTES_MAX",
     "Document",
+    "DocumentContents",
     "LineCounts",
     "event_times",
     "first_time",
@@ -48,6 +51,12 @@ __all__ = [
     "pods_of",
     "read_document",
 ]
+
+_Content = tuple[list[tuple[Any, ...]], "LineCounts"]
+"""Of each item its values without time and evidence; where the lines went."""
+
+HELD_BYTES_MAX = 16 << 20
+"""Bytes of documents whose parsed content is held in memory; what is beyond is read again."""
 
 ListedBy = Literal["kubelet", "api", "manifest"]
 
@@ -83,26 +92,69 @@ class Document(msgspec.Struct):
         source: the file.
         format: as ``detect`` names it.
         ts_ns: time of the snapshot; events have their own.
+        digest: of its content; "" where it is not known.
     """
 
     source: SourceFile
     format: str
     ts_ns: int
+    digest: str = ""
 
 
-def read_document(document: Document) -> tuple[list[Item], LineCounts]:
+class DocumentContents:
+    """What documents hold whatever their names and times, each read once within a bound.
+
+    The node's name, the times, the context and the facts are all taken from the documents, and
+    files of one content (a checkpoint in which nothing changed) are read as one. What is held
+    is shared: nobody changes it.
+    """
+
+    def __init__(self, bytes_max: int = HELD_BYTES_MAX) -> None:
+        self._room_bytes = bytes_max
+        self._held: dict[tuple[str, str], _Content] = {}
+
+    def of(self, document: Document) -> _Content:
+        """The content of a document.
+
+        Raises:
+            BadInputError, ValueError: as ``read_document``.
+        """
+        key = (document.digest, document.format)
+        found = self._held.get(key)
+        if found is None:
+            data = document.source.content()
+            flaws: list[str] = []
+            found = _PARSERS[document.format][0](data, flaws), _all_lines(data, flaws)
+            if document.digest and len(data) <= self._room_bytes:
+                self._room_bytes -= len(data)
+                self._held[key] = found
+        return found
+
+
+def read_document(
+    document: Document, contents: DocumentContents | None = None
+) -> tuple[list[Item], LineCounts]:
     """The items of a document.
+
+    Args:
+        document: the file.
+        contents: what was read before, and where this is held.
 
     Raises:
         BadInputError: the file changed since it was looked at, or is not what it seems.
     """
-    data = document.source.content()
     try:
-        return _READERS[document.format](document, data)
+        if document.format in _LINE_READERS:
+            return _LINE_READERS[document.format](document, document.source.content())
+        found, counts = (contents or DocumentContents(0)).of(document)
     except ValueError as error:
         raise BadInputError(
             f"is no valid {document.format}: {error}", file=document.source.name
         ) from None
+    item, place = _PARSERS[document.format][1], _evidence(document)
+    items: list[Item] = [item(document.ts_ns, *values, place) for values in found]
+    items.sort(key=lambda each: each.ts_ns)
+    return items, counts
 
 
 def _all_lines(data: bytes, flaws: list[str]) -> LineCounts:
@@ -176,72 +228,48 @@ def pods_of(documents: list[Any], flaws: list[str]) -> tuple[list[dict[str, Any]
     return pods, "kubelet" if kubelet else "api", complete
 
 
-def _pod_list(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
-    flaws: list[str] = []
+def _pod_list(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
     pods, listed_by, complete = pods_of(_values(data, flaws), flaws)
     spaces = frozenset(pod["metadata"].get("namespace") or "default" for pod in pods)
-    shown = spaces if listed_by == "api" else None
-    item = PodList(document.ts_ns, listed_by, pods, complete, _evidence(document), shown)
-    return [item], _all_lines(data, flaws)
+    return [(listed_by, pods, complete, spaces if listed_by == "api" else None)]
 
 
-def _single(data: bytes, flaws: list[str]) -> dict[str, Any]:
+def _listed(
+    ts_ns: int,
+    listed_by: ListedBy,
+    pods: list[dict[str, Any]],
+    complete: bool,
+    namespaces: frozenset[str] | None,
+    evidence: Evidence,
+) -> PodList:
+    return PodList(ts_ns, listed_by, pods, complete, evidence, namespaces)
+
+
+def _single(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
     value = plain(load_documents(data)[0], flaws)
     if not isinstance(value, dict):
         raise ValueError("not an object")
-    return value
+    return [(value,)]
 
 
-def _checkpoint(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
-    flaws: list[str] = []
-    item = Checkpoint(document.ts_ns, _single(data, flaws), data, _evidence(document))
-    return [item], _all_lines(data, flaws)
+def _checkpoint(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
+    return [(*_single(data, flaws)[0], data)]
 
 
-def _cpu_manager(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
-    flaws: list[str] = []
-    item = CpuManagerState(document.ts_ns, _single(data, flaws), _evidence(document))
-    return [item], _all_lines(data, flaws)
+def _nodes(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
+    return [(node,) for node in sound_objects("node", _objects(_values(data, flaws)), flaws)]
 
 
-def _memory_manager(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
-    flaws: list[str] = []
-    item = MemoryManagerState(document.ts_ns, _single(data, flaws), _evidence(document))
-    return [item], _all_lines(data, flaws)
+def _configs(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
+    return [(value,) for value in _objects(_values(data, flaws))]
 
 
-def _stats(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
-    flaws: list[str] = []
-    item = StatsSummary(document.ts_ns, _single(data, flaws), _evidence(document))
-    return [item], _all_lines(data, flaws)
+def _pod_resources(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
+    return [(read_pod_resources(value),) for (value,) in _single(data, flaws)]
 
 
-def _pod_resources(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
-    flaws: list[str] = []
-    body = read_pod_resources(_single(data, flaws))
-    return [PodResources(document.ts_ns, body, _evidence(document))], _all_lines(data, flaws)
-
-
-def _node(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
-    flaws: list[str] = []
-    nodes = sound_objects("node", _objects(_values(data, flaws)), flaws)
-    items: list[Item] = [NodeObject(document.ts_ns, node, _evidence(document)) for node in nodes]
-    return items, _all_lines(data, flaws)
-
-
-def _config(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
-    flaws: list[str] = []
-    items: list[Item] = []
-    for value in _objects(_values(data, flaws)):
-        items.append(KubeletConfigFile(document.ts_ns, value, _evidence(document)))
-    return items, _all_lines(data, flaws)
-
-
-def _configz(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
-    flaws: list[str] = []
-    value = _single(data, flaws)["kubeletconfig"]
-    item = KubeletConfigFile(document.ts_ns, value, _evidence(document), served=True)
-    return [item], _all_lines(data, flaws)
+def _configz(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
+    return [(value["kubeletconfig"],) for (value,) in _single(data, flaws)]
 
 
 def event_times(event: dict[str, Any]) -> tuple[int, int] | None:
@@ -278,19 +306,19 @@ def first_time(*texts: object) -> int | None:
     return None
 
 
-def _events(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
-    flaws: list[str] = []
-    items: list[Item] = []
-    for event in sound_objects("event", _objects(_values(data, flaws)), flaws):
-        times = event_times(event)
+def _events(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
+    events = sound_objects("event", _objects(_values(data, flaws)), flaws)
+    for event in events:
         for key in ("message", "note"):
             # As in log lines: a trailing newline is no part of what is said.
             if isinstance(event.get(key), str):
                 event[key] = normal_message(event[key])
-        ts_ns = times[1] if times else document.ts_ns
-        items.append(ApiEvent(ts_ns, event, _evidence(document)))
-    items.sort(key=lambda item: item.ts_ns)
-    return items, _all_lines(data, flaws)
+    return [(event,) for event in events]
+
+
+def _event(ts_ns: int, event: dict[str, Any], evidence: Evidence) -> ApiEvent:
+    times = event_times(event)
+    return ApiEvent(times[1] if times else ts_ns, event, evidence)
 
 
 def _cgroups(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
@@ -403,46 +431,44 @@ def _kernel_log(document: Document, data: bytes) -> tuple[list[Item], LineCounts
     return [found], LineCounts(reader.lines, reader.understood, reader.lines - reader.understood)
 
 
-def _crictl(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
-    flaws: list[str] = []
+def _crictl(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
     values = [value for value in _values(data, flaws) if isinstance(value, dict)]
     images = [image for value in values for image in images_of(value)]
     containers = [each for value in values for each in containers_of(value)]
-    item = RuntimeObjects(document.ts_ns, images, containers, _evidence(document))
-    return [item], _all_lines(data, flaws)
+    return [(images, containers)]
 
 
-def _collected_at(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
+def _collected_at(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
     """The last line that holds a full time: a collection may note its begin and its end."""
     times = [ts_ns for line in data.splitlines() if (ts_ns := date_in(line)) is not None]
-    items: list[Item] = []
-    if times:
-        items.append(ToldTime(document.ts_ns, max(times), _evidence(document)))
-    return items, _all_lines(data, [])
+    return [(max(times),)] if times else []
 
 
-def _note(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
-    """A version or a name: whose files these are, and of which kubelet."""
-    return [], _all_lines(data, [])
+def _note(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
+    """No items: a version or a name says whose these files are, and of which kubelet."""
+    return []
 
 
-_READERS = {
-    "cgroup-files": _cgroups,
-    "collected-at": _collected_at,
-    "cpu-manager-state": _cpu_manager,
-    "crictl": _crictl,
-    "device-checkpoint": _checkpoint,
-    "events": _events,
-    "kernel-log": _kernel_log,
-    "kubelet-config": _config,
-    "kubelet-configz": _configz,
-    "kubelet-version": _note,
-    "memory-manager-state": _memory_manager,
-    "metrics": _metrics,
-    "node": _node,
-    "node-name": _note,
-    "pod-list": _pod_list,
-    "pod-manifest": _pod_list,
-    "pod-resources": _pod_resources,
-    "stats-summary": _stats,
+_PARSERS: dict[
+    str, tuple[Callable[[bytes, list[str]], list[tuple[Any, ...]]], Callable[..., Item]]
+] = {
+    "collected-at": (_collected_at, ToldTime),
+    "cpu-manager-state": (_single, CpuManagerState),
+    "crictl": (_crictl, RuntimeObjects),
+    "device-checkpoint": (_checkpoint, Checkpoint),
+    "events": (_events, _event),
+    "kubelet-config": (_configs, KubeletConfigFile),
+    "kubelet-configz": (_configz, partial(KubeletConfigFile, served=True)),
+    "kubelet-version": (_note, ToldTime),
+    "memory-manager-state": (_single, MemoryManagerState),
+    "node": (_nodes, NodeObject),
+    "node-name": (_note, ToldTime),
+    "pod-list": (_pod_list, _listed),
+    "pod-manifest": (_pod_list, _listed),
+    "pod-resources": (_pod_resources, PodResources),
+    "stats-summary": (_single, StatsSummary),
 }
+"""Format -> what parses it and takes down what was rejected or replaced, and its kind of item."""
+
+_LINE_READERS = {"cgroup-files": _cgroups, "kernel-log": _kernel_log, "metrics": _metrics}
+"""Formats whose items name the lines that they stand in."""

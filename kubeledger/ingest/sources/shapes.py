@@ -15,7 +15,7 @@ import msgspec
 
 from kubeledger.ingest.sources.times import api_time
 
-__all__ = ["Kind", "checked", "sound_objects"]
+__all__ = ["sound_objects"]
 
 _Json = dict[str, Any]
 _Map = dict[str, str | None] | None
@@ -165,13 +165,16 @@ class _Event(msgspec.Struct):
     reportingInstance: str | None = None
 
 
-Kind = type[_Pod] | type[_Node] | type[_Event]
-KINDS: dict[str, Kind] = {"pod": _Pod, "node": _Node, "event": _Event}
+_KINDS: dict[str, type[_Pod] | type[_Node] | type[_Event]] = {
+    "pod": _Pod,
+    "node": _Node,
+    "event": _Event,
+}
 _STRING_MAPS = ("labels", "annotations", "capacity", "allocatable")
 
 
 def sound_objects(kind: str, objects: Iterable[_Json], flaws: list[str]) -> list[_Json]:
-    """The objects that can be relied on, cleaned.
+    """The objects that can be relied on, cleaned in place.
 
     Args:
         kind: ``pod``, ``node`` or ``event``.
@@ -182,27 +185,28 @@ def sound_objects(kind: str, objects: Iterable[_Json], flaws: list[str]) -> list
     for number, value in enumerate(objects, 1):
         name = _name(kind, number, value)
         try:
-            sound.append(checked(kind, value, name, flaws))
+            _check(kind, value, name, flaws)
+            sound.append(value)
         except ValueError as error:
             flaws.append(f"{name} is not read: {error}")
     return sound
 
 
-def checked(kind: str, value: _Json, name: str, flaws: list[str]) -> _Json:
-    """One object, cleaned.
+def _check(kind: str, value: _Json, name: str, flaws: list[str]) -> None:
+    """Check one object, and clean it in place.
 
     Raises:
         ValueError: a field is of another type than the API's; says which.
     """
     try:
-        msgspec.convert(value, KINDS[kind])
+        msgspec.convert(value, _KINDS[kind])
     except msgspec.ValidationError as error:
         raise ValueError(_plainly(str(error))) from None
     if kind == "event":
-        event: _Json = _cleaned(value, name, flaws)
-        return event
-    parts = ("metadata", "status")
-    return {**value, **{key: _cleaned(value[key], name, flaws) for key in parts if key in value}}
+        _clean(value, name, flaws)
+    else:
+        for part in ("metadata", "status"):
+            _clean(value.get(part) or {}, name, flaws)
 
 
 def _plainly(error: str) -> str:
@@ -219,33 +223,28 @@ def _name(kind: str, number: int, value: _Json) -> str:
     return f"{kind} {known}" if known else f"{kind} number {number}"
 
 
-def _cleaned(value: Any, name: str, flaws: list[str]) -> Any:  # noqa: ANN401 - any JSON value
-    """A copy without zero times, and without times that cannot be read."""
-    if isinstance(value, list):
-        return [
-            _cleaned(member, name, flaws) if isinstance(member, dict | list) else member
-            for member in value
-        ]
-    if not isinstance(value, dict):
-        return value
-    cleaned: _Json = {}
+def _clean(value: _Json | list[Any], name: str, flaws: list[str]) -> None:
+    """Take out zero times, and times that cannot be read."""
+    if type(value) is list:
+        for member in value:
+            if type(member) is dict or type(member) is list:
+                _clean(member, name, flaws)
+        return
+    assert type(value) is dict
     for key, member in value.items():
-        if isinstance(member, dict | list):
-            if key in _STRING_MAPS and isinstance(member, dict):
-                # Go reads null as the empty text, and a quantity may be a number.
-                cleaned[key] = {
-                    label: "" if text is None else str(text) for label, text in member.items()
-                }
-            else:
-                cleaned[key] = _cleaned(member, name, flaws)
-        elif key in _TIMES and (member is None or isinstance(member, str)):
-            cleaned[key] = _time(key, member, name, flaws)
-        else:
-            cleaned[key] = member
-    return cleaned
+        kind = type(member)
+        if kind is dict and key in _STRING_MAPS:
+            # Go reads null as the empty text, and a quantity may be a number.
+            value[key] = {
+                label: "" if text is None else str(text) for label, text in member.items()
+            }
+        elif kind is dict or kind is list:
+            _clean(member, name, flaws)
+        elif kind is str and key in _TIMES:
+            value[key] = _time(key, member, name, flaws)
 
 
-def _time(key: str, text: str | None, name: str, flaws: list[str]) -> str | None:
+def _time(key: str, text: str, name: str, flaws: list[str]) -> str | None:
     try:
         return None if api_time(text) is None else text
     except ValueError as error:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kubeledger.ingest.correlate.survey import fill_context
-from kubeledger.ingest.sources.documents import Document
+from kubeledger.ingest.sources.documents import Document, DocumentContents
 from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.model.bodies.lifecycle import PodConfigChanged, PodListed, PodTerminated
 from tests.ingest.pod_world import (
@@ -194,5 +194,5 @@ def test_a_name_is_not_that_of_a_pod_created_later(tmp_path: Path) -> None:
     for given, expected in ((documents, [UID_A, UID_A, UID_A, UID_B]),
                             (documents[:1], [None, None, UID_B, UID_B])):  # fmt: skip
         context = world()
-        assert fill_context(context, given) == {}
+        assert fill_context(context, given, DocumentContents()) == {}
         assert [context.uid_of("shop", "web", at(time)) for time in times] == expected
