@@ -17,19 +17,21 @@ from kubeledger.record.sources.snapshots import READ_NS, Every, Outage, Unchange
 __all__ = ["CgroupSnapshots"]
 
 _V1 = {
-    "cpu": ("cpu.cfs_period_us", "cpu.cfs_quota_us", "cpu.shares"),
-    "cpuset": ("cpuset.cpus", "cpuset.mems"),
-    "hugetlb": (),
-    "memory": ("memory.limit_in_bytes",),
-    "pids": ("pids.max",),
+    "cpu": frozenset({b"cpu.cfs_period_us", b"cpu.cfs_quota_us", b"cpu.shares"}),
+    "cpuset": frozenset({b"cpuset.cpus", b"cpuset.mems"}),
+    "hugetlb": frozenset[bytes](),
+    "memory": frozenset({b"memory.limit_in_bytes"}),
+    "pids": frozenset({b"pids.max"}),
 }
 """Controller -> files; of huge pages the limits of all sizes."""
-_V2 = (
-    *("cpu.max", "cpu.weight", "cpuset.cpus", "cpuset.mems"),
-    *("memory.high", "memory.low", "memory.max", "memory.min", "memory.oom.group"),
-    *("memory.swap.max", "pids.max"),
+_V2 = frozenset(
+    (
+        *(b"cpu.max", b"cpu.weight", b"cpuset.cpus", b"cpuset.mems"),
+        *(b"memory.high", b"memory.low", b"memory.max", b"memory.min", b"memory.oom.group"),
+        *(b"memory.swap.max", b"pids.max"),
+    )
 )
-_HUGETLB = {1: ".limit_in_bytes", 2: ".max"}
+_HUGETLB = {1: b".limit_in_bytes", 2: b".max"}
 _ABOVE_MAX = 3
 """Directories of a node's owner or runtime above the kubelet's."""
 _VALUE_BYTES_MAX = 4096
@@ -50,7 +52,7 @@ class CgroupSnapshots:
         """A snapshot, if a value has changed."""
         if not self._reads.due(now_ns):
             return
-        data = "".join(self._lines()).encode("utf-8", "replace")
+        data = b"".join(self._lines())
         if not data:
             yield from self._outage.failed(f"no cgroup of a kubelet below {self._root}")
             return
@@ -64,66 +66,64 @@ class CgroupSnapshots:
     def close(self) -> None:
         """Nothing is open."""
 
-    def _lines(self) -> Iterator[str]:
+    def _lines(self) -> Iterator[bytes]:
+        root = os.fsencode(self._root)
         if (self._root / "cgroup.controllers").exists():
-            yield from _values(str(self._root), "", _V2, 2)
+            yield from _values(root, b"", b"", _V2, _HUGETLB[2])
             return
         for controller, files in _V1.items():
-            yield from _values(str(self._root / controller), controller, files, 1)
+            name = controller.encode()
+            yield from _values(b"%b/%b" % (root, name), name, b"", files, _HUGETLB[1])
 
 
-def _values(root: str, prefix: str, files: tuple[str, ...], version: int) -> Iterator[str]:
-    huge_pages: list[str] | None = None
-    for path in _kubelets(root, ""):
-        if huge_pages is None:
-            huge_pages = _huge_pages(root + path, _HUGETLB[version])
-        for file in (*files, *huge_pages):
-            value = _value(f"{root}{path}/{file}")
-            if value is not None:
-                yield f"{prefix}{path}/{file} {value}\n".removeprefix("/")
+def _values(
+    root: bytes, prefix: bytes, path: bytes, files: frozenset[bytes], hugetlb: bytes
+) -> Iterator[bytes]:
+    """Lines of the kubelet's cgroups at and below a path, in the order of their names.
 
-
-def _kubelets(root: str, path: str) -> Iterator[str]:
-    """Paths of the kubelet's cgroups, with a leading slash, in the order of their names."""
-    is_kubelets = parse_cgroup_path(path) is not None
-    if is_kubelets:
-        yield path
-    elif path.count("/") >= _ABOVE_MAX:
-        return
-    for name in _directories(root + path):
-        below = f"{path}/{name}"
-        if not is_kubelets or parse_cgroup_path(below) is not None:
-            yield from _kubelets(root, below)
-
-
-def _directories(path: str) -> list[str]:
+    Args:
+        root: a mount point.
+        prefix: what the paths begin with.
+        path: below the root, with a leading slash; empty for the root itself.
+        files: that are wanted.
+        hugetlb: how the names of limits of huge pages end.
+    """
+    is_kubelets = parse_cgroup_path(os.fsdecode(path)) is not None
+    below: list[bytes] = []
+    names: list[bytes] = []
     try:
-        with os.scandir(path) as entries:
-            return sorted(each.name for each in entries if each.is_dir(follow_symlinks=False))
+        with os.scandir(root + path) as entries:
+            for entry in entries:
+                (below if entry.is_dir(follow_symlinks=False) else names).append(entry.name)
     except OSError:  # removed meanwhile
-        return []
+        return
+    if is_kubelets:
+        for name in sorted(each for each in names if each in files or _is_limit(each, hugetlb)):
+            value = _value(b"%b%b/%b" % (root, path, name))
+            if value:
+                yield (b"%b%b/%b %b\n" % (prefix, path, name, value)).removeprefix(b"/")
+    elif path.count(b"/") >= _ABOVE_MAX:
+        return
+    for name in sorted(below):
+        inner = b"%b/%b" % (path, name)
+        if not is_kubelets or parse_cgroup_path(os.fsdecode(inner)) is not None:
+            yield from _values(root, prefix, inner, files, hugetlb)
 
 
-def _huge_pages(directory: str, suffix: str) -> list[str]:
-    """The files of the limits of huge pages of all sizes."""
-    try:
-        names = [each.name for each in Path(directory).iterdir()]
-    except OSError:
-        return []
-    limits = (each for each in names if each.startswith("hugetlb.") and each.endswith(suffix))
-    return sorted(each for each in limits if ".rsvd." not in each)
+def _is_limit(name: bytes, hugetlb: bytes) -> bool:
+    """Whether a file limits huge pages; reservations are none of the kubelet's."""
+    return name.startswith(b"hugetlb.") and name.endswith(hugetlb) and b".rsvd." not in name
 
 
-def _value(path: str) -> str | None:
-    """The text of a file on one line; None when it is not there."""
+def _value(path: bytes) -> bytes:
+    """The text of a file on one line; empty when it cannot be read."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return None
+        return b""
     try:
-        text = os.read(handle, _VALUE_BYTES_MAX).decode("utf-8", "replace")
+        return b" ".join(os.read(handle, _VALUE_BYTES_MAX).split())
     except OSError:
-        return None
+        return b""
     finally:
         os.close(handle)
-    return " ".join(text.split())
