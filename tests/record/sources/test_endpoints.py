@@ -298,3 +298,13 @@ def test_a_wrong_url(url: str) -> None:
     """Plain HTTP would show the token."""
     with pytest.raises(BadQuestionError, match="not a URL of a kubelet"):
         KubeletClient(url)
+
+
+def test_a_clock_that_was_set_back(kubelet: Standin, certificate: Certificate) -> None:
+    """The next round begins at once, and its documents have the new time."""
+    source = endpoints(kubelet, certificate)
+    round_of(source, BEGIN_NS)
+    kubelet.answers["/stats/summary"] += b"\n"
+    (given,) = round_of(source, BEGIN_NS - 3600 * NS_PER_S)
+    assert isinstance(given, Document)
+    assert given.name.startswith("snapshots/20261121T0201")
