@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["probe"]
 
-_REPEAT_MAX = 100_000
+_REPEAT_MAX = 1000
 _file = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
@@ -103,7 +103,7 @@ def probe(
             advice="--kubelet-version V, as `kubectl get nodes` shows it",
         )
     pod = pod_target(found.raw, address)
-    plans = probe_plans(pod, resolve(version).prober, container=container, probe_types=probe_types)
+    plans = probe_plans(pod, resolve(version), container=container, probe_types=probe_types)
     series = run_series(
         pod,
         plans,

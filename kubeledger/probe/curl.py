@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.probe.attempt import Attempt, Exchange
 from kubeledger.probe.http2 import offered_protocols
 from kubeledger.probe.run import ProbedTick
@@ -32,7 +33,11 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 def differences(
-    target: PodTarget, plan: ProbePlan, tick: ProbedTick, environ: Mapping[str, str]
+    target: PodTarget,
+    plan: ProbePlan,
+    tick: ProbedTick,
+    facts: ProberFacts,
+    environ: Mapping[str, str],
 ) -> list[Difference]:
     """What differs, that which matters here first.
 
@@ -40,6 +45,7 @@ def differences(
         target: the pod.
         plan: the probe.
         tick: its last.
+        facts: of the kubelet version.
         environ: of the shell from which curl would be called.
     """
     last = tick.attempts[-1]
@@ -61,7 +67,14 @@ def differences(
                 *_of_place(target, plan, last),
             ]  # fmt: skip
         case _:
+            proxied = Difference(
+                "proxy",
+                "before 1.27 the kubelet's gRPC asks a proxy that "
+                "HTTPS_PROXY of its own environment names",
+                True,
+            )
             found = [
+                *(() if facts.grpc_dials_like_others else (proxied,)),
                 Difference("protocol", "the kubelet speaks HTTP/2 in clear text and calls "
                            "grpc.health.v1.Health/Check; it knows no TLS and no credentials",
                            tick.outcome != "success"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import encodings.idna  # noqa: F401 # a first use of an address loads it, which takes milliseconds
 import ipaddress
 import re
 import socket

@@ -87,7 +87,7 @@ def run_series(
             heapq.heappush(due, (began_ns + (own_ns if period_ns is None else period_ns), index))
     for each in series:
         if each.ticks:
-            each.differences = differences(target, each.plan, each.ticks[-1], environ)
+            each.differences = differences(target, each.plan, each.ticks[-1], facts, environ)
     return series
 
 

@@ -16,10 +16,13 @@ from kubeledger.kubelet.prober.addressing import (
 )
 from kubeledger.kubelet.prober.objects import Container, Pod, Probe
 from kubeledger.kubelet.profile.prober import ProberFacts
+from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.prober import ProbeType
 from kubeledger.model.errors import BadInputError, BadQuestionError
 
 __all__ = ["PROBE_TYPES", "PodTarget", "ProbePlan", "pod_target", "probe_plans"]
+
+_GRACE_S = 30
 
 PROBE_TYPES: tuple[ProbeType, ...] = ("startup", "readiness", "liveness")
 """In the order in which the kubelet makes their workers."""
@@ -64,7 +67,13 @@ class ProbePlan(msgspec.Struct, kw_only=True):
     handlers: ProbeHandler
     handler: Handler | None
     ports: tuple[ContainerPort, ...] = ()
-    grace_s: int = 30
+    grace_s: int = _GRACE_S
+
+
+class _Grace(msgspec.Struct, rename="camel"):
+    """Of a pod's spec, or of a probe's."""
+
+    termination_grace_period_seconds: int | None = None
 
 
 def pod_target(raw: dict[str, Any], address: str | None = None) -> PodTarget:
@@ -99,7 +108,7 @@ def pod_target(raw: dict[str, Any], address: str | None = None) -> PodTarget:
 
 def probe_plans(
     target: PodTarget,
-    facts: ProberFacts,
+    profile: KubeletProfile,
     *,
     container: str | None = None,
     probe_types: tuple[str, ...] = (),
@@ -108,7 +117,7 @@ def probe_plans(
 
     Args:
         target: the pod.
-        facts: of the kubelet version.
+        profile: of the kubelet version.
         container: only its; None for all.
         probe_types: only these; empty for all.
 
@@ -116,7 +125,7 @@ def probe_plans(
         BadInputError: a probe cannot be read.
         BadQuestionError: no such container, or no such probe.
     """
-    probed = list(_probed(target, facts))
+    probed = list(_probed(target, profile.prober))
     names = [each.name for each, _ in probed]
     if container is not None and container not in names:
         raise BadQuestionError(
@@ -129,7 +138,7 @@ def probe_plans(
         if container in (None, each.name)
         for probe_type in PROBE_TYPES
         if not probe_types or probe_type in probe_types
-        if (plan := _plan(target, each, raw, probe_type, facts)) is not None
+        if (plan := _plan(target, each, raw, probe_type, profile)) is not None
     ]
     if not plans:
         asked = f"no {' or '.join(probe_types)} probe" if probe_types else "no probe"
@@ -155,7 +164,7 @@ def _plan(
     container: Container,
     raw: dict[str, Any],
     probe_type: ProbeType,
-    facts: ProberFacts,
+    profile: KubeletProfile,
 ) -> ProbePlan | None:
     raw_probe = raw.get(f"{probe_type}Probe")
     spec = {
@@ -167,20 +176,21 @@ def _plan(
         return None
     try:
         handlers = msgspec.convert(raw_probe, ProbeHandler)
+        own = msgspec.convert(raw_probe, _Grace).termination_grace_period_seconds
+        pods = msgspec.convert(target.raw.get("spec"), _Grace).termination_grace_period_seconds
         ports = msgspec.convert(raw.get("ports") or (), tuple[ContainerPort, ...])
     except msgspec.ValidationError as error:
         where = f"pod {target.namespace}/{target.name}: {container.name}: {probe_type}Probe"
         raise BadInputError(f"{where}: {error}") from None
-    pod_grace_s = (target.raw.get("spec") or {}).get("terminationGracePeriodSeconds")
-    grace_s = raw_probe.get("terminationGracePeriodSeconds", pod_grace_s)
+    graces = (own if profile.lifecycle.probe_grace_period else None, pods, _GRACE_S)
     return ProbePlan(
         container=container,
         probe_type=probe_type,
         spec=spec,
         handlers=_with_defaults(handlers),
-        handler=handler_of(handlers, facts),
+        handler=handler_of(handlers, profile.prober),
         ports=ports,
-        grace_s=30 if grace_s is None else int(grace_s),
+        grace_s=next(each for each in graces if each is not None),
     )
 
 

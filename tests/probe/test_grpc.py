@@ -11,14 +11,20 @@ from typing import Any
 import pytest
 
 from kubeledger.kubelet.prober.handlers import GRPCConnection
+from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.probe.attempt import Attempt
 from kubeledger.probe.grpc import grpc_attempt, need_grpcio
+from kubeledger.probe.series import run_series
+from kubeledger.probe.target import pod_target, probe_plans
+from tests.probe.pods import pod
 from tests.probe.servers import closed_port, hangs, serve
 
 grpc = pytest.importorskip("grpc")
 
 BRIEF_NS = 300_000_000
+SECOND_NS = 1_000_000_000
+"""Enough for a connection on a busy machine."""
 LONG_NS = 8_000_000_000
 
 
@@ -140,7 +146,7 @@ def test_service_and_user_agent() -> None:
 def test_a_server_that_hangs() -> None:
     """The timeout covers the call."""
     with health(waits) as server:
-        attempt = probe(server.port, ns=BRIEF_NS)
+        attempt = probe(server.port, ns=SECOND_NS)
     assert attempt.execution.text == "timeout: health rpc did not complete within 1s"
 
 
@@ -171,3 +177,14 @@ def test_without_grpcio(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BadQuestionError) as caught:
         need_grpcio()
     assert "kubeledger[probe]" in caught.value.advice
+
+
+@pytest.mark.parametrize(("version", "asks"), [("1.24.0", True), ("1.28.0", False)])
+def test_a_proxy_was_asked_before_1_27(version: str, asks: bool) -> None:
+    """Said, for it is not done here."""
+    with health(says(b"\x08\x01")) as server:
+        target = pod_target(pod({"name": "app", "livenessProbe": {"grpc": {"port": server.port}}}))
+        plans = probe_plans(target, resolve(version))
+        (series,) = run_series(target, plans, version, {})
+    assert series.ticks[0].text == "service healthy"
+    assert ("proxy" in {each.what for each in series.differences}) == asks

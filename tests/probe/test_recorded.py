@@ -11,6 +11,7 @@ import pytest
 from kubeledger.kubelet.prober.addressing import resolve_container_port
 from kubeledger.kubelet.prober.handlers import http_execution
 from kubeledger.kubelet.prober.httpget import HTTPRequest, http_request
+from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.probe.target import pod_target, probe_plans
 from tests.kubelet.prober.worlds import facts_of
 from tests.recordings import extract
@@ -47,7 +48,7 @@ def test_requests_of_recorded_probes(
                 (container.liveness_probe, container.readiness_probe, container.startup_probe)
             ):
                 continue
-            for plan in probe_plans(target, facts, container=container.name):
+            for plan in probe_plans(target, resolve(version), container=container.name):
                 get = plan.handlers.http_get
                 if get is not None:
                     port = resolve_container_port(get.port, plan.ports)

@@ -11,6 +11,7 @@ import pytest
 from kubeledger.kubelet.prober.forecast import forecast
 from kubeledger.kubelet.prober.results import FAILURE, SUCCESS, Result
 from kubeledger.kubelet.prober.worker import do_probe
+from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.bodies.prober import TickResult
 from kubeledger.model.errors import BadInputError, BadQuestionError
 from kubeledger.probe.curl import Difference
@@ -34,7 +35,7 @@ def run(
 ) -> list[ProbeSeries]:
     """All probes of a pod, without a pause."""
     target = pod_target(raw, address)
-    plans = probe_plans(target, facts_of(version))
+    plans = probe_plans(target, resolve(version))
     return run_series(target, plans, version, environ or {}, repeat=repeat, period_ns=0)
 
 
@@ -116,7 +117,7 @@ def test_the_forecast_is_what_the_worker_does(
 ) -> None:
     """As many ticks as foretold change what is cached, and no fewer."""
     target = pod_target(pod(app(1, failureThreshold=4, successThreshold=2)))
-    (plan,) = probe_plans(target, facts_of("1.36.2"))
+    (plan,) = probe_plans(target, resolve("1.36.2"))
     worker = worker_of(target, plan, facts_of("1.36.2"))
     cache = worker.results.cache
     cache[worker.container_id] = worker.last_result = before
@@ -168,7 +169,7 @@ def test_order_and_sidecars() -> None:
         {"name": "side", "restartPolicy": "Always", **probes}, {"name": "init", **probes}
     ])  # fmt: skip
     names = [
-        [(p.container.name, p.probe_type) for p in probe_plans(pod_target(raw), facts_of(version))]
+        [(p.container.name, p.probe_type) for p in probe_plans(pod_target(raw), resolve(version))]
         for version in ("1.27.0", "1.28.0")
     ]
     own = [("app", "startup"), ("app", "liveness")]
@@ -263,3 +264,25 @@ def test_several_ips_and_the_node_s_network() -> None:
     found = differences_of(one(raw))
     assert found["IPv6"].matters
     assert found["address"].says.startswith("the pod is on the node's network")
+
+
+@pytest.mark.parametrize(("version", "grace_s"), [("1.20.2", 7), ("1.28.0", 3)])
+def test_a_probe_s_own_grace_period(version: str, grace_s: int) -> None:
+    """Taken since 1.22."""
+    probe = {"tcpSocket": {"port": closed_port()}, "terminationGracePeriodSeconds": 3}
+    raw = pod({"name": "app", "livenessProbe": probe}, terminationGracePeriodSeconds=7)
+    assert one(raw, version).plan.grace_s == grace_s
+
+
+@pytest.mark.parametrize(
+    "probe",
+    [
+        {"grpc": {"port": "x"}},
+        {"tcpSocket": {"port": 1}, "terminationGracePeriodSeconds": "x"},
+        {"httpGet": {"port": 1, "httpHeaders": [{"value": "x"}]}},
+    ],
+)
+def test_probes_that_cannot_be_read(probe: dict[str, Any]) -> None:
+    """The error names the probe."""
+    with pytest.raises(BadInputError, match="default/web: app: livenessProbe: "):
+        run(pod({"name": "app", "livenessProbe": probe}))

@@ -63,6 +63,7 @@ class TCPSocketAction(PortAction, rename="camel", frozen=True):
 class GRPCAction(PortAction, rename="camel", frozen=True):
     """A gRPC health check, always of the pod's IP; no ``service`` asks for the whole server."""
 
+    port: int = 0
     service: str | None = None
 
 
