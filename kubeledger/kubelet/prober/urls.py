@@ -18,7 +18,9 @@ from kubeledger.kubelet.kube.gotexts import quoted
 __all__ = ["URL", "URLError", "host_port", "parse_url", "probe_url", "resolve_reference"]
 
 _PATH_SAFE: Final = "$&+,/:;=@-_.~"
-_ENCODED: Final = frozenset(string.ascii_letters + string.digits + _PATH_SAFE + "!'()*[]%")
+_FRAGMENT_SAFE: Final = _PATH_SAFE + "?!()*"
+_ALSO_WRITTEN: Final = frozenset(string.ascii_letters + string.digits + "!'()*[]%")
+"""Stand in a proper escaping, though the safe ones alone would be written."""
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 _BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL)
@@ -94,7 +96,7 @@ def probe_url(scheme: str, host: str, port: int, path: str) -> URL:
     try:
         parsed = parse_url(path)
     except URLError:
-        parsed = URL(path=_escaped(path))
+        parsed = URL(path=_escaped(path, _PATH_SAFE))
     return msgspec.structs.replace(parsed, scheme=scheme, host=host_port(host, port))
 
 
@@ -104,12 +106,14 @@ def parse_url(text: str) -> URL:
     Raises:
         URLError: with Go's text.
     """
-    text, hash_, fragment = text.partition("#")
+    read, _, fragment = text.partition("#")
     try:
-        parsed = _parsed(text)
+        parsed = _parsed(read)
+        read = text
+        escaped = _proper(fragment, _FRAGMENT_SAFE)
     except URLError as fault:
-        raise URLError(f"parse {quoted(text)}: {fault}") from None
-    return msgspec.structs.replace(parsed, fragment=hash_ + fragment if fragment else "")
+        raise URLError(f"parse {quoted(read)}: {fault}") from None
+    return msgspec.structs.replace(parsed, fragment=f"#{escaped}" if fragment else "")
 
 
 def resolve_reference(base: URL, location: str) -> URL:
@@ -161,7 +165,7 @@ def _parsed(text: str) -> URL:
         authority, slash, rest = path[2:].partition("/")
         host = _host(authority.rpartition("@")[2])
         path = slash + rest
-    return URL(scheme=scheme, host=host, path=_path(path), query=query)
+    return URL(scheme=scheme, host=host, path=_proper(path, _PATH_SAFE), query=query)
 
 
 def _cut_scheme(text: str) -> tuple[str, str]:
@@ -187,14 +191,16 @@ def _host(host: str) -> str:
     return host
 
 
-def _path(path: str) -> str:
-    """The escaped path: as written where that is a proper escaping, else escaped anew."""
-    bad = _BAD_ESCAPE.search(path)
+def _proper(text: str, safe: str) -> str:
+    """An escaped path or fragment: as written where that is a proper escaping, else anew."""
+    bad = _BAD_ESCAPE.search(text)
     if bad:
         raise URLError(f"invalid URL escape {quoted(bad[0])}")
-    return path if set(path) <= _ENCODED else _escaped(unquote_to_bytes(path))
+    if set(text) <= _ALSO_WRITTEN | set(safe):
+        return text
+    return _escaped(unquote_to_bytes(text), safe)
 
 
-def _escaped(path: str | bytes) -> str:
-    data = path.encode("utf-8", "surrogateescape") if isinstance(path, str) else path
-    return quote(data, safe=_PATH_SAFE)
+def _escaped(text: str | bytes, safe: str) -> str:
+    data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+    return quote(data, safe=safe)

@@ -140,6 +140,8 @@ def test_what_go_refuses_to_send(given: HTTPRequest, fault: str) -> None:
         ("/%zz", "http://h:1/%25zz", "/%25zz"),
         ("x?y=1", "http://h:1/x?y=1", "/x?y=1"),
         ("/a?b c#frag", "http://h:1/a?b c#frag", "/a?b c"),
+        ("/a#b c]", "http://h:1/a#b%20c%5D", "/a"),
+        ("/a#b%2", "http://h:1/a%23b%252", "/a%23b%252"),
         ("http://foo.example/bar", "http://h:1/bar", "/bar"),
         ("//foo/bar", "http://h:1/bar", "/bar"),
         ("/a;b=,$&+:@", "http://h:1/a;b=,$&+:@", "/a;b=,$&+:@"),
