@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("kubeledger.cli.demo:demo", "Run the main job end to end on a bundled recording."),
     "import": ("kubeledger.cli.import_:import_", "Take in a node's files and append records."),
     "collect": ("kubeledger.cli.collect:collect", "Gather what a node left, for an import."),
+    "record": ("kubeledger.cli.record:record", "Record this node while it runs."),
     "ls": ("kubeledger.cli.ls:ls", "List records."),
     "show": ("kubeledger.cli.show:show", "Show one record with its evidence, causes and effects."),
     "state": ("kubeledger.cli.state:state", "Rebuild the node's state at any instant."),

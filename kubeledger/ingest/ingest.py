@@ -17,7 +17,7 @@ goes by the sources themselves (``coverage``).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
@@ -50,7 +50,7 @@ from kubeledger.model.bodies.ledger import (
 from kubeledger.model.errors import BadInputError, BadQuestionError
 from kubeledger.model.record import Record
 
-__all__ = ["BATCH", "History", "NodeReport", "history_of", "ingest"]
+__all__ = ["BATCH", "History", "Ingestion", "NodeReport", "history_of", "ingest"]
 
 BATCH = 1000
 
@@ -168,11 +168,13 @@ def ingest(
         return report
     store = KeptSources(ledger.path, node)
     complete = plan_with_kept(plan, options, store, store.imports(history.completed))
-    if complete.reread:
+    complete.recorded = plan.recorded
+    if complete.reread or complete.recorded:
         coverage = Coverage({})
     if keep:
         keep_sources(plan, complete, options, store, len(history.runs))
-    ingestion = _Ingestion(complete, ledger, writer, history, coverage, progress)
+    pipeline = Pipeline(complete, coverage, progress)
+    ingestion = Ingestion(pipeline, ledger, writer, history, coverage)
     for _ in writer.append_batches(node, ingestion.batches()):
         pass
     report = _report(complete)
@@ -243,31 +245,47 @@ def _overlaps(run: Run, plan: Plan) -> bool:
     )
 
 
-class _Ingestion:
-    """One import on its way into the ledger."""
+class Ingestion:
+    """One import, or a recording, on its way into the ledger."""
 
     def __init__(
         self,
-        plan: Plan,
+        pipeline: Pipeline,
         ledger: Ledger,
         writer: LedgerWriter,
         history: History,
         coverage: Coverage,
-        progress: Progress | None,
     ) -> None:
+        """Look up what the ledger holds of the same sources; nothing is appended.
+
+        Args:
+            pipeline: whose facts these will be.
+            ledger: where they go.
+            writer: of the ledger; nobody else appends to this node meanwhile.
+            history: what the ledger holds of the node.
+            coverage: what of the sources was imported before.
+        """
+        plan = pipeline.plan
         self._node = plan.context.node
         self._coverage = coverage
-        self._pipeline = Pipeline(plan, coverage, progress)
+        self._pipeline = pipeline
         self._by_kind: Counter[str] = Counter()
         self._next_seq = writer.next_seq(self._node)
+        reread = [
+            run
+            for run in history.runs
+            if (run.complete and run.digest in plan.reread)
+            or (run.digest is not None and run.digest == plan.recorded)
+        ]
         self._interrupted = [
-            run for run in history.runs if run.digest == plan.digest and not run.complete
+            run
+            for run in history.runs
+            if run.digest == plan.digest and not run.complete and run not in reread
         ]
         last = history.runs[-1] if history.runs else None
         # Its records end the ledger: what is missing goes right after them.
         self._in_place = bool(self._interrupted) and self._interrupted[-1] is last
         self._resumed = self._stored_of(ledger, self._interrupted, same_body)
-        reread = [run for run in history.runs if run.complete and run.digest in plan.reread]
         self._standing = self._standing_of(ledger, plan, reread)
         earlier = [
             run
@@ -290,7 +308,9 @@ class _Ingestion:
         if not runs:
             return None
         records = keyed_replay(runs, *self._opened(ledger))
-        return StandingRecords(records, plan.timing.first_ts_ns)
+        recorded = [(run.first_seq, run.last_seq) for run in runs if run.digest == plan.recorded]
+        sizes = {file.source.name: file.digests.size for file in plan.bundle.files}
+        return StandingRecords(records, plan.timing.first_ts_ns, recorded, sizes)
 
     def _opened(self, ledger: Ledger) -> tuple[Callable[[int], Iterator[Record]], None, list[Span]]:
         """How runs are replayed: from where, to the end, without what is superseded already."""
@@ -309,9 +329,16 @@ class _Ingestion:
         }
 
     def batches(self) -> Iterator[list[Draft]]:
-        """Drafts of the facts that are new, a batch at a time."""
+        """Drafts of all facts that are new, a batch at a time."""
+        return self.drafts(self._facts())
+
+    def drafts(self, facts: Iterable[Fact]) -> Iterator[list[Draft]]:
+        """Drafts of those of the next facts that are new, a batch at a time.
+
+        All that it gives is to be appended in this order: drafts have their numbers already.
+        """
         batch: list[Draft] = []
-        for fact in self._facts():
+        for fact in facts:
             draft = self._draft(fact)
             if draft is None:
                 continue
@@ -322,19 +349,25 @@ class _Ingestion:
         if batch:
             yield batch
 
+    def passed(self, ts_ns: int) -> Iterator[Fact]:
+        """Which records of the recording hold no more, as far as time has passed them."""
+        if self._standing is not None:
+            yield from self._supersede(self._standing.passed(), ts_ns)
+
     def _facts(self) -> Iterator[Fact]:
         """The pipeline's facts, and before the last which records they superseded."""
         for fact in self._pipeline.facts():
             if self._standing is not None and isinstance(fact.body, ImportCompleted):
-                spans = self._standing.superseded()
-                self._superseded = sum(last - first + 1 for first, last in spans)
-                superseded = tuple(SeqSpan(first_seq=first, last_seq=last) for first, last in spans)
-                for at in range(0, len(superseded), BATCH):
-                    body = RecordsSuperseded(
-                        digest=fact.body.digest, spans=superseded[at : at + BATCH]
-                    )
-                    yield Fact(fact.ts_ns, body, ())
+                yield from self._supersede(self._standing.superseded(), fact.ts_ns)
             yield fact
+
+    def _supersede(self, spans: list[Span], ts_ns: int) -> Iterator[Fact]:
+        self._superseded += sum(last - first + 1 for first, last in spans)
+        superseded = tuple(SeqSpan(first_seq=first, last_seq=last) for first, last in spans)
+        for at in range(0, len(superseded), BATCH):
+            digest = self._pipeline.plan.digest
+            body = RecordsSuperseded(digest=digest, spans=superseded[at : at + BATCH])
+            yield Fact(ts_ns, body, ())
 
     def _draft(self, fact: Fact) -> Draft | None:
         """The record of a fact; None when it is stored already."""

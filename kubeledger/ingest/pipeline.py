@@ -8,41 +8,26 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, zip_longest
 
 from kubeledger import __version__
-from kubeledger.ingest.assemblers import assemblers_of
-from kubeledger.ingest.correlate.assembler import ItemHandler
-from kubeledger.ingest.counters import CounterCheck
 from kubeledger.ingest.coverage import Coverage
+from kubeledger.ingest.dispatch import Dispatcher, finding_fact
 from kubeledger.ingest.klog.account import Account, shape_of
-from kubeledger.ingest.klog.cut_lines import CutLineError
 from kubeledger.ingest.klog.lines import LineStats
 from kubeledger.ingest.klog.log_survey import LogSurvey
 from kubeledger.ingest.klog.outputs import (
-    ClockStep,
-    LogEntry,
     LogOutput,
-    NewProcess,
     Ordered,
 )
 from kubeledger.ingest.klog.reader import KlogReader
 from kubeledger.ingest.klog.reorder import in_order
 from kubeledger.ingest.klog.rotation import overlap_of, up_to
 from kubeledger.ingest.klog.stamps import Clock
-from kubeledger.ingest.messages.catalogue import router
 from kubeledger.ingest.planning.bundle import Finding
 from kubeledger.ingest.planning.plan import Plan
 from kubeledger.ingest.planning.time_order import OrderedLines
-from kubeledger.ingest.sequencer import Sequencer
 from kubeledger.ingest.sources.api_events import ApiReason
 from kubeledger.ingest.sources.documents import Document, LineCounts, read_document
-from kubeledger.ingest.sources.facts import Fact, Facts
-from kubeledger.ingest.sources.items import (
-    ApiEvent,
-    Item,
-    KubeletCounters,
-    LogLine,
-    NodeObject,
-    PodList,
-)
+from kubeledger.ingest.sources.facts import Fact
+from kubeledger.ingest.sources.items import ApiEvent, Item, NodeObject, PodList
 from kubeledger.ingest.sources.newest_first import ReversedLines
 from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.model.bodies.ledger import (
@@ -51,19 +36,16 @@ from kubeledger.model.bodies.ledger import (
     ImportStarted,
     SourceAccount,
 )
-from kubeledger.model.bodies.node import ClockStepped, KubeletStarted
-from kubeledger.model.record import Evidence
 from kubeledger.model.wire.instants import YEARS, is_storable
 from kubeledger.model.wire.soundness import body_flaw
 
 __all__ = ["Pipeline", "Progress"]
 
-MALFORMED = (AttributeError, IndexError, KeyError, TypeError, ValueError)
-"""What reading damaged values raises. It is recorded as a finding, where it stands: one
-damaged line in a million must not keep the others out of the ledger."""
-
 Progress = Callable[[int, int], None]
 """Called now and then with the bytes read so far and the bytes there are."""
+
+_OWN_TIMES = frozenset({"events", "gaps"})
+"""Formats of documents of which each part has its own time."""
 
 Keyed = tuple[int, "Ordered | Item"]
 
@@ -85,17 +67,9 @@ class Pipeline:
         self._coverage = coverage
         self._progress = progress
         self._read = 0
-        self._total = sum(file.digests.size for file in plan.bundle.files)
-        self._last_ns = plan.timing.first_ts_ns
-        self._starts, self._assemblers = assemblers_of(plan.context, plan.version_at)
-        self._router = router(self._assemblers)
-        queues = {id(each.queue): each.waiting_since for each in self._assemblers}
-        self._sequencer = Sequencer(list(queues.values()))
-        self._counters = CounterCheck(plan.context.logged_until_ns)
-        self._handlers: dict[type, list[ItemHandler]] = {}
-        for assembler in self._assemblers:
-            for kind, handler in assembler.items().items():
-                self._handlers.setdefault(kind, []).append(handler)
+        self._sizes = {file.source.name: file.digests.size for file in plan.bundle.files}
+        self._total = sum(self._sizes.values())
+        self._dispatcher = Dispatcher(plan, self.accounts)
 
     def facts(self) -> Iterator[Fact]:
         """All facts, from ``ImportStarted`` to ``ImportCompleted``.
@@ -103,14 +77,18 @@ class Pipeline:
         Raises:
             BadInputError: a file changed while it was read.
         """
-        for fact in self._all_facts():
+        return self._storable(self._all_facts())
+
+    def _storable(self, facts: Iterable[Fact]) -> Iterator[Fact]:
+        """The facts, but for those that no ledger can hold: findings say so in their place."""
+        for fact in facts:
             flaw = body_flaw(fact.body)
             if flaw is None and not is_storable(fact.ts_ns):
                 flaw = f"its time is not in the years {YEARS}"
             if flaw is not None:
                 yield from self._misread(fact)
             sound = fact if flaw is None else self._rejected(fact, flaw)
-            self._counters.see(sound)
+            self._dispatcher.counters.see(sound)
             if isinstance(sound.body, FindingReported):
                 found = sound.body
                 self.findings.append(Finding(found.finding, found.file, found.message))
@@ -130,27 +108,22 @@ class Pipeline:
         where = f"line {place.line}: " if place is not None and place.line is not None else ""
         finding = Finding("malformed", place.file if place else None, f"{where}{flaw}"[:500])
         ts_ns = fact.ts_ns if is_storable(fact.ts_ns) else self.plan.timing.first_ts_ns
-        return self._finding(finding, ts_ns, place)
+        return finding_fact(finding, ts_ns, place)
 
     def _all_facts(self) -> Iterator[Fact]:
+        yield from self._up_to_the_end()
+        last_ns = max(self._dispatcher.last_ns, self.plan.timing.last_ts_ns)
+        yield from self._dispatcher.finish(last_ns)
+        for finding, reading in self._dispatcher.counters.disagreements():
+            yield finding_fact(finding, last_ns, reading.evidence)
+        yield self._end(last_ns)
+
+    def _up_to_the_end(self) -> Iterator[Fact]:
         yield self._begin()
         for finding in self.plan.findings:
-            yield self._finding(finding, self.plan.timing.first_ts_ns)
+            yield finding_fact(finding, self.plan.timing.first_ts_ns)
         for key, item in heapq.merge(*self._streams(), key=lambda pair: pair[0]):
-            self._last_ns = key
-            if isinstance(item, ClockStep):
-                yield from self._sequencer.drain()
-            facts = self._entry(item) if isinstance(item, LogEntry) else self._dispatch(item)
-            if facts:
-                self._sequencer.put(facts)
-            yield from self._sequencer.release(key)
-        last_ns = max(self._last_ns, self.plan.timing.last_ts_ns)
-        for assembler in self._assemblers:
-            self._sequencer.put(assembler.finish(last_ns))
-        yield from self._sequencer.drain()
-        for finding, reading in self._counters.disagreements():
-            yield self._finding(finding, last_ns, reading.evidence)
-        yield self._end(last_ns)
+            yield from self._dispatcher.take(key, item)
 
     def count(self, fact: Fact) -> None:
         """Take down that a fact became a record of this import."""
@@ -180,19 +153,13 @@ class Pipeline:
     def _end(self, ts_ns: int) -> Fact:
         return Fact(ts_ns, ImportCompleted(digest=self.plan.digest, accounts=self.totals()), ())
 
-    def _finding(self, finding: Finding, ts_ns: int, evidence: Evidence | None = None) -> Fact:
-        if evidence is None and finding.file is not None:
-            evidence = Evidence(file=finding.file)
-        body = FindingReported(finding=finding.finding, file=finding.file, message=finding.message)
-        return Fact(ts_ns, body, (evidence,) if evidence else ())
-
     # --- the streams ------------------------------------------------------------------
 
     def _streams(self) -> list[Iterable[Keyed]]:
         """Streams in their order for equal times: snapshots, events, then the log."""
         documents = self.plan.timing.documents
-        events = [document for document in documents if document.format == "events"]
-        others = [document for document in documents if document.format != "events"]
+        events = [document for document in documents if document.format in _OWN_TIMES]
+        others = [document for document in documents if document.format not in _OWN_TIMES]
         return [
             self._documents(others),
             *(self._documents([document]) for document in events),
@@ -206,7 +173,7 @@ class Pipeline:
             yield from self._account_document(document, counts)
             for flaw in counts.flaws:
                 finding = Finding("malformed", document.source.name, flaw[:500])
-                yield document.ts_ns, self._finding(finding, document.ts_ns)
+                yield document.ts_ns, finding_fact(finding, document.ts_ns)
             for item in items:
                 if self._is_ours(item):
                     yield item.ts_ns, item
@@ -252,24 +219,38 @@ class Pipeline:
         timing = self.plan.timing
         clock = Clock(timing.year or 1970, timing.offset_ns)
         for survey, following in zip_longest(timing.logs, timing.logs[1:]):
-            account = self._account(survey.source.name)
-            source = survey.source
-            place = source.place if isinstance(source, OrderedLines | ReversedLines) else None
-            reader = KlogReader(
-                account, self._router, clock, place, survey.ends, goes_back=survey.goes_back
-            )
+            reader = self._reader(survey, clock)
             overlap = overlap_of(survey, following) if following is not None else None
             end = survey.digests.size if overlap is None else overlap.offset
-            yield from reader.read(self._counted(up_to(survey.source.chunks(), end)))
+            for chunk in self._counted(up_to(survey.source.chunks(), end)):
+                yield from reader.feed(chunk)
+            if following is None and self._stays_open(reader):
+                return
+            yield from reader.end()
             findings = list(_odd_bytes(survey, reader.cutter.stats))
             if overlap is not None:
-                account.leave_out(overlap.lines)
+                reader.account.leave_out(overlap.lines)
                 self._read += survey.digests.size - end
                 message = f"its last {overlap.lines} lines begin {following.source.name}, too"
                 findings.append(Finding("overlap", survey.source.name, f"{message}: read once"))
             at_ns = clock.last_ns or timing.first_ts_ns
             for finding in findings:
-                yield self._finding(finding, at_ns)
+                yield finding_fact(finding, at_ns)
+
+    def _reader(self, survey: LogSurvey, clock: Clock) -> KlogReader:
+        source = survey.source
+        return KlogReader(
+            self._account(source.name),
+            self._dispatcher.router,
+            clock,
+            source.place if isinstance(source, OrderedLines | ReversedLines) else None,
+            survey.ends,
+            goes_back=survey.goes_back,
+        )
+
+    def _stays_open(self, reader: KlogReader) -> bool:
+        """Whether the last log goes on after all that is there of it; ``reader`` has read that."""
+        return False
 
     def _counted(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         for chunk in chunks:
@@ -279,7 +260,7 @@ class Pipeline:
             yield chunk
 
     def _advance(self, source: SourceFile) -> None:
-        self._read += source.path.stat().st_size
+        self._read += self._sizes.get(source.name, 0)
         if self._progress is not None:
             self._progress(min(self._read, self._total), self._total)
 
@@ -287,94 +268,6 @@ class Pipeline:
         account = Account(file, self._coverage.known_bytes(file))
         self.accounts[file] = account
         return account
-
-    # --- dispatch ---------------------------------------------------------------------
-
-    def _dispatch(self, item: Item | NewProcess | ClockStep | Fact) -> Facts:
-        match item:
-            case NewProcess():
-                return self._new_process(item.line)
-            case ClockStep():
-                return self._step(item)
-            case Fact():
-                return (item,)
-            case KubeletCounters():
-                self._counters.read(item)
-                return ()
-            case _:
-                return self._item(item)
-
-    def _new_process(self, line: LogLine) -> Facts:
-        facts = [*self._starts.new_process(line)]
-        started = facts[-1].body if facts else None
-        if isinstance(started, KubeletStarted) and not started.from_start:
-            for each in self._assemblers:
-                facts += each.goes_on(line)
-        return facts
-
-    def _entry(self, entry: LogEntry) -> Facts:
-        line = entry.line
-        facts: list[Fact] = []
-        for handler in entry.handlers:
-            try:
-                found = handler(line)
-                if found:
-                    facts += found
-            except CutLineError:
-                facts += self._not_understood(line)
-                break
-            except MALFORMED as error:
-                facts += self._not_understood(line)
-                message = f"line {line.line} cannot be read: {_in_words(error)}"
-                finding = Finding("malformed", line.source, message[:500])
-                facts.append(self._finding(finding, line.ts_ns, line.evidence))
-                break
-        return facts
-
-    def _not_understood(self, line: LogLine) -> Iterator[Fact]:
-        """A damaged line of a known message: the import goes on."""
-        account = self.accounts[line.source]
-        account.understood -= 1
-        shape = shape_of(line.file, line.message, line.values is not None)
-        fact = account.reject(shape, line.line, line.evidence, line.ts_ns)
-        if fact is not None:
-            yield fact
-
-    def _item(self, item: Item) -> Iterator[Fact]:
-        assert not isinstance(item, LogLine), "log lines come as entries"
-        for handler in self._handlers.get(type(item), ()):
-            try:
-                facts = handler(item)
-                if facts:
-                    yield from facts
-            except MALFORMED as error:
-                message = f"cannot be read whole: {_in_words(error)}"
-                place = item.evidence
-                file = place.file if isinstance(place, Evidence) else None
-                yield self._finding(Finding("malformed", file, message[:500]), item.ts_ns)
-
-    def _step(self, step: ClockStep) -> Iterator[Fact]:
-        line = step.line
-        body = ClockStepped(from_ts_ns=step.from_ts_ns, to_ts_ns=step.to_ts_ns)
-        yield Fact(line.ts_ns, body, (line.evidence,))
-        back_s = (step.from_ts_ns - step.to_ts_ns) / 1e9
-        finding = Finding(
-            "clock_stepped_back",
-            line.source,
-            f"line {line.line}: the clock went back {back_s:.3f} s",
-        )
-        yield self._finding(finding, line.ts_ns, line.evidence)
-
-
-def _in_words(error: Exception) -> str:
-    """What is wrong with values that a handler could not read."""
-    match error:
-        case KeyError():
-            return f"{error} is missing"
-        case AttributeError() | TypeError() | IndexError():
-            return "a value is of another type than it should be"
-        case _:
-            return str(error)
 
 
 def _odd_bytes(survey: LogSurvey, stats: LineStats) -> Iterator[Finding]:

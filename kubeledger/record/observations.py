@@ -17,7 +17,7 @@ POLL_BYTES = 1 << 20
 """About so much content a poll gives at most; with more at hand, it is polled again at once."""
 
 
-class Lines(msgspec.Struct, frozen=True):
+class Lines(msgspec.Struct, frozen=True, tag=True):
     """Lines of a log, as they stand in the file that an import would read.
 
     Attributes:
@@ -32,7 +32,7 @@ class Lines(msgspec.Struct, frozen=True):
     cursor: str
 
 
-class Document(msgspec.Struct, frozen=True):
+class Document(msgspec.Struct, frozen=True, tag=True):
     """The content of a file, an endpoint or a socket at one moment.
 
     Attributes:
@@ -52,7 +52,7 @@ class Document(msgspec.Struct, frozen=True):
     cursor: str | None = None
 
 
-class Gap(msgspec.Struct, frozen=True):
+class Gap(msgspec.Struct, frozen=True, tag=True):
     """What a source could not observe.
 
     Attributes:
@@ -61,12 +61,14 @@ class Gap(msgspec.Struct, frozen=True):
             suppressed``, ``the cursor is no longer in the journal``).
         since_ns: time of the last that was observed before, UTC; None where not known.
         until_ns: time of the first that was observed after; None while it lasts or where not known.
+        cursor: as that of ``Document``.
     """
 
     stream: str
     reason: str
     since_ns: int | None
     until_ns: int | None
+    cursor: str | None = None
 
 
 Observation = Lines | Document | Gap
@@ -98,10 +100,6 @@ class Source(Protocol):
         Raises:
             KubeledgerError: it can never be read (no such unit, no permission).
         """
-        ...
-
-    def fileno(self) -> int | None:
-        """What becomes readable when there is something; None to be polled each tick."""
         ...
 
     def close(self) -> None:

@@ -160,16 +160,16 @@ def test_causes_reach_into_earlier_imports(tmp_path: Path, ledger: Ledger) -> No
 
 def kill_after(monkeypatch: pytest.MonkeyPatch, batches: int) -> None:
     """Small batches, and the end of the process after some of them."""
-    original = ingest._Ingestion.batches
+    original = ingest.Ingestion.batches
 
-    def dying(self: ingest._Ingestion) -> Iterator[list[Draft]]:
+    def dying(self: ingest.Ingestion) -> Iterator[list[Draft]]:
         for number, batch in enumerate(original(self)):
             if number == batches:
                 raise Killed
             yield batch
 
     monkeypatch.setattr(ingest, "BATCH", 5)
-    monkeypatch.setattr(ingest._Ingestion, "batches", dying)
+    monkeypatch.setattr(ingest.Ingestion, "batches", dying)
 
 
 def killed_run(monkeypatch: pytest.MonkeyPatch, ledger: Ledger, root: Path, batches: int) -> None:

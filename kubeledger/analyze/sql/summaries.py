@@ -56,6 +56,7 @@ TEMPLATES: Mapping[str, str] = {
     "images.ImageFsObserved": "{available_bytes} of {capacity_bytes} bytes free",
     "images.ImagesDetected": "{images#} images listed",
     "ledger.FindingReported": "{finding}: {message}",
+    "ledger.GapObserved": "{stream}: {reason}",
     "ledger.ImportCompleted": "import completed, {accounts#} sources",
     "ledger.ImportStarted": "import started, {sources#} sources",
     "ledger.LinesNotUnderstood": "{count} lines not understood: {shape}",

@@ -87,6 +87,11 @@ class Assembler:
         """Time of the oldest fact that is held back; None when nothing is."""
         return self.queue.waiting_since()
 
+    def pass_time(self, now_ns: int) -> Facts:
+        """What is due at ``now_ns`` though nothing came."""
+        self.before(now_ns)
+        return self.queue.release(now_ns)
+
     def finish(self, ts_ns: int) -> Facts:
         """All facts that still wait; ``ts_ns`` is the bundle's last time."""
         self.end(ts_ns)

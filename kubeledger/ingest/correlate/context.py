@@ -140,12 +140,16 @@ class BundleContext(msgspec.Struct):
 
     @property
     def instances(self) -> dict[str, Instance]:
-        """Bare container ID -> what pod statuses show of it; asked when all of them are read."""
+        """Bare container ID -> what pod statuses show of it, those read so far."""
         if self._instances is None:
             pods = self.pods.values()
             statuses = ((pod.uid, status) for pod in pods for status in pod.statuses)
             self._instances = index_instances(statuses)
         return self._instances
+
+    def forget_instances(self) -> None:
+        """More statuses were read."""
+        self._instances = None
 
     def status_of(self, uid: str | None) -> list[dict[str, Any]]:
         """Statuses of a pod in the order of time; none of a pod that no list shows."""

@@ -14,7 +14,14 @@ from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.settings_log import SettingsCollector
 from kubeledger.ingest.sources.facts import Fact, Facts
-from kubeledger.ingest.sources.items import KubeletConfigFile, LogLine, NodeObject, ProbeCounters
+from kubeledger.ingest.sources.items import (
+    KubeletConfigFile,
+    LogLine,
+    NodeObject,
+    ObservedGap,
+    ProbeCounters,
+)
+from kubeledger.model.bodies.ledger import GapObserved
 from kubeledger.model.bodies.node import NodeObserved
 from kubeledger.model.bodies.prober import ProbeCountersRead, ProbeType
 from kubeledger.model.record import Evidence
@@ -70,7 +77,17 @@ class NodeAssembler(Assembler):
             KubeletConfigFile: self._settings.config_file,
             NodeObject: self._node_object,
             ProbeCounters: self._probe_counters,
+            ObservedGap: self._gap,
         }
+
+    def _gap(self, gap: ObservedGap) -> None:
+        body = GapObserved(
+            stream=gap.stream,
+            reason=gap.reason,
+            since_ts_ns=gap.since_ns,
+            until_ts_ns=gap.until_ns,
+        )
+        self.queue.add(Fact(gap.ts_ns, body, (gap.evidence,)))
 
     def goes_on(self, line: LogLine) -> Facts:
         """What is known of its settings holds from here on, not only from the next sign of it."""

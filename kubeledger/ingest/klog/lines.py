@@ -16,6 +16,7 @@ __all__ = [
     "LINE_MAX",
     "OTHER_PROGRAM",
     "PARTIAL",
+    "Batch",
     "Bodies",
     "LineCutter",
     "LineStats",
@@ -65,21 +66,31 @@ class LineCutter:
 
     def batches(self, chunks: Iterable[bytes]) -> Iterator[Batch]:
         """Lists of lines, one a chunk, then the last line if it has no newline."""
-        stats = self.stats
         for chunk in chunks:
-            if not chunk:
-                continue
-            stats.size += len(chunk)
-            if b"\0" in chunk:
-                stats.nul_bytes += chunk.count(b"\0")
-            lines = self._cut(chunk)
-            if not chunk.isascii():
-                stats.undecodable += _count_undecodable(lines[0])
-            yield lines
-        if self._tail or self._skipped:
-            stats.ends_with_newline = False
-            lengths = [len(self._tail) + self._skipped] if self._skipped else None
-            yield [self._tail], lengths
+            if chunk:
+                yield self.cut(chunk)
+        last = self.end()
+        if last is not None:
+            yield last
+
+    def cut(self, chunk: bytes) -> Batch:
+        """The lines that end in the next chunk of the content, which is not empty."""
+        stats = self.stats
+        stats.size += len(chunk)
+        if b"\0" in chunk:
+            stats.nul_bytes += chunk.count(b"\0")
+        lines = self._cut(chunk)
+        if not chunk.isascii():
+            stats.undecodable += _count_undecodable(lines[0])
+        return lines
+
+    def end(self) -> Batch | None:
+        """The last line, if the content ends inside it."""
+        if not self._tail and not self._skipped:
+            return None
+        self.stats.ends_with_newline = False
+        lengths = [len(self._tail) + self._skipped] if self._skipped else None
+        return [self._tail], lengths
 
     def numbered(self, chunks: Iterable[bytes]) -> Iterator[tuple[int, int, bytes]]:
         """Number and offset (from 0) of each line, and the line."""

@@ -28,7 +28,7 @@ from kubeledger.ingest.sources.streams import Digests, SourceFile, digest_chunks
 from kubeledger.ingest.sources.times import api_time, go_time
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["LogSurvey", "VersionMark", "survey_log"]
+__all__ = ["LogLook", "LogSurvey", "VersionMark", "survey_log"]
 
 _HEAD = 1 << 18
 _FEW = 64
@@ -145,21 +145,22 @@ def survey_log(source: SourceFile, lengths: list[int]) -> LogSurvey:
     Raises:
         BadInputError: it cannot be read.
     """
-    look = _Look(LogSurvey(source, Digests(0, "", {})))
+    look = LogLook(LogSurvey(source, Digests(0, "", {})))
     look.survey.digests = digest_chunks(look.over(source.chunks()), lengths)
     look.finish()
     return look.survey
 
 
-class _Look:
+class LogLook:
     """The state of a survey between two chunks."""
 
-    def __init__(self, survey: LogSurvey) -> None:
+    def __init__(self, survey: LogSurvey, begin: int = 0) -> None:
+        """Take the survey on from its byte ``begin``."""
         self.survey = survey
         self._unwrapper = Unwrapper()
         self._second = b""
         self._tail = b""
-        self._size = 0
+        self._size = begin
         self._seen = dict.fromkeys((*_OFTEN, EVENT_TIME), 0)
         self._ends = EndsSurvey()
         self._head = b""
@@ -169,24 +170,27 @@ class _Look:
     def over(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
         """Pass the chunks on, looking at each."""
         for chunk in chunks:
-            # A line cut by the end of a chunk is seen with the next one.
-            window = self._tail + chunk
-            if self._head:
-                self._head += chunk[: max(0, _HEAD - len(self._head))]
-            elif entry := ANY_ENTRY.search(window):
-                begin = max(0, entry.start() - _HEAD // 2)
-                self._head = window[begin : begin + _HEAD]
-            end = window.rfind(b"\n") + 1
-            if end:
-                lines = window[:end]
-                self.survey.writers.look(lines)
-                self._search(lines, self._size - len(self._tail))
-                self._sample(lines)
-                self._ends.look(self._entries(lines))
-                self._last(lines)
-            self._tail = window[end:][-_HEAD:]
-            self._size += len(chunk)
+            self.feed(chunk)
             yield chunk
+
+    def feed(self, chunk: bytes) -> None:
+        """Look at the next bytes; a line that they cut is seen with the next ones."""
+        window = self._tail + chunk
+        if self._head:
+            self._head += chunk[: max(0, _HEAD - len(self._head))]
+        elif entry := ANY_ENTRY.search(window):
+            begin = max(0, entry.start() - _HEAD // 2)
+            self._head = window[begin : begin + _HEAD]
+        end = window.rfind(b"\n") + 1
+        if end:
+            lines = window[:end]
+            self.survey.writers.look(lines)
+            self._search(lines, self._size - len(self._tail))
+            self._sample(lines)
+            self._ends.look(self._entries(lines))
+            self._last(lines)
+        self._tail = window[end:][-_HEAD:]
+        self._size += len(chunk)
 
     def _entries(self, window: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Some lines of a part of the log, raw and without a carrier's prefix."""

@@ -17,7 +17,7 @@ from kubeledger.ingest.klog.account import Account
 from kubeledger.ingest.klog.cut_lines import NOT_CUT, LineEnds
 from kubeledger.ingest.klog.entries import NEVER, EntryReader
 from kubeledger.ingest.klog.forms import Place, json_stamp
-from kubeledger.ingest.klog.lines import OTHER_PROGRAM, LineCutter, is_bare_log
+from kubeledger.ingest.klog.lines import OTHER_PROGRAM, Batch, LineCutter, is_bare_log
 from kubeledger.ingest.klog.multiline import opens_block
 from kubeledger.ingest.klog.outputs import LogOutput
 from kubeledger.ingest.klog.repeats import Repeats
@@ -72,26 +72,46 @@ class KlogReader(EntryReader):
         self._repeats = Repeats(all_above=goes_back)
         self._skim = Skim()
         self._in_repeat = False
-        self._others = 0
+        self._others = self._number = self._offset = 0
 
     def read(self, chunks: Iterable[bytes]) -> Iterator[LogOutput]:
-        """What the log holds, in its own order."""
-        number = offset = 0
-        for lines, lengths in self.cutter.batches(chunks):
-            if not lines:
-                continue
-            if self._wrapped is None:
-                self._wrapped = not is_bare_log(lines)
-            lengths = lengths or list(map(len, lines))
-            yield from self._batch(lines, lengths, number, offset)
-            number += len(lines)
-            offset += sum(lengths) + len(lines)
+        """What a whole log holds, in its own order."""
+        for chunk in chunks:
+            yield from self.feed(chunk)
+        yield from self.end()
+
+    def feed(self, chunk: bytes) -> Iterator[LogOutput]:
+        """What is known after the next bytes of the log; an entry is, once the next one begins."""
+        if chunk:
+            yield from self._cut_lines(self.cutter.cut(chunk))
+
+    def settle(self) -> Iterator[LogOutput]:
+        """The entry that was begun, taken as whole: nothing was written after it for a while."""
+        self._flush()
+        yield from self._take()
+
+    def end(self) -> Iterator[LogOutput]:
+        """The log has no more: its last entry, and the account of its lines."""
+        last = self.cutter.end()
+        if last is not None:
+            yield from self._cut_lines(last)
         self._flush()
         self._count_split()
         self._clock.finish()
         yield from self._take()
-        self.account.lines = number - self._others
+        self.account.lines = self._number - self._others
         yield from self.account.drain(self._ts_ns)
+
+    def _cut_lines(self, batch: Batch) -> Iterator[LogOutput]:
+        lines, lengths = batch
+        if not lines:
+            return
+        if self._wrapped is None:
+            self._wrapped = not is_bare_log(lines)
+        lengths = lengths or list(map(len, lines))
+        yield from self._batch(lines, lengths, self._number, self._offset)
+        self._number += len(lines)
+        self._offset += sum(lengths) + len(lines)
 
     def _cut(self, line: LogLine) -> None:
         """As above; where the log ends inside its last line nothing is lost before its end."""

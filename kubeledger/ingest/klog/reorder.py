@@ -20,7 +20,7 @@ from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, stamp_dispute
 from kubeledger.model.bodies.ledger import FindingReported
 from kubeledger.model.record import Evidence
 
-__all__ = ["in_order"]
+__all__ = ["LogOrder", "Timed", "in_order"]
 
 _BEHIND_MAX = 32
 """Far more entries than a clock needs to show what lines before the latest one are."""
@@ -31,22 +31,44 @@ Timed = tuple[int, Ordered]
 def in_order(outputs: Iterable[LogOutput], first_ns: int) -> Iterator[Timed]:
     """What a reader gives with its time, which never goes back.
 
-    The newest is always held, so that the line after it may come before it whatever lies
-    between the two; a step of the clock is passed by nothing.
-
     Args:
         outputs: in the order of the log.
         first_ns: no time is before this one.
     """
-    waiting = _Waiting()
-    key = first_ns
+    order = LogOrder(first_ns)
     for output in outputs:
-        for ts_ns, released in waiting.take(output):
-            key = max(key, ts_ns)
-            yield key, released
-    for ts_ns, released in waiting.drain():
-        key = max(key, ts_ns)
-        yield key, released
+        yield from order.take(output)
+    yield from order.drain()
+
+
+class LogOrder:
+    """Orders what a reader gives by its time, which never goes back.
+
+    The newest is always held, so that the line after it may come before it whatever lies
+    between the two; a step of the clock is passed by nothing.
+    """
+
+    def __init__(self, first_ns: int) -> None:
+        """Nothing was read; no time is before ``first_ns``."""
+        self._waiting = _Waiting()
+        self._key = first_ns
+
+    def take(self, output: LogOutput) -> Iterator[Timed]:
+        """Take in what is read next; gives out what nothing can come before any more."""
+        return self._keyed(self._waiting.take(output))
+
+    def settle(self, now_ns: int) -> Iterator[Timed]:
+        """Give out what lies so far back at ``now_ns`` that what is written next is later."""
+        return self._keyed(self._waiting.settle(now_ns))
+
+    def drain(self) -> Iterator[Timed]:
+        """Give out all: the log has no more."""
+        return self._keyed(self._waiting.drain())
+
+    def _keyed(self, outputs: Iterable[Timed]) -> Iterator[Timed]:
+        for ts_ns, output in outputs:
+            self._key = max(self._key, ts_ns)
+            yield self._key, output
 
 
 class _Waiting:
@@ -74,6 +96,14 @@ class _Waiting:
         self._sort_in()
         self._insert(ts_ns, output)
         while held[0][0] <= held[-1][0] - STEP_NS:
+            yield held.popleft()
+
+    def settle(self, now_ns: int) -> Iterator[Timed]:
+        """Give out what is older than lines stand out of order."""
+        held = self._sorted
+        if held and held[-1][0] <= now_ns - STEP_NS:
+            yield from self.drain()
+        while held and held[0][0] <= now_ns - STEP_NS:
             yield held.popleft()
 
     def drain(self) -> Iterator[Timed]:

@@ -15,13 +15,13 @@ from kubeledger.ingest.planning.identity import KubeletVersion, kubelet_version
 from kubeledger.ingest.planning.kernel_dates import date_kernel_logs
 from kubeledger.ingest.planning.options import ImportOptions
 from kubeledger.ingest.planning.time_order import put_in_order
-from kubeledger.ingest.planning.timing import Timing, timing_of
+from kubeledger.ingest.planning.timing import Timing, starts_of, timing_of
 from kubeledger.ingest.sources.detect import LOG_FORMATS
 from kubeledger.ingest.sources.items import LogLine
 from kubeledger.kubelet.profile.facts import NEWEST, OLDEST, is_known_version
 from kubeledger.model.bodies.ledger import Source
 
-__all__ = ["Plan", "make_plan"]
+__all__ = ["Plan", "make_plan", "take_logs"]
 
 
 class Plan(msgspec.Struct):
@@ -31,6 +31,8 @@ class Plan(msgspec.Struct):
         digest: identity of the import.
         sources: what is new in it, sorted by file.
         reread: digests of earlier imports whose kept sources it reads as well.
+        recorded: digest of the recording whose sources these are; its records, of which some may
+            rest on less than is known now, stay or are superseded as those of ``reread`` are.
     """
 
     bundle: Bundle
@@ -41,6 +43,7 @@ class Plan(msgspec.Struct):
     sources: tuple[Source, ...]
     digest: str
     reread: frozenset[str] = frozenset()
+    recorded: str | None = None
 
     def version_at(self, line: LogLine) -> KubeletVersion:
         """Version of the kubelet process that begins with a line."""
@@ -87,7 +90,7 @@ def make_plan(
         kubelet_version=version.version,
         first_ts_ns=timing.first_ts_ns,
         last_ts_ns=timing.last_ts_ns,
-        starts_ns=timing.starts_ns,
+        starts_ns=starts_of(timing),
         logged_until_ns=max(logged, default=None),
     )
     for file, reason in fill_context(context, timing.documents, bundle.contents).items():
@@ -106,6 +109,12 @@ def make_plan(
     )
     digest = _identity(node, sources, options)
     return Plan(bundle, context, version, timing, bundle.findings + findings, sources, digest)
+
+
+def take_logs(plan: Plan) -> None:
+    """Take down what the logs have come to tell: of containers, and of kubelets that started."""
+    plan.context.starts_ns = starts_of(plan.timing)
+    _take_containers(plan.context, plan.bundle)
 
 
 def _take_containers(context: BundleContext, bundle: Bundle) -> None:

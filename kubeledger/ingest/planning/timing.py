@@ -17,7 +17,7 @@ import msgspec
 
 from kubeledger.ingest.klog.log_survey import LogSurvey
 from kubeledger.ingest.klog.stamps import stamp_ns
-from kubeledger.ingest.planning.bundle import Bundle, Finding, FoundFile
+from kubeledger.ingest.planning.bundle import Bundle, Finding
 from kubeledger.ingest.planning.document_time import document_time
 from kubeledger.ingest.planning.options import YEAR_MAX, YEAR_MIN, ImportOptions
 from kubeledger.ingest.sources.documents import Document, DocumentContents, read_document
@@ -25,7 +25,7 @@ from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.snapshot_time import time_in_name
 
-__all__ = ["Timing", "timing_of"]
+__all__ = ["Timing", "starts_of", "time_of_document", "timing_of"]
 
 YearSource = Literal["option", "bundle", "log", "guessed"]
 
@@ -57,7 +57,6 @@ class Timing(msgspec.Struct):
         logs: in the order they were written.
         documents: in the order of time.
         first_ts_ns, last_ts_ns: span of the bundle.
-        starts_ns: when kubelets stated their version, sorted.
         spans: file -> first and last time, where they are known.
     """
 
@@ -68,7 +67,6 @@ class Timing(msgspec.Struct):
     documents: list[Document]
     first_ts_ns: int
     last_ts_ns: int
-    starts_ns: tuple[int, ...] = ()
     spans: dict[str, tuple[int, int]] = {}
 
 
@@ -84,7 +82,7 @@ def timing_of(
     """
     findings: list[Finding] = []
     document_ns = {
-        file.source.name: _document_time(file, bundle.contents)
+        file.source.name: time_of_document(file.at(0), bundle.contents)
         for file in bundle.files
         if file.survey is None
     }
@@ -117,11 +115,15 @@ def timing_of(
     first, last = (min(spans), max(times)) if spans else (min(times), max(times))
     findings += _doubtful(document_ns, spans)
     documents = _documents(bundle, document_ns, first, last)
-    starts = tuple(sorted(_starts(logs, year, offset_ns)))
     by_file = {file: (min(times), max(times)) for file, times in of_logs.items() if times}
     by_file |= {each.source.name: (each.ts_ns, each.ts_ns) for each in documents}
-    timing = Timing(year, source, offset_ns, logs, documents, first, last, starts, by_file)
+    timing = Timing(year, source, offset_ns, logs, documents, first, last, spans=by_file)
     return timing, findings
+
+
+def starts_of(timing: Timing) -> tuple[int, ...]:
+    """When kubelets stated their version in the logs, sorted."""
+    return tuple(sorted(_starts(timing.logs, timing.year, timing.offset_ns)))
 
 
 def _doubtful(document_ns: dict[str, int | None], spans: list[int]) -> list[Finding]:
@@ -136,14 +138,15 @@ def _doubtful(document_ns: dict[str, int | None], spans: list[int]) -> list[Find
     ]
 
 
-def _document_time(file: FoundFile, contents: DocumentContents) -> int | None:
-    named = time_in_name(file.source.name)
-    if named is not None or file.format in _AT_START:
+def time_of_document(document: Document, contents: DocumentContents) -> int | None:
+    """When a document was written, by its name or what it shows; None where neither says."""
+    named = time_in_name(document.source.name)
+    if named is not None or document.format in _AT_START:
         return named
-    if file.format in _UNTIMED:
+    if document.format in _UNTIMED:
         return None
     try:
-        return document_time(read_document(file.at(0), contents)[0])
+        return document_time(read_document(document, contents)[0])
     except BadInputError:  # reported when the document is read
         return None
 

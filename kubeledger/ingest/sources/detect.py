@@ -39,6 +39,7 @@ DOCUMENT_FORMATS = (
     "crictl",
     "device-checkpoint",
     "events",
+    "gaps",
     "kernel-log",
     "kubelet-config",
     "kubelet-configz",
@@ -243,6 +244,8 @@ def _of_document(documents: list[Any], source: SourceFile) -> Detected:
             return Detected("cpu-manager-state")
         if "machineState" in first:
             return Detected("memory-manager-state")
+    if first.keys() >= {"gap", "at", "reason"}:
+        return Detected("gaps")
     if isinstance(first.get("node"), dict) and isinstance(first.get("pods"), list):
         return Detected("stats-summary")
     if isinstance(first.get("kubeletconfig"), dict):

@@ -22,6 +22,7 @@ from kubeledger.ingest.sources.items import (
     KubeletCounters,
     MemoryManagerState,
     NodeObject,
+    ObservedGap,
     PodList,
     PodResources,
     ProbeCounters,
@@ -321,6 +322,18 @@ def _event(ts_ns: int, event: dict[str, Any], evidence: Evidence) -> ApiEvent:
     return ApiEvent(times[1] if times else ts_ns, event, evidence)
 
 
+def _gaps(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
+    return [(gap,) for gap in _values(data, flaws) if isinstance(gap, dict)]
+
+
+def _gap(ts_ns: int, gap: dict[str, Any], evidence: Evidence) -> ObservedGap:
+    since_ns, until_ns = (first_time(gap.get(key)) for key in ("since", "until"))
+    stream, reason = str(gap.get("gap", "")), str(gap.get("reason", ""))
+    return ObservedGap(
+        first_time(gap.get("at")) or ts_ns, stream, reason, since_ns, until_ns, evidence
+    )
+
+
 def _cgroups(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
     values: dict[str, dict[str, str]] = {}
     evidence: dict[str, list[Evidence]] = {}
@@ -457,6 +470,7 @@ _PARSERS: dict[
     "crictl": (_crictl, RuntimeObjects),
     "device-checkpoint": (_checkpoint, Checkpoint),
     "events": (_events, _event),
+    "gaps": (_gaps, _gap),
     "kubelet-config": (_configs, KubeletConfigFile),
     "kubelet-configz": (_configz, partial(KubeletConfigFile, served=True)),
     "kubelet-version": (_note, ToldTime),

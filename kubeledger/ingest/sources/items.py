@@ -29,6 +29,7 @@ __all__ = [
     "LogLine",
     "MemoryManagerState",
     "NodeObject",
+    "ObservedGap",
     "PodList",
     "PodResources",
     "ProbeCounters",
@@ -205,6 +206,20 @@ class NodeObject(msgspec.Struct):
     evidence: Evidence
 
 
+class ObservedGap(msgspec.Struct):
+    """A time in which the recorder could not observe a source; ``ts_ns``: when it noticed.
+
+    Attributes: as in ``ledger.GapObserved``.
+    """
+
+    ts_ns: int
+    stream: str
+    reason: str
+    since_ns: int | None
+    until_ns: int | None
+    evidence: Evidence
+
+
 class ApiEvent(msgspec.Struct):
     """One Kubernetes event object, from a list or a watch."""
 
@@ -359,6 +374,7 @@ Item = (
     | ProbeCounters
     | PodResources
     | NodeObject
+    | ObservedGap
     | ApiEvent
     | KubeletConfigFile
     | KubeletCounters

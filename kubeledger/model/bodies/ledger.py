@@ -16,6 +16,7 @@ from kubeledger.model.record import Observation
 __all__ = [
     "EarlierDrop",
     "FindingReported",
+    "GapObserved",
     "ImportCompleted",
     "ImportStarted",
     "LinesNotUnderstood",
@@ -116,6 +117,24 @@ class FindingReported(Observation, frozen=True, kw_only=True, forbid_unknown_fie
     finding: str
     file: str | None
     message: str
+
+
+class GapObserved(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The recorder could not observe a source for a time; its record stands where that was noticed.
+
+    Attributes:
+        stream: the log whose lines are missing, or the name of the source.
+        reason: one sentence.
+        since_ts_ns: time of the last that was observed before; None where it is not known.
+        until_ts_ns: time of the first that was observed after; None while it lasts, or where it is
+            not known.
+    """
+
+    kind: ClassVar[str] = "ledger.GapObserved"
+    stream: str
+    reason: str
+    since_ts_ns: int | None
+    until_ts_ns: int | None
 
 
 class RecordsRedacted(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):

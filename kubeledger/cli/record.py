@@ -1,0 +1,161 @@
+"""``kubeledger record``: a node into the ledger while it runs."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kubeledger.cli.options import ledger_option, reports_errors
+from kubeledger.cli.output import counted, printable
+
+if TYPE_CHECKING:
+    from kubeledger.record.recorder import Recorder
+    from kubeledger.record.setup import Wanted
+
+__all__ = ["record"]
+
+_STEP_S = 1.0
+
+_path = click.Path(path_type=Path)
+
+
+@click.command(epilog="Example: kubeledger record --log /var/log/kubelet.log")
+@ledger_option
+@click.option("--node", metavar="NAME", help="Name of this node.  [default: its host name]")
+@click.option("--log", type=_path, metavar="FILE", help="The kubelet's log; rotation is followed.")
+@click.option("--kubelet", metavar="URL", help="Ask the kubelet, e.g. https://127.0.0.1:10250.")
+@click.option("--token", type=_path, metavar="FILE", help="Token for the kubelet, read each time.")
+@click.option("--ca", type=_path, metavar="FILE", help="Authority of the kubelet's certificate.")
+@click.option("--insecure", is_flag=True, help="Do not check the kubelet's certificate.")
+@click.option("--state", type=_path, metavar="DIR", help="State files of the kubelet's directory.")
+@click.option("--cgroups", type=_path, metavar="DIR", help="Cgroups that are mounted there.")
+@click.option("--once", is_flag=True, help="Take what there is, end the chapter, and stop.")
+@reports_errors
+def record(
+    ledger: Path,
+    node: str | None,
+    log: Path | None,
+    kubelet: str | None,
+    token: Path | None,
+    ca: Path | None,
+    insecure: bool,
+    state: Path | None,
+    cgroups: Path | None,
+    once: bool,
+) -> None:
+    """Record this node while it runs: what it logs and shows becomes records within seconds.
+
+    All that is observed is kept in the ledger's directory before it is read, with the place from
+    which each source goes on. A recorder that is started again, after whatever end, goes on there:
+    nothing is lost, nothing comes twice, and what could not be observed is a record
+    (ledger.GapObserved). Once a day, or when much was captured, and with --once, all that was
+    captured is imported as a whole, which has the last word on what was recorded live.
+
+    SIGTERM and SIGINT end it after the step that it is in. Other commands read the ledger
+    meanwhile; `kubeledger ls -f` shows what comes.
+    """
+    from kubeledger.model.errors import BadQuestionError
+    from kubeledger.record.setup import Wanted
+
+    wanted = Wanted(
+        log=log,
+        kubelet=kubelet,
+        token=token,
+        authority=ca,
+        insecure=insecure,
+        state=state,
+        cgroups=cgroups,
+        once=once,
+    )
+    if (log, kubelet, state, cgroups) == (None,) * 4:
+        raise BadQuestionError("nothing to record", advice="name a source, e.g. with --log FILE")
+    _record(ledger, node or socket.gethostname().lower(), wanted)
+
+
+def _record(directory: Path, node: str, wanted: Wanted) -> None:
+    from kubeledger.ledger.ledger import Ledger
+    from kubeledger.record.recorder import Recorder
+    from kubeledger.record.setup import sources_of
+
+    ledger = Ledger.open_or_create(directory)
+    with _stopping() as waits, ledger.writer() as writer:
+        for report in writer.recovery:
+            click.echo(f"recovered: {printable(report.message)}", err=True)
+        sources = sources_of(wanted)
+        with closing(Recorder(ledger, writer, node, sources, time.time_ns())) as recorder:
+            click.echo(printable(f"recording {node}: {', '.join(sources)}"), err=True)
+            _tell(recorder)
+            if wanted.once:
+                recorder.drain(time.time_ns)
+            else:
+                while waits(0 if recorder.step(time.time_ns()) else _STEP_S):
+                    _tell(recorder)
+            _tell(recorder)
+        click.echo(printable(f"recorded {node}: {counted(recorder.appended, 'record')}"), err=True)
+
+
+def _tell(recorder: Recorder) -> None:
+    """What happened to chapters since it was said last."""
+    while recorder.ended:
+        report = recorder.ended.pop(0)
+        click.echo(
+            printable(
+                f"a chapter of {report.node} was ended: {counted(report.added, 'record')} added, "
+                f"{report.superseded} superseded by what all of it shows"
+            ),
+            err=True,
+        )
+    while recorder.unread:
+        chapter, error = recorder.unread.pop(0)
+        click.echo(
+            printable(f"warning: {chapter.path} cannot be imported, and is kept: {error.message}"),
+            err=True,
+        )
+
+
+@contextmanager
+def _stopping() -> Iterator[_Waits]:
+    """SIGTERM and SIGINT are taken down, to be heard between two steps."""
+    waits = _Waits()
+    former = {each: signal.signal(each, waits.stop) for each in (signal.SIGTERM, signal.SIGINT)}
+    former_fd = signal.set_wakeup_fd(waits.write_fd, warn_on_full_buffer=False)
+    try:
+        yield waits
+    finally:
+        signal.set_wakeup_fd(former_fd)
+        for each, handler in former.items():
+            signal.signal(each, handler)
+        waits.close()
+
+
+class _Waits:
+    """Waits between two steps, unless it is asked to stop."""
+
+    def __init__(self) -> None:
+        self._read_fd, self.write_fd = os.pipe()
+        os.set_blocking(self.write_fd, False)
+        self._stopped = False
+
+    def __call__(self, seconds: float) -> bool:
+        """Whether there is to be another step, after so long."""
+        if not self._stopped:
+            select.select([self._read_fd], [], [], seconds)
+        return not self._stopped
+
+    def stop(self, *_: object) -> None:
+        """A signal came."""
+        self._stopped = True
+
+    def close(self) -> None:
+        """Close the pipe."""
+        os.close(self._read_fd)
+        os.close(self.write_fd)

@@ -1,0 +1,182 @@
+"""Items through the assemblers: facts come out in the order of time.
+
+The items of a bundle come in the order of their time, be it that a log is read from its end to its
+beginning once, or that they come while it is written (``live``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from kubeledger.ingest.assemblers import assemblers_of
+from kubeledger.ingest.correlate.assembler import ItemHandler
+from kubeledger.ingest.counters import CounterCheck
+from kubeledger.ingest.klog.account import Account, shape_of
+from kubeledger.ingest.klog.cut_lines import CutLineError
+from kubeledger.ingest.klog.outputs import ClockStep, LogEntry, NewProcess, Ordered
+from kubeledger.ingest.messages.catalogue import router
+from kubeledger.ingest.planning.plan import Plan
+from kubeledger.ingest.sequencer import Sequencer
+from kubeledger.ingest.sources.facts import Fact, Facts
+from kubeledger.ingest.sources.findings import Finding
+from kubeledger.ingest.sources.items import Item, KubeletCounters, LogLine
+from kubeledger.model.bodies.ledger import FindingReported
+from kubeledger.model.bodies.node import ClockStepped, KubeletStarted
+from kubeledger.model.record import Evidence
+
+__all__ = ["Dispatcher", "finding_fact"]
+
+MALFORMED = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+"""What reading damaged values raises. It is recorded as a finding, where it stands: one
+damaged line in a million must not keep the others out of the ledger."""
+
+
+class Dispatcher:
+    """The assemblers of one bundle, and the sequencer behind them.
+
+    Attributes:
+        router: which lines of a log anybody asks for.
+        counters: the kubelet's own counts of its decisions.
+        last_ns: time of the last item.
+    """
+
+    def __init__(self, plan: Plan, accounts: Mapping[str, Account]) -> None:
+        """No item has come.
+
+        Args:
+            plan: whose bundle, and what is known of it beforehand.
+            accounts: file -> account of its lines; filled by the reader of the files.
+        """
+        self._accounts = accounts
+        self.last_ns = plan.timing.first_ts_ns
+        self.counters = CounterCheck(plan.context.logged_until_ns)
+        self._starts, self._assemblers = assemblers_of(plan.context, plan.version_at)
+        self.router = router(self._assemblers)
+        queues = {id(each.queue): each.waiting_since for each in self._assemblers}
+        self._sequencer = Sequencer(list(queues.values()))
+        self._handlers: dict[type, list[ItemHandler]] = {}
+        for assembler in self._assemblers:
+            for kind, handler in assembler.items().items():
+                self._handlers.setdefault(kind, []).append(handler)
+
+    def take(self, key: int, item: Ordered | Item) -> Iterator[Fact]:
+        """Take in the next item; gives out the facts that nothing to come can precede.
+
+        Args:
+            key: its time in the order of the bundle, ns; never before that of the last one.
+            item: of a log or a document, or a fact about one of these.
+        """
+        self.last_ns = key
+        if isinstance(item, ClockStep):
+            yield from self._sequencer.drain()
+        facts = self._entry(item) if isinstance(item, LogEntry) else self._dispatch(item)
+        if facts:
+            self._sequencer.put(facts)
+        yield from self._sequencer.release(key)
+
+    def pass_time(self, now_ns: int) -> Iterator[Fact]:
+        """Nothing came until ``now_ns``: what was waiting for more has waited long enough."""
+        self.last_ns = max(self.last_ns, now_ns)
+        for assembler in self._assemblers:
+            self._sequencer.put(assembler.pass_time(now_ns))
+        yield from self._sequencer.release(now_ns)
+
+    def finish(self, last_ns: int) -> Iterator[Fact]:
+        """All facts that still wait: the bundle ends at ``last_ns``."""
+        for assembler in self._assemblers:
+            self._sequencer.put(assembler.finish(last_ns))
+        yield from self._sequencer.drain()
+
+    def _dispatch(self, item: Item | NewProcess | ClockStep | Fact) -> Facts:
+        match item:
+            case NewProcess():
+                return self._new_process(item.line)
+            case ClockStep():
+                return self._step(item)
+            case Fact():
+                return (item,)
+            case KubeletCounters():
+                self.counters.read(item)
+                return ()
+            case _:
+                return self._item(item)
+
+    def _new_process(self, line: LogLine) -> Facts:
+        facts = [*self._starts.new_process(line)]
+        started = facts[-1].body if facts else None
+        if isinstance(started, KubeletStarted) and not started.from_start:
+            for each in self._assemblers:
+                facts += each.goes_on(line)
+        return facts
+
+    def _entry(self, entry: LogEntry) -> Facts:
+        line = entry.line
+        facts: list[Fact] = []
+        for handler in entry.handlers:
+            try:
+                found = handler(line)
+                if found:
+                    facts += found
+            except CutLineError:
+                facts += self._not_understood(line)
+                break
+            except MALFORMED as error:
+                facts += self._not_understood(line)
+                message = f"line {line.line} cannot be read: {_in_words(error)}"
+                finding = Finding("malformed", line.source, message[:500])
+                facts.append(finding_fact(finding, line.ts_ns, line.evidence))
+                break
+        return facts
+
+    def _not_understood(self, line: LogLine) -> Iterator[Fact]:
+        """A damaged line of a known message: the import goes on."""
+        account = self._accounts[line.source]
+        account.understood -= 1
+        shape = shape_of(line.file, line.message, line.values is not None)
+        fact = account.reject(shape, line.line, line.evidence, line.ts_ns)
+        if fact is not None:
+            yield fact
+
+    def _item(self, item: Item) -> Iterator[Fact]:
+        assert not isinstance(item, LogLine), "log lines come as entries"
+        for handler in self._handlers.get(type(item), ()):
+            try:
+                facts = handler(item)
+                if facts:
+                    yield from facts
+            except MALFORMED as error:
+                message = f"cannot be read whole: {_in_words(error)}"
+                place = item.evidence
+                file = place.file if isinstance(place, Evidence) else None
+                yield finding_fact(Finding("malformed", file, message[:500]), item.ts_ns)
+
+    def _step(self, step: ClockStep) -> Iterator[Fact]:
+        line = step.line
+        body = ClockStepped(from_ts_ns=step.from_ts_ns, to_ts_ns=step.to_ts_ns)
+        yield Fact(line.ts_ns, body, (line.evidence,))
+        back_s = (step.from_ts_ns - step.to_ts_ns) / 1e9
+        finding = Finding(
+            "clock_stepped_back",
+            line.source,
+            f"line {line.line}: the clock went back {back_s:.3f} s",
+        )
+        yield finding_fact(finding, line.ts_ns, line.evidence)
+
+
+def finding_fact(finding: Finding, ts_ns: int, evidence: Evidence | None = None) -> Fact:
+    """What the reader of the ledger must know about a source."""
+    if evidence is None and finding.file is not None:
+        evidence = Evidence(file=finding.file)
+    body = FindingReported(finding=finding.finding, file=finding.file, message=finding.message)
+    return Fact(ts_ns, body, (evidence,) if evidence else ())
+
+
+def _in_words(error: Exception) -> str:
+    """What is wrong with values that a handler could not read."""
+    match error:
+        case KeyError():
+            return f"{error} is missing"
+        case AttributeError() | TypeError() | IndexError():
+            return "a value is of another type than it should be"
+        case _:
+            return str(error)

@@ -1,0 +1,236 @@
+"""A chapter: the file that holds what was observed, batch after batch.
+
+A batch is one frame: ``KLB1``, the length and the CRC-32 of what follows, and, packed with zstd,
+what was observed and the cursors from which the sources go on. So the two are durable together or
+not at all, and a frame that a crash cut is known. Those after a damaged one are found by the mark.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections import OrderedDict
+from collections.abc import Iterator
+from pathlib import Path
+from struct import Struct
+from typing import BinaryIO
+
+import msgspec
+import zstandard
+
+from kubeledger.ingest.sources.streams import SourceFile
+from kubeledger.ledger.regular import open_regular
+from kubeledger.model.errors import BadInputError
+from kubeledger.model.units import format_ts
+from kubeledger.record.observations import Document, Gap, Lines, Observation
+
+__all__ = ["GAPS", "Batch", "Chapter", "gap_line", "packed"]
+
+GAPS = "gaps.jsonl"
+"""The file in which an import finds the gaps of a chapter."""
+
+_MARK = b"KLB1"
+_HEAD = Struct("<4sII")
+_LEVEL = 3
+_BATCH_MAX = 1 << 28
+_WINDOW = 1 << 20
+_CACHED = 2
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """What became durable together.
+
+    Attributes:
+        at_ns: when, UTC.
+        cursors: source -> from where it goes on; those that changed.
+        seen: what was observed.
+    """
+
+    at_ns: int
+    cursors: dict[str, str]
+    seen: tuple[Observation, ...]
+
+
+class _Content(msgspec.Struct):
+    """One file of a chapter, as an import sees it."""
+
+    frames: list[int]
+    at_ns: int
+
+
+def packed(batch: Batch) -> bytes:
+    """The frame of a batch."""
+    data = zstandard.ZstdCompressor(level=_LEVEL).compress(msgspec.msgpack.encode(batch))
+    return _HEAD.pack(_MARK, len(data), zlib.crc32(data)) + data
+
+
+def gap_line(gap: Gap, at_ns: int) -> bytes:
+    """A gap, noticed at ``at_ns``, as the line that an import reads."""
+    told = {
+        "gap": gap.stream,
+        "at": format_ts(at_ns),
+        "reason": gap.reason,
+        "since": None if gap.since_ns is None else format_ts(gap.since_ns),
+        "until": None if gap.until_ns is None else format_ts(gap.until_ns),
+    }
+    return json.dumps(told, ensure_ascii=False).encode() + b"\n"
+
+
+class Chapter:
+    """What a chapter's file holds; read once, when it is opened.
+
+    Attributes:
+        path: the file.
+        cursors: source -> from where it goes on.
+        size_bytes: of the observations, unpacked.
+        begun_ns, at_ns: times of the first and the last batch; None without one.
+        sound_bytes: behind the last frame that is whole; what follows was never acknowledged.
+        damaged: bytes before that which are no frame.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Read the file.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        self.path = path
+        self.cursors: dict[str, str] = {}
+        self.size_bytes = self.sound_bytes = self.damaged = 0
+        self.begun_ns: int | None = None
+        self.at_ns: int | None = None
+        self._offsets: list[int] = []
+        self._contents: dict[str, _Content] = {}
+        self._cache: OrderedDict[int, Batch] = OrderedDict()
+        with open_regular(path) as file:
+            for offset, end, batch in _frames(file):
+                self.damaged += offset - self.sound_bytes
+                self.sound_bytes = end
+                self._take(offset, batch)
+
+    def _take(self, offset: int, batch: Batch) -> None:
+        self.cursors |= batch.cursors
+        self.begun_ns = batch.at_ns if self.begun_ns is None else self.begun_ns
+        self.at_ns = batch.at_ns
+        self._offsets.append(offset)
+        for each in batch.seen:
+            self.size_bytes += _size(each)
+            content = self._contents.setdefault(_name(each), _Content([], batch.at_ns))
+            content.at_ns = batch.at_ns
+            if isinstance(each, Document):
+                content.frames.clear()
+            if content.frames[-1:] != [offset]:
+                content.frames.append(offset)
+
+    def files(self) -> list[SourceFile]:
+        """The files that an import reads, sorted by name."""
+        return [
+            _CapturedFile(self, name, content.frames, content.at_ns)
+            for name, content in sorted(self._contents.items())
+        ]
+
+    def batch_at(self, offset: int) -> Batch:
+        """The batch whose frame begins there.
+
+        Raises:
+            BadInputError: it is not whole any more.
+        """
+        batch = self._cache.get(offset)
+        if batch is None:
+            with open_regular(self.path) as file:
+                batch = _read(file, offset)
+            if batch is None:
+                raise BadInputError("was changed while it was read", file=str(self.path))
+            self._cache[offset] = batch
+            if len(self._cache) > _CACHED:
+                self._cache.popitem(last=False)
+        return batch
+
+    def newest_documents(self) -> list[Document]:
+        """The last document of each kind, by the last part of its name."""
+        newest: dict[str, Document] = {}
+        for offset in self._offsets:
+            for each in self.batch_at(offset).seen:
+                if isinstance(each, Document):
+                    newest[each.name.rpartition("/")[2]] = each
+        return list(newest.values())
+
+
+class _CapturedFile(SourceFile):
+    """A file of a chapter."""
+
+    def __init__(self, chapter: Chapter, name: str, frames: list[int], at_ns: int) -> None:
+        super().__init__(name, chapter.path, at_ns)
+        self._chapter = chapter
+        self._frames = frames
+
+    def chunks(self) -> Iterator[bytes]:
+        """The content; a document that was observed again is as it was then."""
+        for offset in self._frames:
+            batch = self._chapter.batch_at(offset)
+            for each in batch.seen:
+                if _name(each) == self.name:
+                    yield gap_line(each, batch.at_ns) if isinstance(each, Gap) else each.data
+
+
+def _name(observation: Observation) -> str:
+    match observation:
+        case Lines():
+            return observation.stream
+        case Document():
+            return observation.name
+        case Gap():
+            return GAPS
+
+
+def _size(observation: Observation) -> int:
+    return 0 if isinstance(observation, Gap) else len(observation.data)
+
+
+def _frames(file: BinaryIO) -> Iterator[tuple[int, int, Batch]]:
+    """Begin and end of the whole frames of a file, and what they hold."""
+    at: int | None = 0
+    while at is not None:
+        batch = _read(file, at)
+        if batch is None:
+            at = _next_mark(file, at + 1)
+        else:
+            begin, at = at, file.tell()
+            yield begin, at, batch
+
+
+def _read(file: BinaryIO, at: int) -> Batch | None:
+    """The batch whose frame begins there; None where none does, or not all of it is there."""
+    file.seek(at)
+    head = file.read(_HEAD.size)
+    if len(head) < _HEAD.size:
+        return None
+    mark, length, crc = _HEAD.unpack(head)
+    if mark != _MARK or length > _BATCH_MAX:
+        return None
+    data = file.read(length)
+    return _unpacked(data, crc) if len(data) == length else None
+
+
+def _next_mark(file: BinaryIO, at: int) -> int | None:
+    """Where a frame may begin next."""
+    file.seek(at)
+    window = b""
+    while piece := file.read(_WINDOW):
+        window = window[1 - len(_MARK) :] + piece
+        found = window.find(_MARK)
+        if found >= 0:
+            return file.tell() - len(window) + found
+    return None
+
+
+def _unpacked(data: bytes, crc: int) -> Batch | None:
+    if zlib.crc32(data) != crc:
+        return None
+    try:
+        if not 0 <= zstandard.frame_content_size(data) <= _BATCH_MAX:
+            return None
+        text = zstandard.ZstdDecompressor().decompress(data)
+        return msgspec.msgpack.decode(text, type=Batch)
+    except (zstandard.ZstdError, msgspec.MsgspecError):
+        return None

@@ -1,0 +1,121 @@
+"""``kubeledger record`` as a process: killed, stopped, started again, its log rotated meanwhile."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from kubeledger.ledger.audit import audit
+from kubeledger.ledger.ledger import Ledger
+from tests.ingest.node_files import log_text
+from tests.record.feeding import NodeFiles, standing_of_import, standing_records
+
+PATIENCE_S = 30
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> NodeFiles:
+    """A node of some minutes, of which only the log is there."""
+    root = tmp_path_factory.mktemp("node")
+    (root / "kubelet.log").write_text(log_text(seconds=240))
+    return NodeFiles(root)
+
+
+@contextmanager
+def recording(directory: Path, log: Path) -> Iterator[subprocess.Popen[str]]:
+    """A recorder that is at work, ended by the end of the context."""
+    command = [sys.executable, "-m", "kubeledger", "record", "--node", "node-x"]
+    process = subprocess.Popen(
+        [*command, "--ledger", str(directory), "--log", str(log)],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    with process:
+        try:
+            assert process.stderr.readline().startswith("recording node-x: kubelet.log")
+            yield process
+        finally:
+            process.kill()
+
+
+def once(directory: Path, log: Path) -> str:
+    """Record what is left and end the chapter; what it said."""
+    command = [sys.executable, "-m", "kubeledger", "record", "--once", "--node", "node-x"]
+    done = subprocess.run(
+        [*command, "--ledger", str(directory), "--log", str(log)],
+        stderr=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=PATIENCE_S,
+    )
+    return done.stderr
+
+
+def wait_for_records(directory: Path, more_than: int) -> int:
+    """Wait until the ledger holds more than that; how many it holds."""
+    until = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until:
+        ledger = Ledger.open(directory)
+        last = ledger.info("node-x").last_seq if ledger.nodes() else 0
+        if last > more_than:
+            return last
+        time.sleep(0.05)
+    raise AssertionError("nothing was recorded")
+
+
+def test_kills_and_rotations_on_the_way(node: NodeFiles, tmp_path: Path) -> None:
+    """In the end it is as if the whole log had been imported."""
+    chance = random.Random(7)
+    ledger, log = tmp_path / "ledger", tmp_path / "kubelet.log"
+    lines = [line.text for line in node.lines]
+    seen = 0
+    for kill in range(3):
+        with recording(ledger, log) as process:
+            for _ in range(4):
+                count = chance.randrange(60)
+                with log.open("ab") as file:
+                    file.write(b"".join(lines[:count]))
+                del lines[:count]
+                if log.stat().st_size and chance.random() < 0.4:
+                    log.rename(tmp_path / f"kubelet.log.{100 - len(list(tmp_path.iterdir()))}")
+                time.sleep(chance.random() / 5)
+            if kill == 0:
+                seen = wait_for_records(ledger, seen)
+            process.kill()
+    with log.open("ab") as file:
+        file.write(b"".join(lines))
+    assert "a chapter of node-x was ended" in once(ledger, log)
+    root = node.write(tmp_path / "files")
+    assert standing_records(Ledger.open(ledger)) == standing_of_import(root, tmp_path / "imported")
+    assert not audit(Ledger.open(ledger)).findings
+    assert "0 records" in once(ledger, log)
+
+
+def test_a_signal_ends_it_and_the_chapter_goes_on(node: NodeFiles, tmp_path: Path) -> None:
+    """It says how much it recorded, and ends with 0."""
+    ledger, log = tmp_path / "ledger", tmp_path / "kubelet.log"
+    log.write_bytes(b"".join(line.text for line in node.lines))
+    with recording(ledger, log) as process:
+        wait_for_records(ledger, 0)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_S) == 0
+        assert process.stderr is not None
+        assert "recorded node-x: " in process.stderr.read()
+    assert list(ledger.rglob("*.open"))
+
+
+def test_nothing_to_record(tmp_path: Path) -> None:
+    """It says what to name."""
+    command = [sys.executable, "-m", "kubeledger", "record", "--ledger", str(tmp_path / "ledger")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "name a source" in done.stderr

@@ -1,0 +1,179 @@
+"""A live stream ends as its files do: whatever its pieces, its ends and the crashes on the way."""
+
+from __future__ import annotations
+
+import errno
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from kubeledger.ledger.audit import audit
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.model.bodies.ledger import GapObserved
+from kubeledger.model.errors import LedgerUnavailableError
+from kubeledger.model.units import NS_PER_S
+from kubeledger.record.observations import Gap
+from kubeledger.record.recorder import Limits
+from kubeledger.testing.faults import LOSSES, Fault, FaultyDisk, PowerCut
+from tests.ingest.node_files import write_node
+from tests.record.feeding import (
+    NodeFiles,
+    Standing,
+    pieces,
+    record_on,
+    standing_of_import,
+    standing_records,
+)
+from tests.recordings import extract
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> NodeFiles:
+    """A node of some seconds."""
+    return NodeFiles(write_node(tmp_path_factory.mktemp("small") / "node-x"))
+
+
+@pytest.fixture(scope="module")
+def of_small(small: NodeFiles, tmp_path_factory: pytest.TempPathFactory) -> list[Standing]:
+    """What an import of it says."""
+    root = tmp_path_factory.mktemp("of-small")
+    return standing_of_import(small.write(root / "files"), root / "ledger")
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> NodeFiles:
+    """The first minute of a real node."""
+    return NodeFiles(extract("node-a", tmp_path_factory.mktemp("node")), 4000)
+
+
+def test_a_real_node_ends_as_its_files(recorded: NodeFiles, tmp_path: Path) -> None:
+    """In odd pieces, with the recorder started again on the way."""
+    expected = standing_of_import(recorded.write(tmp_path / "files"), tmp_path / "imported")
+    ledger = Ledger.create(tmp_path / "ledger")
+    ends = pieces(recorded, 1, 60)
+    for steps in (7, 31, 1):
+        assert not record_on(ledger, recorded, ends, steps=steps)
+    assert record_on(ledger, recorded, ends)
+    assert standing_records(ledger) == expected
+    assert not audit(ledger).findings
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_pieces_any_stops(
+    seed: int, small: NodeFiles, of_small: list[Standing], tmp_path: Path
+) -> None:
+    """How the log is cut and how often the recorder is started again makes no difference."""
+    ledger = Ledger.create(tmp_path / "ledger")
+    ends = pieces(small, seed, 5 + 5 * seed)
+    while not record_on(ledger, small, ends, steps=1 + seed):
+        pass
+    record_on(ledger, small, ends)
+    assert standing_records(ledger) == of_small
+
+
+def test_chapters_end_and_the_node_is_one(
+    small: NodeFiles, of_small: list[Standing], tmp_path: Path
+) -> None:
+    """Chapters of a few lines: each is imported with those before it."""
+    ledger = Ledger.create(tmp_path / "ledger")
+    record_on(ledger, small, pieces(small, 3, 20), limits=Limits(bytes_max=4000))
+    assert len({run.digest for run in ledger.info("node-x").runs if run.complete}) > 2
+    # Lines are numbered in the chapter that they stand in.
+    assert [told[:3] for told in standing_records(ledger)] == [told[:3] for told in of_small]
+
+
+def _crash(small: NodeFiles, root: Path, at: int) -> int:
+    """Record with a power cut at a call that touches the disk; how many calls there were."""
+    place = root / str(at)
+    ledger = Ledger.create(place / "ledger")
+    ends = pieces(small, 5, 8)
+    with suppress(PowerCut), FaultyDisk(place, Fault(at=at, crash=True)) as disk:
+        record_on(ledger, small, ends)
+    disk.lose_power(LOSSES[at % len(LOSSES)])
+    with FaultyDisk(place):
+        record_on(Ledger.open_or_create(ledger.path), small, ends)
+    return len(disk.calls)
+
+
+def _calls(small: NodeFiles, root: Path) -> int:
+    ledger = Ledger.create(root / "whole")
+    with FaultyDisk(root) as disk:
+        record_on(ledger, small, pieces(small, 5, 8))
+    return len(disk.calls)
+
+
+def test_a_power_cut_at_some_calls(
+    small: NodeFiles, of_small: list[Standing], tmp_path: Path
+) -> None:
+    """Nothing is lost and nothing comes twice."""
+    for at in range(3, _calls(small, tmp_path), 23):
+        _crash(small, tmp_path, at)
+        assert standing_records(Ledger.open(tmp_path / str(at) / "ledger")) == of_small, at
+
+
+@pytest.mark.nightly
+def test_a_power_cut_at_any_call(
+    small: NodeFiles, of_small: list[Standing], tmp_path: Path
+) -> None:
+    """The same, wherever it comes."""
+    for at in range(1, _calls(small, tmp_path)):
+        _crash(small, tmp_path, at)
+        assert standing_records(Ledger.open(tmp_path / str(at) / "ledger")) == of_small, at
+
+
+@pytest.mark.parametrize("at", [12, 25, 40])
+def test_a_full_disk_stops_it_and_nothing_is_lost(
+    at: int, small: NodeFiles, of_small: list[Standing], tmp_path: Path
+) -> None:
+    """It says what to do, and goes on later."""
+    ledger = Ledger.create(tmp_path / "ledger")
+    fault = Fault(at=at, call="write", error=errno.ENOSPC, lasting=True, short=True)
+    with (
+        pytest.raises(LedgerUnavailableError, match="no space left") as raised,
+        FaultyDisk(tmp_path, fault),
+    ):
+        record_on(ledger, small, pieces(small, 2, 30))
+    assert "free some space" in (raised.value.advice or "")
+    record_on(ledger, small, pieces(small, 2, 30))
+    assert standing_records(ledger) == of_small
+
+
+def test_facts_are_records_within_seconds(small: NodeFiles, tmp_path: Path) -> None:
+    """While it goes on, an image's removal is there some seconds after its line."""
+    ledger = Ledger.create(tmp_path / "ledger")
+    ends = [number for number, line in enumerate(small.lines) if b"Removing image" in line.text]
+    for steps in (6, 6):
+        record_on(ledger, small, ends, steps=steps)
+    now_ns = small.lines[ends[11] - 1].ts_ns
+    settled_ns = [
+        line.ts_ns
+        for line in small.lines
+        if b"Removing image" in line.text and line.ts_ns < now_ns - 4 * NS_PER_S
+    ]
+    deleted_ns = [r.ts_ns for r in ledger.records("node-x") if r.kind == "images.ImageDeleted"]
+    assert len(settled_ns) > 5
+    assert deleted_ns[: len(settled_ns)] == settled_ns
+
+
+def test_a_gap_is_a_record(small: NodeFiles, tmp_path: Path) -> None:
+    """Once, and it is still there when the chapter has ended."""
+    ledger = Ledger.create(tmp_path / "ledger")
+    gap = Gap("kubelet.log", "412 messages were suppressed", None, small.lines[0].ts_ns)
+    record_on(ledger, small, [], gaps=(gap,), steps=2)
+    record_on(ledger, small, [])
+    (told,) = [r.body for r in ledger.records("node-x") if isinstance(r.body, GapObserved)]
+    assert (told.stream, told.reason) == (gap.stream, gap.reason)
+    assert (told.since_ts_ns, told.until_ts_ns) == (None, gap.until_ns)
+
+
+def test_records_outlive_a_capture_that_was_cut(small: NodeFiles, tmp_path: Path) -> None:
+    """What the capture has lost is not taken back from the ledger; reading goes on before it."""
+    ledger = Ledger.create(tmp_path / "ledger")
+    ends = pieces(small, 4, 12)
+    record_on(ledger, small, ends, steps=8)
+    before = standing_records(ledger)
+    (chapter,) = ledger.path.rglob("*.open")
+    chapter.write_bytes(chapter.read_bytes()[: chapter.stat().st_size // 2])
+    record_on(ledger, small, ends, steps=1)
+    assert set(before) <= set(standing_records(ledger))
