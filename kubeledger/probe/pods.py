@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import re
 import sys
-import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
