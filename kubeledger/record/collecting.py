@@ -172,8 +172,9 @@ def _join(archives: Sequence[Path], whole: Path) -> Collected:
         target.addfile(summary, io.BytesIO(manifest))
     for line in manifest.decode("utf-8", "replace").splitlines():
         what, name, detail = (*line.split("\t"), "", "")[:3]
+        size = detail.partition(" ")[0]
         if what == "taken":
-            collected.taken[name] = int(detail.partition(" ")[0])
+            collected.taken[name] = int(size) if size.isascii() and size.isdigit() else 0
         else:
             collected.absent[name] = detail
     return collected

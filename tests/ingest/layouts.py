@@ -394,6 +394,19 @@ def talos_logs(root: Path, nodes: Sequence[Slice]) -> Written:
     return Written(_logs(nodes), {})
 
 
+def minikube(root: Path, nodes: Sequence[Slice]) -> Written:
+    """``minikube logs --file``: sections of other programs before and after."""
+    (node,) = nodes
+    asked = "-- Logs begin at Sat 2026-11-21 03:00:00 UTC, end at Sat 2026-11-21 03:20:00 UTC. --"
+    text = (
+        f"==> containerd <==\n{asked}\n{_CONTAINERD}\n==> dmesg <==\n[Nov21 02:00] x\n\n"
+        f"==> kubelet <==\n{asked}\n{plain(journal(node, short))}\n"
+        "==> storage-provisioner [4f] <==\nI1121 03:06:20.000000       1 main.go:1] x\n"
+    )
+    write(root / "logs.txt", text)
+    return Written(_logs(nodes), {})
+
+
 def cluster_info(root: Path, nodes: Sequence[Slice]) -> Written:
     """``kubectl cluster-info dump --output-directory``: no log of a kubelet."""
     write(root / "nodes.json", as_list("NodeList", objects(nodes, "node.json")))
@@ -429,5 +442,6 @@ LAYOUTS = {
     "rancher-rke2": Layout(rancher_rke2, ("node-e",)),
     "talos-support": Layout(talos_support, ("node-b", "node-e")),
     "talos-logs": Layout(talos_logs, ("node-b", "node-e")),
+    "minikube": Layout(minikube, ("node-b",)),
     "cluster-info": Layout(cluster_info, ("node-a", "node-e")),
 }

@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from kubeledger.ingest.api import ImportReport, NodeReport, import_sources
+from kubeledger.ingest.sources.sections import kubelets_sections
+from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.lifecycle import ContainerDied, ContainerStarted
+from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import format_ts
 from tests.ingest.layouts import LAYOUTS, Slice, Written, aks, journal, plain, short, slices, write
 
@@ -141,6 +144,7 @@ DAYS = {
     "eks": ("eks_i-0a1b2c3d4e5f60718_2023-11-25_0915-UTC_0.7.8/kubelet/kubelet.log", None),
     "rancher": ("worker-3-2023-11-25_09_15_00/journald/kubelet", None),
     "must-gather": ("kubelet.log", ("timestamp", "2023-11-25 09:00:01.5 +0000 UTC m=+0.1\n")),
+    "journalctl": ("kubelet.log", ("header", "")),
     "sosreport": ("kubelet.log", ("sos_commands/date/date", "Sat Nov 25 09:15:00 UTC 2023\n")),
 }
 
@@ -152,6 +156,12 @@ def test_the_year_from_the_day_of_the_collection(tmp_path: Path, name: str) -> N
     write(tmp_path / "bundle" / path, "".join(f"{line}\n" for line in middle("node-e").lines))
     if note is not None:
         write(tmp_path / "bundle" / note[0], note[1])
+    if name == "journalctl":
+        header = (
+            "-- Logs begin at Thu 2022-09-01 09:15:00 CET, end at Sat 2023-11-25 09:15:00 CET. --"
+        )
+        log = plain(journal(middle("node-e"), short))
+        write(tmp_path / "bundle" / path, f"{header}\n{log}")
     ledger, report = imported(tmp_path / "bundle", tmp_path / "ledger")
     (node,) = ledger.nodes()
     assert {format_ts(record.ts_ns)[:4] for record in ledger.records(node)} == {"2023"}
@@ -265,3 +275,35 @@ def test_crictl_names_containers(tmp_path: Path) -> None:
         for name, ledger in ledgers.items()
     }
     assert named["bare"] < named["crictl"]
+
+
+def test_notes_alone_are_nothing(tmp_path: Path) -> None:
+    """A version and a name without anything that they are of."""
+    write(tmp_path / "bundle" / "kubernetes-version.txt", "v1.30.14\n")
+    write(tmp_path / "bundle" / "systeminfo" / "hostname", "worker-3\n")
+    with pytest.raises(BadInputError, match="nothing that can be imported") as caught:
+        imported(tmp_path / "bundle", tmp_path / "ledger")
+    assert "OpenShift must-gather" in caught.value.advice
+
+
+def test_sections_of_other_programs(tmp_path: Path) -> None:
+    """Their lines are noise; places stay those in the file; else all is the kubelet's."""
+    node = slices()["node-b"]
+    kubelets = plain(journal(node, short))
+    other = "I1121 03:06:20.000000       1 main.go:1] x\n\n"
+    text = f"==> etcd <==\n{other}==> kubelet <==\n{kubelets}\n==> coredns [4f] <==\n{other}"
+    write(tmp_path / "bundle" / "logs.txt", text)
+    ledger, report = imported(tmp_path / "bundle", tmp_path / "ledger")
+    (account,) = only(report).accounts
+    assert account.lines == text.count("\n")
+    lines = text.split("\n")
+    places = [place for record in ledger.records("node-b") for place in record.evidence]
+    assert places
+    for place in places:
+        assert place.line is not None
+        assert place.text == lines[place.line - 1]
+    whole = SourceFile("logs.txt", tmp_path / "bundle" / "logs.txt")
+    assert b"".join(kubelets_sections(whole).chunks()).count(b"main.go") == 0
+    write(tmp_path / "tail.txt", text.replace("kubelet <==", "syslog <=="))
+    tail = SourceFile("tail.txt", tmp_path / "tail.txt")
+    assert kubelets_sections(tail) is tail

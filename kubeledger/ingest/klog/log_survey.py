@@ -62,6 +62,11 @@ _GO_TIME = re.compile(
 )
 _OBSERVED = re.compile(rb'time[:=] ?"?(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4})')
 _CREATED = re.compile(rb"Log file created at: (\d{4})[/-](\d\d)[/-](\d\d) (\d\d):(\d\d):(\d\d)")
+_JOURNAL = re.compile(
+    rb"-- (?:Logs begin|Journal begins) at .{10,40}, ends? at "
+    rb"\w+ (\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)"
+)
+"""What ``journalctl`` of systemd before 250 writes first: its end is when it was asked."""
 _QUARTER_NS = 900 * NS_PER_S
 _CLOSE_NS = 30 * NS_PER_S
 
@@ -236,6 +241,13 @@ class LogLook:
                 parts = (part.decode() for part in created.groups())
                 with suppress(ValueError):
                     self.survey.reference_ns = api_time("{}-{}-{}T{}:{}:{}Z".format(*parts))
+            elif asked := _JOURNAL.match(line):
+                # Some hours more or less, by the zone, change no year.
+                with suppress(ValueError):
+                    day, time = (part.decode() for part in asked.groups())
+                    self.survey.reference_ns = self.survey.reference_ns or api_time(
+                        f"{day}T{time}Z"
+                    )
         self.survey.caller_version = version_of_callers(callers)
         if self._final:
             self.survey.samples.append(self._final)

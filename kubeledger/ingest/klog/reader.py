@@ -27,6 +27,7 @@ from kubeledger.ingest.klog.stamps import Clock
 from kubeledger.ingest.sources.items import LogLine
 from kubeledger.ingest.sources.node_lines import OTHER_NODE
 from kubeledger.ingest.sources.prefix import HEADER, JSON_START
+from kubeledger.ingest.sources.sections import OTHER_SECTION
 
 __all__ = ["KlogReader"]
 
@@ -129,7 +130,7 @@ class KlogReader(EntryReader):
             seen = index
             body = bodies[index]
             if body.startswith(OTHER_NODE):
-                if body is OTHER_PROGRAM:
+                if body is OTHER_PROGRAM or body.startswith(OTHER_SECTION):
                     self.account.noise += 1
                 else:
                     self._others += 1

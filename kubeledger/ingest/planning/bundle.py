@@ -13,6 +13,7 @@ from kubeledger.ingest.sources.detect import (
     A_RECORDING,
     FORMATS,
     LOG_FORMATS,
+    NOTES,
     Detected,
     detect,
     is_log_name,
@@ -21,6 +22,7 @@ from kubeledger.ingest.sources.documents import Document, DocumentContents
 from kubeledger.ingest.sources.findings import Finding
 from kubeledger.ingest.sources.node_lines import NodeLines, same_machine
 from kubeledger.ingest.sources.places import COLLECTIONS
+from kubeledger.ingest.sources.sections import kubelets_sections
 from kubeledger.ingest.sources.streams import Digests, SourceFile, digest_chunks
 from kubeledger.model.errors import BadInputError
 
@@ -99,7 +101,7 @@ def find_bundles(
     for tree in collected:
         if tree.is_tree:
             bundles.append(_look(tree, options, lengths, contents))
-    useful = [bundle for bundle in bundles if bundle.files]
+    useful = [bundle for bundle in bundles if any(f.format not in NOTES for f in bundle.files)]
     if not useful:
         raise _nothing_useful(bundles)
     _refuse_unread_logs(bundles)
@@ -224,6 +226,7 @@ def _digested(source: SourceFile, form: str, lengths: Sequence[int]) -> list[Fou
     """The file; for a log of several nodes the lines of each."""
     if form not in LOG_FORMATS:
         return [FoundFile(source, form, digest_chunks(source.chunks()))]
+    source = kubelets_sections(source)
     survey = survey_log(source, list(lengths))
     parts = [NodeLines(source, writers) for writers in survey.writers.parts()]
     surveys = [survey_log(part, list(lengths)) for part in parts] or [survey]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from os.path import commonpath
 
 import msgspec
 
 from kubeledger.ingest.planning.bundle import Bundle, FoundFile
-from kubeledger.ingest.sources.node_lines import NodeLines
 from kubeledger.ingest.sources.streams import SourceFile
 
 __all__ = ["is_below", "own_directories", "part_of"]
@@ -86,10 +86,6 @@ def part_of(
 def _renamed(source: SourceFile, name: str) -> SourceFile:
     if source.name == name:
         return source
-    copy: SourceFile = (
-        NodeLines(source, source.writers)
-        if isinstance(source, NodeLines)
-        else SourceFile(name, source.path)
-    )
-    copy.name, copy.truncated = name, source.truncated
-    return copy
+    renamed = copy(source)
+    renamed.name = name
+    return renamed

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kubeledger.ingest.sources.items import RuntimeContainer, RuntimeImage
+from kubeledger.model.wire.instants import is_storable
 
 __all__ = ["NOT_USED", "containers_of", "images_of", "is_crictl", "is_usage"]
 
@@ -79,13 +80,14 @@ def _container(row: _Json) -> RuntimeContainer | None:
     is_sandbox = str(row.get("state")).startswith("SANDBOX_")
     if not is_sandbox and not container:
         return None
+    created_ns = _whole(row.get("createdAt"))
     return RuntimeContainer(
         container_id,
         uid,
         namespace,
         pod,
         None if is_sandbox else str(container),
-        _whole(row.get("createdAt")),
+        created_ns if created_ns is not None and is_storable(created_ns) else None,
     )
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "A_RECORDING",
     "FORMATS",
     "LOG_FORMATS",
+    "NOTES",
     "Detected",
     "detect",
     "is_log_name",
@@ -52,6 +53,8 @@ DOCUMENT_FORMATS = (
     "pod-resources",
     "stats-summary",
 )
+NOTES = ("collected-at", "kubelet-version", "node-name")
+"""Formats that say something of other files, and are nothing without them."""
 FORMATS = (*LOG_FORMATS, *DOCUMENT_FORMATS, "cgroup-files", "metrics")
 
 _JSON: msgspec.json.Decoder[Any] = msgspec.json.Decoder()

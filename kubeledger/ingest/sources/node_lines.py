@@ -19,7 +19,7 @@ from kubeledger.ingest.sources.other_programs import KUBELET_CALLER, is_other_pr
 from kubeledger.ingest.sources.prefix import HEADER, JSON_START, Unwrapper
 from kubeledger.ingest.sources.streams import SourceFile
 
-__all__ = ["OTHER_NODE", "LogWriters", "NodeLines", "Writers", "same_machine"]
+__all__ = ["OTHER_NODE", "LogWriters", "NodeLines", "Writers", "same_machine", "whole_lines"]
 
 OTHER_NODE = b"\x1a"
 """What a line of another node is filled with: lines keep their numbers and offsets."""
@@ -266,7 +266,7 @@ class NodeLines(SourceFile):
             BadInputError: as ``SourceFile.chunks``.
         """
         reader, is_ours = _LineReader(), True
-        for piece in _whole_lines(super().chunks()):
+        for piece in whole_lines(super().chunks()):
             lines = piece.split(b"\n")
             for index, line in enumerate(lines):
                 parsed = reader.read(line) if line else None
@@ -282,7 +282,7 @@ class NodeLines(SourceFile):
         return otherwise if writer.pid is None else writer.pid in self._pids
 
 
-def _whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+def whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """The content in pieces that end where lines end; a line of absurd length is cut."""
     tail = b""
     for chunk in chunks:
