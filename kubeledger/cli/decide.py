@@ -69,7 +69,7 @@ def _stream(answer: Callable[[bytes], bytes], name: str, *, keep_going: bool) ->
     """Answer line by line; what came before a bad line is written in any case.
 
     Raises:
-        BadInputError: naming file, line and field, unless it is to go on; or the file cannot
+        BadInputError: naming file, line and field, unless it is to continue; or the file cannot
             be read.
     """
     from kubeledger.cli.files import STANDARD_INPUT, is_standard, open_input

@@ -92,7 +92,7 @@ def export(
 ) -> None:
     """Write records of the ledger to stdout, or to a file, for other programs.
 
-    Without a filter these are the ledger's own lines. With one, records are numbered anew, and
+    Without a filter these are the ledger's own lines. With one, records are numbered again, and
     what every reader needs is kept: starts of the kubelet, its settings, the node, and the
     lists of pods. With --pod also what the pod's decisions rest on, so that `verify` says the
     same of them. An excerpt by time or kind alone is less evidence: what `verify` misses in it
@@ -214,7 +214,7 @@ def _report_drops(ledger: Ledger, node: str | None) -> None:
         if begin.base is not None and node in (None, name):
             words = (
                 f"warning: records 1 to {begin.seq} of {name} were dropped before: the others are "
-                "numbered and chained anew, and verify may know less of them than in the ledger"
+                "renumbered in a new chain, and verify may know less about them than in the ledger"
             )
             click.echo(printable(words), err=True)
 

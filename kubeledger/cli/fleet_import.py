@@ -75,7 +75,7 @@ def import_(
 
     A source is a path or an URL (s3://, gs://, az://), and * stands for any part of a name in it.
     What the lake has already is left out, so that the same command again takes up where it was
-    stopped. A source that fails is a row of `failures`, and the others go on; then the exit code
+    stopped. A source that fails is a row of `failures`, and the others continue; then the exit code
     is 1.
 
     The other forms of output have a row a source.

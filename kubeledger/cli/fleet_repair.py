@@ -1,4 +1,4 @@
-"""``kubeledger fleet repair``: what is damaged in a lake, made anew."""
+"""``kubeledger fleet repair``: what is damaged in a lake, made again."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def repair(
     timeout_s: float,
     output: str,
 ) -> None:
-    """Read each file of a lake, or of some NODEs of it, and make anew what is damaged or gone.
+    """Read each file of a lake, or of some NODEs of it, and make again what is damaged or gone.
 
     Tables are made from the node's ledger, and a damaged ledger from the node's sources, which
-    must lie where they were. Imports may go on meanwhile. Exits with 1 if something cannot be
+    must lie where they were. Imports may continue meanwhile. Exits with 1 if something cannot be
     repaired.
 
     Lists what was damaged.

@@ -209,7 +209,7 @@ def _drop_output() -> None:
 
 
 def _leave(codes: list[int]) -> None:
-    """End at once where a query or a call to storage goes on that hears no interrupt."""
+    """End at once where a query or a call to storage continues that hears no interrupt."""
     modules = [sys.modules.get(name) for name in _MAY_ABANDON]
     if any(module is not None and module.abandoned() for module in modules):
         sys.stdout.flush()

@@ -45,7 +45,7 @@ def ship(ledger: Path, url: str, once: bool, look_s: float, metrics_address: str
     """Store a ledger's sealed segments below a URL, each once, and read them back.
 
     A copy of each node's ledger grows there (URL/NODE/ID), which `restore` or any tool that
-    copies objects brings back. It goes on until it is ended, beside a recorder or any other
+    copies objects brings back. It continues until it is ended, beside a recorder or any other
     writer; storage that fails is asked again later. What is stored nowhere yet is not dropped by
     `compact`. Credentials come from the environment.
     """

@@ -83,7 +83,7 @@ def _headline(result: Outlook) -> str:
     if not result.changed:
         text = f"none of {result.decisions} decisions would surely have differed"
     if result.untrusted:
-        text += f"; {result.untrusted} follow such a change, in a world that nobody observed"
+        text += f"; {result.untrusted} follow such a change, where nothing was observed"
     if result.unknown:
         text += f"; {result.unknown} cannot be decided"
     return text

@@ -41,7 +41,7 @@ def on_ledger(task: NodeSpec, answer: Callable[[Path, str], R]) -> R | Failure:
     try:
         with scratch_directory(task.scratch) as scratch:
             return answer(*_fetched(task, Lake.open(task.lake), scratch))
-    except Exception as error:  # the fleet goes on with the other nodes
+    except Exception as error:  # the fleet continues with the other nodes
         return failure_of(task, error)
 
 

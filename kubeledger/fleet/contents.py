@@ -75,7 +75,7 @@ def content_of(path: Path, scratch: Path, options: ImportOptions) -> Content:
     """Look at a source.
 
     Args:
-        path: a bundle, archive, recording or ledger, be it a sealed one.
+        path: a bundle, archive, recording or ledger, sealed or not.
         scratch: an empty directory; it must last as long as the content.
         options: overrides of detection; a ledger or recording has no use for them.
 

@@ -30,7 +30,7 @@ _ADVICE: dict[Kind, str] = {
     "bug": "report it, with the version and what kind of source it is",
 }
 _OURS = ("resources", "bug")
-"""An error's own advice is for whoever imports one source into one ledger."""
+"""An error's own advice is for the import of one source into one ledger."""
 
 
 class OtherRulesError(KubeledgerError):

@@ -168,7 +168,7 @@ def _id(sources: Iterable[SourceSeen], chain: str, rules: str, summary: NodeSumm
 def _commit(lake: Lake, head: Head, base: Head | None, created: Sequence[str]) -> Head:
     try:
         lake.commit(head, {}, base)
-    except MovedOnError:  # whoever reads the lake by its folders is not to meet them
+    except MovedOnError:  # readers of the folders of the lake must not find them
         lake.store.delete(created)
         raise
     return head
@@ -206,7 +206,7 @@ def _stored(lake: Lake, made: _File, before: Sequence[LakeFile], created: list[s
 
     A date to which nothing was added keeps its file of an earlier generation. And a file of this
     very name may have been left by a process that died: if it is sound, it counts, and the local
-    one becomes its copy. It is written once more all the same, for a sweep removes what is old.
+    one becomes its copy. It is written again all the same, for a sweep removes what is old.
 
     Args:
         lake: where it goes.

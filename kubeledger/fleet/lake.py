@@ -180,7 +180,7 @@ class Lake:
                 self._complete(claims[-1].path)
 
     def _complete(self, claim: str) -> Head | None:
-        """Write the marker of a claim, which whoever made it may have died before.
+        """Write the marker of a claim, whose process may have died before.
 
         Returns:
             None for a claim that is not there, or that names files which are gone: it is removed.
@@ -262,7 +262,7 @@ class Lake:
             }
             if None not in read.values():
                 return known
-            # A newer generation took the place of one while it was to be read: look once more.
+            # A newer generation took the place of one while it was to be read: look again.
         raise StorageError(
             "markers change faster than they can be read", advice="try again", file=self.store.url
         )
@@ -335,7 +335,7 @@ class Lake:
     def sweep(self, before_ns: int) -> Swept:
         """Remove what no head names and was written before an instant (storage's clock).
 
-        What is younger may belong to an import that goes on, unless it is older than its node's
+        What is younger may belong to an import that continues, unless it is older than its node's
         claim.
         """
         self.complete_claims()

@@ -1,8 +1,9 @@
 """SQL over a lake: the views of a single ledger over all nodes, and what a lake has besides.
 
 What is read is what the newest markers name, and nothing else: no folder is listed, so that files
-of an import that goes on, or died, do not show. The rows of ``nodes`` come with the markers, which
-must be read in any case; the files ``nodes/N/ID.parquet`` would be one more to open for each node.
+of an import that continues, or died, do not show. The rows of ``nodes`` come with the markers,
+which must be read in any case; the files ``nodes/N/ID.parquet`` would be one more to open for each
+node.
 """
 
 from __future__ import annotations

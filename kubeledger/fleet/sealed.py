@@ -139,7 +139,7 @@ def _plain(path: Path) -> Iterator[BinaryIO]:
             zstandard.ZstdDecompressor(max_window_size=1 << _WINDOW_LOG_MAX).copy_stream(
                 file, plain
             )
-        except zstandard.ZstdError:  # damaged; whoever reads it will see
+        except zstandard.ZstdError:  # damaged; its reader will see
             file.seek(0)
             yield file
             return

@@ -58,7 +58,7 @@ def node_task(spec: NodeSpec) -> NodeResult:
     try:
         heads, changed = _done(spec)
         result = msgspec.structs.replace(result, heads=heads, changed=changed)
-    except Exception as error:  # the fleet goes on with the other sources
+    except Exception as error:  # the fleet continues with the other sources
         result = msgspec.structs.replace(result, failure=failure_of(spec, error))
     return msgspec.structs.replace(
         result,

@@ -230,9 +230,9 @@ def _report(plan: Plan) -> NodeReport:
 
 
 def _counts(run: Run, plan: Plan) -> bool:
-    """Whether a run's facts are an earlier import's, be it that this was killed.
+    """Whether a run's facts are an earlier import's, even if that one was killed.
 
-    A killed import of the same sources goes on; records of no import are not an import's.
+    A killed import of the same sources continues; records of no import are not an import's.
     """
     return run.complete or run.digest not in (None, plan.digest)
 

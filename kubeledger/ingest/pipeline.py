@@ -126,7 +126,7 @@ class Pipeline:
             yield from self._dispatcher.take(key, item)
 
     def count(self, fact: Fact) -> None:
-        """Take down that a fact became a record of this import."""
+        """Note that a fact became a record of this import."""
         if fact.evidence:
             account = self.accounts.get(fact.evidence[0].file)
             if account is not None:

@@ -1,6 +1,6 @@
 """Audit of a ledger: every byte is proved, and all that does not fit is listed.
 
-Unlike a reader, an audit goes on after damage, so that its list is complete.
+Unlike a reader, an audit continues after damage, so that its list is complete.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ class _NodeAuditor:
         if written is None and was_there:
             self._find(str(file), None, None, "the base is damaged or lost; a record names it")
         if drop is not None and drop.dropped.last_seq > self.begin.seq:
-            # A crash right after the record leaves this, with a base; the next writer goes on.
+            # A crash right after the record leaves this, with a base; the next writer continues.
             if written is None or written.dropped != drop.dropped:
                 problem = f"records up to {drop.dropped.last_seq} should be gone and are there"
                 self._find(str(file), None, drop.record_seq, problem)

@@ -101,7 +101,7 @@ class ChainWalk:
         self.digest = read.digest or b"".join(follows[:1])
         if read.record is None:
             self._sound = False
-            # Behind a bad line go on from what stands in it, or what should (it may be the
+            # Behind a bad line continue from what stands in it, or what should (it may be the
             # chain digest that is damaged): one changed line is one finding, not one each.
             self._previous = [digest for digest in (self.digest, *follows[:1]) if digest]
             return Fault(self.seq, read.problem)

@@ -57,7 +57,7 @@ def finish_drop(directory: Path, base: Base) -> None:
     Each removal is on disk before the next: whatever a crash leaves begins at one place.
 
     Raises:
-        OSError: as the operating system says; the next writer goes on.
+        OSError: as the operating system says; the next writer continues.
     """
     for segment in list_segments(directory):
         if segment.first_seq < base.first_seq:

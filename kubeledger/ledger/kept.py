@@ -1,7 +1,7 @@
 """Sources that a ledger keeps: ``nodes/<node>/kept``, so that a later import can read them again.
 
 What a bundle shows follows from all of its files together. Where they come in pieces, each
-import reads what came before once more, and superseded records are told apart from those that
+import reads what came before again, and superseded records are told apart from those that
 stay (``importers.ingest``). ``<digest of the import>.json`` lists its sources, with a CRC over
 itself; ``<digest of the content>.zst`` is a source's content. Neither proves anything: what is
 damaged or missing is not read again, and its records stay as they are.

@@ -34,7 +34,7 @@ def writer_lock(directory: Path) -> AbstractContextManager[None]:
 
 
 def shipper_lock(directory: Path) -> AbstractContextManager[None]:
-    """Hold the lock of whoever ships the ledger's segments; as :func:`writer_lock`.
+    """Hold the lock of the process that ships the ledger's segments; as :func:`writer_lock`.
 
     Raises:
         KubeledgerError: as there.
@@ -64,7 +64,7 @@ def _locked(directory: Path, who: str, advice: str) -> Iterator[None]:
         try:
             with suppress(OSError):  # only a courtesy to the next one who finds the lock taken
                 (directory / f"{who}.pid").unlink(missing_ok=True)
-        finally:  # an interrupt, too, must not leave the lock to a process that goes on
+        finally:  # an interrupt, too, must not leave the lock to a process that continues
             lock.release()
 
 

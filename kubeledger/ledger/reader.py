@@ -180,7 +180,7 @@ class NodeReader:
     def _anchor(self, segment: Segment, offset: int, seq: int, at_seq: int) -> int | None:
         """Find record ``seq`` by counting lines from ``offset``, where ``at_seq`` begins.
 
-        Takes its chain digest as the point to go on from. Returns the offset after it, or
+        Takes its chain digest as the point to continue from. Returns the offset after it, or
         None when the lines end before it, or do not count up from ``at_seq`` as recorded (that
         is damage when they are counted from the segment's start).
         """

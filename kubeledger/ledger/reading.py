@@ -222,7 +222,7 @@ def count_lines(info: NodeInfo, lines: Iterator[RawLine], first_seqs: Collection
 
     Args:
         info: changed in place.
-        lines: go on where ``info`` ends.
+        lines: continue where ``info`` ends.
         first_seqs: segments that ``info`` has already, though their first lines come now.
 
     Raises:

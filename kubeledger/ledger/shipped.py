@@ -1,7 +1,7 @@
 """``nodes/<node>/shipped.json``: what of a node is stored elsewhere, and may be dropped here.
 
 The mark is written after what it counts was read back from there. One that is lost or damaged
-counts as none: what is there already is then read back once more, and nothing is stored twice.
+counts as none: what is there already is then read back again, and nothing is stored twice.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Snapshots: a state as of a record, so that nobody has to fold from the beginning.
+"""Snapshots: a state as of a record, so that no reader has to fold from the beginning.
 
 A snapshot is a cache. It is bound to its record by that record's chain digest, and to its
 own bytes by a CRC; one that does not fit is passed over with a note, never trusted. It

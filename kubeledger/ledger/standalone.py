@@ -77,7 +77,7 @@ def read_recording(path: str | Path, *, proved: bool = True) -> Iterator[Record]
 
 
 def encode_recording(records: Iterable[Record]) -> Iterator[bytes]:
-    """Lines of a recording; each node's chain begins anew.
+    """Lines of a recording; each node's chain begins again.
 
     Raises:
         BadInputError: a record cannot be written.

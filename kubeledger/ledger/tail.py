@@ -30,7 +30,7 @@ class Tail:
     Attributes:
         directory: of the node's segments.
         info: counts of what is acknowledged; changed only when a batch is on disk.
-        broken: a write failed and could not be taken back; only recovery may go on.
+        broken: a write failed and could not be taken back; only recovery may continue.
     """
 
     def __init__(self, directory: Path, info: NodeInfo) -> None:

@@ -124,7 +124,7 @@ def rewrite(path: Path) -> int | None:
 def rewritten(
     records: Iterable[Record], wrong: dict[tuple[str, int, bool], Finding]
 ) -> Iterator[Record]:
-    """Records with other decisions, numbered anew.
+    """Records with other decisions, numbered again.
 
     Args:
         records: of any number of nodes.
@@ -155,7 +155,7 @@ def _decision(observation: Record, finding: Finding, fields: dict[str, Any]) -> 
     assert isinstance(body, Decision)
     return Record(
         node=observation.node,
-        seq=-observation.seq,  # no other record has it; the numbers are given anew
+        seq=-observation.seq,  # no other record has it; the numbers are given again
         ts_ns=observation.ts_ns,
         role="decision",
         kind=finding.kind,

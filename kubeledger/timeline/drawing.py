@@ -17,7 +17,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         kind: what it is; docs/timeline.md lists the kinds.
         start_ns: when it begins.
-        end_ns: when it ends; None: still going on at the end of the drawing; of a mark its start.
+        end_ns: when it ends; None: still continuing at the end of the drawing; of a mark its start.
         label: what a bar shows in itself, a mark when it is pointed at.
         seq: the record to open; 0: none.
         count: of probe ticks, how many the item stands for, from start to end.

@@ -75,7 +75,7 @@ def verify(
     """
     context = VerifyContext(variant, on_question)
     if verifiers is None:
-        # All rules are much to import, and whoever needs only the types here needs none of them.
+        # All rules are much to import, and a module that needs only the types needs none of them.
         from kubeledger.verify.registry import VERIFIERS
 
         verifiers = VERIFIERS

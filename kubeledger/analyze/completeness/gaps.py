@@ -109,7 +109,7 @@ class ClockStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LostLines(msgspec.Struct, frozen=True, kw_only=True):
-    """Single lines are missing while the log goes on, as the import saw, or cut.
+    """Single lines are missing while the log continues, as the import saw, or cut.
 
     Attributes:
         seq: the record that says so.
@@ -143,7 +143,7 @@ class GapReport(msgspec.Struct, kw_only=True):
         activities: what was regular enough to go by, without the probe workers.
         probe_workers: how many probe workers there were; ``without_spec`` pods whose spec,
             and so whose period, is not known.
-        gaps: periodic lines that are missing while the log goes on.
+        gaps: periodic lines that are missing while the log continues.
         lost: where single lines are missing.
     """
 

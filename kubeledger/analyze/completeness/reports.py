@@ -42,7 +42,7 @@ NO_EVENT: dict[str, str] = {
     "memorymanager.MemoryStateRefused": "the kubelet ends without an event",
     "oom.ProcessKilled": "only a shortage of the node's own memory is an event",
     "preemption.PreemptionFailed": "only the rejection of the pod is an event",
-    "prober.ProbeTransitioned": "each failed probe is an event, a changed result is none",
+    "prober.ProbeTransitioned": "each failed probe is an event, a changed result is not",
     "topologymanager.AffinityDecided": "only the rejection of a pod is an event",
 }
 """Kind of decision -> why it never becomes an event."""

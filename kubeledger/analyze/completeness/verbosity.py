@@ -156,7 +156,7 @@ class VerbosityPart:
         return "missing" if self._is_long_enough(kind) else "none"
 
     def _is_long_enough(self, kind: LineKind) -> bool:
-        """The log goes on for so long that a regular line must be in it."""
+        """The log continues for so long that a regular line must be in it."""
         if kind.period_s is None or self._first_ns is None:
             return False
         return self._last_ns - self._first_ns >= 2 * kind.period_s * NS_PER_S

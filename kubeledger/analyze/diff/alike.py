@@ -1,6 +1,6 @@
 """What of a decision can be compared between two nodes, or two runs of one.
 
-UIDs and container IDs are drawn anew each time a pod is made, so they are replaced by the
+UIDs and container IDs are drawn again each time a pod is made, so they are replaced by the
 names that they stand for: the UID of ``default/web`` by ``<default/web>``, the ID of its
 container ``app`` by ``<default/web/app>``. Times are left out.
 """

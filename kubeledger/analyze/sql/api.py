@@ -140,7 +140,7 @@ class Queryable:
                 try:
                     return _Run(partial(self._cursor, database), query, values, *limits)
                 except (BadQuestionError, DamagedLedgerError) as error:
-                    # Files may be gone because others took their place: look once more.
+                    # Files may be gone because others took their place: look again.
                     if not _GONE.search(str(error.__cause__)):
                         raise
                     with self._loading:
@@ -156,7 +156,7 @@ class Queryable:
             return database.cursor()
 
     def _abandon(self) -> None:
-        """A query cannot be stopped: go on with a connection of our own, and keep its files."""
+        """A query cannot be stopped: continue with a connection of our own, and keep its files."""
         if self._database is not None:
             _abandoned.append(self._database)
         self._database = self._loaded = None
@@ -255,7 +255,7 @@ class _Run:
         return cursor
 
     def relation(self) -> duckdb.DuckDBPyRelation:
-        """The query once more, for what DuckDB makes of a relation only."""
+        """The query again, for what DuckDB makes of a relation only."""
         self.cursor.close()
         self.cursor = self._open()
         return self.cursor.sql(self._query, params=self._params)
@@ -325,7 +325,7 @@ _abandoned: list[duckdb.DuckDBPyConnection] = []
 
 
 def abandoned() -> bool:
-    """Whether a query that was told to stop goes on, perhaps for long."""
+    """Whether a query that was told to stop continues, perhaps for long."""
     return bool(_abandoned)
 
 

@@ -77,7 +77,7 @@ def _reader(ledger: Ledger, node: str, in_time: Callable[[Record], bool]) -> Rea
 def lines_of_excerpt(ledger: Ledger, wanted: Filter) -> Iterator[bytes]:
     """Lines of a recording; the ledger's own lines where nothing is left out.
 
-    A recording is replayed in the order of its lines. So records are numbered anew where some
+    A recording is replayed in the order of its lines. So records are numbered again where some
     are left out, and where imports overlap in time.
 
     Raises:

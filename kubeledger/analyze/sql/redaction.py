@@ -136,7 +136,7 @@ def redacted(read: Callable[[], Iterable[Record]], key: bytes) -> Iterator[bytes
 
 
 _COMMON = _words("container Container pod Pod node Node probe image cpu memory")
-"""Words of the kubelet's messages; whoever calls a pod so is not given away by them."""
+"""Words of the kubelet's messages; a pod of such a name is not identified by it."""
 
 
 def _collect(value: Any, pseudonyms: Pseudonyms, key: str = "") -> None:  # noqa: ANN401 # any JSON

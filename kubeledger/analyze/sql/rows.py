@@ -32,7 +32,7 @@ class Pass(Protocol):
     cursor: duckdb.DuckDBPyConnection
 
     def relation(self) -> duckdb.DuckDBPyRelation:
-        """The query once more, for what DuckDB makes of a relation only."""
+        """The query again, for what DuckDB makes of a relation only."""
 
     def run(self, work: Callable[[], Any]) -> Any:  # noqa: ANN401 - whatever the work returns
         """Do a part of it; a refusal and the end of its time are a BadQuestionError."""

@@ -63,7 +63,7 @@ class Tables(Protocol):
                 patterns.
 
         Returns:
-            files that the tables go on reading.
+            files that the tables continue reading.
 
         Raises:
             KubeledgerError: what should be there cannot be read.

@@ -3,7 +3,7 @@
 Of each container whose probe would differ, the worker that ran and the one that would
 have run count the same ticks (:mod:`kubeledger.analyze.whatif.twin`). A container that would not
 have been killed, or earlier, diverges from there on: what the records say of it later
-is not what would have been observed. Readiness leaves the container alone, so its ticks go on.
+is not what would have been observed. Readiness leaves the container alone, so its ticks continue.
 """
 
 from __future__ import annotations

@@ -155,7 +155,7 @@ class Taint:
         return [*own, self._world.others(asks), unsure]
 
     def _is_not_short(self, finding: Finding) -> bool:
-        """Whether an eviction for memory would not have come, whoever was there besides."""
+        """Whether an eviction for memory would not have come, whatever other pods there were."""
         recorded = finding.recorded or {}
         is_memory = recorded.get("resource") == "memory"
         return is_memory and _would_not_be(finding) and self._world.has_memory(finding.ts_ns)
@@ -176,7 +176,7 @@ class Taint:
         One that is open, for an input is missing under the variant alone, is as good as doubtful.
 
         What was changed inside an image GC run is felt from the end of the run on. A pod that
-        would perhaps not have been let in would perhaps have done nothing of what it did.
+        would perhaps not have been admitted would perhaps have done nothing of what it did.
         """
         case = self._questions.pop(finding.seq, None)
         if is_open:
@@ -229,7 +229,7 @@ class Taint:
     def _is_far_below(self, finding: Finding) -> bool:
         """Whether no space pass begins under the variant, whatever images it kept before.
 
-        They would fill the disk a little more than was observed; that is reckoned with.
+        They would fill the disk a little more than was observed; that is taken into account.
         """
         recorded = finding.recorded
         if self._gone or finding.expected is not None or recorded is None:

@@ -70,7 +70,7 @@ class Twin:
         )
 
     def follow(self) -> None:
-        """Another container runs; the count of the one before goes on."""
+        """Another container runs; the count of the one before continues."""
         initial = INITIAL[self._type]
         self.pairs = frozenset(
             (was._replace(cached=initial, held=False), would._replace(cached=initial, held=False))

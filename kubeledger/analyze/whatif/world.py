@@ -115,7 +115,7 @@ class World:
     def part_by(
         self, finding: Finding, case: AdmissionCase | None, seq: int, *, was_there: bool
     ) -> None:
-        """A doubtful admission: whoever asks, and whomever it may preempt.
+        """A doubtful admission: the pod, and those that it may preempt.
 
         Args:
             finding: of the decision.
@@ -227,7 +227,7 @@ class World:
         if not admit and finding.verdict != "impossible" and not _rests_on_others(reason):
             return "sure"
         if case.refusals and claims_sure and not admit:
-            return "sure"  # whoever else was there: the managers are asked first
+            return "sure"  # whatever other pods there were: the managers decide first
         if finding.verdict == "unverifiable":
             return "doubtful"
         if reason == "Evicted" or case.pressure is not None:
@@ -258,7 +258,7 @@ class World:
         return self._spare.holds(sum(known), since_ns, now_ns)
 
     def _decided_alike(self, case: AdmissionCase, outcome: _Outcome) -> Trust:
-        """Whether the same is decided, whoever of the pods that live apart was there."""
+        """Whether the decision is the same whichever of the diverging pods were there."""
         come = self._come(case)
         if come is None:
             return "doubtful"
@@ -357,7 +357,7 @@ def _kept_out_by_memory(case: AdmissionCase) -> bool:
 
 
 class _Outcome(NamedTuple):
-    """What verification under the variant says: let in, why not, and whether others are killed.
+    """What verification under the variant says: admitted or not, why, and whether it kills others.
 
     ``kills`` is None where that is not said.
     """

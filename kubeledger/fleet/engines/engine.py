@@ -6,7 +6,7 @@
 
 An engine says how tasks start and end (``Session``); which of them run when is decided here, so
 that it is the same on all. A task may run twice, even at once, where a machine that is thought
-to be lost goes on: it must be one that may.
+to be lost continues: it must be one that may.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ class _Pool:
         return max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
 
     def _outcome(self, worker: _Worker) -> Outcome | None:
-        """How a worker's task ended; None where it goes on."""
+        """How a worker's task ended; None where it continues."""
         assert worker.task is not None
         number, _ = worker.task
         if worker.pipe.poll():
@@ -215,7 +215,7 @@ class _Pool:
 def _interrupts_held() -> Iterator[None]:
     """A process that is started here never hears Ctrl-C, not even before it runs our code.
 
-    It is for whoever started it, and would end in a traceback on the screen.
+    It is for the process that started it, and would end in a traceback on the screen.
     """
     resource_tracker.ensure_running()  # its start, else within the block, would let them through
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -251,7 +251,7 @@ def _serve(function: Callable[[Any], Any], pipe: Connection) -> None:
 
 
 def _silence() -> None:
-    """Let what libraries write go nowhere: the screen belongs to whoever started the worker."""
+    """Discard what libraries write: the screen belongs to the process that started this one."""
     sys.stdout.flush()
     sys.stderr.flush()
     nowhere = os.open(os.devnull, os.O_WRONLY)

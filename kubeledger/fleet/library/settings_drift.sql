@@ -1,5 +1,5 @@
 -- title: Which settings differ between the nodes of a pool?
--- One row a value that is not the pool's most frequent one, by the last value that each node told; nodes that do not tell it are left out. A value that is the node's own name is told as <its name>.
+-- One row a value that is not the pool's most frequent one, by the last value of each node; nodes without one are left out. A value that is the node's own name is shown as <its name>.
 -- param setting VARCHAR default NULL: part of a setting's name; all of them without it
 -- param top BIGINT default 20: rows
 WITH last AS (

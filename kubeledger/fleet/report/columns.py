@@ -84,7 +84,7 @@ COLUMNS = (
     Column(
         "refused",
         "refused",
-        "pods that the kubelet did not let in",
+        "pods that the kubelet did not admit",
         kind="lifecycle.PodRejected",
         is_problem=True,
     ),
@@ -110,7 +110,7 @@ COLUMNS = (
     Column(
         "unverifiable",
         "unverifi- able",
-        "decisions of which inputs are missing",
+        "decisions with missing inputs",
         per="decision",
     ),
     Column(

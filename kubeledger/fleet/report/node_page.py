@@ -1,4 +1,4 @@
-"""A node's own page, made by a worker and written by whoever asked for it."""
+"""A node's own page, made by a worker and written by the process that asked for it."""
 
 from __future__ import annotations
 

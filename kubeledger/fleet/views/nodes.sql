@@ -1,9 +1,9 @@
--- Nodes of the lake: one row a node, as its newest marker tells.
+-- Nodes of the lake: one row a node, from its newest marker.
 -- column node VARCHAR: its key in the lake; every view calls it so
 -- column name VARCHAR: as it calls itself
--- column cluster VARCHAR: as the import was told; NULL when it was not
--- column pool VARCHAR: as the import was told, or by the labels that cloud providers put on nodes; NULL when neither tells
--- column kubelet_version VARCHAR: that ran last; NULL when nothing tells
+-- column cluster VARCHAR: as given to the import; NULL when none was
+-- column pool VARCHAR: as given to the import, or from the labels that cloud providers put on nodes; NULL without either
+-- column kubelet_version VARCHAR: that ran last; NULL when not known
 -- column kubelet_versions VARCHAR[]: that ran, in the order of their first start
 -- column first_ts TIMESTAMP: of the records, UTC, cut to microseconds
 -- column last_ts TIMESTAMP: of the records, UTC, cut to microseconds
@@ -22,7 +22,7 @@
 -- column import_cpu_ms BIGINT: processor time of the import
 -- column verify_cpu_ms BIGINT: processor time of the verification
 -- column write_cpu_ms BIGINT: processor time for the lake's files
--- column machine_id VARCHAR: of the machine; NULL when nothing tells
+-- column machine_id VARCHAR: of the machine; NULL when not known
 -- column generation BIGINT: 1 for the node's first import
 -- column chain VARCHAR: chain digest of the last record
 -- column rules VARCHAR: version of the rules that verified

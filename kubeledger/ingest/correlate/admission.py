@@ -171,7 +171,7 @@ class AdmissionAssembler(Assembler):
             return False
         return known.first_seen_ts_ns < started_ns and known.statuses[0].get("phase") in _TERMINAL
 
-    # -- the answer yes: most lines are of pods let in long ago, and nothing is parsed then --
+    # -- the answer yes: most lines are of pods admitted long ago, and nothing is parsed then --
 
     def _synced(self, entry: Entry) -> None:
         if self._admissions.undecided:
@@ -188,7 +188,7 @@ class AdmissionAssembler(Assembler):
                 self._proved(entry, entry.pod, after_ns)
 
     def _listed(self, item: PodList) -> None:
-        """Take down statuses that the worker wrote; a line of the log, if one follows, decides.
+        """Note statuses that the worker wrote; a line of the log, if one follows, decides.
 
         Soon after the ADD a status may still be of the time before.
         """

@@ -144,7 +144,7 @@ class ContainerEventsAssembler(Assembler):
         found = self._is_first_relist(entry.ts_ns)
         container = self._containers.make(container_id, pod)
         if kind == "ContainerDied" and container.died is not None:
-            return  # a kubelet that starts reports once more what has ended
+            return  # a kubelet that starts reports again what has ended
         of_pod, instance = self._containers.of(pod), self.context.instances.get(container_id)
         # What was killed or listed has run before: the line about its start is missing. A hook
         # fails right after the start, which no relist need have seen.

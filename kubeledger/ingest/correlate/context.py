@@ -179,7 +179,7 @@ class BundleContext(msgspec.Struct):
     def memory_of(self, uid: str, container: str, ts_ns: int) -> MemoryEntry | None:
         """Memory of a container by the next state file, or by one that bears this second's name.
 
-        A later one may show what the container got after it was let go of.
+        A later one may show what the container got after it was released.
         """
         following = next((file_ns for file_ns in self.memory_files if file_ns >= ts_ns), ts_ns)
         for entry in self.memory.get((uid, container), ()):
@@ -190,7 +190,7 @@ class BundleContext(msgspec.Struct):
     def learn_uid(
         self, namespace: str, name: str, uid: str, ts_ns: int, evidence: Evidence
     ) -> None:
-        """Take down a UID that a log line reported, for later lines that hold only the name."""
+        """Note a UID that a log line reported, for later lines that hold only the name."""
         uids = self.uids_by_name.setdefault((namespace, name), [])
         if uid in self.pods:
             return

@@ -114,7 +114,7 @@ class CheckpointItems:
         uid, container, resource = holder
         before, believed = "the log gives", "the log is believed"
         if holding.in_checkpoint:
-            before, believed = "all sources so far give", "what was told first is believed"
+            before, believed = "all sources so far give", "what was recorded first is used"
         message = (
             f"{before} {resource} {', '.join(holding.device_ids)} to container {container} "
             f"of pod {uid}, the checkpoint {', '.join(devices)}; {believed}"

@@ -2,7 +2,7 @@
 
 The kubelet does not rewrite its checkpoint when devices come free, and restores all of it
 after a restart: an entry of a checkpoint may belong to a pod that is long gone. So what
-was released is remembered too, and an old entry is not taken for a new allocation.
+was released is remembered too, and an old entry is not mistaken for a new allocation.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class DeviceAssembler(Assembler):
             "Status for pod updated successfully": self._status,
             "Status Manager: adding pod": self._status,
             "Status Manager: syncing pod": self._status,
-            "Status tells a refusal": self._status_refusal,
+            "Status shows a refusal": self._status_refusal,
         }
 
     def takes(self) -> Mapping[type, Callable[[Any], None]]:

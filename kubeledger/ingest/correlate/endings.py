@@ -151,7 +151,7 @@ class EndingsAssembler(Assembler):
 
 
 def _give(waiting: Waiting, entry: Entry) -> None:
-    """Take down the grace period, if the line shows it."""
+    """Note the grace period, if the line shows it."""
     grace_s = whole_number(entry.text("gracePeriod"))
     if grace_s is not None:
         waiting.learn(grace_period_s=grace_s)

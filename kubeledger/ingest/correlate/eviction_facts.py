@@ -48,7 +48,7 @@ class Reclaim:
         return cast(ReclaimAttempted, self.fact.body)
 
     def learn(self, **values: Any) -> None:  # noqa: ANN401 # fields of the body
-        """Take down more of it, unless it has left the queue."""
+        """Note more of it, unless it has left the queue."""
         if self.waiting.fact is not None:
             self.fact.body = msgspec.structs.replace(self.body, **values)
 
@@ -74,7 +74,7 @@ class OpenEviction:
         return cast(PodEvicted, self.fact.body)
 
     def learn(self, **values: Any) -> None:  # noqa: ANN401 # fields of the body
-        """Take down more of it."""
+        """Note more of it."""
         self.fact.body = msgspec.structs.replace(self.body, **values)
 
     @property
@@ -85,7 +85,7 @@ class OpenEviction:
         return max(10 * NS_PER_S, (grace_s or 0) * NS_PER_S * 3 // 2)
 
     def explain(self, message: str, rounds: EvictionRounds) -> None:
-        """Take down the message, and what it shows of the threshold."""
+        """Note the message, and what it shows of the threshold."""
         body = self.body
         limit = exceeded_limit(message)
         if limit is not None:

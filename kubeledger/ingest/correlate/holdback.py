@@ -47,7 +47,7 @@ class Waiting:
             self.fact.evidence += new
 
     def learn(self, **values: Any) -> None:  # noqa: ANN401 - fields of the body
-        """Take down more of the fact, unless it is gone."""
+        """Note more of the fact, unless it is gone."""
         if self.fact is not None:
             self.fact.body = msgspec.structs.replace(self.fact.body, **values)
 

@@ -103,7 +103,7 @@ class GcRuns:
         self._reclaimed = entry.get("resourceName")
 
     def round_begins(self) -> None:
-        """The eviction manager reads all signals anew."""
+        """The eviction manager reads all signals again."""
         self._reclaimed = None
         self._signals.clear()
 
@@ -113,7 +113,7 @@ class GcRuns:
         self._unused = True
 
     def deleted_unused(self) -> None:
-        """The eviction manager goes on."""
+        """The eviction manager continues."""
         if self._unused:
             self._settle_removals()
             self._removals = self._of_run()
@@ -225,7 +225,7 @@ class GcRuns:
         self._settle_removals()
         presumed = self._presumed is not None and self._presumed.fact is None
         if presumed and outcome != "failed":
-            # The end of a run that had been taken for over already.
+            # The end of a run that had been assumed to be over.
             self._forget()
             return
         if presumed or (self._start is not None and not self._is_of_run(entry, error)):

@@ -42,7 +42,7 @@ class Sighting(msgspec.Struct):
 
     Attributes:
         ts_ns: of the line.
-        killed_ts_ns: the kernel's time as the kubelet reckons it.
+        killed_ts_ns: the kernel's time as the kubelet computes it.
         task_cgroup: path of the cgroup in which the process ran; None for the node's event.
     """
 
@@ -177,7 +177,7 @@ class OomKills:
 
     @staticmethod
     def _old_kill(known: list[_Kill], seen: Sighting, process: int) -> _Kill | None:
-        """The kill that a new kubelet process reports once more."""
+        """The kill that a new kubelet process reports again."""
         same = [
             kill
             for kill in known

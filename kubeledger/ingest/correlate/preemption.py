@@ -50,7 +50,8 @@ class PreemptionAssembler(Assembler):
 
     Attributes:
         victims: pod -> the preemption that chose it since it was added.
-        reported_victims: pods of which an event says that they were, whoever other lines name.
+        reported_victims: pods of which an event says that they were, whichever others other lines
+            name.
         made_for: pod -> what was preempted in its admission.
         failures: pod -> why nothing was.
     """
@@ -260,5 +261,5 @@ class PreemptionAssembler(Assembler):
 
 
 def _is_victim_status(reason: str, message: str) -> bool:
-    """Whether a status or an event is that of a victim, be it with one wrong word."""
+    """Whether a status or an event is that of a victim, even with one wrong word."""
     return reason == _REASON or message == _MESSAGE

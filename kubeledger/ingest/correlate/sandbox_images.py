@@ -1,7 +1,7 @@
 """The removal of the image of all sandboxes, after the failures to make one.
 
 The kubelet counts images of containers as used, and the sandbox's only where the runtime pins it.
-So a collection may remove it, and then no pod starts until somebody brings it back. The failure
+So a collection may remove it, and then no pod starts until somebody pulls it. The failure
 names the image, the removal its ID: the node object shows the size that both have.
 """
 

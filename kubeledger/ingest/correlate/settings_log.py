@@ -2,7 +2,7 @@
 
 Not an assembler of its own: ``node`` feeds it and emits what it makes.
 
-Settings belong to a process: each reads its files anew when it starts. What it answered at
+Settings belong to a process: each reads its files again when it starts. What it answered at
 ``/configz`` holds for it and no other. A file of the bundle may be any process's, so it
 holds for those that themselves say nothing else; with only one process in the bundle, or
 with none that it fits, what it says otherwise is a conflict, and nothing else of it counts.

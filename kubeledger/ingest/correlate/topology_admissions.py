@@ -250,7 +250,7 @@ class Admissions:
         return self._queue.hold(fact)
 
     def _await_answer(self, current: _Open) -> None:
-        """A refusal of the pod is that of its last container: the others were let in."""
+        """A refusal of the pod is that of its last container: the others were admitted."""
         pod = msgspec.structs.replace(current.subject, container=None)
         others = [
             other

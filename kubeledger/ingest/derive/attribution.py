@@ -42,7 +42,7 @@ class _Move(NamedTuple):
 
 
 class Attributed(NamedTuple):
-    """What a line says: a change, or nothing new, or a change of nobody knows which."""
+    """What a line says: a change, or nothing new, or a change of an unknown worker."""
 
     worker: ProbeWorker | None = None
     change: Change | None = None

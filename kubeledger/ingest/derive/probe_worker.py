@@ -168,7 +168,7 @@ class ProbeWorker:
         uncertain: bool = False,
         pushes: bool = False,
     ) -> None:
-        """A new container: its result is ``cached``, and probing goes on."""
+        """A new container: its result is ``cached``, and probing continues."""
         self.container_id = container_id
         first = ABSENT[self.probe_type] if cached is None else cached
         self.state = Machine.follow(self.state, _RESULTS[first])
@@ -199,7 +199,7 @@ class ProbeWorker:
         """Note the time of a tick of any result, before it is counted.
 
         ``all_logged`` False: the log may leave out successes. A gap of about two periods
-        then hides one, and the run begins anew.
+        then hides one, and the run begins again.
         """
         before_ns, spec = self.ticked_ns, self._spec
         if not all_logged and before_ns is not None and spec is not None:

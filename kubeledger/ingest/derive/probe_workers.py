@@ -35,7 +35,7 @@ class Meant(NamedTuple):
     Attributes:
         tick: that led to the change; None when it is not in the log, or there was none.
         run: of ticks with that result; None when not all are in the log.
-        ticked: the change came of a tick, be it in the log or not.
+        ticked: the change came from a tick, in the log or not.
     """
 
     worker: ProbeWorker

@@ -8,7 +8,7 @@ change, or the failure of a container that was found not running.
 
 A log that leaves out successful ticks (``-v=2`` and less) has the lines only. Then what is
 cached for each container of the pod with such a probe shows which of them a line means
-(``probe_told``). Where it may mean several no transition is recorded: the lines of that pod
+(``attribution``). Where it may mean several no transition is recorded: the lines of that pod
 and probe type are counted, and a finding at the end says how many.
 """
 
@@ -266,7 +266,7 @@ class ProbesAssembler(Assembler):
 def _finding(pod: Pod, probe_type: ProbeType, entries: list[Entry], ts_ns: int) -> Fact:
     message = (
         f"{probe_type} results of pod {pod.namespace}/{pod.name} changed without a container's"
-        f" name in {len(entries)} line(s); it cannot be told which, so no transition is recorded"
+        f" name in {len(entries)} line(s); which one is not known, so no transition is recorded"
     )
     file = entries[0].line.source
     body = FindingReported(finding="probe_not_attributed", file=file, message=message)

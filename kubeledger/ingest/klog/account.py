@@ -86,7 +86,7 @@ class Account:
         return self._not_understood
 
     def reject(self, shape: str, line: int, evidence: Evidence, ts_ns: int) -> Fact | None:
-        """Take down a line that nobody understands; a fact when enough have gathered."""
+        """Note a line that is not understood; a fact when enough have gathered."""
         self._not_understood += 1
         if evidence.offset is not None and evidence.offset < self.known_bytes:
             return None
@@ -108,7 +108,7 @@ class Account:
         return self._fact(shape, _Shape(evidence, [line]), ts_ns)
 
     def leave_out(self, lines: int) -> None:
-        """Take down lines that are not read, because another log holds them, too."""
+        """Note lines that are not read, because another log holds them, too."""
         self.lines += lines
         self.noise += lines
         self.repeated += lines

@@ -51,7 +51,7 @@ class ContainerSurvey(msgspec.Struct):
     names: dict[str, tuple[str, str]] = {}
 
     def name(self, body: bytes) -> None:
-        """Take down an entry that may name a container."""
+        """Note an entry that may name a container."""
         named = named_container(body)
         if named is not None:
             container_id, uid, name = named

@@ -60,7 +60,7 @@ class EntryEnds:
 
 
 def unknown_shape(router: Router, line: LogLine) -> str | None:
-    """Shape of a line that nobody understands; None for others."""
+    """Shape of a line that is not understood; None for others."""
     parts = split_structured(line.message) if line.values is None else None
     message = parts[0] if parts is not None else line.message
     structured = parts is not None or bool(line.values) or router.is_structured(message)

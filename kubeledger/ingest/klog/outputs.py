@@ -52,7 +52,7 @@ class WrongStamp(msgspec.Struct):
 
 
 Ordered = LogEntry | NewProcess | ClockStep | CutLine | Fact
-"""What comes of a log in the end; facts are those about lines that nobody understands."""
+"""What comes of a log in the end; facts are those about lines that are not understood."""
 LogOutput = Ordered | WrongStamp
 """What the reader hands on."""
 

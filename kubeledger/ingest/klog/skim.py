@@ -29,7 +29,7 @@ class Skim:
         self._codes_of_heads: dict[bytes, int] = {}
 
     def learn(self, body: bytes, end: int, code: int) -> None:
-        """Take down what was found of a line.
+        """Note what was found of a line.
 
         Args:
             body: of the line.

@@ -5,7 +5,7 @@ nodes lines stand up to 23 ms after later ones, in rows of a few. Beyond a secon
 are told apart by the lines around:
 
 * the clock was set back: the lines that follow are earlier than the ones before;
-* a line is late: it fits before a pause that a line above ended, and time goes on from there;
+* a line is late: it fits before a pause that a line above ended, and time continues from there;
 * a stamp is wrong: one line is ahead of, or later than, all others that are in order without it.
 """
 
@@ -103,7 +103,7 @@ class Clock:
         return self.observe(self._minute_ns + second * NS_PER_S + int(stamp[14:20]) * 1000)
 
     def observe(self, ts_ns: int) -> int:
-        """Take down a time that is known whole (klog JSON); returns it."""
+        """Note a time that is known whole (klog JSON); returns it."""
         last = self.last_ns
         if last is not None and last - ts_ns > STEP_NS:
             self._earlier.append(ts_ns)
@@ -136,7 +136,7 @@ class Clock:
         return last - self._earlier[0] > _ALONE * (self._earlier[0] - before)
 
     def _goes_on(self, ts_ns: int) -> None:
-        """Time goes on from the latest: a line that stood after it was late, or is wrong."""
+        """Time continues from the latest: a line that stood after it was late, or is wrong."""
         last, before, earlier = self.last_ns, self._before_ns, self._earlier
         self._earlier = []
         if last is None or before is None or len(earlier) > 1 or earlier[0] > before - STEP_NS:
@@ -149,7 +149,7 @@ class Clock:
         self._restart()
 
     def _restart(self) -> None:
-        """Time goes on from the lines below the latest one."""
+        """Time continues from the lines below the latest one."""
         *_, self._before_ns, self.last_ns = (None, *sorted(self._earlier))
         self._earlier = []
 

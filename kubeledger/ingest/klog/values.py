@@ -93,7 +93,7 @@ def split_structured(text: str) -> tuple[str, str] | None:
     """Message (unquoted) and the rest of a structured line; None for free text.
 
     Free text may begin with a quoted word too: a structured line ends after its message,
-    or goes on with a key.
+    or continues with a key.
     """
     match = _QUOTED.match(text)
     if match is None:
@@ -108,7 +108,7 @@ def text_values(rest: str, *, cut: bool = False, torn: bool = False) -> dict[str
     """Key -> value of what follows the message of a structured text line.
 
     Args:
-        rest: of the line, and the lines that go on with it.
+        rest: of the line, and the lines that continue with it.
         cut: it was cut, so that a bare value at its end may be half of it.
         torn: it may have been cut.
 
@@ -161,7 +161,7 @@ def _cut_values(values: dict[str, Any], missing_keys: Collection[str] | None = N
 
 
 def _value(text: str, start: int) -> tuple[Any, int, bool] | None:
-    """A value, its end, and whether it may go on there; None: its end is not in the text."""
+    """A value, its end, and whether it may continue there; None: its end is not in the text."""
     first = text[start : start + 1]
     if first == '"':
         quoted = _QUOTED.match(text, start)

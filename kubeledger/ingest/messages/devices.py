@@ -134,7 +134,7 @@ MESSAGES = (
         text(
             "status_manager.go",
             re.compile(rf'{change} for pod "(?P<pod>[^"]*)" {_UP_TO_REFUSAL}', re.DOTALL),
-            to="Status tells a refusal",
+            to="Status shows a refusal",
         )
         for change in ("Patch status", "Status")
     ),

@@ -21,7 +21,7 @@ by their whole message; free text by the caller's file and its words, in which `
 value. Lines of old kubelets, and messages whose words changed, are *read as* another message, with
 its keys. To teach the importer a new message add one row: see `kubeledger/ingest/klog/rows.py`.
 
-*Logged by*: minor versions, as far as their sources tell; empty where it is not known.
+*Logged by*: minor versions, as far as their sources show; empty where it is not known.
 """
 
 

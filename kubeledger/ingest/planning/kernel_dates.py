@@ -68,7 +68,7 @@ def date_kernel_logs(
             near_ns=timing.last_ts_ns,
         )
         if missing := len(ours) - len(reports[file]):
-            message = f"{missing} kills in it are left out: no source tells when the node booted"
+            message = f"{missing} kills in it are left out: no source shows when the node booted"
             findings.append(Finding("time_unknown", file, message))
     _leave_out_copies(reports)
     return findings

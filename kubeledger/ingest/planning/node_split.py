@@ -30,7 +30,7 @@ __all__ = ["split_by_node"]
 _SHARED = ("collected-at", "events", "node", "pod-list")
 _NAMES_MAX = 200
 _LISTED_MAX = 100
-"""Each node reads the lists anew."""
+"""Each node reads the lists again."""
 
 
 class _Node(msgspec.Struct):
@@ -217,7 +217,7 @@ def _add_documents(bundle: Bundle, nodes: list[_Node]) -> None:
         names = inside[file.source.name]
         owners = _owners(file, names, nodes, logs)
         if not owners:
-            bundle.skipped[file.source.name] = "it does not say of which of several nodes it is"
+            bundle.skipped[file.source.name] = "it does not name its node, and there are several"
             bundle.findings.append(Finding("node_unknown", file.source.name, _UNKNOWN))
         for node in owners:
             node.node_names.update(names.own)
@@ -229,7 +229,7 @@ def _add_documents(bundle: Bundle, nodes: list[_Node]) -> None:
             node.others[file.source.name] = {*names.own, *names.objects, *names.listed}
 
 
-_UNKNOWN = "is not read: it does not say of which of several nodes it is"
+_UNKNOWN = "is not read: it does not name its node, and there are several"
 
 
 def _owners(
@@ -354,7 +354,9 @@ def _findings(bundle: Bundle, node: _Node, nodes: int, options: ImportOptions) -
     ]
     wrong = [name for name in node.node_names if not same_machine(name, bundle.node)]
     if options.node is not None and wrong:
-        message = f"its files are of node {wrong[0]}; they are taken for {bundle.node}'s, as told"
+        message = (
+            f"its files are of node {wrong[0]}; they are read as {bundle.node}'s, as requested"
+        )
         findings.append(Finding("node_renamed", None, message))
     for file, names in node.others.items():
         if nodes == 1 and names and not any(same_machine(name, bundle.node) for name in names):
@@ -367,6 +369,6 @@ def _of_several(writers: Writers) -> str:
     if writers.hosts:
         return f"holds lines of several nodes: those of {', '.join(writers.hosts)} are read"
     return (
-        f"holds lines of several kubelets, and nothing tells their nodes: process {writers.pids[0]}"
-        " is taken for a node of its own"
+        f"holds lines of several kubelets, and nothing shows their nodes: process {writers.pids[0]}"
+        " is read as a node of its own"
     )

@@ -74,7 +74,7 @@ def make_plan(
     version = kubelet_version(bundle, options)
     timing, findings = timing_of(bundle, options, given_ts or {})
     if version.version is None:
-        message = "no source tells the kubelet's version; decisions cannot be verified"
+        message = "no source shows the kubelet's version; decisions cannot be verified"
         findings.append(Finding("version_unknown", None, message))
     elif not is_known_version(version.version):
         message = (

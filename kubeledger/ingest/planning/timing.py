@@ -102,7 +102,8 @@ def timing_of(
     }
     if source == "guessed":
         message = (
-            f"no source tells the year of the log's lines; {year} is taken, by the file's own time"
+            f"no source shows the year of the log's lines; {year} is assumed, from the "
+            "file's own time"
         )
         findings.append(Finding("year_guessed", logs[0].source.name, message))
     of_logs = {log.source.name: tuple(_span(log, year, offset_ns)) for log in logs}
@@ -215,7 +216,8 @@ def _year(
     year = _year_before(first.first_stamp, first.source.mtime_ns, offset_ns)
     if not YEAR_MIN <= year <= YEAR_MAX:  # archives made to be the same anywhere have no times
         raise BadInputError(
-            "no source tells the year of its lines, and the file's own time is none of a kubelet's",
+            "no source shows the year of its lines, and the file's own time cannot be that of a "
+            "kubelet",
             file=first.source.name,
             advice="say it with --year",
         )

@@ -82,7 +82,7 @@ class ApiReason(msgspec.Struct, frozen=True, kw_only=True):
     named_ns: int | None = None
 
     def may_be_of(self, node: str) -> bool:
-        """Sent by this node's kubelet, or by nobody knows whom."""
+        """Sent by this node's kubelet, or by an unknown sender."""
         return self.component in ("", "kubelet") and self.host in ("", node)
 
     @classmethod

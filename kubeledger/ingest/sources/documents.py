@@ -75,7 +75,7 @@ class LineCounts(msgspec.Struct):
     """Where the lines of a document went.
 
     Attributes:
-        unknown: those nobody understands.
+        unknown: those not understood.
         flaws: (n,) sentences: what of the content was rejected or replaced.
     """
 

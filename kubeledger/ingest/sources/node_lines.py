@@ -83,7 +83,7 @@ class _LineReader:
         self._unwrapper = Unwrapper()
 
     def read(self, line: bytes) -> _Line | None:
-        """Who wrote a line; None for one that goes on where the line above it ends."""
+        """Who wrote a line; None for one that continues where the line above it ends."""
         header = HEADER.match(line)
         if header is not None:
             pid = header[3].decode()
@@ -139,7 +139,7 @@ class LogWriters:
         self._before = b""
 
     def look(self, lines: bytes) -> None:
-        """Take down the writers of whole lines."""
+        """Note the writers of whole lines."""
         end = -1  # of the line looked at last; the first one is always looked at
         while end < len(lines) - 1:
             start = end + 1
@@ -165,7 +165,7 @@ class LogWriters:
                 self._others = _others_than(parsed) if parsed.mark else None
 
     def _note_name(self, writer: _Writer, line: bytes, before: bytes) -> None:
-        """A process that goes on under another host's name is still on the same machine.
+        """A process that continues under another host's name is still on the same machine.
 
         Another machine's process with the same ID would have begun earlier, or come back.
         """

@@ -89,7 +89,7 @@ def _replaced(value: Any, flaws: list[str], depth: int) -> Any:  # noqa: ANN401 
     if isinstance(value, float):
         if math.isfinite(value):
             return value
-        _note(flaws, "a number that is none (NaN or infinite) was left out")
+        _note(flaws, "a value that is no number (NaN or infinite) was left out")
         return None
     _note(flaws, f"a value that JSON has not ({type(value).__name__}) was left out")
     return None

@@ -59,7 +59,7 @@ def is_archive(source: SourceFile) -> bool:
 
 
 def _is_zip(source: SourceFile) -> bool:
-    """The file itself begins like a zip archive, be it an empty one."""
+    """The file itself begins like a zip archive, even an empty one."""
     try:
         with source.path.open("rb") as file:
             return file.read(4) in _ZIP
@@ -158,7 +158,7 @@ class _ChunkReader:
 
 
 class _Header(tarfile.TarInfo):
-    """Takes down how an archive ended: ``tarfile`` does not report damage after its start."""
+    """Records how an archive ended: ``tarfile`` does not report damage after its start."""
 
     @classmethod
     def fromtarfile(cls, archive: Any) -> _Header:  # noqa: ANN401 - as in the base

@@ -83,7 +83,7 @@ def decide(case_input: DevicesCase, profile: KubeletProfile) -> DevicesOutcome:
 
 
 def judge(case_input: DevicesCase, profile: KubeletProfile, outcome: object) -> Judgement:
-    """Whether the steps can have come out so; each goes on from what is claimed before it.
+    """Whether the steps can have come out so; each continues from what is claimed before it.
 
     Raises:
         BadInputError: as for ``decide``.

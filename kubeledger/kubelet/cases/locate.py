@@ -1,7 +1,7 @@
 """Where in a case the value is that cannot be used.
 
 Deciders work on amounts and instants and know no paths, and the decoder names no keys of
-maps. When a case is refused, it is read once more, slowly, to name the field.
+maps. When a case is refused, it is read again, slowly, to name the field.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ def _is_quantity(value: object) -> bool:
     try:
         Quantity.from_api(value).milli_value()
         if isinstance(value, str):
-            nanos_of(value)  # what sums are reckoned in: an amount may be too fine for it
+            nanos_of(value)  # the unit of sums: an amount may be too fine for it
     except QuantityError:
         return False
     return True

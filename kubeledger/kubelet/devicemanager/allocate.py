@@ -66,7 +66,7 @@ class Tier(NamedTuple):
 class Plan(msgspec.Struct, frozen=True):
     """What the kubelet takes: ``size`` devices, tier by tier; 0 if nothing is to do.
 
-    Tiers may go on after the one that completes the grant.
+    Tiers may continue after the one that completes the grant.
     """
 
     size: int
@@ -156,7 +156,7 @@ def _already_settled(
     facts: DeviceFacts,
     runs_already: bool,
 ) -> Plan | Refusal | None:
-    """What is known before any device is looked for; None to go on."""
+    """What is known before any device is looked for; None to continue."""
     needed = request.required
     if held is not None:
         needed -= len(held)
@@ -208,7 +208,7 @@ def _plan_from_available(
     reuse = request.reusable
     needed = request.required - len(reuse)
     if needed < 0:
-        # Not with a pod that the API server let in: a limit is not negative.
+        # Not with a pod that the API server admitted: a limit is not negative.
         return _counted_past_zero(manager, request, sets)
     begin = (Tier(REUSABLE, reuse), Tier(ALIGNED, sets.aligned))
     unsorted = len(sets.no_affinity) == len(available) and not _is_sorted(manager, request, facts)

@@ -175,7 +175,7 @@ def _hints(
     if not device_has_topology_alignment(manager, resource, facts):
         return None
     if held:
-        # Already allocated, as after a kubelet restart: the same hints once more.
+        # Already allocated, as after a kubelet restart: the same hints again.
         if len(held) != requested:
             return ()
         return generate_device_topology_hints(manager, resource, held, set(), requested, facts)

@@ -109,7 +109,7 @@ class ManagerImpl:
         self.endpoints: dict[str, Plugin] = {}
 
     def fork(self) -> ManagerImpl:
-        """A copy on which an allocation may go on; what plugins reported is shared."""
+        """A copy on which an allocation may continue; what plugins reported is shared."""
         copy = ManagerImpl(self.numa_nodes)
         copy.all_devices, copy.endpoints = self.all_devices, self.endpoints
         copy.healthy, copy.unhealthy = self.healthy, self.unhealthy

@@ -3,7 +3,7 @@
 Holdings outlive the kubelet process, because its checkpoint keeps them; endpoints do not:
 after a restart each plugin has to register again (:func:`stop_endpoints`). A holding ends
 as it ends in the kubelet: not with its pod, but when the next container that asks for
-devices makes the device manager let go of pods that ended (UpdateAllocatedDevices). Where
+devices makes the device manager release pods that ended (UpdateAllocatedDevices). Where
 no record says so, it shows in a device of theirs being given to another pod.
 """
 
@@ -109,7 +109,7 @@ def _devices_allocated(state: DeviceManagerState, ts_ns: int, body: DevicesAlloc
 
 
 def _take_from_others(state: DeviceManagerState, key: str, body: DevicesAllocated) -> None:
-    """A device is held by one pod: whoever held it before was let go of without a record."""
+    """A device is held by one pod: its former holder was released without a record."""
     taken = set(body.device_ids)
     losers = [
         other

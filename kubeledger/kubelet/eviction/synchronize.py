@@ -179,7 +179,7 @@ class EvictionManager:
         )
 
     def _is_fresh(self, signal: str, observations: Mapping[str, SignalObservation]) -> bool:
-        """Whether a signal was measured anew.
+        """Whether a signal was measured again.
 
         Source: v1.36.2 pkg/kubelet/eviction/helpers.go thresholdsUpdatedStats
         """

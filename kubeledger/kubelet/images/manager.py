@@ -1,7 +1,7 @@
 """What the image GC manager remembers, what it reads in a pass, and what a pass does.
 
 The manager's whole memory is one record an image: since when it is known, when it was last
-seen in use, how large it is. Everything else is read anew in each pass.
+seen in use, how large it is. Everything else is read again in each pass.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Image GC manager: records to state.
 
-The kubelet keeps its image records in memory only: a restart begins anew
+The kubelet keeps its image records in memory only: a restart begins again
 (:func:`forget_all`). In a detect pass an image that is not listed loses its record; one that
 is deleted loses it at once.
 """

@@ -130,7 +130,7 @@ class Backoff:
         return 0 if entry is None else entry.value_ns
 
     def next(self, key: Hashable, event_ns: int, now_ns: int) -> None:
-        """Raise an entry; one that had expired when the event was begins anew."""
+        """Raise an entry; one that had expired when the event was begins again."""
         entry = self._entries.get(key)
         value_ns = 0 if entry is None or self._has_expired(entry, event_ns) else entry.value_ns
         self._entries[key] = _Entry(next_back_off(self._policy, value_ns), now_ns)
@@ -179,7 +179,7 @@ def do_back_off(
     """Hold the start of a container back, or (None) count it.
 
     Args:
-        backoff: the process's entries; a start that may go on raises its entry.
+        backoff: the process's entries; a start that may continue raises its entry.
         key: of the container's entry.
         container: its name.
         pod: as the kubelet writes it: ``name_namespace(uid)``.

@@ -75,7 +75,7 @@ class NodeInfo:
         return rounded_amounts(resource)[quantities[resource]]
 
     def lists_scalar(self, resource: str) -> bool:
-        """Whether the node lists this scalar resource, be it 0."""
+        """Whether the node lists this scalar resource, even as 0."""
         return resource in (self.node.status.allocatable or ()) and is_scalar_resource(resource)
 
     def requested(self, resource: str) -> int:

@@ -22,7 +22,7 @@ __all__ = ["Shortlist"]
 _ROUNDING: Final = 1e-6
 """Far above what floats can be off by in a length, of which none is far above 1."""
 _MEASURED_MAX: Final = 48
-"""Beyond so many measured it pays to sort anew."""
+"""Beyond so many measured it pays to sort again."""
 
 
 class Shortlist:

@@ -82,7 +82,7 @@ def pods_to_preempt_by_distance(
         NoVictimsError: the class does not free enough; it names all that was asked of it.
 
     Source: v1.20.2 pkg/kubelet/preemption/preemption.go getPodsToPreemptByDistance
-    Differs: the input is not changed. The error is never seen: whoever asks has made sure
+    Differs: the input is not changed. The error is never seen: the caller has made sure
         that the class frees enough.
     """
     if len(requirements) > 1 and len(group) > _MANY:

@@ -1,4 +1,4 @@
-"""What follows when a probe goes on like this: how many ticks until its cached result changes."""
+"""What follows when a probe continues like this: how many ticks until its cached result changes."""
 
 from __future__ import annotations
 

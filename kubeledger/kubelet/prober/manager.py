@@ -32,7 +32,7 @@ class ProbeManager:
     takes it out. Until then its key is taken, so that adding the pod again does nothing.
 
     Source: v1.36.2 pkg/kubelet/prober/prober_manager.go manager
-    Differs: no goroutines; whoever drives the workers says when one exits.
+    Differs: no goroutines; the caller that drives the workers says when one exits.
     """
 
     def __init__(self, facts: ProberFacts, started_ns: int = ZERO_TIME_NS) -> None:
@@ -71,7 +71,7 @@ class ProbeManager:
         return tuple(added)
 
     def stop_liveness_and_startup(self, pod: Pod) -> None:
-        """Ask the liveness and startup workers of app containers to stop; sidecars go on.
+        """Ask the liveness and startup workers of app containers to stop; sidecars continue.
 
         The kubelet does this when it begins to terminate a pod; readiness is probed on.
 

@@ -35,7 +35,7 @@ class WorkerState(msgspec.Struct, kw_only=True):
         last_result: ``success`` or ``failure`` of the last tick that counted (a warning is a
             success); None before the first.
         run: ticks in a row with ``last_result``. As in the kubelet it survives a new
-            container, and begins anew when a failure put the worker on hold.
+            container, and begins again when a failure put the worker on hold.
         on_hold: no tick until a new container, after a liveness or startup failure.
         last_tick_ts_ns: None before the first tick.
         ticks: probe result -> ticks in the records since the kubelet process began.

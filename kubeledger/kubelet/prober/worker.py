@@ -2,7 +2,7 @@
 
 The step runs through guards about the pod, notices a new container, runs through guards
 about the container, executes the probe, and compares the streak with the thresholds. Each
-way out is a ``SkipReason``; it says whether the worker goes on and, in words, why nothing
+way out is a ``SkipReason``; it says whether the worker continues and, in words, why nothing
 more happened. Two things survive a new container that one might not expect: the streak
 (two failures of the old container and one of the new make three) and the last result.
 """
@@ -165,7 +165,7 @@ def do_probe(
         attempts: what executions would return, should it come to that.
 
     Returns:
-        Whether the worker goes on.
+        Whether the worker continues.
 
     Raises:
         BadInputError: an execution is needed that is not given.

@@ -168,7 +168,7 @@ def _flaw(path: Path, file: PartFile) -> str | None:
 def _misfit(ledger: Ledger, node: str, parts: list[Part]) -> str | None:
     """Why the parts of a node are not those of its records."""
     if node not in ledger.nodes():
-        return f"the index names {node}, of which there are no records" if parts else None
+        return f"the index names {node}, which has no records" if parts else None
     try:
         begin = last_seq = ledger.begin(node).seq
         later = [part for part in parts if part.last_seq > begin]  # others: of dropped records

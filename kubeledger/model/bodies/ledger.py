@@ -207,7 +207,7 @@ class RecordsDropped(Observation, frozen=True, kw_only=True, forbid_unknown_fiel
         policy: what allowed it, in words.
         dropped_ts_ns: when, by the clock of the machine that did it.
         imports: digests of the imports that begin among the records dropped.
-        open_import: digest of the import that goes on after ``last_seq``; None when none does.
+        open_import: digest of the import that continues after ``last_seq``; None when none does.
         open_import_complete: its ``ImportCompleted`` was among the records dropped.
         open_run: records after ``last_seq`` are of the same run as it.
         base_digest: BLAKE2b-256 of what is kept in place of the records (the state after

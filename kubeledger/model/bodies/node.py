@@ -73,7 +73,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     source: Literal["config", "flag", "default", "log"]
 
     def __post_init__(self) -> None:
-        """Make sure that whoever reads the value can: a recording may come from anyone.
+        """Make sure that every reader can read the value: a recording may come from anyone.
 
         Raises:
             ValueError: it is no JSON.
@@ -135,7 +135,7 @@ class ClockStepped(Observation, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class LogThinned(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Single lines of a kubelet's log are missing, or their ends are, while the log goes on.
+    """Single lines of a kubelet's log are missing, or their ends are, while the log continues.
 
     Shown by lines that a kubelet repeats at a fixed period, where more of them are
     missing than work that takes long explains. A time without any line is no such case.

@@ -105,7 +105,7 @@ class ProcessKilled(Decision, frozen=True, kw_only=True, forbid_unknown_fields=T
             instead; None otherwise.
         also_killed: process IDs of those killed with it (``memory.oom.group``).
         allocating_task: the kernel was set (``vm.oom_kill_allocating_task``) to kill
-            whoever asked for memory.
+            the process that asked for memory.
     """
 
     kind: ClassVar[str] = "oom.ProcessKilled"

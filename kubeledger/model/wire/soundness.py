@@ -107,7 +107,7 @@ def flaw_of_encoded(record: Record, encoded: bytes) -> str | None:
 
 
 def flaw_of_values(record: Record) -> str | None:
-    """Why a record of a known kind, whose types are right, could not be shown or reckoned with."""
+    """Why a record of a known kind, whose types are right, could not be shown or used."""
     kind, body = record.kind, record.body
     check = _check_of(kind)
     assert check is not None, kind

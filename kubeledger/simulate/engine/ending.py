@@ -47,7 +47,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         reason: as ``ContainerKilled`` names it; None when it had ended before.
         cause: record that led to it.
-        grace_s: given by whoever asks for it; None: what the pod's spec gives.
+        grace_s: given by the caller; None: what the pod's spec gives.
         status_reason, status_message: the pod's status says so then; empty: it stays.
         keeps_phase: that does not make the pod a failed one.
     """

@@ -259,6 +259,6 @@ class Kubelet:
         self.after(period_ns if first_ns is None else first_ns, again)
 
     def stop(self) -> None:
-        """The process ends; containers go on."""
+        """The process ends; containers continue."""
         self.probes.flush()
         self.alive = False

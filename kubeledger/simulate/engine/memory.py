@@ -249,7 +249,7 @@ class Memory:
         return True
 
     def _child_again(self, child: _Process) -> None:
-        """The main process starts its child anew; that holds nothing until the script's next."""
+        """The main process starts its child again; that holds nothing until the script's next."""
         container_id = child.instance.container_id
         self._void[container_id] = self._sim.schedule.now_ns - self._sim.plan.start_ns
         del self._processes[child.pid]

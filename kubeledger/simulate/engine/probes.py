@@ -281,7 +281,7 @@ class ProbeLoop:
             self._wait(worker)
 
     def _step(self, worker: SimWorker, now_ns: int) -> bool:
-        """One ``do_probe`` with its records; whether the worker goes on."""
+        """One ``do_probe`` with its records; whether the worker continues."""
         step = worker.worker
         status = self._status.get(worker.key[0])
         found = worker.finds(now_ns, self._sim.plan.start_ns)

@@ -14,7 +14,7 @@ Waiting = Callable[[Resume], None]
 """Takes what is to be called when the waiting is over."""
 
 Steps = Iterator["int | Waiting"]
-"""Yields nanoseconds to wait, or something that says when to go on."""
+"""Yields nanoseconds to wait, or something that says when to continue."""
 
 
 def run(kubelet: Kubelet, steps: Steps, done: Resume | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The container runtime: instances of containers, which go on while no kubelet runs.
+"""The container runtime: instances of containers, which continue while no kubelet runs.
 
 What a container does is in its script: it ends by itself after a while, and takes some time
 to end when it is stopped. A container that ends in time after being stopped has exit code

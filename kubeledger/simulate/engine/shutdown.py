@@ -1,4 +1,4 @@
-"""The kubelet's shutdown manager: while the node shuts down pods are stopped, and none let in."""
+"""The kubelet's shutdown manager: while the node shuts down pods are stopped, and none admitted."""
 
 from __future__ import annotations
 

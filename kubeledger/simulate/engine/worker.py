@@ -97,7 +97,7 @@ class PodWorker:
             self.wake(self._set_ending(ending))
 
     def _set_ending(self, ending: Ending) -> int | None:
-        """Take note, and write down why; gives the record to go on from."""
+        """Take note, and write down why; gives the record to continue from."""
         sim = self._kubelet.sim
         self.ending = written(sim.journal, sim.profile.lifecycle, self.pod, ending)
         return self.ending.cause

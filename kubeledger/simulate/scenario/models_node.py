@@ -157,7 +157,7 @@ class RuntimeFailure(Model):
 
 
 class Restart(Model):
-    """The kubelet's process ends; containers go on; another process begins."""
+    """The kubelet's process ends; containers continue; another process begins."""
 
     at: Duration
     """When it ends."""

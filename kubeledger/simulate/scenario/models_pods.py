@@ -124,7 +124,7 @@ class Container(Model):
 
 
 class Update(Model):
-    """Containers get other images, so the kubelet kills them and starts them anew.
+    """Containers get other images, so the kubelet kills them and starts them again.
 
     Of a static pod it is another manifest, which makes it another pod, with another UID.
     """

@@ -14,7 +14,7 @@ def probe_steps(probe: Probe, end_ns: int = 0) -> tuple[ProbeStep, ...]:
 
     Args:
         probe: the script.
-        end_ns: ``flaps`` goes on until then.
+        end_ns: ``flaps`` continues until then.
     """
     if probe.steps is not None:
         return tuple(_step(probe, step.from_, step.result, step.output) for step in probe.steps)

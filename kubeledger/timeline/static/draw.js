@@ -77,8 +77,8 @@ class Painter {
   caption(row, line, y) {
     const { surface, view, drawing } = this;
     const middle = y + HEIGHTS.lane / 2;
-    const told = view.cursor === null ? "" : visible(drawing.stateAt(line.row, view.cursor));
-    const state = fitted(told, Math.max(GUTTER - 32 - row.depth * 14 - textWidth(visible(row.label)), GUTTER * 0.3));
+    const current = view.cursor === null ? "" : visible(drawing.stateAt(line.row, view.cursor));
+    const state = fitted(current, Math.max(GUTTER - 32 - row.depth * 14 - textWidth(visible(row.label)), GUTTER * 0.3));
     const room = GUTTER - 20 - row.depth * 14 - (state ? textWidth(state) + 10 : 0);
     const name = row.note ? `${row.label}  ${row.note}` : row.label;
     surface.text(fittedEnds(visible(name), room), 8 + row.depth * 14, middle, row.depth ? "faint" : "text");

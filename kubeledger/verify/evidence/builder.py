@@ -149,7 +149,7 @@ class IntervalBuilder:
     ) -> None:
         """A process is given a pod that a former one had: one that had ended may count no more.
 
-        What had ended of a static pod each process finds out anew, and no line says that it did.
+        What had ended of a static pod each process finds out again, and no line says that it did.
         """
         if last.ending_ns is None and last.admitted is not False:
             return
@@ -177,7 +177,7 @@ class IntervalBuilder:
     # Signs -------------------------------------------------------------------------------
 
     def add(self, entry: HistoryEntry, process: Process | None) -> None:
-        """A config source brings it."""
+        """A config source adds it."""
         interval = self._interval
         if interval is None or interval.removed_ns is not None or interval.ended_ns is not None:
             self._begin(entry, process)
@@ -377,7 +377,7 @@ class IntervalBuilder:
         interval.ended_ns = by_ns if interval.ended_ns is None else min(interval.ended_ns, by_ns)
 
     def _goes_on(self, entry: HistoryEntry) -> bool:
-        """Whether a pod goes on after the death of a container: others run, or it runs again."""
+        """Whether a pod continues after the death of a container: others run, or it runs again."""
         policy, name = self._policy(entry.ts_ns), entry.container
         if policy.always or any(other is not None for other in self._running.values()):
             return True

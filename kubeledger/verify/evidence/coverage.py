@@ -275,7 +275,7 @@ class Coverage:
     # Second reading ----------------------------------------------------------------------
 
     def at(self, ts_ns: int) -> Loss | None:
-        """The loss that a verdict at a time must reckon with; None when there is none."""
+        """The loss that a verdict at a time must take into account; None when there is none."""
         return next((loss for loss in self._poison if loss.holds(ts_ns)), None)
 
     def missing(self, start_ns: int, end_ns: int) -> Loss | None:

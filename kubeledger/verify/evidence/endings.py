@@ -41,7 +41,7 @@ def inherited(
 ) -> Iterator[PodActiveInterval]:
     """A pod's stays in processes that show nothing of it, though nothing showed its end before.
 
-    Each process is handed all pods anew: that line may be lost, or the pod went meanwhile.
+    Each process is handed all pods again: that line may be lost, or the pod went meanwhile.
 
     Args:
         intervals: (n,) its other stays, in order.

@@ -1,4 +1,4 @@
-"""The iterations of a kubelet's sync loop: which pods one line adds, and when the loop goes on.
+"""The iterations of a kubelet's sync loop: which pods one line adds, and when the loop continues.
 
 The loop takes one thing after the other. While the victims of a critical pod are killed nothing
 else is admitted, synced for the first time or logged: the death of a container in that time is
@@ -26,7 +26,7 @@ from kubeledger.model.units import NS_PER_S
 __all__ = ["SETTLING_NS", "LoopIterations"]
 
 SETTLING_NS: Final = 30 * NS_PER_S
-"""After this long the kubelet has come to every pod that a config source brought."""
+"""After this long the kubelet has handled every pod that a config source added."""
 _RELIST_NS: Final = 2 * NS_PER_S
 """A container's start or end is logged so much later: the next relist, and the loop's iteration."""
 _BURST_NS: Final = 2 * NS_PER_S

@@ -1,10 +1,10 @@
 """One stay of a pod in one kubelet process: when it counted as active, certainly or perhaps.
 
-A pod is active from the moment its config source brings it, before it is admitted, until all of
+A pod is active from the moment its config source adds it, before it is admitted, until all of
 it is down (since 1.22; before, until its phase is final). No line shows either moment exactly, so
 each interval has two spans in which the pod may or may not have counted::
 
-    since .. sure        brought, but perhaps the kubelet had not come to it yet
+    since .. sure        added, but perhaps the kubelet had not handled it yet
     sure  .. ending      active
     ending .. ended      its end has begun, and may have been reached already
 
@@ -81,8 +81,8 @@ class PodActiveInterval(msgspec.Struct, kw_only=True):
         source: ``api``, ``file``, ``http``; None when not known.
         process: number of the kubelet process.
         seq: the first record that shows it.
-        add_seq, added_ns: the line that brought it; None where no line shows that. ``add_line`` is
-            its place in the log: what one line brings is admitted in one turn, older pods first.
+        add_seq, added_ns: the line that added it; None where no line shows that. ``add_line`` is
+            its place in the log: what one line adds is admitted in one iteration, older pods first.
         aligned_seq: the topology manager's first record about its admission; None without one.
         since_ns, sure_ns, ending_ns, ended_ns: see the module. ``sure_ns`` None: never sure;
             ``ending_ns`` None: no sign of an end; ``ended_ns`` None: it may count until the end

@@ -33,7 +33,7 @@ from kubeledger.verify.evidence.processes import Process, Processes
 __all__ = ["Active", "Timeline"]
 
 _BACK_NS: Final = 150_000_000_000
-"""Rules ask about times so long past without making the timeline search anew."""
+"""Rules ask about times so long past without making the timeline search again."""
 
 
 class Active(msgspec.Struct, frozen=True):
@@ -166,7 +166,7 @@ class Timeline:
 
         ``must <= truth <= may``: ``must`` counted all the time, ``may`` at some instant. These
         are the pods that admission, cgroup sums, eviction rankings and the device manager
-        reckon with (``GetActivePods``). Where another process starts within the span, none counts
+        count (``GetActivePods``). Where another process starts within the span, none counts
         all the time.
         """
         must: dict[str, PodActiveInterval] = {}
@@ -196,7 +196,7 @@ class Timeline:
         the same age, and static pods, in an order that only the topology manager's records show.
 
         Args:
-            interval: of the pod, which a config line brought.
+            interval: of the pod, which a config line added.
             by_ns: it was judged by then, where a record shows that better than the decision.
         """
         start_ns, end_ns = self.admission_span(interval, by_ns)
@@ -219,7 +219,7 @@ class Timeline:
     def admission_span(
         self, interval: PodActiveInterval, by_ns: int | None = None
     ) -> tuple[int, int]:
-        """When a pod that a config line brought was admitted or rejected: earliest and latest.
+        """When a pod that a config line added was admitted or rejected: earliest and latest.
 
         What was killed for a pod before it in the same turn was killed before. Arguments as in
         :meth:`admission`.
@@ -237,7 +237,7 @@ class Timeline:
         return max([came_ns, *(ts_ns for ts_ns in waits if ts_ns <= end_ns)]), end_ns
 
     def last_added(self, ts_ns: int) -> list[PodActiveInterval]:
-        """The pods that the last config line by a time brought, if it brought any.
+        """The pods that the last config line by a time added, if it added any.
 
         The sync loop puts them through admission before it reads the next one.
         """
@@ -248,7 +248,7 @@ class Timeline:
         return [e for e, place in zip(intervals, places, strict=True) if place == max(places)]
 
     def _added_with(self, interval: PodActiveInterval) -> Iterator[PodActiveInterval]:
-        """Other pods that the same line brought."""
+        """Other pods that the same line added."""
         intervals, starts = self._intervals[interval.process], self._starts[interval.process]
         for index in range(bisect_left(starts, interval.since_ns), len(intervals)):
             if starts[index] != interval.since_ns:
@@ -285,7 +285,7 @@ class Timeline:
     def _around(self, number: int, start_ns: int, end_ns: int) -> Iterator[PodActiveInterval]:
         """Intervals of a process that may count in a span.
 
-        Times mostly go on from one question to the next, so those that ended long before are
+        Times mostly continue from one question to the next, so those that ended long before are
         not looked at again.
         """
         past_ns, index, window = self._window.get(number, (0, 0, []))
@@ -321,7 +321,7 @@ def _comes_before(
 ) -> bool | None:
     """Whether ``other`` is admitted before; None when that is random.
 
-    One that no line of its process brought was there before.
+    One that no line of its process added was there before.
     """
     if other is interval:
         return False

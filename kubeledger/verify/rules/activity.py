@@ -21,7 +21,7 @@ _TOLD_LATE_NS = 2 * NS_PER_S
 
 
 def lived(context: VerifyContext, uid: str, ts_ns: int) -> bool:
-    """Whether the pod was alive at some later time, and had not come anew meanwhile."""
+    """Whether the pod was alive at some later time, and had not come again meanwhile."""
     interval = context.timeline.interval(ts_ns, uid)
     return interval is not None and interval.seen_ns > ts_ns + _TOLD_LATE_NS
 

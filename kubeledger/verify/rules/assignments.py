@@ -41,7 +41,7 @@ V = TypeVar("V", bound=Hashable)
 _FILE_NS = 15 * NS_PER_S
 """A snapshot is named by the second it began in, and may take so long to be made."""
 _NOTICED_NS = 5 * NS_PER_S
-"""So long after a pod's end, the next admission lets go of what it held."""
+"""So long after a pod's end, the next admission releases what it held."""
 
 
 class Spec(NamedTuple):

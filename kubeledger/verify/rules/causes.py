@@ -31,7 +31,7 @@ class Causes:
         self._bodies: dict[int, Body] = {}
 
     def see(self, record: Record, body: Body, _state: object = None) -> None:
-        """Take down a record with a body as it is believed."""
+        """Note a record with a body as it is believed."""
         self._bodies[record.seq] = body
         if len(self._bodies) > _CAUSES_MAX:
             del self._bodies[next(iter(self._bodies))]

@@ -113,7 +113,7 @@ class KillVerifier(RuleVerifier):
         return None if again else failure
 
     def _is_absent(self, record: Record, body: ProbeTransitioned, pod: PodHistory) -> bool:
-        """Whether no kill follows a failure for long, though the container and its pod go on."""
+        """Whether no kill follows a failure for long, though the container and its pod continue."""
         due_ns, context = record.ts_ns + _ABSENT_AFTER_NS, self.context
         interval = context.timeline.interval(record.ts_ns, body.pod_uid, body.namespace, body.pod)
         process = context.timeline.process(due_ns)

@@ -148,7 +148,7 @@ def _unlogged(
 ) -> list[Case]:
     """A success in a log that leaves out successful ticks: was there time for them?
 
-    What an errored probe returned is thrown away: successes may go on.
+    What an errored probe returned is thrown away: successes may continue.
     """
     assert worker.spec is not None
     needed, period_ns = worker.spec.successes, worker.spec.period_ns

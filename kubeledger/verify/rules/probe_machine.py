@@ -246,7 +246,7 @@ class Machine:
 
     @staticmethod
     def follow(state: State, first: Result) -> State:
-        """Take up a new container, for which ``first`` is cached; the run goes on."""
+        """Take up a new container, for which ``first`` is cached; the run continues."""
         return state._replace(cached=first, on_hold=False, was=None, ticks=0)
 
 

@@ -133,7 +133,7 @@ class Workers:
         self.successes_logged = False
 
     def pod_added(self, key: str) -> None:
-        """The kubelet makes the pod's workers anew."""
+        """The kubelet makes the pod's workers again."""
         self.pod_gone(key, instances=False)
         self._added.add(key)
 

@@ -161,7 +161,7 @@ class ProbeVerifier(ChangeJudge):
             self._kill = worker, record.seq
 
     def _learn_of_kill(self, worker: Worker, seq: int) -> None:
-        """A kill for a failed probe says that the failure is cached, whatever was reckoned."""
+        """A kill for a failed probe says that the failure is cached, whatever was computed."""
         self._kill = None
         if worker.belief is None:
             return

@@ -52,7 +52,7 @@ def judge_policy(
         specs: (n,) n >= 1.
         body: the restart.
         before: the instance that ended.
-        remade: the pod got another sandbox since, so that all of it runs anew.
+        remade: the pod got another sandbox since, so that all of it runs again.
         lost: why a line about a kill may be missing: one whose definition changed is killed and
             started again whatever the policy; None where a record would show that.
     """
@@ -84,7 +84,7 @@ def _ends_for_good(
 ) -> str | None:
     """Why a container is not started again; None when it is, or may be.
 
-    Init containers also run again with a pod that is made anew, so only containers proper are
+    Init containers also run again with a pod that is made again, so only containers proper are
     judged.
     """
     entry = spec.container(name)

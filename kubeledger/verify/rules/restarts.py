@@ -129,7 +129,7 @@ class RestartVerifier(Starts):
         return same(False, why, expected={"container_id": now.container_id}, inputs=[now.seq])
 
     def _expected(self, body: ContainerRestarted, container: Container, now: Instance) -> Fields:
-        """What the record must say; takes down the restart count."""
+        """What the record must say; notes the restart count."""
         expected: Fields = {}
         before, previous_id = container.at(1), body.previous_container_id
         listed = self.context.instances.count(body.container_id)

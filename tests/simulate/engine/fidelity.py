@@ -92,7 +92,7 @@ def _decisions(records: Iterable[Record]) -> dict[tuple[str, str], list[_Told]]:
 def compare(recorded: Iterable[Record], simulated: Iterable[Record]) -> list[Compared]:
     """The n-th decision of each kind about each subject with the n-th of the other side.
 
-    Of what is decided in a container's life, the n-th in its n-th life: see ``lives``.
+    Of what is decided about a container, the n-th in its n-th instance: see ``pod_histories``.
 
     Args:
         recorded: records of the real node.

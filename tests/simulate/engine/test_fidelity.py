@@ -1,6 +1,6 @@
 """The two recorded nodes, simulated: same decisions, same order, at times within a retry.
 
-With any seed: what a draw of the kubelet decides is free, and nothing else; see ``lives``.
+With any seed: what a draw of the kubelet decides is free, and nothing else; see ``pod_histories``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 -- title: When did the kubelet start, in which version, and which processes ended by themselves?
 -- One row a kubelet process; of one whose start is not in the log (from_start is false), ts is when
--- it was first heard of.
+-- it was first seen.
 SELECT
     node,
     ts,

@@ -21,7 +21,7 @@
 -- column cause_seq BIGINT: seq of the `oom.OutOfMemory` with the kernel's table of processes
 CREATE VIEW oom_kills AS
 WITH kills AS MATERIALIZED (
-    SELECT *, body ->> 'cgroup' AS cgroup, body ->> 'limit_bytes' IS NULL AS untold
+    SELECT *, body ->> 'cgroup' AS cgroup, body ->> 'limit_bytes' IS NULL AS unreported
     FROM records
     WHERE kind = 'oom.ProcessKilled'
 ),
@@ -45,11 +45,11 @@ by_files AS (
             FROM records
             WHERE
                 kind = 'cgroups.CgroupUpdated'
-                AND node IN (SELECT node FROM kills WHERE untold)
+                AND node IN (SELECT node FROM kills WHERE unreported)
         )
     ) AS c ON c.node = k.node AND c.cgroup = k.cgroup
     -- Above that is what a kernel takes for no limit.
-    WHERE k.untold AND c.limit_bytes BETWEEN 1 AND (1::BIGINT << 60)
+    WHERE k.unreported AND c.limit_bytes BETWEEN 1 AND (1::BIGINT << 60)
     GROUP BY k.node, k.seq
 ),
 
@@ -87,14 +87,14 @@ by_spec AS (
             WHERE
                 kind = 'lifecycle.PodListed'
                 -- Before specs are parsed, of which there are many.
-                AND (node, pod_uid) IN (SELECT (node, body ->> 'pod_uid') FROM kills WHERE untold)
+                AND (node, pod_uid) IN (SELECT (node, body ->> 'pod_uid') FROM kills WHERE unreported)
         )
         WHERE amount IS NOT NULL
     ) AS s
         ON s.node = k.node
         AND s.pod_uid = (k.body ->> 'pod_uid')
         AND s.container = (k.body ->> 'container')
-    WHERE k.untold AND (k.body ->> 'reason') = 'container_limit' AND s.number IS NOT NULL
+    WHERE k.unreported AND (k.body ->> 'reason') = 'container_limit' AND s.number IS NOT NULL
     GROUP BY k.node, k.seq
 )
 

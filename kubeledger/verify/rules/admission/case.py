@@ -120,7 +120,7 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
         unsized: (n,) resources it requests of which the node's capacity is not known.
         named: the node's name is known.
         inferred: the machine's size is in no record, but follows from what is.
-        pressure: record and words that show that the eviction manager let in critical pods
+        pressure: record and words that show that the eviction manager admitted critical pods
             only; None when nothing does.
     """
 

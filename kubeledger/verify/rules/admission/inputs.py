@@ -132,7 +132,7 @@ class AdmissionInputs:
         others, unread, complete = self._counted(interval, by_ns, node)
         most = allocatable.amounts["pods"].value()
         if sum(not other.doubtful for other in others) > most and not context.variant.settings:
-            # No kubelet has let in so many: what showed their ends, or of the settings, is lost.
+            # No kubelet has admitted so many: what showed their ends, or of the settings, is lost.
             others = tuple(msgspec.structs.replace(other, doubtful=True) for other in others)
         unsized: tuple[str, ...] = ()
         if not allocatable.is_complete:
@@ -242,7 +242,7 @@ def _pressure_on(
     since_ns: int,
     until_ns: int,
 ) -> tuple[int, str] | None:
-    """What shows that the node was too short all the time to let in this pod; None if nothing.
+    """What shows that the node was too short all the time to admit this pod; None if nothing.
 
     Shortage of memory keeps out BestEffort pods only, and not those that tolerate its taint.
 

@@ -49,7 +49,7 @@ RULE_EVICTION: Final = "pkg/kubelet/eviction managerImpl.Admit"
 RULE_PREDICATES: Final = "pkg/kubelet/lifecycle predicateAdmitHandler.Admit"
 RULE_PREEMPTION: Final = "pkg/kubelet/preemption getPodsToPreempt"
 
-VICTIMS: Final = "the lines that tell whom room was made by"
+VICTIMS: Final = "the lines that show which pods were preempted"
 ENDS: Final = "until when the other pods ran"
 LABELS: Final = "the node's labels"
 TAINTS: Final = "the node's taints at this time"

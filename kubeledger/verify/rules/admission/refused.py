@@ -195,7 +195,7 @@ def _left_open(case: AdmissionCase, likely: AdmissionOutcome, body: PodRejected)
 
 
 def _misquotes(case: AdmissionCase, body: PodRejected) -> bool:
-    """Whether the words are wrong about the pod or the node, whoever else was there."""
+    """Whether the words are wrong about the pod or the node, whatever other pods there were."""
     given = _OUT_OF.fullmatch(body.message)
     if given is None or body.reason != f"OutOf{given[1]}" or given[1] in case.unsized:
         return False

@@ -1,4 +1,4 @@
-"""The rule of admission and preemption: brings records, cases and judgements together."""
+"""The rule of admission and preemption: puts records, cases and judgements together."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ class AdmissionVerifier(RuleVerifier):
     def _handed(
         self, record: Record, uid: str | None, namespace: str | None, name: str | None
     ) -> PodActiveInterval | None:
-        """The stay of a pod that a config line had brought by then."""
+        """The interval of a pod that a config line had added by then."""
         interval = self.context.timeline.interval(record.ts_ns, uid, namespace, name)
         if interval is None or interval.added_ns is None or interval.added_ns > record.ts_ns:
             return None

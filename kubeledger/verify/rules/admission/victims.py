@@ -24,7 +24,7 @@ from kubeledger.verify.rules.admission.words import fits_because, lacked_by
 
 __all__ = ["OTHER_VICTIMS", "Kill", "judge_victims"]
 
-OTHER_VICTIMS: Final = "the lines that tell of the other victims"
+OTHER_VICTIMS: Final = "the lines about the other victims"
 _OTHERS: Final = "another pod may have been there to be killed"
 
 

@@ -1,4 +1,4 @@
-"""What the cgroups of one version of a pod can hold, and from which amounts that is reckoned."""
+"""What the cgroups of one version of a pod can hold, and from which amounts that is computed."""
 
 from __future__ import annotations
 

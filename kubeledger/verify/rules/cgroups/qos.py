@@ -62,7 +62,7 @@ class QOSLevels:
     # Writes -------------------------------------------------------------------------------
 
     def written(self, write: Write, rules: Rules) -> Judgement:
-        """Whether a write was due, and reckoned with what pods request."""
+        """Whether a write was due, and counted what pods request."""
         if not rules.per_qos:
             return same(False, "cgroupsPerQOS is off, so there are no QoS cgroups to write")
         if not write.explained:
@@ -136,7 +136,7 @@ class QOSLevels:
         _, guaranteed, burstable = sums.usual
         why = (
             f"the active pods request {guaranteed} bytes (Guaranteed) and {burstable} bytes "
-            "(Burstable), and no other set that can have been active requests what it reckoned "
+            "(Burstable), and no other set that can have been active requests what it counted "
             f"with: {found}"
         )
         return why, sums.unknown
@@ -261,7 +261,7 @@ class QOSLevels:
         return "the memory usage when the limit was written"
 
     def _allocatable(self, ts_ns: int, rules: Rules) -> int | None:
-        """Bytes less both reserves, as the QoS reserve reckons; None when it is not known."""
+        """Bytes less both reserves, as the QoS reserve computes them; None when it is not known."""
         memory = self._context.machine.memory_bytes(ts_ns)
         if memory is None or rules.reservation is None:
             return None

@@ -1,6 +1,6 @@
 """Cgroups that went: the kubelet and the runtime remove them only after what ran in them.
 
-That nothing shows a container's end is no proof that it goes on: the line may be lost, or
+That nothing shows a container's end is no proof that it continues: the line may be lost, or
 come late. So a removal that nothing explains is impossible only where something shows that the
 cgroup was there all the time.
 """

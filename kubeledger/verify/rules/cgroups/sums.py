@@ -1,4 +1,4 @@
-"""Which sums of requests the kubelet can have reckoned with when it wrote the QoS level."""
+"""Which sums of requests the kubelet can have used when it wrote the QoS level."""
 
 from __future__ import annotations
 

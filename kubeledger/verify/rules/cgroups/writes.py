@@ -31,7 +31,7 @@ READ_NS: Final = 5 * NS_PER_S
 _OFF_NS: Final = NS_PER_S
 """A tick may be so late, and the next on time again."""
 _LOGGED_NS: Final = NS_PER_S
-"""A write is logged so soon after what it reckons with."""
+"""A write is logged so soon after the pods that it counts."""
 _RETRIES_NS: Final = 300 * NS_PER_S
 _KILLED_NS: Final = 10 * NS_PER_S
 """So long after the last sign of an end the QoS level is written for it."""
@@ -188,7 +188,7 @@ class Writes:
             until_ns = until_ns if interval.ended_ns is None else min(until_ns, interval.ended_ns)
             why = f"pod {interval.full_name} was new and had no cgroup yet when it was first synced"
             yield since_ns, until_ns, why
-        # Since 1.22 a worker may take down what was refused and is deleted (UpdatePod).
+        # Since 1.22 a worker may remove what was refused and is deleted (UpdatePod).
         start_ns = (interval.deleted_ns or interval.removed_ns) if refused else interval.ending_ns
         if start_ns is not None:
             ends = [interval.removed_ns, interval.terminated_ns, interval.ended_ns]

@@ -186,7 +186,7 @@ class FirstPass:
                 yield holder, *grants[0]
 
     def is_reported(self, holder: Holder, when: When) -> bool:
-        """Whether a record shows the grant that a checkpoint shows, or that it was let go of."""
+        """Whether a record shows the grant that a checkpoint shows, or its release."""
         late = any(at > when for at, _ in self.late.get(holder[0], {}).get(holder, ()))
         return late or any(at < when for at in self._let_go.get(holder[0], ()))
 
@@ -194,7 +194,7 @@ class FirstPass:
         """The checkpoint that shows, with what the log says, all that was held when it begins.
 
         It does if it follows in the same process, whose grants and releases are reported, and until
-        then no pod was let go of. None: there is none.
+        then no pod was released. None: there is none.
         """
         read = self.lists.next_reading(when)
         if read is None or not self.lists.logs_requests(when):
@@ -217,14 +217,14 @@ class FirstPass:
     def surely_holds(self, holder: Holder, devices: frozenset[str] | None, when: When) -> bool:
         """Whether something later shows that a container held its devices still.
 
-        A checkpoint does, and so does what its containers did: that a pod was let go of may
+        A checkpoint does, and so does what its containers did: that a pod was released may
         stand in a line that was lost.
         """
         alive = lived(self._context, holder[0], when[0])
         return alive or self.still_holds(holder, devices, when)
 
     def may_change(self, pod: str, when: When, until: When) -> bool:
-        """Whether what a pod holds may have changed in between: it was let go of, or a restart."""
+        """Whether what a pod holds may have changed in between: it was released, or a restart."""
         let_go = any(when < at <= until for at in self._let_go.get(pod, ()))
         return let_go or self.lists.restarted(when, until)
 

@@ -1,6 +1,6 @@
 """Who holds which devices, as far as records show: certainly, or perhaps.
 
-A holding begins with a grant and ends when the device manager says that it lets go of the
+A holding begins with a grant and ends when the device manager says that it releases the
 pod. Where its lines are not in the log, a pod that ended may hold its devices or not, and a
 grant that only a later checkpoint shows counts as possible until its pod was admitted.
 """

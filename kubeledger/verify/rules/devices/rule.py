@@ -258,7 +258,7 @@ class DeviceRule(RuleVerifier):
             return
         own = "-" in entry.pod_uid and held.run == model.holdings.run
         if not own and not model.first_pass.lists.logs_requests(when):
-            return  # it may have been granted anew, and no line would say
+            return  # it may have been granted again, and no line would say
         changed = model.first_pass.may_change(entry.pod_uid, when, (when[0] + _SETTLING_NS, 0))
         if changed or (holder, devices) in self._disputed:
             return

@@ -26,7 +26,7 @@ __all__ += ["threshold_says"]
 
 CLOCK_NS: Final = NS_PER_S // 10
 """A round takes its time some milliseconds after the signals are logged."""
-_NOT_KNOWN: Final = "whether thresholds that no record told yet had been met"
+_NOT_KNOWN: Final = "whether thresholds that are in no record yet had been met"
 
 
 class Reading(NamedTuple):
