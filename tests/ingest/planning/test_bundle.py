@@ -277,7 +277,7 @@ def test_a_year_is_not_taken_from_a_time_that_is_none(tmp_path: Path) -> None:
     """Members of archives that are made to be the same anywhere are of 1970."""
     path = write(tmp_path / "kubelet.log", log_text())
     os.utime(path, (0, 0))
-    with pytest.raises(BadInputError, match="tells the year") as caught:
+    with pytest.raises(BadInputError, match="shows the year") as caught:
         one(tmp_path, path)
     assert (caught.value.file, caught.value.advice) == ("kubelet.log", "say it with --year")
     assert one(tmp_path, path, options=ImportOptions(year=2026)).timing.year == 2026
