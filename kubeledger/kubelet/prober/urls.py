@@ -192,7 +192,7 @@ def _host(host: str) -> str:
 
 
 def _proper(text: str, safe: str) -> str:
-    """An escaped path or fragment: as written where that is a proper escaping, else anew."""
+    """An escaped path or fragment: as written where that is a proper escaping, else again."""
     bad = _BAD_ESCAPE.search(text)
     if bad:
         raise URLError(f"invalid URL escape {quoted(bad[0])}")
