@@ -249,7 +249,7 @@ class Pipeline:
         )
 
     def _stays_open(self, reader: KlogReader) -> bool:
-        """Whether the last log continues after all that is there of it; ``reader`` has read that."""
+        """Whether the last log continues after what is there of it; ``reader`` has read that."""
         return False
 
     def _counted(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
