@@ -16,6 +16,7 @@ import msgspec
 
 from kubeledger.ingest.planning.bundle import FoundFile
 from kubeledger.ingest.sources.detect import LOG_FORMATS
+from kubeledger.ingest.sources.packing import without_suffix
 from kubeledger.model.bodies.ledger import Source
 from kubeledger.model.record import Evidence
 
@@ -86,7 +87,7 @@ def coverage_of(files: Iterable[FoundFile], imported: Iterable[Source]) -> Cover
 
 def same_name(name: str, other: str) -> bool:
     """One path is the end of the other: the bundle was named by another of its directories."""
-    left, right = (text.removesuffix(".gz").removesuffix(".zst") for text in (name, other))
+    left, right = without_suffix(name), without_suffix(other)
     return left == right or left.endswith(f"/{right}") or right.endswith(f"/{left}")
 
 

@@ -19,7 +19,7 @@ from kubeledger.ingest.planning.bundle import Bundle, FoundFile, drop_copies
 from kubeledger.ingest.planning.identity import has_version
 from kubeledger.ingest.planning.options import ImportOptions
 from kubeledger.ingest.planning.plan import Plan, make_plan
-from kubeledger.ingest.sources.detect import LOG_FORMATS
+from kubeledger.ingest.sources.detect import LOG_FORMATS, opened
 from kubeledger.ingest.sources.streams import SourceFile, digest_chunks
 from kubeledger.ledger.kept import REREAD_BYTES_MAX, KeptImport, KeptSource, KeptSources
 from kubeledger.model.errors import BadInputError
@@ -151,8 +151,11 @@ def _found(known: KeptImport, store: KeptSources) -> list[tuple[FoundFile, KeptS
     """The files of an earlier import; None where one of them is not what was kept."""
     found = []
     for source in known.sources:
-        file = SourceFile(source.file, store.content(source.digest), source.mtime_ns)
         try:
+            file = opened(
+                SourceFile(source.file, store.content(source.digest), source.mtime_ns),
+                source.format,
+            )
             survey = survey_log(file, []) if source.format in LOG_FORMATS else None
             digests = survey.digests if survey is not None else digest_chunks(file.chunks())
         except BadInputError:

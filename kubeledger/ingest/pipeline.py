@@ -23,12 +23,10 @@ from kubeledger.ingest.klog.rotation import overlap_of, up_to
 from kubeledger.ingest.klog.stamps import Clock
 from kubeledger.ingest.planning.bundle import Finding
 from kubeledger.ingest.planning.plan import Plan
-from kubeledger.ingest.planning.time_order import OrderedLines
 from kubeledger.ingest.sources.api_events import ApiReason
 from kubeledger.ingest.sources.documents import Document, LineCounts, read_document
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import ApiEvent, Item, NodeObject, PodList
-from kubeledger.ingest.sources.newest_first import ReversedLines
 from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.model.bodies.ledger import (
     FindingReported,
@@ -221,16 +219,17 @@ class Pipeline:
         for survey, following in zip_longest(timing.logs, timing.logs[1:]):
             reader = self._reader(survey, clock)
             overlap = overlap_of(survey, following) if following is not None else None
-            end = survey.digests.size if overlap is None else overlap.offset
+            end = survey.size if overlap is None else overlap.offset
             for chunk in self._counted(up_to(survey.source.chunks(), end)):
                 yield from reader.feed(chunk)
             if following is None and self._stays_open(reader):
                 return
             yield from reader.end()
+            reader.account.pass_over(survey.source.left_out, survey.source.twice)
             findings = list(_odd_bytes(survey, reader.cutter.stats))
             if overlap is not None:
                 reader.account.leave_out(overlap.lines)
-                self._read += survey.digests.size - end
+                self._read += survey.size - end
                 message = f"its last {overlap.lines} lines begin {following.source.name}, too"
                 findings.append(Finding("overlap", survey.source.name, f"{message}: read once"))
             at_ns = clock.last_ns or timing.first_ts_ns
@@ -243,7 +242,7 @@ class Pipeline:
             self._account(source.name),
             self._dispatcher.router,
             clock,
-            source.place if isinstance(source, OrderedLines | ReversedLines) else None,
+            None if source.keeps_places else source.place,
             survey.ends,
             goes_back=survey.goes_back,
         )

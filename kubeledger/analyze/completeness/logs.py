@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 
+from kubeledger.ingest.sources.envelope.forms import ROW_FORMATS
 from kubeledger.model.bodies.ledger import ImportStarted
 from kubeledger.model.record import Evidence, Record
 
 __all__ = ["LogFiles", "begins_a_process"]
 
-_LOG_FORMATS = ("klog-text", "klog-json")
+_LOG_FORMATS = ("klog-text", "klog-json", *ROW_FORMATS)
 _START = re.compile(r"FLAG: --|Kubelet version|Version: v\d|Starting kubelet")
 
 

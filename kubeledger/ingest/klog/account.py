@@ -113,6 +113,12 @@ class Account:
         self.noise += lines
         self.repeated += lines
 
+    def pass_over(self, others: int, twice: int) -> None:
+        """Take down rows of other programs, and rows that are there once more."""
+        self.lines += others + twice
+        self.noise += others + twice
+        self.repeated += twice
+
     def drain(self, ts_ns: int) -> list[Fact]:
         """The facts of all lines not yet reported, in the order of their first lines."""
         facts = [self._fact(shape, entry, ts_ns) for shape, entry in self._shapes.items()]

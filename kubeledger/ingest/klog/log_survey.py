@@ -12,6 +12,7 @@ and what a caller has not logged in a hundred lines it may log in the next.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -108,6 +109,7 @@ class LogSurvey(msgspec.Struct):
             lines of a hundred.
         writers: who wrote its entries.
         ends: how its lines end, as some of each part of it do.
+        size: of what is read of it, in bytes.
     """
 
     source: SourceFile
@@ -126,6 +128,7 @@ class LogSurvey(msgspec.Struct):
     goes_back: bool = False
     writers: LogWriters = msgspec.field(default_factory=LogWriters)
     ends: LineEnds = NOT_CUT
+    size: int = 0
 
     def is_within(self, other: LogSurvey) -> bool:
         """Another log of the bundle holds this one's entries: the journal and its file."""
@@ -140,18 +143,24 @@ class LogSurvey(msgspec.Struct):
         return False
 
 
-def survey_log(source: SourceFile, lengths: list[int]) -> LogSurvey:
+def survey_log(source: SourceFile, lengths: list[int], digests: Digests | None = None) -> LogSurvey:
     """Read a log through once.
 
     Args:
         source: the log.
         lengths: beginnings of the log whose digests are wanted too.
+        digests: of its content, where they are known.
 
     Raises:
         BadInputError: it cannot be read.
     """
-    look = LogLook(LogSurvey(source, Digests(0, "", {})))
-    look.survey.digests = digest_chunks(look.over(source.chunks()), lengths)
+    look = LogLook(LogSurvey(source, digests or Digests(0, "", {})))
+    read = look.over(source.chunks())
+    if source.keeps_places:
+        look.survey.digests = digest_chunks(read, lengths)
+    else:
+        deque(read, maxlen=0)
+        look.survey.digests = digests or digest_chunks(source.stored_chunks(), lengths)
     look.finish()
     return look.survey
 
@@ -221,6 +230,13 @@ class LogLook:
             self._search(self._tail + b"\n", self._size - len(self._tail))
             self._last(self._tail)
         self.survey.ends = self._ends.found()
+        self.survey.size = self._size
+        source = self.survey.source
+        if not source.keeps_places:
+            self.survey.versions = [
+                msgspec.structs.replace(mark, offset=source.place(0, mark.offset)[1])
+                for mark in self.survey.versions
+            ]
         lines = self._head.split(b"\n")
         callers = []
         for line in lines:

@@ -17,6 +17,7 @@ from kubeledger.ingest.sources.detect import (
     Detected,
     detect,
     is_log_name,
+    opened,
 )
 from kubeledger.ingest.sources.documents import Document, DocumentContents
 from kubeledger.ingest.sources.findings import Finding
@@ -226,7 +227,7 @@ def _digested(source: SourceFile, form: str, lengths: Sequence[int]) -> list[Fou
     """The file; for a log of several nodes the lines of each."""
     if form not in LOG_FORMATS:
         return [FoundFile(source, form, digest_chunks(source.chunks()))]
-    source = kubelets_sections(source)
+    source = opened(kubelets_sections(source), form)
     survey = survey_log(source, list(lengths))
     parts = [NodeLines(source, writers) for writers in survey.writers.parts()]
     surveys = [survey_log(part, list(lengths)) for part in parts] or [survey]

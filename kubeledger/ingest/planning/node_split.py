@@ -163,7 +163,7 @@ def _joined(file: FoundFile, other: FoundFile) -> FoundFile:
     writers = Writers(
         ours.writers.hosts + theirs.writers.hosts, ours.writers.pids + theirs.writers.pids
     )
-    lines = NodeLines(ours, writers)
+    lines = ours.of(writers)
     survey = survey_log(lines, list(file.digests.prefixes))
     return FoundFile(lines, file.format, survey.digests, survey)
 

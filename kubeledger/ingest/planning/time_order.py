@@ -15,8 +15,6 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import NamedTuple
 
-import msgspec
-
 from kubeledger.ingest.klog.lines import LineCutter
 from kubeledger.ingest.klog.log_survey import survey_log
 from kubeledger.ingest.klog.stamps import exact_json_ns, stamp_ns
@@ -97,11 +95,27 @@ class OrderedLines(SourceFile):
         """As ``SourceFile.stored_chunks``."""
         return self._source.stored_chunks()
 
+    @property
+    def keeps_places(self) -> bool:
+        """As ``SourceFile.keeps_places``."""
+        return False
+
+    @property
+    def left_out(self) -> int:
+        """As ``SourceFile.left_out``."""
+        return self._source.left_out
+
+    @property
+    def twice(self) -> int:
+        """As ``SourceFile.twice``."""
+        return self._source.twice
+
     def place(self, line: int, offset: int) -> tuple[int, int]:
         """As ``SourceFile.place``."""
         at = min(bisect_right(self._offsets, offset), len(self._parts)) - 1
         part = self._parts[at]
-        return line - self._lines[at] + part.line, offset - self._offsets[at] + part.offset
+        line, offset = line - self._lines[at] + part.line, offset - self._offsets[at] + part.offset
+        return self._source.place(line, offset)
 
 
 def put_in_order(bundle: Bundle) -> None:
@@ -127,12 +141,7 @@ def put_in_order(bundle: Bundle) -> None:
 
 
 def _surveyed(file: FoundFile, source: OrderedLines | ReversedLines) -> FoundFile:
-    survey = survey_log(source, [])
-    survey.digests = file.digests
-    survey.versions = [
-        msgspec.structs.replace(mark, offset=source.place(0, mark.offset)[1])
-        for mark in survey.versions
-    ]
+    survey = survey_log(source, [], file.digests)
     return FoundFile(source, file.format, file.digests, survey)
 
 

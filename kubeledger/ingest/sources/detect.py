@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 
 from kubeledger.ingest.sources.crictl import NOT_USED, is_crictl, is_usage
+from kubeledger.ingest.sources.envelope.forms import ROW_FORMATS
+from kubeledger.ingest.sources.envelope.lines import HEAD, EnvelopeLines, layout_in
 from kubeledger.ingest.sources.kernel_log import is_kernel_log
 from kubeledger.ingest.sources.other_programs import (
     OTHER_CALLER,
@@ -31,9 +33,10 @@ __all__ = [
     "detect",
     "is_log_name",
     "load_documents",
+    "opened",
 ]
 
-LOG_FORMATS = ("klog-text", "klog-json")
+LOG_FORMATS = ("klog-text", "klog-json", *ROW_FORMATS)
 DOCUMENT_FORMATS = (
     "collected-at",
     "cpu-manager-state",
@@ -58,7 +61,6 @@ NOTES = ("collected-at", "kubelet-version", "node-name")
 FORMATS = (*LOG_FORMATS, *DOCUMENT_FORMATS, "cgroup-files", "metrics")
 
 _JSON: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
-_HEAD = 64 << 10
 _LONG_HEAD = 4 << 20
 _NOTE = 4 << 10
 """A file with a single value is shorter."""
@@ -75,6 +77,15 @@ _CGROUP_LINE = re.compile(
     r"^/?(?:[^\s/]+/)+(?:cpu|cpuset|cpuacct|memory|pids|hugetlb|blkio|io|cgroup|misc)\.[\w.]+ \S",
     re.MULTILINE,
 )
+_KLOG_JSON = re.compile(rb"\0*(?:[\w.:-]+: )?" + re.escape(JSON_START))
+_ROW_KEYS = re.compile(
+    rb'"(?:MESSAGE|message|log|line|msg|body|values|@message|value|textPayload|jsonPayload'
+    rb'|SyslogMessage|LogMessage|LogEntry|Message|RawData|columns)"'
+    rb"|__REALTIME_TIMESTAMP=|^\d{4}-\d\d-\d\d[T ]\S+ +\{",
+    re.MULTILINE,
+)
+"""What stands near the beginning of any file of rows."""
+
 _LOG_NAME = re.compile(r"kubelet|\.log|messages|syslog|journal", re.IGNORECASE)
 _DOCUMENT_NAME = re.compile(r"checkpoint|config|\.json|\.ya?ml", re.IGNORECASE)
 
@@ -101,7 +112,7 @@ def is_log_name(name: str) -> bool:
 
 def detect(source: SourceFile) -> Detected:
     """The format of a source, from its content."""
-    head = source.head(_HEAD)
+    head = source.head(HEAD)
     if not head:
         reason = "damaged: nothing of it can be unpacked" if source.truncated else "empty"
         return Detected(None, reason, "truncated" if source.truncated else None)
@@ -139,10 +150,13 @@ def _is_binary(head: bytes) -> bool:
 
 
 def _detect_log(source: SourceFile, head: bytes) -> Detected | None:
-    form = _log_form(head)
-    if form is None and _LOG_NAME.search(source.plain_name):
-        long_head = source.head(_LONG_HEAD) if len(head) == _HEAD else b""
-        form = _log_form(long_head)
+    rows = _row_format(source, head)
+    form = rows or _log_form(head)
+    if (form is None and _LOG_NAME.search(source.plain_name)) or (rows and not _holds_entry(head)):
+        long_head = source.head(_LONG_HEAD) if len(head) == HEAD else b""
+        form = rows or _log_form(long_head)
+        if rows and not _holds_entry(long_head):
+            return Detected(None, f"rows ({rows}), and none near the beginning is a kubelet's")
     if form is None:
         return None
     other = OTHER_COMPONENT.search(source.plain_name)
@@ -157,6 +171,27 @@ def _detect_log(source: SourceFile, head: bytes) -> Detected | None:
         name = f" ({other[0]})" if other else ""
         return Detected(None, f"log of another component{name}")
     return Detected(form)
+
+
+def opened(source: SourceFile, form: str) -> SourceFile:
+    """The log in a file, whatever its rows look like.
+
+    Raises:
+        BadInputError: it has no rows of that format.
+    """
+    return EnvelopeLines(source, form) if form in ROW_FORMATS else source
+
+
+def _row_format(source: SourceFile, head: bytes) -> str | None:
+    """The format of the rows of a log store, if there are any."""
+    if _KLOG_JSON.match(head) or _ROW_KEYS.search(head) is None:
+        return None
+    layout = layout_in(source)
+    return None if layout is None else layout.format
+
+
+def _holds_entry(head: bytes) -> bool:
+    return ANY_ENTRY.search(head) is not None
 
 
 def _log_form(head: bytes) -> str | None:

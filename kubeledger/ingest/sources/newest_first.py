@@ -56,13 +56,28 @@ class ReversedLines(SourceFile):
         """As ``SourceFile.stored_chunks``."""
         return self._source.stored_chunks()
 
+    @property
+    def keeps_places(self) -> bool:
+        """As ``SourceFile.keeps_places``."""
+        return False
+
+    @property
+    def left_out(self) -> int:
+        """As ``SourceFile.left_out``."""
+        return self._source.left_out
+
+    @property
+    def twice(self) -> int:
+        """As ``SourceFile.twice``."""
+        return self._source.twice
+
     def place(self, line: int, offset: int) -> tuple[int, int]:
         """As ``SourceFile.place``."""
         begins, size = self._begins, self._size
         index = max(bisect_left(begins, size - offset) - 1, 0)
         end = begins[index + 1] if index + 1 < len(begins) else size
         first = line - (len(begins) - 1 - index)
-        return first + index, begins[index] + offset - (size - end)
+        return self._source.place(first + index, begins[index] + offset - (size - end))
 
 
 def between(chunks: Iterable[bytes], begin: int, end: int) -> Iterator[bytes]:

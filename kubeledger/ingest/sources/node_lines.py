@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from kubeledger.ingest.sources.envelope.lines import EnvelopeLines
 from kubeledger.ingest.sources.other_programs import KUBELET_CALLER, is_other_program
 from kubeledger.ingest.sources.prefix import HEADER, JSON_START, Unwrapper
 from kubeledger.ingest.sources.streams import SourceFile
@@ -253,9 +254,10 @@ class NodeLines(SourceFile):
     """
 
     def __init__(self, source: SourceFile, writers: Writers) -> None:
-        super().__init__(source.name, source.path)
+        super().__init__(source.name, source.path, source.mtime_ns)
         self.truncated = source.truncated
         self.writers = writers
+        self._source = source
         self._hosts = frozenset(writers.hosts)
         self._pids = frozenset(writers.pids)
 
@@ -266,7 +268,7 @@ class NodeLines(SourceFile):
             BadInputError: as ``SourceFile.chunks``.
         """
         reader, is_ours = _LineReader(), True
-        for piece in whole_lines(super().chunks()):
+        for piece in whole_lines(self._source.chunks()):
             lines = piece.split(b"\n")
             for index, line in enumerate(lines):
                 parsed = reader.read(line) if line else None
@@ -275,6 +277,42 @@ class NodeLines(SourceFile):
                 if not is_ours:
                     lines[index] = OTHER_NODE * len(line)
             yield b"\n".join(lines)
+
+    def stored_chunks(self) -> Iterator[bytes]:
+        """As ``SourceFile.stored_chunks``: of rows, the file with those of other nodes blanked."""
+        if isinstance(self._source, EnvelopeLines):
+            return self._source.stored_without(list(self._others()))
+        return self.chunks()
+
+    def _others(self) -> Iterator[int]:
+        """Where lines of other nodes begin."""
+        offset = 0
+        for chunk in self.chunks():
+            for line in chunk.split(b"\n"):
+                if line.startswith(OTHER_NODE):
+                    yield offset
+                offset += len(line) + 1
+            offset -= 1
+
+    @property
+    def keeps_places(self) -> bool:
+        """As ``SourceFile.keeps_places``."""
+        return self._source.keeps_places
+
+    def place(self, line: int, offset: int) -> tuple[int, int]:
+        """As ``SourceFile.place``."""
+        return self._source.place(line, offset)
+
+    @property
+    def left_out(self) -> int:
+        """As ``SourceFile.left_out``, on the node's hosts."""
+        if isinstance(self._source, EnvelopeLines):
+            return self._source.left_out_of(self.writers.hosts)
+        return self._source.left_out
+
+    def of(self, writers: Writers) -> NodeLines:
+        """Lines of others in the same file."""
+        return NodeLines(self._source, writers)
 
     def _is_ours(self, writer: _Writer, otherwise: bool) -> bool:
         if self._hosts:

@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-import msgspec
-
 __all__ = ["ANY_ENTRY", "HEADER", "JSON_START", "Unwrapped", "Unwrapper", "is_entry"]
 
 HEADER = re.compile(
@@ -100,14 +98,6 @@ class Unwrapped(NamedTuple):
     host: bytes | None = None
 
 
-class _DockerLine(msgspec.Struct):
-    log: str
-    time: str = ""
-
-
-_DOCKER = msgspec.json.Decoder(_DockerLine)
-
-
 class Unwrapper:
     """Takes prefixes off; remembers the last one that fitted and tries it first.
 
@@ -125,8 +115,6 @@ class Unwrapper:
 
     def unwrap(self, line: bytes) -> Unwrapped:
         """The line without its prefix; as it is when it has none that is known."""
-        if line.startswith(b'{"log":'):
-            return self._unwrap_docker(line)
         for form in self._known:
             match = form.match(line)
             if match:
@@ -152,16 +140,6 @@ class Unwrapper:
         if form is _NODE_FIRST and found.host is not None:
             self._nodes.add(found.host)
         return found
-
-    def _unwrap_docker(self, line: bytes) -> Unwrapped:
-        try:
-            entry = _DOCKER.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return Unwrapped(line)
-        body = entry.log.encode("utf-8", "replace")
-        time = entry.time.encode("utf-8", "replace")
-        ended = body.endswith(b"\n")
-        return Unwrapped(body.rstrip(b"\r\n"), True, time or None, None, partial=not ended)
 
 
 class _Form:

@@ -1,7 +1,9 @@
-"""The temporary directory that archives are unpacked into."""
+"""Temporary files: the directory that archives are unpacked into, contents without a name."""
 
 from __future__ import annotations
 
+import mmap
+import os
 import signal
 import sys
 import tempfile
@@ -10,10 +12,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import IO
 
 from kubeledger.model.errors import BadInputError
 
-__all__ = ["spool_directory"]
+__all__ = ["mapped", "spool_directory"]
 
 
 @contextmanager
@@ -32,6 +35,13 @@ def spool_directory() -> Iterator[Path]:
         ) from None
     with directory, _terminated_by_exit():
         yield Path(directory.name)
+
+
+def mapped(file: IO[bytes]) -> mmap.mmap | bytes:
+    """The bytes of a temporary file, which stay when it is closed and has no name any more."""
+    file.flush()
+    size = os.fstat(file.fileno()).st_size
+    return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
 
 
 @contextmanager

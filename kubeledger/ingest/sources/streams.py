@@ -3,39 +3,29 @@
 from __future__ import annotations
 
 import hashlib
-import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
 
 import msgspec
-import zstandard
 
+from kubeledger.ingest.sources.journal_file import JOURNAL_MAGIC, JournalFile
+from kubeledger.ingest.sources.packing import (
+    CHUNK,
+    TooLargeError,
+    as_utf8,
+    content_of,
+    without_suffix,
+)
 from kubeledger.model.errors import BadInputError
 
 __all__ = ["CHUNK", "DOCUMENT_MAX", "Digests", "SourceFile", "digest_chunks", "permission_advice"]
 
-CHUNK = 1 << 20
 _LARGE = 1 << 18
 """Bytes that are worth handing to another thread."""
 DOCUMENT_MAX = 256 << 20
 """Bytes of a file that has to be read whole (JSON, YAML); logs have no such limit."""
-
-_RATIO_MAX = 1000
-_BOMB_FLOOR = 4 << 30
-"""Decompressed bytes up to which any ratio is believed."""
-
-_GZIP_PIECE, _ZSTD_PIECE = 16 << 10, 2 << 10
-"""Packed bytes that are unpacked at once: bounds what one step of a bomb can take.
-
-A byte of gzip stands for a thousand at most, one of zstd for thirty thousand.
-"""
-
-_GZIP_FRAME = 31
-_GZIP = b"\x1f\x8b"
-_ZSTD = b"\x28\xb5\x2f\xfd"
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def permission_advice(error: Exception) -> str:
@@ -59,11 +49,12 @@ class SourceFile:
         self.path = path
         self._mtime_ns = mtime_ns
         self.truncated = False
+        self._journal: JournalFile | None = None
 
     @property
     def plain_name(self) -> str:
         """Last part of the name, without a compression suffix."""
-        return self.name.rpartition("/")[2].removesuffix(".gz").removesuffix(".zst")
+        return without_suffix(self.name.rpartition("/")[2])
 
     @property
     def mtime_ns(self) -> int:
@@ -71,16 +62,32 @@ class SourceFile:
         return self.path.stat().st_mtime_ns if self._mtime_ns is None else self._mtime_ns
 
     def chunks(self) -> Iterator[bytes]:
-        """The decompressed content; ends early, and says so, where the stream is damaged.
+        """The content, unpacked, as UTF-8 without a byte order mark.
 
-        A byte order mark at its beginning is no part of it: some editors and shells write one.
+        It ends early, and ``truncated`` says so, where what it is packed in is damaged. A binary
+        journal is read as ``journalctl -o export`` writes it.
 
         Raises:
             BadInputError: the file cannot be read, or unpacks to an absurd size.
         """
+        if self._journal is not None:
+            yield from self._journal.chunks()
+            return
         try:
             with self.path.open("rb") as raw:
-                yield from _without_mark(self._unpacked(raw))
+                content = content_of(raw, self.path.stat().st_size, self._damaged)
+                first = next(content, b"")
+                if first.startswith(JOURNAL_MAGIC):
+                    self._journal = JournalFile(self.name, first, content)
+                    yield from self._journal.chunks()
+                else:
+                    yield from as_utf8(chain((first,), content))
+        except TooLargeError as error:
+            raise BadInputError(
+                f"unpacks to more than {error.args[0]} bytes",
+                file=str(self.path),
+                advice="unpack it by hand if that is right",
+            ) from None
         except OSError as error:
             raise BadInputError(
                 f"cannot be read: {error.strerror or error}",
@@ -88,50 +95,8 @@ class SourceFile:
                 advice=permission_advice(error),
             ) from None
 
-    def _unpacked(self, raw: BinaryIO) -> Iterator[bytes]:
-        magic = raw.read(4)
-        raw.seek(0)
-        if magic.startswith(_GZIP):
-            yield from self._guarded(raw, _GZIP_PIECE, lambda: zlib.decompressobj(_GZIP_FRAME))
-        elif magic == _ZSTD:
-            context = zstandard.ZstdDecompressor(max_window_size=1 << 27)
-            yield from self._guarded(raw, _ZSTD_PIECE, context.decompressobj)
-        else:
-            while chunk := raw.read(CHUNK):
-                yield chunk
-
-    def _guarded(
-        self, raw: BinaryIO, piece_bytes: int, frame: Callable[[], Any]
-    ) -> Iterator[bytes]:
-        """Unpack frame after frame; what came before a damage is not lost."""
-        limit = max(_BOMB_FLOOR, self.path.stat().st_size * _RATIO_MAX)
-        total = 0
-        unpacker = None
-        while piece := raw.read(piece_bytes):
-            while piece:
-                if unpacker is None and not piece.strip(b"\0"):
-                    break  # padding after the last frame
-                unpacker = unpacker or frame()
-                try:
-                    chunk = unpacker.decompress(piece)
-                except (zlib.error, zstandard.ZstdError):
-                    self.truncated = True
-                    return
-                total += len(chunk)
-                if total > limit:
-                    raise self._bomb(limit)
-                if chunk:
-                    yield chunk
-                piece = unpacker.unused_data if unpacker.eof else b""
-                unpacker = None if unpacker.eof else unpacker
-        self.truncated = unpacker is not None
-
-    def _bomb(self, limit: int) -> BadInputError:
-        return BadInputError(
-            f"unpacks to more than {limit} bytes",
-            file=str(self.path),
-            advice="unpack it by hand if that is right",
-        )
+    def _damaged(self) -> None:
+        self.truncated = True
 
     def stored_chunks(self) -> Iterator[bytes]:
         """The content by which the file is known, whatever order its lines are read in.
@@ -140,6 +105,21 @@ class SourceFile:
             BadInputError: as :meth:`chunks`.
         """
         return self.chunks()
+
+    @property
+    def keeps_places(self) -> bool:
+        """Lines of ``chunks()`` stand where they stand in the file."""
+        return True
+
+    @property
+    def left_out(self) -> int:
+        """Lines of other programs that ``chunks()`` leaves out."""
+        return 0
+
+    @property
+    def twice(self) -> int:
+        """Lines that stand in the file once more, and are left out."""
+        return 0
 
     def place(self, line: int, offset: int) -> tuple[int, int]:
         """Where a line of ``chunks()`` stands in the file: its number and byte, both from 0."""
@@ -169,18 +149,6 @@ class SourceFile:
                 file=str(self.path),
             )
         return data
-
-
-def _without_mark(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """A content without a byte order mark, wherever it is cut."""
-    begin = b""
-    for chunk in chunks:
-        begin += chunk
-        if len(begin) >= len(_BYTE_ORDER_MARK):
-            break
-    if begin := begin.removeprefix(_BYTE_ORDER_MARK):
-        yield begin
-    yield from chunks
 
 
 class Digests(msgspec.Struct, frozen=True):

@@ -180,12 +180,6 @@ def test_bare_logs_are_not_cut() -> None:
     }
 
 
-def test_docker_log_file() -> None:
-    """Lines inside the JSON objects that Docker writes."""
-    lines = [json.dumps({"log": f"{text}\n", "stream": "stderr"}) for text in (NOISE, PROBE)]
-    assert log(*lines).lines[0].values == log(PROBE).lines[0].values
-
-
 def test_cri_partial_lines() -> None:
     """The runtime cuts long lines; they are put together again, and all are counted."""
     stamp = "2026-11-21T02:52:41.296376000Z stderr"

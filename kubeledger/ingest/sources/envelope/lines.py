@@ -1,0 +1,279 @@
+"""The rows of a file as one log in the order of time, whatever order they stand in.
+
+A file is read once, into a temporary file without a name and an index of a few numbers a row, so
+that any size can be sorted. The log is a journal's: who wrote a line stands before it, so it is
+split by node, and read, as every journal is.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from array import array
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Collection, Iterator
+from itertools import accumulate, pairwise
+
+from kubeledger.ingest.sources.envelope.entries import Entries, Entry, lines_of
+from kubeledger.ingest.sources.envelope.forms import Layout, layout_of
+from kubeledger.ingest.sources.envelope.rows import RawRow
+from kubeledger.ingest.sources.packing import CHUNK
+from kubeledger.ingest.sources.prefix import is_entry
+from kubeledger.ingest.sources.spool import mapped
+from kubeledger.ingest.sources.streams import SourceFile
+from kubeledger.ingest.sources.unpack import spool_errors
+from kubeledger.model.errors import BadInputError
+
+__all__ = ["HEAD", "EnvelopeLines", "layout_in"]
+
+HEAD = 64 << 10
+_LONG_HEAD = 1 << 20
+"""Bytes of a file in which a row of its form stands: mostly, and where the first one is long."""
+
+_COARSE_NS = 1_000_000
+"""Rows of stores that count milliseconds may be the same, and not one."""
+
+_BLANKED = bytes(each if each == 0x0A else 0x20 for each in range(256))
+
+
+def layout_in(source: SourceFile, wanted: str | None = None) -> Layout | None:
+    """The layout of a file of rows; None for another kind of file.
+
+    Args:
+        source: the file as it stands.
+        wanted: a format, where others do not count.
+    """
+    head = source.head(HEAD)
+    found = layout_of(head, wanted)
+    if found is None and len(head) == HEAD and b"\n" not in head.strip():
+        found = layout_of(source.head(_LONG_HEAD), wanted)
+    return found
+
+
+class EnvelopeLines(SourceFile):
+    """The lines that the rows of a file hold, in the order of time."""
+
+    def __init__(self, source: SourceFile, wanted: str) -> None:
+        """Nothing is read yet.
+
+        Args:
+            source: the file as it stands.
+            wanted: format of its rows.
+
+        Raises:
+            BadInputError: it has no row of that format.
+        """
+        super().__init__(source.name, source.path, source.mtime_ns)
+        layout = layout_in(source, wanted)
+        if layout is None:
+            raise BadInputError(f"has no row of the format {wanted}", file=source.name)
+        self._source = source
+        self._layout = layout
+        self._spooled: _Spool | None = None
+
+    @property
+    def _spool(self) -> _Spool:
+        if self._spooled is None:
+            with spool_errors(self.name):
+                self._spooled = _Spool(self._layout, self._source.chunks())
+            self.truncated = self._source.truncated
+        return self._spooled
+
+    @property
+    def keeps_places(self) -> bool:
+        """As ``SourceFile.keeps_places``."""
+        return False
+
+    @property
+    def left_out(self) -> int:
+        """Rows of other programs."""
+        return self._spool.others.total()
+
+    @property
+    def twice(self) -> int:
+        """Rows that stand in the file once more."""
+        return self._spool.twice
+
+    def left_out_of(self, hosts: Collection[str]) -> int:
+        """Rows of other programs on some hosts."""
+        return sum(self._spool.others[host] for host in hosts)
+
+    def chunks(self) -> Iterator[bytes]:
+        """The lines, as a journal shows them.
+
+        Raises:
+            BadInputError: as ``SourceFile.chunks``, or there is no room for the temporary file.
+        """
+        return self._spool.chunks()
+
+    def stored_chunks(self) -> Iterator[bytes]:
+        """As ``SourceFile.stored_chunks``."""
+        return self._source.stored_chunks()
+
+    def stored_without(self, offsets: Collection[int]) -> Iterator[bytes]:
+        """The file with rows blanked: those of which lines of ``chunks()`` begin at these bytes.
+
+        Rows of other programs are blanked, too, where all lines of their host are.
+        """
+        return _blanked(self._source.stored_chunks(), self._spool.spans_of(offsets))
+
+    def place(self, line: int, offset: int) -> tuple[int, int]:
+        """Line and byte in the file of the row that a line of ``chunks()`` is of."""
+        return self._spool.place(offset)
+
+
+def _blanked(chunks: Iterator[bytes], spans: list[tuple[int, int]]) -> Iterator[bytes]:
+    """A content with blanks in place of these bytes; lines keep their ends."""
+    base, index = 0, 0
+    for chunk in chunks:
+        end = base + len(chunk)
+        parts, at = [], base
+        while index < len(spans) and spans[index][0] < end:
+            begin, stop = max(spans[index][0], at), min(spans[index][1], end)
+            parts += [chunk[at - base : begin - base]]
+            parts += [chunk[begin - base : stop - base].translate(_BLANKED)]
+            at = max(stop, at)
+            if spans[index][1] > end:
+                break
+            index += 1
+        yield b"".join((*parts, chunk[at - base :]))
+        base = end
+
+
+class _Spool:
+    """The lines of a file's rows, and where each row stands.
+
+    Attributes:
+        others: host -> rows of other programs.
+        twice: rows that are left out because another one is the same.
+    """
+
+    def __init__(self, layout: Layout, chunks: Iterator[bytes]) -> None:
+        """Read all rows."""
+        self.others: Counter[str] = Counter()
+        self.twice = 0
+        self._hosts: dict[str, int] = {}
+        # Of each row: its time, key, order and host; its bytes and line in the file, and those
+        # of its lines in the temporary file. Rows without lines have none of the latter.
+        self._times, self._keys, self._orders = array("q"), array("q"), array("q")
+        self._host_of = array("l")
+        self._begins, self._ends, self._lines = array("Q"), array("Q"), array("Q")
+        self._at = array("Q", [0])
+        self._sequence: array[int] = array("Q")
+        self._offsets: array[int] = array("Q")
+        self._open: dict[tuple[str, str], tuple[RawRow, Entry, int | None]] = {}
+        with tempfile.TemporaryFile(prefix="kubeledger-rows-") as file:
+            self._write = file.write
+            self._fill(layout, chunks)
+            self._data = mapped(file)
+        self._put_in_order()
+
+    # -- filling ------------------------------------------------------------------------
+
+    def _fill(self, layout: Layout, chunks: Iterator[bytes]) -> None:
+        entries = Entries(layout.form)
+        ts_ns: int | None = None
+        for row in layout.cutter.rows(chunks):
+            entry = entries.of(row)
+            if entry.ts_ns is not None:
+                if ts_ns is None:
+                    self._times = array("q", [entry.ts_ns]) * len(self._times)
+                ts_ns = entry.ts_ns
+            self._take(row, entry, ts_ns)
+        for waiting in self._open.values():
+            self._add(*waiting)
+
+    def _take(self, row: RawRow, entry: Entry, ts_ns: int | None) -> None:
+        if not entry.tag and entry.host:
+            self.others[entry.host] += 1
+            self._note(row, entry, ts_ns, b"")
+            return
+        if entry.message is None:
+            text = b"(a row without a message, of %b)" % entry.tag.encode("utf-8", "replace")
+            self._add(row, Entry(entry.ts_ns, "", "", text), ts_ns)
+            return
+        who = (entry.host, entry.tag)
+        begun = self._open.pop(who, None)
+        if begun is not None:
+            first, before, begun_ns = begun
+            entry = before._replace(
+                message=(before.message or b"") + entry.message, goes_on=entry.goes_on
+            )
+            self._note(row, entry, ts_ns, b"")
+            row, ts_ns = first, begun_ns
+        if entry.goes_on and len(entry.message or b"") < CHUNK:
+            self._open[who] = row, entry, ts_ns
+        else:
+            self._add(row, entry, ts_ns)
+
+    def _add(self, row: RawRow, entry: Entry, ts_ns: int | None) -> None:
+        self._note(row, entry, ts_ns, lines_of(entry, ts_ns))
+
+    def _note(self, row: RawRow, entry: Entry, ts_ns: int | None, lines: bytes) -> None:
+        self._times.append(ts_ns or 0)
+        may_be_twice = is_entry(entry.message or b"") or (ts_ns or 0) % _COARSE_NS
+        self._keys.append(entry.identity or (row.key if may_be_twice else 0))
+        self._orders.append(entry.order)
+        self._host_of.append(self._hosts.setdefault(entry.host, len(self._hosts)))
+        self._begins.append(row.begin)
+        self._ends.append(row.end)
+        self._lines.append(row.line)
+        self._write(lines)
+        self._at.append(self._at[-1] + len(lines))
+
+    def _put_in_order(self) -> None:
+        """The rows that have lines, by time; those that are there twice once."""
+        times, orders = self._times, self._orders
+        falls = sum((b < a) - (b > a) for a, b in pairwise(times))
+        rows = range(len(times))
+        found = sorted(
+            reversed(rows) if falls > 0 else rows, key=lambda row: (times[row], orders[row])
+        )
+        seen: set[int] = set()
+        latest = None
+        for row in found:
+            if times[row] != latest:
+                latest = times[row]
+                seen.clear()
+            if self._at[row] == self._at[row + 1]:
+                continue
+            key = self._keys[row]
+            if key and key in seen:
+                self.twice += 1
+                continue
+            seen.add(key)
+            self._sequence.append(row)
+        lengths = (self._at[row + 1] - self._at[row] for row in self._sequence)
+        self._offsets = array("Q", accumulate(lengths, initial=0))
+
+    # -- reading ------------------------------------------------------------------------
+
+    def chunks(self) -> Iterator[bytes]:
+        """The lines."""
+        data, at = self._data, self._at
+        parts: list[bytes] = []
+        size = 0
+        for row in self._sequence:
+            parts.append(data[at[row] : at[row + 1]])
+            size += len(parts[-1])
+            if size >= CHUNK:
+                yield b"".join(parts)
+                parts, size = [], 0
+        yield b"".join(parts)
+
+    def _row_at(self, offset: int) -> int:
+        return self._sequence[bisect_right(self._offsets, offset) - 1]
+
+    def place(self, offset: int) -> tuple[int, int]:
+        """Line and byte of the row that a byte of the lines is of."""
+        row = self._row_at(offset)
+        return self._lines[row], self._begins[row]
+
+    def spans_of(self, offsets: Collection[int]) -> list[tuple[int, int]]:
+        """Bytes in the file of rows without some of the lines, which begin at these bytes."""
+        blank = {self._row_at(offset) for offset in offsets}
+        read = set(self._sequence)
+        kept = {self._host_of[row] for row in read - blank}
+        left = (row for row in range(len(self._times)) if row not in read)
+        blank.update(row for row in left if self._host_of[row] not in kept)
+        return sorted((self._begins[row], self._ends[row]) for row in blank)

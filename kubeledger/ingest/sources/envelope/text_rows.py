@@ -1,0 +1,63 @@
+"""Rows that ``logcli`` prints: a time, the labels of the stream, the line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from kubeledger.ingest.sources.envelope.rows import ROW_MAX, RawRow
+
+__all__ = ["labelled_rows"]
+
+_LABELS = rb'\{(?:[\w.]+="(?:[^"\\]|\\.)*"[, ]*)*\}'
+_ROW = re.compile(
+    rb"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?)"
+    rb" +(" + _LABELS + rb") *(.*)",
+    re.DOTALL,
+)
+_COMMON = re.compile(rb"(?:\d{4}/\d\d/\d\d \S+ )?Common labels: (" + _LABELS + rb")\s*$")
+_LABEL = re.compile(rb'([\w.]+)="((?:[^"\\]|\\.)*)"')
+
+
+def labelled_rows(chunks: Iterator[bytes]) -> Iterator[RawRow]:
+    """The rows, in the order of the file; a line of no row goes on where the one above ends."""
+    common: dict[str, str] = {}
+    row: dict[str, object] | None = None
+    for number, (begin, text) in enumerate(_lines(chunks)):
+        end = begin + len(text) + 1
+        match = _ROW.match(text)
+        if match is not None:
+            time, labels, line = match.groups()
+            row = {
+                "timestamp": time.decode().replace(" ", "T"),
+                "labels": {**common, **_labels(labels)},
+                "line": b" >" if line.rstrip() == b">" else line,
+            }
+            yield RawRow(begin, end, number, row, b"", hash(text))
+        elif (told := _COMMON.match(text)) is not None:
+            common = _labels(told[1])
+        elif text.strip():
+            going_on = None if row is None else {**row, "line": text}
+            yield RawRow(begin, end, number, going_on, text, hash((text, number)))
+
+
+def _labels(text: bytes) -> dict[str, str]:
+    return {
+        key.decode(): value.replace(b'\\"', b'"').decode("utf-8", "replace")
+        for key, value in _LABEL.findall(text)
+    }
+
+
+def _lines(chunks: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Place and bytes of each line; one of absurd length is cut into several."""
+    tail, base = b"", 0
+    for chunk in chunks:
+        *lines, tail = (tail + chunk).split(b"\n")
+        for line in lines:
+            yield base, line
+            base += len(line) + 1
+        if len(tail) > ROW_MAX:
+            yield base, tail
+            base, tail = base + len(tail), b""
+    if tail:
+        yield base, tail

@@ -1,0 +1,158 @@
+"""How a file's content is packed: gzip, zstd, xz, lzma, bzip2, UTF-16, a byte order mark.
+
+The first bytes show it, never the name. What comes before a damage is not lost.
+"""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import lzma
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO, NamedTuple
+
+import zstandard
+
+__all__ = ["CHUNK", "TooLargeError", "as_utf8", "content_of", "without_suffix"]
+
+CHUNK = 1 << 20
+
+_RATIO_MAX = 1000
+_BOMB_FLOOR = 4 << 30
+"""Decompressed bytes up to which any ratio is believed."""
+
+_WINDOW_MAX = 1 << 27
+"""Bytes of memory that a packed file may ask for."""
+
+_UTF8_MARK = codecs.BOM_UTF8
+_SAMPLE = 512
+_SUFFIXES = (".gz", ".zst", ".xz", ".bz2", ".lzma")
+_DAMAGED = (zlib.error, zstandard.ZstdError, lzma.LZMAError, OSError, EOFError, ValueError)
+
+
+class TooLargeError(Exception):
+    """A file unpacks to more bytes than can be right; ``args[0]``: how many are the most."""
+
+
+class _Packing(NamedTuple):
+    """One way to pack.
+
+    Attributes:
+        magic: the first bytes.
+        piece: packed bytes that are unpacked at once: bounds what one step of a bomb can take.
+            A byte of gzip stands for a thousand at most, one of the others for tens of thousands.
+        frame: makes what unpacks one frame.
+    """
+
+    magic: bytes
+    piece: int
+    frame: Callable[[], Any]
+
+
+_PACKINGS = (
+    _Packing(b"\x1f\x8b", 16 << 10, lambda: zlib.decompressobj(31)),
+    _Packing(
+        b"\x28\xb5\x2f\xfd",
+        2 << 10,
+        lambda: zstandard.ZstdDecompressor(max_window_size=_WINDOW_MAX).decompressobj(),
+    ),
+    _Packing(b"\xfd7zXZ\0", 2 << 10, lambda: lzma.LZMADecompressor(memlimit=_WINDOW_MAX)),
+    _Packing(b"BZh", 2 << 10, bz2.BZ2Decompressor),
+    _Packing(b"\x5d\0\0", 2 << 10, lambda: lzma.LZMADecompressor(memlimit=_WINDOW_MAX)),
+)
+
+
+def without_suffix(name: str) -> str:
+    """A file's name without what says that it is packed."""
+    for suffix in _SUFFIXES:
+        name = name.removesuffix(suffix)
+    return name
+
+
+def content_of(raw: BinaryIO, size: int, damaged: Callable[[], None]) -> Iterator[bytes]:
+    """The unpacked bytes of a file; they end early where it is damaged or cut.
+
+    Args:
+        raw: at the beginning of the file.
+        size: of the file, in bytes.
+        damaged: called where the content ends early.
+
+    Raises:
+        TooLargeError: it unpacks to an absurd size.
+    """
+    head = raw.read(8)
+    raw.seek(0)
+    packing = next((each for each in _PACKINGS if head.startswith(each.magic)), None)
+    if packing is None:
+        while chunk := raw.read(CHUNK):
+            yield chunk
+    else:
+        yield from _frames(raw, packing, max(_BOMB_FLOOR, size * _RATIO_MAX), damaged)
+
+
+def _frames(
+    raw: BinaryIO, packing: _Packing, limit: int, damaged: Callable[[], None]
+) -> Iterator[bytes]:
+    """Unpack frame after frame."""
+    total = 0
+    unpacker = None
+    while piece := raw.read(packing.piece):
+        while piece:
+            if unpacker is None and not piece.strip(b"\0"):
+                break  # padding behind the last frame
+            unpacker = unpacker or packing.frame()
+            try:
+                chunk = unpacker.decompress(piece)
+            except _DAMAGED:
+                damaged()
+                return
+            total += len(chunk)
+            if total > limit:
+                raise TooLargeError(limit)
+            if chunk:
+                yield chunk
+            piece = unpacker.unused_data if unpacker.eof else b""
+            unpacker = None if unpacker.eof else unpacker
+    if unpacker is not None:
+        damaged()
+
+
+def as_utf8(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """A content as UTF-8, without a byte order mark: some editors and shells write one.
+
+    Windows' tools write UTF-16, with a mark or without.
+    """
+    head = b""
+    for chunk in chunks:
+        head += chunk
+        if len(head) >= _SAMPLE:
+            break
+    coding = _utf16_of(head[:_SAMPLE])
+    if coding is None:
+        if head := head.removeprefix(_UTF8_MARK):
+            yield head
+        yield from chunks
+        return
+    decoder = codecs.getincrementaldecoder(coding)("replace")
+    yield decoder.decode(head).removeprefix("\ufeff").encode("utf-8", "replace")
+    for chunk in chunks:
+        yield decoder.decode(chunk).encode("utf-8", "replace")
+    if rest := decoder.decode(b"", final=True):
+        yield rest.encode("utf-8", "replace")
+
+
+def _utf16_of(head: bytes) -> str | None:
+    """The coding of a text in UTF-16; without a mark, every other byte of it is zero."""
+    if head.startswith(codecs.BOM_UTF16_LE):
+        return "utf-16-le"
+    if head.startswith(codecs.BOM_UTF16_BE):
+        return "utf-16-be"
+    even, odd = head[::2], head[1::2]
+    if len(head) < 16:
+        return None
+    if even.isascii() and b"\0" not in even and odd.count(0) == len(odd):
+        return "utf-16-le"
+    if odd.isascii() and b"\0" not in odd and even.count(0) == len(even):
+        return "utf-16-be"
+    return None

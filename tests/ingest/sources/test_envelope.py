@@ -1,0 +1,387 @@
+"""Rows of log stores: the same records as from the plain log, whatever they are wrapped in."""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import json
+import lzma
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from kubeledger.ingest.api import import_sources, plan_sources
+from kubeledger.ingest.coverage import Coverage
+from kubeledger.ingest.pipeline import Pipeline
+from kubeledger.ingest.planning.bundle import Finding
+from kubeledger.ingest.planning.options import ImportOptions
+from kubeledger.ingest.sources.envelope.export_rows import export_rows
+from kubeledger.ingest.sources.envelope.json_rows import TOP, json_rows
+from kubeledger.ingest.sources.journal_file import JOURNAL_MAGIC
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.model.bodies.ledger import SourceAccount
+from kubeledger.model.errors import BadInputError
+from kubeledger.model.record import Body
+from tests.fuzz.seeds import members
+from tests.ingest.sources.wrapping import (
+    FORMS,
+    Line,
+    in_time_order,
+    journal_export,
+    journal_json,
+    lines_of,
+    loki_text,
+)
+
+_LINES = 700
+
+Pack = Callable[[bytes], bytes]
+
+
+class Read(NamedTuple):
+    """What was read of a node: records but for those about the import, places, the account."""
+
+    records: list[tuple[int, Body]]
+    places: list[tuple[int, str]]
+    account: SourceAccount
+    format: str
+    findings: list[Finding]
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Lines understood and not understood."""
+        return self.account.understood, self.account.not_understood
+
+
+def read(path: Path) -> dict[str, Read]:
+    """Node -> what is read of it."""
+    found = {}
+    spool = path.with_name(f"{path.name}.spool")
+    for plan in plan_sources([str(path)], spool, ImportOptions()):
+        pipeline = Pipeline(plan, Coverage({}))
+        facts = [fact for fact in pipeline.facts() if not fact.body.kind.startswith("ledger.")]
+        places = [
+            (piece.line, piece.text)
+            for fact in facts
+            for piece in fact.evidence[:1]
+            if piece.line is not None and piece.text is not None
+        ]
+        found[plan.context.node] = Read(
+            [(fact.ts_ns, fact.body) for fact in facts],
+            places,
+            pipeline.totals()[0],
+            plan.sources[0].format,
+            plan.findings,
+        )
+    return found
+
+
+def read_one(path: Path, content: bytes) -> Read:
+    """What is read of a file of one node."""
+    path.write_bytes(content)
+    (only,) = read(path).values()
+    return only
+
+
+@cache
+def log_of(node: str) -> str:
+    """A recorded node's log: its beginning, and a part in which much happens."""
+    (data,) = (
+        data
+        for name, data in members().items()
+        if name.startswith(f"{node}-v") and name.endswith("/kubelet.log")
+    )
+    lines = data.decode().split("\n")
+    begin = {"node-a": 900, "node-b": 5400}[node]
+    return "".join(f"{line}\n" for line in lines[:200] + lines[begin : begin + _LINES - 200])
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Read]:
+    """Node -> what is read of its log as the kubelet wrote it."""
+    found = {}
+    for node in ("node-a", "node-b"):
+        path = tmp_path_factory.mktemp(node) / "kubelet.log"
+        found[node] = read_one(path, log_of(node).encode())
+        assert len(found[node].records) > 10
+    return found
+
+
+def rows_of(node: str, host: str = "") -> list[Line]:
+    """The lines of a recorded node on their way into a store."""
+    return lines_of(log_of(node), host or node)
+
+
+@pytest.mark.parametrize("file", FORMS)
+@pytest.mark.parametrize(("node", "newest_first"), [("node-a", False), ("node-b", True)])
+def test_records_are_those_of_the_plain_log(
+    file: str, node: str, newest_first: bool, tmp_path: Path, plain: dict[str, Read]
+) -> None:
+    """Each form gives the records, times and counts of the plain log, and names its rows."""
+    form, wrap = FORMS[file]
+    if file == "docker.log":
+        newest_first = False  # it is written line by line
+    lines = in_time_order(rows_of(node), newest_first=newest_first)
+    found = read_one(tmp_path / file, wrap(lines))
+    assert found.format == form
+    assert found.records == plain[node].records
+    assert found.counts == plain[node].counts
+    assert found.account.lines == plain[node].account.lines
+    host = "localhost" if file == "docker.log" else node
+    assert all(f" {host} kubelet" in text for _, text in found.places)
+    content = (tmp_path / file).read_text(errors="replace").split("\n")
+    for number, text in found.places:
+        message = text.partition(": ")[2]
+        if len(message) < 100 and '"' not in message:
+            assert message in "\n".join(content[number - 1 : number + 25])
+
+
+def test_lines_of_a_row_are_told_by_its_place(tmp_path: Path, plain: dict[str, Read]) -> None:
+    """Rows of a line each: a record stands in the line in which its message does."""
+    found = read_one(tmp_path / "journal.json", journal_json(rows_of("node-a")))
+    assert [line for line, _ in found.places] == [line for line, _ in plain["node-a"].places]
+    turned = in_time_order(rows_of("node-a"), newest_first=True)
+    found = read_one(tmp_path / "journal.json", journal_json(turned))
+    assert [_LINES + 1 - line for line, _ in found.places] == [
+        line for line, _ in plain["node-a"].places
+    ]
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "journal.json",
+        "journal.export",
+        "loki.json",
+        "logcli.txt",
+        "otlp.json",
+        "log-analytics.json",
+        "search.json",
+    ],
+)
+def test_nodes_and_units_are_told_apart(file: str, tmp_path: Path, plain: dict[str, Read]) -> None:
+    """Two nodes' lines, newest first, with other programs between: each node has its own."""
+    noise = [
+        Line(line.ts_ns + 1, "node-a", unit, "E1121 02:52:41.296376 1 x.go:1] not the kubelet's")
+        for line, unit in zip(rows_of("node-a")[::50], ["containerd", "sshd"] * 7, strict=True)
+    ]
+    lines = in_time_order(rows_of("node-a"), rows_of("node-b"), noise, newest_first=True)
+    path = tmp_path / file
+    path.write_bytes(FORMS[file][1](lines))
+    found = read(path)
+    assert sorted(found) == ["node-a", "node-b"]
+    for node, each in found.items():
+        assert each.records == plain[node].records
+        assert each.counts == plain[node].counts
+    assert found["node-a"].account.lines == _LINES + len(noise)
+    assert found["node-b"].account.lines == _LINES
+
+
+def test_kept_sources_hold_one_nodes_rows(tmp_path: Path, plain: dict[str, Read]) -> None:
+    """What the ledger keeps of a file of two nodes is read again as the node's."""
+    path = tmp_path / "journal.json"
+    lines = in_time_order(rows_of("node-a"), rows_of("node-b"), newest_first=True)
+    path.write_bytes(journal_json(lines))
+    ledger = Ledger.create(tmp_path / "ledger")
+    import_sources([str(path)], ledger)
+    assert not any(each.added for each in import_sources([str(path)], ledger).bundles)
+    pods = tmp_path / "pods.json"
+    pods.write_text('{"kind": "PodList", "apiVersion": "v1", "items": []}')
+    (again,) = import_sources([str(pods)], ledger, ImportOptions(node="node-a")).bundles
+    assert again.added
+    own = [each for each in ledger.records("node-a") if not each.kind.startswith("ledger.")]
+    assert [(each.ts_ns, each.body) for each in own] == plain["node-a"].records
+    content = path.read_bytes().split(b"\n")
+    for line in (each.evidence[0].line for each in own if each.evidence):
+        assert line is not None
+        assert b'"node-a"' in content[line - 1]
+
+
+def test_rows_that_are_there_twice(tmp_path: Path, plain: dict[str, Read]) -> None:
+    """A store that delivers at least once: rows count once."""
+    rows = [*journal_json(rows_of("node-b")).splitlines(keepends=True)]
+    doubled = rows[: _LINES // 2] + rows[_LINES // 4 :]
+    found = read_one(tmp_path / "journal.json", b"".join(doubled))
+    assert found.records == plain["node-b"].records
+    assert found.account.repeated == _LINES // 2 - _LINES // 4
+    assert found.account.lines == len(doubled)
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "journal.json",
+        "journal-pretty.json",
+        "cloud-logging.json",
+        "journal.export",
+        "get-log-events.json",
+    ],
+)
+@pytest.mark.parametrize("broken", [b'{"MESS', b'{"a": "b\n', b"}}", b"\x00\xff\n", b'"', b"[{"])
+def test_a_broken_row_costs_itself_only(
+    file: str, broken: bytes, tmp_path: Path, plain: dict[str, Read]
+) -> None:
+    """Bytes that are no row, before a row in the middle: all others are read."""
+    content = FORMS[file][1](rows_of("node-a"))
+    begins = {"get-log-events.json": b'{"timestamp"', "cloud-logging.json": b"  {\n"}
+    begin = begins.get(file, b"{" if content.startswith(b"{") else b"__CURSOR")
+    place = content.find(b"\n" * (b"\n" in content) + begin, len(content) // 2)
+    place += b"\n" in content
+    found = read_one(tmp_path / file, content[:place] + broken + content[place:])
+    lost = plain["node-a"].account.lines - found.account.lines
+    assert lost <= 1
+    missing = [each for each in plain["node-a"].records if each not in found.records]
+    assert len(missing) <= 1
+    assert found.account.not_understood <= 2
+
+
+def test_rows_without_a_time_or_a_message(tmp_path: Path, plain: dict[str, Read]) -> None:
+    """A row without a time is of the time of the one above; one without a message is counted."""
+    rows = [json.loads(row) for row in journal_json(rows_of("node-a")).splitlines()]
+    for row in rows[10:40]:
+        del row["__REALTIME_TIMESTAMP"]
+    rows.insert(100, {**rows[100], "MESSAGE": None, "__CURSOR": "x"})
+    content = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    found = read_one(tmp_path / "journal.json", content)
+    assert found.records == plain["node-a"].records
+    assert found.account.not_understood == plain["node-a"].account.not_understood + 1
+
+
+def test_rows_cut_at_16_kib(tmp_path: Path) -> None:
+    """A message that a store cuts is told as any line that is cut."""
+    head = 'I1121 02:52:41.296376    8337 prober.go:113] "Probe failed" probeType="Liveness" pod='
+    text = f'{head}"default/web" output="{"x" * (16 << 10)}'[: 16 << 10]
+    lines = lines_of(f"{text}\n{log_of('node-a')}", "node-a")
+    (tmp_path / "kubelet.log").write_text("".join(f"{line.text}\n" for line in lines))
+    (bare,) = read(tmp_path / "kubelet.log").values()
+    found = read_one(tmp_path / "journal.json", journal_json(lines))
+    assert found.records == bare.records
+    assert found.counts == bare.counts
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"events": []}', b'{"events": [', b"{}\n{}\n"])
+def test_no_rows(content: bytes, tmp_path: Path) -> None:
+    """A file without rows is refused with the reason."""
+    path = tmp_path / "events.json"
+    path.write_bytes(content)
+    with pytest.raises(BadInputError, match="holds nothing that can be imported"):
+        read(path)
+
+
+def test_rows_of_others_only(tmp_path: Path) -> None:
+    """Rows of a known form of which none is a kubelet's are refused, and say so."""
+    lines = [Line(10**18 + n * 1000, "n", "sshd", "Accepted publickey") for n in range(5)]
+    path = tmp_path / "journal.json"
+    path.write_bytes(journal_json(lines))
+    with pytest.raises(BadInputError, match="none near the beginning is a kubelet's"):
+        read(path)
+
+
+# -- what files are packed in --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "pack"),
+    [
+        ("kubelet.log.xz", lzma.compress),
+        ("kubelet.log.lzma", lambda data: lzma.compress(data, lzma.FORMAT_ALONE)),
+        ("kubelet.log.bz2", bz2.compress),
+        ("kubelet.log", lambda data: codecs.BOM_UTF8 + data),
+        ("utf16.log", lambda data: data.decode().encode("utf-16")),
+        ("utf16le.log", lambda data: data.decode().encode("utf-16-le")),
+        ("utf16be.log", lambda data: data.decode().encode("utf-16-be")),
+        ("windows.log", lambda data: codecs.BOM_UTF8 + data.replace(b"\n", b"\r\n")),
+        ("windows16.log", lambda data: data.decode().replace("\n", "\r\n").encode("utf-16")),
+    ],
+)
+def test_packed(name: str, pack: Pack, tmp_path: Path, plain: dict[str, Read]) -> None:
+    """However a log is packed or coded, its first line is not lost."""
+    found = read_one(tmp_path / name, pack(log_of("node-a").encode()))
+    assert found.records == plain["node-a"].records
+    assert found.places[0][0] == plain["node-a"].places[0][0]
+    assert found.counts == plain["node-a"].counts
+
+
+@pytest.mark.parametrize("pack", [lzma.compress, lambda data: bz2.compress(data, 1)])
+def test_packed_and_cut(pack: Pack, tmp_path: Path) -> None:
+    """What stands before the cut is read, and a finding says that there was more."""
+    data = pack(log_of("node-b").encode() * 3)
+    found = read_one(tmp_path / "kubelet.log", data[: len(data) * 2 // 3])
+    assert found.records
+    assert [each.finding for each in found.findings if each.finding == "truncated"]
+
+
+def test_rows_in_xz(tmp_path: Path, plain: dict[str, Read]) -> None:
+    """Packed rows."""
+    content = lzma.compress(journal_json(rows_of("node-b")))
+    assert read_one(tmp_path / "x.json.xz", content).records == plain["node-b"].records
+
+
+_REMOTE = shutil.which("systemd-journal-remote", path="/lib/systemd:/usr/lib/systemd")
+
+
+@pytest.mark.skipif(_REMOTE is None, reason="systemd-journal-remote is not installed")
+def test_a_journal_file(tmp_path: Path, plain: dict[str, Read]) -> None:
+    """A binary journal is read by journalctl."""
+    boot = "_BOOT_ID=6c1e2b1f3a1d4c0f9d4a4d5e6f708192\n"
+    rows = [
+        each.decode().replace("__REALTIME", f"{boot}__REALTIME")
+        for each in journal_export(rows_of("node-b")).split(b"\n\n")
+        if each and b"MESSAGE\n" not in each
+    ]
+    export = "".join(
+        "\n".join(line for line in row.split("\n") if not line.startswith("__CURSOR")) + "\n\n"
+        for row in rows
+    )
+    journal = tmp_path / "system.journal"
+    subprocess.run(
+        [str(_REMOTE), f"--output={journal}", "-"],
+        input=export.encode(),
+        check=True,
+        capture_output=True,
+    )
+    assert journal.read_bytes().startswith(JOURNAL_MAGIC)
+    (found,) = read(journal).values()
+    expected = read_one(tmp_path / "x.export", export.encode())
+    assert found.records == expected.records
+    assert found.format == "journal-export"
+
+
+def test_a_journal_without_journalctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What to run is said where there is no journalctl."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    path = tmp_path / "system.journal"
+    path.write_bytes(JOURNAL_MAGIC + bytes(500))
+    with pytest.raises(BadInputError, match="no journalctl") as caught:
+        read(path)
+    assert "journalctl --file system.journal -o export" in str(caught.value.advice)
+
+
+# -- rows ----------------------------------------------------------------------------------
+
+
+def _cut(data: bytes, size: int) -> Iterator[bytes]:
+    return (data[at : at + size] for at in range(0, len(data), size))
+
+
+@pytest.mark.parametrize("size", [1, 7, 100])
+def test_rows_do_not_depend_on_chunks(size: int) -> None:
+    """Wherever the content is cut, the rows are the same."""
+    lines = rows_of("node-a")[:12]
+    for wrap in (journal_json, FORMS["journal-pretty.json"][1]):
+        data = wrap(lines)[:-9]
+        assert [*json_rows(_cut(data, size), TOP)] == [*json_rows(iter((data,)), TOP)]
+    data = journal_export(lines)[:-9]
+    assert [*export_rows(_cut(data, size))] == [*export_rows(iter((data,)))]
+
+
+def test_labels_of_logcli(tmp_path: Path, plain: dict[str, Read]) -> None:
+    """Labels that all lines share are told once; lines of an entry may follow bare."""
+    content = loki_text(rows_of("node-b")).replace(b', node_name="node-b"', b"")
+    found = read_one(tmp_path / "logcli.txt", b'Common labels: {node_name="node-b"}\n' + content)
+    assert found.records == plain["node-b"].records
