@@ -77,15 +77,6 @@ _CGROUP_LINE = re.compile(
     r"^/?(?:[^\s/]+/)+(?:cpu|cpuset|cpuacct|memory|pids|hugetlb|blkio|io|cgroup|misc)\.[\w.]+ \S",
     re.MULTILINE,
 )
-_KLOG_JSON = re.compile(rb"\0*(?:[\w.:-]+: )?" + re.escape(JSON_START))
-_ROW_KEYS = re.compile(
-    rb'"(?:MESSAGE|message|log|line|msg|body|values|@message|value|textPayload|jsonPayload'
-    rb'|SyslogMessage|LogMessage|LogEntry|Message|RawData|columns)"'
-    rb"|__REALTIME_TIMESTAMP=|^\d{4}-\d\d-\d\d[T ]\S+ +\{",
-    re.MULTILINE,
-)
-"""What stands near the beginning of any file of rows."""
-
 _LOG_NAME = re.compile(r"kubelet|\.log|messages|syslog|journal", re.IGNORECASE)
 _DOCUMENT_NAME = re.compile(r"checkpoint|config|\.json|\.ya?ml", re.IGNORECASE)
 
@@ -150,7 +141,8 @@ def _is_binary(head: bytes) -> bool:
 
 
 def _detect_log(source: SourceFile, head: bytes) -> Detected | None:
-    rows = _row_format(source, head)
+    layout = layout_in(source)
+    rows = None if layout is None else layout.format
     form = rows or _log_form(head)
     if (form is None and _LOG_NAME.search(source.plain_name)) or (rows and not _holds_entry(head)):
         long_head = source.head(_LONG_HEAD) if len(head) == HEAD else b""
@@ -180,14 +172,6 @@ def opened(source: SourceFile, form: str) -> SourceFile:
         BadInputError: it has no rows of that format.
     """
     return EnvelopeLines(source, form) if form in ROW_FORMATS else source
-
-
-def _row_format(source: SourceFile, head: bytes) -> str | None:
-    """The format of the rows of a log store, if there are any."""
-    if _KLOG_JSON.match(head) or _ROW_KEYS.search(head) is None:
-        return None
-    layout = layout_in(source)
-    return None if layout is None else layout.format
 
 
 def _holds_entry(head: bytes) -> bool:

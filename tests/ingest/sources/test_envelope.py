@@ -236,7 +236,7 @@ def test_a_broken_row_costs_itself_only(
     lost = plain["node-a"].account.lines - found.account.lines
     assert lost <= 1
     missing = [each for each in plain["node-a"].records if each not in found.records]
-    assert len(missing) <= 1
+    assert len(missing) <= 2  # a line may make two records
     assert found.account.not_understood <= 2
 
 

@@ -5,6 +5,7 @@ A path is written as its keys with spaces between; of several the first that is 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
@@ -18,7 +19,7 @@ from kubeledger.ingest.sources.envelope.json_rows import TOP, Holder, json_rows
 from kubeledger.ingest.sources.envelope.rows import RawRow
 from kubeledger.ingest.sources.envelope.text_rows import labelled_rows
 
-__all__ = ["INNER", "ROW_FORMATS", "Form", "Layout", "layout_of"]
+__all__ = ["INNER", "ROW_FORMATS", "Form", "Layout", "cutters_of", "layout_of"]
 
 
 def _paths(*texts: str) -> tuple[Path, ...]:
@@ -330,20 +331,38 @@ class Layout(NamedTuple):
     form: Form
 
 
-def layout_of(head: bytes, wanted: str | None = None) -> Layout | None:
+def cutters_of(head: bytes) -> tuple[Cutter, ...]:
+    """What may cut the file that begins so into rows; nothing for files of other kinds."""
+    text = head.lstrip(b" \t\r\n\0\x1e")
+    if text[:1] in (b"{", b"["):
+        return () if _OTHERS.match(text) or _KEYS.search(head) is None else _JSON
+    if text.startswith(b"__") or _REALTIME in head:
+        return (_EXPORT,)
+    return (_LABELLED,) if _LABELS.search(head, 0, _FIRST_LINES) else ()
+
+
+_KEYS = re.compile(
+    rb'"(?:MESSAGE|message|log|line|msg|body|values|@message|value|textPayload|jsonPayload'
+    rb'|SyslogMessage|LogMessage|LogEntry|Message|RawData|columns)"'
+)
+_OTHERS = re.compile(
+    rb'\{\s*"(?:(?:ts|kind|apiVersion|items|metadata|pods|kubeletconfig|Data|policyName)"'
+    rb'|node"\s*:\s*\{|type"\s*:\s*"(?:ADDED|MODIFIED|DELETED|BOOKMARK)")'
+)
+"""How klog's own JSON begins, and documents of the API and the kubelet."""
+_REALTIME = b"\n__REALTIME_TIMESTAMP="
+_LABELS = re.compile(rb"^\d{4}-\d\d-\d\d[T ]\S+ +\{", re.MULTILINE)
+_FIRST_LINES = 4096
+
+
+def layout_of(head: bytes, cutters: tuple[Cutter, ...], wanted: str | None = None) -> Layout | None:
     """The layout of the file that begins so; None for none.
 
     Args:
         head: the first bytes of the file, cut anywhere.
+        cutters: what may cut it.
         wanted: a format, where others do not count.
     """
-    text = head.lstrip(b" \t\r\n\0\x1e")
-    if text[:1] in (b"{", b"["):
-        cutters: tuple[Cutter, ...] = _JSON
-    elif text[:2] == b"__" or b"\n__REALTIME_TIMESTAMP=" in head:
-        cutters = (_EXPORT,)
-    else:
-        cutters = (_LABELLED,)
     for cutter in cutters:
         for raw in islice(cutter.rows(iter((head,))), _TRIED):
             if raw.value is None:

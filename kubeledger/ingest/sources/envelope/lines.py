@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator
 from itertools import accumulate, pairwise
 
 from kubeledger.ingest.sources.envelope.entries import Entries, Entry, lines_of
-from kubeledger.ingest.sources.envelope.forms import Layout, layout_of
+from kubeledger.ingest.sources.envelope.forms import Layout, cutters_of, layout_of
 from kubeledger.ingest.sources.envelope.rows import RawRow
 from kubeledger.ingest.sources.packing import CHUNK
 from kubeledger.ingest.sources.prefix import is_entry
@@ -44,9 +44,10 @@ def layout_in(source: SourceFile, wanted: str | None = None) -> Layout | None:
         wanted: a format, where others do not count.
     """
     head = source.head(HEAD)
-    found = layout_of(head, wanted)
-    if found is None and len(head) == HEAD and b"\n" not in head.strip():
-        found = layout_of(source.head(_LONG_HEAD), wanted)
+    cutters = cutters_of(head)
+    found = layout_of(head, cutters, wanted)
+    if found is None and cutters and len(head) == HEAD and b"\n" not in head.strip():
+        found = layout_of(source.head(_LONG_HEAD), cutters, wanted)
     return found
 
 
