@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from kubeledger.cli.main import cli
+from tests.ledger.making import batch, ledger_of
 
 SECRET = "HUSH"
 
@@ -64,14 +65,17 @@ def _storage(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     ],
 )
 def test_errors_hold_no_credentials(url: str, tmp_path: Path) -> None:
-    """Of the environment, of the endpoint, of the URL: as a lake, and as a source."""
+    """Of the environment, of the endpoint, of the URL: as a lake, a source, a shipped ledger."""
+    ledger = str(ledger_of(tmp_path / "l", batch(0, 4), segment_bytes=1000).path)
     for arguments in (
-        ["sql", "SELECT 1", "--lake", url],
-        ["compact", "--lake", url],
-        ["import", f"{url}/x", f"{url}/*", "--lake", str(tmp_path / "lake")],
-        ["import", str(tmp_path), "--lake", url],
+        ["fleet", "sql", "SELECT 1", "--lake", url],
+        ["fleet", "compact", "--lake", url],
+        ["fleet", "import", f"{url}/x", f"{url}/*", "--lake", str(tmp_path / "lake")],
+        ["fleet", "import", str(tmp_path), "--lake", url],
+        ["ship", "--once", "--ledger", ledger, "--to", url],
+        ["restore", "--from", url, "--ledger", str(tmp_path / "back")],
     ):
-        result = CliRunner().invoke(cli, ["fleet", *arguments])
+        result = CliRunner().invoke(cli, arguments)
         assert result.exit_code in (2, 3, 4), result.output
         assert "error: " in result.stderr
         assert SECRET not in result.output
