@@ -8,9 +8,9 @@ import signal
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -18,12 +18,21 @@ from kubeledger.cli.options import ledger_option, reports_errors
 from kubeledger.cli.output import counted, printable
 
 if TYPE_CHECKING:
+    from kubeledger.ledger.ledger import Ledger
+    from kubeledger.record.metrics import Metrics
     from kubeledger.record.recorder import Recorder
     from kubeledger.record.setup import Wanted
+    from kubeledger.record.shipping import ShippingThread
 
 __all__ = ["record"]
 
 _STEP_S = 1.0
+_SEGMENT_BYTES = 16 << 20
+_LEVEL = 6
+"""To seal a segment takes 9 MiB of memory then, and 27 by the writer's own default."""
+_SHIPPED_SEGMENT_NS = 3600 * 10**9
+"""What is shipped is sealed after so long, however little it is: a node that is lost takes no
+more than that with it."""
 
 _path = click.Path(path_type=Path)
 
@@ -38,6 +47,8 @@ _path = click.Path(path_type=Path)
 @click.option("--insecure", is_flag=True, help="Do not check the kubelet's certificate.")
 @click.option("--state", type=_path, metavar="DIR", help="State files of the kubelet's directory.")
 @click.option("--cgroups", type=_path, metavar="DIR", help="Cgroups that are mounted there.")
+@click.option("--ship", metavar="URL", help="Store segments there as they are sealed: `ship`.")
+@click.option("--metrics-address", metavar="HOST:PORT", help="Serve /metrics, /healthz, /readyz.")
 @click.option("--once", is_flag=True, help="Take what there is, end the chapter, and stop.")
 @reports_errors
 def record(
@@ -50,6 +61,8 @@ def record(
     insecure: bool,
     state: Path | None,
     cgroups: Path | None,
+    ship: str | None,
+    metrics_address: str | None,
     once: bool,
 ) -> None:
     """Record this node while it runs: what it logs and shows becomes records within seconds.
@@ -59,6 +72,9 @@ def record(
     nothing is lost, nothing comes twice, and what could not be observed is a record
     (ledger.GapObserved). Once a day, or when much was captured, and with --once, all that was
     captured is imported as a whole, which has the last word on what was recorded live.
+
+    With --ship, segments are sealed each hour at the latest and stored below the URL; storage that
+    fails is asked again later, and holds nothing up.
 
     SIGTERM and SIGINT end it after the step that it is in. Other commands read the ledger
     meanwhile; `kubeledger ls -f` shows what comes.
@@ -78,24 +94,72 @@ def record(
     )
     if (log, kubelet, state, cgroups) == (None,) * 4:
         raise BadQuestionError("nothing to record", advice="name a source, e.g. with --log FILE")
-    _record(ledger, node or socket.gethostname().lower(), wanted)
+    with _beside(ledger, ship, metrics_address) as beside:
+        _record(beside, node or socket.gethostname().lower(), wanted)
 
 
-def _record(directory: Path, node: str, wanted: Wanted) -> None:
+class _Beside(NamedTuple):
+    """What goes on beside the recorder."""
+
+    ledger: Ledger
+    metrics: Metrics
+    shipping: ShippingThread | None
+
+    def sealed(self) -> None:
+        """A segment was sealed."""
+        self.metrics.segments_sealed()
+        if self.shipping is not None:
+            self.shipping.sealed()
+
+
+@contextmanager
+def _beside(directory: Path, ship: str | None, metrics_address: str | None) -> Iterator[_Beside]:
+    """The ledger, its numbers served, its segments shipped until all of them are sealed."""
     from kubeledger.ledger.ledger import Ledger
-    from kubeledger.record.recorder import Recorder
+    from kubeledger.ledger.writer import WriterOptions
+    from kubeledger.record.metrics import Metrics
+
+    metrics = Metrics()
+    with ExitStack() as stack:
+        if metrics_address is not None:
+            from kubeledger.record.metrics_server import MetricsServer
+
+            stack.enter_context(closing(MetricsServer(metrics_address, metrics)))
+        options = WriterOptions(segment_bytes=_SEGMENT_BYTES, level=_LEVEL)
+        ledger = Ledger.open_or_create(directory, options)
+        shipping = None
+        if ship is not None:
+            from kubeledger.record.shipping import ShippingThread
+
+            shipping = ShippingThread(ledger, ship, metrics, _not_shipped)
+            stack.callback(shipping.close)
+        yield _Beside(ledger, metrics, shipping)
+
+
+def _not_shipped(words: str) -> None:
+    click.echo(f"not shipped, and put off: {printable(words)}", err=True)
+
+
+def _record(beside: _Beside, node: str, wanted: Wanted) -> None:
+    from kubeledger.record.recorder import Limits, Recorder
     from kubeledger.record.setup import sources_of
 
-    ledger = Ledger.open_or_create(directory)
+    ledger, metrics, shipping = beside
+    limits = Limits(segment_age_max_ns=_SHIPPED_SEGMENT_NS if shipping is not None else None)
     with _stopping() as waits, ledger.writer() as writer:
+        writer.on_sealed = beside.sealed
         for report in writer.recovery:
             click.echo(f"recovered: {printable(report.message)}", err=True)
         sources = sources_of(wanted)
-        with closing(Recorder(ledger, writer, node, sources, time.time_ns())) as recorder:
+        started = Recorder(ledger, writer, node, sources, time.time_ns(), limits, metrics)
+        with closing(started) as recorder:
+            metrics.ready()
             click.echo(printable(f"recording {node}: {', '.join(sources)}"), err=True)
             _tell(recorder)
             if wanted.once:
                 recorder.drain(time.time_ns)
+                if shipping is not None:
+                    writer.seal_open()
             else:
                 while waits(0 if recorder.step(time.time_ns()) else _STEP_S):
                     _tell(recorder)

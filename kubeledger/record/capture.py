@@ -75,8 +75,8 @@ class Capture:
         """Source -> from where it goes on, by what is durable."""
         return dict(self._cursors)
 
-    def append(self, now_ns: int, cursors: dict[str, str], seen: Sequence[Observation]) -> None:
-        """Make a batch durable.
+    def append(self, now_ns: int, cursors: dict[str, str], seen: Sequence[Observation]) -> int:
+        """Make a batch durable; how many bytes were written.
 
         Args:
             now_ns: the present.
@@ -87,11 +87,12 @@ class Capture:
             LedgerUnavailableError: disk full and the like; nothing of the batch counts.
             DamagedLedgerError: something else changed the file.
         """
-        batch = Batch(now_ns, cursors, tuple(seen))
+        frame = packed(Batch(now_ns, cursors, tuple(seen)))
         with storage_errors("append to the capture", self.chapter.path):
-            self._write(packed(batch))
+            self._write(frame)
         self._cursors |= cursors
         self.size_bytes += sum(len(getattr(each, "data", b"")) for each in seen)
+        return len(frame)
 
     def end_chapter(self, now_ns: int) -> None:
         """End the open chapter and begin the next, with the last documents of the former.

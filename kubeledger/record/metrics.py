@@ -70,9 +70,9 @@ RECORDS = _counter("records_total", "Records appended to the ledger.", "kind")
 GAPS = _counter(
     "gaps_total", "Times that a source could not observe; numbers are N.", "source", "reason"
 )
-UP = _gauge("source_up", "Whether the source could be read when it was last polled.", "source")
+UP = _gauge("source_up", "0 while a source, or a part of one, cannot be read.", "source")
 SUCCESS = _gauge(
-    "source_last_success_timestamp_seconds", "When the source could be read last.", "source"
+    "source_last_success_timestamp_seconds", "When the source was polled last.", "source"
 )
 DECISIONS = _counter(
     "decisions_total", "Decisions verified while they are recorded, by verdict.", "verdict"
@@ -143,11 +143,6 @@ class Metrics:
         """How long ago the recorder's loop came round, in seconds."""
         return time.monotonic() - self._turned_s
 
-    def source_started(self, source: str) -> None:
-        """A source is there, and was not read yet: its gaps and bytes are 0 from now on."""
-        self._set(UP, 0, source)
-        self._add(BYTES_READ, 0, source)
-
     def source_read(self, source: str, now_ns: int, size_bytes: int = 0) -> None:
         """A source could be read at ``now_ns``, and gave so many bytes, maybe none."""
         self._set(UP, 1, source)
@@ -155,8 +150,13 @@ class Metrics:
         self._add(BYTES_READ, size_bytes, source)
 
     def source_failed(self, source: str) -> None:
-        """A source could not be read."""
+        """A source, or a part of one, cannot be read."""
         self._set(UP, 0, source)
+
+    def outage_over(self, source: str) -> None:
+        """It can be read again; a part of a source has no number of its own while all is well."""
+        with self._lock:
+            self._values[UP].pop((source,), None)
 
     def gap(self, source: str, reason: str) -> None:
         """A source missed something; a gap that lasts counts once.
@@ -179,15 +179,18 @@ class Metrics:
         """So many bytes were appended to the raw capture."""
         self._add(BYTES_WRITTEN, size_bytes, "capture")
 
-    def appended(self, kinds: Mapping[str, int], size_bytes: int, newest_ts_ns: int) -> None:
+    def appended(
+        self, kinds: Mapping[str, int], size_bytes: int, newest_ts_ns: int | None = None
+    ) -> None:
         """Records were appended to the ledger.
 
         Args:
             kinds: kind -> how many.
             size_bytes: of their lines.
-            newest_ts_ns: the latest of their times.
+            newest_ts_ns: the latest of their times; None where they are of times recorded before.
         """
-        self._raise_to(NEWEST, newest_ts_ns / NS_PER_S)
+        if newest_ts_ns is not None:
+            self._raise_to(NEWEST, newest_ts_ns / NS_PER_S)
         for kind, count in kinds.items():
             self._add(RECORDS, count, kind)
         self._add(BYTES_WRITTEN, size_bytes, "ledger")

@@ -32,8 +32,10 @@ from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.writer import LedgerWriter
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import NS_PER_S
+from kubeledger.record.accounting import Accounting
 from kubeledger.record.capture import Capture
 from kubeledger.record.chapters import GAPS, Chapter, gap_line
+from kubeledger.record.metrics import Metrics
 from kubeledger.record.observations import POLL_BYTES, Document, Gap, Lines, Observation, Source
 
 __all__ = ["Limits", "Recorder"]
@@ -53,15 +55,17 @@ Make = Callable[[str | None], Source]
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """When a chapter ends.
+    """When a chapter ends, and a segment of the ledger.
 
     Attributes:
         bytes_max: of observations.
         age_max_ns: after its first batch.
+        segment_age_max_ns: after so long a segment is sealed, however small; None: when it is full.
     """
 
     bytes_max: int = 256 << 20
     age_max_ns: int = 24 * 3600 * NS_PER_S
+    segment_age_max_ns: int | None = None
 
 
 class Recorder:
@@ -81,6 +85,7 @@ class Recorder:
         sources: Mapping[str, Make],
         now_ns: int,
         limits: Limits | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
         """Go on where the capture was left, or begin.
 
@@ -91,6 +96,7 @@ class Recorder:
             sources: name -> source; made with their cursors.
             now_ns: the present, UTC.
             limits: when chapters end.
+            metrics: are kept up to date.
 
         Raises:
             KubeledgerError: the capture cannot be opened, a source cannot be made.
@@ -102,6 +108,9 @@ class Recorder:
         self._writer = writer
         self._node = node
         self._limits = limits or Limits()
+        self._metrics = metrics or Metrics()
+        self._accounting = Accounting(self._metrics)
+        self._sealed_ns = now_ns
         self._capture = Capture(ledger.path, node, now_ns)
         self._import_ended()
         cursors = self._capture.cursors
@@ -123,6 +132,7 @@ class Recorder:
         more = False
         for source in self._sources:
             given = list(source.poll(now_ns))
+            self._accounting.polled(source.name, given, now_ns)
             told = [each.cursor for each in given if each.cursor is not None]
             cursors |= {source.name: told[-1]} if told else {}
             more = more or sum(len(getattr(each, "data", b"")) for each in given) >= POLL_BYTES // 2
@@ -130,9 +140,17 @@ class Recorder:
         if self._is_full(now_ns) and not self._is_inside_an_entry(seen):
             self.end_chapter(now_ns)
         if seen:
-            self._capture.append(now_ns, cursors, seen)
+            self._metrics.captured(self._capture.append(now_ns, cursors, seen))
         self._read(seen, now_ns, more=more)
+        self._seal_by_age(now_ns)
+        self._accounting.stepped(now_ns, given=bool(seen), more=more)
         return more
+
+    def _seal_by_age(self, now_ns: int) -> None:
+        age_max_ns = self._limits.segment_age_max_ns
+        if age_max_ns is not None and now_ns - self._sealed_ns >= age_max_ns:
+            self._sealed_ns = now_ns
+            self._writer.seal_open()
 
     def _is_full(self, now_ns: int) -> bool:
         """Whether the chapter is to end, once no entry of its log goes on after it."""
@@ -216,7 +234,9 @@ class Recorder:
 
     def _append(self, reading: _Reading, facts: Iterable[Fact]) -> None:
         for drafts in reading.ingestion.drafts(facts):
+            before_bytes = self._writer.appended_bytes
             self.appended += len(self._writer.append(self._node, drafts))
+            self._accounting.appended(drafts, self._writer.appended_bytes - before_bytes)
 
     # --- chapters that were ended ----------------------------------------------------------
 
@@ -232,9 +252,12 @@ class Recorder:
             else:
                 plan.recorded = _recording(self._node, chapter)
                 options = ImportOptions(node=self._node)
+                before_bytes = self._writer.appended_bytes
                 report = ingest(plan, self._ledger, self._writer, options)
                 self.ended.append(report)
                 self.appended += report.added
+                size_bytes = self._writer.appended_bytes - before_bytes
+                self._metrics.appended(report.by_kind, size_bytes)
             self._capture.drop(chapter)
 
 

@@ -31,7 +31,6 @@ def samples(metrics: Metrics) -> dict[tuple[str, ...], float]:
 def everything() -> Metrics:
     """Each method called once."""
     metrics = Metrics()
-    metrics.source_started("journal")
     metrics.source_read("journal", 1_700_000_000 * S, 500)
     metrics.source_failed("pod resources")
     metrics.gap("journal", '412 messages were "suppressed"\nand \\ more')
@@ -157,7 +156,7 @@ def test_what_is_served(
     assert status == 200
     assert "kubeledger_build_info{" in text
     assert ask(server, "/healthz") == (200, "ok\n")
-    metrics.source_started("journal")
+    metrics.source_failed("journal")
     assert ask(server, "/readyz") == (
         503,
         "reading what was captured before; journal cannot be read\n",

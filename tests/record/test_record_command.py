@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +17,8 @@ import pytest
 
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.remote.restore import find_copies, restore
+from kubeledger.remote.store import Store
 from tests.ingest.node_files import log_text
 from tests.record.feeding import NodeFiles, standing_of_import, standing_records
 
@@ -30,11 +34,11 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> NodeFiles:
 
 
 @contextmanager
-def recording(directory: Path, log: Path) -> Iterator[subprocess.Popen[str]]:
+def recording(directory: Path, log: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
     """A recorder that is at work, ended by the end of the context."""
     command = [sys.executable, "-m", "kubeledger", "record", "--node", "node-x"]
     process = subprocess.Popen(
-        [*command, "--ledger", str(directory), "--log", str(log)],
+        [*command, "--ledger", str(directory), "--log", str(log), *more],
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -47,11 +51,11 @@ def recording(directory: Path, log: Path) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def once(directory: Path, log: Path) -> str:
+def once(directory: Path, log: Path, *more: str) -> str:
     """Record what is left and end the chapter; what it said."""
     command = [sys.executable, "-m", "kubeledger", "record", "--once", "--node", "node-x"]
     done = subprocess.run(
-        [*command, "--ledger", str(directory), "--log", str(log)],
+        [*command, "--ledger", str(directory), "--log", str(log), *more],
         stderr=subprocess.PIPE,
         text=True,
         check=True,
@@ -111,6 +115,25 @@ def test_a_signal_ends_it_and_the_chapter_goes_on(node: NodeFiles, tmp_path: Pat
         assert process.stderr is not None
         assert "recorded node-x: " in process.stderr.read()
     assert list(ledger.rglob("*.open"))
+
+
+def test_its_numbers_are_served_and_its_segments_shipped(node: NodeFiles, tmp_path: Path) -> None:
+    """While it runs, killed on the way; the ledger that comes back holds the same."""
+    ledger, log, place = tmp_path / "ledger", tmp_path / "kubelet.log", tmp_path / "place"
+    log.write_bytes(b"".join(line.text for line in node.lines))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    with recording(ledger, log, "--ship", str(place), "--metrics-address", address) as process:
+        wait_for_records(ledger, 0)
+        for path, word in (("metrics", "kubeledger_records_total{"), ("readyz", "following")):
+            with urllib.request.urlopen(f"http://{address}/{path}", timeout=PATIENCE_S) as answer:
+                assert word in answer.read().decode()
+        process.kill()
+    once(ledger, log, "--ship", str(place))
+    restore(Store(str(place)), find_copies(Store(str(place))), tmp_path / "back")
+    back = Ledger.open(tmp_path / "back")
+    assert standing_records(back) == standing_records(Ledger.open(ledger))
 
 
 def test_nothing_to_record(tmp_path: Path) -> None:

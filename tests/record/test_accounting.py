@@ -1,0 +1,83 @@
+"""What sources gave and what was appended, as numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.record.accounting import Accounting
+from kubeledger.record.metrics import Metrics
+from kubeledger.record.observations import Document, Gap, Lines
+from kubeledger.record.recorder import Limits, Recorder
+from tests.ingest.node_files import write_node
+from tests.ledger.making import segment_paths
+from tests.record.feeding import Feed, NodeFiles
+from tests.record.test_metrics import samples
+
+S = 1_000_000_000
+UP = "kubeledger_source_up"
+GAPS = "kubeledger_gaps_total"
+
+
+def test_an_outage_is_one_gap_and_down_until_its_end() -> None:
+    """Of a part of a source, which has a number only then."""
+    metrics = Metrics()
+    accounting = Accounting(metrics)
+    reason = "status 403"
+    accounting.polled("endpoints", [Document("a", "pod-list", b"12345", S)], S)
+    accounting.polled("endpoints", [Gap("kubelet /pods", reason, None, None)], 2 * S)
+    for now_ns in (3 * S, 4 * S):
+        accounting.polled("endpoints", [], now_ns)
+        assert metrics.sources_down() == ["kubelet /pods"]
+    read = samples(metrics)
+    assert read[UP, "endpoints"] == 1
+    assert read["kubeledger_read_bytes_total", "endpoints"] == 5
+    assert read["kubeledger_source_last_success_timestamp_seconds", "endpoints"] == 4
+    accounting.polled("endpoints", [Gap("kubelet /pods", reason, 2 * S, 5 * S)], 5 * S)
+    assert metrics.sources_down() == []
+    assert samples(metrics)[GAPS, "kubelet /pods", "status N"] == 1
+    assert (UP, "kubelet /pods") not in samples(metrics)
+
+
+def test_lines_end_the_outage_of_their_log() -> None:
+    """The source's own number is down meanwhile; what was suppressed is a gap and no outage."""
+    metrics = Metrics()
+    accounting = Accounting(metrics)
+    accounting.polled("kubelet.log", [Gap("kubelet.log", "gone", None, None)], S)
+    assert samples(metrics)[UP, "kubelet.log"] == 0
+    accounting.polled("kubelet.log", [Lines("kubelet.log", b"x\n", "1")], 2 * S)
+    assert samples(metrics)[UP, "kubelet.log"] == 1
+    accounting.polled("kubelet.log", [Gap("kubelet.log", "3 were suppressed", S, 2 * S)], 3 * S)
+    assert metrics.sources_down() == []
+    assert samples(metrics)[GAPS, "kubelet.log", "N were suppressed"] == 1
+
+
+def test_the_numbers_of_a_recorder_are_those_of_its_ledger(tmp_path: Path) -> None:
+    """Records by kind, bytes of lines, the newest time; segments are sealed by their age."""
+    files, metrics = NodeFiles(write_node(tmp_path / "node-x")), Metrics()
+    ledger = Ledger.create(tmp_path / "ledger")
+    feeds: list[Feed] = []
+
+    def make(cursor: str | None) -> Feed:
+        feeds.append(Feed(files, [len(files.lines) // 2], cursor))
+        return feeds[-1]
+
+    with ledger.writer() as writer:
+        writer.on_sealed = metrics.segments_sealed
+        limits = Limits(segment_age_max_ns=1)
+        begin_ns = files.lines[0].ts_ns
+        recorder = Recorder(ledger, writer, "node-x", {"feed": make}, begin_ns, limits, metrics)
+        while not feeds[0].is_done:
+            recorder.step(feeds[0].now_ns + S)
+        recorder.end_chapter(feeds[0].now_ns)
+        recorder.close()
+        lines_bytes = writer.appended_bytes
+    read = samples(metrics)
+    assert sum(value for key, value in read.items() if key[0] == "kubeledger_records_total") == (
+        ledger.info("node-x").last_seq
+    )
+    assert read["kubeledger_written_bytes_total", "ledger"] == lines_bytes
+    assert read["kubeledger_written_bytes_total", "capture"] > 0
+    assert read["kubeledger_lag_seconds",] == 0
+    sealed = [path for path in segment_paths(ledger, "node-x") if path.suffix == ".zst"]
+    assert read["kubeledger_segments_sealed_total",] == len(sealed) >= 1
