@@ -25,6 +25,7 @@ from kubeledger.ingest.correlate.lifecycle import LifecycleAssembler
 from kubeledger.ingest.correlate.memory import MemoryAssembler
 from kubeledger.ingest.correlate.node import NodeAssembler
 from kubeledger.ingest.correlate.oom import OomAssembler
+from kubeledger.ingest.correlate.pod_assembler import Registers
 from kubeledger.ingest.correlate.pod_resources import PodResourcesAssembler
 from kubeledger.ingest.correlate.pods import Pods
 from kubeledger.ingest.correlate.preemption import PreemptionAssembler
@@ -45,7 +46,7 @@ class Assemblers(NamedTuple):
     """Of one bundle.
 
     Attributes:
-        starts: tells the kubelet processes apart; the first of ``in_order``.
+        starts: separates the kubelet processes; the first of ``in_order``.
         in_order: all, in the order in which each line and each document is given to them. Of
             two facts of one instant the one of the earlier assembler is recorded first.
     """
@@ -62,11 +63,10 @@ def assemblers_of(
     The registers (pods, the sync loop, containers, admissions under way) come first. Each has one
     assembler that keeps it, and containers two: their events, and kills, which name them, too.
     """
-    queue = Holdback()
-    pods, sync_loop = Pods(context), SyncLoop()
-    containers, admissions = Containers(), Admissions()
+    registers = Registers(Holdback(), Pods(context), SyncLoop(), Containers(), Admissions())
+    _, pods, sync_loop, containers, admissions = registers
 
-    node, beats, usage = (
+    node, lost_lines, usage = (
         NodeAssembler(context),
         LostLinesAssembler(context),
         UsageAssembler(context),
@@ -79,22 +79,29 @@ def assemblers_of(
     reasons = ReasonAssembler(context, images.removed)
     oom = OomAssembler(context, sync_loop)
 
-    preemption = PreemptionAssembler(context, queue, pods, sync_loop, admissions)
-    evictions = EvictionsAssembler(context, queue, pods, sync_loop, containers, admissions)
-    lifecycle = LifecycleAssembler(context, queue, pods, sync_loop, admissions)
-    admission = AdmissionAssembler(
-        context, queue, pods, sync_loop, admissions, preemption, evictions
-    )
-    endings = EndingsAssembler(
-        context, queue, pods, sync_loop, preemption, evictions, (cpus, memory)
-    )
+    preemption = PreemptionAssembler(context, registers)
+    evictions = EvictionsAssembler(context, registers)
+    lifecycle = LifecycleAssembler(context, registers)
+    admission = AdmissionAssembler(context, registers, preemption, evictions)
+    endings = EndingsAssembler(context, registers, preemption, evictions, (cpus, memory))
     names = ContainerNames(context, containers, admissions, preemption, evictions)
-    events = ContainerEventsAssembler(context, queue, pods, sync_loop, containers, names, oom)
-    probes = ProbesAssembler(context, queue, pods, sync_loop, containers)
+    events = ContainerEventsAssembler(context, registers, names, oom)
+    probes = ProbesAssembler(context, registers)
     why_killed = KillReasons(preemption, evictions, endings, probes.failures)
-    kills = KillsAssembler(context, queue, pods, containers, why_killed)
+    kills = KillsAssembler(context, registers, why_killed)
     starts = StartAssembler(context, version_at, oom, endings)
 
-    of_node = (node, beats, cgroups, cpus, memory, devices, pod_resources, topology, images, usage)
+    of_node = (
+        node,
+        lost_lines,
+        cgroups,
+        cpus,
+        memory,
+        devices,
+        pod_resources,
+        topology,
+        images,
+        usage,
+    )
     of_pods = (preemption, admission, events, endings, evictions, kills, lifecycle, probes)
     return Assemblers(starts, (starts, *of_node, *of_pods, oom, reasons))

@@ -13,7 +13,6 @@ __all__ = [
     "BadInputError",
     "BadQuestionError",
     "DamagedLedgerError",
-    "DifferenceFoundError",
     "KubeledgerError",
     "LedgerBusyError",
     "LedgerUnavailableError",
@@ -66,12 +65,6 @@ class KubeledgerError(Exception):
         """Place, message and advice in one line."""
         text = f"{self.place}: {self.message}" if self.place else self.message
         return f"{text} ({self.advice})" if self.advice else text
-
-
-class DifferenceFoundError(KubeledgerError):
-    """Histories disagree: an impossible decision, drift, a broken chain, a diff."""
-
-    exit_code = 1
 
 
 class BadQuestionError(KubeledgerError):

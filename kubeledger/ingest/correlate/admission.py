@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kubeledger.ingest.correlate.admissions import Admissions
-from kubeledger.ingest.correlate.assembler import Assembler, Method
+from kubeledger.ingest.correlate.assembler import Method
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.evictions import EvictionsAssembler
-from kubeledger.ingest.correlate.holdback import Holdback, Waiting
-from kubeledger.ingest.correlate.pods import Pod, Pods
+from kubeledger.ingest.correlate.holdback import Waiting
+from kubeledger.ingest.correlate.pod_assembler import PodAssembler, Registers
+from kubeledger.ingest.correlate.pods import Pod
 from kubeledger.ingest.correlate.preemption import PreemptionAssembler
 from kubeledger.ingest.correlate.rejections import (
     RECOVERY,
@@ -31,7 +31,6 @@ from kubeledger.ingest.correlate.rejections import (
     without_prefix,
 )
 from kubeledger.ingest.correlate.survey import kubelet_uid
-from kubeledger.ingest.correlate.sync_loop import SyncLoop
 from kubeledger.ingest.messages.podref import PodRef
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import PodList
@@ -73,23 +72,17 @@ _PLEG_PROVES_AFTER_NS = NS_PER_S // 5
 """1.20 refuses for devices by an event only, which another goroutine logs a little later."""
 
 
-class AdmissionAssembler(Assembler):
+class AdmissionAssembler(PodAssembler):
     """Admitted and refused pods."""
 
     def __init__(
         self,
         context: BundleContext,
-        queue: Holdback,
-        pods: Pods,
-        sync_loop: SyncLoop,
-        admissions: Admissions,
+        registers: Registers,
         preemption: PreemptionAssembler,
         evictions: EvictionsAssembler,
     ) -> None:
-        super().__init__(context, queue)
-        self._pods = pods
-        self._sync_loop = sync_loop
-        self._admissions = admissions
+        super().__init__(context, registers)
         self._preemption = preemption
         self._evictions = evictions
         self._refusals: dict[Pod, Waiting] = {}

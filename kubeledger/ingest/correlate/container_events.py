@@ -10,16 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from kubeledger.ingest.correlate.assembler import Assembler, Method
+from kubeledger.ingest.correlate.assembler import Method
 from kubeledger.ingest.correlate.container_names import ContainerNames
-from kubeledger.ingest.correlate.containers import Container, Containers
+from kubeledger.ingest.correlate.containers import Container
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.entry import Entry
-from kubeledger.ingest.correlate.holdback import Holdback, Waiting
+from kubeledger.ingest.correlate.holdback import Waiting
 from kubeledger.ingest.correlate.instances import is_later, ran_by
 from kubeledger.ingest.correlate.oom import OomAssembler
-from kubeledger.ingest.correlate.pods import Pod, Pods
-from kubeledger.ingest.correlate.sync_loop import SyncLoop
+from kubeledger.ingest.correlate.pod_assembler import PodAssembler, Registers
+from kubeledger.ingest.correlate.pods import Pod
 from kubeledger.ingest.messages.pleg_lines import pleg_event
 from kubeledger.ingest.messages.podref import FORMATTED_POD, formatted_pod
 from kubeledger.ingest.sources.facts import Fact
@@ -46,23 +46,17 @@ _UNSEEN_NS = 3 * NS_PER_S
 _BACK_OFF_WAIT_NS = NS_PER_S
 
 
-class ContainerEventsAssembler(Assembler):
+class ContainerEventsAssembler(PodAssembler):
     """Container starts, deaths, restarts and back-offs."""
 
     def __init__(
         self,
         context: BundleContext,
-        queue: Holdback,
-        pods: Pods,
-        sync_loop: SyncLoop,
-        containers: Containers,
+        registers: Registers,
         names: ContainerNames,
         oom: OomAssembler,
     ) -> None:
-        super().__init__(context, queue)
-        self._pods = pods
-        self._sync_loop = sync_loop
-        self._containers = containers
+        super().__init__(context, registers)
         self._names = names
         self._oom = oom
         self._first_relist: tuple[int, int] | None = None

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast
 
-from kubeledger.ingest.correlate.assembler import Assembler, Method
+from kubeledger.ingest.correlate.assembler import Method
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.evictions import EvictionsAssembler
-from kubeledger.ingest.correlate.holdback import Holdback, Waiting
-from kubeledger.ingest.correlate.pods import Pod, Pods
+from kubeledger.ingest.correlate.holdback import Waiting
+from kubeledger.ingest.correlate.pod_assembler import PodAssembler, Registers
+from kubeledger.ingest.correlate.pods import Pod
 from kubeledger.ingest.correlate.preemption import PreemptionAssembler
 from kubeledger.ingest.correlate.resource_managers import ResourceManagerAssembler
-from kubeledger.ingest.correlate.sync_loop import SyncLoop
 from kubeledger.ingest.klog.last_words import FATAL, first_line, is_of_systemd, reason_of
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import LogLine
@@ -30,7 +30,7 @@ __all__ = ["EndingsAssembler"]
 Reason = Literal["deleted", "removed", "orphaned", "ended", "killed", "shutdown"]
 
 
-class EndingsAssembler(Assembler):
+class EndingsAssembler(PodAssembler):
     """Pods that are stopped as a whole; kubelets that give up.
 
     Attributes:
@@ -43,20 +43,16 @@ class EndingsAssembler(Assembler):
     def __init__(
         self,
         context: BundleContext,
-        queue: Holdback,
-        pods: Pods,
-        sync_loop: SyncLoop,
+        registers: Registers,
         preemption: PreemptionAssembler,
         evictions: EvictionsAssembler,
         managers: Sequence[ResourceManagerAssembler[Any]],
     ) -> None:
-        super().__init__(context, queue)
+        super().__init__(context, registers)
         self.begun: dict[Pod, Fact] = {}
         self.past_deadline: set[Pod] = set()
         self.without_sandbox: set[Pod] = set()
         self.kubelet_exit: Fact | None = None
-        self._pods = pods
-        self._sync_loop = sync_loop
         self._preemption = preemption
         self._evictions = evictions
         self._managers = managers

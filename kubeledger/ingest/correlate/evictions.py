@@ -13,19 +13,16 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from kubeledger.ingest.correlate.admissions import Admissions
-from kubeledger.ingest.correlate.assembler import Assembler, Method
-from kubeledger.ingest.correlate.containers import Containers
+from kubeledger.ingest.correlate.assembler import Method
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.eviction_facts import OpenEviction, Reclaim
 from kubeledger.ingest.correlate.eviction_messages import PressureConditions, message_in_statuses
 from kubeledger.ingest.correlate.eviction_statuses import EvictionStatuses
-from kubeledger.ingest.correlate.holdback import Holdback
 from kubeledger.ingest.correlate.open_evictions import KILL_WAIT_NS, OpenEvictions
-from kubeledger.ingest.correlate.pods import Pod, Pods
+from kubeledger.ingest.correlate.pod_assembler import PodAssembler, Registers
+from kubeledger.ingest.correlate.pods import Pod
 from kubeledger.ingest.correlate.rejections import is_refusal
-from kubeledger.ingest.correlate.sync_loop import SyncLoop
 from kubeledger.ingest.messages.eviction_rounds import EvictionRounds
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import ApiEvent, PodList
@@ -45,29 +42,17 @@ _RECLAIM_WAIT_NS = 120 * NS_PER_S
 """Deleting what is unused takes its time."""
 
 
-class EvictionsAssembler(Assembler):
+class EvictionsAssembler(PodAssembler):
     """Reclaims, pods evicted by the eviction manager, and the conditions that it reports."""
 
-    def __init__(
-        self,
-        context: BundleContext,
-        queue: Holdback,
-        pods: Pods,
-        sync_loop: SyncLoop,
-        containers: Containers,
-        admissions: Admissions,
-    ) -> None:
-        super().__init__(context, queue)
-        self._pods = pods
-        self._sync_loop = sync_loop
-        self._process = sync_loop.process
-        self._containers = containers
-        self._admissions = admissions
+    def __init__(self, context: BundleContext, registers: Registers) -> None:
+        super().__init__(context, registers)
+        self._process = self._sync_loop.process
         self._rounds = EvictionRounds()
         self._conditions = PressureConditions()
         self._reclaim: Reclaim | None = None
-        self._open = OpenEvictions(queue)
-        self._statuses = EvictionStatuses(context, pods)
+        self._open = OpenEvictions(self.queue)
+        self._statuses = EvictionStatuses(context, self._pods)
 
     def of(self, pod: Pod) -> Fact | None:
         """The eviction for which a pod was chosen since it was added."""

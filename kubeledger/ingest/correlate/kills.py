@@ -11,13 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from kubeledger.ingest.correlate.assembler import Assembler, Method
-from kubeledger.ingest.correlate.containers import Container, Containers
+from kubeledger.ingest.correlate.assembler import Method
+from kubeledger.ingest.correlate.containers import Container
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.entry import Entry
-from kubeledger.ingest.correlate.holdback import Holdback, Waiting
+from kubeledger.ingest.correlate.holdback import Waiting
 from kubeledger.ingest.correlate.kill_reasons import KillReasons
-from kubeledger.ingest.correlate.pods import Pod, Pods
+from kubeledger.ingest.correlate.pod_assembler import PodAssembler, Registers
+from kubeledger.ingest.correlate.pods import Pod
 from kubeledger.ingest.messages.podref import bare_container_id
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, Dispute
@@ -52,20 +53,16 @@ class _Kill:
         return self.timed and ts_ns > max(self.last_ts_ns + _WAIT_NS, self.waiting.due_ns)
 
 
-class KillsAssembler(Assembler):
+class KillsAssembler(PodAssembler):
     """Killed containers."""
 
     def __init__(
         self,
         context: BundleContext,
-        queue: Holdback,
-        pods: Pods,
-        containers: Containers,
+        registers: Registers,
         reasons: KillReasons,
     ) -> None:
-        super().__init__(context, queue)
-        self._pods = pods
-        self._containers = containers
+        super().__init__(context, registers)
         self._reasons = reasons
         self._kills: dict[str, _Kill] = {}
         # 1.21 writes the line about any period in the words of the one about an override.

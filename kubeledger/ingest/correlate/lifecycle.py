@@ -14,14 +14,12 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from kubeledger.ingest.correlate.admissions import Admissions
-from kubeledger.ingest.correlate.assembler import Assembler, Method
+from kubeledger.ingest.correlate.assembler import Method
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.entry import Entry
-from kubeledger.ingest.correlate.holdback import Holdback
-from kubeledger.ingest.correlate.pods import Pod, Pods
+from kubeledger.ingest.correlate.pod_assembler import PodAssembler, Registers
+from kubeledger.ingest.correlate.pods import Pod
 from kubeledger.ingest.correlate.survey import kubelet_uid
-from kubeledger.ingest.correlate.sync_loop import SyncLoop
 from kubeledger.ingest.messages.podref import structured_pod
 from kubeledger.ingest.sources.facts import Fact, Facts
 from kubeledger.ingest.sources.items import PodList
@@ -33,21 +31,11 @@ __all__ = ["LifecycleAssembler"]
 Operation = Literal["ADD", "UPDATE", "DELETE", "REMOVE", "RECONCILE"]
 
 
-class LifecycleAssembler(Assembler):
+class LifecycleAssembler(PodAssembler):
     """Config changes, pod lists and terminated pods."""
 
-    def __init__(
-        self,
-        context: BundleContext,
-        queue: Holdback,
-        pods: Pods,
-        sync_loop: SyncLoop,
-        admissions: Admissions,
-    ) -> None:
-        super().__init__(context, queue)
-        self._pods = pods
-        self._sync_loop = sync_loop
-        self._admissions = admissions
+    def __init__(self, context: BundleContext, registers: Registers) -> None:
+        super().__init__(context, registers)
         self._listed: dict[str, dict[tuple[str, str, str], bytes]] = {}
         self._terminated: set[tuple[str, str, str | None]] = set()
 

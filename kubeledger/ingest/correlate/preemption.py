@@ -13,14 +13,13 @@ import re
 from collections.abc import Mapping
 from functools import partial
 
-from kubeledger.ingest.correlate.admissions import Admissions
-from kubeledger.ingest.correlate.assembler import Assembler, Method
+from kubeledger.ingest.correlate.assembler import Method
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.entry import Entry
-from kubeledger.ingest.correlate.holdback import Holdback, Waiting
-from kubeledger.ingest.correlate.pods import Pod, Pods
+from kubeledger.ingest.correlate.holdback import Waiting
+from kubeledger.ingest.correlate.pod_assembler import PodAssembler, Registers
+from kubeledger.ingest.correlate.pods import Pod
 from kubeledger.ingest.correlate.rejections import RECOVERY, failed_status
-from kubeledger.ingest.correlate.sync_loop import SyncLoop
 from kubeledger.ingest.messages.podref import PodRef, structured_pod
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.model.bodies.preemption import (
@@ -45,7 +44,7 @@ _OUTCOME_WAIT_NS = 3600 * NS_PER_S
 """A bound only: the outcome comes within the victim's grace period and a half."""
 
 
-class PreemptionAssembler(Assembler):
+class PreemptionAssembler(PodAssembler):
     """Victims, and preemptions that found none.
 
     Attributes:
@@ -56,22 +55,12 @@ class PreemptionAssembler(Assembler):
         failures: pod -> why nothing was.
     """
 
-    def __init__(
-        self,
-        context: BundleContext,
-        queue: Holdback,
-        pods: Pods,
-        sync_loop: SyncLoop,
-        admissions: Admissions,
-    ) -> None:
-        super().__init__(context, queue)
+    def __init__(self, context: BundleContext, registers: Registers) -> None:
+        super().__init__(context, registers)
         self.victims: dict[Pod, Fact] = {}
         self.reported_victims: set[Pod] = set()
         self.made_for: dict[Pod, list[Fact]] = {}
         self.failures: dict[Pod, Fact] = {}
-        self._pods = pods
-        self._sync_loop = sync_loop
-        self._admissions = admissions
         self._awaited: dict[Pod, Waiting] = {}
         self._announced: dict[Pod, Waiting] = {}
 

@@ -18,13 +18,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import cast
 
-from kubeledger.ingest.correlate.assembler import Assembler, Method
-from kubeledger.ingest.correlate.containers import Containers
+from kubeledger.ingest.correlate.assembler import Method
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.entry import Entry
-from kubeledger.ingest.correlate.holdback import Holdback
-from kubeledger.ingest.correlate.pods import Pod, Pods
-from kubeledger.ingest.correlate.sync_loop import SyncLoop
+from kubeledger.ingest.correlate.pod_assembler import PodAssembler, Registers
+from kubeledger.ingest.correlate.pods import Pod
 from kubeledger.ingest.derive.attribution import ResultAttribution
 from kubeledger.ingest.derive.probe_worker import Change, ProbeWorker, worker_result
 from kubeledger.ingest.derive.probe_workers import PodWorkers, ProbeWorkers
@@ -55,26 +53,17 @@ _LINE_WAIT_NS = 15 * NS_PER_S
 _EVIDENCE_MAX = 10
 
 
-class ProbesAssembler(Assembler):
+class ProbesAssembler(PodAssembler):
     """Ticks and transitions.
 
     Attributes:
         failures: (pod, container, probe type) -> last transition to failure.
     """
 
-    def __init__(
-        self,
-        context: BundleContext,
-        queue: Holdback,
-        pods: Pods,
-        sync_loop: SyncLoop,
-        containers: Containers,
-    ) -> None:
-        super().__init__(context, queue)
+    def __init__(self, context: BundleContext, registers: Registers) -> None:
+        super().__init__(context, registers)
         self.failures: dict[tuple[Pod, str, str], Fact] = {}
-        self._pods = pods
-        self._sync_loop = sync_loop
-        self._workers = ProbeWorkers(context, sync_loop, containers)
+        self._workers = ProbeWorkers(context, self._sync_loop, self._containers)
         self._execs: set[tuple[str, str]] = set()
         self._unattributed: dict[tuple[Pod, ProbeType], list[Entry]] = {}
 

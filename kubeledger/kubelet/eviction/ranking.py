@@ -59,11 +59,6 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
         """Whether it uses more than it requests; not, where its usage is not known."""
         return self.usage is not None and self.usage * _NANOS > self.request_nanos
 
-    @property
-    def above_nanos(self) -> int:
-        """Usage above what is taken off it, in billionths; negative below."""
-        return (self.usage or 0) * _NANOS - self.deducted_nanos
-
 
 class RankReason(StrEnum):
     """What puts one pod before another."""

@@ -148,19 +148,6 @@ class Quantity(msgspec.Struct, frozen=True, eq=False):
         """Billionths, exact; a power of ten beyond a thousand digits is cut."""
         return raised(self.unscaled, min(self.exponent - NANO, DIGITS_MAX))
 
-    def as_int64(self) -> int | None:
-        """The exact amount, or None where the kubelet has no quick way to it.
-
-        That is so for all wide quantities, for thousandths and the like, even ``1000m``,
-        and on overflow (Go ``AsInt64``).
-        """
-        if self.wide or self.exponent < 0:
-            return None
-        if self.unscaled and self.exponent > NARROW_DIGITS_MAX:
-            return None
-        amount = self.unscaled * 10**self.exponent if self.unscaled else 0
-        return amount if INT64_MIN <= amount <= INT64_MAX else None
-
     def cmp(self, other: Quantity) -> int:
         """-1, 0 or 1 as this amount is less than, equal to or more than ``other``."""
         gap = self.exponent - other.exponent

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 
 from kubeledger.kubelet.kube.restartpolicy import is_restartable_init_container
 from kubeledger.kubelet.prober.instants import ZERO_TIME_NS
@@ -91,14 +91,6 @@ class ProbeManager:
         for container in self._probed_containers(pod):
             for probe_type in ("readiness", "liveness", "startup"):
                 self._stop((pod.metadata.uid, container.name, probe_type))
-
-    def cleanup_pods(self, desired_uids: Collection[str]) -> None:
-        """Ask the workers of all other pods to stop.
-
-        Source: v1.36.2 pkg/kubelet/prober/prober_manager.go CleanupPods
-        Differs: nothing.
-        """
-        self._stop_where(lambda key: key[0] not in desired_uids)
 
     def worker_exited(self, key: WorkerKey) -> None:
         """Take out a worker whose loop ended, and the result of its container.

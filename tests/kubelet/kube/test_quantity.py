@@ -379,25 +379,6 @@ def test_most_negative_has_no_negative_in_64_bits() -> None:
     assert Quantity.of(-1).sub(lowest).value() == INT64_MAX
 
 
-INT64 = {
-    "whole": ("5", 5),
-    "suffix": ("5k", 5000),
-    "binary": ("5Ki", 5120),
-    "thousandths, even whole": ("1000m", None),
-    "fraction": ("1.0", None),
-    "wide": ("1Pi", None),
-    "too big": ("10E", None),
-    "far too big": ("1e2147483647", None),
-    "zero at any power": ("0e2147483647", 0),
-}
-
-
-@pytest.mark.parametrize(("text", "expected"), INT64.values(), ids=list(INT64))
-def test_as_int64(text: str, expected: int | None) -> None:
-    """The exact amount where the kubelet has it at hand."""
-    assert parse(text).as_int64() == expected
-
-
 SCALED = {
     # name: quantity, power of ten, result; beyond 64 bits each row is another rule
     "narrow, one step wraps": (Quantity.of(INT64_MAX), -3, -1000),

@@ -65,15 +65,6 @@ def test_removing_stops_all_workers_of_the_pod() -> None:
     assert len(stopping(manager)) == 6
 
 
-def test_cleaning_up_stops_the_workers_of_undesired_pods() -> None:
-    """Sidecars as well."""
-    manager = ProbeManager(facts_of())
-    manager.add_pod(pod(container(), init=(SIDECAR,)))
-    manager.add_pod(pod(uid="v"))
-    manager.cleanup_pods({"v"})
-    assert {key[0] for key, one in manager.workers.items() if one.stopping} == {"u"}
-
-
 def test_a_worker_that_exits_takes_its_result_along() -> None:
     """After which the pod may be added again."""
     manager = ProbeManager(facts_of())
