@@ -7,6 +7,7 @@ offers nothing where something is wrong.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
@@ -154,7 +155,7 @@ def _node_names(ctx: click.Context) -> list[str]:
 
 
 def _ledger(ctx: click.Context) -> Path:
-    return Path(ctx.params.get("ledger") or ".kubeledger")
+    return Path(ctx.params.get("ledger") or os.environ.get("KUBELEDGER") or ".kubeledger")
 
 
 def _pods(ctx: click.Context) -> list[tuple[str, str, list[str]]]:

@@ -53,6 +53,8 @@ def offered(words: str, ledger: Path, monkeypatch: pytest.MonkeyPatch) -> list[s
         ("sql --run device_h", ["device_history"]),
         ("state --only pods,p", ["pods,preemptions", "pods,probes"]),
         ("ls -o w", ["wide"]),
+        ("collect n", ["node-a"]),
+        ("collect node-a --via k", ["kubectl-debug"]),
     ],
 )
 def test_names_of_the_ledger(
