@@ -126,8 +126,11 @@ def test_the_node_from_the_path(tmp_path: Path, name: str) -> None:
     """Where no line tells it."""
     path, node = PLACES[name]
     write(tmp_path / "bundle" / path, "".join(f"{line}\n" for line in middle("node-e").lines))
+    write(tmp_path / "bundle" / path.partition("/")[0] / "summary", "nothing\n")
     ledger, _ = imported(tmp_path / "bundle", tmp_path / "ledger")
     assert ledger.nodes() == [node]
+    packed = shutil.make_archive(str(tmp_path / "packed"), "tar", tmp_path / "bundle")
+    assert imported(Path(packed), tmp_path / "another")[0].nodes() == [node]
 
 
 def test_the_node_from_a_note(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def _nodes_of_logs(bundle: Bundle) -> list[_Node]:
     nodes: list[_Node] = []
     nameless: list[FoundFile] = []
     for file in [file for file in bundle.files if file.survey is not None]:
-        fresh = _of_log(file)
+        fresh = _of_log(file, bundle.name)
         if fresh.is_nameless and not fresh.writers:
             nameless.append(file)
             continue
@@ -114,7 +114,7 @@ def _nodes_of_logs(bundle: Bundle) -> list[_Node]:
             fresh = _merged(node, fresh)
         nodes.append(fresh)
     for file in nameless:
-        _place(file, nodes, is_tree=bundle.is_tree)
+        _place(file, nodes, bundle)
     places: dict[str, int] = {}
     for place, file in enumerate(bundle.files):
         places.setdefault(file.source.name, place)
@@ -122,12 +122,12 @@ def _nodes_of_logs(bundle: Bundle) -> list[_Node]:
     return nodes
 
 
-def _of_log(file: FoundFile) -> _Node:
+def _of_log(file: FoundFile, directory: str) -> _Node:
     survey = file.survey
     assert survey is not None
     writers = file.source.writers if isinstance(file.source, NodeLines) else Writers()
     hosts = [host for host in survey.writers.hosts if not is_local(host)]
-    placed = node_of_place(file.source.name)
+    placed = node_of_place(f"{directory}/{file.source.name}")
     return _Node(
         node_names=Counter(survey.nodes),
         hosts=hosts,
@@ -168,18 +168,18 @@ def _joined(file: FoundFile, other: FoundFile) -> FoundFile:
     return FoundFile(lines, file.format, survey.digests, survey)
 
 
-def _place(file: FoundFile, nodes: list[_Node], *, is_tree: bool) -> None:
+def _place(file: FoundFile, nodes: list[_Node], bundle: Bundle) -> None:
     """A log that names no node belongs to the one in, above or below whose directory it lies."""
     parent = _parent(file.source.name)
     near = [
         node
         for node in nodes
-        if not is_tree or any(_related(parent, other) for other in node.parents)
+        if not bundle.is_tree or any(_related(parent, other) for other in node.parents)
     ]
     if len(near) == 1:
         near[0].files.append(file)
     elif not near:
-        nodes.append(_of_log(file))
+        nodes.append(_of_log(file, bundle.name))
     else:
         raise _unclear(file, {name for node in near for name in _names(node)})
 

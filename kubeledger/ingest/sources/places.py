@@ -90,7 +90,7 @@ _PLACES = tuple((re.compile(pattern), Place(role, whose)) for pattern, role, who
 _NODES = tuple(
     re.compile(pattern)
     for pattern in (
-        r"(?:^|/)nodes/([^/]+)/\1_logs_kubelet(?:\.gz)?$",  # must-gather of performance profiles
+        r"(?:^|/)([^/]+)/\1_logs_kubelet(?:\.gz)?$",  # must-gather of performance profiles
         r"(?:^|/)([^/]+)/service-logs/kubelet\.log$",  # talosctl support
         r"(?:^|/)sosreport-(.+?)(?:-\d{6,8})?-20\d\d-\d\d-\d\d-\w+/",
     )
