@@ -32,7 +32,7 @@ def random_pods(
         cpus: of the node; requests are such that some pods do not fit.
         resources: extended resources that plugins offer.
         images: names of images that are there from the start.
-        seconds: how long the scenario continues.
+        seconds: how long the scenario lasts.
     """
     maker = _Maker(sidecars, cpus, resources, images, seconds)
     return [maker.pod(chance.of(f"{n}"), n) for n in range(chance.number(1, 9))]

@@ -208,7 +208,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         kubelet_version: e.g. ``1.36.2``.
         seed: of everything that is drawn.
         start_ns: the simulation's first instant, nanoseconds since the epoch, UTC.
-        duration_ns: how long it continues.
+        duration_ns: how long it lasts.
         settings: effective KubeletConfiguration: field -> value, defaults of the version
             included.
         given_settings: names of those that the configuration gives; all others are defaults.

@@ -36,7 +36,7 @@ class Scenario(Model):
     start: Instant = 1_767_225_600_000_000_000
     """The first instant, RFC 3339."""
     duration: Span
-    """How long the simulation continues."""
+    """How long the simulation runs."""
     node: Node = Node()
     """What the node is and has."""
     config: dict[str, Any] | None = None
