@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -31,6 +32,18 @@ _LEVEL = 6
 _INDEX_SUFFIX = ".json"
 _CONTENT_SUFFIX = ".zst"
 _INDEX_BYTES_MAX = 64 << 20
+
+
+def _packed(chunks: Iterator[bytes], packer: zstandard.ZstdCompressor) -> Iterator[bytes]:
+    """A content compressed; one of a single chunk at once, which needs tables of its size only."""
+    first, second = next(chunks, b""), next(chunks, None)
+    if second is None:
+        yield packer.compress(first)
+        return
+    stream = packer.compressobj()
+    for chunk in chain((first, second), chunks):
+        yield stream.compress(chunk)
+    yield stream.flush()
 
 
 class KeptSource(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,17 +115,16 @@ class KeptSources:
         """
         with storage_errors("keep the sources", self._directory):
             make_directory(self._directory)
+            packer = zstandard.ZstdCompressor(level=_LEVEL)
             for digest, chunks in contents:
                 path = self.content(digest)
                 if path.is_file():
                     continue
                 # Its digest is proved before it is read again, so it need not last.
-                packer = zstandard.ZstdCompressor(level=_LEVEL).compressobj()
                 temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
                 with new_file(temporary, durable=False) as file:
-                    for chunk in chunks:
-                        file.write(packer.compress(chunk))
-                    file.write(packer.flush())
+                    for piece in _packed(chunks, packer):
+                        file.write(piece)
                 temporary.replace(path)
             save_sealed(self._directory / (kept.digest + _INDEX_SUFFIX), kept)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Literal
 
 import msgspec
@@ -345,21 +345,30 @@ def _cgroups(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
         if _is_damaged(text, counts):
             counts.unknown.append(_line_evidence(document, number, offset, text))
             continue
-        match = _CGROUP_LINE.match(text)
-        if match is None:
+        found = _cgroup_value(text)
+        if found is None:
             if not text.strip() or text.startswith("#"):
                 counts.noise += 1
             else:
                 counts.unknown.append(_line_evidence(document, number, offset, text))
             continue
         counts.understood += 1
-        path = below_controller(match["path"])
-        last = path, match["file"]
-        values.setdefault(path, {})[match["file"]] = match["value"].strip()
+        path, file, value = found
+        last = path, file
+        values.setdefault(path, {})[file] = value
         evidence.setdefault(path, []).append(_line_evidence(document, number, offset, text))
     lines = {path: tuple(places) for path, places in evidence.items()}
     open_end = None if data.endswith(b"\n") else last
     return [CgroupFiles(document.ts_ns, values, lines, open_end)], counts
+
+
+@lru_cache(1 << 14)  # of the lines of a snapshot most stand in the next one, too
+def _cgroup_value(text: str) -> tuple[str, str, str] | None:
+    """Path below the controller, file and value of a line; None when it is none of a cgroup's."""
+    match = _CGROUP_LINE.match(text)
+    if match is None:
+        return None
+    return below_controller(match["path"]), match["file"], match["value"].strip()
 
 
 def _metrics(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
