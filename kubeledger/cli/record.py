@@ -20,7 +20,7 @@ from kubeledger.cli.output import counted, printable
 if TYPE_CHECKING:
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.record.metrics import Metrics
-    from kubeledger.record.recorder import Recorder
+    from kubeledger.record.recorder import Limits, Recorder
     from kubeledger.record.setup import Wanted
     from kubeledger.record.shipping import ShippingThread
 
@@ -30,6 +30,7 @@ _STEP_S = 1.0
 _SEGMENT_BYTES = 16 << 20
 _LEVEL = 6
 """To seal a segment takes 9 MiB of memory then, and 27 by the writer's own default."""
+_DAY_NS = 24 * 3600 * 10**9
 _SHIPPED_SEGMENT_NS = 3600 * 10**9
 """What is shipped is sealed after so long, however little it is: a node that is lost takes no
 more than that with it."""
@@ -47,6 +48,7 @@ _path = click.Path(path_type=Path)
 @click.option("--insecure", is_flag=True, help="Do not check the kubelet's certificate.")
 @click.option("--state", type=_path, metavar="DIR", help="State files of the kubelet's directory.")
 @click.option("--cgroups", type=_path, metavar="DIR", help="Cgroups that are mounted there.")
+@click.option("--keep", "keep_days", type=click.IntRange(2), metavar="DAYS", help="Drop the older.")
 @click.option("--ship", metavar="URL", help="Store segments there as they are sealed: `ship`.")
 @click.option("--metrics-address", metavar="HOST:PORT", help="Serve /metrics, /healthz, /readyz.")
 @click.option("--once", is_flag=True, help="Take what there is, end the chapter, and stop.")
@@ -61,6 +63,7 @@ def record(
     insecure: bool,
     state: Path | None,
     cgroups: Path | None,
+    keep_days: int | None,
     ship: str | None,
     metrics_address: str | None,
     once: bool,
@@ -73,13 +76,15 @@ def record(
     (ledger.GapObserved). Once a day, or when much was captured, and with --once, all that was
     captured is imported as a whole, which has the last word on what was recorded live.
 
-    With --ship, segments are sealed each hour at the latest and stored below the URL; storage that
-    fails is asked again later, and holds nothing up.
+    With --keep, records that are older are dropped as that is done, as by `compact --keep`. With
+    --ship, segments are sealed each hour at the latest and stored below the URL; storage that
+    fails is asked again later, and holds nothing up; what is not stored yet is not dropped.
 
     SIGTERM and SIGINT end it after the step that it is in. Other commands read the ledger
     meanwhile; `kubeledger ls -f` shows what comes.
     """
     from kubeledger.model.errors import BadQuestionError
+    from kubeledger.record.recorder import Limits
     from kubeledger.record.setup import Wanted
 
     wanted = Wanted(
@@ -95,7 +100,11 @@ def record(
     if (log, kubelet, state, cgroups) == (None,) * 4:
         raise BadQuestionError("nothing to record", advice="name a source, e.g. with --log FILE")
     with _beside(ledger, ship, metrics_address) as beside:
-        _record(beside, node or socket.gethostname().lower(), wanted)
+        limits = Limits(
+            keep_ns=keep_days * _DAY_NS if keep_days is not None else None,
+            segment_age_max_ns=_SHIPPED_SEGMENT_NS if ship is not None else None,
+        )
+        _record(beside, node or socket.gethostname().lower(), wanted, limits)
 
 
 class _Beside(NamedTuple):
@@ -140,12 +149,11 @@ def _not_shipped(words: str) -> None:
     click.echo(f"not shipped, and put off: {printable(words)}", err=True)
 
 
-def _record(beside: _Beside, node: str, wanted: Wanted) -> None:
-    from kubeledger.record.recorder import Limits, Recorder
+def _record(beside: _Beside, node: str, wanted: Wanted, limits: Limits) -> None:
+    from kubeledger.record.recorder import Recorder
     from kubeledger.record.setup import sources_of
 
     ledger, metrics, shipping = beside
-    limits = Limits(segment_age_max_ns=_SHIPPED_SEGMENT_NS if shipping is not None else None)
     with _stopping() as waits, ledger.writer() as writer:
         writer.on_sealed = beside.sealed
         for report in writer.recovery:
@@ -178,6 +186,10 @@ def _tell(recorder: Recorder) -> None:
             ),
             err=True,
         )
+    while recorder.dropped:
+        choice = recorder.dropped.pop(0).choice
+        words = f"dropped as too old: records {choice.first_seq} to {choice.last_seq}"
+        click.echo(words, err=True)
     while recorder.unread:
         chapter, error = recorder.unread.pop(0)
         click.echo(

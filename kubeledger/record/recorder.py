@@ -29,6 +29,7 @@ from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.prefix import ANY_ENTRY
 from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.retention import Policy
 from kubeledger.ledger.writer import LedgerWriter
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import NS_PER_S
@@ -37,6 +38,7 @@ from kubeledger.record.capture import Capture
 from kubeledger.record.chapters import GAPS, Chapter, gap_line
 from kubeledger.record.metrics import Metrics
 from kubeledger.record.observations import POLL_BYTES, Document, Gap, Lines, Observation, Source
+from kubeledger.replay.dropping import Dropped, drop_of_node
 
 __all__ = ["Limits", "Recorder"]
 
@@ -48,6 +50,7 @@ _LOOK_BYTES_MAX = 16 << 20
 """A larger chapter is read again before it ends only if what came asks for it."""
 _LOOK_SHARE = 20
 """Reading again takes at most one part of so many of the time."""
+_DAY_NS = 24 * 3600 * NS_PER_S
 _KILL = b"oom-kill"
 
 Make = Callable[[str | None], Source]
@@ -60,11 +63,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         bytes_max: of observations.
         age_max_ns: after its first batch.
+        keep_ns: as a chapter ends, older records are dropped, but for what is to be shipped first
+            (``ledger.retention``); None: none are. Longer than a chapter.
         segment_age_max_ns: after so long a segment is sealed, however small; None: when it is full.
     """
 
     bytes_max: int = 256 << 20
-    age_max_ns: int = 24 * 3600 * NS_PER_S
+    age_max_ns: int = _DAY_NS
+    keep_ns: int | None = None
     segment_age_max_ns: int | None = None
 
 
@@ -74,6 +80,7 @@ class Recorder:
     Attributes:
         appended: records so far.
         ended: reports of the imports that ended chapters.
+        dropped: what was dropped after them.
         unread: chapters that could not be imported, and why; they are kept.
     """
 
@@ -103,6 +110,7 @@ class Recorder:
         """
         self.appended = 0
         self.ended: list[NodeReport] = []
+        self.dropped: list[Dropped] = []
         self.unread: list[tuple[Chapter, BadInputError]] = []
         self._ledger = ledger
         self._writer = writer
@@ -185,6 +193,16 @@ class Recorder:
         self._reading = None
         self._capture.end_chapter(now_ns)
         self._import_ended()
+        self._drop_old(now_ns)
+
+    def _drop_old(self, now_ns: int) -> None:
+        keep_ns = self._limits.keep_ns
+        if keep_ns is not None and self._node in self._ledger.nodes():
+            words = f"keep {keep_ns // _DAY_NS} days"
+            policy = Policy(before_ns=now_ns - keep_ns, words=words)
+            found = drop_of_node(self._ledger, self._writer, self._node, policy, now_ns)
+            if found.record_seq is not None:
+                self.dropped.append(found)
 
     def close(self) -> None:
         """Close sources and capture; the chapter stays open for the next recorder."""

@@ -15,6 +15,7 @@ from kubeledger.ledger.reading import Reading
 from kubeledger.ledger.retention import Choice, Policy, choose
 from kubeledger.ledger.runs import replay_runs
 from kubeledger.ledger.superseded import is_superseded
+from kubeledger.ledger.writer import LedgerWriter
 from kubeledger.model.bodies.ledger import (
     EarlierDrop,
     ImportCompleted,
@@ -30,7 +31,7 @@ from kubeledger.replay.encoding import STATE_VERSION, encode_state
 from kubeledger.replay.node.reducer import evolve
 from kubeledger.replay.node.state import NodeState
 
-__all__ = ["Dropped", "drop_by_policy", "plan_drops"]
+__all__ = ["Dropped", "drop_by_policy", "drop_of_node", "plan_drops"]
 
 _TOLD = (ImportStarted, ImportCompleted)
 _CARRIED = (KubeletStarted, NodeObserved, SettingsObserved, PodListed)
@@ -82,19 +83,27 @@ def drop_by_policy(ledger: Ledger, policy: Policy, now_ns: int) -> list[Dropped]
             dropped.
         KubeledgerError: as ``Ledger.writer`` and ``LedgerWriter.drop``.
     """
-    found: list[Dropped] = []
     with ledger.writer() as writer:
-        for node in ledger.nodes():
-            with ledger.reading(node) as look:
-                choice = choose(look, policy)
-                if not choice.last_seq:
-                    found.append(Dropped(node=node, choice=choice))
-                    continue
-                dropped, data, ts_ns = _Gathering(look, choice.last_seq).record(policy, now_ns)
-            seq = writer.drop(node, dropped, data, ts_ns)
-            KeptSources(ledger.path, node).forget_before(dropped.latest_ts_ns)
-            found.append(Dropped(node=node, choice=choice, record_seq=seq))
-    return found
+        return [drop_of_node(ledger, writer, node, policy, now_ns) for node in ledger.nodes()]
+
+
+def drop_of_node(
+    ledger: Ledger, writer: LedgerWriter, node: str, policy: Policy, now_ns: int
+) -> Dropped:
+    """As :func:`drop_by_policy`, of one node, by the ledger's writer.
+
+    Raises:
+        DamagedLedgerError: as there.
+        KubeledgerError: as ``LedgerWriter.drop``.
+    """
+    with ledger.reading(node) as look:
+        choice = choose(look, policy)
+        if not choice.last_seq:
+            return Dropped(node=node, choice=choice)
+        dropped, data, ts_ns = _Gathering(look, choice.last_seq).record(policy, now_ns)
+    seq = writer.drop(node, dropped, data, ts_ns)
+    KeptSources(ledger.path, node).forget_before(dropped.latest_ts_ns)
+    return Dropped(node=node, choice=choice, record_seq=seq)
 
 
 class _Gathering:

@@ -10,6 +10,7 @@ import pytest
 
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.writer import WriterOptions
 from kubeledger.model.bodies.ledger import GapObserved
 from kubeledger.model.errors import LedgerUnavailableError
 from kubeledger.model.units import NS_PER_S
@@ -70,6 +71,20 @@ def test_any_pieces_any_stops(
         pass
     record_on(ledger, small, ends)
     assert standing_records(ledger) == of_small
+
+
+def test_what_is_old_is_dropped_as_chapters_end(
+    small: NodeFiles, of_small: list[Standing], tmp_path: Path
+) -> None:
+    """What is younger holds as ever, cited from what is left; the chain is proved from there."""
+    ledger = Ledger.create(tmp_path / "ledger", WriterOptions(segment_bytes=4000))
+    limits = Limits(bytes_max=4000, keep_ns=5 * NS_PER_S)
+    record_on(ledger, small, pieces(small, 3, 20), limits=limits)
+    base = ledger.begin("node-x").base
+    assert base is not None
+    assert not audit(ledger).findings
+    kept = [each[:3] for each in standing_records(ledger) if "ledger.Records" not in each[1]]
+    assert kept == [each[:3] for each in of_small if each[0] > base.dropped.latest_ts_ns]
 
 
 def test_chapters_end_and_the_node_is_one(
