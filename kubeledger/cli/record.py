@@ -42,11 +42,16 @@ _path = click.Path(path_type=Path)
 @ledger_option
 @click.option("--node", metavar="NAME", help="Name of this node.  [default: its host name]")
 @click.option("--log", type=_path, metavar="FILE", help="The kubelet's log; rotation is followed.")
+@click.option("--journal", type=_path, metavar="DIR", help="Journald's directory, or the root /.")
+@click.option("--unit", "units", multiple=True, metavar="UNIT", help="Of the kubelet, if unusual.")
+@click.option("--since", default="-1h", metavar="TIME", help="First of the journal, at first.")
+@click.option("--kernel", type=_path, metavar="FILE", help="/dev/kmsg, where there is no journal.")
 @click.option("--kubelet", metavar="URL", help="Ask the kubelet, e.g. https://127.0.0.1:10250.")
 @click.option("--token", type=_path, metavar="FILE", help="Token for the kubelet, read each time.")
 @click.option("--ca", type=_path, metavar="FILE", help="Authority of the kubelet's certificate.")
 @click.option("--insecure", is_flag=True, help="Do not check the kubelet's certificate.")
 @click.option("--state", type=_path, metavar="DIR", help="State files of the kubelet's directory.")
+@click.option("--pod-resources", type=_path, metavar="SOCKET", help="[default: below --state]")
 @click.option("--cgroups", type=_path, metavar="DIR", help="Cgroups that are mounted there.")
 @click.option("--keep", "keep_days", type=click.IntRange(2), metavar="DAYS", help="Drop the older.")
 @click.option("--ship", metavar="URL", help="Store segments there as they are sealed: `ship`.")
@@ -57,11 +62,16 @@ def record(
     ledger: Path,
     node: str | None,
     log: Path | None,
+    journal: Path | None,
+    units: tuple[str, ...],
+    since: str,
+    kernel: Path | None,
     kubelet: str | None,
     token: Path | None,
     ca: Path | None,
     insecure: bool,
     state: Path | None,
+    pod_resources: Path | None,
     cgroups: Path | None,
     keep_days: int | None,
     ship: str | None,
@@ -80,25 +90,37 @@ def record(
     --ship, segments are sealed each hour at the latest and stored below the URL; storage that
     fails is asked again later, and holds nothing up; what is not stored yet is not dropped.
 
+    Without any source, what is found by the usual paths is recorded: the journal, the kubelet's
+    directory with its pod-resources API, cgroups. The kubelet itself is asked with --kubelet.
+
     SIGTERM and SIGINT end it after the step that it is in. Other commands read the ledger
     meanwhile; `kubeledger ls -f` shows what comes.
     """
+    from kubeledger.api.clock import parse_time
     from kubeledger.model.errors import BadQuestionError
     from kubeledger.record.recorder import Limits
-    from kubeledger.record.setup import Wanted
+    from kubeledger.record.setup import Wanted, found_on, sources_of
 
     wanted = Wanted(
         log=log,
+        journal=journal,
+        units=units,
+        since_ns=parse_time(since),
+        kernel=kernel,
         kubelet=kubelet,
         token=token,
         authority=ca,
         insecure=insecure,
         state=state,
+        pod_resources=pod_resources,
         cgroups=cgroups,
         once=once,
     )
-    if (log, kubelet, state, cgroups) == (None,) * 4:
-        raise BadQuestionError("nothing to record", advice="name a source, e.g. with --log FILE")
+    wanted = wanted if sources_of(wanted) else found_on(Path("/"), wanted)
+    if not sources_of(wanted):
+        raise BadQuestionError(
+            "no kubelet is found here", advice="name a source, e.g. with --log FILE"
+        )
     with _beside(ledger, ship, metrics_address) as beside:
         limits = Limits(
             keep_ns=keep_days * _DAY_NS if keep_days is not None else None,

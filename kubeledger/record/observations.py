@@ -7,11 +7,11 @@ be imported as a directory, and the other way round.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
-__all__ = ["POLL_BYTES", "Document", "Gap", "Lines", "Observation", "Source"]
+__all__ = ["POLL_BYTES", "Document", "Gap", "Lines", "Observation", "Source", "Waits"]
 
 POLL_BYTES = 1 << 20
 """About so much content a poll gives at most; with more at hand, it is polled again at once."""
@@ -104,4 +104,13 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Close what is open; called once."""
+        ...
+
+
+@runtime_checkable
+class Waits(Protocol):
+    """A source that asks in the background, and so has answers some time after it was polled."""
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait until all has been answered, but not longer."""
         ...

@@ -24,6 +24,7 @@ from kubeledger.ingest.planning.node_split import split_by_node
 from kubeledger.ingest.planning.options import ImportOptions
 from kubeledger.ingest.planning.plan import Plan, make_plan
 from kubeledger.ingest.sources.collect import Collected
+from kubeledger.ingest.sources.detect import FORMATS
 from kubeledger.ingest.sources.documents import Document as DocumentFile
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.prefix import ANY_ENTRY
@@ -37,7 +38,15 @@ from kubeledger.record.accounting import Accounting
 from kubeledger.record.capture import Capture
 from kubeledger.record.chapters import GAPS, Chapter, gap_line
 from kubeledger.record.metrics import Metrics
-from kubeledger.record.observations import POLL_BYTES, Document, Gap, Lines, Observation, Source
+from kubeledger.record.observations import (
+    POLL_BYTES,
+    Document,
+    Gap,
+    Lines,
+    Observation,
+    Source,
+    Waits,
+)
 from kubeledger.replay.dropping import Dropped, drop_of_node
 
 __all__ = ["Limits", "Recorder"]
@@ -50,6 +59,8 @@ _LOOK_BYTES_MAX = 16 << 20
 """A larger chapter is read again before it ends only if what came asks for it."""
 _LOOK_SHARE = 20
 """Reading again takes at most one part of so many of the time."""
+_ROUND_S = 60
+"""So long a recorder that is to end waits for answers."""
 _DAY_NS = 24 * 3600 * NS_PER_S
 _KILL = b"oom-kill"
 
@@ -180,6 +191,10 @@ class Recorder:
         Raises:
             KubeledgerError: as :meth:`step`.
         """
+        self.step(clock())
+        for source in self._sources:
+            if isinstance(source, Waits):
+                source.wait(_ROUND_S)
         while self.step(clock()):
             pass
         self.end_chapter(clock())
@@ -316,7 +331,7 @@ class _Reading:
             match each:
                 case Lines() if each.stream == self._pipeline.log:
                     yield from self._pipeline.lines(each.data, now_ns)
-                case Document():
+                case Document() if each.format in FORMATS:  # others are only kept
                     source = _InMemory(each.name, each.data, each.ts_ns)
                     yield from self._document(source, each.format, each.ts_ns)
                 case Gap():

@@ -116,7 +116,7 @@ class JournalSource:
         cursor: str | None,
         since_ns: int,
     ) -> None:
-        self.name = f"journal {stream.stream}"
+        self.name = self.name_of(stream)
         self._opened = opened
         self._stream = stream
         self._cursor, self._since_ns = cursor, since_ns
@@ -128,6 +128,11 @@ class JournalSource:
         self._waits_since_ns: int | None = None
         self._seen = False
         self._read_bytes = 0
+
+    @staticmethod
+    def name_of(stream: JournalStream) -> str:
+        """The name of a source of this stream."""
+        return f"journal {stream.stream}"
 
     def _open(self) -> Entries:
         journal, self._read_bytes = self._opened(self._stream.matches), 0
