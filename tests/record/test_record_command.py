@@ -14,9 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from kubeledger.cli.main import cli
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.record import setup
 from kubeledger.remote.restore import find_copies, restore
 from kubeledger.remote.store import Store
 from tests.ingest.node_files import log_text
@@ -136,9 +139,9 @@ def test_its_numbers_are_served_and_its_segments_shipped(node: NodeFiles, tmp_pa
     assert standing_records(back) == standing_records(Ledger.open(ledger))
 
 
-def test_nothing_to_record(tmp_path: Path) -> None:
-    """It says what to name."""
-    command = [sys.executable, "-m", "kubeledger", "record", "--ledger", str(tmp_path / "ledger")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "name a source" in done.stderr
+def test_nothing_to_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine without a kubelet it says what to name."""
+    monkeypatch.setattr(setup, "found_on", lambda root, wanted: wanted)
+    result = CliRunner().invoke(cli, ["record", "--ledger", str(tmp_path / "ledger")])
+    assert result.exit_code == 2
+    assert "name a source" in result.output
