@@ -22,7 +22,7 @@ _ABSENT_SHOWN = 20
 def _checked(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     """A name that no command takes for an option."""
     if value is not None and (not value.strip() or value.startswith("-")):
-        raise click.BadParameter(f"{value!r} is no name of a machine")
+        raise click.BadParameter(f"{value!r} is not a machine name")
     return value
 
 

@@ -38,7 +38,7 @@ def diff(a: str, b: str, node: str | None, exact: bool, output: str) -> None:
     """Compare the decisions of two histories, or the node's state at two instants.
 
     A and B are ledgers, *.ledger.jsonl files, or a node's files. The n-th decision of a kind
-    about a subject is compared with the n-th on the other side; names stand in for UIDs and
+    about a subject is compared with the n-th on the other side; names replace UIDs and
     container IDs. With @TIME or @SEQ after both (ledger@+5m, ledger@03:17) the states then
     are compared. Exits with 1 when there is a difference.
     """

@@ -96,7 +96,7 @@ def export(
     what every reader needs is kept: starts of the kubelet, its settings, the node, and the
     lists of pods. With --pod also what the pod's decisions rest on, so that `verify` says the
     same of them. An excerpt by time or kind alone is less evidence: what `verify` misses in it
-    may stand in the rest of the ledger. What is left of a ledger whose first records were
+    may be in the rest of the ledger. What is left of a ledger whose first records were
     dropped is an excerpt, too.
 
     As cloudevents, each record that passes the filter is an event (CloudEvents 1.0, JSON, one a

@@ -181,7 +181,7 @@ def _show(error: click.ClickException) -> None:
 
 
 def _placed(error: click.ClickException, context: click.Context) -> str:
-    """How an option of a command is written that stood before it; empty for any other error."""
+    """How to write an option that was given before its command; empty for any other error."""
     if not isinstance(error, click.NoSuchOption) or context.command is not cli:
         return ""
     words = sys.argv[1:]

@@ -43,7 +43,7 @@ def whatif(
     The answer fits a screen: what all variants have in common stands once, then what each has
     alone; --full shows all of it.
 
-    `-o jsonl` and `-o csv` have a line for each change; counts stand in the other forms.
+    `-o jsonl` and `-o csv` have a line for each change; the other forms have counts.
     """
     from kubeledger.analyze.whatif import Outlook, outlook
     from kubeledger.analyze.whatif.configs import variants_for

@@ -1,4 +1,4 @@
-"""The small files of a lake: what stands in them, and how."""
+"""The small files of a lake: what is in them, and how."""
 
 from __future__ import annotations
 

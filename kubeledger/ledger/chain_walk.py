@@ -33,8 +33,8 @@ class _Line(NamedTuple):
     """What can be read of a line.
 
     Attributes:
-        digest: the chain digest that stands in it; None when none does.
-        seq: the number that stands in it; None when its bytes are damaged.
+        digest: the chain digest that is in it; None when none does.
+        seq: the number that is in it; None when its bytes are damaged.
         record: None when anything is wrong.
     """
 
@@ -101,7 +101,7 @@ class ChainWalk:
         self.digest = read.digest or b"".join(follows[:1])
         if read.record is None:
             self._sound = False
-            # Behind a bad line continue from what stands in it, or what should (it may be the
+            # After a bad line continue from what is in it, or what should (it may be the
             # chain digest that is damaged): one changed line is one finding, not one each.
             self._previous = [digest for digest in (self.digest, *follows[:1]) if digest]
             return Fault(self.seq, read.problem)

@@ -19,7 +19,7 @@ _WRITER, _SHIPPER = "writer", "shipper"
 _HOLDER_BYTES_MAX = 64
 
 LOCK_FILES = frozenset(f"{who}.{what}" for who in (_WRITER, _SHIPPER) for what in ("lock", "pid"))
-"""Names in a ledger's directory that are no part of it. Who holds a lock stands in a file apart:
+"""Names in a ledger's directory that are no part of it. Who holds a lock is in a file apart:
 on some systems a locked one cannot be read."""
 
 

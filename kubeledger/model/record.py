@@ -20,7 +20,7 @@ Role = Literal["observation", "decision"]
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where an imported fact stands in its source.
+    """Where an imported fact is in its source.
 
     Attributes:
         file: path of the source, relative to the bundle it was imported from.

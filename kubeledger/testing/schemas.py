@@ -50,7 +50,7 @@ def _body_schema(body: type[Body]) -> dict[str, Any]:
 
 
 def _case_schema(subsystem: str) -> dict[str, Any]:
-    """A line of ``decide`` and ``judge``, with what stands in its ``input``."""
+    """A line of ``decide`` and ``judge``, with what is in its ``input``."""
     case_input = input_type(subsystem)
     return {
         "$schema": _DIALECT,

@@ -133,7 +133,7 @@ class Server(ThreadingHTTPServer):
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """What may stand in Host: a name that an attacker made point here may not."""
+        """What may be in Host: a name that an attacker made point here may not."""
         return f"{HOST}:{self.server_port}", f"localhost:{self.server_port}"
 
     def handle_error(self, request: object, client_address: object) -> None:

@@ -115,7 +115,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def judge(rulings: Sequence[Ruling], *, cut: str | None = None) -> Judgement:
-    """Judge a decision by what is decided in each world, the likeliest first.
+    """Judge a decision by what is decided in each world, the most likely first.
 
     Args:
         rulings: (n,) one a world, n >= 1.
@@ -255,7 +255,7 @@ class Belief(Generic[S]):
     def step(self, step: Callable[[S], Iterable[S]]) -> bool:
         """Step every world by a record.
 
-        A world without a next state could not have come to this record and ends here.
+        A world without a next state could not have led to this record and ends here.
 
         Returns:
             False when no world could: then the worlds stay as they were, and what the record

@@ -2,7 +2,7 @@
 
 A gap in one of them concerns it alone: a worker that hung, lines that were dropped. Where
 verification takes the log to have a hole, and nothing else is in it either, it has one: lines
-were lost, or the kubelet stood still.
+were lost, or the kubelet hung.
 """
 
 from __future__ import annotations

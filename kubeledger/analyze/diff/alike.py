@@ -30,7 +30,7 @@ NAMING_KINDS = frozenset(
 """Kinds of records that show which name an ID stands for."""
 
 _ID = re.compile(
-    # Behind ``pod``, as in names of cgroups, too: its last letter is no digit of the ID.
+    # After ``pod``, as in names of cgroups, too: its last letter is no digit of the ID.
     r"(?<!po)(?:[0-9a-f]{64}|[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})"
 )
 

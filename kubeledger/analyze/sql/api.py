@@ -171,7 +171,7 @@ class Queryable:
         """A connection with all that the named tables and views read."""
         views = self._tables.views
         self._needs = self._needs.union(needs_of(names, views))
-        # A query of the catalogue, or of a name that is none, is to see all that there is.
+        # A query of the catalogue, or of an unknown name, must see everything.
         asked = names if names and names <= views.keys() else views
         for _ in range(_LOOKS):
             loaded = self._loaded if self._is_fixed else None

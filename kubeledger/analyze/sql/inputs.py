@@ -56,7 +56,7 @@ def with_inputs(read: Reader, kept: Collection[int], wanted: Collection[int]) ->
 
     Returns:
         seqs of all that is to be kept, with their causes. Of these records no decision is
-        impossible that is not so among all, and nothing is a contradiction that is none among
+        impossible that is not so among all, and nothing is a contradiction that is not one among
         all. Memory grows with the number of records.
     """
     whole = _Whole(read)

@@ -14,7 +14,7 @@ _SUGGESTIONS_MAX = 3
 
 
 def similar_pods(records: Iterable[Record], asked: str) -> list[str]:
-    """Pods as ``NAMESPACE/NAME`` whose name may have been meant, the likeliest first.
+    """Pods as ``NAMESPACE/NAME`` whose name may have been meant, the most likely first.
 
     Args:
         records: of any kinds.

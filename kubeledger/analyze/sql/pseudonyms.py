@@ -59,7 +59,7 @@ class Pseudonyms:
     """Replaces names, alone and inside texts.
 
     Attributes:
-        terms: names that are replaced where they stand in a text.
+        terms: names that are replaced where they occur in a text.
         kept: words that never are (resource names, the kubelet's words).
     """
 

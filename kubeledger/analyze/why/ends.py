@@ -1,4 +1,4 @@
-"""How a container came to its end, where no decision is recorded: by itself, or by a signal."""
+"""How a container ended, where no decision is recorded: by itself, or by a signal."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ def _is_of_node(record: Record) -> bool:
 
 
 def _is_of_log(process: _Process, record: Record) -> bool:
-    """Whether the record stands in the log that the process began in."""
+    """Whether the record is in the log that the process began in."""
     file = process.first.evidence[0].file if process.first.evidence else None
     return any(piece.file == file and piece.line is not None for piece in record.evidence[:1])
 

@@ -1,6 +1,6 @@
 """Admission: every ADD of a pod is decided once, yes or no.
 
-A refusal stands in the log: the predicate's line, ``Pod admission denied``, the event. That
+A refusal is in the log: the predicate's line, ``Pod admission denied``, the event. That
 a pod was admitted no line says; it follows from the first sign that its worker synced it
 or runs its containers, in the log or in a later pod list. Without any sign nothing is
 decided. Pods that had ended before a kubelet restart, and mirror pods, are not put through

@@ -1,6 +1,6 @@
 """Why a container was killed, from what is known of its pod by then.
 
-What concerns a container alone stands in the message. Of a pod that is stopped as a whole the
+What concerns a container alone is in the message. Of a pod that is stopped as a whole the
 message says nothing: then what became of the pod shows.
 """
 

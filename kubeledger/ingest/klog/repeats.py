@@ -3,7 +3,7 @@
 klog stamps a line with microseconds and the process ID, so a line of the same bytes is the
 same line. Where a log's stamps are coarser than that, equal lines may be two, and count as
 such. What is looked back over is the batch of lines being read and thousands before it; in a log
-whose stamps go back, all lines above: parts of it may stand in it twice.
+whose stamps go back, all lines above: parts of it may be in it twice.
 """
 
 from __future__ import annotations

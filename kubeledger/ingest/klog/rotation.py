@@ -25,7 +25,7 @@ _BEGINNINGS = 64
 
 
 class Overlap(msgspec.Struct, frozen=True):
-    """What of a log stands in the next one.
+    """What of a log is in the next one.
 
     Attributes:
         offset: byte at which it begins.

@@ -2,7 +2,7 @@
 
 A clock that was set back looks alike at first: stamps go back. But then the times before and after
 it overlap, or nothing joins them; parts that were moved fit together without an overlap, each where
-another one has its gap. Such a log is read in the order of time; where each line stands in the file
+another one has its gap. Such a log is read in the order of time; where each line is in the file
 is kept. One in which the newest line stands first is turned round.
 """
 

@@ -108,7 +108,7 @@ class SourceFile:
 
     @property
     def keeps_places(self) -> bool:
-        """Lines of ``chunks()`` stand where they stand in the file."""
+        """Lines of ``chunks()`` stand where they occur in the file."""
         return True
 
     @property
@@ -122,7 +122,7 @@ class SourceFile:
         return 0
 
     def place(self, line: int, offset: int) -> tuple[int, int]:
-        """Where a line of ``chunks()`` stands in the file: its number and byte, both from 0."""
+        """Where a line of ``chunks()`` is in the file: its number and byte, both from 0."""
         return line, offset
 
     def head(self, size: int) -> bytes:

@@ -141,7 +141,7 @@ def _container_id(name: str) -> str | None:
     return match["id"] if match else name
 
 
-@lru_cache(maxsize=1 << 12)  # a path stands in a line of each of its files, in every snapshot
+@lru_cache(maxsize=1 << 12)  # a path is in a line of each of its files, in every snapshot
 def below_controller(path: str) -> str:
     """A cgroup's path without its mount point and v1 controller."""
     parts = path.strip("/").removeprefix("sys/fs/cgroup").strip("/").split("/")

@@ -56,7 +56,7 @@ class Tier(NamedTuple):
 
     Attributes:
         name: what they are, as an adjective.
-        devices: some of them may stand in an earlier tier as well.
+        devices: some of them may be in an earlier tier as well.
     """
 
     name: str

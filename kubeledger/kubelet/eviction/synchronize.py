@@ -99,7 +99,7 @@ class EvictionManager:
         return found, next(self.possible(found, reclaim))
 
     def possible(self, found: Round, reclaim: Reclaim) -> Iterator[Decision]:
-        """Every decision that chance in the kubelet can lead to, the likeliest first.
+        """Every decision that chance in the kubelet can lead to, the most likely first.
 
         Raises:
             BadInputError: as ``synchronize``.

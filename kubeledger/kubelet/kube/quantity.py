@@ -97,7 +97,7 @@ class Quantity(msgspec.Struct, frozen=True, eq=False):
 
     @classmethod
     def from_api(cls, value: object) -> Quantity:
-        """A quantity as it stands in a decoded JSON or YAML object.
+        """A quantity as it is in a decoded JSON or YAML object.
 
         Args:
             value: text, possibly between blanks; a bare number; None, which is zero.

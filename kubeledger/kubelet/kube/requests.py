@@ -1,6 +1,6 @@
 """What a pod asks for: its containers' requests or limits, put together.
 
-A resource list is taken as it stands in the API object, quantities as text. Amounts in
+A resource list is taken as it is in the API object, quantities as text. Amounts in
 between are *nanos*, exact integers: no quantity has a finer fraction, so that sums are
 exact and are rounded once, at the end, as the kubelet's are.
 """

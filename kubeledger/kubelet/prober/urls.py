@@ -63,7 +63,7 @@ class URL(msgspec.Struct, frozen=True):
 
     @property
     def target(self) -> str:
-        """What stands in the request line."""
+        """What is in the request line."""
         path = self.opaque or self.path or "/"
         rooted = path if self.opaque or path.startswith("/") else f"/{path}"
         return f"{rooted}{self.query}"

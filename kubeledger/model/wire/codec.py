@@ -150,7 +150,7 @@ def payload_of(line: bytes) -> bytes:
 
 
 def chain_of(line: bytes) -> bytes:
-    """The 32 raw bytes of the chain digest that stands in the line (not checked).
+    """The 32 raw bytes of the chain digest that is in the line (not checked).
 
     Raises:
         BadLineError: there are no 64 hex digits where they belong.
@@ -228,7 +228,7 @@ def count_chained(lines: Sequence[bytes], previous: bytes) -> tuple[int, bytes]:
 
 
 def kind_of(line: bytes) -> str:
-    """The kind that stands in a line, without parsing it; empty when there is none."""
+    """The kind that is in a line, without parsing it; empty when there is none."""
     start = line.find(_KIND_KEY) + len(_KIND_KEY)
     if start < len(_KIND_KEY):
         return ""

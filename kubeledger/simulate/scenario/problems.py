@@ -13,7 +13,7 @@ from kubeledger.model.errors import BadInputError
 __all__ = ["Path", "Place", "Problem", "Problems", "ScenarioError", "dotted", "suggestion"]
 
 Path = tuple[str | int, ...]
-"""Where a value stands in a document: ``("pods", 3, "arrives")``."""
+"""Where a value is in a document: ``("pods", 3, "arrives")``."""
 
 _CLOSE = 0.6
 _SHOWN_MAX = 100

@@ -23,7 +23,7 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def schema() -> bytes:
-    """The schema, as it stands in the file."""
+    """The schema, as it is in the file."""
     made = Scenario.model_json_schema(by_alias=True)
     made = {"$schema": _DIALECT, "$id": FILE, **_plain(made)}
     return msgspec.json.format(msgspec.json.encode(made), indent=2) + b"\n"

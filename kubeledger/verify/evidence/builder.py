@@ -70,7 +70,7 @@ class IntervalBuilder:
         self._until_ns: int | None = None
 
     def intervals(self) -> list[PodActiveInterval]:
-        """All stays of the pod, in order; none of a mirror, which is no pod of its own."""
+        """All intervals of the pod, in order; none of a mirror, which is not a pod of its own."""
         if self._mirrored and not self._static:
             return self._intervals
         for entry in self._entries:
@@ -108,7 +108,7 @@ class IntervalBuilder:
         self._interval = None
 
     def _begin(self, entry: HistoryEntry, process: Process | None) -> PodActiveInterval:
-        """A stay begins with its first sign."""
+        """An interval begins with its first entry."""
         self._finish()
         before = self._interval
         last = self._intervals[-1] if self._intervals else None

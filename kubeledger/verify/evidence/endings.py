@@ -39,12 +39,12 @@ def ran_out(ends: Mapping[str, HistoryEntry], policy: Restarting) -> bool:
 def inherited(
     intervals: Sequence[PodActiveInterval], entries: Sequence[HistoryEntry], processes: Processes
 ) -> Iterator[PodActiveInterval]:
-    """A pod's stays in processes that show nothing of it, though nothing showed its end before.
+    """A pod's intervals in processes that show nothing of it, though nothing showed its end before.
 
     Each process is handed all pods again: that line may be lost, or the pod went meanwhile.
 
     Args:
-        intervals: (n,) its other stays, in order.
+        intervals: (n,) its other intervals, in order.
         entries: all that is shown of it, in order.
         processes: of the node.
     """

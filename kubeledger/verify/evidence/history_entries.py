@@ -211,7 +211,7 @@ def _listed(ts_ns: int, seq: int, body: PodListed) -> tuple[Who, HistoryEntry] |
 
 
 def _failed(status: dict[str, Any]) -> tuple[str, str] | None:
-    """Why its phase is Failed; a deadline of the pod that passed stands in place of that."""
+    """Why its phase is Failed; a passed deadline of the pod is reported instead."""
     reason, message = status.get("reason"), status.get("message")
     found = isinstance(reason, str) and isinstance(message, str)
     if status.get("phase") != "Failed" or not found or reason == "DeadlineExceeded":

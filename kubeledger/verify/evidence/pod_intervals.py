@@ -1,4 +1,4 @@
-"""One stay of a pod in one kubelet process: when it counted as active, certainly or perhaps.
+"""A pod's active interval in one kubelet process: when it counted, certainly or perhaps.
 
 A pod is active from the moment its config source adds it, before it is admitted, until all of
 it is down (since 1.22; before, until its phase is final). No line shows either moment exactly, so
@@ -74,7 +74,7 @@ def _is_known(ts_ns: int | None, seq: int, by: Record) -> bool:
 
 
 class PodActiveInterval(msgspec.Struct, kw_only=True):
-    """One stay of a pod in one process; times in nanoseconds, None while unknown.
+    """An active interval of a pod in one process; times in nanoseconds, None while unknown.
 
     Attributes:
         key: UID, or ``namespace/name`` where no record shows a UID.
@@ -149,7 +149,7 @@ class PodHistory(msgspec.Struct, kw_only=True):
     """All that is known of one pod.
 
     Attributes:
-        intervals: its stays, one or more a process, in order.
+        intervals: its intervals, one or more a process, in order.
         runs: its containers' runs, in order; of a pod with very many the last ones.
         calls: config lines (of updates the first after another line), and what decides that it
             ends, in the order of replay.
@@ -173,10 +173,10 @@ class PodHistory(msgspec.Struct, kw_only=True):
     def failure(self, interval: PodActiveInterval, from_ns: int) -> tuple[int, str, str] | None:
         """Record, reason and message of the list that first shows that it failed.
 
-        A static pod may be refused once a process: only what its own stay shows counts.
+        A static pod may be refused once a process: only what its own interval shows counts.
 
         Args:
-            interval: the stay.
+            interval: the interval.
             from_ns: a list's time may be one of whole seconds, so it may be a little before this.
         """
         for entry in self.failures:

@@ -129,7 +129,7 @@ class PodRegister:
         return map(tuple, self._versions.values())
 
     def manifest(self, namespace: str, name: str) -> ListedPod | None:
-        """A static pod's manifest, by the name that stands in it."""
+        """A static pod's manifest, by the name in it."""
         return self._manifests.get(f"{namespace}/{name}")
 
     def newest(self) -> tuple[ListedPod, ...]:

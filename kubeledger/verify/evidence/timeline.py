@@ -152,7 +152,7 @@ class Timeline:
     def interval(
         self, ts_ns: int, uid: str | None, namespace: str | None = None, name: str | None = None
     ) -> PodActiveInterval | None:
-        """The pod's stay at a time, or the last before it, in the process that runs then."""
+        """The pod's interval at a time, or the last before it, in the process that runs then."""
         pod, process = self.pod(ts_ns, uid, namespace, name), self.process(ts_ns)
         number = 0 if process is None else process.number
         intervals = (

@@ -352,7 +352,7 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
         return lacks(["what it had before"])
 
     def may_have_got(self, holder: Holder) -> bool:
-        """Whether a grant to the container may stand in a line that was lost: none is there."""
+        """Whether a grant to the container may be in a lost line: no other shows one."""
         changes = self._changes.get(holder, ())
         given = any(isinstance(change.body, self.grants) for change in changes)
         return not given or came_back(self.context, holder[0])

@@ -78,7 +78,7 @@ class BackOff:
     """
 
     def __init__(self, container: str, *, is_new: bool) -> None:
-        """There is no entry of a new container; of another nothing is known."""
+        """A new container has no entry; nothing is known about others."""
         self._name = container
         self.may_count_unlogged = self.failed_start = self.held_back = False
         self.early: tuple[Ruling, ...] = ()
@@ -242,7 +242,7 @@ class BackOff:
         return rulings
 
     def reported(self, value_ns: int, raised_ns: int | None) -> None:
-        """A record says what the entry is, and nothing how it came to be."""
+        """A record says what the entry is, but not how it came about."""
         self.belief = Belief([World(Entry(value_ns, raised_ns))])
         self.lose()
         self.is_unknown, self.may_count_unlogged = False, True

@@ -158,7 +158,7 @@ class Container(msgspec.Struct):
     def may_follow(self, container_id: str) -> bool:
         """Whether that instance may be the last before the newest.
 
-        Of those that only their ends show it is not known which ran last.
+        Where only ends are recorded, it is not known which container ran last.
         """
         for instance in self.instances[-2::-1]:
             if instance.container_id == container_id:

@@ -151,7 +151,7 @@ class Counts:
     def _count_anew(worker: Worker, read_ns: int, *, since_start: bool) -> None:
         """Ticks that are missing count from here on; ``since_start``: before this none was.
 
-        Of ticks that may be missing since the reading it shows nothing.
+        It shows nothing about ticks that may be missing since the reading.
         """
         later = worker.missed_ns > read_ns - _EARLY_NS
 

@@ -146,7 +146,7 @@ class Worker:
         self._widen(self.loose, span, phrase)
 
     def tick(self, record: Record, result: Result | None) -> bool:
-        """Take a tick; False when no state could have come to it."""
+        """Take a tick; False when no state allows it."""
         self.before_ns = self.gap_ns
         self.gap_ns = record.ts_ns - self.newest_ns if self.newest_ns else None
         self.newest, self.newest_ns = record, record.ts_ns
@@ -229,7 +229,7 @@ class Worker:
 
     @property
     def states(self) -> tuple[State, ...]:
-        """Where it may be, the likeliest first."""
+        """Where it may be, the most likely first."""
         return () if self.belief is None else tuple(w.state for w in self.belief.worlds)
 
     @property

@@ -1,4 +1,4 @@
-"""Merged hints: does the policy come to this hint, and admit with it?
+"""Merged hints: does the policy yield this hint, and admit with it?
 
 The topology manager merges the hints of all providers by its policy; there is no freedom in it.
 What may be open are hints in lines that were lost, and distances of NUMA nodes.
@@ -93,7 +93,7 @@ class Affinities:
         context = self._model.context
         name: Any = context.settings.get(_POLICY)
         name = body.policy if name is UNKNOWN else name
-        # Without any hint, all nodes are merged: those that most other decisions came to.
+        # Without any hint, all nodes are merged: those that most other decisions yielded.
         none = offer is not None and all(hints is None for hints in offer.body.hints.values())
         nodes = self._model.numa_nodes(state, body.hint.numa_nodes if none else None)
         lacking = {

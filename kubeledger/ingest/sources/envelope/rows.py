@@ -1,4 +1,4 @@
-"""What the readers of rows give: a value, and where it stands in the file."""
+"""What the readers of rows give: a value, and where it is in the file."""
 
 from __future__ import annotations
 

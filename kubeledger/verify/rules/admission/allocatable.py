@@ -92,7 +92,7 @@ def allocatable_at(
 def device_counts(
     resources: Iterable[str], manager: DeviceManagerState, nodes: Nodes, ts_ns: int
 ) -> dict[str, list[int | None]]:
-    """How many devices of each resource the node lists, the likeliest first; None: any number.
+    """How many devices of each resource the node lists, the most likely first; None: any number.
 
     The node object, which is written every ten seconds, lags behind the device manager: it may
     list any number up to the devices that there are, and none.

@@ -107,10 +107,10 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
     """One admission.
 
     Attributes:
-        interval: the pod's stay, which a config line began.
+        interval: the pod's interval, which a config line began.
         pod: its object; ``spec_seq`` the record that shows it.
         facts: rules of the version.
-        nodes: the node, the likeliest first.
+        nodes: the node, the most likely first.
         node_inputs: records that show the node and the settings.
         others: (n,) pods that counted, in the order of their admission.
         unread: names of pods that counted but whose specs are not known.

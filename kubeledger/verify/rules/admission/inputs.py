@@ -108,7 +108,7 @@ class AdmissionInputs:
         """The case of an ADD; or what is missing.
 
         Args:
-            interval: the pod's stay, which a config line began.
+            interval: the pod's interval, which a config line began.
             node: the ledger's name of the node.
             by_ns: it was judged by then.
             state: of the node at that time.
@@ -199,7 +199,7 @@ class AdmissionInputs:
         counts: dict[str, list[int | None]],
         found: PodObject,
     ) -> list[dict[str, str]]:
-        """What the node may list, the likeliest first."""
+        """What the node may list, the most likely first."""
         amounts = {n: q.canonical() for n, q in allocatable.amounts.items()}
         amounts |= dict.fromkeys(unsized, str(UNSIZED))
         likely = {resource: _count(numbers[0]) for resource, numbers in counts.items()}

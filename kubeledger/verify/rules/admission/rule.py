@@ -238,7 +238,7 @@ class AdmissionVerifier(RuleVerifier):
         name: str,
         rule: str = RULE_PREDICATES,
     ) -> PodActiveInterval | None:
-        """The stay that was decided; without one the finding is given here."""
+        """The interval that was decided; without one the finding is given here."""
         interval = self._handed(record, uid, namespace, name)
         if interval is not None and (interval.namespace, interval.name) == (namespace, name):
             return interval

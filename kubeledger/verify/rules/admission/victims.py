@@ -33,7 +33,7 @@ class Kill(msgspec.Struct, frozen=True):
 
     Attributes:
         body: the decision.
-        failed: why the kill cannot have come to what is recorded; empty if it can.
+        failed: why the kill cannot have led to what is recorded; empty if it can.
         inputs: records that show it.
     """
 
@@ -48,7 +48,7 @@ class Kill(msgspec.Struct, frozen=True):
 
     @property
     def stand_in(self) -> str:
-        """What stands for the UID of a victim that is none of the world's pods."""
+        """What replaces the UID of a victim that is not among the world's pods."""
         return self.body.victim_uid or self.name
 
 

@@ -182,7 +182,7 @@ class QOSLevels:
         return open_to(excuse, denied=compared.ruling.why), compared
 
     def _last_writes(self, ts_ns: int) -> list[_Moment]:
-        """The writes that may be the last before the files were read, the likeliest first."""
+        """The writes that may be the last before the files were read, the most likely first."""
         found = [*self._writes.before(ts_ns), *self._writes.within(ts_ns, ts_ns + READ_NS)]
         last_ns = max((w.ts_ns for w in self._writes.before(ts_ns)), default=0)
         if last_ns < ts_ns - _BEAT_NS or any(write.failed for write in found):

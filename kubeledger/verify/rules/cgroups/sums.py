@@ -43,7 +43,7 @@ class Sums(msgspec.Struct, frozen=True):
         pods: how many pods ``usual`` is over.
         parts: ``namespace/name`` of those that request CPU -> millicores.
         missing: what must be known for more; then the sums say nothing.
-        unknown: what may be otherwise, so that a sum that is none of these may be right.
+        unknown: what may differ, so that another sum than these may be right.
     """
 
     usual: Amounts

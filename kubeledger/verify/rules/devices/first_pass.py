@@ -229,10 +229,10 @@ class FirstPass:
         return let_go or self.lists.restarted(when, until)
 
     def voted(self, own: tuple[int, ...] | None = None) -> tuple[int, ...] | None:
-        """Nodes of the machine, which a merge without any hint comes to: those of most of them.
+        """Nodes of the machine, which a merge without any hint yields: those of most of them.
 
         Args:
-            own: what one decision came to that shall not count for itself.
+            own: the result of one decision that must not count for itself.
         """
         votes = self._unhinted - Counter([own] if own else [])
         (nodes, most), *others = votes.most_common(2) or [((), 0)]

@@ -116,7 +116,7 @@ class DeviceManagerModel:
 
         Args:
             state: just before.
-            own: what a merge came to that shall not count for itself.
+            own: the result of a merge that must not count for itself.
         """
         reported = state.machine.numa_nodes or self.first_pass.numa_nodes
         nodes = reported or self.first_pass.voted(own)

@@ -2,7 +2,7 @@
 
 What it says depends on how many devices are free, and on whether the resource is registered. So
 the decider is asked in the worlds with the fewest devices, the most, and as many as are known.
-What the plugin or the disk answered stands in the error alone: such an error is possible
+What the plugin or the disk answered is in the error alone: such an error is possible
 whenever the plugin was asked at all.
 """
 

@@ -23,7 +23,7 @@ T = TypeVar("T")
 Decision = ReclaimAttempted | PodEvicted
 
 _TOLERANCE_NS: Final = NS_PER_S
-"""A threshold counts from the round's time, which stands in no line."""
+"""A threshold counts from the round's time, which is in no line."""
 
 
 def _may_mean(claim: Decision, threshold: Threshold, reading: Reading | None) -> bool:
@@ -114,7 +114,7 @@ def _rulings(
         why_met = threshold_says(threshold, reading)
     inputs = () if reading is None else (reading.seq,)
     grace = format_go_duration(threshold.grace_ns)
-    # Whether the last milliseconds of a grace period are over is no question of the records.
+    # Whether the last milliseconds of a grace period are over does not follow from the records.
     over = {world.state for world in belief.worlds if world.state and world.state.satisfied}
     for world in belief.worlds:
         met, why, allowed = world.state, why_met, False
@@ -136,7 +136,7 @@ def _rulings(
 
 
 def _claimed_rulings(threshold: Threshold, observed: int | None) -> Iterator[Ruling]:
-    """The same where the log does not show the signals: by what the message does."""
+    """The same where the log does not show the signals: from what the message shows."""
     if observed is None or isinstance(threshold.value, float):
         why, allowed = f"{threshold.signal} may not have been short", None
     else:

@@ -347,7 +347,7 @@ class EvictionVerifier(RuleVerifier):
         """Whether it was the pod's turn."""
         who, inputs = _ranked(body), (cause.record.seq,)
         order = dict(zip(cause.ranked or (), places, strict=True))
-        # Of one that is critical the line that it was passed over may be lost.
+        # The line that a critical pod was passed over may be lost.
         left = [
             place
             for pod, place in order.items()

@@ -27,7 +27,7 @@ def judge_removals(run: Run, worlds: Sequence[World]) -> tuple[list[Judgement], 
 
     Args:
         run: a collection.
-        worlds: (n,) n >= 1, the likeliest first.
+        worlds: (n,) n >= 1, the most likely first.
 
     Returns:
         one judgement a removal, and the worlds that are left.

@@ -109,7 +109,7 @@ class _Times(msgspec.Struct):
 
 
 def worlds_of(run: Run, passes: Sequence[DetectPass]) -> list[World]:
-    """All worlds, the likeliest first; none where nothing is known of images, or of their ages.
+    """All worlds, the most likely first; none where nothing is known of images, or of their ages.
 
     Args:
         run: a collection.
@@ -149,7 +149,7 @@ def _world(run: Run, own: DetectPass, times: _Times, assumes: tuple[str, ...]) -
         used_ns = times.used_ns(image_id, image)
         is_old = elapsed(times.now_ns, first_ns) >= times.policy.min_age_ns
         if unsure and used_ns == ZERO_TIME_NS and is_old:
-            # Some were used before the first record, or not: these may stand in any order.
+            # Some were used before the first record, or not: their order is open.
             first_ns = ZERO_TIME_NS
         records[image_id] = ImageRecord(
             first_detected_ns=first_ns,
