@@ -24,10 +24,11 @@ import msgspec
 from kubeledger.ingest.coverage import Coverage, coverage_of
 from kubeledger.ingest.pieces import keep_sources, plan_with_kept
 from kubeledger.ingest.pipeline import Pipeline, Progress
-from kubeledger.ingest.planning.bundle import Finding
+from kubeledger.ingest.planning.bundle import Finding, FoundFile
 from kubeledger.ingest.planning.options import ImportOptions
 from kubeledger.ingest.planning.plan import Plan
 from kubeledger.ingest.sources.facts import Fact
+from kubeledger.ingest.sources.prefix import ANY_ENTRY
 from kubeledger.ingest.standing import OWN, StandingRecords
 from kubeledger.ingest.stored import WINDOW_NS, Key, StoredFacts, same_body, same_subject
 from kubeledger.ledger.base_content import DroppedImport
@@ -53,6 +54,7 @@ from kubeledger.model.record import Record
 __all__ = ["BATCH", "History", "Ingestion", "NodeReport", "history_of", "ingest"]
 
 BATCH = 1000
+_TAIL_BYTES = 64 << 10
 
 
 class NodeReport(msgspec.Struct):
@@ -245,6 +247,18 @@ def _overlaps(run: Run, plan: Plan) -> bool:
     )
 
 
+def _whole_bytes(file: FoundFile) -> int:
+    """How much of a file is surely whole: of a log, all but its last entry, which may go on."""
+    if file.survey is None:
+        return file.digests.size
+    end, tail = 0, b""
+    for chunk in file.source.chunks():
+        end += len(chunk)
+        tail = (tail + chunk)[-_TAIL_BYTES:]
+    entries = [entry.start() for entry in ANY_ENTRY.finditer(tail)]
+    return end - len(tail) + tail.rfind(b"\n", 0, entries[-1]) + 1 if entries else end
+
+
 class Ingestion:
     """One import, or a recording, on its way into the ledger."""
 
@@ -309,7 +323,7 @@ class Ingestion:
             return None
         records = keyed_replay(runs, *self._opened(ledger))
         recorded = [(run.first_seq, run.last_seq) for run in runs if run.digest == plan.recorded]
-        sizes = {file.source.name: file.digests.size for file in plan.bundle.files}
+        sizes = {file.source.name: _whole_bytes(file) for file in plan.bundle.files}
         return StandingRecords(records, plan.timing.first_ts_ns, recorded, sizes)
 
     def _opened(self, ledger: Ledger) -> tuple[Callable[[int], Iterator[Record]], None, list[Span]]:
@@ -349,10 +363,16 @@ class Ingestion:
         if batch:
             yield batch
 
-    def passed(self, ts_ns: int) -> Iterator[Fact]:
-        """Which records of the recording hold no more, as far as time has passed them."""
+    def reconcile(self, ts_ns: int) -> Iterator[Fact]:
+        """Which records of the recording hold no more, by all that was read of it up to now.
+
+        Of what comes later, nothing is looked for among them: a fact that still waits to be
+        settled gets a record of its own in place of one that is superseded here. So the ledger
+        never holds two accounts of one time.
+        """
         if self._standing is not None:
-            yield from self._supersede(self._standing.passed(), ts_ns)
+            yield from self._supersede(self._standing.superseded(), ts_ns)
+            self._standing = None
 
     def _facts(self) -> Iterator[Fact]:
         """The pipeline's facts, and before the last which records they superseded."""

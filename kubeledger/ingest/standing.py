@@ -89,11 +89,6 @@ class StandingRecords:
             del self._seqs[key]
         return self._instant_seq
 
-    def passed(self) -> list[Span]:
-        """Spans of records too far back for any fact to come, since the last call."""
-        left, self._left = self._left, []
-        return spans_of(left)
-
     def superseded(self) -> list[Span]:
         """Spans of all records that no fact was found for; to be asked after the last fact."""
         for replayed in self._records:

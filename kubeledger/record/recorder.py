@@ -262,7 +262,7 @@ class Recorder:
                 recording = _recording(self._node, chapter)
                 plan.sources, plan.digest, plan.recorded = (), recording, recording
                 self._reading = _Reading(plan, self._ledger, self._writer)
-                self._append(self._reading, self._reading.begin())
+                self._append(self._reading, self._reading.begin(now_ns))
         self._next_look_ns = now_ns + _LOOK_SHARE * (time.monotonic_ns() - begun_ns)
 
     def _append(self, reading: _Reading, facts: Iterable[Fact]) -> None:
@@ -321,9 +321,11 @@ class _Reading:
             each.stream not in self._documents or _KILL in each.data for each in others
         )
 
-    def begin(self) -> Iterable[Fact]:
-        """Facts of what there is."""
-        return self._pipeline.begin()
+    def begin(self, now_ns: int) -> Iterable[Fact]:
+        """Facts of what there is, and which records of an earlier look hold no more."""
+        yield from self._pipeline.begin()
+        yield from self._pipeline.pass_time(now_ns)
+        yield from self.ingestion.reconcile(now_ns)
 
     def take(self, seen: Iterable[Observation], now_ns: int) -> Iterable[Fact]:
         """Facts of what came."""
@@ -345,9 +347,8 @@ class _Reading:
         return self._pipeline.document(document)
 
     def pass_time(self, now_ns: int) -> Iterable[Fact]:
-        """Facts that waited long enough, and which records hold no more."""
-        yield from self._pipeline.pass_time(now_ns)
-        yield from self.ingestion.passed(now_ns)
+        """Facts that waited long enough."""
+        return self._pipeline.pass_time(now_ns)
 
 
 class _InMemory(SourceFile):

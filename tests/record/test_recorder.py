@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import kubeledger
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.writer import WriterOptions
@@ -58,6 +59,22 @@ def test_a_real_node_ends_as_its_files(recorded: NodeFiles, tmp_path: Path) -> N
     assert record_on(ledger, recorded, ends)
     assert standing_records(ledger) == expected
     assert not audit(ledger).findings
+
+
+def test_no_time_has_two_accounts(recorded: NodeFiles, tmp_path: Path) -> None:
+    """A recorder that starts again knows more by then; what it says anew stands alone at once."""
+    ledger = Ledger.create(tmp_path / "ledger")
+    ends = pieces(recorded, 2, 40)
+    for _ in range(4):
+        record_on(ledger, recorded, ends, steps=9)
+        starts = [
+            (told[1], place.file, place.offset)
+            for told in standing_records(ledger)
+            if told[1].endswith((".ContainerRestarted", ".ContainerKilled", ".PodAdmitted"))
+            for place in told[3][:1]
+        ]
+        assert len(starts) == len(set(starts))
+        assert not any(f.verdict == "impossible" for f in kubeledger.open(ledger.path).verify())
 
 
 @pytest.mark.parametrize("seed", range(6))
