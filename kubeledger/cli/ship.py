@@ -29,7 +29,7 @@ __all__ = ["restore", "ship"]
 @click.option(
     "--every",
     "look_s",
-    type=click.FloatRange(min=0.1),
+    type=click.FloatRange(min=0.1, max=240),
     default=30.0,
     show_default=True,
     metavar="SECONDS",
@@ -89,6 +89,7 @@ def _follow(opened: Ledger, url: str, look_s: float, metrics_address: str | None
 
     absolute_url(url)
     metrics = Metrics()
+    metrics.ready()
     server = MetricsServer(metrics_address, metrics) if metrics_address else None
     stop, wake = threading.Event(), threading.Event()
 
@@ -107,6 +108,7 @@ def _follow(opened: Ledger, url: str, look_s: float, metrics_address: str | None
             stop=stop,
             wake=wake,
             look_s=look_s,
+            on_round=metrics.loop_turned,
         )
     finally:
         if server is not None:

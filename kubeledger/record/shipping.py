@@ -26,7 +26,7 @@ LOOK_S = 30.0
 RETRY_S = 10.0
 """Storage that fails is asked again for so long at once; then the rest is put off."""
 
-_PAUSES_S = (2.0, 300.0)
+_PAUSES_S = (2.0, 240.0)
 
 _abandoned: list[threading.Thread] = []
 
@@ -41,6 +41,7 @@ def follow(
     stop: threading.Event,
     wake: threading.Event,
     look_s: float = LOOK_S,
+    on_round: Callable[[], None] = lambda: None,
 ) -> None:
     """Ship what is sealed, again and again, until ``stop``; then once more.
 
@@ -55,6 +56,7 @@ def follow(
         stop: set by others, and ``wake`` after it, to end.
         wake: set by others to look at once.
         look_s: see ``LOOK_S``.
+        on_round: called each time that the ledger was looked at, whatever came of it.
     """
     metrics.shipping_started()
     pause_s, trouble, shipper = _PAUSES_S[0], "", None
@@ -74,6 +76,7 @@ def follow(
                 on_trouble(trouble)
             wait_s = pause_s * random.uniform(0.5, 1.0)  # many nodes must not come at once
             pause_s = min(2 * pause_s, _PAUSES_S[1])
+        on_round()
         if is_last:
             return
         if not trouble:

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 import yaml
 
-from kubeledger.cli.main import cli
+from tests.cli.parsing import parse
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -36,18 +35,6 @@ def _pods(value: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401 # YAML
             yield from _pods(inner)
 
 
-def _parse(arguments: list[str]) -> None:
-    """Parse a command line as far as to what it runs."""
-    command: click.Command = cli
-    context: click.Context | None = None
-    while isinstance(command, click.Group):
-        context = click.Context(command, parent=context, info_name=command.name)
-        found = command.get_command(context, arguments[0])
-        assert found is not None, arguments
-        command, arguments = found, arguments[1:]
-    command.make_context(command.name, arguments, parent=context)
-
-
 def _commands() -> Iterator[Any]:
     """Every command line of a fleet in manifests and docs."""
     job = _documents(MANIFESTS[1])["Job"]
@@ -64,7 +51,7 @@ def _commands() -> Iterator[Any]:
 def test_commands_are_real(words: list[str]) -> None:
     """With options that there are."""
     assert words[0] == "kubeledger"
-    _parse([re.sub(r"\$\{?\w+\}?", "3", word) for word in words[1:]])
+    parse([re.sub(r"\$\{?\w+\}?", "3", word) for word in words[1:]])
 
 
 @pytest.mark.parametrize("name", MANIFESTS)

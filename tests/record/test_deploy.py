@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -15,11 +16,13 @@ import pytest
 import yaml
 
 from kubeledger.record.metrics import FAMILIES
+from tests.cli.parsing import parse
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 RECORDER = DEPLOY / "recorder"
 UNIT = DEPLOY / "systemd" / "kubeledger-record.service"
+PAGE = ROOT / "docs" / "deploy.md"
 RULES = DEPLOY / "prometheus" / "rules.yaml"
 CONTAINERFILES = sorted([*DEPLOY.rglob("Containerfile"), ROOT / ".devcontainer" / "Containerfile"])
 MANIFESTS = sorted([*(DEPLOY / "job").glob("*.yaml"), *RECORDER.glob("[!k]*.yaml")])
@@ -153,28 +156,36 @@ def test_hadolint(path: Path) -> None:
 
 
 def test_kustomize(tmp_path: Path) -> None:
-    """The base builds, and an overlay with both components."""
+    """The overlay that the page begins with builds, with both components."""
     kubectl = tool("kubectl")
-    assert "kind: DaemonSet" in accepted(kubectl, "kustomize", RECORDER)
-    shutil.copytree(RECORDER, tmp_path / "recorder")
-    overlay = {
-        "resources": ["../recorder"],
-        "components": [f"../recorder/{name}" for name in ("ship", "monitoring")],
-        "images": [
-            {"name": "REGISTRY/kubeledger-recorder", "newName": "r.example/x", "newTag": "1"}
-        ],
-    }
-    (tmp_path / "overlay").mkdir()
-    (tmp_path / "overlay" / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
-    built = list(yaml.safe_load_all(accepted(kubectl, "kustomize", tmp_path / "overlay")))
-    kinds = {each["kind"] for each in built}
-    assert kinds >= {"Namespace", "ServiceAccount", "DaemonSet", "PodMonitor"}
+    shutil.copytree(RECORDER, tmp_path / "kubeledger" / "deploy" / "recorder")
+    (overlay,) = re.findall(r"^```yaml\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    (tmp_path / "my-recorder").mkdir()
+    (tmp_path / "my-recorder" / "kustomization.yaml").write_text(overlay)
+    built = list(yaml.safe_load_all(accepted(kubectl, "kustomize", tmp_path / "my-recorder")))
+    spaced = [each for each in built if not each["kind"].startswith(("Cluster", "Namespace"))]
+    assert {each["kind"] for each in spaced} == {"ServiceAccount", "DaemonSet", "PodMonitor"}
+    assert {each["metadata"]["namespace"] for each in spaced} == {"kubeledger"}
     (daemons,) = [each for each in built if each["kind"] == "DaemonSet"]
     (container,) = daemons["spec"]["template"]["spec"]["containers"]
     assert container["args"][-1].startswith("--ship=s3://")
-    assert container["image"] == "r.example/x:1"
-    spaces = {each["metadata"].get("namespace") for each in built if each["kind"] == "PodMonitor"}
-    assert spaces == {"kubeledger"}
+    assert container["image"] == "registry.example.com/kubeledger-recorder:1"
+
+
+def commands() -> Iterator[list[str]]:
+    """Every command line of a recorder: in the pod, the unit, and the page."""
+    yield pod()["containers"][0]["args"]
+    (line,) = re.findall(r"^ExecStart=\S+/kubeledger (.*)$", UNIT.read_text(), re.MULTILINE)
+    (more,) = re.findall(r"KUBELEDGER_RECORD_OPTIONS=(.*)$", PAGE.read_text(), re.MULTILINE)
+    yield shlex.split(line.replace("$KUBELEDGER_RECORD_OPTIONS", more))
+    for line in re.findall(r"^    kubeledger (.*)$", PAGE.read_text(), re.MULTILINE):
+        yield shlex.split(line.partition(" #")[0].replace(" ...", ""))
+
+
+@pytest.mark.parametrize("words", list(commands()), ids=" ".join)
+def test_commands_are_real(words: list[str]) -> None:
+    """With options that there are."""
+    parse(words)
 
 
 @pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: str(path.relative_to(DEPLOY)))
