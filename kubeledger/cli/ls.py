@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -20,16 +21,24 @@ from kubeledger.cli.options import (
     reports_errors,
     time_option,
 )
-from kubeledger.cli.output import printable
+from kubeledger.cli.output import csv_line, printable
+from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.units import NS_PER_S, format_ts
 
 if TYPE_CHECKING:
     from kubeledger.analyze.sql.listing import Filter
+    from kubeledger.ledger.following import Following
     from kubeledger.ledger.ledger import Ledger
+    from kubeledger.model.record import Record
 
 __all__ = ["ls", "no_record_words"]
 
 _COLUMNS = ("node", "seq", "ts", "role", "kind", "subject", "summary")
+_LOOK_S = 0.5
+
+Row = tuple[Any, ...]
+Narrow = Callable[[Row], Row]
+
 _NS_PER_DAY = 24 * 3600 * NS_PER_S
 
 
@@ -55,6 +64,7 @@ _NS_PER_DAY = 24 * 3600 * NS_PER_S
 )
 @time_option("--since", "First time")
 @click.option("--until", metavar="TIME", help="Last time.")
+@click.option("-f", "--follow", is_flag=True, help="Go on with the records that are appended.")
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="No more than N records.")
 @output_option("table", "wide", "json", "jsonl", "csv")
 @reports_errors
@@ -66,20 +76,26 @@ def ls(
     kinds: tuple[str, ...],
     since: str | None,
     until: str | None,
+    follow: bool,
     limit: int | None,
     output: str,
 ) -> None:
     """List records.
 
     A table has what fits the screen, with the last part of each kind; `-o wide` has it all.
+
+    With --follow, what a recorder or an import appends is listed as it comes, until Ctrl-C. A
+    record that later ones supersede is not taken back: ledger.RecordsSuperseded names it.
     """
-    from kubeledger.analyze.sql.listing import Filter, body_of, list_records
-    from kubeledger.analyze.sql.summaries import subject_of, summary_of
+    from kubeledger.analyze.sql.listing import Filter, selection
     from kubeledger.cli.losses import warn_of_losses
     from kubeledger.cli.output import write_rows
     from kubeledger.cli.screen import paged, screen_width
+    from kubeledger.ledger.following import Following
     from kubeledger.ledger.ledger import Ledger
 
+    if follow and output == "json":
+        raise BadQuestionError("a JSON list has an end", advice="follow with -o jsonl")
     opened = Ledger.open(ledger)
     span = partial(opened.span, node)
     wanted = Filter(
@@ -90,34 +106,88 @@ def ls(
         since_ns=parse_time(since, span) if since is not None else None,
         until_ns=parse_time(until, span) if until is not None else None,
     )
-    rows: Iterator[tuple[Any, ...]] = (
-        (
-            record.node,
-            record.seq,
-            format_ts(record.ts_ns),
-            record.role,
-            record.kind,
-            subject_of(body := body_of(record)),
-            summary_of(record.kind, body),
-        )
-        for record in islice(list_records(opened, wanted), limit)
-    )
+    following = Following(opened, node) if follow else None
+    wants = selection(opened, wanted)
+    found = filter(wants, opened.records(node))
+    if following is not None:  # what comes meanwhile is listed then
+        there = dict(following.seen)
+        found = filter(lambda record: record.seq <= there.get(record.node, 0), found)
+    rows: Iterator[Row] = map(_row, islice(found, limit))
     _report_drops(opened, wanted)
     warn_of_losses(opened, node)
     first = next(rows, None)
     rows = iter(()) if first is None else chain((first,), rows)
     columns: tuple[str, ...] = _COLUMNS
+    narrow: Narrow = lambda row: row  # noqa: E731 - what a table changes
     if output == "table" and first is not None:
-        columns, rows = _narrow(rows, opened, node)
-    with paged(wanted=output in ("table", "wide")):
-        write_rows(columns, rows, output, sys.stdout, width_max=screen_width())
-    if first is None:
+        columns, narrow = _narrow(opened, node)
+    count = _Count(map(narrow, rows))
+    with paged(wanted=output in ("table", "wide") and not follow):
+        write_rows(columns, count, output, sys.stdout, width_max=screen_width())
+    if following is not None:
+        left = None if limit is None else limit - count.rows
+        _follow(following, wants, left, narrow, output)
+    elif first is None:
         click.echo(printable(no_record_words(opened, wanted)), err=True)
 
 
-def _narrow(
-    rows: Iterator[tuple[Any, ...]], ledger: Ledger, node: str | None
-) -> tuple[tuple[str, ...], Iterator[tuple[Any, ...]]]:
+def _row(record: Record) -> Row:
+    from kubeledger.analyze.sql.listing import body_of
+    from kubeledger.analyze.sql.summaries import subject_of, summary_of
+
+    body = body_of(record)
+    ts, subject = format_ts(record.ts_ns), subject_of(body)
+    summary = summary_of(record.kind, body)
+    return record.node, record.seq, ts, record.role, record.kind, subject, summary
+
+
+class _Count:
+    """Rows, counted as they are taken."""
+
+    def __init__(self, rows: Iterator[Row]) -> None:
+        self._rows = rows
+        self.rows = 0
+
+    def __iter__(self) -> Iterator[Row]:
+        for row in self._rows:
+            self.rows += 1
+            yield row
+
+
+def _follow(
+    following: Following,
+    wants: Callable[[Record], bool],
+    limit: int | None,
+    narrow: Narrow,
+    output: str,
+) -> None:
+    """List what is appended, a line a record, until the limit or an interrupt."""
+    from kubeledger.cli.output import cell_text, write_rows
+    from kubeledger.cli.screen import screen_width
+    from kubeledger.cli.table import cut
+
+    sys.stdout.flush()
+    while limit is None or limit > 0:
+        for record in following.new():
+            if not wants(record):
+                continue
+            row = _row(record)
+            if output in ("table", "wide"):
+                cells = [printable(cell_text(cell)) for cell in narrow(row)]
+                line = "  ".join(cells)
+                click.echo(line if output == "wide" else cut(line, screen_width()))
+            elif output == "csv":
+                click.echo(csv_line(row), nl=False)
+            else:
+                write_rows(_COLUMNS, [row], output, sys.stdout)
+            sys.stdout.flush()
+            limit = None if limit is None else limit - 1
+            if limit == 0:
+                return
+        time.sleep(_LOOK_S)
+
+
+def _narrow(ledger: Ledger, node: str | None) -> tuple[tuple[str, ...], Narrow]:
     """What a screen has room for: the day only where there are several, and the node likewise."""
     first_ns, last_ns = ledger.span(node)
     one_day = first_ns // _NS_PER_DAY == last_ns // _NS_PER_DAY
@@ -125,15 +195,12 @@ def _narrow(
     when = slice(11, 23) if one_day else slice(5, 23)
     day = f"{format_ts(first_ns)[:10]} UTC" if one_day else "time (UTC)"
     columns = (*(("node",) if several else ()), "seq", day, "kind", "subject", "summary")
-    return columns, (
-        (
-            *((row[0],) if several else ()),
-            row[1],
-            row[2].removesuffix("Z")[when].replace("T", " "),
-            row[4].rpartition(".")[2],
-            *row[5:],
-        )
-        for row in rows
+    return columns, lambda row: (
+        *((row[0],) if several else ()),
+        row[1],
+        row[2].removesuffix("Z")[when].replace("T", " "),
+        row[4].rpartition(".")[2],
+        *row[5:],
     )
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import select
-import signal
 import socket
 import time
 from collections.abc import Iterator
@@ -16,6 +13,7 @@ import click
 
 from kubeledger.cli.options import ledger_option, reports_errors
 from kubeledger.cli.output import counted, printable
+from kubeledger.cli.stopping import until_stopped
 
 if TYPE_CHECKING:
     from kubeledger.ledger.ledger import Ledger
@@ -176,7 +174,7 @@ def _record(beside: _Beside, node: str, wanted: Wanted, limits: Limits) -> None:
     from kubeledger.record.setup import sources_of
 
     ledger, metrics, shipping = beside
-    with _stopping() as waits, ledger.writer() as writer:
+    with until_stopped() as waits, ledger.writer() as writer:
         writer.on_sealed = beside.sealed
         for report in writer.recovery:
             click.echo(f"recovered: {printable(report.message)}", err=True)
@@ -218,42 +216,3 @@ def _tell(recorder: Recorder) -> None:
             printable(f"warning: {chapter.path} cannot be imported, and is kept: {error.message}"),
             err=True,
         )
-
-
-@contextmanager
-def _stopping() -> Iterator[_Waits]:
-    """SIGTERM and SIGINT are taken down, to be heard between two steps."""
-    waits = _Waits()
-    former = {each: signal.signal(each, waits.stop) for each in (signal.SIGTERM, signal.SIGINT)}
-    former_fd = signal.set_wakeup_fd(waits.write_fd, warn_on_full_buffer=False)
-    try:
-        yield waits
-    finally:
-        signal.set_wakeup_fd(former_fd)
-        for each, handler in former.items():
-            signal.signal(each, handler)
-        waits.close()
-
-
-class _Waits:
-    """Waits between two steps, unless it is asked to stop."""
-
-    def __init__(self) -> None:
-        self._read_fd, self.write_fd = os.pipe()
-        os.set_blocking(self.write_fd, False)
-        self._stopped = False
-
-    def __call__(self, seconds: float) -> bool:
-        """Whether there is to be another step, after so long."""
-        if not self._stopped:
-            select.select([self._read_fd], [], [], seconds)
-        return not self._stopped
-
-    def stop(self, *_: object) -> None:
-        """A signal came."""
-        self._stopped = True
-
-    def close(self) -> None:
-        """Close the pipe."""
-        os.close(self._read_fd)
-        os.close(self.write_fd)

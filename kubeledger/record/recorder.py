@@ -371,7 +371,8 @@ def plan_of(chapter: Chapter, node: str) -> Plan:
     """
     tree = Collected("the capture", is_tree=True, files=chapter.files(), skipped={})
     options = ImportOptions(node=node)
-    (bundle,) = split_by_node(find_bundles([tree], options), options)
+    # Held documents would take ten times their size: a recorder has little room, and much time.
+    (bundle,) = split_by_node(find_bundles([tree], options, held_bytes_max=0), options)
     return make_plan(bundle, options)
 
 

@@ -96,8 +96,14 @@ def selection(ledger: Ledger, wanted: Filter) -> Callable[[Record], bool]:
         BadQuestionError: the ledger has no such node.
         DamagedLedgerError: a line is not as it was written.
     """
-    uids = _uids_of(ledger, wanted) if wanted.pod else frozenset()
-    return lambda record: _passes(record, wanted) and _is_about(record, wanted, uids)
+    uids = _uids_of(ledger, wanted) if wanted.pod else set()
+
+    def wants(record: Record) -> bool:
+        if wanted.pod:  # records that are appended later may name a new pod of this name
+            _take_uids(record, wanted.pod, uids)
+        return _passes(record, wanted) and _is_about(record, wanted, uids)
+
+    return wants
 
 
 def show_record(ledger: Ledger, seq: int, node: str | None = None) -> Shown:
@@ -167,7 +173,7 @@ def _passes(record: Record, wanted: Filter) -> bool:
     )
 
 
-def _is_about(record: Record, wanted: Filter, uids: frozenset[str]) -> bool:
+def _is_about(record: Record, wanted: Filter, uids: set[str]) -> bool:
     body = record.body
     if wanted.container is not None and getattr(body, "container", None) != wanted.container:
         return False
@@ -186,11 +192,16 @@ def _names(body: object, fields: tuple[str, str, str], pod: str) -> bool:
     return pod in {name, f"{namespace}/{name}", uid}
 
 
-def _uids_of(ledger: Ledger, wanted: Filter) -> frozenset[str]:
+def _uids_of(ledger: Ledger, wanted: Filter) -> set[str]:
     """UIDs that the wanted pod had, so that records without its name are found."""
-    uids: set[str | None] = set()
+    uids: set[str] = set()
     for record in ledger.records(wanted.node):
-        for fields in _POD_FIELDS:
-            if _names(record.body, fields, wanted.pod or ""):
-                uids.add(getattr(record.body, fields[2], None))
-    return frozenset(uid for uid in uids if uid is not None)
+        _take_uids(record, wanted.pod or "", uids)
+    return uids
+
+
+def _take_uids(record: Record, pod: str, uids: set[str]) -> None:
+    for fields in _POD_FIELDS:
+        uid = getattr(record.body, fields[2], None)
+        if uid is not None and _names(record.body, fields, pod):
+            uids.add(uid)

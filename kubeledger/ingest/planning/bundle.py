@@ -19,7 +19,7 @@ from kubeledger.ingest.sources.detect import (
     is_log_name,
     opened,
 )
-from kubeledger.ingest.sources.documents import Document, DocumentContents
+from kubeledger.ingest.sources.documents import HELD_BYTES_MAX, Document, DocumentContents
 from kubeledger.ingest.sources.findings import Finding
 from kubeledger.ingest.sources.node_lines import NodeLines, same_machine
 from kubeledger.ingest.sources.places import COLLECTIONS
@@ -80,7 +80,10 @@ class Bundle(msgspec.Struct):
 
 
 def find_bundles(
-    collected: Sequence[Collected], options: ImportOptions, lengths: Sequence[int] = ()
+    collected: Sequence[Collected],
+    options: ImportOptions,
+    lengths: Sequence[int] = (),
+    held_bytes_max: int = HELD_BYTES_MAX,
 ) -> list[Bundle]:
     """The bundles among what the user named, whatever nodes they are of.
 
@@ -90,12 +93,13 @@ def find_bundles(
         collected: what each argument stands for.
         options: overrides.
         lengths: beginnings of logs whose digests are wanted (earlier imports' lengths).
+        held_bytes_max: of documents that are not to be read again for each look at them.
 
     Raises:
         BadInputError: nothing among it can be used.
     """
     bundles: list[Bundle] = []
-    contents = DocumentContents()
+    contents = DocumentContents(held_bytes_max)
     loose = [tree for tree in collected if not tree.is_tree]
     if loose:
         bundles.append(_look(_merged(loose), options, lengths, contents))
