@@ -42,6 +42,21 @@ _UNVERIFIED = 5
 @click.option(
     "--all", "all_", is_flag=True, help="List every decision in the table, not only what is wrong."
 )
+@click.option(
+    "-f",
+    "--follow",
+    is_flag=True,
+    help="Go on with what is appended: say what is wrong as soon as it is settled.",
+)
+@click.option(
+    "--settle",
+    "settle_s",
+    type=click.FloatRange(min=0),
+    default=5.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="With --follow: after so long nothing comes any more that changes a verdict.",
+)
 @output_option("table", "wide", "json", "jsonl", "csv")
 @reports_errors
 def verify(
@@ -51,6 +66,8 @@ def verify(
     strict: bool,
     junit: Path | None,
     all_: bool,
+    follow: bool,
+    settle_s: float,
     output: str,
 ) -> None:
     """Decide every recorded decision again, by the rules of that kubelet version.
@@ -62,7 +79,21 @@ def verify(
 
     `-o json` holds counts, every decision and every contradiction; `-o jsonl` and `-o csv` have a
     line for each.
+
+    With --follow, the ledger is verified again when a recorder or an import has appended to it, all
+    of it, since what a decision rests on may come after it. What is impossible, missed or
+    contradicts is said once, when the ledger is so many seconds further (--settle), or has stood
+    still for so long; what later records put right is withdrawn. A long ledger is verified less
+    often: that takes a tenth of the time. Ctrl-C ends it; then it exits with 1 when something
+    impossible stands.
     """
+    if follow:
+        from kubeledger.cli.verify_follow import follow_verdicts
+
+        if sources or junit is not None:
+            raise click.UsageError("--follow follows the ledger: without SOURCE and --junit")
+        sys.exit(_DIFFERENCE if follow_verdicts(ledger, node, settle_s, output) else 0)
+
     from kubeledger.cli.files import is_standard
     from kubeledger.cli.screen import paged
     from kubeledger.cli.verify_output import junit_writer, writer_of

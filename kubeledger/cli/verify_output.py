@@ -21,14 +21,14 @@ from kubeledger.cli.screen import screen_width
 from kubeledger.verify import Contradiction, Finding, Outcome, Verdict
 from kubeledger.verify.tally import VERDICTS, Tally
 
-__all__ = ["Writer", "junit_writer", "writer_of"]
+__all__ = ["Writer", "encode", "junit_writer", "outcome_line", "writer_of"]
 
 _SPOOL_BYTES = 4 << 20
 _CSV_COLUMNS = (
     "type", "node", "seq", "ts_ns", "kind", "subject", "verdict", "expected", "recorded",
     "missing", "why", "rule", "inputs", "file", "line", "sides",
 )  # fmt: skip
-_encode = msgspec.json.Encoder(order="deterministic").encode
+encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class Writer:
@@ -74,14 +74,15 @@ def _item(node: str, outcome: Outcome) -> dict[str, Any]:
     return {"node": node, **fields}
 
 
-def _line(node: str, outcome: Outcome) -> dict[str, Any]:
+def outcome_line(node: str, outcome: Outcome) -> dict[str, Any]:
+    """The object of an outcome in JSON Lines."""
     what = "contradiction" if isinstance(outcome, Contradiction) else "finding"
     return {"type": what, **_item(node, outcome)}
 
 
 class _JsonLines(Writer):
     def write(self, outcome: Outcome) -> None:
-        sys.stdout.buffer.write(_encode(_line(self.node, outcome)) + b"\n")
+        sys.stdout.buffer.write(encode(outcome_line(self.node, outcome)) + b"\n")
 
     def end(self, tally: Tally) -> None:
         sys.stdout.buffer.flush()
@@ -94,7 +95,7 @@ class _Csv(Writer):
         sys.stdout.write(csv_line(_CSV_COLUMNS))
 
     def write(self, outcome: Outcome) -> None:
-        fields = _line(self.node, outcome)
+        fields = outcome_line(self.node, outcome)
         sys.stdout.write(csv_line([fields.get(column) for column in _CSV_COLUMNS]))
 
     def end(self, tally: Tally) -> None:
@@ -111,7 +112,7 @@ class _Json(Writer):
     def write(self, outcome: Outcome) -> None:
         spool = self._contradictions if isinstance(outcome, Contradiction) else self._items
         comma = b",\n " if spool.tell() else b"\n "
-        spool.write(comma + _encode(_item(self.node, outcome)))
+        spool.write(comma + encode(_item(self.node, outcome)))
 
     def end(self, tally: Tally) -> None:
         out = sys.stdout.buffer
@@ -183,7 +184,7 @@ class _Table(Writer):
 
 
 def _shown(fields: object) -> str:
-    return "no such decision" if fields is None else printable(_encode(fields).decode())
+    return "no such decision" if fields is None else printable(encode(fields).decode())
 
 
 @contextmanager

@@ -52,16 +52,27 @@ class History(msgspec.Struct, frozen=True):
 
     def noting(self, note: Callable[[int], None]) -> History:
         """The same history; ``note`` is called with the seq of every record that is read."""
+
+        def noted(records: Iterator[Record]) -> Iterator[Record]:
+            for record in records:
+                note(record.seq)
+                yield record
+
+        return self._through(noted)
+
+    def up_to(self, seq: int) -> History:
+        """The same history without the records after one, which a writer may append meanwhile."""
+        return self._through(lambda records: (record for record in records if record.seq <= seq))
+
+    def _through(self, each: Callable[[Iterator[Record]], Iterator[Record]]) -> History:
         based = self.read if isinstance(self.read, BasedReader) else None
         inner = based.read if based else self.read
 
         def read(kinds: Collection[str] | None) -> Iterator[Record]:
-            for record in inner(kinds):
-                note(record.seq)
-                yield record
+            return each(inner(kinds))
 
-        noted = BasedReader(read, based.carried, based.state) if based else read
-        return msgspec.structs.replace(self, read=noted)
+        through = BasedReader(read, based.carried, based.state) if based else read
+        return msgspec.structs.replace(self, read=through)
 
     def begin(self) -> NodeState:
         """The state before the first record: an empty one, unless earlier ones were dropped."""

@@ -1,0 +1,111 @@
+"""``ls -f`` and ``verify -f`` beside a writer in another process."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from kubeledger.ledger.batch import Draft
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.standalone import read_recording
+from kubeledger.model.record import Record
+from tests.recordings import RECORDINGS
+
+WRONG = RECORDINGS / "golden" / "mutated" / "prober-liveness-kill-1.36.2.ledger.jsonl"
+PATIENCE_S = 60
+
+
+def append(ledger: Ledger, records: list[Record]) -> None:
+    """Append records."""
+    with ledger.writer() as writer:
+        drafts = [Draft(r.ts_ns, r.body, r.evidence, r.cause) for r in records]
+        writer.append(records[0].node, drafts)
+
+
+@contextmanager
+def following(*command: str) -> Iterator[subprocess.Popen[str]]:
+    """A command that goes on; ended by the end of the context."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kubeledger", *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def line_of(process: subprocess.Popen[str]) -> str:
+    """The next line that it writes."""
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+@pytest.fixture
+def records() -> list[Record]:
+    """Those of a small history with a wrong decision."""
+    return list(read_recording(WRONG))
+
+
+@pytest.fixture
+def ledger(tmp_path: Path, records: list[Record]) -> Ledger:
+    """A ledger with the first half of it."""
+    ledger = Ledger.create(tmp_path / "ledger")
+    append(ledger, records[:5])
+    return ledger
+
+
+@pytest.mark.parametrize("output", ["jsonl", "csv", "table", "wide"])
+def test_ls_goes_on(output: str, ledger: Ledger, records: list[Record]) -> None:
+    """What is there, then what comes, up to the limit."""
+    limit = len(records) - 1
+    options = ("--follow", "--limit", str(limit), "-o", output)
+    with following("ls", *options, "--ledger", str(ledger.path)) as process:
+        heads = {"jsonl": 0, "csv": 1, "wide": 2, "table": 3}[output]
+        lines = [line_of(process) for _ in range(heads + 5)][heads:]
+        append(ledger, records[5:])
+        assert process.stdout is not None
+        lines += process.stdout.read().splitlines()
+        assert process.wait(PATIENCE_S) == 0
+    assert len(lines) == limit
+    for number, line in enumerate(lines, 1):
+        if output == "jsonl":
+            assert json.loads(line)["seq"] == number
+        else:
+            assert str(number) in line
+
+
+def test_a_list_in_json_has_an_end(ledger: Ledger) -> None:
+    """So it is not followed."""
+    with following("ls", "-f", "-o", "json", "--ledger", str(ledger.path)) as process:
+        assert process.wait(PATIENCE_S) == 2
+        assert process.stderr is not None
+        assert "-o jsonl" in process.stderr.read()
+
+
+def test_verify_says_what_is_wrong_when_it_comes(ledger: Ledger, records: list[Record]) -> None:
+    """And when it is stopped, that something is wrong."""
+    options = ("-f", "--settle", "0.1", "-o", "jsonl")
+    with following("verify", *options, "--ledger", str(ledger.path)) as process:
+        append(ledger, records[5:])
+        found = json.loads(line_of(process))
+        assert found["verdict"] == "impossible"
+        assert not found["withdrawn"]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE_S) == 1
+
+
+def test_verify_follows_the_ledger_only(ledger: Ledger) -> None:
+    """Files do not grow by records."""
+    with following("verify", "-f", str(WRONG), "--ledger", str(ledger.path)) as process:
+        assert process.wait(PATIENCE_S) == 2
