@@ -141,7 +141,8 @@ class KubeletEndpoints:
             return
         yield from outage.worked(answer.ts_ns)
         # A configuration is what a process runs with: another process, another observation.
-        if endpoint is _CONFIGZ or self._unchanged.is_new(endpoint.name, essence):
+        is_new = endpoint is _CONFIGZ or self._unchanged.is_new(endpoint.name, essence)
+        if data and is_new:  # a kubelet without probes has no counters
             yield snapshot(endpoint.name, endpoint.format, data, answer.ts_ns)
 
 
@@ -161,7 +162,7 @@ def _object(data: bytes) -> tuple[bytes, bytes]:
 
 
 def _whole_lines(data: bytes) -> tuple[bytes, bytes]:
-    if not data.endswith(b"\n"):
+    if data and not data.endswith(b"\n"):
         raise ValueError("its last line has no end")
     return data, data
 

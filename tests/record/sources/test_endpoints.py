@@ -211,6 +211,13 @@ def test_silence_and_half_answers(kubelet: Standin, certificate: Certificate) ->
     ]
 
 
+def test_a_kubelet_without_probes(kubelet: Standin, certificate: Certificate) -> None:
+    """It answers nothing at all: neither a gap nor a document."""
+    kubelet.answers["/metrics/probes"] = b""
+    given = round_of(endpoints(kubelet, certificate), BEGIN_NS)
+    assert names(given) == ["pods.json", "stats-summary.json", "metrics.txt", "configz.json"]
+
+
 @pytest.mark.parametrize(
     ("path", "content"),
     [
