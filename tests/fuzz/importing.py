@@ -264,6 +264,18 @@ def _take_apart(data: bytes) -> None:
 
 _MANIFEST = b"apiVersion: v1\nkind: Pod\nmetadata: {name: web, uid: u}\nspec:\n  nodeName: node-x\n"
 
+_LABELS = (
+    b'"labels":{"io.kubernetes.container.name":"app","io.kubernetes.pod.name":"web",'
+    b'"io.kubernetes.pod.namespace":"default","io.kubernetes.pod.uid":"u"}'
+)
+_CRICTL = (
+    b'{"containers":[{"id":"4f","metadata":{"name":"app","attempt":0},"state":"CONTAINER_RUNNING",'
+    b'"createdAt":"1795335076000000000",' + _LABELS + b"}]}",
+    b'{"items":[{"id":"5a","metadata":{"attempt":0},"state":"SANDBOX_READY",' + _LABELS + b"}]}",
+    b'{"images":[{"id":"sha256:c9","repoTags":["app:1"],"repoDigests":[],"size":"4261574"}]}',
+    b'{"status":{"id":"4f","state":"CONTAINER_EXITED","metadata":{},' + _LABELS + b'},"info":{}}',
+)  # fmt: skip
+
 TARGETS: tuple[Target, ...] = (
     _log("log-text", share=10),
     _log("log-json", seeds.to_json_log),
@@ -277,6 +289,7 @@ TARGETS: tuple[Target, ...] = (
               b'{"memory":{"total":9,"systemReserved":1,"allocatable":8,"reserved":2,"free":6}},'
               b'"cells":[0]}},"entries":{"u":{"c":[{"numaAffinity":[0],"type":"memory","size":2}]}'
               b'},"checksum":1}'),
+    _document("crictl", "crictl_ps.json", "^$", *_CRICTL),
     _document("pods", "pods.json", r"/pods\.json", share=2),
     _document("manifests", "web.yaml", "manifests/", _MANIFEST),
     _document("events", "events.json", r"events(-watch)?\.json", share=2),

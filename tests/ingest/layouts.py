@@ -35,8 +35,8 @@ __all__ = [
 
 _HEADER = re.compile(r"[IWEF](\d\d)(\d\d) (\d\d:\d\d:\d\d\.\d{6}) +(\d+) ")
 _CUTS = {
-    "node-a": ("node-a", "1.20.2", 1400, "20261121T025416Z"),
-    "node-b": ("node-b", "1.36.2", 1600, "20261121T030715Z"),
+    "node-a": ("node-a", "1.20.2", 1200, "20261121T025416Z"),
+    "node-b": ("node-b", "1.36.2", 1200, "20261121T030715Z"),
     "node-e": ("node-e-oom", "1.30.14", 1500, "20261122T081122Z"),
 }
 """Node -> recording, version, lines, and the snapshot whose documents are taken."""

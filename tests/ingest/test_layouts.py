@@ -280,6 +280,22 @@ def test_crictl_names_containers(tmp_path: Path) -> None:
     assert named["bare"] < named["crictl"]
 
 
+def test_yaml_of_other_kinds_is_not_parsed(tmp_path: Path) -> None:
+    """A must-gather is full of it: only its kind is looked for, in whatever cannot be parsed."""
+    write(tmp_path / "bundle" / "kubelet.log", plain(journal(slices()["node-a"], short)))
+    listed = (
+        "apiVersion: v1\nitems:\n- data: {x: [\n  kind: Pod\nkind: ConfigMapList\nmetadata: {}\n"
+    )
+    write(tmp_path / "bundle" / "core" / "configmaps.yaml", listed)
+    write(tmp_path / "bundle" / "core" / "pods.yaml", listed.replace("ConfigMap", "Pod"))
+    _, report = imported(tmp_path / "bundle", tmp_path / "ledger")
+    skipped = only(report).skipped
+    assert skipped["core/configmaps.yaml"] == "an object of kind ConfigMap: not read"
+    assert [found.file for found in only(report).findings if found.finding == "malformed"] == [
+        "core/pods.yaml"
+    ]
+
+
 def test_notes_alone_are_nothing(tmp_path: Path) -> None:
     """A version and a name without anything that they are of."""
     write(tmp_path / "bundle" / "kubernetes-version.txt", "v1.30.14\n")
@@ -300,11 +316,11 @@ def test_sections_of_other_programs(tmp_path: Path) -> None:
     (account,) = only(report).accounts
     assert account.lines == text.count("\n")
     lines = text.split("\n")
-    places = [place for record in ledger.records("node-b") for place in record.evidence]
+    records = [record for record in ledger.records("node-b") if record.evidence]
+    places = [place for record in records for place in record.evidence if place.line is not None]
     assert places
     for place in places:
-        assert place.line is not None
-        assert place.text == lines[place.line - 1]
+        assert place.text == lines[(place.line or 0) - 1]
     whole = SourceFile("logs.txt", tmp_path / "bundle" / "logs.txt")
     assert b"".join(kubelets_sections(whole).chunks()).count(b"main.go") == 0
     write(tmp_path / "tail.txt", text.replace("kubelet <==", "syslog <=="))

@@ -77,6 +77,9 @@ _CGROUP_LINE = re.compile(
     r"^/?(?:[^\s/]+/)+(?:cpu|cpuset|cpuacct|memory|pids|hugetlb|blkio|io|cgroup|misc)\.[\w.]+ \S",
     re.MULTILINE,
 )
+_YAML_KIND = re.compile(rb"^kind:[ \t]*[\"']?([\w.-]+)", re.MULTILINE)
+_KINDS = ("", "Event", "KubeletConfiguration", "Node", "Pod")
+"""Of API objects that are read; of lists without their last word."""
 _LOG_NAME = re.compile(r"kubelet|\.log|messages|syslog|journal", re.IGNORECASE)
 _DOCUMENT_NAME = re.compile(r"checkpoint|config|\.json|\.ya?ml", re.IGNORECASE)
 
@@ -246,8 +249,13 @@ def load_documents(data: bytes) -> list[Any]:
 
 
 def _detect_yaml(source: SourceFile) -> Detected:
+    content = source.content()
+    kinds = [match[1].decode("utf-8", "replace") for match in _YAML_KIND.finditer(content)]
+    known = [kind for kind in kinds if kind.removesuffix("List") in _KINDS]
+    if kinds and not known:  # a must-gather is full of them, and to parse YAML takes long
+        return Detected(None, _not_read(kinds[0].removesuffix("List")))
     try:
-        documents = [item for item in load_yaml(source.content()) if item is not None]
+        documents = [item for item in load_yaml(content) if item is not None]
     except ValueError as error:
         return Detected(None, str(error), "malformed")
     return _of_document(documents, source)
@@ -310,4 +318,8 @@ def _of_kind(document: dict[str, Any], source: SourceFile) -> Detected:
         case _ if document.keys() >= _RECORD_KEYS:
             return Detected(None, A_RECORDING)
         case _:
-            return Detected(None, f"an object of kind {kind}: not read" if kind else "unknown JSON")
+            return Detected(None, _not_read(kind) if kind else "unknown JSON")
+
+
+def _not_read(kind: object) -> str:
+    return f"an object of kind {kind}: not read"
