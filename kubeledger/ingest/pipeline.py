@@ -226,7 +226,7 @@ class Pipeline:
                 return
             yield from reader.end()
             reader.account.pass_over(survey.source.left_out, survey.source.twice)
-            findings = list(_odd_bytes(survey, reader.cutter.stats))
+            findings = list(_odd_content(survey, reader.cutter.stats))
             if overlap is not None:
                 reader.account.leave_out(overlap.lines)
                 self._read += survey.size - end
@@ -269,8 +269,13 @@ class Pipeline:
         return account
 
 
-def _odd_bytes(survey: LogSurvey, stats: LineStats) -> Iterator[Finding]:
-    name = survey.source.name
+def _odd_content(survey: LogSurvey, stats: LineStats) -> Iterator[Finding]:
+    name, source = survey.source.name, survey.source
+    if source.left_out:
+        yield Finding("other_programs", name, f"{source.left_out} rows of other programs left out")
+    if source.twice:
+        message = f"{source.twice} rows stand in it once more: read once"
+        yield Finding("delivered_twice", name, message)
     if stats.nul_bytes:
         yield Finding("not_text", name, f"{stats.nul_bytes} NUL bytes in the log")
     if stats.undecodable:

@@ -30,6 +30,7 @@ from tests.fuzz import seeds
 from tests.fuzz.mutators import mutate_json, mutate_text
 from tests.fuzz.target import Target, account_holds, contents, holds, scratch
 from tests.ingest.node_files import log_text, pod
+from tests.ingest.sources.wrapping import FORMS, NESTED, lines_of
 
 __all__ = ["TARGETS", "stored_ledger"]
 
@@ -105,6 +106,16 @@ def _log(name: str, wrap: Callable[[bytes], bytes] | None = None, share: int = 4
 
     mutate = mutate_json if name == "log-json" else mutate_text
     return Target(name, found, mutate, partial(_read, "kubelet.log"), share)
+
+
+def _rows() -> Sequence[bytes]:
+    """Pieces of logs in the forms of log stores, each piece in another one."""
+    wraps = [wrap for _, wrap in (*FORMS.values(), *NESTED.values())]
+    windows = seeds.log_windows()[:200]
+    texts = (window.decode("utf-8", "replace") for window in windows)
+    return tuple(
+        wraps[index % len(wraps)](lines_of(text, "node-x")) for index, text in enumerate(texts)
+    )
 
 
 # --- several files ------------------------------------------------------------------
@@ -281,6 +292,7 @@ TARGETS: tuple[Target, ...] = (
     _log("log-json", seeds.to_json_log),
     _log("log-journal", seeds.in_journal),
     _log("log-runtime", seeds.in_docker, 2),
+    Target("log-rows", _rows, mutate_text, partial(_read, "kubelet.log"), 4),
     _document("checkpoint", "kubelet_internal_checkpoint", "internal_checkpoint"),
     _document("cpu-manager", "cpu_manager_state", "cpu_manager_state",
               b'{"policyName":"static","defaultCpuSet":"0,2-3","entries":{"u":{"c":"1"}},"checksum":1}'),

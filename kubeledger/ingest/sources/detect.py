@@ -80,6 +80,7 @@ _CGROUP_LINE = re.compile(
 _YAML_KIND = re.compile(rb"^kind:[ \t]*[\"']?([\w.-]+)", re.MULTILINE)
 _KINDS = ("", "Event", "KubeletConfiguration", "Node", "Pod")
 """Of API objects that are read; of lists without their last word."""
+_OF_TALOS = re.compile(rb'"talos-service"\s*:\s*"kubelet"')
 _LOG_NAME = re.compile(r"kubelet|\.log|messages|syslog|journal", re.IGNORECASE)
 _DOCUMENT_NAME = re.compile(r"checkpoint|config|\.json|\.ya?ml", re.IGNORECASE)
 
@@ -178,7 +179,7 @@ def opened(source: SourceFile, form: str) -> SourceFile:
 
 
 def _holds_entry(head: bytes) -> bool:
-    return ANY_ENTRY.search(head) is not None
+    return ANY_ENTRY.search(head) is not None or _OF_TALOS.search(head) is not None
 
 
 def _log_form(head: bytes) -> str | None:

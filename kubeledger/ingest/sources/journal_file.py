@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator
 
 from kubeledger.ingest.sources.packing import CHUNK
-from kubeledger.ingest.sources.spool import mapped
+from kubeledger.ingest.sources.spool import forget_pages, mapped
 from kubeledger.model.errors import BadInputError
 
 __all__ = ["JOURNAL_MAGIC", "JournalFile"]
@@ -67,7 +67,9 @@ class JournalFile:
     def chunks(self) -> Iterator[bytes]:
         """The export."""
         export = self._export
-        return (export[at : at + CHUNK] for at in range(0, len(export), CHUNK))
+        for at in range(0, len(export), CHUNK):
+            yield export[at : at + CHUNK]
+            forget_pages(export)
 
 
 def _unread(name: str, why: str) -> BadInputError:

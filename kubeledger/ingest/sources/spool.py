@@ -16,7 +16,7 @@ from typing import IO
 
 from kubeledger.model.errors import BadInputError
 
-__all__ = ["mapped", "spool_directory"]
+__all__ = ["forget_pages", "mapped", "spool_directory"]
 
 
 @contextmanager
@@ -42,6 +42,12 @@ def mapped(file: IO[bytes]) -> mmap.mmap | bytes:
     file.flush()
     size = os.fstat(file.fileno()).st_size
     return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+
+
+def forget_pages(data: mmap.mmap | bytes) -> None:
+    """Give back the memory in which pages of a mapped file were read."""
+    if isinstance(data, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        data.madvise(mmap.MADV_DONTNEED)
 
 
 @contextmanager

@@ -24,18 +24,20 @@ from kubeledger.ingest.sources.envelope.export_rows import export_rows
 from kubeledger.ingest.sources.envelope.json_rows import TOP, json_rows
 from kubeledger.ingest.sources.journal_file import JOURNAL_MAGIC
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.model.bodies.ledger import SourceAccount
+from kubeledger.model.bodies.ledger import FindingReported, SourceAccount
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Body
-from tests.fuzz.seeds import members
+from tests.fuzz.seeds import members, to_json_log
 from tests.ingest.sources.wrapping import (
     FORMS,
+    NESTED,
     Line,
     in_time_order,
     journal_export,
     journal_json,
     lines_of,
     loki_text,
+    talos,
 )
 
 _LINES = 700
@@ -51,6 +53,12 @@ class Read(NamedTuple):
     account: SourceAccount
     format: str
     findings: list[Finding]
+    reported: list[FindingReported]
+
+    @property
+    def told(self) -> list[tuple[str, str]]:
+        """Kinds and messages of what was reported."""
+        return [(each.finding, each.message) for each in self.reported]
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -64,7 +72,8 @@ def read(path: Path) -> dict[str, Read]:
     spool = path.with_name(f"{path.name}.spool")
     for plan in plan_sources([str(path)], spool, ImportOptions()):
         pipeline = Pipeline(plan, Coverage({}))
-        facts = [fact for fact in pipeline.facts() if not fact.body.kind.startswith("ledger.")]
+        every = [*pipeline.facts()]
+        facts = [fact for fact in every if not fact.body.kind.startswith("ledger.")]
         places = [
             (piece.line, piece.text)
             for fact in facts
@@ -77,6 +86,7 @@ def read(path: Path) -> dict[str, Read]:
             pipeline.totals()[0],
             plan.sources[0].format,
             plan.findings,
+            [fact.body for fact in every if isinstance(fact.body, FindingReported)],
         )
     return found
 
@@ -141,6 +151,34 @@ def test_records_are_those_of_the_plain_log(
             assert message in "\n".join(content[number - 1 : number + 25])
 
 
+@pytest.mark.parametrize("file", NESTED)
+def test_rows_in_rows(file: str, tmp_path: Path, plain: dict[str, Read]) -> None:
+    """A message that is a row, or a line of syslog, itself; several answers in one file."""
+    form, wrap = NESTED[file]
+    found = read_one(tmp_path / file, wrap(rows_of("node-b")))
+    assert found.format == form
+    assert found.records == plain["node-b"].records
+    assert found.counts == plain["node-b"].counts
+    assert all(" node-b kubelet" in text for _, text in found.places)
+
+
+@pytest.mark.parametrize("prefix", ["", "172.20.0.2: "])
+def test_talos(prefix: str, tmp_path: Path) -> None:
+    """What Talos' sender makes of klog's JSON, and what ``talosctl logs`` shows of it."""
+    texts = to_json_log(log_of("node-b").encode()).decode().split("\n")
+    entries = [text for text in texts if text.startswith('{"ts":')]
+    assert any('"err"' in text for text in entries)
+    bare = read_one(tmp_path / "kubelet.log", "".join(f"{text}\n" for text in entries).encode())
+    if prefix:
+        content = "".join(f"{prefix}{text}\n" for text in entries).encode()
+    else:
+        content = talos(lines_of("\n".join(entries), "node-b"))
+    found = read_one(tmp_path / "talos.log", content)
+    assert found.format == ("klog-json" if prefix else "talos")
+    assert found.records == bare.records
+    assert found.counts == bare.counts
+
+
 def test_lines_of_a_row_are_told_by_its_place(tmp_path: Path, plain: dict[str, Read]) -> None:
     """Rows of a line each: a record stands in the line in which its message does."""
     found = read_one(tmp_path / "journal.json", journal_json(rows_of("node-a")))
@@ -180,6 +218,8 @@ def test_nodes_and_units_are_told_apart(file: str, tmp_path: Path, plain: dict[s
         assert each.counts == plain[node].counts
     assert found["node-a"].account.lines == _LINES + len(noise)
     assert found["node-b"].account.lines == _LINES
+    message = f"{len(noise)} rows of other programs left out"
+    assert ("other_programs", message) in found["node-a"].told
 
 
 def test_kept_sources_hold_one_nodes_rows(tmp_path: Path, plain: dict[str, Read]) -> None:
@@ -209,6 +249,7 @@ def test_rows_that_are_there_twice(tmp_path: Path, plain: dict[str, Read]) -> No
     found = read_one(tmp_path / "journal.json", b"".join(doubled))
     assert found.records == plain["node-b"].records
     assert found.account.repeated == _LINES // 2 - _LINES // 4
+    assert ("delivered_twice", f"{_LINES // 4} rows stand in it once more: read once") in found.told
     assert found.account.lines == len(doubled)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-__all__ = ["FORMS", "Line", "Wrapper", "in_time_order", "lines_of"]
+__all__ = ["FORMS", "NESTED", "Line", "Wrapper", "in_time_order", "lines_of", "talos"]
 
 _STAMP = re.compile(r"[IWEF](\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{6}) ")
 _LABELS = {"unit": "kubelet.service", "job": "systemd-journal"}
@@ -318,6 +318,76 @@ def azure(lines: Sequence[Line]) -> bytes:
     return json.dumps({"tables": [table]}).encode()
 
 
+# -- rows in rows --------------------------------------------------------------------------
+
+
+def loki_of_journal(lines: Sequence[Line]) -> bytes:
+    """Promtail with ``json: true``: a line is a journal's entry as JSON."""
+    return _rows(
+        {
+            "labels": {"job": "systemd-journal"},
+            "line": json.dumps(_journal_fields(number, line)),
+            "timestamp": str(line.ts_ns),
+        }
+        for number, line in enumerate(lines)
+    )
+
+
+def loki_push(lines: Sequence[Line]) -> bytes:
+    """What is pushed to Loki, the labels after the lines."""
+    streams: dict[tuple[str, str], list[Line]] = {}
+    for line in lines:
+        streams.setdefault((line.host, line.unit), []).append(line)
+    found = [
+        {"values": [[str(line.ts_ns), line.text] for line in group], "stream": _labels(group[0])}
+        for group in streams.values()
+    ]
+    return json.dumps({"streams": found}).encode()
+
+
+def otlp_journald(lines: Sequence[Line]) -> bytes:
+    """The collector's journald receiver: a body is a map of the journal's fields."""
+    records = []
+    for number, line in enumerate(lines):
+        values = _attributes(**_journal_fields(number, line))
+        body = {"kvlistValue": {"values": values}}
+        records.append({"observedTimeUnixNano": str(line.ts_ns), "timeUnixNano": "0", "body": body})
+    group = {"resource": {}, "scopeLogs": [{"logRecords": records}]}
+    return json.dumps({"resourceLogs": [group]}).encode()
+
+
+def filebeat_syslog(lines: Sequence[Line]) -> bytes:
+    """Filebeat on ``/var/log/syslog``: a message is a line of syslog."""
+    rows = []
+    for line in lines:
+        stamp = _rfc3339(line.ts_ns, 6)
+        message = f"{stamp} {line.host} {line.unit}[4052]: {line.text}"
+        rows.append({"@timestamp": stamp, "message": message, "ecs": {"version": "8.0"}})
+    return _rows(rows)
+
+
+def cloud_logging_api(lines: Sequence[Line]) -> bytes:
+    """Two answers of ``entries:list``, one after the other."""
+    rows = [_entry(*each) for each in enumerate(lines)]
+    middle = len(rows) // 2
+    pages = ({"entries": rows[:middle], "nextPageToken": "x"}, {"entries": rows[middle:]})
+    return b"\n".join(json.dumps(page, indent=1).encode() for page in pages)
+
+
+def talos(lines: Sequence[Line]) -> bytes:
+    """``json_lines`` of Talos' ``machine.logging``, of a kubelet that writes klog's JSON."""
+    rows = []
+    for line in lines:
+        row = json.loads(line.text)
+        row["talos-time"] = _rfc3339(round(row.pop("ts") * 1000) * 1000 + 40)
+        row["talos-level"] = "info"
+        if "err" in row:
+            row["msg"] = f"{row['msg']}: {row.pop('err')}"
+            row["talos-level"] = "warn"
+        rows.append({**row, "talos-service": line.unit})
+    return _rows(dict(sorted(row.items())) for row in rows)
+
+
 Wrapper = Callable[[Sequence[Line]], bytes]
 
 FORMS: dict[str, tuple[str, Wrapper]] = {
@@ -341,3 +411,12 @@ FORMS: dict[str, tuple[str, Wrapper]] = {
     "log-analytics.json": ("azure", azure),
 }
 """File -> the format it is read as, and what makes it."""
+
+NESTED: dict[str, tuple[str, Wrapper]] = {
+    "promtail.jsonl": ("loki", loki_of_journal),
+    "push.json": ("loki", loki_push),
+    "otel.json": ("otlp", otlp_journald),
+    "syslog.ndjson": ("elastic", filebeat_syslog),
+    "entries.json": ("cloud-logging", cloud_logging_api),
+}
+"""The same of rows in rows."""

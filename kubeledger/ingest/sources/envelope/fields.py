@@ -26,6 +26,9 @@ def at_path(value: Any, keys: Path) -> Any:  # noqa: ANN401 - any JSON value
 
     A key may hold several of the path, joined by dots, and a list of one stands for its member.
     """
+    if len(keys) == 1 and type(value) is dict:
+        value = value.get(keys[0])
+        return value[0] if type(value) is list and len(value) == 1 else value
     for index, key in enumerate(keys):
         if type(value) is list and len(value) == 1:
             value = value[0]
@@ -61,10 +64,12 @@ def first_bytes(row: dict[str, Any], paths: tuple[Path, ...]) -> bytes | None:
         if type(value) is bytes:
             return value
         if type(value) is list and value:
-            if all(type(each) is int and 0 <= each < 256 for each in value):
-                return bytes(value)
-            if all(type(each) is str for each in value):
+            try:
+                if type(value[0]) is int:
+                    return bytes(value)
                 return "\n".join(value).encode("utf-8", "replace")
+            except (TypeError, ValueError):  # a list of other things
+                continue
     return None
 
 

@@ -174,7 +174,8 @@ class _Reader:
             return self._skip(begin)
         self._is_by_line = self._text.find("\n", begin, self._at) < 0
         self._opening = self._opening or _opening_of(self._text, begin)
-        known = value if isinstance(value, dict) or self._holder.made is not None else None
+        kinds = dict if self._holder.made is None else dict | list
+        known = value if isinstance(value, kinds) else None
         piece = self._text[begin : self._at]
         text = b"" if known is not None else piece[:BROKEN_MAX].encode("latin-1")
         end = self._base + self._at
@@ -203,29 +204,43 @@ class _Reader:
         """Rows in the members of the object that begins here."""
         holder = self._holder
         is_group = bool(holder.shared) and depth == holder.at
-        shared, waiting = None, []
+        shared, waiting, broken = None, [], None
         self._at += 1
-        while (letter := self._next()) not in ("}", ""):
-            if letter != '"':
-                raise _Broken
-            key = self._value()
-            if self._next() != ":":
-                raise _Broken
-            self._at += 1
-            self._next()
-            if key == holder.path[depth]:
-                for row in self._inside(depth + 1):
-                    if is_group and shared is None:
-                        waiting.append(row)
-                    else:
-                        yield self._made(row, shared) if is_group else row
-            elif is_group and key == holder.shared:
-                shared = self._value()
-            else:
-                self._value()
-        self._at += 1
+        try:
+            while key := self._key():
+                if key == holder.path[depth]:
+                    for row in self._inside(depth + 1):
+                        if is_group and shared is None:
+                            waiting.append(row)
+                        else:
+                            yield self._made(row, shared) if is_group else row
+                elif is_group and key == holder.shared:
+                    shared = self._value()
+                else:
+                    self._value()
+        except _Broken as error:
+            broken = error
         for row in waiting:
             yield self._made(row, shared)
+        if broken is not None:
+            raise broken
+
+    def _key(self) -> str:
+        """The key that comes next, with its colon; empty at the end of the object, or of the file.
+
+        Raises:
+            _Broken: neither.
+        """
+        letter = self._next()
+        if letter in ("}", ""):
+            self._at += len(letter)
+            return ""
+        key = self._value() if letter == '"' else None
+        if not key or self._next() != ":":
+            raise _Broken
+        self._at += 1
+        self._next()
+        return str(key)
 
     def _made(self, row: RawRow, shared: Any) -> RawRow:  # noqa: ANN401 - any JSON value
         made = self._holder.made

@@ -19,7 +19,7 @@ from kubeledger.ingest.sources.envelope.forms import Layout, cutters_of, layout_
 from kubeledger.ingest.sources.envelope.rows import RawRow
 from kubeledger.ingest.sources.packing import CHUNK
 from kubeledger.ingest.sources.prefix import is_entry
-from kubeledger.ingest.sources.spool import mapped
+from kubeledger.ingest.sources.spool import forget_pages, mapped
 from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.ingest.sources.unpack import spool_errors
 from kubeledger.model.errors import BadInputError
@@ -212,7 +212,7 @@ class _Spool:
 
     def _note(self, row: RawRow, entry: Entry, ts_ns: int | None, lines: bytes) -> None:
         self._times.append(ts_ns or 0)
-        may_be_twice = is_entry(entry.message or b"") or (ts_ns or 0) % _COARSE_NS
+        may_be_twice = (ts_ns or 0) % _COARSE_NS or is_entry(entry.message or b"")
         self._keys.append(entry.identity or (row.key if may_be_twice else 0))
         self._orders.append(entry.order)
         self._host_of.append(self._hosts.setdefault(entry.host, len(self._hosts)))
@@ -260,6 +260,7 @@ class _Spool:
             if size >= CHUNK:
                 yield b"".join(parts)
                 parts, size = [], 0
+                forget_pages(data)
         yield b"".join(parts)
 
     def _row_at(self, offset: int) -> int:
