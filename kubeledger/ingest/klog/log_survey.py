@@ -68,6 +68,7 @@ _JOURNAL = re.compile(
     rb"\w+ (\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)"
 )
 """What ``journalctl`` of systemd before 250 writes first: its end is when it was asked."""
+_ZONE = re.compile(rb"(?:Z|[+-]\d\d:?\d\d)$")
 _QUARTER_NS = 900 * NS_PER_S
 _CLOSE_NS = 30 * NS_PER_S
 
@@ -365,6 +366,7 @@ class LogLook:
             self.survey.nodes[name] = self.survey.nodes.get(name, 0) + 1
         if header is not None:
             self._note_time(header[2], body)
+            self._note_carrier(header[2], line)
 
     def _note_version(self, mark: VersionMark) -> None:
         if mark not in self.survey.versions:
@@ -376,11 +378,22 @@ class LogLook:
         match = _GO_TIME.search(body) or _OBSERVED.search(body)
         if match is None:
             return
-        try:
-            utc_ns = go_time(match[1].decode())
-            ahead_ns = stamp_ns(stamp, int(match[1][:4])) - utc_ns
-        except ValueError:
+        with suppress(ValueError):
+            self._note_zone(stamp, int(match[1][:4]), go_time(match[1].decode()))
+
+    def _note_carrier(self, stamp: bytes, line: bytes) -> None:
+        """So does the carrier's own time of an entry that it took at once, if it has a zone."""
+        time = None if is_entry(line) else self._unwrapper.unwrap(line).time
+        if time is None or _ZONE.search(time) is None:
             return
+        with suppress(ValueError):
+            utc_ns = api_time(time.decode())
+            if utc_ns is not None:
+                self._note_zone(stamp, int(time[:4]), utc_ns)
+
+    def _note_zone(self, stamp: bytes, year: int, utc_ns: int) -> None:
+        """A stamp is of a moment that is known: what its clock is ahead of UTC."""
+        ahead_ns = stamp_ns(stamp, year) - utc_ns
         offset_ns = round(ahead_ns / _QUARTER_NS) * _QUARTER_NS
         if abs(ahead_ns - offset_ns) > _CLOSE_NS or abs(offset_ns) > 14 * 3600 * NS_PER_S:
             return

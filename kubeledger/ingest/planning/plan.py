@@ -10,12 +10,13 @@ import msgspec
 from kubeledger.ingest.correlate.context import BundleContext, ContainerRef
 from kubeledger.ingest.correlate.survey import fill_context
 from kubeledger.ingest.klog.container_survey import ContainerSurvey
+from kubeledger.ingest.klog.log_survey import LogSurvey, VersionMark
 from kubeledger.ingest.planning.bundle import Bundle, Finding
 from kubeledger.ingest.planning.identity import KubeletVersion, kubelet_version
 from kubeledger.ingest.planning.kernel_dates import date_kernel_logs
 from kubeledger.ingest.planning.options import ImportOptions
 from kubeledger.ingest.planning.time_order import put_in_order
-from kubeledger.ingest.planning.timing import Timing, starts_of, timing_of
+from kubeledger.ingest.planning.timing import Timing, mark_time, starts_of, timing_of
 from kubeledger.ingest.sources.detect import LOG_FORMATS
 from kubeledger.ingest.sources.items import LogLine
 from kubeledger.kubelet.profile.facts import NEWEST, OLDEST, is_known_version
@@ -51,9 +52,16 @@ class Plan(msgspec.Struct):
             for survey in self.bundle.logs:
                 if survey.source.name == line.source:
                     for mark in survey.versions:
-                        if mark.offset >= line.offset and mark.release:
+                        if mark.release and not self._is_before(mark, line, survey):
                             return KubeletVersion(mark.release, "log", mark.text)
         return self.version
+
+    def _is_before(self, mark: VersionMark, line: LogLine, survey: LogSurvey) -> bool:
+        """A version was stated before a line, by place or, where lines are reordered, by time."""
+        if survey.source.keeps_places:
+            return mark.offset < line.offset
+        ts_ns = mark_time(survey, mark, self.timing.year, self.timing.offset_ns)
+        return ts_ns is not None and ts_ns < line.ts_ns
 
 
 def make_plan(

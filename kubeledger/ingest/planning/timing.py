@@ -15,7 +15,7 @@ from typing import Literal
 
 import msgspec
 
-from kubeledger.ingest.klog.log_survey import LogSurvey
+from kubeledger.ingest.klog.log_survey import LogSurvey, VersionMark
 from kubeledger.ingest.klog.stamps import stamp_ns
 from kubeledger.ingest.planning.bundle import Bundle, Finding
 from kubeledger.ingest.planning.document_time import document_time
@@ -25,7 +25,7 @@ from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.snapshot_time import time_in_name
 
-__all__ = ["Timing", "starts_of", "time_of_document", "timing_of"]
+__all__ = ["Timing", "mark_time", "starts_of", "time_of_document", "timing_of"]
 
 YearSource = Literal["option", "bundle", "log", "guessed"]
 
@@ -281,11 +281,23 @@ def _span(log: LogSurvey, year: int | None, offset_ns: int) -> Iterator[int]:
 def _starts(logs: Sequence[LogSurvey], year: int | None, offset_ns: int) -> Iterator[int]:
     for log in logs:
         for mark in log.versions:
-            ts_ns = mark.ts_ns
-            if year is not None and log.first_stamp is not None and mark.stamp is not None:
-                ts_ns = _time_of(log.first_stamp, mark.stamp, year, offset_ns)
+            ts_ns = mark_time(log, mark, year, offset_ns)
             if ts_ns is not None:
                 yield ts_ns
+
+
+def mark_time(log: LogSurvey, mark: VersionMark, year: int | None, offset_ns: int) -> int | None:
+    """When a kubelet stated its version; None where that is not known.
+
+    Args:
+        log: that holds the mark.
+        mark: the line.
+        year: of the log's first stamp.
+        offset_ns: what the node's zone is ahead of UTC.
+    """
+    if year is None or log.first_stamp is None or mark.stamp is None:
+        return mark.ts_ns
+    return _time_of(log.first_stamp, mark.stamp, year, offset_ns)
 
 
 def _time_of(first_stamp: bytes, stamp: bytes, year: int, offset_ns: int) -> int | None:

@@ -25,9 +25,11 @@ from kubeledger.ingest.sources.envelope.json_rows import TOP, json_rows
 from kubeledger.ingest.sources.journal_file import JOURNAL_MAGIC
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.ledger import FindingReported, SourceAccount
+from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Body
 from tests.fuzz.seeds import members, to_json_log
+from tests.ingest.node_files import log_text
 from tests.ingest.sources.wrapping import (
     FORMS,
     NESTED,
@@ -40,9 +42,11 @@ from tests.ingest.sources.wrapping import (
     talos,
 )
 
-_LINES = 700
+_LINES = 500
 
 Pack = Callable[[bytes], bytes]
+
+_BROKEN = (b'{"MESS', b'{"a": "b\n', b"}}", b"\x00\xff\n", b'"', b"[{")
 
 
 class Read(NamedTuple):
@@ -127,15 +131,14 @@ def rows_of(node: str, host: str = "") -> list[Line]:
     return lines_of(log_of(node), host or node)
 
 
-@pytest.mark.parametrize("file", FORMS)
-@pytest.mark.parametrize(("node", "newest_first"), [("node-a", False), ("node-b", True)])
+@pytest.mark.parametrize(("number", "file"), [*enumerate(FORMS)])
 def test_records_are_those_of_the_plain_log(
-    file: str, node: str, newest_first: bool, tmp_path: Path, plain: dict[str, Read]
+    number: int, file: str, tmp_path: Path, plain: dict[str, Read]
 ) -> None:
     """Each form gives the records, times and counts of the plain log, and names its rows."""
     form, wrap = FORMS[file]
-    if file == "docker.log":
-        newest_first = False  # it is written line by line
+    node = ("node-a", "node-b")[number % 2]
+    newest_first = number % 4 > 1 and file != "docker.log"  # that is written line by line
     lines = in_time_order(rows_of(node), newest_first=newest_first)
     found = read_one(tmp_path / file, wrap(lines))
     assert found.format == form
@@ -206,7 +209,7 @@ def test_nodes_and_units_are_told_apart(file: str, tmp_path: Path, plain: dict[s
     """Two nodes' lines, newest first, with other programs between: each node has its own."""
     noise = [
         Line(line.ts_ns + 1, "node-a", unit, "E1121 02:52:41.296376 1 x.go:1] not the kubelet's")
-        for line, unit in zip(rows_of("node-a")[::50], ["containerd", "sshd"] * 7, strict=True)
+        for line, unit in zip(rows_of("node-a")[::50], ["containerd", "sshd"] * 5, strict=True)
     ]
     lines = in_time_order(rows_of("node-a"), rows_of("node-b"), noise, newest_first=True)
     path = tmp_path / file
@@ -263,22 +266,50 @@ def test_rows_that_are_there_twice(tmp_path: Path, plain: dict[str, Read]) -> No
         "get-log-events.json",
     ],
 )
-@pytest.mark.parametrize("broken", [b'{"MESS', b'{"a": "b\n', b"}}", b"\x00\xff\n", b'"', b"[{"])
-def test_a_broken_row_costs_itself_only(
-    file: str, broken: bytes, tmp_path: Path, plain: dict[str, Read]
+def test_broken_rows_cost_themselves_only(
+    file: str, tmp_path: Path, plain: dict[str, Read]
 ) -> None:
-    """Bytes that are no row, before a row in the middle: all others are read."""
+    """Bytes that are no row, before rows in the middle: all others are read."""
     content = FORMS[file][1](rows_of("node-a"))
     begins = {"get-log-events.json": b'{"timestamp"', "cloud-logging.json": b"  {\n"}
     begin = begins.get(file, b"{" if content.startswith(b"{") else b"__CURSOR")
-    place = content.find(b"\n" * (b"\n" in content) + begin, len(content) // 2)
-    place += b"\n" in content
-    found = read_one(tmp_path / file, content[:place] + broken + content[place:])
-    lost = plain["node-a"].account.lines - found.account.lines
-    assert lost <= 1
+    end = b"\n" if b"\n" in content else b""
+    for number, broken in enumerate(_BROKEN, 1):
+        near = len(content) * number // (len(_BROKEN) + 1)
+        place = content.find(end + begin, near) + len(end)
+        content = content[:place] + broken + content[place:]
+    found = read_one(tmp_path / file, content)
+    assert plain["node-a"].account.lines - found.account.lines <= len(_BROKEN)
     missing = [each for each in plain["node-a"].records if each not in found.records]
-    assert len(missing) <= 2  # a line may make two records
-    assert found.account.not_understood <= 2
+    assert len(missing) <= 2 * len(_BROKEN)  # a line may make two records
+    assert found.account.not_understood <= 2 * len(_BROKEN)
+    assert found.account.lines > plain["node-a"].account.lines - len(_BROKEN)
+
+
+def test_versions_of_several_kubelets_newest_first(tmp_path: Path) -> None:
+    """Each process has the version that it states itself, in whatever order rows stand."""
+    logs = [
+        log_text(pid=10, seconds=5).replace("v1.36.2", "v1.35.1"),
+        log_text(pid=20, seconds=5, first=10),
+    ]
+    lines = lines_of("".join(logs), "node-x")
+    path = tmp_path / "journal.json"
+    path.write_bytes(journal_json(in_time_order(lines, newest_first=True)))
+    (found,) = read(path).values()
+    started = [body for _, body in found.records if isinstance(body, KubeletStarted)]
+    assert [(each.pid, each.kubelet_version) for each in started] == [
+        (10, "1.35.1"),
+        (20, "1.36.2"),
+    ]
+
+
+def test_the_zone_of_the_node(tmp_path: Path) -> None:
+    """Rows tell UTC, the kubelet's stamps its node's clock: records are of UTC."""
+    bare = read_one(tmp_path / "kubelet.log", log_text().encode())
+    hours_ns = -3 * 3600 * 10**9 - 1800 * 10**9
+    lines = [line._replace(ts_ns=line.ts_ns + hours_ns) for line in lines_of(log_text(), "node-x")]
+    found = read_one(tmp_path / "journal.json", journal_json(lines))
+    assert found.records == [(ts_ns + hours_ns, body) for ts_ns, body in bare.records]
 
 
 def test_rows_without_a_time_or_a_message(tmp_path: Path, plain: dict[str, Read]) -> None:

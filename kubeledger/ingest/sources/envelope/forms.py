@@ -363,12 +363,24 @@ def layout_of(head: bytes, cutters: tuple[Cutter, ...], wanted: str | None = Non
         cutters: what may cut it.
         wanted: a format, where others do not count.
     """
-    for cutter in cutters:
-        for raw in islice(cutter.rows(iter((head,))), _TRIED):
-            if raw.value is None:
-                continue
-            for form in cutter.forms:
-                name = cutter.name or form.name
-                if wanted in (None, name) and form.fits(raw.value):
-                    return Layout(name, cutter, form)
-    return None
+    found: list[tuple[int, int, Layout]] = []
+    for number, cutter in enumerate(cutters):
+        for unread, layout in _fitting(head, cutter, wanted):
+            if not unread:
+                return layout
+            found.append((unread, number, layout))
+    return min(found, key=lambda each: each[:2])[2] if found else None
+
+
+def _fitting(head: bytes, cutter: Cutter, wanted: str | None) -> Iterator[tuple[int, Layout]]:
+    """The form of the first row that has one, and how many rows before it cannot be read."""
+    unread = 0
+    for raw in islice(cutter.rows(iter((head,))), _TRIED):
+        if raw.value is None:
+            unread += 1
+            continue
+        for form in cutter.forms:
+            name = cutter.name or form.name
+            if wanted in (None, name) and form.fits(raw.value):
+                yield unread, Layout(name, cutter, form)
+                return
