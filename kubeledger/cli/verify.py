@@ -57,6 +57,11 @@ _UNVERIFIED = 5
     metavar="SECONDS",
     help="With --follow: after so long nothing comes any more that changes a verdict.",
 )
+@click.option(
+    "--metrics-address",
+    metavar="HOST:PORT",
+    help="With --follow: serve /metrics, /healthz and /readyz there, for Prometheus.",
+)
 @output_option("table", "wide", "json", "jsonl", "csv")
 @reports_errors
 def verify(
@@ -68,6 +73,7 @@ def verify(
     all_: bool,
     follow: bool,
     settle_s: float,
+    metrics_address: str | None,
     output: str,
 ) -> None:
     """Decide every recorded decision again, by the rules of that kubelet version.
@@ -92,7 +98,10 @@ def verify(
 
         if sources or junit is not None:
             raise click.UsageError("--follow follows the ledger: without SOURCE and --junit")
-        sys.exit(_DIFFERENCE if follow_verdicts(ledger, node, settle_s, output) else 0)
+        wrong = follow_verdicts(ledger, node, settle_s, output, metrics_address)
+        sys.exit(_DIFFERENCE if wrong else 0)
+    if metrics_address is not None:
+        raise click.UsageError("--metrics-address is for --follow")
 
     from kubeledger.cli.files import is_standard
     from kubeledger.cli.screen import paged

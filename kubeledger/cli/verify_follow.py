@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import click
@@ -15,6 +17,7 @@ from kubeledger.cli.verify_output import encode, outcome_line
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.units import format_ts
+from kubeledger.record.metrics import Metrics
 from kubeledger.verify import Contradiction
 
 __all__ = ["follow_verdicts"]
@@ -24,27 +27,50 @@ _SHARE = 10
 """Looking takes at most one part of so many of the time."""
 
 
-def follow_verdicts(directory: Path, node: str | None, settle_s: float, output: str) -> int:
+_BEAT_S = 60.0
+"""A pause may be long; that it goes on is said so often (``Metrics.loop_turned``)."""
+
+
+def follow_verdicts(
+    directory: Path, node: str | None, settle_s: float, output: str, metrics_address: str | None
+) -> int:
     """Print what is wrong, until a signal comes.
 
     Returns:
         how many impossible and missed decisions stand.
 
     Raises:
-        BadQuestionError: the form of the output has an end.
+        BadQuestionError: the form of the output has an end, or nothing can listen there.
     """
     if output not in ("table", "wide", "jsonl"):
         raise BadQuestionError(f"-o {output} has an end", advice="follow with -o jsonl")
     watch = Watch(Ledger.open(directory), node, settle_s)
-    with until_stopped() as waits:
+    with _served(metrics_address) as metrics, until_stopped() as waits:
         while True:
             begun_s = time.monotonic()
             for news in watch.look(begun_s):
                 _print(news, output)
             sys.stdout.flush()
-            took_s = time.monotonic() - begun_s
-            if not waits(max(_LOOK_S, took_s * (_SHARE - 1))):
-                return watch.stands
+            metrics.findings(watch.stands.items())
+            metrics.ready()
+            left_s = max(_LOOK_S, (time.monotonic() - begun_s) * (_SHARE - 1))
+            while left_s > 0:
+                metrics.loop_turned()
+                if not waits(min(left_s, _BEAT_S)):
+                    return watch.stands["impossible"] + watch.stands["missed"]
+                left_s -= _BEAT_S
+
+
+@contextmanager
+def _served(address: str | None) -> Iterator[Metrics]:
+    metrics = Metrics()
+    if address is None:
+        yield metrics
+        return
+    from kubeledger.record.metrics_server import MetricsServer
+
+    with closing(MetricsServer(address, metrics)):
+        yield metrics
 
 
 def _print(news: News, output: str) -> None:
@@ -55,15 +81,12 @@ def _print(news: News, output: str) -> None:
         sys.stdout.buffer.flush()
         return
     if isinstance(outcome, Contradiction):
-        what, subject, place = "contradiction", outcome.subject, ""
+        subject, place = outcome.subject, ""
     else:
-        missed = outcome.recorded is None
-        what = "missed" if missed else outcome.verdict
         subject, place = f"{outcome.kind} {outcome.subject}", f"{outcome.place} ({outcome.seq})"
     color = None if withdrawn else "yellow" if isinstance(outcome, Contradiction) else "red"
-    head = (
-        f"{format_ts(outcome.ts_ns)} {node} {'withdrawn: ' if withdrawn else ''}{what}: {subject}"
-    )
+    what = f"withdrawn: {news.what}" if withdrawn else news.what
+    head = f"{format_ts(outcome.ts_ns)} {node} {what}: {subject}"
     click.secho(printable(head), fg=color)
     if not withdrawn:
         click.echo(f"  {printable(outcome.why)}")

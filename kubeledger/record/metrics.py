@@ -12,7 +12,7 @@ import platform
 import re
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -74,9 +74,7 @@ UP = _gauge("source_up", "0 while a source, or a part of one, cannot be read.", 
 SUCCESS = _gauge(
     "source_last_success_timestamp_seconds", "When the source was polled last.", "source"
 )
-DECISIONS = _counter(
-    "decisions_total", "Decisions verified while they are recorded, by verdict.", "verdict"
-)
+FINDINGS = _gauge("findings", "What `verify -f` said of the ledger and did not withdraw.", "what")
 SEALED = _counter("segments_sealed_total", "Segments of the ledger that were sealed.")
 SHIPPED = _counter("segments_shipped_total", "Sealed segments stored, and proved to be there.")
 BYTES_SHIPPED = _counter("shipped_bytes_total", "Bytes of the segments shipped.")
@@ -104,7 +102,7 @@ FAMILIES = (
     GAPS,
     UP,
     SUCCESS,
-    DECISIONS,
+    FINDINGS,
     SEALED,
     SHIPPED,
     BYTES_SHIPPED,
@@ -118,8 +116,6 @@ FAMILIES = (
 )
 """All metrics, in the order of the page."""
 
-VERDICTS = ("match", "admissible", "impossible", "unverifiable")
-
 
 class Metrics:
     """The numbers of one recorder, all in memory; a method takes a microsecond or two."""
@@ -131,8 +127,6 @@ class Metrics:
         self._set(BUILD, 1, __version__, platform.python_version())
         self._set(START, time.time())
         self._set(READY, 0)
-        for verdict in VERDICTS:  # an alert on the first one needs the 0 before it
-            self._set(DECISIONS, 0, verdict)
 
     def loop_turned(self) -> None:
         """The recorder's loop has come round once more, whether there was something or not."""
@@ -195,9 +189,10 @@ class Metrics:
             self._add(RECORDS, count, kind)
         self._add(BYTES_WRITTEN, size_bytes, "ledger")
 
-    def verified(self, verdict: str, count: int = 1) -> None:
-        """Decisions were verified with this verdict."""
-        self._add(DECISIONS, count, verdict)
+    def findings(self, counts: Iterable[tuple[str, int]]) -> None:
+        """What stands by now: impossible or missed decisions, contradictions; how many of each."""
+        for what, count in counts:
+            self._set(FINDINGS, count, what)
 
     def segments_sealed(self, count: int = 1) -> None:
         """Segments were sealed."""

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
+import socket
 import subprocess
 import sys
+import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -103,6 +107,24 @@ def test_verify_says_what_is_wrong_when_it_comes(ledger: Ledger, records: list[R
         assert not found["withdrawn"]
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE_S) == 1
+
+
+def test_verify_serves_its_findings(ledger: Ledger, records: list[Record]) -> None:
+    """For Prometheus, as many as it said."""
+    append(ledger, records[5:])
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    options = ("-f", "--settle", "0", "-o", "jsonl", "--metrics-address", address)
+    with following("verify", *options, "--ledger", str(ledger.path)) as process:
+        assert json.loads(line_of(process))["verdict"] == "impossible"
+        for _ in range(PATIENCE_S * 10):
+            with urllib.request.urlopen(f"http://{address}/metrics", timeout=PATIENCE_S) as answer:
+                text = answer.read().decode()
+            if "kubeledger_ready 1" in text:
+                break
+            time.sleep(0.1)
+    assert re.search(r'^kubeledger_findings{what="impossible"} [1-9]', text, re.MULTILINE)
 
 
 def test_verify_follows_the_ledger_only(ledger: Ledger) -> None:

@@ -38,7 +38,7 @@ def everything() -> Metrics:
     metrics.settled(1_700_000_007 * S + S // 2)
     metrics.captured(700)
     metrics.appended({"prober.ProbeExecuted": 3, "node.KubeletStarted": 1}, 900, 1_700_000_009 * S)
-    metrics.verified("match", 5)
+    metrics.findings([("impossible", 1), ("missed", 0)])
     metrics.segments_sealed()
     metrics.shipping_started()
     metrics.segment_shipped(300)
@@ -82,8 +82,8 @@ def test_values() -> None:
     assert read["kubeledger_records_total", "prober.ProbeExecuted"] == 3
     assert read["kubeledger_written_bytes_total", "capture"] == 700
     assert read["kubeledger_written_bytes_total", "ledger"] == 900
-    assert read["kubeledger_decisions_total", "match"] == 5
-    assert read["kubeledger_decisions_total", "impossible"] == 0
+    assert read["kubeledger_findings", "impossible"] == 1
+    assert read["kubeledger_findings", "missed"] == 0
     assert read["kubeledger_segments_shipped_total",] == 1
     assert read["kubeledger_shipped_bytes_total",] == 300
     assert read["kubeledger_ship_backlog_segments",] == 2

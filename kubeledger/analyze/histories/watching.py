@@ -8,14 +8,17 @@ pod that a decision is about, and a decision that seems to be missing may still 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from kubeledger.analyze.histories.history import histories_of_ledger
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.units import NS_PER_S
-from kubeledger.verify import Contradiction, Finding, Outcome
+from kubeledger.verify import Contradiction, Outcome
 
-__all__ = ["News", "Watch"]
+__all__ = ["WHAT", "News", "Watch", "What"]
+
+What = Literal["impossible", "missed", "contradiction"]
+WHAT: tuple[What, ...] = get_args(What)
 
 _Key = tuple[str, int, str, str, str]
 
@@ -32,6 +35,13 @@ class News(NamedTuple):
     node: str
     outcome: Outcome
     withdrawn: bool
+
+    @property
+    def what(self) -> What:
+        """What is wrong: taken and impossible, not taken, or told otherwise by two sources."""
+        if isinstance(self.outcome, Contradiction):
+            return "contradiction"
+        return "missed" if self.outcome.recorded is None else "impossible"
 
 
 class Watch:
@@ -55,9 +65,10 @@ class Watch:
         self._said: dict[_Key, News] = {}
 
     @property
-    def stands(self) -> int:
-        """Impossible and missed decisions among what was said and not withdrawn."""
-        return sum(isinstance(each.outcome, Finding) for each in self._said.values())
+    def stands(self) -> dict[What, int]:
+        """How much was said and not withdrawn."""
+        said = [each.what for each in self._said.values()]
+        return {what: said.count(what) for what in WHAT}
 
     def look(self, now_s: float) -> Iterator[News]:
         """What has to be said by now.
