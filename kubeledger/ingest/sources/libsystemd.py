@@ -14,14 +14,13 @@ import msgspec
 
 from kubeledger.model.errors import BadInputError
 
-__all__ = ["Journal", "JournalEntry", "Matches", "is_installed", "is_system_root"]
+__all__ = ["Journal", "JournalEntry", "Matches", "is_installed", "place_of_journals"]
 
 Matches = Sequence[Sequence[str]]
 """Groups of ``FIELD=value``. An entry is matched by a group if it has, of each field that stands in
 it, one of the values; and matched if any group matches it."""
 
 _LIBRARY = "libsystemd.so.0"
-_OS_ROOT = 16
 _NO_LIMIT = 0
 
 
@@ -90,9 +89,14 @@ def is_installed() -> bool:
     return _library() is not None
 
 
-def is_system_root(directory: Path) -> bool:
-    """Whether journals lie below it as below the root of a system."""
-    return any((directory / place / "log" / "journal").is_dir() for place in ("var", "run"))
+def place_of_journals(directory: Path) -> Path:
+    """Where journald writes: below the root of a system the persistent place, else the volatile.
+
+    The library can search a system's root itself, but then it does not notice a rotation.
+    """
+    places = [directory / place / "log" / "journal" for place in ("var", "run")]
+    written = (place for place in places if any(place.glob("*/*.journal")))
+    return next(written, next((place for place in places if place.is_dir()), directory))
 
 
 class Journal:
@@ -100,7 +104,7 @@ class Journal:
 
     Args:
         directory: of journal files, or of directories of them named by machine IDs; or the root
-            of a file system, whose persistent and volatile journals are read.
+            of a file system, see ``place_of_journals``.
         matches: which entries; all without any.
 
     Attributes:
@@ -125,8 +129,8 @@ class Journal:
         self._place, self._size = c_void_p(), c_size_t()
         self._found = (byref(self._place), byref(self._size))
         self.cursor_is_lost = False
-        flags = _OS_ROOT if is_system_root(directory) else 0
-        self._do("open_directory", byref(self._handle), os.fsencode(directory), flags)
+        place = os.fsencode(place_of_journals(directory))
+        self._do("open_directory", byref(self._handle), place, 0)
         self._do("set_data_threshold", self._handle, _NO_LIMIT)
         for index, group in enumerate(matches):
             if index:

@@ -40,6 +40,8 @@ _PATIENCE_NS = 60 * NS_PER_S
 _REOPEN_NS = 15 * NS_PER_S
 _MAPPED_BYTES_MAX = 8 << 20
 """So much is read before the journal is opened anew: what was read of it stays mapped."""
+_OPEN_NS_MAX = 300 * NS_PER_S
+"""So long it stays open: journald may write elsewhere by now."""
 
 
 class JournalStream(NamedTuple):
@@ -121,13 +123,14 @@ class JournalSource:
         self._stream = stream
         self._cursor, self._since_ns = cursor, since_ns
         self._last_ns = _time_of(cursor)
+        self._read_bytes = 0
+        self._opened_ns: int | None = None
         self._journal: Entries | None = self._open()
         self._reopens = Every(_REOPEN_NS)
         self._broken, self._unseen = Outage(stream.stream), Outage(stream.stream)
         self._left_out: list[str] = []
         self._waits_since_ns: int | None = None
         self._seen = False
-        self._read_bytes = 0
 
     @staticmethod
     def name_of(stream: JournalStream) -> str:
@@ -135,12 +138,19 @@ class JournalSource:
         return f"journal {stream.stream}"
 
     def _open(self) -> Entries:
-        journal, self._read_bytes = self._opened(self._stream.matches), 0
+        journal = self._opened(self._stream.matches)
+        self._read_bytes, self._opened_ns = 0, None
         if self._cursor is None:
             journal.seek_time(self._since_ns)
         else:
             journal.seek_after(self._cursor)
         return journal
+
+    def _is_open_long(self, now_ns: int) -> bool:
+        if self._opened_ns is None or now_ns < self._opened_ns:
+            self._opened_ns = now_ns
+        is_old = now_ns - self._opened_ns > _OPEN_NS_MAX
+        return is_old or self._read_bytes > _MAPPED_BYTES_MAX
 
     def poll(self, now_ns: int) -> Iterable[Lines | Gap]:
         """The lines that have come, with what was left out before or between them."""
@@ -154,7 +164,7 @@ class JournalSource:
                 return
         try:
             yield from self._read(self._journal)
-            if self._read_bytes > _MAPPED_BYTES_MAX:
+            if self._is_open_long(now_ns):
                 self._journal.close()
                 self._journal = self._open()
         except BadInputError as error:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from kubeledger.ingest.sources.libsystemd import JournalEntry, Matches, is_system_root
+from kubeledger.ingest.sources.libsystemd import JournalEntry, Matches, place_of_journals
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import NS_PER_S
 
@@ -59,9 +59,8 @@ class JournalCommand:
         self, directory: Path, matches: Matches = (), *, program: str = "journalctl"
     ) -> None:
         self._directory = directory
-        where = "root" if is_system_root(directory) else "directory"
         options = ("--output=json", "--all", "--follow", "--no-tail", "--quiet", "--no-pager")
-        self._arguments = [program, *options, f"--{where}={directory}"]
+        self._arguments = [program, *options, f"--directory={place_of_journals(directory)}"]
         self._groups = [argument for group in matches for argument in ("+", *group)][1:]
         self._after: str | None = None
         self._cursor = ""

@@ -290,3 +290,24 @@ def test_a_journal_is_opened_anew_now_and_then(
     write_journal(tmp_path / "system.journal", [entry(n, f"line {n}") for n in range(1, 10)])
     given = [text([each])[0] for each in polled(opened.source(), 10)]
     assert given == ["first", *(f"line {n}" for n in (2, 4, 6, 8))]
+
+
+def test_below_the_root_of_a_system(reader: Reader, tmp_path: Path) -> None:
+    """The persistent place, else the volatile; when journald goes over to another, so does it."""
+    machine = "log/journal/00000000000000000000000000000002"
+    places = [tmp_path / place / machine for place in ("run", "var")]
+    write_journal(places[0] / "system.journal", [entry(0, "volatile")])
+    sources = Opened(reader, tmp_path)
+    source = sources.source()
+    try:
+        assert text(polled(source)) == ["volatile"]
+        write_journal(places[0] / "system.journal", [entry(1, "still")])
+        assert text(polled(source)) == ["still"]
+        (places[0] / "system.journal").rename(places[0] / "system@0001.journal")
+        write_journal(places[0] / "system.journal", [entry(2, "rotated")])
+        assert text(polled(source)) == ["rotated"]
+        write_journal(places[1] / "system.journal", [entry(2, "rotated"), entry(3, "persistent")])
+        given = polled(source, now_ns=FIRST_NS + 301 * NS_PER_S)
+        assert text(given[-1:])[-1] == "persistent"
+    finally:
+        sources.close()
