@@ -2,7 +2,7 @@
 
 ``/metrics`` counts evictions, preemptions and removed images since the kubelet started. Where it
 counts more than a log that holds the whole process shows, lines were lost, or verbosity hides
-them. What it counts less is no news: an eviction that had not ended was not counted yet.
+them. Fewer are expected: an eviction that had not ended was not counted yet.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Disagreement(NamedTuple):
 
 
 class CounterCheck:
-    """Takes note of decisions and readings as they come; what disagrees is told at the end."""
+    """Takes note of decisions and readings as they come; what disagrees is reported at the end."""
 
     def __init__(self, logged_until_ns: int | None) -> None:
         """Nothing is known yet.

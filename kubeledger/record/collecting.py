@@ -142,7 +142,7 @@ def _run(part: Part, target: Path) -> None:
             )
     except FileNotFoundError:
         raise BadInputError(
-            f"there is no {program} on this machine",
+            f"{program} is not installed on this machine",
             advice="--via none prints the script, to be run on the node by other means",
         ) from None
     said = done.stderr.decode("utf-8", "replace").strip().splitlines()
@@ -199,7 +199,7 @@ def _members(archive: Path) -> Iterator[tuple[tarfile.TarInfo, IO[bytes]]]:
                         yield plain, content
         except (tarfile.TarError, EOFError, OSError) as error:
             raise BadInputError(
-                f"what came back is no whole archive: {error}",
+                f"what came back is not a complete archive: {error}",
                 advice="--dry-run shows the command; run it by hand to see what it prints",
             ) from None
 

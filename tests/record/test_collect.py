@@ -229,7 +229,7 @@ def test_what_would_be_run(made: Path) -> None:
 
 TROUBLE = {
     "a way that fails": ("ssh", "echo 'Permission denied' >&2; exit 255", 3, "Permission denied"),
-    "no archive": ("ssh", "echo hello", 3, "no whole archive"),
+    "no archive": ("ssh", "echo hello", 3, "not a complete archive"),
     "nothing to take": ("kubectl", "echo no >&2; exit 1", 3, "nothing of node node-e could be"),
 }
 

@@ -8,13 +8,13 @@ from typing import Any
 from kubeledger.ingest.sources.documents import event_times, first_time
 from kubeledger.ingest.sources.items import (
     ApiEvent,
+    CollectedAt,
     Item,
     KernelReports,
     NodeObject,
     PodList,
     RuntimeObjects,
     StatsSummary,
-    ToldTime,
 )
 
 __all__ = ["document_time"]
@@ -53,8 +53,8 @@ def document_time(items: Sequence[Item]) -> int | None:
                 times += [stamp.value_ns for stamp in stamps if stamp.form == "utc"]
             case RuntimeObjects():
                 times += [each.created_ns for each in item.containers if each.created_ns]
-            case ToldTime():
-                times.append(item.told_ns)
+            case CollectedAt():
+                times.append(item.collected_ns)
             case _:
                 pass
     return max(times, default=None)

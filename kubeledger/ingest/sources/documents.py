@@ -15,6 +15,7 @@ from kubeledger.ingest.sources.items import (
     ApiEvent,
     CgroupFiles,
     Checkpoint,
+    CollectedAt,
     CpuManagerState,
     Item,
     KernelReports,
@@ -28,7 +29,6 @@ from kubeledger.ingest.sources.items import (
     ProbeCounters,
     RuntimeObjects,
     StatsSummary,
-    ToldTime,
 )
 from kubeledger.ingest.sources.kernel_log import KernelLogReader
 from kubeledger.ingest.sources.plain import normal_message, plain
@@ -474,7 +474,7 @@ def _note(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
 _PARSERS: dict[
     str, tuple[Callable[[bytes, list[str]], list[tuple[Any, ...]]], Callable[..., Item]]
 ] = {
-    "collected-at": (_collected_at, ToldTime),
+    "collected-at": (_collected_at, CollectedAt),
     "cpu-manager-state": (_single, CpuManagerState),
     "crictl": (_crictl, RuntimeObjects),
     "device-checkpoint": (_checkpoint, Checkpoint),
@@ -482,10 +482,10 @@ _PARSERS: dict[
     "gaps": (_gaps, _gap),
     "kubelet-config": (_configs, KubeletConfigFile),
     "kubelet-configz": (_configz, partial(KubeletConfigFile, served=True)),
-    "kubelet-version": (_note, ToldTime),
+    "kubelet-version": (_note, CollectedAt),
     "memory-manager-state": (_single, MemoryManagerState),
     "node": (_nodes, NodeObject),
-    "node-name": (_note, ToldTime),
+    "node-name": (_note, CollectedAt),
     "pod-list": (_pod_list, _listed),
     "pod-manifest": (_pod_list, _listed),
     "pod-resources": (_pod_resources, PodResources),

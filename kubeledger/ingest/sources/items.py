@@ -18,6 +18,7 @@ __all__ = [
     "ApiEvent",
     "CgroupFiles",
     "Checkpoint",
+    "CollectedAt",
     "CpuManagerState",
     "CutLine",
     "Item",
@@ -37,7 +38,6 @@ __all__ = [
     "RuntimeImage",
     "RuntimeObjects",
     "StatsSummary",
-    "ToldTime",
 ]
 
 
@@ -279,11 +279,11 @@ class RuntimeObjects(msgspec.Struct):
     evidence: Evidence
 
 
-class ToldTime(msgspec.Struct):
+class CollectedAt(msgspec.Struct):
     """A collection says when it was made; nothing happened then."""
 
     ts_ns: int
-    told_ns: int
+    collected_ns: int
     evidence: Evidence
 
 
@@ -381,5 +381,5 @@ Item = (
     | KernelReport
     | KernelReports
     | RuntimeObjects
-    | ToldTime
+    | CollectedAt
 )
