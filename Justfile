@@ -56,6 +56,10 @@ docs:
 notebook:
     {{python}} -m tests.notebook docs/analysis.ipynb
 
+# rewrite what views and shipped queries give for the fixture ledger (tests/analyze/sql/expected)
+expected:
+    {{python}} -m tests.analyze.sql.expected_rows
+
 # rewrite recordings/golden from tests/testing/goldens
 golden:
     {{python}} -m tests.testing.goldens

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import re
-from pathlib import Path
 
 import pytest
 
 from kubeledger.analyze.sql.api import Queryable
 from kubeledger.analyze.sql.library import find_query, load_library
-from kubeledger.cli.output import write_rows
 from kubeledger.model.errors import BadQuestionError
+from tests.analyze.sql.expected_rows import EXPECTED, rows_of_query
 
-EXPECTED = Path(__file__).parent / "expected"
 LIBRARY = load_library()
-GIVEN = {
-    "around": {"at": "2026-11-21T03:00:20Z", "seconds": "1.5"},
-    "cgroup_changes": {"pod": "default/serve"},
-    "pod_timeline": {"pod": "serve"},
-}
 
 
 def test_there_are_enough_of_them() -> None:
@@ -29,13 +21,10 @@ def test_there_are_enough_of_them() -> None:
 
 @pytest.mark.parametrize("name", LIBRARY)
 def test_answer(database: Queryable, name: str) -> None:
-    """The rows that the query gives for the fixture ledger."""
-    query = LIBRARY[name]
-    rows = database.sql(query.sql, query.bind(GIVEN.get(name, {})))
-    out = io.StringIO()
-    write_rows(rows.columns, rows, "csv", out, types=rows.types)
-    assert out.getvalue() == (EXPECTED / f"query_{name}.csv").read_text("utf-8")
-    assert out.getvalue().count("\n") > 1, "the fixture holds no answer to this question"
+    """The rows that the query gives for the fixture ledger: ``just expected`` writes them."""
+    got = rows_of_query(database, name)
+    assert got == (EXPECTED / f"query_{name}.csv").read_text("utf-8")
+    assert got.count("\n") > 1, "the fixture holds no answer to this question"
 
 
 @pytest.mark.parametrize("name", LIBRARY)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import pytest
 import kubeledger
 from kubeledger.analyze.sql.api import Queryable, connect
 from kubeledger.analyze.sql.views import load_views
-from kubeledger.cli.output import write_rows
 from kubeledger.model.bodies.cgroups import CgroupUpdated
 from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.bodies.node import KubeletExited, KubeletStarted
@@ -22,13 +20,12 @@ from kubeledger.model.bodies.prober import ProbeTicksFolded
 from kubeledger.model.units import NS_PER_S
 from kubeledger.model.wire.catalogue import BODY_TYPES
 from kubeledger.verify import Finding
+from tests.analyze.sql import expected_rows
+from tests.analyze.sql.expected_rows import EXPECTED
 from tests.analyze.sql.fixture_ledger import START_NS, Story, write_ledger
 from tests.recordings import import_recording
 
-EXPECTED = Path(__file__).parent / "expected"
 VIEWS = load_views()
-MANAGERS = {"cpu_assignments", "memory_assignments"}
-"""Views over ``manager_story``."""
 
 CONTRACT = {
     "events": "ts_ns BIGINT, role, kind, v INTEGER, cause_seq BIGINT, namespace, pod, pod_uid,"
@@ -56,14 +53,6 @@ CONTRACT = {
     "evidence": "source_file, source_line BIGINT, byte_offset BIGINT, text",
 }
 """View -> columns behind node, seq and ts; VARCHAR where no type stands."""
-
-
-def as_csv(database: Queryable, query: str) -> str:
-    """The rows of a query as the command line writes them."""
-    rows = database.sql(query)
-    out = io.StringIO()
-    write_rows(rows.columns, rows, "csv", out, types=rows.types)
-    return out.getvalue()
 
 
 @pytest.mark.parametrize("name", CONTRACT)
@@ -107,12 +96,10 @@ def test_kinds_are_those_that_the_sql_names(name: str) -> None:
         assert view.kinds <= set(BODY_TYPES)
 
 
-@pytest.mark.parametrize("name", sorted(set(VIEWS) - {"records", "verdicts"}))
+@pytest.mark.parametrize("name", expected_rows.VIEWS)
 def test_rows(database: Queryable, managers: Queryable, name: str) -> None:
-    """All rows of the fixture ledgers are those in ``expected`` (verdicts have their own test)."""
-    order = [column.name for column in VIEWS[name].columns]
-    opened = managers if name in MANAGERS else database
-    got = as_csv(opened, f"SELECT * FROM {name} ORDER BY {', '.join(order)}")
+    """All rows of the fixture ledgers are those in ``expected``: ``just expected`` writes them."""
+    got = expected_rows.rows_of_view(database, managers, name)
     assert got == (EXPECTED / f"view_{name}.csv").read_text("utf-8")
     assert got.count("\n") > 1, "the fixture holds no row for this view"
 
