@@ -50,7 +50,7 @@ _path = click.Path(path_type=Path)
 @click.option("--insecure", is_flag=True, help="Do not check the kubelet's certificate.")
 @click.option("--state", type=_path, metavar="DIR", help="State files of the kubelet's directory.")
 @click.option("--pod-resources", type=_path, metavar="SOCKET", help="[default: below --state]")
-@click.option("--cgroups", type=_path, metavar="DIR", help="Cgroups that are mounted there.")
+@click.option("--cgroups", type=_path, metavar="DIR", help="Mount point of the cgroup file system.")
 @click.option("--keep", "keep_days", type=click.IntRange(2), metavar="DAYS", help="Drop the older.")
 @click.option("--ship", metavar="URL", help="Store segments there as they are sealed: `ship`.")
 @click.option("--metrics-address", metavar="HOST:PORT", help="Serve /metrics, /healthz, /readyz.")
@@ -79,7 +79,7 @@ def record(
     """Record this node while it runs: what it logs and shows becomes records within seconds.
 
     All that is observed is kept in the ledger's directory before it is read, with the place from
-    which each source goes on. A recorder that is started again, after whatever end, goes on there:
+    which each source goes on. A recorder that is started again, however it ended, goes on there:
     nothing is lost, nothing comes twice, and what could not be observed is a record
     (ledger.GapObserved). Once a day, or when much was captured, and with --once, all that was
     captured is imported as a whole, which has the last word on what was recorded live.
@@ -88,10 +88,11 @@ def record(
     --ship, segments are sealed each hour at the latest and stored below the URL; storage that
     fails is asked again later, and holds nothing up; what is not stored yet is not dropped.
 
-    Without any source, what is found by the usual paths is recorded: the journal, the kubelet's
-    directory with its pod-resources API, cgroups. The kubelet itself is asked with --kubelet.
+    Without any option that names a source, those at the usual paths are recorded: the journal, the
+    kubelet's directory with its pod-resources API, cgroups. There must be one, or one must be
+    named. The kubelet itself is asked with --kubelet only.
 
-    SIGTERM and SIGINT end it after the step that it is in. Other commands read the ledger
+    On SIGTERM and SIGINT it finishes the current step, then stops. Other commands read the ledger
     meanwhile; `kubeledger ls -f` shows what comes.
     """
     from kubeledger.api.clock import parse_time

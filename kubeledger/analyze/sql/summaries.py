@@ -59,7 +59,7 @@ TEMPLATES: Mapping[str, str] = {
     "ledger.GapObserved": "{stream}: {reason}",
     "ledger.ImportCompleted": "import completed, {accounts#} sources",
     "ledger.ImportStarted": "import started, {sources#} sources",
-    "ledger.LinesNotUnderstood": "{count} lines not understood: {shape}",
+    "ledger.LinesNotUnderstood": "{count} × not understood: {shape}",
     "ledger.RecordsDropped": "records {first_seq} to {last_seq} were dropped: {policy}",
     "ledger.RecordsLost": "records {first_seq} to {last_seq} had been acknowledged and are lost",
     "ledger.RecordsRedacted": "{records} records before this one hold pseudonyms",

@@ -9,7 +9,8 @@ when they are settled. It declares
 * ``takes``: type of item -> method.
 
 Those of pods, containers and probes share one queue, so their facts leave in one order. What an
-assembler needs of another one it takes as an argument: see ``order``.
+assembler needs of another one it takes as an argument:
+``ingest/assemblers.py`` makes them all.
 """
 
 from __future__ import annotations

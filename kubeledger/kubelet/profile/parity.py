@@ -20,11 +20,12 @@ Generated from the version profile (`kubeledger/kubelet/profile/`): do not edit.
 from 1.{OLDEST} to 1.{NEWEST} resolves to a profile. Each subsystem has two tables: what differs
 between versions, and the main behaviours that all of them have, so since 1.{OLDEST} at the latest.
 
-*Proof*: **conformance**: recorded decisions of the real kubelet, of both sides of a change,
-replayed by the tests; **recording**: the log, the metrics or the cgroup files of a recorded node
-(`recordings/`) show it, which the tests look up; **source**: read in the kubelet's source, of both
-sides of a change. Where a change came to older releases as well, the patch release is the one that
-the change's backport names.
+*Proof*: **conformance**: recorded decisions in
+`tests/data/conformance/VERSION/SUBSYSTEM.jsonl.zst`, of versions before and after the change; the
+exact version is read in the source; **recording**: the log, the metrics or the cgroup files of a
+recorded node (`recordings/`) show it, which the tests look up; **source**: read in the kubelet's
+source, of both sides of a change. Where a change came to older releases as well, the patch release
+is the one that the change's backport names.
 """
 
 _DEFECTS = """## Defects of the kubelet that are not imitated
