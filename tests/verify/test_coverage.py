@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from kubeledger.model.bodies.images import EvictionSignalObserved
-from kubeledger.model.bodies.ledger import RecordsLost
+from kubeledger.model.bodies.ledger import GapObserved, RecordsLost
 from kubeledger.model.bodies.lifecycle import ContainerStarted, PodEvicted
 from kubeledger.model.bodies.node import KubeletStarted, LogThinned
 from kubeledger.model.record import Body, Evidence
@@ -55,6 +55,16 @@ def lost(first: int, last: int) -> Body:
     )  # fmt: skip
 
 
+def unread(since: int, until: int | None, stream: str = "kubelet.log") -> Body:
+    """Lines that a recorder could not read."""
+    return GapObserved(
+        stream=stream,
+        reason="9 messages were suppressed",
+        since_ts_ns=since * NS_PER_S,
+        until_ts_ns=None if until is None else until * NS_PER_S,
+    )
+
+
 def coverage(steps: Steps) -> Coverage:
     """After the first reading."""
     found = Coverage()
@@ -90,6 +100,13 @@ WHOLE: Steps = [(0, start()), *signals(5, 305)]
          "the lines that the log lost (5 of 100 periodic lines are missing)"),
         ([*WHOLE, (290, thinned(100, 120, 5))], (150, 200), None),
         ([*WHOLE, (290, lost(100, 120))], (110, 111), "records 1 to 2, which the ledger lost"),
+        ([*WHOLE, (290, unread(100, 120))], (110, 111),
+         "the log's lines that were not recorded (9 messages were suppressed)"),
+        ([*WHOLE, (290, unread(100, 120))], (130, 140), None),
+        ([*WHOLE, (100, unread(100, None)), (290, unread(100, 120))], (130, 140), None),
+        ([*WHOLE, (290, unread(100, None))], (130, 140),
+         "the log's lines that were not recorded (9 messages were suppressed)"),
+        ([*WHOLE, (290, unread(100, 120, "kernel.log"))], (110, 111), None),
         ([], (0, 1), "the kubelet's log"),
     ],
 )  # fmt: skip

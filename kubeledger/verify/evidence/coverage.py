@@ -7,6 +7,7 @@ start of a process    a log that does not hold its first lines shows nothing fro
 eviction signals      come every ten seconds: with none for longer the log has a hole
 ``LogThinned``        lines that a kubelet repeats are missing, or lines were cut
 ``RecordsLost``       the ledger lost records (and did not get them back), or dropped them
+``GapObserved``       a recorder could not read the kubelet's log for a time
 doubtful stamps       two lines disagree about when something was
 config lines          a pod that the kubelet's list shows and no line shows: its lines are lost
 ====================  ===========================================================================
@@ -29,6 +30,7 @@ from kubeledger.model.bodies.cgroups import QOSCgroupsUpdated
 from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.bodies.ledger import (
     FindingReported,
+    GapObserved,
     ImportCompleted,
     RecordsDropped,
     RecordsLost,
@@ -65,6 +67,8 @@ _LINES: Final = (
     *(ContainerDied, ContainerStarted, KubeletStarted, PodConfigChanged), QOSCgroupsUpdated,
 )  # fmt: skip
 """What stands on a line stands on one of the kubelet's log."""
+_LOG: Final = "kubelet.log"
+"""What a recorder calls the kubelet's log, wherever it reads it."""
 _BEFORE_LOG: Final = "the kubelet's log before its first line"
 _AFTER_LOG: Final = "the kubelet's log after its last line"
 _STAMP: Final = "the right time of a line whose stamp does not go with those around it"
@@ -110,6 +114,7 @@ class Coverage:
         ContainerStarted,
         EvictionSignalObserved,
         FindingReported,
+        GapObserved,
         KubeletStarted,
         LogThinned,
         PodConfigChanged,
@@ -130,6 +135,7 @@ class Coverage:
         self._missing: list[Loss] = []
         self._gaps: list[Loss] = []
         self._drops: list[tuple[int, RecordsDropped]] = []
+        self._unread: list[tuple[int, GapObserved]] = []
         self._stamps: list[tuple[int, tuple[int, ...]]] = []
         self._lost = LostRecords()
         self._pods_without_add = PodsWithoutAdd()
@@ -159,6 +165,8 @@ class Coverage:
                 self._thinned.append((record.seq, body))
             case RecordsDropped():
                 self._drops.append((record.seq, body))
+            case GapObserved() if body.stream == _LOG:
+                self._unread.append((record.seq, body))
             case KubeletStarted():
                 self._starts.append((ts_ns, record.seq, body.from_start))
             case FindingReported():
@@ -192,6 +200,14 @@ class Coverage:
             phrase = f"records 1 to {drop.last_seq}, which were dropped"
             # What was dropped left a state, but not all that led to it.
             self._lose(None, drop.latest_ts_ns, self.next_start(drop.latest_ts_ns), seq, phrase)
+        ended = {gap.since_ts_ns for _, gap in self._unread if gap.until_ts_ns is not None}
+        for seq, gap in self._unread:
+            if gap.until_ts_ns is None and gap.since_ts_ns in ended:
+                continue  # the record of when it began
+            until_ns = gap.until_ts_ns
+            end_ns = None if until_ns is None else self.next_start(until_ns)
+            phrase = f"the log's lines that were not recorded ({gap.reason})"
+            self._lose(gap.since_ts_ns, until_ns, end_ns, seq, phrase)
         for seq, lost in self._lost.missing():
             phrase = f"records {lost.first_seq} to {lost.last_seq}, which the ledger lost"
             first_ns, last_ns = lost.first_ts_ns, lost.last_ts_ns
