@@ -40,12 +40,15 @@ class Dispatcher:
         last_ns: time of the last item.
     """
 
-    def __init__(self, plan: Plan, accounts: Mapping[str, Account]) -> None:
+    def __init__(
+        self, plan: Plan, accounts: Mapping[str, Account], patience_ns: int | None = None
+    ) -> None:
         """No item has come.
 
         Args:
             plan: whose bundle, and what is known of it beforehand.
             accounts: file -> account of its lines; filled by the reader of the files.
+            patience_ns: as that of ``Sequencer``.
         """
         self._accounts = accounts
         self.last_ns = plan.timing.first_ts_ns
@@ -53,7 +56,7 @@ class Dispatcher:
         self._starts, self._assemblers = assemblers_of(plan.context, plan.version_at)
         self.router = router(self._assemblers)
         queues = {id(each.queue): each.waiting_since for each in self._assemblers}
-        self._sequencer = Sequencer(list(queues.values()))
+        self._sequencer = Sequencer(list(queues.values()), patience_ns)
         self._handlers: dict[type, list[ItemHandler]] = {}
         for assembler in self._assemblers:
             for kind, handler in assembler.items().items():

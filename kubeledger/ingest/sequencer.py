@@ -22,12 +22,17 @@ class Sequencer:
     cause always leaves before its effects, whatever their times say.
     """
 
-    def __init__(self, waiting_since: Sequence[Callable[[], int | None]]) -> None:
+    def __init__(
+        self, waiting_since: Sequence[Callable[[], int | None]], patience_ns: int | None = None
+    ) -> None:
         """Begin empty.
 
         Args:
             waiting_since: asks each assembler for the time of the oldest fact it holds.
+            patience_ns: a fact that is held for longer comes late, and holds up no other; None:
+                all wait for it.
         """
+        self._patience_ns = patience_ns
         self._waiting_since = list(waiting_since)
         self._heap: list[tuple[tuple[int, bool], int, Fact]] = []
         self._orders: dict[int, tuple[int, bool]] = {}
@@ -61,8 +66,11 @@ class Sequencer:
     def _settled_upto(self, now_ns: int) -> int:
         """Time before which nothing is held any more; or one at which nothing can leave yet."""
         first = self._heap[0][0]
+        waits_ns = None if self._patience_ns is None else now_ns - self._patience_ns
         for place, ask in enumerate(self._waiting_since):
             since = ask()
+            if since is not None and waits_ns is not None:
+                since = max(since, waits_ns)
             if since is not None and since < now_ns:
                 now_ns = since
                 if (since, False) < first:

@@ -1,7 +1,7 @@
 """A recorder beside a node of 110 pods: share of a core, memory, and how late its records are.
 
 A recording's log is written again with the present as its time, at true speed and faster, while a
-stand-in answers as its kubelet did, with its pods repeated to 110 of which one changes now and then.
+stand-in answers as its kubelet did, its pods repeated to 110, of which one changes now and then.
 What the process takes is read from /proc.
 
 Run: python -m tests.benchmarks.bench_record [NODE_DIRECTORY [SECONDS]]
