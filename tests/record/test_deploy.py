@@ -167,9 +167,17 @@ def test_kustomize(tmp_path: Path) -> None:
     assert {each["kind"] for each in spaced} == {"ServiceAccount", "DaemonSet", "PodMonitor"}
     assert {each["metadata"]["namespace"] for each in spaced} == {"kubeledger"}
     (daemons,) = [each for each in built if each["kind"] == "DaemonSet"]
-    (container,) = daemons["spec"]["template"]["spec"]["containers"]
-    assert container["args"][-1].startswith("--ship=s3://")
-    assert container["image"] == "registry.example.com/kubeledger-recorder:1"
+    recorder, verifier = daemons["spec"]["template"]["spec"]["containers"]
+    assert recorder["args"][-1].startswith("--ship=s3://")
+    assert recorder["securityContext"] == verifier["securityContext"]
+    assert {each["image"] for each in (recorder, verifier)} == {
+        "registry.example.com/kubeledger-recorder:1"
+    }
+    (ledger,) = (each for each in verifier["volumeMounts"] if each["name"] == "ledger")
+    assert ledger["readOnly"] is True
+    parse(verifier["args"])
+    kubernetes = pytest.importorskip("kubernetes_validate")
+    kubernetes.validate(daemons, "1.33", strict=True)
 
 
 def commands() -> Iterator[list[str]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,17 @@ from kubeledger.remote.shipping import Backlog, ShipConflictError, Shipment, Shi
 from kubeledger.remote.store import Store
 from kubeledger.replay.dropping import drop_by_policy, plan_drops
 from tests.buckets import DyingStore, Killed, Place
-from tests.ledger.making import NODE, append, batch, copy, import_of, ledger_of, segment_paths, seqs
+from tests.ledger.making import (
+    NODE,
+    append,
+    batch,
+    copy,
+    import_of,
+    ledger_of,
+    lines,
+    segment_paths,
+    seqs,
+)
 
 SMALL_BYTES = 1000
 """Of a segment: four records."""
@@ -299,6 +311,28 @@ def test_changed_bytes_are_found(tmp_path: Path) -> None:
     store.replace(name, bytes(data))
     with pytest.raises(DamagedLedgerError):
         brought_back(store, tmp_path / "back")
+
+
+def test_no_change_of_a_copy_gives_other_records(tmp_path: Path) -> None:
+    """Any byte of any object: what comes back is the same, or nothing does; with a base, too."""
+    ledger, store = small(tmp_path / "l"), Store(str(tmp_path / "place"), make=True)
+    shipped(ledger, store)
+    drop_by_policy(ledger, Policy(before_ns=8, words="before 8"), 1_000)
+    append(ledger, batch(40, 4))
+    shipped(ledger, store)
+    expected = lines(brought_back(store, tmp_path / "whole"))
+    chance = random.Random(11)
+    for number in range(40):
+        path = chance.choice(store.list()).path
+        content = store.get(path)
+        assert content is not None
+        at = chance.randrange(len(content))
+        flipped = bytes([content[at] ^ 1 << chance.randrange(8)])
+        store.replace(path, content[:at] + chance.choice((flipped + content[at + 1 :], b"")))
+        with suppress(DamagedLedgerError):
+            assert lines(brought_back(store, tmp_path / f"back{number}")) == expected
+        store.replace(path, content)
+        shutil.rmtree(tmp_path / f"back{number}.restoring", ignore_errors=True)
 
 
 def test_a_manifest_that_is_behind_or_gone(tmp_path: Path) -> None:
