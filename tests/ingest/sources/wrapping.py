@@ -187,6 +187,22 @@ def cloudwatch_insights(lines: Sequence[Line]) -> bytes:
     return json.dumps({"results": results, "status": "Complete"}).encode()
 
 
+def cloudwatch_tail(lines: Sequence[Line]) -> bytes:
+    """``aws logs tail``: times to the microsecond, the name of the stream, the message."""
+    rows = [
+        f"{_rfc3339(line.ts_ns, 6)[:-1]}+00:00 {line.host}-dataplane.systemd.{line.unit}.service "
+        f"{_cloudwatch_message(line)}\n"
+        for line in lines
+    ]
+    return "".join(rows).encode()
+
+
+def cloudwatch_export(lines: Sequence[Line]) -> bytes:
+    """What ``aws logs create-export-task`` writes to S3."""
+    rows = (f"{_rfc3339(line.ts_ns, 3)} {_cloudwatch_message(line)}\n" for line in lines)
+    return "".join(rows).encode()
+
+
 # -- Loki ----------------------------------------------------------------------------------
 
 
@@ -400,7 +416,7 @@ FORMS: dict[str, tuple[str, Wrapper]] = {
     "filter-log-events.json": ("cloudwatch", cloudwatch_filter),
     "get-log-events.json": ("cloudwatch", cloudwatch_get),
     "insights.json": ("cloudwatch", cloudwatch_insights),
-    "logcli.txt": ("loki-text", loki_text),
+    "logcli.txt": ("loki", loki_text),
     "logcli.jsonl": ("loki", loki_json),
     "loki.json": ("loki", loki_api),
     "search.json": ("elastic", elastic_hits),
@@ -409,6 +425,8 @@ FORMS: dict[str, tuple[str, Wrapper]] = {
     "docker.log": ("docker", docker),
     "fluent-bit.json": ("json-rows", fluent_bit),
     "log-analytics.json": ("azure", azure),
+    "aws-tail.txt": ("cloudwatch", cloudwatch_tail),
+    "aws-export.txt": ("cloudwatch", cloudwatch_export),
 }
 """File -> the format it is read as, and what makes it."""
 

@@ -17,7 +17,7 @@ from kubeledger.ingest.sources.envelope.export_rows import export_rows
 from kubeledger.ingest.sources.envelope.fields import Path, at_path, path
 from kubeledger.ingest.sources.envelope.json_rows import TOP, Holder, json_rows
 from kubeledger.ingest.sources.envelope.rows import RawRow
-from kubeledger.ingest.sources.envelope.text_rows import labelled_rows
+from kubeledger.ingest.sources.envelope.text_rows import printed_rows
 
 __all__ = ["INNER", "ROW_FORMATS", "Form", "Layout", "cutters_of", "layout_of"]
 
@@ -110,6 +110,18 @@ _LOKI = Form(
         *("fields unit", "fields systemd_unit"),
     ),
 )
+_CLOUDWATCH = Form(
+    name="cloudwatch",
+    keys=(
+        _paths("message"),
+        _paths("timestamp"),
+        _paths("ingestionTime", "eventId", "logStreamName"),
+    ),
+    message=_paths("message"),
+    time=_paths("timestamp"),
+    stream=_paths("logStreamName"),
+    identity=_paths("eventId"),
+)
 _ANY = Form(
     name="json-rows",
     keys=(
@@ -200,18 +212,7 @@ _ROWS = (
         ),
     ),
     _LOKI,
-    Form(
-        name="cloudwatch",
-        keys=(
-            _paths("message"),
-            _paths("timestamp"),
-            _paths("ingestionTime", "eventId", "logStreamName"),
-        ),
-        message=_paths("message"),
-        time=_paths("timestamp"),
-        stream=_paths("logStreamName"),
-        identity=_paths("eventId"),
-    ),
+    _CLOUDWATCH,
     Form(
         name="cloudwatch",
         keys=(_paths("@message"), _paths("@timestamp")),
@@ -314,9 +315,9 @@ _HOLDERS = (
 )
 _JSON = tuple(Cutter(partial(json_rows, holder=holder)) for holder in _HOLDERS)
 _EXPORT = Cutter(export_rows, (_JOURNAL,), "journal-export")
-_LABELLED = Cutter(labelled_rows, (_LOKI,), "loki-text")
+_PRINTED = Cutter(printed_rows, (_LOKI, _CLOUDWATCH))
 
-ROW_FORMATS = tuple(sorted({form.name for form in _ROWS} | {_EXPORT.name, _LABELLED.name}))
+ROW_FORMATS = tuple(sorted({form.name for form in _ROWS} | {_EXPORT.name}))
 """Names of the formats."""
 
 _TRIED = 50
@@ -338,7 +339,7 @@ def cutters_of(head: bytes) -> tuple[Cutter, ...]:
         return () if _OTHERS.match(text) or _KEYS.search(head) is None else _JSON
     if text.startswith(b"__") or _REALTIME in head:
         return (_EXPORT,)
-    return (_LABELLED,) if _LABELS.search(head, 0, _FIRST_LINES) else ()
+    return (_PRINTED,) if _TIMED.search(head, 0, _FIRST_LINES) else ()
 
 
 _KEYS = re.compile(
@@ -351,7 +352,7 @@ _OTHERS = re.compile(
 )
 """How klog's own JSON begins, and documents of the API and the kubelet."""
 _REALTIME = b"\n__REALTIME_TIMESTAMP="
-_LABELS = re.compile(rb"^\d{4}-\d\d-\d\d[T ]\S+ +\{", re.MULTILINE)
+_TIMED = re.compile(rb"^\d{4}-\d\d-\d\d[T ]\S+ +(?:\S+ +)?\{", re.MULTILINE)
 _FIRST_LINES = 4096
 
 

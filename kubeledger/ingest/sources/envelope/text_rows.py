@@ -1,4 +1,8 @@
-"""Rows that ``logcli`` prints: a time, the labels of the stream, the line."""
+"""Rows as the stores' own tools print them, each behind its time.
+
+``logcli`` puts the labels of the stream between the two; ``aws logs tail`` the stream's name, and
+exports of CloudWatch nothing, before a message that is JSON.
+"""
 
 from __future__ import annotations
 
@@ -7,37 +11,39 @@ from collections.abc import Iterator
 
 from kubeledger.ingest.sources.envelope.rows import ROW_MAX, RawRow
 
-__all__ = ["labelled_rows"]
+__all__ = ["printed_rows"]
 
 _LABELS = rb'\{(?:[\w.]+="(?:[^"\\]|\\.)*"[, ]*)*\}'
-_ROW = re.compile(
-    rb"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?)"
-    rb" +(" + _LABELS + rb") *(.*)",
-    re.DOTALL,
-)
+_TIME = rb"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?) +"
+_LABELLED = re.compile(_TIME + rb"(" + _LABELS + rb") *(.*)", re.DOTALL)
+_MESSAGE = re.compile(_TIME + rb"(?:([^\s{]\S*) +)?(\{\s*\"\w+\"\s*:.*)", re.DOTALL)
 _COMMON = re.compile(rb"(?:\d{4}/\d\d/\d\d \S+ )?Common labels: (" + _LABELS + rb")\s*$")
 _LABEL = re.compile(rb'([\w.]+)="((?:[^"\\]|\\.)*)"')
 
 
-def labelled_rows(chunks: Iterator[bytes]) -> Iterator[RawRow]:
+def printed_rows(chunks: Iterator[bytes]) -> Iterator[RawRow]:
     """The rows, in the order of the file; a line of no row goes on where the one above ends."""
     common: dict[str, str] = {}
     row: dict[str, object] | None = None
     for number, (begin, text) in enumerate(_lines(chunks)):
         end = begin + len(text) + 1
-        match = _ROW.match(text)
-        if match is not None:
+        if match := _LABELLED.match(text):
             time, labels, line = match.groups()
             row = {
-                "timestamp": time.decode().replace(" ", "T"),
+                "timestamp": time.decode(),
                 "labels": {**common, **_labels(labels)},
                 "line": b" >" if line.rstrip() == b">" else line,
             }
             yield RawRow(begin, end, number, row, b"", hash(text))
+        elif match := _MESSAGE.match(text):
+            time, stream, message = match.groups()
+            name = (stream or b"").decode("utf-8", "replace")
+            row = {"timestamp": time.decode(), "logStreamName": name, "message": message}
+            yield RawRow(begin, end, number, row, b"", hash(text))
         elif (told := _COMMON.match(text)) is not None:
             common = _labels(told[1])
         elif text.strip():
-            going_on = None if row is None else {**row, "line": text}
+            going_on = None if row is None else {**row, "line": text, "message": text}
             yield RawRow(begin, end, number, going_on, text, hash((text, number)))
 
 
