@@ -285,8 +285,8 @@ def _nothing_useful(bundles: Sequence[Bundle]) -> BadInputError:
         f"holds nothing that can be imported; {len(skipped)} files looked at"
         + (f" ({listing})" if listing else ""),
         file=label,
-        advice="looked for: a kubelet log (klog text or JSON), kernel log, device checkpoint, "
-        "cpu_manager_state, memory_manager_state, pod lists, events, node object, "
-        "stats summary, metrics, cgroup values, kubelet configuration, crictl's JSON; also in "
-        f"{', '.join(COLLECTIONS)}",
+        advice="looked for: a kubelet log (klog text or JSON, or a log store's rows), kernel log, "
+        "device checkpoint, cpu_manager_state, memory_manager_state, pod lists, events, "
+        "node object, stats summary, metrics, cgroup values, kubelet configuration, crictl's "
+        f"JSON; also in {', '.join(COLLECTIONS)}",
     )

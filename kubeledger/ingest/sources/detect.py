@@ -209,6 +209,11 @@ def _detect_json(source: SourceFile) -> Detected:
     return _of_document(documents, source)
 
 
+def _unknown(document: dict[str, Any]) -> str:
+    keys = ", ".join(str(key)[:40] for key in list(document)[:6]) or "none"
+    return f"JSON (keys: {keys}) that is neither a document that is read nor rows of a log store"
+
+
 def _half_written(source: SourceFile, error: str) -> Detected:
     known = re.search(
         r"checkpoint|(?:cpu|memory)_manager_state|pods|events|node|stats|config", source.plain_name
@@ -319,7 +324,7 @@ def _of_kind(document: dict[str, Any], source: SourceFile) -> Detected:
         case _ if document.keys() >= _RECORD_KEYS:
             return Detected(None, A_RECORDING)
         case _:
-            return Detected(None, _not_read(kind) if kind else "unknown JSON")
+            return Detected(None, _not_read(kind) if kind else _unknown(document))
 
 
 def _not_read(kind: object) -> str:

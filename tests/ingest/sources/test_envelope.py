@@ -345,6 +345,17 @@ def test_no_rows(content: bytes, tmp_path: Path) -> None:
         read(path)
 
 
+def test_an_unknown_form_is_refused_with_what_is_accepted(tmp_path: Path) -> None:
+    """JSON of no known store: its keys are named, and the formats that would do."""
+    path = tmp_path / "kubelet.json"
+    path.write_text(json.dumps({"words": log_of("node-a")[:500], "when": 5}) + "\n")
+    with pytest.raises(
+        BadInputError, match=r"JSON \(keys: words, when\) that is neither"
+    ) as caught:
+        read(path)
+    assert "journal-json" in str(caught.value.advice)
+
+
 def test_rows_of_others_only(tmp_path: Path) -> None:
     """Rows of a known form of which none is a kubelet's are refused, and say so."""
     lines = [Line(10**18 + n * 1000, "n", "sshd", "Accepted publickey") for n in range(5)]

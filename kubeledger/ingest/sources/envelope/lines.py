@@ -11,7 +11,7 @@ import tempfile
 from array import array
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from itertools import accumulate, pairwise
 
 from kubeledger.ingest.sources.envelope.entries import Entries, Entry, lines_of
@@ -226,10 +226,13 @@ class _Spool:
         """The rows that have lines, by time; those that are there twice once."""
         times, orders = self._times, self._orders
         falls = sum((b < a) - (b > a) for a, b in pairwise(times))
-        rows = range(len(times))
-        found = sorted(
-            reversed(rows) if falls > 0 else rows, key=lambda row: (times[row], orders[row])
-        )
+        found: Sequence[int] = range(len(times))
+        if falls > 0:
+            found = found[::-1]
+        if any(orders):  # pairs for each row take more memory than all the rest
+            found = sorted(found, key=lambda row: (times[row], orders[row]))
+        elif any(b < a for a, b in pairwise(map(times.__getitem__, found))):
+            found = sorted(found, key=times.__getitem__)
         seen: set[int] = set()
         latest = None
         for row in found:
