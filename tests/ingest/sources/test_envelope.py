@@ -336,7 +336,12 @@ def test_rows_cut_at_16_kib(tmp_path: Path) -> None:
     assert found.counts == bare.counts
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b'{"events": []}', b'{"events": [', b"{}\n{}\n"])
+_NESTED = b'[{"message":"x"},' + b"[" * 5000
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b'{"events": []}', b'{"events": [', b"{}\n{}\n", _NESTED]
+)
 def test_no_rows(content: bytes, tmp_path: Path) -> None:
     """A file without rows is refused with the reason."""
     path = tmp_path / "events.json"

@@ -190,8 +190,8 @@ class _Reader:
                 self._drop()
                 if depth == len(self._holder.path):
                     yield self._row()
-                elif letter in "[{":
-                    yield from self._inside(depth)
+                elif letter == "{":
+                    yield from self._members(depth)
                 else:
                     self._value()
             self._at += 1
