@@ -131,6 +131,8 @@ class Recorder:
         self._accounting = Accounting(self._metrics)
         self._sealed_ns = now_ns
         self._capture = Capture(ledger.path, node, now_ns)
+        if self._capture.chapter.damaged:
+            self._leave_damaged(now_ns)
         self._import_ended()
         cursors = self._capture.cursors
         self._sources = [make(cursors.get(name)) for name, make in sources.items()]
@@ -210,6 +212,14 @@ class Recorder:
         self._import_ended()
         self._drop_old(now_ns)
 
+    def _leave_damaged(self, now_ns: int) -> None:
+        """End a chapter of which some is lost, and say so in it."""
+        chapter = self._capture.chapter
+        reason = f"{chapter.damaged} bytes of what had been captured are damaged"
+        gap = Gap("capture", reason, chapter.begun_ns, chapter.at_ns)
+        self._capture.append(now_ns, {}, [gap])
+        self._capture.end_chapter(now_ns)
+
     def _drop_old(self, now_ns: int) -> None:
         keep_ns = self._limits.keep_ns
         if keep_ns is not None and self._node in self._ledger.nodes():
@@ -283,7 +293,8 @@ class Recorder:
                     self.unread.append((chapter, error))
                     continue
             else:
-                plan.recorded = _recording(self._node, chapter)
+                # Of a damaged one not all is read again that records rest on: none is superseded.
+                plan.recorded = None if chapter.damaged else _recording(self._node, chapter)
                 options = ImportOptions(node=self._node)
                 before_bytes = self._writer.appended_bytes
                 report = ingest(plan, self._ledger, self._writer, options)

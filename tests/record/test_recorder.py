@@ -211,3 +211,22 @@ def test_records_outlive_a_capture_that_was_cut(small: NodeFiles, tmp_path: Path
     chapter.write_bytes(chapter.read_bytes()[: chapter.stat().st_size // 2])
     record_on(ledger, small, ends, steps=1)
     assert set(before) <= set(standing_records(ledger))
+
+
+def test_a_damaged_capture_is_a_gap(small: NodeFiles, tmp_path: Path) -> None:
+    """What is whole of it is imported, no record is taken back, and the rest is recorded."""
+    ledger = Ledger.create(tmp_path / "ledger")
+    ends = pieces(small, 4, 12)
+    record_on(ledger, small, ends, steps=8)
+    before = standing_records(ledger)
+    (chapter,) = ledger.path.rglob("*.open")
+    data = chapter.read_bytes()
+    chapter.write_bytes(data[:600] + b"?" * 300 + data[900:])
+    record_on(ledger, small, ends)
+    after = standing_records(ledger)
+    assert set(before) <= set(after)
+    (told,) = [r.body for r in ledger.records("node-x") if isinstance(r.body, GapObserved)]
+    assert told.stream == "capture"
+    assert "damaged" in told.reason
+    last_ns = max(ts_ns for ts_ns, kind, _, _ in after if kind == "images.ImageDeleted")
+    assert last_ns == max(line.ts_ns for line in small.lines if b"Removing image" in line.text)
