@@ -38,7 +38,7 @@ _CURSOR_TIME = re.compile(r"(?:^|;)t=([0-9a-f]+)")
 
 _PATIENCE_NS = 60 * NS_PER_S
 _REOPEN_NS = 15 * NS_PER_S
-_MAPPED_BYTES_MAX = 8 << 20
+_MAPPED_BYTES_MAX = 2 << 20
 """So much is read before the journal is opened anew: what was read of it stays mapped."""
 _OPEN_NS_MAX = 300 * NS_PER_S
 """So long it stays open: journald may write elsewhere by now."""
