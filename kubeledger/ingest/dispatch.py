@@ -23,12 +23,17 @@ from kubeledger.ingest.sources.items import Item, KubeletCounters, LogLine
 from kubeledger.model.bodies.ledger import FindingReported
 from kubeledger.model.bodies.node import ClockStepped, KubeletStarted
 from kubeledger.model.record import Evidence
+from kubeledger.model.units import NS_PER_S
 
 __all__ = ["Dispatcher", "finding_fact"]
 
 MALFORMED = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 """What reading damaged values raises. It is recorded as a finding, where it stands: one
 damaged line in a million must not keep the others out of the ledger."""
+
+_PATIENCE_NS = 3 * NS_PER_S
+"""An eviction waits half a minute for the kill; what else happened on a node that goes on is not
+to wait for it."""
 
 
 class Dispatcher:
@@ -40,15 +45,12 @@ class Dispatcher:
         last_ns: time of the last item.
     """
 
-    def __init__(
-        self, plan: Plan, accounts: Mapping[str, Account], patience_ns: int | None = None
-    ) -> None:
+    def __init__(self, plan: Plan, accounts: Mapping[str, Account]) -> None:
         """No item has come.
 
         Args:
             plan: whose bundle, and what is known of it beforehand.
             accounts: file -> account of its lines; filled by the reader of the files.
-            patience_ns: as that of ``Sequencer``.
         """
         self._accounts = accounts
         self.last_ns = plan.timing.first_ts_ns
@@ -56,7 +58,7 @@ class Dispatcher:
         self._starts, self._assemblers = assemblers_of(plan.context, plan.version_at)
         self.router = router(self._assemblers)
         queues = {id(each.queue): each.waiting_since for each in self._assemblers}
-        self._sequencer = Sequencer(list(queues.values()), patience_ns)
+        self._sequencer = Sequencer(list(queues.values()))
         self._handlers: dict[type, list[ItemHandler]] = {}
         for assembler in self._assemblers:
             for kind, handler in assembler.items().items():
@@ -82,7 +84,7 @@ class Dispatcher:
         self.last_ns = max(self.last_ns, now_ns)
         for assembler in self._assemblers:
             self._sequencer.put(assembler.pass_time(now_ns))
-        yield from self._sequencer.release(now_ns)
+        yield from self._sequencer.release(now_ns, _PATIENCE_NS)
 
     def finish(self, last_ns: int) -> Iterator[Fact]:
         """All facts that still wait: the bundle ends at ``last_ns``."""

@@ -40,9 +40,6 @@ class LivePipeline(Pipeline):
         log: name of the log that grows; None while there is none.
     """
 
-    PATIENCE_NS = 3 * NS_PER_S
-    """An eviction waits half a minute for the kill; what else happened is not to wait for it."""
-
     def __init__(self, plan: Plan) -> None:
         """Nothing is read yet; ``plan`` is of all that there is."""
         super().__init__(plan, Coverage({}))

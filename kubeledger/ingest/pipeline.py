@@ -6,7 +6,6 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, zip_longest
-from typing import ClassVar
 
 from kubeledger import __version__
 from kubeledger.ingest.coverage import Coverage
@@ -58,9 +57,6 @@ class Pipeline:
         findings: what was odd, those known from the start included.
     """
 
-    PATIENCE_NS: ClassVar[int | None] = None
-    """As that of ``Sequencer``: in an import all wait for each other."""
-
     def __init__(self, plan: Plan, coverage: Coverage, progress: Progress | None = None) -> None:
         self.plan = plan
         self.accounts: dict[str, Account] = {}
@@ -71,7 +67,7 @@ class Pipeline:
         self._read = 0
         self._sizes = {file.source.name: file.digests.size for file in plan.bundle.files}
         self._total = sum(self._sizes.values())
-        self._dispatcher = Dispatcher(plan, self.accounts, self.PATIENCE_NS)
+        self._dispatcher = Dispatcher(plan, self.accounts)
 
     def facts(self) -> Iterator[Fact]:
         """All facts, from ``ImportStarted`` to ``ImportCompleted``.

@@ -22,17 +22,12 @@ class Sequencer:
     cause always leaves before its effects, whatever their times say.
     """
 
-    def __init__(
-        self, waiting_since: Sequence[Callable[[], int | None]], patience_ns: int | None = None
-    ) -> None:
+    def __init__(self, waiting_since: Sequence[Callable[[], int | None]]) -> None:
         """Begin empty.
 
         Args:
             waiting_since: asks each assembler for the time of the oldest fact it holds.
-            patience_ns: a fact that is held for longer comes late, and holds up no other; None:
-                all wait for it.
         """
-        self._patience_ns = patience_ns
         self._waiting_since = list(waiting_since)
         self._heap: list[tuple[tuple[int, bool], int, Fact]] = []
         self._orders: dict[int, tuple[int, bool]] = {}
@@ -48,30 +43,35 @@ class Sequencer:
             self._arrived += 1
             heapq.heappush(self._heap, (order, self._arrived, fact))
 
-    def release(self, now_ns: int) -> Facts:
+    def release(self, now_ns: int, patience_ns: int | None = None) -> Facts:
         """Facts that nothing to come can precede, at ``now_ns`` of the bundle's time.
 
         A late fact waits for what else happened in its instant, also where an assembler still
         holds that.
+
+        Args:
+            now_ns: the time up to which all has been read.
+            patience_ns: what an assembler has held for longer will come late, and nothing waits
+                for it; None: all wait for it.
         """
         if not self._heap or self._heap[0][0] > (now_ns, False):
             return ()
-        return self._settled(now_ns)
+        return self._settled(now_ns, 0 if patience_ns is None else now_ns - patience_ns)
 
-    def _settled(self, now_ns: int) -> Iterator[Fact]:
-        upto = (self._settled_upto(now_ns), False)
+    def _settled(self, now_ns: int, held_ns: int) -> Iterator[Fact]:
+        upto = (self._settled_upto(now_ns, held_ns), False)
         while self._heap and self._heap[0][0] <= upto:
             yield self._pop()
 
-    def _settled_upto(self, now_ns: int) -> int:
-        """Time before which nothing is held any more; or one at which nothing can leave yet."""
+    def _settled_upto(self, now_ns: int, held_ns: int) -> int:
+        """Time before which nothing is held any more; or one at which nothing can leave yet.
+
+        What is held from before ``held_ns`` does not count.
+        """
         first = self._heap[0][0]
-        waits_ns = None if self._patience_ns is None else now_ns - self._patience_ns
         for place, ask in enumerate(self._waiting_since):
             since = ask()
-            if since is not None and waits_ns is not None:
-                since = max(since, waits_ns)
-            if since is not None and since < now_ns:
+            if since is not None and held_ns <= since < now_ns:
                 now_ns = since
                 if (since, False) < first:
                     # Who holds up all others mostly does so for many lines: it is asked first.

@@ -281,6 +281,10 @@ class Recorder:
             self.appended += len(self._writer.append(self._node, drafts))
             self._accounting.appended(drafts, self._writer.appended_bytes - before_bytes)
 
+    def _goes_on(self, *_: int) -> None:
+        """An import takes its time; the recorder does not hang."""
+        self._metrics.loop_turned()
+
     # --- chapters that were ended ----------------------------------------------------------
 
     def _import_ended(self) -> None:
@@ -297,7 +301,7 @@ class Recorder:
                 plan.recorded = None if chapter.damaged else _recording(self._node, chapter)
                 options = ImportOptions(node=self._node)
                 before_bytes = self._writer.appended_bytes
-                report = ingest(plan, self._ledger, self._writer, options)
+                report = ingest(plan, self._ledger, self._writer, options, self._goes_on)
                 self.ended.append(report)
                 self.appended += report.added
                 size_bytes = self._writer.appended_bytes - before_bytes

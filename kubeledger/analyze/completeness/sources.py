@@ -139,7 +139,8 @@ class SourcesPart:
         self._lost.note(record)
         match body:
             case ImportStarted():
-                self._pending.add(body.digest)
+                if body.sources:  # a recording names none: the import at its end does
+                    self._pending.add(body.digest)
                 self._formats.update({s.file: s.format for s in body.sources})
             case ImportCompleted():
                 self._pending.discard(body.digest)

@@ -156,3 +156,13 @@ def test_a_late_fact_waits_for_its_instant_to_end() -> None:
     assert list(sequencer.release(7)) == []
     sequencer.put([cause])
     assert list(sequencer.release(8)) == [cause, consequence]
+
+
+def test_patience_ends_the_wait_for_what_is_held_long() -> None:
+    """What was held for longer comes late; what is held shortly is still waited for."""
+    sequencer = Sequencer([waiting(2), waiting(9)])
+    sequencer.put([fact(5), fact(9), fact(10)])
+    assert list(sequencer.release(11)) == []
+    assert [f.ts_ns for f in sequencer.release(11, patience_ns=5)] == [5, 9]
+    sequencer.put([fact(2)])
+    assert [f.ts_ns for f in sequencer.release(11, patience_ns=5)] == [2]
