@@ -95,8 +95,10 @@ def test_lost_records() -> None:
 
 
 def test_an_import_that_was_cut_off() -> None:
-    """It has a begin and no end."""
-    assert report(scene((0, imported()))).sources.unfinished_imports == 1
+    """It has a begin and no end; a recording that goes on names no sources yet."""
+    begun = imported(("kubelet.log", "klog-text"))
+    assert report(scene((0, begun))).sources.unfinished_imports == 1
+    assert report(scene((0, imported()))).sources.unfinished_imports == 0
 
 
 @pytest.mark.parametrize(("from_start", "begins"), [(True, "start"), (False, "middle")])
