@@ -90,6 +90,8 @@ class Dispatcher:
         """All facts that still wait: the bundle ends at ``last_ns``."""
         for assembler in self._assemblers:
             self._sequencer.put(assembler.finish(last_ns))
+        for account in self._accounts.values():  # lines that were refused after their log was read
+            self._sequencer.put(account.drain(last_ns))
         yield from self._sequencer.drain()
 
     def _dispatch(self, item: Item | NewProcess | ClockStep | Fact) -> Facts:
@@ -117,6 +119,8 @@ class Dispatcher:
     def _entry(self, entry: LogEntry) -> Facts:
         line = entry.line
         facts: list[Fact] = []
+        if (key := entry.lacks()) is not None:
+            return [*self._not_understood(line, f" (without {key})")]
         for handler in entry.handlers:
             try:
                 found = handler(line)
@@ -133,11 +137,11 @@ class Dispatcher:
                 break
         return facts
 
-    def _not_understood(self, line: LogLine) -> Iterator[Fact]:
-        """A damaged line of a known message: the import goes on."""
+    def _not_understood(self, line: LogLine, why: str = "") -> Iterator[Fact]:
+        """A line of a known message that is damaged, or lacks a key: the import goes on."""
         account = self._accounts[line.source]
         account.understood -= 1
-        shape = shape_of(line.file, line.message, line.values is not None)
+        shape = shape_of(line.file, line.message, line.values is not None) + why
         fact = account.reject(shape, line.line, line.evidence, line.ts_ns)
         if fact is not None:
             yield fact

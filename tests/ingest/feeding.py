@@ -10,6 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from kubeledger.ingest.correlate.assembler import Assembler
+from kubeledger.ingest.klog.outputs import LogEntry
 from kubeledger.ingest.klog.router import Handled, LineHandler, Router, Verdict
 from kubeledger.ingest.klog.values import split_structured, text_values
 from kubeledger.ingest.messages.catalogue import router
@@ -106,6 +107,8 @@ def hear(routes: Router, line: LogLine) -> tuple[LogLine, tuple[LineHandler, ...
         return (line, ()) if route is Verdict.UNDERSTOOD else None
     if route.row is not None:
         route.row.read(line, route.match)
+    lacking = LogEntry(line, route.handlers, route.needs).lacks()
+    assert lacking is None, f"{lacking} is missing: {line.text}"
     return line, route.handlers
 
 

@@ -16,7 +16,12 @@ from kubeledger.ingest.api import ImportReport, import_sources
 from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.model.bodies.ledger import FindingReported, ImportCompleted, ImportStarted
+from kubeledger.model.bodies.ledger import (
+    FindingReported,
+    ImportCompleted,
+    ImportStarted,
+    LinesNotUnderstood,
+)
 from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.bodies.node import ClockStepped, KubeletStarted, SettingsObserved
 from kubeledger.model.errors import BadInputError
@@ -308,6 +313,32 @@ def test_lines_that_nobody_understands(tmp_path: Path, ledger: Ledger) -> None:
     (record,) = [item for item in records(ledger) if item.kind == "ledger.LinesNotUnderstood"]
     assert record.evidence[0].line == text.count("\n")
     assert record.evidence[0].text == text.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [
+        (
+            '"Need devices to allocate for pod" podUID="u" containerName="c" resourceName="r"',
+            "deviceNumber",
+        ),
+        ('"Device plugin connected" resuorce="vendor.io/nic"', "resourceName"),
+        ('"Adding image ID to currentImages" image="sha256:aa"', "imageKey"),
+    ],
+)
+def test_a_known_message_without_a_key_that_it_needs(
+    tmp_path: Path, ledger: Ledger, words: str, key: str
+) -> None:
+    """What it says is lost: it counts as not understood, and its shape says what is missing."""
+    text = log_text() + f"I1121 03:01:59.000000    8337 manager.go:1] {words}\n"
+    accounts = run(ledger, write(tmp_path / "kubelet.log", text)).bundles[0].accounts
+    assert [account.not_understood for account in accounts] == [1]
+    assert sum(account.understood + account.noise for account in accounts) == text.count("\n") - 1
+    (body,) = [
+        body for record in records(ledger) if isinstance(body := record.body, LinesNotUnderstood)
+    ]
+    message = words.split('"')[1]
+    assert body.shape == f"manager.go {message} (without {key})"
 
 
 def test_pods_of_other_nodes_are_left_out(tmp_path: Path, ledger: Ledger) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from kubeledger.ingest.klog.router import Handled, LineHandler
+from kubeledger.ingest.klog.cut_lines import CutValues
+from kubeledger.ingest.klog.router import Handled, LineHandler, Needs
 from kubeledger.ingest.klog.stamps import Doubt
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import CutLine, LogLine
@@ -25,10 +26,24 @@ JOINED_MAX = 1 << 20
 
 
 class LogEntry(msgspec.Struct):
-    """A log line and the handlers that asked for it."""
+    """A log line, the handlers that asked for it, and the keys that they need."""
 
     line: LogLine
     handlers: tuple[LineHandler, ...]
+    needs: Needs = ()
+
+    def lacks(self) -> str | None:
+        """The first key that it needs and does not have; None where it has all.
+
+        A cut line shows itself what of it is missing, when it is asked for it.
+        """
+        values = self.line.values or {}
+        if isinstance(values, CutValues):
+            return None
+        for alternatives in self.needs:
+            if not any(key in values for key in alternatives):
+                return alternatives[0]
+        return None
 
 
 class NewProcess(msgspec.Struct):

@@ -19,9 +19,20 @@ from kubeledger.ingest.klog.rows import Row
 from kubeledger.ingest.sources.facts import Facts
 from kubeledger.ingest.sources.items import LogLine
 
-__all__ = ["PREFIX_LENGTH", "Handled", "LineHandler", "Noise", "Route", "Router", "Verdict"]
+__all__ = [
+    "PREFIX_LENGTH",
+    "Handled",
+    "LineHandler",
+    "Needs",
+    "Noise",
+    "Route",
+    "Router",
+    "Verdict",
+]
 
 LineHandler = Callable[[LogLine], Facts | None]
+Needs = tuple[tuple[str, ...], ...]
+"""Keys that lines of a message need: of each, one of the alternatives."""
 
 
 class Noise(msgspec.Struct, frozen=True):
@@ -69,9 +80,10 @@ class Verdict(Enum):
 
 
 class Handled(NamedTuple):
-    """A line that is asked for: by whom, and how it is read."""
+    """A line that is asked for: by whom, how it is read, and what must be there then."""
 
     handlers: tuple[LineHandler, ...]
+    needs: Needs = ()
     row: Row | None = None
     match: re.Match[str] | None = None
 
@@ -89,8 +101,7 @@ class _Known(NamedTuple):
     """A pattern of free text; ``head``: what its matches begin with."""
 
     pattern: re.Pattern[str]
-    row: Row
-    handlers: tuple[LineHandler, ...]
+    handled: Handled
     head: str
 
     def may_match(self, beginning: str) -> bool:
@@ -117,6 +128,7 @@ class Router:
         rows: Iterable[Row],
         noise: Noise,
         listeners: Iterable[Mapping[str, LineHandler]],
+        needs: Mapping[str, Needs] = {},
     ) -> None:
         """Whoever listens gets what its messages say, in any words of theirs.
 
@@ -125,6 +137,7 @@ class Router:
                 go before those that are ignored.
             noise: what no row is about.
             listeners: message -> handler, in the order in which they get a line.
+            needs: message -> keys without which nothing could be read of its lines.
         """
         self._noise = noise
         handlers: dict[str, tuple[LineHandler, ...]] = {}
@@ -132,20 +145,21 @@ class Router:
             for message, handler in listener.items():
                 handlers[message] = (*handlers.get(message, ()), handler)
         self._structured: dict[str, Route] = {
-            message: Handled(handled) for message, handled in handlers.items()
+            message: Handled(handled, needs.get(message, ()))
+            for message, handled in handlers.items()
         }
         self._free_text: dict[str, list[_Known]] = {}
         self._likely: dict[tuple[str, str], _Likely] = {}
         for row in sorted(rows, key=lambda row: row.to is None):
-            handled = handlers.get(row.to, ()) if row.to is not None else ()
+            heard = handlers.get(row.to, ()) if row.to is not None else ()
+            handled = Handled(heard, needs.get(row.to or "", ()), row)
             if row.pattern is not None:
-                known = _Known(row.pattern, row, handled, _literal_head(row.pattern.pattern))
+                known = _Known(row.pattern, handled, _literal_head(row.pattern.pattern))
                 for file in row.files:
                     self._free_text.setdefault(file, []).append(known)
-            elif handled:
-                self._structured[row.words] = Handled(
-                    handled, row if row.keys or row.constants else None
-                )
+            elif heard:
+                changes = row.keys or row.constants
+                self._structured[row.words] = handled if changes else handled._replace(row=None)
             else:
                 self._structured.setdefault(row.words, Verdict.UNDERSTOOD)
 
@@ -184,10 +198,10 @@ class Router:
 
     def free_text(self, file: str, message: str) -> Route:
         """Handlers with their match, or a verdict; ``file`` "" stands for any."""
-        for pattern, row, handlers, _ in self._likely_rows(file, message).rows:
+        for pattern, handled, _ in self._likely_rows(file, message).rows:
             match = pattern.match(message)
             if match:
-                return Handled(handlers, row, match) if handlers else Verdict.UNDERSTOOD
+                return handled._replace(match=match) if handled.handlers else Verdict.UNDERSTOOD
         if file in self._noise.files or self._noise.has_text(file, message):
             return Verdict.NOISE
         return Verdict.UNKNOWN
@@ -201,12 +215,13 @@ class Router:
                 self._likely.clear()
             of_file = self._free_text.get(file, ()) if file else self._of_any_file()
             rows = [known for known in of_file if known.may_match(beginning)]
-            likely = _Likely(rows, any(known.handlers for known in rows))
+            likely = _Likely(rows, any(known.handled.handlers for known in rows))
             self._likely[file, beginning] = likely
         return likely
 
     def _of_any_file(self) -> Iterable[_Known]:
-        return sorted(chain.from_iterable(self._free_text.values()), key=lambda x: x.row.to is None)
+        known = chain.from_iterable(self._free_text.values())
+        return sorted(known, key=lambda each: not each.handled.handlers)
 
     def plain(self, line: str) -> bool:
         """A line that klog did not write is known noise."""

@@ -6,12 +6,17 @@ kubelet becomes the structured line that newer ones log in its place, and what r
 knows one form of each. A new message of the kubelet is one row:
 
 * ``klog("Image ID has size", since="1.21")``: a structured line as it is;
-* ``klog("Registered", to="Device plugin connected", resourceName="resource")``: new words or keys
-  (here the value of ``resource``) for what another message says;
-* ``text("manager.go", 'needs {needed:int} "{resource}"', to="Need devices")``: free text;
-  ``texts`` for several rows of one file;
+* ``klog("ListAndWatch ended unexpectedly for device plugin", to="listAndWatch ended unexpectedly
+  for device plugin", resourceName="resource")``: new words or keys for what another message says.
+  Left stands the key of ``to``, right the key of the line: what the line has under ``resource``
+  is read as ``resourceName``;
+* ``text("manager.go", 'Needs to allocate {deviceNumber:int} "{resourceName}" ', to="Need devices to
+  allocate for pod")``: free text, its fields named as the keys of ``to``; ``texts`` for several
+  rows of one file;
 * ``ignore("Add device")``, ``ignore_text("manager.go", "created deprecation file")``: understood,
   and nothing of it is recorded.
+
+Which keys are read of a message, and which it needs, stands in ``messages/keys.py``.
 """
 
 from __future__ import annotations

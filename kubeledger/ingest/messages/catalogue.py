@@ -22,6 +22,7 @@ from kubeledger.ingest.messages import (
     probes,
     topology,
 )
+from kubeledger.ingest.messages.keys import NEEDED
 from kubeledger.ingest.messages.noise import NOISE
 
 __all__ = ["MESSAGES", "router"]
@@ -56,4 +57,5 @@ def router(listeners: Iterable[Listener]) -> Router:
         chain.from_iterable(MESSAGES.values()),
         NOISE,
         [listener.structured() for listener in listeners],
+        NEEDED,
     )

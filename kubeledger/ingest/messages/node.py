@@ -12,7 +12,12 @@ _ROOT_DEFAULTED = "--cgroups-per-qos enabled, but --cgroup-root was not specifie
 
 MESSAGES = (
     klog(_ROOT_DEFAULTED, since="1.34"),
-    klog("After cpu setting is overwritten", since="1.21"),
+    klog(
+        "After cpu setting is overwritten",
+        since="1.21",
+        kubeReserved="kubeReservedCPUs",
+        systemReserved="systemReservedCPUs",
+    ),
     klog("Creating Container Manager object based on Node Config", since="1.21"),
     klog("Creating topology manager with policy per scope", since="1.21"),
     klog("Got sys oom event", since="1.21"),

@@ -1,14 +1,19 @@
-"""The tables of messages: every row is heard, every message that is asked for has a row."""
+"""The tables of messages: every row is heard, and its keys are those that are asked for."""
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
 from pathlib import Path
+from string import Formatter
 
+import kubeledger.ingest
 from kubeledger.ingest.assemblers import assemblers_of
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.klog.last_words import FATAL
+from kubeledger.ingest.klog.rows import Row
 from kubeledger.ingest.messages.catalogue import MESSAGES
+from kubeledger.ingest.messages.keys import KEYS, NEEDED
 from kubeledger.ingest.messages.noise import NOISE
 from kubeledger.ingest.messages.page import render
 from kubeledger.ingest.planning.identity import KubeletVersion
@@ -26,12 +31,63 @@ TO = {row.to for row in ROWS if row.to is not None}
 
 def test_every_row_that_is_read_is_heard() -> None:
     """Else its lines would be understood and lost."""
-    assert not TO - HEARD
+    assert sorted(TO - HEARD) == []
 
 
 def test_what_is_asked_for_is_in_the_tables() -> None:
-    """Else no line could come, or the page would not tell of it."""
-    assert not HEARD - TO - {FATAL}
+    """Else no line could come, or the page would not show it."""
+    assert sorted(HEARD - TO - {FATAL}) == []
+
+
+def given(row: Row) -> set[str]:
+    """Keys of ``to`` that a row itself gives: renamed, implied, or fields of its words."""
+    fields = set(row.pattern.groupindex) if row.pattern else set()
+    texts = [text for text in row.constants.values() if isinstance(text, str)]
+    joined = (
+        {key for text in texts for _, key, _, _ in Formatter().parse(text)} if fields else set()
+    )
+    return set(row.keys) | set(row.constants) | fields - joined
+
+
+def test_what_rows_give_is_read() -> None:
+    """Else a key is misspelled, and the record of its lines is lost; ``messages/keys.py``."""
+    unread = {
+        row.words: sorted(given(row) - KEYS[row.to].read if row.to in KEYS else given(row))
+        for row in ROWS
+        if row.to is not None
+    }
+    assert {words: keys for words, keys in unread.items() if keys} == {}
+
+
+def test_free_text_gives_what_is_needed() -> None:
+    """Else all its lines would count as not understood."""
+    missing = {
+        row.words: [
+            alternatives for alternatives in NEEDED[row.to] if not given(row) & {*alternatives}
+        ]
+        for row in ROWS
+        if row.pattern is not None and row.to in NEEDED
+    }
+    assert {words: keys for words, keys in missing.items() if keys} == {}
+
+
+def test_keys_are_those_of_messages_that_are_heard() -> None:
+    """Else a message is misspelled, and nothing is asked of its lines."""
+    assert sorted(KEYS.keys() - HEARD) == []
+
+
+def test_keys_are_asked_for() -> None:
+    """Each is written somewhere in the code that reads lines."""
+    package = Path(kubeledger.ingest.__file__).parent
+    readers = [*package.glob("*.py"), *package.glob("correlate/*.py"), *package.glob("derive/*.py")]
+    readers += [package / "messages" / name for name in ("podref.py", "probe_lines.py")]
+    written = {
+        node.value
+        for file in readers
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant)
+    }
+    assert sorted({key for keys in KEYS.values() for key in keys.read} - written) == []
 
 
 def test_each_message_has_one_row() -> None:
