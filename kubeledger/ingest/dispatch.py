@@ -37,7 +37,7 @@ to wait for it."""
 
 
 class Dispatcher:
-    """The assemblers of one bundle, and the sequencer behind them.
+    """The assemblers of one bundle, and the sequencer after them.
 
     Attributes:
         router: which lines of a log anybody asks for.

@@ -50,7 +50,7 @@ def records(ledger: Ledger, node: str = "node-x") -> list[Record]:
 
 
 def facts(ledger: Ledger, node: str = "node-x") -> Counter[bytes]:
-    """What is told about the node, without what the ledger says of itself."""
+    """What is recorded of the node, without what the ledger says of itself."""
     return Counter(
         msgspec.json.encode([record.ts_ns, record.kind, record.body], order="sorted")
         for record in ledger.records(node)
@@ -289,7 +289,7 @@ def test_settings_of_a_process_whose_start_is_lost(tmp_path: Path, ledger: Ledge
 
 
 def test_restart_without_process_ids(tmp_path: Path, ledger: Ledger) -> None:
-    """A kubelet in a container is always process 1: its start lines tell."""
+    """A kubelet in a container is always process 1: its start lines show it."""
     text = log_text(pid=1) + log_text(pid=1, first=60)
     run(ledger, write(tmp_path / "kubelet.log", text))
     starts = [body for record in records(ledger) if isinstance(body := record.body, KubeletStarted)]
@@ -297,7 +297,7 @@ def test_restart_without_process_ids(tmp_path: Path, ledger: Ledger) -> None:
 
 
 def test_clock_that_steps_back(tmp_path: Path, ledger: Ledger) -> None:
-    """Told as a fact and as a finding; records stay in the log's order."""
+    """Recorded as a fact and as a finding; records stay in the log's order."""
     run(ledger, write(tmp_path / "kubelet.log", log_text(first=30) + log_text()))
     bodies = [record.body for record in records(ledger)]
     assert [type(body) for body in bodies].count(ClockStepped) == 1

@@ -306,7 +306,7 @@ class EntryReader:
             self._count(route, 1 + len(pending.numbers))
 
     def _cut(self, line: LogLine) -> None:
-        """Tell of a line that was cut."""
+        """Report a line that was cut."""
         self._out.append(CutLine(line, self._ends.ends.cut_at))
 
     def _hand_on(self, line: LogLine, handled: Handled) -> None:

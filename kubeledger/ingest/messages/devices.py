@@ -27,8 +27,8 @@ MESSAGES = (
         to="Bad registration request from device plugin",
     ),
     klog("Checkpoint file written", since="1.33"),
-    klog("Device plugin connected", since="1.28", resourceName="resource"),
-    klog("Endpoint became unhealthy", since="1.21", resourceName="resource"),
+    klog("Device plugin connected", since="1.28"),
+    klog("Endpoint became unhealthy", since="1.21"),
     klog(
         "Error connecting to device plugin client",
         to="Bad registration request from device plugin",
@@ -60,10 +60,10 @@ MESSAGES = (
         resourceName="resource",
     ),
     klog("Making allocation request for device plugin", since="1.21"),
-    klog("Mark all resources Unhealthy for resource", since="1.21", resourceName="resource"),
+    klog("Mark all resources Unhealthy for resource", since="1.21"),
     klog("Need devices to allocate for pod", since="1.21"),
     klog("Pods to be removed", since="1.21"),
-    klog("Processed device updates for resource", since="1.28", resourceName="resource"),
+    klog("Processed device updates for resource", since="1.28"),
     klog("Registered endpoint", since="1.21", until="1.24"),
     klog("State pushed for device plugin", since="1.21", resourceName="resource"),
     klog(
@@ -71,12 +71,7 @@ MESSAGES = (
         since="1.21",
         resourceName="resource",
     ),
-    klog(
-        "listAndWatch ended unexpectedly for device plugin",
-        since="1.21",
-        until="1.24",
-        resourceName="resource",
-    ),
+    klog("listAndWatch ended unexpectedly for device plugin", since="1.21", until="1.24"),
     *texts(
         "manager.go",
         {

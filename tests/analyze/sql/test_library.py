@@ -45,7 +45,7 @@ def test_device_history_of_one_device(database: Queryable) -> None:
 
 
 def test_default_of_a_parameter(database: Queryable) -> None:
-    """Three changes are the least that counts as flapping, unless told otherwise."""
+    """Three changes are the least that counts as flapping, by default."""
     query = find_query("flapping_probes")
     assert query.bind({}) == {"min_changes": "3"}
     assert len(database.sql(query.sql, query.bind({"min_changes": "3"})).fetchall()) == 1

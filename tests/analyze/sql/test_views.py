@@ -52,7 +52,7 @@ CONTRACT = {
     " rank INTEGER[], resource, grace_period_s INTEGER, evicted BOOLEAN, message",
     "evidence": "source_file, source_line BIGINT, byte_offset BIGINT, text",
 }
-"""View -> columns behind node, seq and ts; VARCHAR where no type stands."""
+"""View -> columns after node, seq and ts; VARCHAR where no type stands."""
 
 
 @pytest.mark.parametrize("name", CONTRACT)

@@ -350,6 +350,13 @@ LINES: dict[str, tuple[Line, ...]] = {
                 "capacity": "16777216",
             },
         ),
+        Line(
+            'I1122 08:00:00.000000   22260 helpers.go:850] "Eviction manager: threshold observed '
+            'resource" log="thresholds - ignoring grace period" signal="memory.available" '
+            'quantity="100Mi" resource="97Mi"',
+            "Eviction manager: threshold observed resource",
+            {"signal": "memory.available", "quantity": "100Mi", "available": "97Mi"},
+        ),
     ),
     "images": (
         Line(

@@ -8,7 +8,6 @@ import pytest
 
 from kubeledger.ingest.klog.outputs import LogEntry
 from kubeledger.ingest.klog.router import Handled, Router
-from kubeledger.ingest.klog.rows import Row
 from kubeledger.ingest.messages.catalogue import MESSAGES
 from kubeledger.ingest.messages.keys import NEEDED
 from kubeledger.ingest.messages.noise import NOISE
@@ -19,6 +18,7 @@ from tests.ingest.messages.lines import LINES, Line
 
 ROWS = [row for rows in MESSAGES.values() for row in rows]
 CASES = [line for lines in LINES.values() for line in lines]
+SHOWN = [case.text for case in CASES]
 
 
 class Heard:
@@ -70,11 +70,8 @@ def test_each_subsystem_has_lines() -> None:
     assert sorted(LINES.keys() - MESSAGES.keys()) == []
 
 
-def test_rows_with_other_keys_have_a_line() -> None:
-    """Only a line shows that the right side, its key, is spelled as it is logged."""
-
-    def renames(row: Row) -> bool:
-        return row.pattern is None and bool(row.keys)
-
-    shown = {log_line(case.text).message for case in CASES}
-    assert sorted({row.words for row in ROWS if renames(row)} - shown) == []
+def test_keys_of_lines_are_shown() -> None:
+    """Only a line shows that the right side of a row, its key, is spelled as it is logged."""
+    shown = {(line.message, key) for line in map(log_line, SHOWN) for key in line.values or {}}
+    renamed = {(row.words, key) for row in ROWS if row.pattern is None for key in row.keys.values()}
+    assert sorted(renamed - shown) == []
