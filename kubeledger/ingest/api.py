@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -105,7 +106,13 @@ def import_sources(
             lengths = _lengths(ledger, writer)
             bundles = split_by_node(find_bundles(collected, options, lengths), options)
             plans = [make_plan(bundle, options) for bundle in bundles]
-            reports = [ingest(plan, ledger, writer, options, progress, keep=keep) for plan in plans]
+            parts = Counter(plan.context.node for plan in plans)
+            reports = [
+                # What is read of a node in several bundles is kept for the next of them.
+                ingest(plan, ledger, writer, options, progress,
+                       keep=keep or parts[plan.context.node] > 1)
+                for plan in plans
+            ]  # fmt: skip
             return ImportReport(reports, writer.recovery)
 
 

@@ -23,6 +23,7 @@ from kubeledger.ingest.klog.rotation import overlap_of, up_to
 from kubeledger.ingest.klog.stamps import Clock
 from kubeledger.ingest.planning.bundle import Finding
 from kubeledger.ingest.planning.plan import Plan
+from kubeledger.ingest.planning.weave import groups_of, woven
 from kubeledger.ingest.sources.api_events import ApiReason
 from kubeledger.ingest.sources.documents import Document, LineCounts, read_document
 from kubeledger.ingest.sources.facts import Fact
@@ -44,6 +45,9 @@ Progress = Callable[[int, int], None]
 
 _OWN_TIMES = frozenset({"events", "gaps"})
 """Formats of documents of which each part has its own time."""
+
+Place = Callable[[int, int], tuple[int, int]]
+"""Line and offset of what is read -> those in the source."""
 
 Keyed = tuple[int, "Ordered | Item"]
 
@@ -216,33 +220,73 @@ class Pipeline:
     def _read_logs(self) -> Iterator[LogOutput]:
         timing = self.plan.timing
         clock = Clock(timing.year or 1970, timing.offset_ns)
-        for survey, following in zip_longest(timing.logs, timing.logs[1:]):
-            reader = self._reader(survey, clock)
-            overlap = overlap_of(survey, following) if following is not None else None
-            end = survey.size if overlap is None else overlap.offset
-            for chunk in self._counted(up_to(survey.source.chunks(), end)):
-                yield from reader.feed(chunk)
-            if following is None and self._stays_open(reader):
-                return
-            yield from reader.end()
-            reader.account.pass_over(survey.source.left_out, survey.source.twice)
-            findings = list(_odd_content(survey, reader.cutter.stats))
-            if overlap is not None:
-                reader.account.leave_out(overlap.lines)
-                self._read += survey.size - end
-                message = f"its last {overlap.lines} lines begin {following.source.name}, too"
-                findings.append(Finding("overlap", survey.source.name, f"{message}: read once"))
-            at_ns = clock.last_ns or timing.first_ts_ns
-            for finding in findings:
-                yield finding_fact(finding, at_ns)
+        groups = groups_of(timing.logs)
+        for group, following in zip_longest(groups, groups[1:]):
+            if len(group) > 1:
+                yield from self._read_woven(group, clock, is_last=following is None)
+            else:
+                yield from self._read_log(group[0], following[0] if following else None, clock)
 
-    def _reader(self, survey: LogSurvey, clock: Clock) -> KlogReader:
+    def _read_log(
+        self, survey: LogSurvey, following: LogSurvey | None, clock: Clock
+    ) -> Iterator[LogOutput]:
+        reader = self._reader(survey, clock)
+        overlap = overlap_of(survey, following) if following is not None else None
+        end = survey.size if overlap is None else overlap.offset
+        for chunk in self._counted(up_to(survey.source.chunks(), end)):
+            yield from reader.feed(chunk)
+        if following is None and self._stays_open(reader):
+            return
+        left_out, also_in = 0, ""
+        if overlap is not None:
+            assert following is not None
+            left_out = overlap.lines
+            also_in = f"its last {left_out} lines begin {following.source.name}, too"
+        yield from self._end_of(survey, reader, clock, left_out, also_in)
+        self._read += survey.size - end
+
+    def _read_woven(
+        self, group: list[LogSurvey], clock: Clock, *, is_last: bool
+    ) -> Iterator[LogOutput]:
+        """Excerpts of one log, run after run; an excerpt ends where its last line is read."""
+        excerpts, runs = woven(group)
+        readers = [self._reader(each.log, clock, each.place) for each in excerpts]
+        to_read = [each.size_bytes for each in excerpts]
+        for which, data in chain(runs, ((index, b"") for index, n in enumerate(to_read) if not n)):
+            yield from readers[which].feed(data)
+            yield from readers[which].settle()
+            self._read += len(data)
+            to_read[which] -= len(data)
+            is_open = is_last and which == len(group) - 1
+            if to_read[which] or (is_open and self._stays_open(readers[which])):
+                continue
+            excerpt = excerpts[which]
+            names = ", ".join(log.source.name for log in group if log is not excerpt.log)
+            also_in = f"{excerpt.lines} of its lines stand in {names}, too"
+            yield from self._end_of(excerpt.log, readers[which], clock, excerpt.lines, also_in)
+            self._read += excerpt.log.size - excerpt.size_bytes
+
+    def _end_of(
+        self, survey: LogSurvey, reader: KlogReader, clock: Clock, left_out: int, also_in: str
+    ) -> Iterator[LogOutput]:
+        """What is left of a log whose lines were read; ``also_in``: where those left out are."""
+        yield from reader.end()
+        reader.account.pass_over(survey.source.left_out, survey.source.twice)
+        findings = list(_odd_content(survey, reader.cutter.stats))
+        if left_out:
+            reader.account.leave_out(left_out)
+            findings.append(Finding("overlap", survey.source.name, f"{also_in}: read once"))
+        at_ns = clock.last_ns or self.plan.timing.first_ts_ns
+        for finding in findings:
+            yield finding_fact(finding, at_ns)
+
+    def _reader(self, survey: LogSurvey, clock: Clock, place: Place | None = None) -> KlogReader:
         source = survey.source
         return KlogReader(
             self._account(source.name),
             self._dispatcher.router,
             clock,
-            None if source.keeps_places else source.place,
+            place or (None if source.keeps_places else source.place),
             survey.ends,
             goes_back=survey.goes_back,
         )

@@ -18,7 +18,7 @@ from kubeledger.ingest.klog.log_survey import LogSurvey
 from kubeledger.ingest.sources.prefix import Unwrapper, is_entry
 from kubeledger.ingest.sources.streams import SourceFile
 
-__all__ = ["Overlap", "overlap_of", "up_to"]
+__all__ = ["Overlap", "begins_after", "overlap_of", "up_to"]
 
 _BEGINNINGS = 64
 """Entries of the next log whose place in the first is sought: its very first may be cut."""
@@ -42,7 +42,7 @@ def overlap_of(log: LogSurvey, following: LogSurvey) -> Overlap | None:
     Raises:
         BadInputError: one of them cannot be read.
     """
-    if _begins_after(following, log):
+    if begins_after(following, log):
         return None
     return _common_lines(log.source, following.source)
 
@@ -56,7 +56,8 @@ def up_to(chunks: Iterable[bytes], end: int) -> Iterator[bytes]:
         end -= len(chunk)
 
 
-def _begins_after(following: LogSurvey, log: LogSurvey) -> bool:
+def begins_after(following: LogSurvey, log: LogSurvey) -> bool:
+    """All of a log is later than another one, or it is not known when it was written."""
     if following.first_stamp is not None and log.last_stamp is not None:
         return following.first_stamp > log.last_stamp
     if following.first_ns is not None and log.last_ns is not None:

@@ -12,7 +12,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 from kubeledger.ingest.klog.lines import LineCutter
@@ -25,7 +25,7 @@ from kubeledger.ingest.sources.prefix import HEADER, JSON_START, Unwrapper
 from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["OrderedLines", "put_in_order"]
+__all__ = ["Entry", "OrderedLines", "Part", "in_time", "put_in_order", "time_of"]
 
 _LATE_NS = NS_PER_S
 """Lines of goroutines stand this much out of order at most."""
@@ -41,7 +41,7 @@ _YEAR = 2000
 """Any leap year: stamps have no year."""
 
 
-class _Entry(NamedTuple):
+class Entry(NamedTuple):
     """A klog entry: its time, and byte and line (from 0) at which it begins."""
 
     ts_ns: int
@@ -49,7 +49,7 @@ class _Entry(NamedTuple):
     line: int
 
 
-class _Part(NamedTuple):
+class Part(NamedTuple):
     """Consecutive lines of the file: its bytes, its first line (from 0), and how many."""
 
     offset: int
@@ -61,7 +61,7 @@ class _Part(NamedTuple):
 class OrderedLines(SourceFile):
     """A log with its parts in the order of time."""
 
-    def __init__(self, source: SourceFile, parts: Sequence[_Part], open_end: int | None) -> None:
+    def __init__(self, source: SourceFile, parts: Sequence[Part], open_end: int | None) -> None:
         """Nothing is read yet.
 
         Args:
@@ -140,6 +140,12 @@ def put_in_order(bundle: Bundle) -> None:
         bundle.findings.append(Finding("not_in_order", source.name, message))
 
 
+def in_time(logs: Sequence[Sequence[Entry]]) -> list[list[Entry]]:
+    """Entries of logs of one node, with times that can be compared and no late lines."""
+    turned = iter(_without_wrap([entry for log in logs for entry in log]))
+    return [_even(list(islice(turned, len(log)))) for log in logs]
+
+
 def _surveyed(file: FoundFile, source: OrderedLines | ReversedLines) -> FoundFile:
     survey = survey_log(source, [], file.digests)
     return FoundFile(source, file.format, file.digests, survey)
@@ -172,38 +178,39 @@ def _ordered(source: SourceFile) -> OrderedLines | ReversedLines | None:
         # What stands above the first entry of a file goes with it.
         offset, line = (0, 0) if span.start == 0 else entries[span.start][1:]
         end, next_line = (size, lines) if span.stop == len(entries) else entries[span.stop][1:]
-        parts.append(_Part(offset, end, line, next_line - line))
+        parts.append(Part(offset, end, line, next_line - line))
     return OrderedLines(source, parts, None if cutter.stats.ends_with_newline else size)
 
 
-def _falls(entries: Sequence[_Entry]) -> bool:
+def _falls(entries: Sequence[Entry]) -> bool:
     """Whether time goes back from most lines to the next."""
     steps = [(below.ts_ns > above.ts_ns) - (below.ts_ns < above.ts_ns)
              for above, below in pairwise(entries)]  # fmt: skip
     return sum(steps) < 0
 
 
-def _entries(cutter: LineCutter, source: SourceFile, begins: array[int]) -> list[_Entry]:
+def _entries(cutter: LineCutter, source: SourceFile, begins: array[int]) -> list[Entry]:
     """All entries as they stand; ``begins`` is given the byte at which each line begins.
 
     Of entries of the same bytes, to the microsecond, only the first counts: parts stand twice.
     """
     seen: set[int] = set()
     unwrapper = Unwrapper()
-    entries: list[_Entry] = []
+    entries: list[Entry] = []
     for number, offset, line in cutter.numbered(source.chunks()):
         body = unwrapper.body(line)
-        ts_ns = _time_of(body)
+        ts_ns = time_of(body)
         if ts_ns is not None:
             same = hash(body)
             if same not in seen or ts_ns % _COARSE_NS == 0:
-                entries.append(_Entry(ts_ns, offset, number))
+                entries.append(Entry(ts_ns, offset, number))
                 seen.add(same)
         begins.append(offset)
     return entries
 
 
-def _time_of(body: bytes) -> int | None:
+def time_of(body: bytes) -> int | None:
+    """Time of a klog entry, in one year if its stamp has none; None for other lines."""
     header = HEADER.match(body)
     try:
         if header is not None:
@@ -215,7 +222,7 @@ def _time_of(body: bytes) -> int | None:
     return None
 
 
-def _without_wrap(entries: list[_Entry]) -> list[_Entry]:
+def _without_wrap(entries: list[Entry]) -> list[Entry]:
     """Stamps of January that follow on some of December are of the next year."""
     begin, middle, autumn, end = (
         int(datetime(_YEAR + month // 12, month % 12 + 1, 1, tzinfo=UTC).timestamp()) * NS_PER_S
@@ -230,9 +237,9 @@ def _without_wrap(entries: list[_Entry]) -> list[_Entry]:
     ]
 
 
-def _even(entries: list[_Entry]) -> list[_Entry]:
+def _even(entries: list[Entry]) -> list[Entry]:
     """Lines that are late, or whose stamp alone is wrong, get the time of the line above."""
-    even: list[_Entry] = []
+    even: list[Entry] = []
     latest_ns = 0
     for index, entry in enumerate(entries):
         following = entries[index + 1 : index + 1 + _SURE]
@@ -247,7 +254,7 @@ def _even(entries: list[_Entry]) -> list[_Entry]:
     return even
 
 
-def _agree(entries: Sequence[_Entry], index: int) -> bool:
+def _agree(entries: Sequence[Entry], index: int) -> bool:
     """Whether several lines on either side of an entry's begin show that time goes back there."""
     above = entries[max(0, index - _SURE) : index]
     below = entries[index : index + _SURE]
@@ -257,7 +264,7 @@ def _agree(entries: Sequence[_Entry], index: int) -> bool:
     )
 
 
-def _blocks(entries: Sequence[_Entry]) -> list[range]:
+def _blocks(entries: Sequence[Entry]) -> list[range]:
     """Indices of entries between which time goes back."""
     steps = [
         index
@@ -267,7 +274,7 @@ def _blocks(entries: Sequence[_Entry]) -> list[range]:
     return [range(*ends) for ends in pairwise([0, *steps, len(entries)])]
 
 
-def _cut(entries: Sequence[_Entry], blocks: Sequence[range]) -> list[range]:
+def _cut(entries: Sequence[Entry], blocks: Sequence[range]) -> list[range]:
     """The blocks, cut where another one may belong, and so on; too many where that does not end."""
     spans, before = list(blocks), 0
     while before < len(spans) <= _PARTS_MAX:
@@ -277,14 +284,14 @@ def _cut(entries: Sequence[_Entry], blocks: Sequence[range]) -> list[range]:
     return spans
 
 
-def _cut_at(entries: Sequence[_Entry], span: range, firsts: Sequence[int]) -> Iterable[range]:
+def _cut_at(entries: Sequence[Entry], span: range, firsts: Sequence[int]) -> Iterable[range]:
     times = [entries[index].ts_ns for index in span]
     at = {bisect_right(times, first_ns + _RACE_NS) for first_ns in firsts if first_ns > times[0]}
     ends = sorted(at | {0, len(times)})
     return (span[begin:end] for begin, end in pairwise(ends))
 
 
-def _fit(entries: Sequence[_Entry], spans: Sequence[range]) -> bool:
+def _fit(entries: Sequence[Entry], spans: Sequence[range]) -> bool:
     """Whether parts in the order of time overlap nowhere and leave no hole that was not there."""
     silences = (
         entries[index + 1].ts_ns - entries[index].ts_ns for span in spans for index in span[:-1]

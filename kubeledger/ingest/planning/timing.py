@@ -124,7 +124,7 @@ def timing_of(
 
 def starts_of(timing: Timing) -> tuple[int, ...]:
     """When kubelets stated their version in the logs, sorted."""
-    return tuple(sorted(_starts(timing.logs, timing.year, timing.offset_ns)))
+    return tuple(sorted(set(_starts(timing.logs, timing.year, timing.offset_ns))))
 
 
 def _doubtful(document_ns: dict[str, int | None], spans: list[int]) -> list[Finding]:

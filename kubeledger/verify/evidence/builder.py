@@ -210,7 +210,15 @@ class IntervalBuilder:
         self._over(interval, entry.ts_ns + _LATE_NS)
 
     def admitted(self, entry: HistoryEntry, process: Process | None) -> None:
-        """Let in; what had ended in a former process counts again, if only until it is synced."""
+        """Let in; what had ended in a former process counts again, if only until it is synced.
+
+        Where only a list shows the answer it is recorded at the log's end, perhaps of a later
+        process: it answers the last one that was handed the pod.
+        """
+        asked = self._intervals[-1] if self._interval is None and self._intervals else None
+        if asked is not None and asked.add_seq is not None and asked.decided_ns is None:
+            asked.admitted = True
+            return
         interval = self._current(entry, process)
         interval.decided_ns, interval.admitted = entry.ts_ns, True
         self._is_there(interval, entry)

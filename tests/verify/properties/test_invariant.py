@@ -110,16 +110,11 @@ def test_many_lost_files_and_lines(node: str, how: str, seed: int) -> None:
     assert wrong(Case(f"files/{node}", how, seed)) == []
 
 
-_APART = "pods of which two excerpts of one node's log tell at different times"
-
-
 @pytest.mark.parametrize(
     "names",
     [
         pytest.param(("node-e-evictions",), id="one"),
-        pytest.param(
-            ("node-e-evictions", "node-e-oom"), id="two", marks=pytest.mark.xfail(reason=_APART)
-        ),
+        pytest.param(("node-e-evictions", "node-e-oom"), id="two"),
     ],
 )
 def test_recordings_together(names: tuple[str, ...], tmp_path: Path) -> None:

@@ -1,0 +1,218 @@
+"""Excerpts of one log whose times overlap, read as one log: each line once, in the order of time.
+
+Two windows cut out of one journal, or two selections of its lines, hold the same entries. Where
+one begins with the end of another, that end is left out (``rotation``). Where they overlap in any
+other way, one inside the other or each with lines that the other lacks, they are woven: the runs
+of lines of all of them are read in the order of their stamps, and an entry that stands in several
+is read from the first. An entry that one log holds twice stays twice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from heapq import merge
+from typing import NamedTuple
+
+import msgspec
+
+from kubeledger.ingest.klog.lines import LineCutter
+from kubeledger.ingest.klog.log_survey import LogSurvey
+from kubeledger.ingest.klog.rotation import begins_after, overlap_of
+from kubeledger.ingest.planning.time_order import Entry, OrderedLines, Part, in_time, time_of
+from kubeledger.ingest.sources.newest_first import between
+from kubeledger.ingest.sources.prefix import Unwrapper
+from kubeledger.ingest.sources.streams import SourceFile
+
+__all__ = ["Excerpt", "Run", "groups_of", "woven"]
+
+
+class Run(NamedTuple):
+    """Consecutive lines of one excerpt; ``excerpt`` counts those of the group from 0."""
+
+    excerpt: int
+    data: bytes
+
+
+class Excerpt(msgspec.Struct):
+    """What is read of one log of a group.
+
+    Attributes:
+        log: the log.
+        parts: of it that are read, in its order.
+        lines: how many are left out, because logs before it hold them.
+        size_bytes: of the parts.
+    """
+
+    log: LogSurvey
+    parts: list[Part]
+    lines: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes that are read."""
+        return sum(part.end - part.offset for part in self.parts)
+
+    def place(self, line: int, offset: int) -> tuple[int, int]:
+        """Place in the log of a place in what is read of it."""
+        return OrderedLines(self.log.source, self.parts, None).place(line, offset)
+
+
+class _Scan(NamedTuple):
+    """Entries of a log, each with a hash of all its lines; what is above the first is one, too."""
+
+    entries: list[Entry]
+    hashes: list[int]
+    size: int
+    lines: int
+
+    def part(self, index: int) -> Part:
+        _, offset, line = self.entries[index]
+        is_last = index + 1 == len(self.entries)
+        end, next_line = (self.size, self.lines) if is_last else self.entries[index + 1][1:]
+        return Part(offset, end, line, next_line - line)
+
+
+def groups_of(logs: Sequence[LogSurvey]) -> list[list[LogSurvey]]:
+    """Logs in their order; those that are excerpts of one are together.
+
+    Raises:
+        BadInputError: one of them cannot be read.
+    """
+    groups: list[list[LogSurvey]] = []
+    for log in logs:
+        if groups and _belongs(log, groups[-1]):
+            groups[-1].append(log)
+        else:
+            groups.append([log])
+    return groups
+
+
+def woven(group: Sequence[LogSurvey]) -> tuple[list[Excerpt], Iterator[Run]]:
+    """What is read of each log of a group, and its lines in the order of time.
+
+    Raises:
+        BadInputError: one of them cannot be read.
+    """
+    scans = [_scan(log.source) for log in group]
+    kept = _kept(scans)
+    _drop_half_written(group, scans, kept)
+    excerpts = [Excerpt(log, []) for log in group]
+    order: list[tuple[int, Part]] = []
+    for which, index in _in_order(scans):
+        part, excerpt = scans[which].part(index), excerpts[which]
+        if not kept[which][index]:
+            excerpt.lines += part.lines
+            continue
+        excerpt.parts.append(part)
+        order.append((which, part))
+    return excerpts, _runs(group, order)
+
+
+def _belongs(log: LogSurvey, group: Sequence[LogSurvey]) -> bool:
+    near = [each for each in group if not begins_after(log, each)]
+    if not near or (len(group) == 1 and overlap_of(group[0], log) is not None):
+        return False
+    hashes = set(_scan(log.source).hashes)
+    return any(not hashes.isdisjoint(_scan(each.source).hashes) for each in near)
+
+
+def _scan(source: SourceFile) -> _Scan:
+    cutter, unwrapper = LineCutter(), Unwrapper()
+    entries: list[Entry] = []
+    hashes: list[int] = []
+    above, lines = 0, 0
+    for number, offset, line in cutter.numbered(source.chunks()):
+        lines = number + 1
+        body = unwrapper.body(line).rstrip(b"\r")
+        ts_ns = time_of(body)
+        if ts_ns is not None:
+            if not entries and number:
+                entries.append(Entry(ts_ns, 0, 0))
+                hashes.append(above)
+            entries.append(Entry(ts_ns, offset, number))
+            hashes.append(hash(body))
+        elif entries:
+            hashes[-1] = hash((hashes[-1], body))
+        else:
+            above = hash((above, body))
+    return _Scan(entries, hashes, cutter.stats.size, lines)
+
+
+def _kept(scans: Sequence[_Scan]) -> list[list[bool]]:
+    """Which entries are read: as often as the log holds them that holds them most often."""
+    most: Counter[int] = Counter()
+    kept = []
+    for scan in scans:
+        seen: Counter[int] = Counter()
+        mine = []
+        for same in scan.hashes:
+            seen[same] += 1
+            mine.append(seen[same] > most[same])
+        kept.append(mine)
+        most |= seen
+    return kept
+
+
+def _drop_half_written(
+    group: Sequence[LogSurvey], scans: Sequence[_Scan], kept: Sequence[list[bool]]
+) -> None:
+    """Leave out the last entry of a log where another one holds more of it."""
+    for which, scan in enumerate(scans):
+        last = scan.part(len(scan.entries) - 1)
+        text = _text(group[which].source, last).rstrip()
+        for other, its in enumerate(scans):
+            for index, entry in enumerate(its.entries):
+                if (
+                    other != which
+                    and entry.ts_ns == scan.entries[-1].ts_ns
+                    and its.hashes[index] != scan.hashes[-1]
+                    and _text(group[other].source, its.part(index)).startswith(text)
+                ):
+                    kept[which][-1] = False
+
+
+def _text(source: SourceFile, part: Part) -> bytes:
+    return b"".join(between(source.chunks(), part.offset, part.end))
+
+
+def _in_order(scans: Sequence[_Scan]) -> Iterator[tuple[int, int]]:
+    """Log and entry in the order of time."""
+    times = in_time([scan.entries for scan in scans])
+    keyed = [
+        [(entry.ts_ns, which, index) for index, entry in enumerate(entries)]
+        for which, entries in enumerate(times)
+    ]
+    return ((which, index) for _, which, index in merge(*keyed))
+
+
+def _runs(group: Sequence[LogSurvey], order: Sequence[tuple[int, Part]]) -> Iterator[Run]:
+    contents = [_Content(log.source) for log in group]
+    begin = 0
+    for at in range(1, len(order) + 1):
+        which, last = order[at - 1]
+        following = order[at] if at < len(order) else None
+        if following is None or following[0] != which or following[1].offset != last.end:
+            yield Run(which, contents[which].take(order[begin][1].offset, last.end))
+            begin = at
+
+
+class _Content:
+    """The bytes of a log, taken from its begin to its end."""
+
+    def __init__(self, source: SourceFile) -> None:
+        self._chunks = source.chunks()
+        self._held, self._begin = b"", 0
+
+    def take(self, begin: int, end: int) -> bytes:
+        pieces = []
+        while self._begin < end:
+            if not self._held:
+                self._held = next(self._chunks, b"")
+                if not self._held:
+                    break
+            piece = self._held[: end - self._begin]
+            pieces.append(piece[max(begin - self._begin, 0) :])
+            self._held = self._held[len(piece) :]
+            self._begin += len(piece)
+        return b"".join(pieces)
