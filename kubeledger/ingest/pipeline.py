@@ -252,7 +252,8 @@ class Pipeline:
         excerpts, runs = woven(group)
         readers = [self._reader(each.log, clock, each.place) for each in excerpts]
         to_read = [each.size_bytes for each in excerpts]
-        for which, data in chain(runs, ((index, b"") for index, n in enumerate(to_read) if not n)):
+        empty = [(index, b"") for index, size in enumerate(to_read) if not size]
+        for which, data in chain(empty, runs):
             yield from readers[which].feed(data)
             yield from readers[which].settle()
             self._read += len(data)
