@@ -99,8 +99,8 @@ def _frames(
     unpacker = None
     while piece := raw.read(packing.piece):
         while piece:
-            if unpacker is None and not piece.strip(b"\0"):
-                break  # padding behind the last frame
+            if unpacker is None and not (piece := piece.lstrip(b"\0")):
+                break  # padding between or behind frames
             unpacker = unpacker or packing.frame()
             try:
                 chunk = unpacker.decompress(piece)
