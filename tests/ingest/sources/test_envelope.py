@@ -6,6 +6,7 @@ import bz2
 import codecs
 import json
 import lzma
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -23,6 +24,7 @@ from kubeledger.ingest.planning.options import ImportOptions
 from kubeledger.ingest.sources.envelope.export_rows import export_rows
 from kubeledger.ingest.sources.envelope.json_rows import TOP, json_rows
 from kubeledger.ingest.sources.journal_file import JOURNAL_MAGIC
+from kubeledger.ingest.sources.prefix import is_entry
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.ledger import FindingReported, SourceAccount
 from kubeledger.model.bodies.node import KubeletStarted
@@ -256,6 +258,49 @@ def test_rows_that_are_there_twice(tmp_path: Path, plain: dict[str, Read]) -> No
     assert found.account.lines == len(doubled)
 
 
+def _in_blocks(log: bytes) -> list[list[Line]]:
+    """The entries of a log, each with the lines that follow it, at its time."""
+    blocks: list[list[Line]] = []
+    for line in lines_of(log.decode(), "node-b"):
+        if is_entry(line.text.encode()):
+            blocks.append([line])
+        else:
+            blocks[-1].append(line._replace(ts_ns=blocks[-1][0].ts_ns))
+    return blocks
+
+
+def _without_ids(*blocks: list[Line]) -> bytes:
+    """Rows of a store that gives them no identifier."""
+    rows = (
+        {"MESSAGE": line.text, "__REALTIME_TIMESTAMP": f"{line.ts_ns // 1000}"}
+        | {"_HOSTNAME": line.host, "SYSLOG_IDENTIFIER": "kubelet"}
+        for block in blocks
+        for line in block
+    )
+    return "".join(f"{json.dumps(row)}\n" for row in rows).encode()
+
+
+@pytest.mark.parametrize(
+    ("later_ns", "cut", "repeated"),
+    [(0, 0, 0), (0, 0, None), (0, 90, 90), (1000, 0, None)],
+)
+def test_rows_of_one_entry(later_ns: int, cut: int, repeated: int | None, tmp_path: Path) -> None:
+    """What follows an entry (``},``) is read as often as it stands there, however delivered."""
+    (log,) = (d for n, d in members().items() if re.fullmatch(r"node-b-v.*/kubelet.log", n))
+    plain = read_one(tmp_path / "kubelet.log", b"".join(log.splitlines(keepends=True)[:900]))
+    blocks = [
+        [first, *(line._replace(ts_ns=line.ts_ns + later_ns) for line in rest)]
+        for first, *rest in _in_blocks((tmp_path / "kubelet.log").read_bytes())
+    ]
+    long = max(range(len(blocks)), key=lambda at: len(blocks[at]))
+    assert len({line.text for line in blocks[long]}) < len(blocks[long])
+    again = blocks[long] if repeated is None else blocks[long][:cut]
+    rows = _without_ids(*blocks[:long], again, *blocks[long:])
+    found = read_one(tmp_path / "journal.json", rows)
+    assert found.records == plain.records
+    assert found.account.repeated == len(again)
+
+
 @pytest.mark.parametrize(
     "file",
     [
@@ -402,6 +447,15 @@ def test_packed_and_cut(pack: Pack, tmp_path: Path) -> None:
     found = read_one(tmp_path / "kubelet.log", data[: len(data) * 2 // 3])
     assert found.records
     assert [each.finding for each in found.findings if each.finding == "truncated"]
+
+
+@pytest.mark.parametrize("padding", [4, 6000])
+def test_several_streams_of_xz(padding: int, tmp_path: Path, plain: dict[str, Read]) -> None:
+    """Zero bytes stand between and behind streams, so many that blocks are full."""
+    log, zeros = log_of("node-a").encode(), bytes(padding)
+    streams = (lzma.compress(log[:20000]), lzma.compress(log[20000:]))
+    found = read_one(tmp_path / "kubelet.log.xz", zeros.join((*streams, b"")))
+    assert (found.records, found.findings) == (plain["node-a"].records, plain["node-a"].findings)
 
 
 def test_rows_in_xz(tmp_path: Path, plain: dict[str, Read]) -> None:

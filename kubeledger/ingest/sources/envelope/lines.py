@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from itertools import accumulate, pairwise
 
+from kubeledger.ingest.sources.envelope.deliveries import ENTRY, FOLLOWS, WHOLE, Rows, read_once
 from kubeledger.ingest.sources.envelope.entries import Entries, Entry, lines_of
 from kubeledger.ingest.sources.envelope.forms import Layout, cutters_of, layout_of
 from kubeledger.ingest.sources.envelope.rows import RawRow
@@ -32,6 +33,9 @@ _LONG_HEAD = 1 << 20
 
 _COARSE_NS = 1_000_000
 """Rows of stores that count milliseconds may be the same, and not one."""
+
+_OTHERS = ("systemd", "kernel")
+"""They write no entries of several rows."""
 
 _BLANKED = bytes(each if each == 0x0A else 0x20 for each in range(256))
 
@@ -141,6 +145,16 @@ def _blanked(chunks: Iterator[bytes], spans: list[tuple[int, int]]) -> Iterator[
         base = end
 
 
+def _part_of(entry: Entry, ts_ns: int) -> int:
+    """What a row is beside others that may be the same."""
+    if entry.identity or entry.order:
+        return WHOLE
+    if is_entry(entry.message or b""):
+        return ENTRY
+    is_own = entry.tag in _OTHERS and ts_ns % _COARSE_NS
+    return WHOLE if is_own else FOLLOWS
+
+
 class _Spool:
     """The lines of a file's rows, and where each row stands.
 
@@ -154,9 +168,10 @@ class _Spool:
         self.others: Counter[str] = Counter()
         self.twice = 0
         self._hosts: dict[str, int] = {}
-        # Of each row: its time, key, order and host; its bytes and line in the file, and those
-        # of its lines in the temporary file. Rows without lines have none of the latter.
+        # Of each row: its time, key, order, part and host; its bytes and line in the file, and
+        # those of its lines in the temporary file. Rows without lines have none of the latter.
         self._times, self._keys, self._orders = array("q"), array("q"), array("q")
+        self._parts = bytearray()
         self._host_of = array("l")
         self._begins, self._ends, self._lines = array("Q"), array("Q"), array("Q")
         self._at = array("Q", [0])
@@ -212,8 +227,8 @@ class _Spool:
 
     def _note(self, row: RawRow, entry: Entry, ts_ns: int | None, lines: bytes) -> None:
         self._times.append(ts_ns or 0)
-        may_be_twice = (ts_ns or 0) % _COARSE_NS or is_entry(entry.message or b"")
-        self._keys.append(entry.identity or (row.key if may_be_twice else 0))
+        self._keys.append(entry.identity or row.key)
+        self._parts.append(_part_of(entry, ts_ns or 0))
         self._orders.append(entry.order)
         self._host_of.append(self._hosts.setdefault(entry.host, len(self._hosts)))
         self._begins.append(row.begin)
@@ -233,20 +248,10 @@ class _Spool:
             found = sorted(found, key=lambda row: (times[row], orders[row]))
         elif any(b < a for a, b in pairwise(map(times.__getitem__, found))):
             found = sorted(found, key=times.__getitem__)
-        seen: set[int] = set()
-        latest = None
-        for row in found:
-            if times[row] != latest:
-                latest = times[row]
-                seen.clear()
-            if self._at[row] == self._at[row + 1]:
-                continue
-            key = self._keys[row]
-            if key and key in seen:
-                self.twice += 1
-                continue
-            seen.add(key)
-            self._sequence.append(row)
+        found = array("Q", (row for row in found if self._at[row] < self._at[row + 1]))
+        rows = Rows(times, self._keys, self._parts, self._host_of)
+        self._sequence = array("Q", read_once(found, rows))
+        self.twice = len(found) - len(self._sequence)
         lengths = (self._at[row + 1] - self._at[row] for row in self._sequence)
         self._offsets = array("Q", accumulate(lengths, initial=0))
 
