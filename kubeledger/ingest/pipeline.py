@@ -219,7 +219,7 @@ class Pipeline:
 
     def _read_logs(self) -> Iterator[LogOutput]:
         timing = self.plan.timing
-        clock = Clock(timing.year or 1970, timing.offset_ns)
+        clock = Clock(timing.first_year, timing.offset_ns)
         groups = groups_of(timing.logs)
         for group, following in zip_longest(groups, groups[1:]):
             if len(group) > 1:

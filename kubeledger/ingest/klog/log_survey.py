@@ -33,6 +33,7 @@ __all__ = ["LogLook", "LogSurvey", "VersionMark", "survey_log"]
 
 _HEAD = 1 << 18
 _FEW = 64
+_LAST = 50
 _SAMPLES = 3
 _LONGEST = 1 << 16
 _RARE = (b"hostname-override=", b"ersion: v", b"kubeletVersion=", b'"kubeletVersion":"')
@@ -191,14 +192,10 @@ class LogLook:
     def feed(self, chunk: bytes) -> None:
         """Look at the next bytes; a line that they cut is seen with the next ones."""
         window = self._tail + chunk
-        if self._head:
-            self._head += chunk[: max(0, _HEAD - len(self._head))]
-        elif entry := ANY_ENTRY.search(window):
-            begin = max(0, entry.start() - _HEAD // 2)
-            self._head = window[begin : begin + _HEAD]
         end = window.rfind(b"\n") + 1
         if end:
             lines = window[:end]
+            self._take_head(lines)
             self.survey.writers.look(lines)
             self._search(lines, self._size - len(self._tail))
             self._sample(lines)
@@ -206,6 +203,24 @@ class LogLook:
             self._last(lines)
         self._tail = window[end:][-_HEAD:]
         self._size += len(chunk)
+
+    def _take_head(self, lines: bytes) -> None:
+        """Keep the log's first lines around an entry; another node's lines are none of them."""
+        missing = _HEAD - len(self._head)
+        if missing <= 0:
+            return
+        if OTHER_NODE in lines:
+            lines = b"\n".join(
+                line for line in lines.split(b"\n") if not line.startswith(OTHER_NODE)
+            )
+        if not self._head:
+            entry = ANY_ENTRY.search(lines)
+            if entry is None:
+                return
+            if (begin := entry.start() - _HEAD // 2) > 0:
+                # A line without its beginning would look like one of another carrier's.
+                lines = lines[lines.find(b"\n", begin, entry.start()) + 1 or begin :]
+        self._head += lines[:missing]
 
     def _entries(self, window: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Some lines of a part of the log, raw and without a carrier's prefix."""
@@ -227,6 +242,7 @@ class LogLook:
     def finish(self) -> None:
         """The last line, and what the head shows."""
         if self._tail:
+            self._take_head(self._tail)
             self.survey.writers.look(self._tail + b"\n")
             self._search(self._tail + b"\n", self._size - len(self._tail))
             self._last(self._tail)
@@ -265,6 +281,8 @@ class LogLook:
                     self.survey.reference_ns = self.survey.reference_ns or api_time(
                         f"{day}T{time}Z"
                     )
+        if self.survey.first_stamp is None and self.survey.first_ns is None:
+            self.survey.first_stamp = self.survey.last_stamp
         self.survey.caller_version = version_of_callers(callers)
         if self._final:
             self.survey.samples.append(self._final)
@@ -292,7 +310,11 @@ class LogLook:
 
     def _last(self, window: bytes) -> None:
         """The newest time of the window's last lines."""
-        found = any(map(self._is_last, reversed(window[-_HEAD:].rsplit(b"\n", 50))))
+        end = window[-_HEAD:]
+        lines = end.rsplit(b"\n", _LAST)
+        if len(lines) > _LAST or len(end) < len(window):
+            del lines[0]  # it is not one whole line
+        found = any(map(self._is_last, reversed(lines)))
         if not found and OTHER_NODE in window:  # this node's may stand anywhere
             any(map(self._is_last, reversed(window.split(b"\n"))))
 

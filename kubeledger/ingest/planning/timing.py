@@ -69,6 +69,13 @@ class Timing(msgspec.Struct):
     last_ts_ns: int
     spans: dict[str, tuple[int, int]] = {}
 
+    @property
+    def first_year(self) -> int:
+        """That of the first stamp; where the logs do not begin with one, the span's."""
+        if self.year is not None:
+            return self.year
+        return datetime.fromtimestamp((self.first_ts_ns + self.offset_ns) // NS_PER_S, UTC).year
+
 
 def timing_of(
     bundle: Bundle, options: ImportOptions, given_ts: Mapping[str, int]

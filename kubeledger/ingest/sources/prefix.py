@@ -67,7 +67,7 @@ _PREFIXES = (
     # kubelet[2298]: text, kubelet: text, 172.20.0.2: text, [pod/x/y] text
     re.compile(
         rb"\[[\w./-]+\] |(?P<tag>[\w.@/:-]*(?:kube|k[38]s|rke2)[\w.@/:-]*|[\w.@/:-]+?(?=\[))"
-        rb"(?:\[\d+\])?: ?|(?P<host>[\w.:-]+?): ?"
+        rb"(?:\[\d+\])?: ?|(?!\d{4}-\d\d-\d\dT)(?P<host>[\w.:-]+?): ?"
     ),
     _NODE,
     # Whatever a program and its process ID end: <30>Nov 21 ... kubelet[1]:, [  12.3] h kubelet[1]:

@@ -1,0 +1,81 @@
+"""What a log shows about itself, also when it is one node's share of a file of several."""
+
+from __future__ import annotations
+
+from itertools import cycle, islice
+from pathlib import Path
+
+import pytest
+
+from kubeledger.ingest.api import import_sources
+from kubeledger.ingest.klog.log_survey import LogSurvey, survey_log
+from kubeledger.ingest.sources.node_lines import NodeLines, Writers
+from kubeledger.ingest.sources.streams import SourceFile
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.model.bodies.prober import ProbeExecuted
+from kubeledger.model.units import NS_PER_S
+from tests.ingest.layouts import iso_precise, journal, plain, slices, write
+from tests.ingest.node_files import log_text
+
+A, B = "node-a", "node-b"
+CUT = 1 << 18
+"""Of a log's end so many bytes are looked at."""
+
+
+def lines_of(node: str) -> list[str]:
+    """A node's journal, with the full time and the host before each line."""
+    return plain(journal(slices()[node], iso_precise)).splitlines()
+
+
+def surveyed(path: Path, node: str) -> LogSurvey:
+    """What the lines of one node show."""
+    source = SourceFile(path.name, path, 0)
+    return survey_log(NodeLines(source, Writers(hosts=(node,))), [])
+
+
+def test_text_that_follows_json_is_of_its_year(tmp_path: Path) -> None:
+    """The kubelet came back with another form of logs; none of its lines is of 1970."""
+    begin_s = 1_795_230_000
+    json = [
+        f'{{"ts":{begin_s + second}.5,"caller":"kubelet/labels.go:5","msg":"Label not found"}}\n'
+        for second in range(-4000, 0)
+    ]
+    write(tmp_path / "kubelet.log", "".join(json) + log_text())
+    ledger = Ledger.open_or_create(tmp_path / "ledger")
+    import_sources([str(tmp_path / "kubelet.log")], ledger)
+    (node,) = ledger.nodes()
+    times = [each.ts_ns for each in ledger.records(node) if isinstance(each.body, ProbeExecuted)]
+    assert len(times) == 19
+    assert all(begin_s < ts_ns // NS_PER_S < begin_s + 3600 for ts_ns in times)
+
+
+@pytest.mark.parametrize(("node", "other", "version"), [(A, B, "1.20.2"), (B, A, "1.36.2")])
+def test_callers_are_the_nodes_own(tmp_path: Path, node: str, other: str, version: str) -> None:
+    """However many lines another node wrote between this one's."""
+    others = cycle(lines_of(other))
+    lines = [line for own in lines_of(node) for line in (*islice(others, 7), own)]
+    write(tmp_path / "kubelet.log", "".join(f"{line}\n" for line in lines))
+    assert surveyed(tmp_path / "kubelet.log", node).caller_version == version
+
+
+def test_the_middle_of_a_line_is_no_carriers(tmp_path: Path) -> None:
+    """Where the look at a log's end begins within a line, nothing is learned from its rest."""
+    own, last = lines_of(B), lines_of(A)[:60]
+    text = "".join(f"{line}\r\n" for line in (*own, *own, *last))
+    begin = len(text.encode()) - CUT
+    until_program = text.encode().index(b"kubelet[", begin) - begin
+    write(tmp_path / "kubelet.log", text[:-2] + "." * until_program + "\r\n")
+    survey = surveyed(tmp_path / "kubelet.log", B)
+    assert (survey.first_stamp or b"").decode() == own[0].partition("]: I")[2][:20]
+    assert survey.caller_version == "1.36.2"
+
+
+def test_a_log_that_begins_within_a_line(tmp_path: Path) -> None:
+    """The program that the rest of the first line begins with hides nothing of the others."""
+    first, *lines = lines_of(B)
+    torn = first[first.index("kubelet[") + 1 :]
+    write(tmp_path / "kubelet.log", "".join(f"{line}\n" for line in (torn, *lines)))
+    path = tmp_path / "kubelet.log"
+    survey = survey_log(SourceFile(path.name, path, 0), [])
+    assert survey.first_stamp is not None
+    assert survey.caller_version == "1.36.2"
