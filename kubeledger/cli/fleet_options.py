@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from kubeledger.cli.options import Seconds
+
 if TYPE_CHECKING:
     from kubeledger.fleet.types import Failure
 
@@ -73,7 +75,7 @@ def engine_options(function: _F) -> _F:
             click.option(
                 "--timeout",
                 "timeout_s",
-                type=click.FloatRange(min=0, min_open=True),
+                type=Seconds(min=0, min_open=True),
                 default=3600.0,
                 show_default="3600",
                 metavar="SECONDS",

@@ -84,8 +84,9 @@ def ls(
 
     A table has what fits the screen, with the last part of each kind; `-o wide` has it all.
 
-    With --follow, what a recorder or an import appends is listed as it comes, until Ctrl-C. A
-    record that later ones supersede is not taken back: ledger.RecordsSuperseded names it.
+    With --follow, what a recorder or an import appends is listed as it comes, until Ctrl-C or
+    --limit. With --until, too: a record of an earlier time may still be appended. A record that
+    later ones supersede is not taken back: ledger.RecordsSuperseded names it.
     """
     from kubeledger.analyze.sql.listing import Filter, selection
     from kubeledger.cli.losses import warn_of_losses

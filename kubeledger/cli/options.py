@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import errno
 import functools
+import math
 import sys
 import traceback
 from collections.abc import Callable
@@ -31,6 +32,7 @@ from kubeledger.model.errors import KubeledgerError, OutputError
 __all__ = [
     "BUG_EXIT_CODE",
     "DEFAULT_LEDGER",
+    "Seconds",
     "ledger_option",
     "node_option",
     "output_option",
@@ -47,6 +49,23 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 DEFAULT_LEDGER = ".kubeledger"
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class Seconds(click.FloatRange):
+    """A number of seconds: one that ends, and no ``nan``."""
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401 - as in the base
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> float:
+        """As ``click.FloatRange``, but for what is no number."""
+        found = float(super().convert(value, param, ctx))
+        if not math.isfinite(found):
+            self.fail(f"{value!r} is no number of seconds.", param, ctx)
+        return found
+
 
 ledger_option = click.option(
     "--ledger",
@@ -70,7 +89,7 @@ node_option = click.option(
 timeout_option = click.option(
     "--timeout",
     "timeout_s",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Seconds(min=0, min_open=True),
     default=60.0,
     show_default=True,
     metavar="SECONDS",

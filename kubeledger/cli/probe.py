@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from kubeledger.cli.complete import complete_probed
-from kubeledger.cli.options import ledger_option, node_option, output_option, reports_errors
+from kubeledger.cli.options import (
+    Seconds,
+    ledger_option,
+    node_option,
+    output_option,
+    reports_errors,
+)
 
 if TYPE_CHECKING:
     from kubeledger.probe.pods import FoundPod
@@ -51,7 +57,7 @@ _file = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option(
     "--period",
     "period_s",
-    type=click.FloatRange(min=0),
+    type=Seconds(min=0),
     metavar="SECONDS",
     help="From one to the next. Default: the probe's own.",
 )

@@ -155,6 +155,10 @@ def _beside(directory: Path, ship: str | None, metrics_address: str | None) -> I
             from kubeledger.record.metrics_server import MetricsServer
 
             stack.enter_context(closing(MetricsServer(metrics_address, metrics)))
+        if ship is not None:
+            from kubeledger.remote.shipping import refuse_inside
+
+            refuse_inside(directory, ship)
         options = WriterOptions(segment_bytes=_SEGMENT_BYTES, level=_LEVEL)
         ledger = Ledger.open_or_create(directory, options)
         shipping = None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kubeledger.cli.options import ledger_option, reports_errors
+from kubeledger.cli.options import Seconds, ledger_option, reports_errors
 
 if TYPE_CHECKING:
     from kubeledger.ledger.ledger import Ledger
@@ -29,7 +29,7 @@ __all__ = ["restore", "ship"]
 @click.option(
     "--every",
     "look_s",
-    type=click.FloatRange(min=0.1, max=240),
+    type=Seconds(min=0.1, max=240),
     default=30.0,
     show_default=True,
     metavar="SECONDS",
@@ -51,8 +51,10 @@ def ship(ledger: Path, url: str, once: bool, look_s: float, metrics_address: str
     """
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.ledger.lock import shipper_lock
+    from kubeledger.remote.shipping import refuse_inside
 
     opened = Ledger.open(ledger)
+    refuse_inside(opened.path, url)
     with shipper_lock(opened.path):
         if once:
             _ship_once(opened, url)
@@ -85,9 +87,7 @@ def _follow(opened: Ledger, url: str, look_s: float, metrics_address: str | None
     from kubeledger.record.metrics import Metrics
     from kubeledger.record.metrics_server import MetricsServer
     from kubeledger.record.shipping import follow
-    from kubeledger.remote.store import absolute_url
 
-    absolute_url(url)
     metrics = Metrics()
     metrics.ready()
     server = MetricsServer(metrics_address, metrics) if metrics_address else None

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kubeledger.cli.options import ledger_option, node_option, output_option, reports_errors
+from kubeledger.cli.options import (
+    Seconds,
+    ledger_option,
+    node_option,
+    output_option,
+    reports_errors,
+)
 
 if TYPE_CHECKING:
     from kubeledger.analyze.histories.history import History
@@ -51,7 +57,7 @@ _UNVERIFIED = 5
 @click.option(
     "--settle",
     "settle_s",
-    type=click.FloatRange(min=0),
+    type=Seconds(min=0),
     default=5.0,
     show_default=True,
     metavar="SECONDS",

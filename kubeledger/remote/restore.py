@@ -22,7 +22,7 @@ from kubeledger.ledger.sealing import file_crc
 from kubeledger.ledger.segments import list_segments
 from kubeledger.ledger.storage import make_directory, storage_errors, sync_directory
 from kubeledger.model.errors import BadQuestionError, DamagedLedgerError
-from kubeledger.remote.store import Store, StoredObject
+from kubeledger.remote.store import Store, StoredObject, no_directory
 
 __all__ = ["Copy", "Restored", "find_copies", "restore"]
 
@@ -103,7 +103,8 @@ def restore(store: Store, copies: Sequence[Copy], directory: Path) -> list[Resto
         directory: of the ledger; nothing may be there, or an empty directory.
 
     Raises:
-        BadQuestionError: something is there, or two copies are of one node.
+        BadQuestionError: something is there, no directory can be made there, or two copies are
+            of one node.
         DamagedLedgerError: a copy is incomplete or damaged.
         StorageError: as storage does.
         LedgerUnavailableError: the disk refuses.
@@ -111,11 +112,14 @@ def restore(store: Store, copies: Sequence[Copy], directory: Path) -> list[Resto
     _refuse_several(store, copies)
     staging = directory.with_name(directory.name + _STAGING)
     with storage_errors("make the ledger", directory):
-        if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-            raise BadQuestionError(
-                f"{directory} is not empty", advice="name a new directory with --ledger DIR"
-            )
-        make_directory(staging / NODES)
+        try:
+            if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+                raise BadQuestionError(
+                    f"{directory} is not empty", advice="name a new directory with --ledger DIR"
+                )
+            make_directory(staging / NODES)
+        except OSError as error:
+            raise no_directory(error, str(directory)) from error
     counted: dict[str, NodeInfo] = {}
     for copy in copies:
         # First what the manifest counts, then what is there: more may come in between.

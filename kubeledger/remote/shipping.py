@@ -29,10 +29,10 @@ from kubeledger.ledger.sealing import file_crc
 from kubeledger.ledger.segments import Segment, list_segments
 from kubeledger.ledger.shipped import ShipMark, load_mark, save_mark
 from kubeledger.ledger.storage import storage_errors
-from kubeledger.model.errors import DamagedLedgerError
-from kubeledger.remote.store import StorageError, Store, digest_of_file
+from kubeledger.model.errors import BadQuestionError, DamagedLedgerError
+from kubeledger.remote.store import StorageError, Store, absolute_url, digest_of_file
 
-__all__ = ["Backlog", "ShipConflictError", "Shipment", "Shipper"]
+__all__ = ["Backlog", "ShipConflictError", "Shipment", "Shipper", "refuse_inside"]
 
 _ID_LENGTH = 16
 _BASE_BYTES_MAX = 1 << 30
@@ -66,6 +66,19 @@ class Backlog(NamedTuple):
 
     segments: int
     size_bytes: int
+
+
+def refuse_inside(ledger: Path, url: str) -> None:
+    """A copy has its own place: in the ledger's directory it would be lost with it.
+
+    Raises:
+        BadQuestionError: the URL is the ledger's directory or one in it, or no URL.
+    """
+    place = absolute_url(url)
+    if "://" not in place and Path(place).resolve().is_relative_to(ledger.resolve()):
+        raise BadQuestionError(
+            "is in the ledger itself", advice="name a directory outside of it", file=url
+        )
 
 
 class Shipper:

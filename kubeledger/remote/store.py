@@ -30,6 +30,7 @@ __all__ = [
     "absolute_url",
     "calls_in_flight",
     "digest_of_file",
+    "no_directory",
 ]
 
 SCHEMES = ("s3", "gs", "az")
@@ -105,8 +106,8 @@ class Store:
             retry_s: so long storage that fails is asked again; None: ``RETRY_S``.
 
         Raises:
-            BadQuestionError: no URL of a kind that is known.
-            StorageError: the directory cannot be made.
+            BadQuestionError: no URL of a kind that is known, or no directory that can
+                be made or, without ``make``, read.
         """
         self.url = absolute_url(url)
         self.directory = None if "://" in self.url else Path(self.url)
@@ -319,6 +320,17 @@ def digest_of_file(path: Path) -> str:
     return digest.hexdigest()
 
 
+def no_directory(error: OSError, path: str) -> Exception:
+    """What to raise where a directory cannot be made: another question helps, or none does."""
+    if error.errno not in _NO_DIRECTORY:
+        return error
+    return BadQuestionError(
+        f"no directory can be made there: {error.strerror}",
+        advice="name a directory that is empty, or one that can be made",
+        file=path,
+    )
+
+
 def _opened(url: str, retry_s: float, *, make: bool) -> ObjectStore:
     from obstore.store import LocalStore, from_url
 
@@ -326,13 +338,17 @@ def _opened(url: str, retry_s: float, *, make: bool) -> ObjectStore:
         try:
             if make:
                 Path(url).mkdir(parents=True, exist_ok=True)
+            else:
+                os.scandir(url).close()
             return LocalStore(url)
         except OSError as error:
+            if make:
+                raise no_directory(error, url) from error
             if error.errno not in _NO_DIRECTORY:
                 raise
             raise BadQuestionError(
-                f"no directory can be made there: {error.strerror}",
-                advice="name a directory that is empty, or one that can be made",
+                f"no directory can be read there: {error.strerror}",
+                advice="check the name and who may read it",
                 file=url,
             ) from error
     first_s, longest_s = _PAUSES_S

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 from freezegun import freeze_time
 
+from kubeledger.cli.main import cli
 from kubeledger.cli.options import (
     BUG_EXIT_CODE,
     ledger_option,
@@ -169,3 +170,18 @@ def test_where_the_ledger_is(arguments: list[str], environment: dict[str, str], 
     env: dict[str, str | None] = {"KUBELEDGER": None, **environment}
     result = CliRunner().invoke(show, arguments, env=env)
     assert result.stdout == shown + "\n"
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-inf"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["verify", "-f", "--settle"],
+        ["ship", "--to", "x", "--every"],
+        ["sql", "SELECT 1", "--timeout"],
+    ],
+)
+def test_seconds_are_finite(command: list[str], text: str) -> None:
+    """What never comes to pass is refused, and nothing else done."""
+    refused = CliRunner().invoke(cli, [*command, text])
+    assert (refused.exit_code, f"Invalid value for '{command[-1]}'" in refused.stderr) == (2, True)

@@ -47,6 +47,38 @@ def test_ship_and_restore(place: Place, tmp_path: Path) -> None:
     assert "no shipped ledger of node-x is there" in nothing.stderr
 
 
+def test_a_ledger_is_not_shipped_into_itself(tmp_path: Path) -> None:
+    """Neither by ``ship`` nor by ``record``, however the place is named."""
+    path = ledger_of(tmp_path / "l", batch(0, 4), segment_bytes=1000).path
+    before = sorted(path.rglob("*"))
+    (tmp_path / "link").symlink_to(path)
+    for place in (path, path / "copies", f"file://{path}/x", tmp_path / "link/y"):
+        for words in (["ship", "--to", place], ["ship", "--once", "--to", place]):
+            refused = run(*words, "--ledger", path)
+            assert (refused.exit_code, "is in the ledger itself" in refused.stderr) == (2, True)
+    (tmp_path / "kubelet.log").touch()
+    words = ["record", "--ledger", path, "--ship", path, "--once"]
+    words += ["--log", tmp_path / "kubelet.log"]
+    assert run(*words).exit_code == 2
+    assert sorted(path.rglob("*")) == before
+    assert run("ship", "--ledger", path, "--to", f"{path}-copy", "--once").exit_code == 0
+
+
+def test_restore_of_nothing_or_to_nowhere(tmp_path: Path) -> None:
+    """Both are wrong questions: no ledger is damaged."""
+    path = ledger_of(tmp_path / "l", batch(0, 4), segment_bytes=1000).path
+    assert run("ship", "--ledger", path, "--to", tmp_path / "p", "--once").exit_code == 0
+    file = tmp_path / "file"
+    file.touch()
+    (tmp_path / "empty").mkdir()
+    for place in ("absent", "file", "empty"):
+        nothing = run("restore", "--from", tmp_path / place, "--ledger", tmp_path / "b")
+        assert (nothing.exit_code, place in nothing.stderr) == (2, True)
+    for where in (file / "b", tmp_path / ("b" * 300)):
+        nowhere = run("restore", "--from", tmp_path / "p", "--ledger", where)
+        assert (nowhere.exit_code, "no directory can be made" in nowhere.stderr) == (2, True)
+
+
 def test_compact_says_what_stays_until_it_is_shipped(tmp_path: Path) -> None:
     """And drops it only when asked to."""
     batches = [batch(first, 4) for first in range(0, 24, 4)]
