@@ -164,7 +164,7 @@ def test_a_loss_that_no_record_tells_of_yet(
     """Crash between the manifest and the record: audit and readers know, a writer tells."""
     ledger = cut(ledger_of(tmp_path / "l", batch(0, 3)), 0, torn=9)
     with monkeypatch.context() as patch:
-        patch.setattr(LedgerWriter, "tell_losses", lambda _: None)
+        patch.setattr(LedgerWriter, "report_losses", lambda _: None)
         recovered(ledger)
     assert [loss.seq for loss in losses(ledger)] == [None]
     assert [loss.seq for loss in ledger.info(NODE).missing] == [0]
@@ -179,7 +179,7 @@ def test_a_loss_whose_record_no_manifest_counts(
     """Crash right behind the record: it is found, and not told twice."""
     ledger = cut(ledger_of(tmp_path / "l", batch(0, 3)), 1)
     with monkeypatch.context() as patch:
-        patch.setattr(LedgerWriter, "tell_losses", lambda _: None)
+        patch.setattr(LedgerWriter, "report_losses", lambda _: None)
         recovered(ledger)
     manifest = (ledger.path / MANIFEST).read_bytes()
     recovered(ledger)

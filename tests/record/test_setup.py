@@ -52,7 +52,7 @@ def test_what_is_found(tmp_path: Path) -> None:
 
 @needs_journals
 @pytest.mark.skipif(not is_installed(), reason="no libsystemd on this machine")
-def test_the_command_with_all_sources(tmp_path: Path) -> None:
+def test_the_command_with_all_sources(tmp_path: Path, short_path: Path) -> None:
     """Journal, kubelet, pod-resources, state files and cgroups of one node, once."""
     node = write_node(tmp_path / "node-x")
     log = (node / "kubelet.log").read_text().splitlines()
@@ -61,7 +61,7 @@ def test_the_command_with_all_sources(tmp_path: Path) -> None:
         tmp_path / "journal" / "system.journal",
         [*(entry(600, each) for each in log), entry(601, "eth0: link up", **kernel)],
     )
-    state, cgroup = tmp_path / "kubelet", tmp_path / "fs/cpu/kubepods/cpu.shares"
+    state, cgroup = short_path, tmp_path / "fs/cpu/kubepods/cpu.shares"
     for each in (state / "pod-resources", cgroup.parent):
         each.mkdir(parents=True)
     (state / "cpu_manager_state").write_text(

@@ -51,9 +51,9 @@ def round_of(source: PodResourcesSource, now_ns: int) -> list[Observation]:
     return [*first, *source.poll(now_ns)]
 
 
-def test_answers_are_documents_that_an_import_reads(tmp_path: Path) -> None:
+def test_answers_are_documents_that_an_import_reads(tmp_path: Path, short_path: Path) -> None:
     """In protobuf's JSON, with the lists of each method even where they are empty."""
-    path = tmp_path / "kubelet.sock"
+    path = short_path / "kubelet.sock"
     with serve_pod_resources(path, ANSWERS):
         given = round_of(PodResourcesSource(path), BEGIN_NS)
     assert len(given) == 2
@@ -71,9 +71,9 @@ def test_answers_are_documents_that_an_import_reads(tmp_path: Path) -> None:
     assert allocatable == {"devices": [], "cpuIds": ["1", "2", "3"], "memory": []}
 
 
-def test_only_what_changed_is_given(tmp_path: Path) -> None:
+def test_only_what_changed_is_given(short_path: Path) -> None:
     """The order in which the kubelet tells it is none."""
-    path = tmp_path / "kubelet.sock"
+    path = short_path / "kubelet.sock"
     answers = dict(ANSWERS)
     with serve_pod_resources(path, answers):
         source = PodResourcesSource(path)
@@ -85,9 +85,9 @@ def test_only_what_changed_is_given(tmp_path: Path) -> None:
         assert len(round_of(source, BEGIN_NS + 2 * ROUND_NS)) == 1
 
 
-def test_what_fails_is_a_gap(tmp_path: Path) -> None:
+def test_what_fails_is_a_gap(short_path: Path) -> None:
     """Each method for itself: silence, an error, a kubelet that is too old for it."""
-    path = tmp_path / "kubelet.sock"
+    path = short_path / "kubelet.sock"
     answers = {"List": SILENCE}
     with serve_pod_resources(path, answers):
         source = PodResourcesSource(path, silence_s=0.3)
@@ -106,25 +106,25 @@ def test_what_fails_is_a_gap(tmp_path: Path) -> None:
         assert gap.reason == "INTERNAL: no such thing"
 
 
-def test_no_socket(tmp_path: Path) -> None:
+def test_no_socket(short_path: Path) -> None:
     """A kubelet that is not running: a gap, which does not hold up anything."""
-    given = round_of(PodResourcesSource(tmp_path / "kubelet.sock"), BEGIN_NS)
+    given = round_of(PodResourcesSource(short_path / "kubelet.sock"), BEGIN_NS)
     reasons = [each.reason for each in given if isinstance(each, Gap)]
     assert len(reasons) == 2
     assert all(reason.endswith("kubelet.sock: No such file or directory") for reason in reasons)
 
 
-def test_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says what to install."""
     monkeypatch.setitem(sys.modules, "h2", None)
     with pytest.raises(BadQuestionError) as raised:
-        PodResourcesSource(tmp_path / "kubelet.sock")
+        PodResourcesSource(short_path / "kubelet.sock")
     assert raised.value.advice == "pip install 'kubeledger[record]'"
 
 
-def test_an_answer_of_many_frames(tmp_path: Path) -> None:
+def test_an_answer_of_many_frames(short_path: Path) -> None:
     """More than a window of HTTP/2 holds: room is given back as it comes."""
-    path = tmp_path / "kubelet.sock"
+    path = short_path / "kubelet.sock"
     pods = [{**TRAIN, "name": f"{index:04}" + "x" * 200} for index in range(1000)]
     with serve_pod_resources(path, {"List": {"podResources": pods}}):
         (document, _) = round_of(PodResourcesSource(path), BEGIN_NS)
@@ -139,9 +139,9 @@ def test_an_answer_of_many_frames(tmp_path: Path) -> None:
         (bytes(9), "not spoken as HTTP/2: "),
     ],
 )
-def test_another_program_at_the_socket(tmp_path: Path, said: bytes, reason: str) -> None:
+def test_another_program_at_the_socket(short_path: Path, said: bytes, reason: str) -> None:
     """Or one that goes away."""
-    path = tmp_path / "kubelet.sock"
+    path = short_path / "kubelet.sock"
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(path))
         listening.listen()

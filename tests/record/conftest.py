@@ -1,0 +1,16 @@
+"""What tests of the recorder share."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A directory in which a Unix socket's path fits into its 107 bytes, wherever tests run."""
+    with tempfile.TemporaryDirectory(prefix="kl") as path:
+        yield Path(path)
