@@ -323,7 +323,8 @@ class Ingestion:
             return None
         records = keyed_replay(runs, *self._opened(ledger))
         recorded = [(run.first_seq, run.last_seq) for run in runs if run.digest == plan.recorded]
-        sizes = {file.source.name: _whole_bytes(file) for file in plan.bundle.files}
+        files = plan.bundle.files if recorded else []
+        sizes = {file.source.name: _whole_bytes(file) for file in files}
         return StandingRecords(records, plan.timing.first_ts_ns, recorded, sizes)
 
     def _opened(self, ledger: Ledger) -> tuple[Callable[[int], Iterator[Record]], None, list[Span]]:

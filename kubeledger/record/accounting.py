@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from kubeledger.ledger.batch import Draft
 from kubeledger.record.metrics import Metrics
-from kubeledger.record.observations import Gap, Lines, Observation
+from kubeledger.record.observations import Gap, Lines, Observation, size_of
 
 __all__ = ["Accounting"]
 
@@ -30,8 +30,7 @@ class Accounting:
                 self._gap(source, each)
             elif isinstance(each, Lines):
                 self._over(each.stream)
-        size_bytes = sum(len(each.data) for each in given if not isinstance(each, Gap))
-        self._metrics.source_read(source, now_ns, size_bytes)
+        self._metrics.source_read(source, now_ns, size_of(given))
         for stream, of_source in self._down.items():
             if of_source == source:
                 self._metrics.source_failed(stream)

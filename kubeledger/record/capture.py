@@ -23,7 +23,7 @@ from kubeledger.ledger.storage import (
 )
 from kubeledger.model.errors import DamagedLedgerError
 from kubeledger.record.chapters import Batch, Chapter, packed
-from kubeledger.record.observations import Observation
+from kubeledger.record.observations import Observation, size_of
 
 __all__ = ["Capture"]
 
@@ -91,7 +91,7 @@ class Capture:
         with storage_errors("append to the capture", self.chapter.path):
             self._write(frame)
         self._cursors |= cursors
-        self.size_bytes += sum(len(getattr(each, "data", b"")) for each in seen)
+        self.size_bytes += size_of(seen)
         return len(frame)
 
     def end_chapter(self, now_ns: int) -> None:

@@ -22,7 +22,7 @@ from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.ledger.regular import open_regular
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import format_ts
-from kubeledger.record.observations import Document, Gap, Lines, Observation
+from kubeledger.record.observations import Document, Gap, Lines, Observation, size_of
 
 __all__ = ["GAPS", "Batch", "Chapter", "gap_line", "packed"]
 
@@ -113,8 +113,8 @@ class Chapter:
         self.begun_ns = batch.at_ns if self.begun_ns is None else self.begun_ns
         self.at_ns = batch.at_ns
         self._offsets.append(offset)
+        self.size_bytes += size_of(batch.seen)
         for each in batch.seen:
-            self.size_bytes += _size(each)
             content = self._contents.setdefault(_name(each), _Content([], batch.at_ns))
             content.at_ns = batch.at_ns
             if isinstance(each, Document):
@@ -181,10 +181,6 @@ def _name(observation: Observation) -> str:
             return observation.name
         case Gap():
             return GAPS
-
-
-def _size(observation: Observation) -> int:
-    return 0 if isinstance(observation, Gap) else len(observation.data)
 
 
 def _frames(file: BinaryIO) -> Iterator[tuple[int, int, Batch]]:

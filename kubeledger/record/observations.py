@@ -11,7 +11,16 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
-__all__ = ["POLL_BYTES", "Document", "Gap", "Lines", "Observation", "Source", "Waits"]
+__all__ = [
+    "POLL_BYTES",
+    "Document",
+    "Gap",
+    "Lines",
+    "Observation",
+    "Source",
+    "Waits",
+    "size_of",
+]
 
 POLL_BYTES = 1 << 20
 """About so much content a poll gives at most; with more at hand, it is polled again at once."""
@@ -72,6 +81,11 @@ class Gap(msgspec.Struct, frozen=True, tag=True):
 
 
 Observation = Lines | Document | Gap
+
+
+def size_of(observed: Iterable[Observation]) -> int:
+    """Bytes of content."""
+    return sum(len(each.data) for each in observed if not isinstance(each, Gap))
 
 
 class Source(Protocol):

@@ -46,6 +46,7 @@ from kubeledger.record.observations import (
     Observation,
     Source,
     Waits,
+    size_of,
 )
 from kubeledger.replay.dropping import Dropped, drop_of_node
 
@@ -156,7 +157,7 @@ class Recorder:
             self._accounting.polled(source.name, given, now_ns)
             told = [each.cursor for each in given if each.cursor is not None]
             cursors |= {source.name: told[-1]} if told else {}
-            more = more or sum(len(getattr(each, "data", b"")) for each in given) >= POLL_BYTES // 2
+            more = more or size_of(given) >= POLL_BYTES // 2
             seen += given
         if self._is_full(now_ns) and not self._is_inside_an_entry(seen):
             self.end_chapter(now_ns)

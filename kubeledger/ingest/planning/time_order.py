@@ -22,7 +22,7 @@ from kubeledger.ingest.planning.bundle import Bundle, FoundFile
 from kubeledger.ingest.sources.findings import Finding
 from kubeledger.ingest.sources.newest_first import ReversedLines, between
 from kubeledger.ingest.sources.prefix import HEADER, JSON_START, Unwrapper
-from kubeledger.ingest.sources.streams import SourceFile
+from kubeledger.ingest.sources.streams import SourceFile, SourceView
 from kubeledger.model.units import NS_PER_S
 
 __all__ = ["Entry", "OrderedLines", "Part", "in_time", "put_in_order", "time_of"]
@@ -58,7 +58,7 @@ class Part(NamedTuple):
     lines: int
 
 
-class OrderedLines(SourceFile):
+class OrderedLines(SourceView):
     """A log with its parts in the order of time."""
 
     def __init__(self, source: SourceFile, parts: Sequence[Part], open_end: int | None) -> None:
@@ -69,9 +69,7 @@ class OrderedLines(SourceFile):
             parts: all of it, in the order of time.
             open_end: its size, if its last line has no end: it gets one before another part.
         """
-        super().__init__(source.name, source.path, source.mtime_ns)
-        self.truncated = source.truncated
-        self._source = source
+        super().__init__(source)
         self._parts = parts
         self._open_end = open_end
         self._offsets, self._lines = [0], [0]
@@ -91,24 +89,10 @@ class OrderedLines(SourceFile):
             if part.end == self._open_end and part is not self._parts[-1]:
                 yield b"\n"
 
-    def stored_chunks(self) -> Iterator[bytes]:
-        """As ``SourceFile.stored_chunks``."""
-        return self._source.stored_chunks()
-
     @property
     def keeps_places(self) -> bool:
         """As ``SourceFile.keeps_places``."""
         return False
-
-    @property
-    def left_out(self) -> int:
-        """As ``SourceFile.left_out``."""
-        return self._source.left_out
-
-    @property
-    def twice(self) -> int:
-        """As ``SourceFile.twice``."""
-        return self._source.twice
 
     def place(self, line: int, offset: int) -> tuple[int, int]:
         """As ``SourceFile.place``."""

@@ -108,7 +108,6 @@ class Journal:
         matches: which entries; all without any.
 
     Attributes:
-        fd: readable when there may be something new.
         cursor_is_lost: the entry that was to be gone on after is no longer there.
 
     Raises:
@@ -138,7 +137,7 @@ class Journal:
             for match in group:
                 data = match.encode()
                 self._do("add_match", self._handle, data, len(data))
-        self.fd = self._do("get_fd", self._handle)
+        self._do("get_fd", self._handle)  # from now on it watches the directory
 
     def _do(self, function: str, *arguments: object) -> int:
         """Call the library.

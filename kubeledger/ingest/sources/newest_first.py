@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from kubeledger.ingest.sources.streams import SourceFile
+from kubeledger.ingest.sources.streams import SourceFile, SourceView
 
 __all__ = ["ReversedLines", "between"]
 
@@ -19,7 +19,7 @@ _WINDOW = 1 << 26
 """Bytes that are turned round at once; the file is read once for each."""
 
 
-class ReversedLines(SourceFile):
+class ReversedLines(SourceView):
     """A log with its lines in the reverse order."""
 
     def __init__(self, source: SourceFile, begins: array[int], size: int) -> None:
@@ -30,9 +30,7 @@ class ReversedLines(SourceFile):
             begins: (n,) byte at which each of its lines begins.
             size: of it, with an end of line after the last one.
         """
-        super().__init__(source.name, source.path, source.mtime_ns)
-        self.truncated = source.truncated
-        self._source = source
+        super().__init__(source)
         self._begins = begins
         self._size = size
 
@@ -52,24 +50,10 @@ class ReversedLines(SourceFile):
             lines = window.removesuffix(b"\n").split(b"\n")
             yield b"\n".join(reversed(lines)) + b"\n"
 
-    def stored_chunks(self) -> Iterator[bytes]:
-        """As ``SourceFile.stored_chunks``."""
-        return self._source.stored_chunks()
-
     @property
     def keeps_places(self) -> bool:
         """As ``SourceFile.keeps_places``."""
         return False
-
-    @property
-    def left_out(self) -> int:
-        """As ``SourceFile.left_out``."""
-        return self._source.left_out
-
-    @property
-    def twice(self) -> int:
-        """As ``SourceFile.twice``."""
-        return self._source.twice
 
     def place(self, line: int, offset: int) -> tuple[int, int]:
         """As ``SourceFile.place``."""

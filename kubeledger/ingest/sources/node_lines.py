@@ -18,7 +18,7 @@ import msgspec
 from kubeledger.ingest.sources.envelope.lines import EnvelopeLines
 from kubeledger.ingest.sources.other_programs import KUBELET_CALLER, is_other_program
 from kubeledger.ingest.sources.prefix import HEADER, JSON_START, Unwrapper
-from kubeledger.ingest.sources.streams import SourceFile
+from kubeledger.ingest.sources.streams import SourceFile, SourceView
 
 __all__ = ["OTHER_NODE", "LogWriters", "NodeLines", "Writers", "same_machine", "whole_lines"]
 
@@ -247,17 +247,15 @@ class LogWriters:
         return []
 
 
-class NodeLines(SourceFile):
+class NodeLines(SourceView):
     """The lines of one node in a file of several; the others' are filled with ``OTHER_NODE``.
 
     A line that names no writer belongs to the line above it.
     """
 
     def __init__(self, source: SourceFile, writers: Writers) -> None:
-        super().__init__(source.name, source.path, source.mtime_ns)
-        self.truncated = source.truncated
+        super().__init__(source)
         self.writers = writers
-        self._source = source
         self._hosts = frozenset(writers.hosts)
         self._pids = frozenset(writers.pids)
 
@@ -295,20 +293,16 @@ class NodeLines(SourceFile):
             offset -= 1
 
     @property
-    def keeps_places(self) -> bool:
-        """As ``SourceFile.keeps_places``."""
-        return self._source.keeps_places
-
-    def place(self, line: int, offset: int) -> tuple[int, int]:
-        """As ``SourceFile.place``."""
-        return self._source.place(line, offset)
-
-    @property
     def left_out(self) -> int:
         """As ``SourceFile.left_out``, on the node's hosts."""
         if isinstance(self._source, EnvelopeLines):
             return self._source.left_out_of(self.writers.hosts)
         return self._source.left_out
+
+    @property
+    def twice(self) -> int:
+        """None: of which node the lines are is not counted."""
+        return 0
 
     def of(self, writers: Writers) -> NodeLines:
         """Lines of others in the same file."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from kubeledger.ingest.sources.node_lines import OTHER_NODE, whole_lines
-from kubeledger.ingest.sources.streams import SourceFile
+from kubeledger.ingest.sources.streams import SourceFile, SourceView
 
 __all__ = ["OTHER_SECTION", "SectionLines", "kubelets_sections"]
 
@@ -43,12 +43,8 @@ def _is_kubelets(match: re.Match[bytes]) -> bool:
     return b"kubelet" in match[1]
 
 
-class SectionLines(SourceFile):
+class SectionLines(SourceView):
     """A log of which the lines in sections of other programs are filled."""
-
-    def __init__(self, source: SourceFile) -> None:
-        super().__init__(source.name, source.path, source.mtime_ns)
-        self.truncated = source.truncated
 
     def chunks(self) -> Iterator[bytes]:
         """The content, with lines of the same lengths.
@@ -69,6 +65,10 @@ class SectionLines(SourceFile):
                 if not is_ours or header is not None:
                     lines[index] = _filled(line)
             yield b"\n".join(lines)
+
+    def stored_chunks(self) -> Iterator[bytes]:
+        """The content as it is read."""
+        return self.chunks()
 
 
 def _filled(line: bytes) -> bytes:

@@ -20,7 +20,15 @@ from kubeledger.ingest.sources.packing import (
 )
 from kubeledger.model.errors import BadInputError
 
-__all__ = ["CHUNK", "DOCUMENT_MAX", "Digests", "SourceFile", "digest_chunks", "permission_advice"]
+__all__ = [
+    "CHUNK",
+    "DOCUMENT_MAX",
+    "Digests",
+    "SourceFile",
+    "SourceView",
+    "digest_chunks",
+    "permission_advice",
+]
 
 _LARGE = 1 << 18
 """Bytes that are worth handing to another thread."""
@@ -149,6 +157,43 @@ class SourceFile:
                 file=str(self.path),
             )
         return data
+
+
+class SourceView(SourceFile):
+    """Another reading of a source, for which the source answers all that is not said here."""
+
+    def __init__(self, source: SourceFile) -> None:
+        super().__init__(source.name, source.path, source.mtime_ns)
+        self.truncated = source.truncated
+        self._source = source
+
+    def chunks(self) -> Iterator[bytes]:
+        """As ``SourceFile.chunks``."""
+        yield from self._source.chunks()
+        self.truncated = self._source.truncated
+
+    def stored_chunks(self) -> Iterator[bytes]:
+        """As ``SourceFile.stored_chunks``."""
+        return self._source.stored_chunks()
+
+    @property
+    def keeps_places(self) -> bool:
+        """As ``SourceFile.keeps_places``."""
+        return self._source.keeps_places
+
+    @property
+    def left_out(self) -> int:
+        """As ``SourceFile.left_out``."""
+        return self._source.left_out
+
+    @property
+    def twice(self) -> int:
+        """As ``SourceFile.twice``."""
+        return self._source.twice
+
+    def place(self, line: int, offset: int) -> tuple[int, int]:
+        """As ``SourceFile.place``."""
+        return self._source.place(line, offset)
 
 
 class Digests(msgspec.Struct, frozen=True):

@@ -60,9 +60,6 @@ class CgroupSnapshots:
         if self._unchanged.is_new(self.name, data):
             yield snapshot("cgroupfs.txt", "cgroup-files", data, now_ns)
 
-    def fileno(self) -> None:
-        """Polled each tick."""
-
     def close(self) -> None:
         """Nothing is open."""
 

@@ -84,9 +84,6 @@ class KubeletEndpoints:
         for answer in self._work.results():
             yield from self._take(answer)
 
-    def fileno(self) -> None:
-        """Polled each tick."""
-
     def close(self) -> None:
         """End the connection, and with it the round."""
         self._client.close()

@@ -79,7 +79,6 @@ KERNEL = JournalStream(
 class Entries(Protocol):
     """What reads a journal: ``Journal``, or ``JournalCommand``."""
 
-    fd: int
     cursor_is_lost: bool
 
     def seek_time(self, ts_ns: int) -> None:
@@ -235,10 +234,6 @@ class JournalSource:
                 " kept elsewhere, or libsystemd is older than this journal's form"
             )
             yield from self._unseen.failed(reason)
-
-    def fileno(self) -> int | None:
-        """Readable when there may be something new."""
-        return None if self._journal is None or self._journal.fd < 0 else self._journal.fd
 
     def close(self) -> None:
         """Close the journal."""

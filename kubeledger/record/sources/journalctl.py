@@ -51,7 +51,6 @@ class JournalCommand:
         program: the command.
 
     Attributes:
-        fd: readable when there may be something new; -1 before the first entries are asked for.
         cursor_is_lost: as that of ``Journal``; known when the first entry has come.
     """
 
@@ -67,7 +66,7 @@ class JournalCommand:
         self._process: subprocess.Popen[bytes] | None = None
         self._rest = b""
         self._lines: deque[bytes] = deque()
-        self.fd = -1
+        self._output = -1
         self.cursor_is_lost = False
 
     def seek_time(self, ts_ns: int) -> None:
@@ -93,7 +92,7 @@ class JournalCommand:
                 if row is not None:
                     yield _entry(row)
             try:
-                piece = os.read(self.fd, _READ_BYTES)
+                piece = os.read(self._output, _READ_BYTES)
             except BlockingIOError:
                 return
             if not piece:
@@ -150,8 +149,8 @@ class JournalCommand:
                 f"{arguments[0]} cannot be run: {error.strerror}", file=str(self._directory)
             ) from None
         assert self._process.stdout is not None
-        self.fd = self._process.stdout.fileno()
-        os.set_blocking(self.fd, False)
+        self._output = self._process.stdout.fileno()
+        os.set_blocking(self._output, False)
 
     def _ended(self) -> BadInputError:
         assert self._process is not None

@@ -141,10 +141,6 @@ class KernelRing:
             JournalEntry(record.ts_ns // 1000, self._host, b"kernel", b"", record.text)
         )
 
-    def fileno(self) -> int:
-        """Readable when there is a record."""
-        return self._ring
-
     def close(self) -> None:
         """Close the descriptor."""
         os.close(self._ring)

@@ -138,9 +138,6 @@ class PodResourcesSource:
             if self._unchanged.is_new(answer.method.name, answer.data):
                 yield snapshot(answer.method.document, "pod-resources", answer.data, answer.ts_ns)
 
-    def fileno(self) -> None:
-        """Polled each tick."""
-
     def close(self) -> None:
         """A round that is under way ends by itself."""
 

@@ -76,9 +76,6 @@ class StateFiles:
         for file in self._files:
             yield from file.changed(now_ns)
 
-    def fileno(self) -> None:
-        """Polled each tick."""
-
     def close(self) -> None:
         """Nothing is open."""
 

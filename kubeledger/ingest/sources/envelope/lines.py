@@ -21,7 +21,7 @@ from kubeledger.ingest.sources.envelope.rows import RawRow
 from kubeledger.ingest.sources.packing import CHUNK
 from kubeledger.ingest.sources.prefix import is_entry
 from kubeledger.ingest.sources.spool import forget_pages, mapped
-from kubeledger.ingest.sources.streams import SourceFile
+from kubeledger.ingest.sources.streams import SourceFile, SourceView
 from kubeledger.ingest.sources.unpack import spool_errors
 from kubeledger.model.errors import BadInputError
 
@@ -55,7 +55,7 @@ def layout_in(source: SourceFile, wanted: str | None = None) -> Layout | None:
     return found
 
 
-class EnvelopeLines(SourceFile):
+class EnvelopeLines(SourceView):
     """The lines that the rows of a file hold, in the order of time."""
 
     def __init__(self, source: SourceFile, wanted: str) -> None:
@@ -68,11 +68,10 @@ class EnvelopeLines(SourceFile):
         Raises:
             BadInputError: it has no row of that format.
         """
-        super().__init__(source.name, source.path, source.mtime_ns)
+        super().__init__(source)
         layout = layout_in(source, wanted)
         if layout is None:
             raise BadInputError(f"has no row of the format {wanted}", file=source.name)
-        self._source = source
         self._layout = layout
         self._spooled: _Spool | None = None
 
@@ -110,10 +109,6 @@ class EnvelopeLines(SourceFile):
             BadInputError: as ``SourceFile.chunks``, or there is no room for the temporary file.
         """
         return self._spool.chunks()
-
-    def stored_chunks(self) -> Iterator[bytes]:
-        """As ``SourceFile.stored_chunks``."""
-        return self._source.stored_chunks()
 
     def stored_without(self, offsets: Collection[int]) -> Iterator[bytes]:
         """The file with rows blanked: those of which lines of ``chunks()`` begin at these bytes.
