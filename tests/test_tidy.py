@@ -39,7 +39,9 @@ LAYOUT: dict[str, Rows] = {
     "replay": _rows("node", ""),
     "verify": _rows(""),
     "ingest": _rows("sources", "klog", "messages", "correlate", "derive", "planning", ""),
-    "analyze": _rows("histories", "sql", "completeness diff headlines why", "whatif", "audit"),
+    "analyze": _rows(
+        "clock histories", "sql", "completeness diff headlines why", "whatif", "audit"
+    ),
     "simulate": _rows("engine", "scenario"),
     "record": _rows("metrics observations", "sources", ""),
     "probe": _rows(""),

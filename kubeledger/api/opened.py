@@ -9,7 +9,7 @@ from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kubeledger.api.clock import parse_time
+from kubeledger.analyze.clock import parse_time
 from kubeledger.api.results import Imported, NodeOutlook, Outlooks, Reasons, Verification
 from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger

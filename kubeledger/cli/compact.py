@@ -12,7 +12,7 @@ import click
 from kubeledger.cli.options import ledger_option, parse_time, reports_errors, time_option
 
 if TYPE_CHECKING:
-    from kubeledger.api.clock import Span
+    from kubeledger.analyze.clock import Span
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.ledger.manifest import SegmentInfo
     from kubeledger.ledger.retention import Policy

@@ -12,8 +12,8 @@ from kubeledger.cli.options import reports_errors
 from kubeledger.cli.sql import Asked, answer, asking_options
 
 if TYPE_CHECKING:
+    from kubeledger.analyze.clock import Span
     from kubeledger.analyze.sql.tables import Tables
-    from kubeledger.api.clock import Span
 
 __all__ = ["fleet_sql"]
 

@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 import click
 
-from kubeledger.api.clock import TIME_HELP, parse_time
+from kubeledger.analyze.clock import TIME_HELP, parse_time
 from kubeledger.cli.complete import complete_nodes
 from kubeledger.cli.output import printable
 from kubeledger.model.errors import KubeledgerError, OutputError

@@ -95,7 +95,7 @@ def record(
     On SIGTERM and SIGINT it finishes the current step, then stops. Other commands read the ledger
     meanwhile; `kubeledger ls -f` shows what comes.
     """
-    from kubeledger.api.clock import parse_time
+    from kubeledger.analyze.clock import parse_time
     from kubeledger.model.errors import BadQuestionError
     from kubeledger.record.recorder import Limits
     from kubeledger.record.setup import Wanted, found_on, sources_of

@@ -21,10 +21,10 @@ from kubeledger.cli.sql_parameters import bound, named
 from kubeledger.model.errors import BadQuestionError
 
 if TYPE_CHECKING:
+    from kubeledger.analyze.clock import Span
     from kubeledger.analyze.sql.api import Queryable
     from kubeledger.analyze.sql.library import ShippedQuery
     from kubeledger.analyze.sql.tables import Tables
-    from kubeledger.api.clock import Span
 
 __all__ = ["Asked", "answer", "asking_options", "sql"]
 

@@ -8,8 +8,8 @@ from kubeledger.cli.options import parse_time
 from kubeledger.model.errors import BadQuestionError
 
 if TYPE_CHECKING:
+    from kubeledger.analyze.clock import Span
     from kubeledger.analyze.sql.library import ShippedQuery
-    from kubeledger.api.clock import Span
 
 __all__ = ["bound", "named"]
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 
+from kubeledger.analyze.clock import Span
 from kubeledger.analyze.sql.library import ShippedQuery
 from kubeledger.analyze.sql.views import View
-from kubeledger.api.clock import Span
 from kubeledger.cli.output import printable, write_rows
 from kubeledger.cli.screen import screen_width
 from kubeledger.model.errors import BadQuestionError, KubeledgerError

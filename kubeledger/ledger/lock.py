@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from kubeledger.ledger.regular import read_regular
 from kubeledger.ledger.storage import new_file, storage_errors
 from kubeledger.model.errors import LedgerBusyError
@@ -44,6 +42,8 @@ def shipper_lock(directory: Path) -> AbstractContextManager[None]:
 
 @contextmanager
 def _locked(directory: Path, who: str, advice: str) -> Iterator[None]:
+    from filelock import FileLock, Timeout  # brings asyncio; readers need none
+
     path = directory / f"{who}.lock"
     lock = FileLock(path, timeout=0, is_singleton=False)
     with storage_errors("lock the ledger", path):

@@ -1,4 +1,4 @@
-"""TIME as users write it, for the command line and the Python door: here the clock is read."""
+"""TIME as users write it, on the command line and in Python: here the clock is read."""
 
 from __future__ import annotations
 
