@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from kubeledger.cli.options import ledger_option, parse_time, reports_errors, time_option
+from kubeledger.cli.output import counted, printable
+from kubeledger.model.errors import BadQuestionError
+from kubeledger.model.units import format_ts, parse_size
 
 if TYPE_CHECKING:
     from kubeledger.analyze.clock import Span
@@ -65,7 +68,6 @@ def compact(
     """
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.ledger.writer import WriterOptions
-    from kubeledger.model.errors import BadQuestionError
 
     now_ns = time.time_ns()
     opened = Ledger.open(ledger, WriterOptions(level=level))
@@ -99,8 +101,6 @@ def _policy(
         times.append(_span_ago(keep))
         words.append(f"keep {keep.strip()}")
     if before is not None:
-        from kubeledger.model.units import format_ts
-
         times.append(parse_time(before, span))
         words.append(f"before {format_ts(times[-1])}")
     size = None if keep_bytes is None else _size(keep_bytes)
@@ -117,8 +117,6 @@ def _policy(
 
 
 def _span_ago(text: str) -> int:
-    from kubeledger.model.errors import BadQuestionError
-
     word = text.strip()
     try:
         if word[:1].isdigit():
@@ -134,9 +132,6 @@ def _size(text: str) -> int:
     Raises:
         BadQuestionError: it is none.
     """
-    from kubeledger.model.errors import BadQuestionError
-    from kubeledger.model.units import parse_size
-
     try:
         return parse_size(text)
     except ValueError as error:
@@ -144,8 +139,6 @@ def _size(text: str) -> int:
 
 
 def _seal(opened: Ledger) -> None:
-    from kubeledger.cli.output import counted, printable
-
     with opened.writer() as writer:
         for report in writer.recovery:
             click.echo(f"recovered: {printable(report.message)}", err=True)
@@ -167,8 +160,6 @@ def _drop(opened: Ledger, policy: Policy, now_ns: int, *, dry_run: bool) -> None
 
 
 def _words(found: Dropped, done: str, opened: Ledger, policy: Policy) -> str:
-    from kubeledger.cli.output import counted, printable
-
     choice = found.choice
     place = f" (record {found.record_seq})" if found.record_seq is not None else ""
     held = ""
@@ -190,8 +181,6 @@ def _words(found: Dropped, done: str, opened: Ledger, policy: Policy) -> str:
 
 def _why_nothing(segments: Sequence[SegmentInfo], policy: Policy) -> str:
     """Why a policy lets no segment go."""
-    from kubeledger.model.units import format_ts
-
     whole = [segment for segment in segments if segment.last_seq >= segment.first_seq]
     if len(whole) < 2:
         return "all its records are in one segment, and the last segment stays"
@@ -205,8 +194,6 @@ def _why_nothing(segments: Sequence[SegmentInfo], policy: Policy) -> str:
 
 
 def _print_sizes(opened: Ledger) -> None:
-    from kubeledger.cli.output import counted, printable
-
     for node, info in sorted(opened.manifest().nodes.items()):
         size_bytes = sum(segment.size_bytes for segment in info.segments)
         stored_bytes = sum(segment.stored_bytes for segment in info.segments)

@@ -16,6 +16,7 @@ from kubeledger.cli.options import (
     reports_errors,
     time_option,
 )
+from kubeledger.cli.screen import paged
 
 __all__ = ["completeness"]
 
@@ -75,7 +76,6 @@ def completeness(
         return
     from kubeledger.cli.completeness_output import write_report
     from kubeledger.cli.completeness_summary import write_summary
-    from kubeledger.cli.screen import paged
 
     with paged():
         for number, report in enumerate(reports):

@@ -10,6 +10,7 @@ import click
 
 from kubeledger.cli.options import reports_errors
 from kubeledger.cli.output import printable
+from kubeledger.model.errors import BadInputError
 
 __all__ = ["decide", "judge"]
 
@@ -85,8 +86,6 @@ def _answer_all(
     answer: Callable[[bytes], bytes], file: BinaryIO, name: str, *, keep_going: bool
 ) -> bool:
     """Whether a line was bad; see :func:`_stream`."""
-    from kubeledger.model.errors import BadInputError
-
     out = sys.stdout.buffer
     bad = False
     for number, block in _blocks(file):

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 import click
 
 from kubeledger.cli.options import reports_errors
+from kubeledger.cli.output import write_rows
+from kubeledger.cli.screen import screen_width
+from kubeledger.model.errors import BadInputError, BadQuestionError
 
 if TYPE_CHECKING:
     from kubeledger.analyze.sql.api import Queryable
@@ -87,7 +90,6 @@ def _ledger_directory(keep: Path | None) -> Iterator[Path]:
         BadQuestionError: there is one already.
     """
     from kubeledger.analyze.histories.sources import is_ledger
-    from kubeledger.model.errors import BadQuestionError
 
     if keep is not None:
         if is_ledger(keep):
@@ -103,8 +105,6 @@ def _ledger_directory(keep: Path | None) -> Iterator[Path]:
 
 def _recording() -> Path:
     """The bundled recording: inside an installed package, or beside it in a checkout."""
-    from kubeledger.model.errors import BadInputError
-
     package = Path(__file__).parent.parent
     for directory in (package / "_recordings", package.parent / "recordings"):
         if (directory / _RECORDING).exists():
@@ -188,9 +188,6 @@ def _questions(ledger: Path) -> None:
 
 
 def _answer(queryable: Queryable, question: str, query: str) -> None:
-    from kubeledger.cli.output import write_rows
-    from kubeledger.cli.screen import screen_width
-
     click.secho(f"\n{question}", fg="cyan")
     click.echo(query)
     rows = queryable.sql(query)

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from kubeledger.cli.options import node_option, output_option, parse_time, reports_errors
+from kubeledger.cli.output import printable, write_objects
+from kubeledger.model.errors import BadQuestionError, RecordsDroppedError
+from kubeledger.model.units import format_ts, whole_number
 
 if TYPE_CHECKING:
     import msgspec
@@ -44,7 +47,6 @@ def diff(a: str, b: str, node: str | None, exact: bool, output: str) -> None:
     """
     from kubeledger.cli.losses import warn_of_losses_in
     from kubeledger.cli.progress import progress, watched
-    from kubeledger.model.errors import BadQuestionError
 
     (source_a, at_a), (source_b, at_b) = _split(a), _split(b)
     if (at_a is None) != (at_b is None):
@@ -69,8 +71,6 @@ def diff(a: str, b: str, node: str | None, exact: bool, output: str) -> None:
 
 def _split(side: str) -> tuple[str, str | None]:
     """A source and an instant; a path that is there may hold an ``@``."""
-    from kubeledger.model.errors import BadQuestionError
-
     if Path(side).exists() or "@" not in side:
         return side, None
     source, _, at = side.rpartition("@")
@@ -87,7 +87,6 @@ def _history(source: str, node: str | None) -> Iterator[History]:
         BadQuestionError: it holds several, or none of ``node``.
     """
     from kubeledger.analyze.histories.sources import open_histories
-    from kubeledger.model.errors import BadQuestionError
 
     with open_histories([source], node=node) as histories:
         if len(histories) != 1:
@@ -102,8 +101,6 @@ def _history(source: str, node: str | None) -> Iterator[History]:
 def _state(history: History, at: str) -> NodeState:
     from itertools import takewhile
 
-    from kubeledger.model.errors import BadQuestionError, RecordsDroppedError
-    from kubeledger.model.units import format_ts, whole_number
     from kubeledger.replay import fold
 
     state = history.begin()
@@ -150,9 +147,6 @@ def _decisions(a: History, b: History, exact: bool, output: str) -> bool:
 
 
 def _words(difference: Difference) -> Iterator[str]:
-    from kubeledger.cli.output import printable
-    from kubeledger.model.units import format_ts
-
     what = {"only_in_a": "only in A", "only_in_b": "only in B", "differs": "differs"}
     number = f" (number {difference.occurrence})" if difference.occurrence > 1 else ""
     about = f" {difference.subject}" if difference.subject else ""
@@ -170,7 +164,6 @@ def _words(difference: Difference) -> Iterator[str]:
 
 def _states(a: NodeState, b: NodeState, output: str) -> bool:
     from kubeledger.analyze.diff import StateDifference, diff_states
-    from kubeledger.cli.output import printable
 
     found = diff_states(a, b)
     if output != "table":
@@ -187,16 +180,12 @@ def _states(a: NodeState, b: NodeState, output: str) -> bool:
 def _shown(value: object) -> str:
     import msgspec
 
-    from kubeledger.cli.output import printable
-
     return printable(msgspec.json.encode(value).decode())
 
 
 def _print_all(found: Sequence[msgspec.Struct], kind: type[msgspec.Struct], output: str) -> None:
     """Differences as one document, or a line each."""
     import msgspec
-
-    from kubeledger.cli.output import write_objects
 
     if output == "json":
         data = msgspec.json.encode({"differences": found}, order="deterministic")

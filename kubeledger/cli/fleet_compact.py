@@ -9,6 +9,9 @@ import click
 
 from kubeledger.cli.fleet_options import lake_option
 from kubeledger.cli.options import output_option, reports_errors
+from kubeledger.cli.output import write_rows
+from kubeledger.model.errors import BadQuestionError
+from kubeledger.model.units import parse_go_duration
 
 __all__ = ["compact"]
 
@@ -32,13 +35,10 @@ def compact(lake: str, older_than: str, output: str) -> None:
     Afterwards `fleet sql` and the others open few files. The nodes' own files stay, and a node
     that grows is read from them, until the next time. Run it after a large import, or daily.
     """
-    from kubeledger.cli.output import write_rows
     from kubeledger.cli.progress import progress
     from kubeledger.fleet.compaction import compact as compact_files
     from kubeledger.fleet.lake import Lake
     from kubeledger.fleet.scratch import scratch_directory
-    from kubeledger.model.errors import BadQuestionError
-    from kubeledger.model.units import parse_go_duration
 
     try:
         age_ns = parse_go_duration(older_than)

@@ -13,6 +13,9 @@ import click
 
 from kubeledger.cli.fleet_options import engine_options, lake_option, watched_results
 from kubeledger.cli.options import output_option, reports_errors
+from kubeledger.cli.output import write_rows
+from kubeledger.model.errors import BadQuestionError
+from kubeledger.model.units import NS_PER_S
 
 if TYPE_CHECKING:
     from kubeledger.fleet.run import Plan
@@ -81,7 +84,6 @@ def import_(
     The other forms of output have a row a source.
     """
     from kubeledger.cli.fleet_summary import Tally, print_summary
-    from kubeledger.cli.output import write_rows
     from kubeledger.fleet.engines.choose import engine_of
     from kubeledger.fleet.lake import Lake
     from kubeledger.fleet.rules import rules_version
@@ -90,8 +92,6 @@ def import_(
     from kubeledger.fleet.task import node_task
     from kubeledger.fleet.types import NodeSpec
     from kubeledger.ingest.planning.options import ImportOptions
-    from kubeledger.model.errors import BadQuestionError
-    from kubeledger.model.units import NS_PER_S
     from kubeledger.remote.store import absolute_url
 
     _split_key(known)
@@ -136,8 +136,6 @@ def _split_key(known: dict[str, Any]) -> None:
     Raises:
         BadQuestionError: and ``--cluster`` another one.
     """
-    from kubeledger.model.errors import BadQuestionError
-
     cluster, separator, name = (known["name"] or "").partition("/")
     if not separator:
         return

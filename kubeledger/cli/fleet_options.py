@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kubeledger.cli.options import Seconds
+from kubeledger.cli.output import counted
 
 if TYPE_CHECKING:
     from kubeledger.fleet.types import Failure
@@ -106,7 +107,6 @@ def watched_results(
         now_s: a clock.
     """
     from kubeledger.cli.get_rows import human_duration
-    from kubeledger.cli.output import counted
     from kubeledger.cli.progress import progress
 
     began_s = now_s()

@@ -14,6 +14,7 @@ import click
 
 from kubeledger.cli.fleet_options import engine_options, lake_option
 from kubeledger.cli.options import reports_errors
+from kubeledger.cli.output import counted
 
 if TYPE_CHECKING:
     from kubeledger.fleet.lake import Lake
@@ -78,7 +79,6 @@ def report(
     """
     from kubeledger.cli.files import is_standard, new_output, output_errors
     from kubeledger.cli.fleet_summary import print_failures
-    from kubeledger.cli.output import counted
     from kubeledger.cli.progress import progress
     from kubeledger.fleet.lake import Lake
     from kubeledger.fleet.report import collect, fleet_page

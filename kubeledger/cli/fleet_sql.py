@@ -10,6 +10,7 @@ from kubeledger.cli.complete import complete_fleet_queries
 from kubeledger.cli.fleet_options import known_lake_option
 from kubeledger.cli.options import reports_errors
 from kubeledger.cli.sql import Asked, answer, asking_options
+from kubeledger.model.errors import BadQuestionError
 
 if TYPE_CHECKING:
     from kubeledger.analyze.clock import Span
@@ -31,7 +32,6 @@ def fleet_sql(lake: str | None, asked: Asked) -> None:
     `failures`; `-` reads it from standard input. Without QUERY it is an interactive shell.
     """
     from kubeledger.fleet.query import LakeTables, fleet_queries
-    from kubeledger.model.errors import BadQuestionError
 
     def opened() -> tuple[Tables, Span]:
         if lake is None:

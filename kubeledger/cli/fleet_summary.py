@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kubeledger.cli.output import counted, printable
+from kubeledger.cli.screen import screen_width
+from kubeledger.cli.table import cut
 
 if TYPE_CHECKING:
     from kubeledger.fleet.engines.engine import Engine
@@ -116,9 +118,6 @@ def decisions(summaries: Iterable[NodeSummary]) -> str:
 
 def print_failures(failures: Iterable[Failure]) -> None:
     """Reasons, the most frequent first, each with the first sources that it holds for."""
-    from kubeledger.cli.screen import screen_width
-    from kubeledger.cli.table import cut
-
     groups: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for failure in failures:
         groups[failure.kind, _reason(failure), failure.advice].append(failure.source)

@@ -12,6 +12,8 @@ import click
 
 from kubeledger.cli.fleet_options import engine_options, lake_option, watched_results
 from kubeledger.cli.options import output_option, reports_errors
+from kubeledger.cli.output import counted, write_rows
+from kubeledger.cli.screen import terminal_width
 
 if TYPE_CHECKING:
     from kubeledger.fleet.types import NodeSummary
@@ -58,8 +60,6 @@ def verify(
     have all nodes and columns.
     """
     from kubeledger.cli.fleet_summary import Tally, decisions, print_failures
-    from kubeledger.cli.output import counted, write_rows
-    from kubeledger.cli.screen import terminal_width
     from kubeledger.fleet.engines.choose import engine_of
     from kubeledger.fleet.lake import Lake
     from kubeledger.fleet.rules import rules_version

@@ -17,6 +17,8 @@ from kubeledger.cli.options import (
     reports_errors,
     time_option,
 )
+from kubeledger.cli.output import printable
+from kubeledger.model.errors import BadQuestionError
 
 __all__ = ["get"]
 
@@ -61,9 +63,7 @@ def get(
     """
     from kubeledger.cli.get_rows import TABLES, matches, not_known
     from kubeledger.cli.losses import warn_of_losses
-    from kubeledger.cli.output import printable
     from kubeledger.ledger.ledger import Ledger
-    from kubeledger.model.errors import BadQuestionError
     from kubeledger.replay import state_at
 
     word, slash, name = resource.partition("/")

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kubeledger.cli.options import DEFAULT_LEDGER, ledger_option, output_option, reports_errors
-from kubeledger.cli.output import counted
+from kubeledger.cli.output import counted, printable, write_rows
+from kubeledger.cli.screen import screen_width
+from kubeledger.model.errors import BadQuestionError
 
 if TYPE_CHECKING:
     from kubeledger.ingest.api import ImportReport, NodeReport
@@ -84,7 +86,6 @@ def import_into(
         KubeledgerError: as ``import_sources``; a ledger that was made for nothing is removed.
     """
     from kubeledger.ingest.api import import_and_snapshot
-    from kubeledger.model.errors import BadQuestionError
 
     if any(not str(source) for source in sources):
         raise BadQuestionError("a source has no name", advice="`.` is the present directory")
@@ -120,8 +121,6 @@ def _progress() -> Iterator[Progress | None]:
 
 
 def _warn(report: ImportReport, *, all_files: bool) -> None:
-    from kubeledger.cli.output import printable
-
     for recovery in report.recovery:
         click.echo(f"recovered: {printable(recovery.message)}", err=True)
     for bundle in report.bundles:
@@ -137,8 +136,6 @@ def _print_json(report: ImportReport) -> None:
 
 
 def _print_tables(report: ImportReport, directory: Path, *, brief: bool, all_files: bool) -> None:
-    from kubeledger.cli.output import printable
-
     for bundle in report.bundles:
         version = f"kubelet {bundle.kubelet_version}" if bundle.kubelet_version else "kubelet ?"
         click.echo(f"{printable(bundle.node)} ({version}) from {printable(bundle.label)}")
@@ -197,8 +194,6 @@ def report_import(directory: Path, nodes: list[str], *, advise: bool = True) -> 
 
 
 def _paragraph(text: str) -> None:
-    from kubeledger.cli.output import printable
-
     click.echo()
     click.echo(click.wrap_text(printable(text), width=_PARAGRAPH_WIDTH))
 
@@ -208,8 +203,6 @@ def _ledger_words(directory: Path) -> str:
 
 
 def _advise(target: str | None, where: str) -> None:
-    from kubeledger.cli.output import printable
-
     commands = [] if target is None else [f"why {quote(target)}"]
     lines = [printable(f"kubeledger {each}{where}") for each in (*commands, "timeline", "verify")]
     click.echo("\nNext:  " + "\n       ".join(lines))
@@ -279,8 +272,6 @@ def _print_sources(bundle: NodeReport, *, all_files: bool) -> None:
 
 def _confirming(bundle: NodeReport, groups: Mapping[str, Sequence[SourceAccount]]) -> None:
     """Say where the entries of a source went that has no record of its own."""
-    from kubeledger.cli.output import printable
-
     for name, accounts in sorted(groups.items()):
         confirmed = sum(bundle.confirmed.get(each.file, 0) for each in accounts)
         if confirmed and not any(each.records for each in accounts):
@@ -299,7 +290,4 @@ def _counts(bundle: NodeReport, account: SourceAccount) -> tuple[int, ...]:
 
 
 def _table(columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
-    from kubeledger.cli.output import write_rows
-    from kubeledger.cli.screen import screen_width
-
     write_rows(columns, rows, "table", sys.stdout, width_max=screen_width(), wrapped=True)

@@ -10,6 +10,7 @@ import click
 
 from kubeledger.cli.options import ledger_option, reports_errors
 from kubeledger.cli.output import printable
+from kubeledger.model.errors import LedgerUnavailableError
 
 __all__ = ["index"]
 
@@ -29,7 +30,6 @@ def index(ledger: Path, rebuild: bool) -> None:
     from kubeledger.ledger.history.index import HISTORY
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.ledger.storage import storage_errors
-    from kubeledger.model.errors import LedgerUnavailableError
 
     opened = Ledger.open(ledger)
     with progress("writing Parquet"), TemporaryDirectory(prefix="kubeledger-") as scratch:

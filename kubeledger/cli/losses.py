@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kubeledger.cli.output import printable
+from kubeledger.model.errors import KubeledgerError
 
 if TYPE_CHECKING:
     from kubeledger.analyze.histories.history import History
@@ -22,8 +23,6 @@ def warn_of_losses(ledger: Ledger, node: str | None = None) -> None:
 
     A ledger that cannot be read is not this function's matter.
     """
-    from kubeledger.model.errors import KubeledgerError
-
     try:
         for name in ledger.nodes():
             if node in (None, name):

@@ -21,7 +21,9 @@ from kubeledger.cli.options import (
     reports_errors,
     time_option,
 )
-from kubeledger.cli.output import csv_line, printable
+from kubeledger.cli.output import cell_text, csv_line, printable, write_rows
+from kubeledger.cli.screen import paged, screen_width
+from kubeledger.cli.table import cut
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.units import NS_PER_S, format_ts
 
@@ -90,8 +92,6 @@ def ls(
     """
     from kubeledger.analyze.sql.listing import Filter, selection
     from kubeledger.cli.losses import warn_of_losses
-    from kubeledger.cli.output import write_rows
-    from kubeledger.cli.screen import paged, screen_width
     from kubeledger.ledger.following import Following
     from kubeledger.ledger.ledger import Ledger
 
@@ -163,10 +163,6 @@ def _follow(
     output: str,
 ) -> None:
     """List what is appended, a line a record, until the limit or an interrupt."""
-    from kubeledger.cli.output import cell_text, write_rows
-    from kubeledger.cli.screen import screen_width
-    from kubeledger.cli.table import cut
-
     sys.stdout.flush()
     while limit is None or limit > 0:
         for record in following.new():

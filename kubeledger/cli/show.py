@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kubeledger.cli.options import ledger_option, node_option, output_option, reports_errors
+from kubeledger.cli.output import printable
+from kubeledger.model.units import format_ts
 
 if TYPE_CHECKING:
     from kubeledger.analyze.sql.listing import Shown
@@ -40,7 +42,6 @@ def show(seq: int, ledger: Path, node: str | None, output: str) -> None:
 def _document(shown: Shown) -> dict[str, Any]:
     """Everything about the record; times as RFC 3339 and as integers."""
     from kubeledger.analyze.sql.listing import body_of
-    from kubeledger.model.units import format_ts
 
     record = shown.record
     return {
@@ -70,7 +71,6 @@ def _document(shown: Shown) -> dict[str, Any]:
 def _brief(record: Record) -> dict[str, Any]:
     from kubeledger.analyze.sql.listing import body_of
     from kubeledger.analyze.sql.summaries import subject_of, summary_of
-    from kubeledger.model.units import format_ts
 
     body = body_of(record)
     return {
@@ -84,7 +84,6 @@ def _brief(record: Record) -> dict[str, Any]:
 
 def _text(shown: Shown) -> Iterator[str]:
     from kubeledger.analyze.sql.listing import body_of
-    from kubeledger.cli.output import printable
 
     record = shown.record
     head = _brief(record)

@@ -13,7 +13,9 @@ import click
 from click.core import ParameterSource
 
 from kubeledger.cli.options import ledger_option, output_option, reports_errors
-from kubeledger.cli.output import counted
+from kubeledger.cli.output import counted, printable, write_rows
+from kubeledger.model.errors import BadQuestionError
+from kubeledger.model.units import format_go_duration, parse_go_duration
 
 if TYPE_CHECKING:
     from kubeledger.model.record import Record
@@ -77,7 +79,6 @@ def simulate(
     continued: what the ledger holds already is compared and not written again.
     """
     from kubeledger.cli.files import STANDARD_OUTPUT, is_standard
-    from kubeledger.model.errors import BadQuestionError
     from kubeledger.simulate.scenario.plan import to_plan
 
     if is_standard(out) and output != "table":
@@ -109,9 +110,6 @@ def simulate(
 
 
 def _duration(text: str | None) -> int | None:
-    from kubeledger.model.errors import BadQuestionError
-    from kubeledger.model.units import parse_go_duration
-
     if text is None:
         return None
     try:
@@ -125,7 +123,6 @@ def _duration(text: str | None) -> int | None:
 
 def _loaded(scenario: Path | None, openb: tuple[Path, Path] | None, node: str | None) -> Loaded:
     from kubeledger.cli.files import STANDARD_INPUT, is_standard, read_input
-    from kubeledger.model.errors import BadQuestionError
     from kubeledger.simulate.scenario.document import BYTES_MAX
     from kubeledger.simulate.scenario.load import load_scenario
     from kubeledger.simulate.scenario.openb import load_openb
@@ -146,7 +143,6 @@ def _loaded(scenario: Path | None, openb: tuple[Path, Path] | None, node: str | 
 
 
 def _show(error: Exception) -> None:
-    from kubeledger.cli.output import printable
     from kubeledger.simulate.scenario.problems import ScenarioError
 
     assert isinstance(error, ScenarioError)
@@ -159,8 +155,6 @@ def _show(error: Exception) -> None:
 
 
 def _print_contents(plan: Plan, output: str) -> None:
-    from kubeledger.model.units import format_go_duration
-
     if output == "json":
         import msgspec
 
@@ -259,8 +253,6 @@ _HAPPENED = {
 
 
 def _print(plan: Plan, counts: Counter[str], added: int, *, quiet: bool, output: str) -> None:
-    from kubeledger.cli.output import write_rows
-
     happened = {name: counts[kind] for kind, name in _HAPPENED.items()}
     if output == "json":
         import msgspec

@@ -17,8 +17,10 @@ from kubeledger.cli.options import (
     reports_errors,
     timeout_option,
 )
+from kubeledger.cli.output import write_rows
+from kubeledger.cli.screen import paged, screen_width, terminal_width
 from kubeledger.cli.sql_parameters import bound, named
-from kubeledger.model.errors import BadQuestionError
+from kubeledger.model.errors import BadInputError, BadQuestionError
 
 if TYPE_CHECKING:
     from kubeledger.analyze.clock import Span
@@ -155,7 +157,6 @@ def answer(
 
 def _query_on_stdin() -> str:
     from kubeledger.cli.files import STANDARD_INPUT, read_input
-    from kubeledger.model.errors import BadInputError
 
     try:
         return read_input("-", _QUERY_BYTES_MAX).decode()
@@ -166,9 +167,7 @@ def _query_on_stdin() -> str:
 def _show(
     database: Queryable, query: str, params: dict[str, str] | dict[str, str | None], output: str
 ) -> None:
-    from kubeledger.cli.output import write_rows
     from kubeledger.cli.progress import progress
-    from kubeledger.cli.screen import paged, terminal_width
 
     if not query.strip():
         raise BadQuestionError("the query is empty", advice="see `kubeledger sql --help`")
@@ -179,9 +178,6 @@ def _show(
 
 
 def _show_library(library: Mapping[str, ShippedQuery], output: str) -> None:
-    from kubeledger.cli.output import write_rows
-    from kubeledger.cli.screen import screen_width
-
     rows = [(query.name, query.title, " ".join(_signature(query))) for query in library.values()]
     columns = ("name", "question", "parameters")
     write_rows(columns, rows, output, sys.stdout, width_max=screen_width(), wrapped=True)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kubeledger.cli.options import parse_time
 from kubeledger.model.errors import BadQuestionError
+from kubeledger.model.units import format_ts
 
 if TYPE_CHECKING:
     from kubeledger.analyze.clock import Span
@@ -25,8 +26,6 @@ def bound(shipped: ShippedQuery, given: dict[str, str], span: Span) -> dict[str,
     Raises:
         BadQuestionError: a parameter is missing, unknown, or no time where it must be one.
     """
-    from kubeledger.model.units import format_ts
-
     values = shipped.bind(given)
     for parameter in shipped.parameters:
         text = values[parameter.name]

@@ -15,6 +15,8 @@ from kubeledger.cli.options import (
     reports_errors,
     time_option,
 )
+from kubeledger.cli.screen import paged, screen_width
+from kubeledger.model.errors import BadQuestionError
 
 __all__ = ["state"]
 
@@ -46,7 +48,6 @@ def state(
     from functools import partial
 
     from kubeledger.cli.losses import warn_of_losses
-    from kubeledger.cli.screen import paged, screen_width
     from kubeledger.cli.state_tables import write_tables
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.replay import state_at
@@ -71,7 +72,6 @@ def state(
 
 def _parts(only: str | None) -> list[str]:
     """Names given with ``--only``, each known; all when it is not given."""
-    from kubeledger.model.errors import BadQuestionError
     from kubeledger.replay.node.document import PARTS
 
     if only is None:

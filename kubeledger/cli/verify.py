@@ -17,6 +17,8 @@ from kubeledger.cli.options import (
     output_option,
     reports_errors,
 )
+from kubeledger.cli.screen import paged
+from kubeledger.model.errors import BadInputError, BadQuestionError
 
 if TYPE_CHECKING:
     from kubeledger.analyze.histories.history import History
@@ -110,7 +112,6 @@ def verify(
         raise click.UsageError("--metrics-address is for --follow")
 
     from kubeledger.cli.files import is_standard
-    from kubeledger.cli.screen import paged
     from kubeledger.cli.verify_output import junit_writer, writer_of
     from kubeledger.verify.tally import Tally
 
@@ -154,7 +155,6 @@ def histories_for(
     from kubeledger.cli.losses import warn_of_losses, warn_of_losses_in
     from kubeledger.cli.progress import progress, watched
     from kubeledger.ledger.ledger import Ledger
-    from kubeledger.model.errors import BadInputError, BadQuestionError
 
     if not sources:
         opened = Ledger.open(ledger)

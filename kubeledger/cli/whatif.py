@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kubeledger.cli.options import ledger_option, node_option, output_option, reports_errors
+from kubeledger.cli.output import write_objects
+from kubeledger.cli.screen import paged
 from kubeledger.cli.whatif_options import read_configs, variant_options
 
 if TYPE_CHECKING:
@@ -62,7 +64,6 @@ def whatif(
     elif output != "table":
         _print_lines(found, output)
     else:
-        from kubeledger.cli.screen import paged
         from kubeledger.cli.whatif_output import text_of
 
         with paged(wanted=full):
@@ -85,7 +86,6 @@ def _print_lines(found: list[tuple[str, Outlook, list[Change]]], output: str) ->
     import msgspec
 
     from kubeledger.analyze.whatif import Change
-    from kubeledger.cli.output import write_objects
 
     lines = (
         {"node": node, "variant": result.variant, **msgspec.to_builtins(change)}

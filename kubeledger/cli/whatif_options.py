@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from kubeledger.model.errors import BadQuestionError
+
 if TYPE_CHECKING:
     from kubeledger.analyze.whatif.configs import ConfigFile
 
@@ -58,7 +60,6 @@ def read_configs(names: Sequence[str]) -> list[ConfigFile]:
     from kubeledger.analyze.whatif.configs import config_of
     from kubeledger.cli.files import STANDARD_INPUT, is_standard, read_input
     from kubeledger.ingest.sources.streams import DOCUMENT_MAX
-    from kubeledger.model.errors import BadQuestionError
 
     if sum(map(is_standard, names)) > 1:
         raise BadQuestionError(f"{STANDARD_INPUT} can be read once, and is named twice")

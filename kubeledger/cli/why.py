@@ -18,6 +18,7 @@ from kubeledger.cli.options import (
     reports_errors,
     time_option,
 )
+from kubeledger.cli.screen import paged
 
 __all__ = ["why"]
 
@@ -56,7 +57,6 @@ def why(
     from kubeledger.analyze.sql.api import connect
     from kubeledger.analyze.why import explain, explain_node, find_target
     from kubeledger.analyze.why.why import no_such_target
-    from kubeledger.cli.screen import paged
     from kubeledger.cli.sources import ledger_for
     from kubeledger.cli.verify import histories_for
     from kubeledger.cli.why_output import full_text, screen_size, short_text
