@@ -68,6 +68,7 @@ def collect(
     kubeconfigs, nothing of the pods' volumes. What is absent is a line of manifest.txt, and no
     failure. The pod of kubectl-debug stays: delete it when you are done.
     """
+    from kubeledger.cli.files import new_output, output_errors
     from kubeledger.record.collecting import Request, collect_into, parts_of, script_of
 
     request = Request(node, via, host or "", since or "", image)
@@ -78,20 +79,19 @@ def collect(
             click.echo(f"{shlex.join(part.command)} <<'SCRIPT'\n{part.script}SCRIPT")
     else:
         target = out or _archive_name(request)
-        _print_summary(collect_into(request, target), target)
+        with output_errors(target), new_output(target) as file:
+            collected = collect_into(request, file)
+        _print_summary(collected, target)
 
 
 def _print_script(script: str, out: Path | None) -> None:
-    from kubeledger.model.errors import OutputError
+    from kubeledger.cli.files import new_output, output_errors
 
     if out is None:
         click.echo(script, nl=False)
         return
-    try:
-        out.write_text(script, encoding="utf-8")
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise OutputError(f"{out} cannot be written: {reason}") from None
+    with output_errors(out), new_output(out) as file:
+        file.write(script.encode())
     click.echo(f"run it as root on the node: sh {shlex.quote(out.name)} > bundle.tar.gz", err=True)
 
 
@@ -103,10 +103,11 @@ def _archive_name(request: Request) -> Path:
 
 
 def _print_summary(collected: Collected, out: Path) -> None:
+    from kubeledger.cli.files import is_standard
     from kubeledger.cli.output import counted, printable
 
-    size = sum(collected.taken.values())
-    click.echo(f"{out}: {counted(len(collected.taken), 'file')}, {size:,} bytes")
+    size, err = sum(collected.taken.values()), is_standard(out)
+    click.echo(f"{out}: {counted(len(collected.taken), 'file')}, {size:,} bytes", err=err)
     for file, why in list(collected.absent.items())[:_ABSENT_SHOWN]:
-        click.echo(printable(f"absent: {file}: {why}"))
+        click.echo(printable(f"absent: {file}: {why}"), err=err)
     click.echo(f"next: kubeledger import {shlex.quote(str(out))}", err=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain, islice
@@ -23,6 +22,7 @@ from kubeledger.cli.options import (
 )
 from kubeledger.cli.output import cell_text, csv_line, printable, write_rows
 from kubeledger.cli.screen import paged, screen_width
+from kubeledger.cli.service import until_stopped
 from kubeledger.cli.table import cut
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.units import NS_PER_S, format_ts
@@ -162,26 +162,26 @@ def _follow(
     narrow: Narrow,
     output: str,
 ) -> None:
-    """List what is appended, a line a record, until the limit or an interrupt."""
+    """List what is appended, a line a record, until the limit or a signal."""
     sys.stdout.flush()
-    while limit is None or limit > 0:
-        for record in following.new():
-            if not wants(record):
-                continue
-            row = _row(record)
-            if output in ("table", "wide"):
-                cells = [printable(cell_text(cell)) for cell in narrow(row)]
-                line = "  ".join(cells)
-                click.echo(line if output == "wide" else cut(line, screen_width()))
-            elif output == "csv":
-                click.echo(csv_line(row), nl=False)
-            else:
-                write_rows(_COLUMNS, [row], output, sys.stdout)
-            sys.stdout.flush()
-            limit = None if limit is None else limit - 1
-            if limit == 0:
+    with until_stopped() as waits:
+        while limit is None or limit > 0:
+            for record in filter(wants, following.new()):
+                row = _row(record)
+                if output in ("table", "wide"):
+                    cells = [printable(cell_text(cell)) for cell in narrow(row)]
+                    line = "  ".join(cells)
+                    click.echo(line if output == "wide" else cut(line, screen_width()))
+                elif output == "csv":
+                    click.echo(csv_line(row), nl=False)
+                else:
+                    write_rows(_COLUMNS, [row], output, sys.stdout)
+                sys.stdout.flush()
+                limit = None if limit is None else limit - 1
+                if limit == 0 or waits.stopped:
+                    return
+            if not waits(_LOOK_S):
                 return
-        time.sleep(_LOOK_S)
 
 
 def _narrow(ledger: Ledger, node: str | None) -> tuple[tuple[str, ...], Narrow]:

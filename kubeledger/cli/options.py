@@ -33,6 +33,7 @@ __all__ = [
     "BUG_EXIT_CODE",
     "DEFAULT_LEDGER",
     "Seconds",
+    "kubelet_options",
     "ledger_option",
     "node_option",
     "output_option",
@@ -96,6 +97,44 @@ timeout_option = click.option(
     help="Longest time a query may take.",
 )
 """``--timeout SECONDS``, passed as ``timeout_s: float``."""
+
+
+class _Renamed(click.Option):
+    """An option whose further names are former ones, which its help leaves out."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """As click, of the first name."""
+        names, self.opts = self.opts, self.opts[:1]
+        try:
+            return super().get_help_record(ctx)
+        finally:
+            self.opts = names
+
+
+def kubelet_options(function: _F) -> _F:
+    """How a kubelet is asked, passed as ``kubelet``, ``token``, ``ca`` and ``insecure``."""
+    file = click.Path(path_type=Path)
+    url = "Ask the kubelet, e.g. https://127.0.0.1:10250."
+    for option in (
+        click.option("--insecure", is_flag=True, help="Do not check the kubelet's certificate."),
+        click.option(
+            *("--ca", "--ca-file", "ca"),
+            cls=_Renamed,
+            type=file,
+            metavar="FILE",
+            help="Authority of the kubelet's certificate.",
+        ),
+        click.option(
+            *("--token", "--token-file", "token"),
+            cls=_Renamed,
+            type=file,
+            metavar="FILE",
+            help="Token for the kubelet, read each time.",
+        ),
+        click.option("--kubelet", metavar="URL", help=url),
+    ):
+        function = option(function)
+    return function
 
 
 def output_option(*formats: str) -> Callable[[_F], _F]:

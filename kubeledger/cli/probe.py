@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import click
 from kubeledger.cli.complete import complete_probed
 from kubeledger.cli.options import (
     Seconds,
+    kubelet_options,
     ledger_option,
     node_option,
     output_option,
@@ -18,23 +20,20 @@ from kubeledger.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from kubeledger.probe.pods import FoundPod
     from kubeledger.probe.run import ProbedTick
     from kubeledger.probe.target import ProbePlan
 
 __all__ = ["probe"]
 
 _REPEAT_MAX = 1000
-_file = click.Path(path_type=Path, exists=True, dir_okay=False)
+_LIST_BYTES_MAX = 256 << 20
+_SILENCE_S = 10
 
 
 @click.command(epilog="Example: kubeledger probe default/web --kubelet https://10.0.0.4:10250")
 @click.argument("target", metavar="NS/POD[/CONTAINER]", shell_complete=complete_probed)
 @click.option("--pods", metavar="FILE|URL", help="Pod list to find the pod in; - reads it.")
-@click.option("--kubelet", "kubelet_url", metavar="URL", help="Ask this: https://HOST:10250.")
-@click.option("--token-file", metavar="FILE", type=_file, help="Token for --kubelet.")
-@click.option("--ca-file", metavar="FILE", type=_file, help="Authority of its certificate.")
-@click.option("--insecure", is_flag=True, help="Do not check its certificate.")
+@kubelet_options
 @ledger_option
 @node_option
 @click.option("--kubelet-version", metavar="V", help="Default: that of the ledger or --kubelet.")
@@ -68,9 +67,9 @@ def probe(
     ctx: click.Context,
     target: str,
     pods: str | None,
-    kubelet_url: str | None,
-    token_file: Path | None,
-    ca_file: Path | None,
+    kubelet: str | None,
+    token: Path | None,
+    ca: Path | None,
     insecure: bool,
     ledger: Path,
     node: str | None,
@@ -92,16 +91,22 @@ def probe(
     from kubeledger.kubelet.profile.resolve import resolve
     from kubeledger.model.errors import BadQuestionError
     from kubeledger.model.units import NS_PER_S
+    from kubeledger.probe.pods import pod_in_ledger, pod_in_list, pod_of_kubelet
     from kubeledger.probe.series import run_series
     from kubeledger.probe.target import pod_target, probe_plans
+    from kubeledger.record.sources.kubelet_client import KubeletClient
 
     namespace, name, container = _parsed(target)
-    if pods is not None and kubelet_url is not None:
+    if pods is not None and kubelet is not None:
         raise BadQuestionError("--pods and --kubelet exclude each other")
-    if pods is None and kubelet_url is None:
-        found = _of_ledger(ledger, node, namespace, name)
+    if pods is not None:
+        found = pod_in_list(_read_list(pods), pods, namespace, name)
+    elif kubelet is not None:
+        client = KubeletClient(kubelet, token_file=token, ca_file=ca, insecure=insecure)
+        with closing(client):
+            found = pod_of_kubelet(client, kubelet.rstrip("/"), namespace, name)
     else:
-        found = _found(pods, kubelet_url, namespace, name, token_file, ca_file, insecure)
+        found = pod_in_ledger(ledger, node, namespace, name)
     version = kubelet_version or found.kubelet_version
     if version is None:
         raise BadQuestionError(
@@ -135,32 +140,26 @@ def _parsed(target: str) -> tuple[str, str, str | None]:
     return parts[0], parts[1], parts[2] if len(parts) == 3 else None
 
 
-def _of_ledger(ledger: Path, node: str | None, namespace: str, name: str) -> FoundPod:
-    from kubeledger.probe.pods import pod_in_ledger
+def _read_list(source: str) -> bytes:
+    """A file, standard input, or what a URL gives that needs no token."""
+    from kubeledger.cli.files import read_input
+    from kubeledger.model.errors import BadInputError
 
-    return pod_in_ledger(ledger, node, namespace, name)
+    if not source.startswith(("http://", "https://")):
+        return read_input(source, _LIST_BYTES_MAX)
+    import http.client
+    import urllib.request
 
-
-def _found(
-    pods: str | None,
-    kubelet_url: str | None,
-    namespace: str,
-    name: str,
-    token_file: Path | None,
-    ca_file: Path | None,
-    insecure: bool,
-) -> FoundPod:
-    from kubeledger.probe.pods import pod_in_list, pod_of_kubelet
-    from kubeledger.record.sources.kubelet_client import KubeletClient
-
-    if kubelet_url is None:
-        assert pods is not None
-        return pod_in_list(pods, namespace, name)
-    client = KubeletClient(kubelet_url, token_file=token_file, ca_file=ca_file, insecure=insecure)
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        return pod_of_kubelet(client, kubelet_url.rstrip("/"), namespace, name)
-    finally:
-        client.close()
+        with opener.open(source, timeout=_SILENCE_S) as reply:
+            data: bytes = reply.read(_LIST_BYTES_MAX + 1)
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", None) or error
+        raise BadInputError(f"cannot be read: {reason}", file=source) from None
+    if len(data) > _LIST_BYTES_MAX:
+        raise BadInputError(f"is larger than {_LIST_BYTES_MAX >> 20} MiB", file=source)
+    return data
 
 
 def _say(plan: ProbePlan, tick: ProbedTick) -> None:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from kubeledger.cli.options import ledger_option, reports_errors
+from kubeledger.cli.options import kubelet_options, ledger_option, reports_errors
 from kubeledger.cli.output import counted, printable
-from kubeledger.cli.stopping import until_stopped
+from kubeledger.cli.service import metrics_option, served, until_stopped
 
 if TYPE_CHECKING:
     from kubeledger.ledger.ledger import Ledger
@@ -44,16 +44,13 @@ _path = click.Path(path_type=Path)
 @click.option("--unit", "units", multiple=True, metavar="UNIT", help="Of the kubelet, if unusual.")
 @click.option("--since", default="-1h", metavar="TIME", help="First of the journal, at first.")
 @click.option("--kernel", type=_path, metavar="FILE", help="/dev/kmsg, where there is no journal.")
-@click.option("--kubelet", metavar="URL", help="Ask the kubelet, e.g. https://127.0.0.1:10250.")
-@click.option("--token", type=_path, metavar="FILE", help="Token for the kubelet, read each time.")
-@click.option("--ca", type=_path, metavar="FILE", help="Authority of the kubelet's certificate.")
-@click.option("--insecure", is_flag=True, help="Do not check the kubelet's certificate.")
+@kubelet_options
 @click.option("--state", type=_path, metavar="DIR", help="State files of the kubelet's directory.")
 @click.option("--pod-resources", type=_path, metavar="SOCKET", help="[default: below --state]")
 @click.option("--cgroups", type=_path, metavar="DIR", help="Mount point of the cgroup file system.")
 @click.option("--keep", "keep_days", type=click.IntRange(2), metavar="DAYS", help="Drop the older.")
 @click.option("--ship", metavar="URL", help="Store segments there as they are sealed: `ship`.")
-@click.option("--metrics-address", metavar="HOST:PORT", help="Serve /metrics, /healthz, /readyz.")
+@metrics_option
 @click.option("--once", is_flag=True, help="Take what there is, end the chapter, and stop.")
 @reports_errors
 def record(
@@ -147,14 +144,9 @@ def _beside(directory: Path, ship: str | None, metrics_address: str | None) -> I
     """The ledger, its numbers served, its segments shipped until all of them are sealed."""
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.ledger.writer import WriterOptions
-    from kubeledger.record.metrics import Metrics
 
-    metrics = Metrics()
     with ExitStack() as stack:
-        if metrics_address is not None:
-            from kubeledger.record.metrics_server import MetricsServer
-
-            stack.enter_context(closing(MetricsServer(metrics_address, metrics)))
+        metrics = stack.enter_context(served(metrics_address))
         if ship is not None:
             from kubeledger.remote.shipping import refuse_inside
 

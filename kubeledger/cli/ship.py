@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from kubeledger.cli.options import Seconds, ledger_option, reports_errors
+from kubeledger.cli.service import metrics_option, served, until_stopped
 
 if TYPE_CHECKING:
     from kubeledger.ledger.ledger import Ledger
@@ -35,11 +34,7 @@ __all__ = ["restore", "ship"]
     metavar="SECONDS",
     help="How often to look for what was sealed.",
 )
-@click.option(
-    "--metrics-address",
-    metavar="HOST:PORT",
-    help="Serve /metrics, /healthz and /readyz there, for Prometheus.",
-)
+@metrics_option
 @reports_errors
 def ship(ledger: Path, url: str, once: bool, look_s: float, metrics_address: str | None) -> None:
     """Store a ledger's sealed segments below a URL, each once, and read them back.
@@ -84,35 +79,24 @@ def _ship_once(opened: Ledger, url: str) -> None:
 
 def _follow(opened: Ledger, url: str, look_s: float, metrics_address: str | None) -> None:
     from kubeledger.cli.output import printable
-    from kubeledger.record.metrics import Metrics
-    from kubeledger.record.metrics_server import MetricsServer
     from kubeledger.record.shipping import follow
 
-    metrics = Metrics()
-    metrics.ready()
-    server = MetricsServer(metrics_address, metrics) if metrics_address else None
-    stop, wake = threading.Event(), threading.Event()
+    with served(metrics_address) as metrics, until_stopped() as waits:
+        metrics.ready()
 
-    def end(*_: object) -> None:
-        stop.set()
-        wake.set()
+        def wait(seconds: float) -> bool:
+            metrics.loop_turned()
+            return waits(seconds)
 
-    signal.signal(signal.SIGTERM, end)
-    try:
         follow(
             opened,
             url,
             metrics,
             on_shipped=_print,
             on_trouble=lambda words: click.echo(f"put off: {printable(words)}", err=True),
-            stop=stop,
-            wake=wake,
+            wait=wait,
             look_s=look_s,
-            on_round=metrics.loop_turned,
         )
-    finally:
-        if server is not None:
-            server.close()
 
 
 def _print(shipment: Shipment) -> None:

@@ -18,6 +18,7 @@ from kubeledger.cli.options import (
     reports_errors,
 )
 from kubeledger.cli.screen import paged
+from kubeledger.cli.service import metrics_option
 from kubeledger.model.errors import BadInputError, BadQuestionError
 
 if TYPE_CHECKING:
@@ -65,11 +66,7 @@ _UNVERIFIED = 5
     metavar="SECONDS",
     help="With --follow: after so long nothing comes any more that changes a verdict.",
 )
-@click.option(
-    "--metrics-address",
-    metavar="HOST:PORT",
-    help="With --follow: serve /metrics, /healthz and /readyz there, for Prometheus.",
-)
+@metrics_option
 @output_option("table", "wide", "json", "jsonl", "csv")
 @reports_errors
 def verify(

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from pathlib import Path
 
 import click
 
 from kubeledger.analyze.histories.watching import News, Watch
 from kubeledger.cli.output import printable
-from kubeledger.cli.stopping import until_stopped
+from kubeledger.cli.service import served, until_stopped
 from kubeledger.cli.verify_output import encode, outcome_line
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.units import format_ts
-from kubeledger.record.metrics import Metrics
 from kubeledger.verify import Contradiction
 
 __all__ = ["follow_verdicts"]
@@ -25,10 +22,8 @@ __all__ = ["follow_verdicts"]
 _LOOK_S = 0.5
 _SHARE = 10
 """Looking takes at most one part of so many of the time."""
-
-
-_BEAT_S = 60.0
-"""A pause may be long; that it goes on is said so often (``Metrics.loop_turned``)."""
+_TURN_S = 60.0
+"""A pause may be longer; the loop is said to turn so often (``Metrics.loop_turned``)."""
 
 
 def follow_verdicts(
@@ -45,7 +40,7 @@ def follow_verdicts(
     if output not in ("table", "wide", "jsonl"):
         raise BadQuestionError(f"-o {output} has an end", advice="follow with -o jsonl")
     watch = Watch(Ledger.open(directory), node, settle_s)
-    with _served(metrics_address) as metrics, until_stopped() as waits:
+    with served(metrics_address) as metrics, until_stopped() as waits:
         while True:
             begun_s = time.monotonic()
             for news in watch.look(begun_s):
@@ -56,21 +51,9 @@ def follow_verdicts(
             left_s = max(_LOOK_S, (time.monotonic() - begun_s) * (_SHARE - 1))
             while left_s > 0:
                 metrics.loop_turned()
-                if not waits(min(left_s, _BEAT_S)):
+                if not waits(min(left_s, _TURN_S)):
                     return watch.stands["impossible"] + watch.stands["missed"]
-                left_s -= _BEAT_S
-
-
-@contextmanager
-def _served(address: str | None) -> Iterator[Metrics]:
-    metrics = Metrics()
-    if address is None:
-        yield metrics
-        return
-    from kubeledger.record.metrics_server import MetricsServer
-
-    with closing(MetricsServer(address, metrics)):
-        yield metrics
+                left_s -= _TURN_S
 
 
 def _print(news: News, output: str) -> None:

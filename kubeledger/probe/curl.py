@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from kubeledger.kubelet.prober.urls import DEFAULT_PORTS, parse_url
 from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.probe.attempt import Attempt, Exchange
 from kubeledger.probe.http2 import offered_protocols
@@ -14,8 +15,6 @@ from kubeledger.probe.run import ProbedTick
 from kubeledger.probe.target import PodTarget, ProbePlan
 
 __all__ = ["Difference", "differences"]
-
-_DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -120,9 +119,8 @@ def _of_http(plan: ProbePlan, last: Attempt) -> Iterator[Difference]:
         "User-Agent and keeps the connection",
         status >= 400,
     )
-    scheme, _, rest = first.url.partition("://")
-    authority = rest.partition("/")[0].partition("?")[0]
-    curls = authority.removesuffix(f":{_DEFAULT_PORTS.get(scheme, '')}")
+    url = parse_url(first.url)
+    curls = url.host.removesuffix(f":{DEFAULT_PORTS.get(url.scheme, '')}")
     if host and host != curls:
         yield Difference("Host", f"the kubelet sends {host}, curl {curls}", status >= 300)
     if len(last.exchanges) > 1 or 300 <= status < 400 or last.not_followed:

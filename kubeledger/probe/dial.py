@@ -21,8 +21,9 @@ from kubeledger.kubelet.prober.transport import (
 from kubeledger.kubelet.prober.urls import host_port
 from kubeledger.probe.attempt import Exchange, TransportError, Watch
 
-__all__ = ["Connection", "dial"]
+__all__ = ["READ_BYTES", "Connection", "dial"]
 
+READ_BYTES = 65536
 _PORT_MAX = 65535
 _LINGER = struct.pack("ii", 1, 1)
 _ADDRESS_NS_MIN = 2_000_000_000
@@ -55,7 +56,7 @@ class Connection:
         except OSError:
             return
 
-    def receive(self, bytes_max: int = 65536, *, at_most_ns: int | None = None) -> bytes:
+    def receive(self, *, at_most_ns: int | None = None) -> bytes:
         """What is there, at least a byte; empty at the end.
 
         Raises:
@@ -63,7 +64,7 @@ class Connection:
         """
         self._socket.settimeout(self._watch.left_s(at_most_ns=at_most_ns))
         try:
-            return self._socket.recv(bytes_max)
+            return self._socket.recv(READ_BYTES)
         except TimeoutError:
             raise TransportError("", timed_out=True) from None
         except OSError as error:
@@ -95,7 +96,7 @@ def dial(host: str, port: int, watch: Watch, exchange: Exchange, *, lingers: boo
     first: TransportError | None = None
     with watch.phase(exchange, "connect"):
         for left, (family, address) in zip(range(len(addresses), 0, -1), addresses, strict=True):
-            shown = host_port("" if not host else _host_of(address), port)
+            shown = host_port(address[0] if host else "", port)
             exchange.address = shown
             try:
                 sock = _connect(family, address, shown, watch, left, lingers=lingers)
@@ -184,10 +185,6 @@ def _is_address(host: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _host_of(address: Sockaddr) -> str:
-    return address[0]
 
 
 def _end(address: Sockaddr) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from kubeledger.kubelet.kube.gotexts import quoted
+from kubeledger.kubelet.prober.httpget import BAD_VALUE
 from kubeledger.kubelet.prober.transport import BROKEN
 from kubeledger.probe.attempt import TransportError
 
@@ -16,7 +17,6 @@ _HEAD_BYTES_MAX: Final = 10 * 1024 * 1024
 _VERSION: Final = re.compile(r"HTTP/[0-9]\.[0-9]")
 _STATUS: Final = re.compile(r"[0-9]{3}|[+][0-9]{2}|-00")
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z -]+")
-_CONTROL: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
 _LENGTH: Final = re.compile(r"[0-9]+")
 _CHUNK_SIZE: Final = re.compile(rb"[0-9A-Fa-f]+")
 _CHUNK_LINE_MAX: Final = 4096
@@ -25,9 +25,6 @@ _BODILESS: Final = (204, 304)
 
 class Stream(Protocol):
     """A connection, with or without TLS."""
-
-    local: str
-    remote: str
 
     def send(self, data: bytes) -> None: ...  # noqa: D102
 
@@ -247,7 +244,7 @@ def _length_of_body(status: int, head: tuple[str, ...]) -> int | str:
 def _check_header(line: str) -> None:
     """Go's ``textproto.Reader.ReadMIMEHeader``: a name may hold spaces, a value no controls."""
     name, _, value = line.partition(":")
-    if not _NAME.fullmatch(name) or _CONTROL.search(value):
+    if not _NAME.fullmatch(name) or BAD_VALUE.search(value):
         raise _broken(f"malformed MIME header line: {line}")
 
 

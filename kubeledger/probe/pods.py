@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import http.client
 import re
-import sys
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +14,15 @@ from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.errors import BadInputError, BadQuestionError
+from kubeledger.model.units import format_ts
 from kubeledger.record.sources.kubelet_client import (
     KubeletClient,
     RefusedError,
     UnreachableError,
 )
-from kubeledger.record.sources.snapshots import CONTENT_BYTES_MAX
 
 __all__ = ["FoundPod", "pod_in_ledger", "pod_in_list", "pod_of_kubelet"]
 
-_SILENCE_S = 10
 _BUILD_INFO = re.compile(rb'^kubernetes_build_info\{[^}]*git_version="([^"]+)"', re.MULTILINE)
 
 
@@ -44,22 +40,13 @@ class FoundPod(msgspec.Struct):
     source: str
 
 
-def pod_in_list(source: str, namespace: str, name: str) -> FoundPod:
-    """A pod of a list: a file, ``-``, or a URL of HTTP or HTTPS that needs no token.
+def pod_in_list(data: bytes, source: str, namespace: str, name: str) -> FoundPod:
+    """A pod of a list; ``source`` is where the list came from, in words.
 
     Raises:
-        BadInputError: it cannot be read, or is no list of pods.
+        BadInputError: it is no list of pods.
         BadQuestionError: the pod is not in it.
     """
-    if source.startswith(("http://", "https://")):
-        data = _fetched(source)
-    else:
-        try:
-            data = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
-        except OSError as error:
-            raise BadInputError(
-                f"cannot be read: {(error.strerror or str(error)).lower()}", file=source
-            ) from None
     return FoundPod(_pod(data, source, namespace, name), None, source)
 
 
@@ -75,8 +62,8 @@ def pod_of_kubelet(client: KubeletClient, url: str, namespace: str, name: str) -
     except (UnreachableError, RefusedError) as error:
         raise BadInputError(
             f"{url}/pods: {error}",
-            advice="--token-file FILE with a token that may read nodes/pods or nodes/proxy, "
-            "--ca-file FILE, or --insecure",
+            advice="--token FILE with a token that may read nodes/pods or nodes/proxy, "
+            "--ca FILE, or --insecure",
         ) from None
     raw = _pod(pods, f"{url}/pods", namespace, name)
     try:
@@ -87,29 +74,35 @@ def pod_of_kubelet(client: KubeletClient, url: str, namespace: str, name: str) -
 
 
 def pod_in_ledger(path: Path, node: str | None, namespace: str, name: str) -> FoundPod:
-    """A pod as it was listed last.
+    """A pod as it was listed last, on whatever node, and the version of that node's kubelet.
 
     Raises:
-        BadQuestionError: no ledger, or no list in it shows the pod.
+        BadQuestionError: no ledger, no list in it shows the pod, or it is gone since.
     """
-    ledger = Ledger.open(path)
-    last: PodListed | None = None
-    version: str | None = None
-    kinds = (PodListed.kind, KubeletStarted.kind)
-    for record in ledger.records(node, kinds=kinds):
+    versions: dict[str, str] = {}
+    listed: dict[str | None, tuple[int, str, PodListed]] = {}
+    for record in Ledger.open(path).records(node, kinds=(PodListed.kind, KubeletStarted.kind)):
         body = record.body
         if isinstance(body, KubeletStarted):
-            version = body.version_text or body.kubelet_version or version
+            version = body.version_text or body.kubelet_version
+            versions |= {record.node: version} if version else {}
         elif isinstance(body, PodListed) and (body.namespace, body.pod) == (namespace, name):
-            last = body if body.spec is not None else last
-    if last is None:
+            former = listed.get(body.pod_uid)
+            if former is None or former[0] <= record.ts_ns:
+                listed[body.pod_uid] = record.ts_ns, record.node, body
+    there = [each for each in listed.values() if not each[2].gone]
+    if not there:
+        ended_ns = max((ts_ns for ts_ns, _, _ in listed.values()), default=None)
+        gone = f" any more: it was gone at {format_ts(ended_ns)}" if ended_ns is not None else ""
         raise BadQuestionError(
-            f"no pod list in {path} shows {namespace}/{name}",
+            f"no pod list in {path} shows {namespace}/{name}{gone}",
             advice="kubeledger get pods, or give a list with --pods",
         )
+    # A manifest of the same pod has no status, and so no IP.
+    _, of_node, last = max(there, key=lambda each: (each[2].status is not None, each[0]))
     metadata = {"namespace": namespace, "name": name, "uid": last.pod_uid or ""}
     raw = {"metadata": metadata, "spec": last.spec or {}, "status": last.status or {}}
-    return FoundPod(raw, version, str(path))
+    return FoundPod(raw, versions.get(of_node), str(path))
 
 
 def _pod(data: bytes, source: str, namespace: str, name: str) -> dict[str, Any]:
@@ -131,16 +124,3 @@ def _pod(data: bytes, source: str, namespace: str, name: str) -> dict[str, Any]:
     raise BadQuestionError(
         f"pod {namespace}/{name} is not in {source}", advice=f"there are: {', '.join(near[:8])}"
     )
-
-
-def _fetched(url: str) -> bytes:
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(url, timeout=_SILENCE_S) as reply:
-            data: bytes = reply.read(CONTENT_BYTES_MAX + 1)
-    except (OSError, ValueError, http.client.HTTPException) as error:
-        reason = getattr(error, "reason", None) or error
-        raise BadInputError(f"cannot be read: {reason}", file=url) from None
-    if len(data) > CONTENT_BYTES_MAX:
-        raise BadInputError(f"is larger than {CONTENT_BYTES_MAX} bytes", file=url)
-    return data

@@ -31,7 +31,7 @@ from kubeledger.probe.http import http_attempt
 from kubeledger.probe.target import PodTarget, ProbePlan
 from kubeledger.probe.tcp import tcp_attempt
 
-__all__ = ["ProbedTick", "execute", "probe_once", "worker_of"]
+__all__ = ["ProbedTick", "execute", "probe_once", "status_of", "worker_of"]
 
 
 class ProbedTick(msgspec.Struct, kw_only=True):
@@ -71,7 +71,7 @@ def worker_of(target: PodTarget, plan: ProbePlan, facts: ProberFacts) -> ProbeWo
     results = Results()
     worker = new_worker(target.pod, plan.container, plan.probe_type, results, facts)
     assert worker is not None, plan.probe_type
-    found = _status_of(target, plan)
+    found = status_of(target, plan)
     if found is not None and found.container_id:
         worker.container_id = parse_container_id(found.container_id)
         results.cache[worker.container_id] = _published(plan, found)
@@ -139,7 +139,8 @@ def execute(target: PodTarget, plan: ProbePlan, facts: ProberFacts, agent: str) 
     )
 
 
-def _status_of(target: PodTarget, plan: ProbePlan) -> ContainerStatus | None:
+def status_of(target: PodTarget, plan: ProbePlan) -> ContainerStatus | None:
+    """What the pod's status says of the probe's container."""
     status = target.pod.status
     return status_named(status.container_statuses, plan.container.name) or status_named(
         status.init_container_statuses, plan.container.name

@@ -14,7 +14,7 @@ from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import NS_PER_S
 from kubeledger.probe.curl import Difference, differences
 from kubeledger.probe.grpc import need_grpcio
-from kubeledger.probe.run import ProbedTick, probe_once, worker_of
+from kubeledger.probe.run import ProbedTick, probe_once, status_of, worker_of
 from kubeledger.probe.target import PodTarget, ProbePlan
 
 __all__ = ["ProbeSeries", "run_series"]
@@ -99,19 +99,12 @@ def _not_run(target: PodTarget, plan: ProbePlan) -> str:
 
     raw = plan.handlers.exec or {}
     command = raw.get("command")
+    status = status_of(target, plan)
+    container_id = status.container_id.partition("://")[2] if status else ""
     words = [str(word) for word in command] if isinstance(command, list) else []
     return (
         "exec probes are not run from here; kubectl exec "
         f"-n {target.namespace} {target.name} -c {plan.container.name} -- {shlex.join(words)}; "
         f"or on the node: crictl exec --sync --timeout {plan.spec.timeout_seconds} "
-        f"{_container_id(target, plan) or 'CONTAINER'} {shlex.join(words)}"
+        f"{container_id or 'CONTAINER'} {shlex.join(words)}"
     )
-
-
-def _container_id(target: PodTarget, plan: ProbePlan) -> str:
-    statuses = (
-        *(target.pod.status.container_statuses or ()),
-        *(target.pod.status.init_container_statuses or ()),
-    )
-    found = next((each for each in statuses if each.name == plan.container.name), None)
-    return found.container_id.partition("://")[2] if found else ""

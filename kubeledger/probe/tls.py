@@ -8,7 +8,7 @@ import time
 from kubeledger.kubelet.prober.transport import alert_text
 from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.probe.attempt import TransportError
-from kubeledger.probe.dial import Connection
+from kubeledger.probe.dial import READ_BYTES, Connection
 
 __all__ = ["TLSConnection"]
 
@@ -23,7 +23,6 @@ class TLSConnection:
     Attributes:
         version: such as ``TLSv1.3``.
         protocol: chosen by ALPN, ``h2`` or ``http/1.1``; empty for none.
-        local, remote: as of the connection.
     """
 
     def __init__(
@@ -33,7 +32,6 @@ class TLSConnection:
         self._in = ssl.MemoryBIO()
         self._out = ssl.MemoryBIO()
         self._first = b""
-        self.local, self.remote = connection.local, connection.remote
         self._tls = _context(protocols, facts).wrap_bio(
             self._in, self._out, server_hostname=host or None
         )
@@ -46,7 +44,7 @@ class TLSConnection:
         self._tls.write(data)
         self._flush()
 
-    def receive(self, bytes_max: int = 65536) -> bytes:
+    def receive(self) -> bytes:
         """What is there, at least a byte; empty at the end.
 
         Raises:
@@ -54,14 +52,12 @@ class TLSConnection:
         """
         while True:
             try:
-                return self._tls.read(bytes_max)
+                return self._tls.read(READ_BYTES)
             except ssl.SSLWantReadError:
                 self._flush()
                 if not self._feed():
                     return b""
-            except ssl.SSLZeroReturnError:
-                return b""
-            except ssl.SSLEOFError:
+            except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
                 return b""
             except ssl.SSLError as error:
                 raise TransportError(self._words(error)) from None

@@ -8,7 +8,6 @@ kubelet's endpoints hold; ``raw`` needs the latter alone. What each part gave be
 from __future__ import annotations
 
 import io
-import os
 import shlex
 import subprocess
 import tarfile
@@ -20,12 +19,11 @@ from typing import IO, Literal
 
 import msgspec
 
-from kubeledger.model.errors import BadInputError, OutputError
+from kubeledger.model.errors import BadInputError
 
-__all__ = ["VIAS", "Collected", "Part", "Request", "Via", "collect_into", "parts_of", "script_of"]
+__all__ = ["Collected", "Part", "Request", "Via", "collect_into", "parts_of", "script_of"]
 
 Via = Literal["none", "raw", "ssh", "kubectl-debug"]
-VIAS: tuple[Via, ...] = ("none", "raw", "ssh", "kubectl-debug")
 
 _GZIP = b"\x1f\x8b\x08"
 _NOISE_MAX = 64 << 10
@@ -108,24 +106,22 @@ def parts_of(request: Request) -> list[Part]:
             return [Part((*debug, *options, *inside), on_node), api]
 
 
-def collect_into(request: Request, out: Path) -> Collected:
+def collect_into(request: Request, out: IO[bytes]) -> Collected:
     """Run the parts, and write what they give as one tar.gz.
 
     Raises:
         BadInputError: a part cannot be run, gave no archive, or all of them gave nothing.
-        OutputError: the archive cannot be written.
+        OSError: the archive cannot be written.
     """
     with TemporaryDirectory(prefix="kubeledger-collect-") as directory:
         archives = []
         for number, part in enumerate(parts_of(request)):
             archives.append(Path(directory) / f"{number}.tar.gz")
             _run(part, archives[-1])
-        whole = Path(directory) / "whole.tar.gz"
-        collected = _join(archives, whole)
+        collected = _join(archives, out)
         if not collected.taken:
             reasons = "; ".join(f"{file}: {why}" for file, why in collected.absent.items())
             raise BadInputError(f"nothing of node {request.node} could be taken: {reasons[:500]}")
-        _place(whole, out)
     return collected
 
 
@@ -154,12 +150,12 @@ def _run(part: Part, target: Path) -> None:
         )
 
 
-def _join(archives: Sequence[Path], whole: Path) -> Collected:
+def _join(archives: Sequence[Path], out: IO[bytes]) -> Collected:
     """One archive of several; their manifests become one."""
     collected = Collected({}, {})
     manifest = b""
     seen: set[str] = set()
-    with tarfile.open(whole, "w:gz", compresslevel=6) as target:
+    with tarfile.open(fileobj=out, mode="w:gz", compresslevel=6) as target:
         for archive in archives:
             for member, content in _members(archive):
                 if member.name == _MANIFEST:
@@ -202,17 +198,3 @@ def _members(archive: Path) -> Iterator[tuple[tarfile.TarInfo, IO[bytes]]]:
                 f"what came back is not a complete archive: {error}",
                 advice="--dry-run shows the command; run it by hand to see what it prints",
             ) from None
-
-
-def _place(whole: Path, out: Path) -> None:
-    temporary = out.with_name(f".{out.name}.{os.getpid()}")
-    try:
-        with whole.open("rb") as source, temporary.open("xb") as target:
-            while chunk := source.read(1 << 20):
-                target.write(chunk)
-        temporary.replace(out)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise OutputError(
-            f"{out} cannot be written: {(error.strerror or str(error)).lower()}"
-        ) from None

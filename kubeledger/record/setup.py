@@ -9,13 +9,11 @@ from pathlib import Path
 
 import msgspec
 
+from kubeledger.model.bodies.ledger import KUBELET_LOG
 from kubeledger.record.observations import Source
 from kubeledger.record.recorder import Make
 
 __all__ = ["Wanted", "found_on", "sources_of"]
-
-LOG = "kubelet.log"
-"""The kubelet's log in the capture, wherever its lines come from."""
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,7 +90,7 @@ def _log(wanted: Wanted) -> Iterator[_Named]:
         return
     from kubeledger.record.sources.files import LogFile
 
-    yield LOG, lambda cursor: LogFile(LOG, path, cursor, is_whole=wanted.once)
+    yield KUBELET_LOG, lambda cursor: LogFile(KUBELET_LOG, path, cursor, is_whole=wanted.once)
 
 
 def _journal(wanted: Wanted) -> Iterator[_Named]:

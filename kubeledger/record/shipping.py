@@ -38,12 +38,10 @@ def follow(
     *,
     on_shipped: Callable[[Shipment], None],
     on_trouble: Callable[[str], None],
-    stop: threading.Event,
-    wake: threading.Event,
+    wait: Callable[[float], bool],
     look_s: float = LOOK_S,
-    on_round: Callable[[], None] = lambda: None,
 ) -> None:
-    """Ship what is sealed, again and again, until ``stop``; then once more.
+    """Ship what is sealed, again and again, until ``wait`` says to stop; then once more.
 
     The caller holds the shipper's lock.
 
@@ -53,16 +51,12 @@ def follow(
         metrics: to be kept up to date.
         on_shipped: called with each segment that is stored.
         on_trouble: called with one sentence, when what fails is not what failed before.
-        stop: set by others, and ``wake`` after it, to end.
-        wake: set by others to look at once.
+        wait: waits for so many seconds at most; whether to go on.
         look_s: see ``LOOK_S``.
-        on_round: called each time that the ledger was looked at, whatever came of it.
     """
     metrics.shipping_started()
-    pause_s, trouble, shipper = _PAUSES_S[0], "", None
+    pause_s, trouble, shipper, goes_on = _PAUSES_S[0], "", None, True
     while True:
-        wake.clear()
-        is_last = stop.is_set()
         try:
             shipper = shipper or Shipper(ledger, Store(url, make=True, retry_s=RETRY_S))
             _round(shipper, metrics, on_shipped)
@@ -76,20 +70,21 @@ def follow(
                 on_trouble(trouble)
             wait_s = pause_s * random.uniform(0.5, 1.0)  # many nodes must not come at once
             pause_s = min(2 * pause_s, _PAUSES_S[1])
-        on_round()
-        if is_last:
+        if not goes_on:
             return
-        if not trouble:
-            wake.wait(wait_s)
-        else:
-            stop.wait(wait_s)
+        next_s = time.monotonic() + wait_s
+        goes_on = wait(wait_s)
+        while trouble and goes_on and (left_s := next_s - time.monotonic()) > 0:
+            goes_on = wait(left_s)  # what was sealed meanwhile does not bring storage back
 
 
 def _round(shipper: Shipper, metrics: Metrics, on_shipped: Callable[[Shipment], None]) -> None:
-    metrics.ship_backlog(*shipper.backlog())
+    segments, size_bytes = shipper.backlog()
+    metrics.ship_backlog(segments, size_bytes)
     for shipment in shipper.ship():
+        segments, size_bytes = max(0, segments - 1), max(0, size_bytes - shipment.size_bytes)
         metrics.segment_shipped(shipment.size_bytes)
-        metrics.ship_backlog(*shipper.backlog())
+        metrics.ship_backlog(segments, size_bytes)
         on_shipped(shipment)
     metrics.ship_succeeded(time.time_ns())
 
@@ -106,7 +101,7 @@ class ShippingThread:
             BadQuestionError: no URL of a kind that is known.
             LedgerBusyError: the ledger is shipped by somebody else.
         """
-        self._stop, self._wake = threading.Event(), threading.Event()
+        self._wake, self._stopped = threading.Event(), False
         absolute_url(url)
         self._resources = ExitStack()
         self._resources.enter_context(shipper_lock(ledger.path))
@@ -129,12 +124,16 @@ class ShippingThread:
                 metrics,
                 on_shipped=lambda shipment: None,
                 on_trouble=on_trouble,
-                stop=self._stop,
-                wake=self._wake,
+                wait=self._wait,
             )
         except Exception as error:  # the recorder goes on; the age of the last success shows it
             metrics.ship_failed()
             on_trouble(f"bug in kubeledger, nothing is shipped any more: {error!r}")
+
+    def _wait(self, seconds: float) -> bool:
+        self._wake.wait(seconds)
+        self._wake.clear()
+        return not self._stopped
 
     def sealed(self) -> None:
         """A segment was sealed: it is shipped at once."""
@@ -147,7 +146,7 @@ class ShippingThread:
             whether it has ended; storage that does not answer is left alone after ``timeout_s``,
             and what is not stored is shipped by the next one.
         """
-        self._stop.set()
+        self._stopped = True
         self._wake.set()
         self._thread.join(timeout_s)
         if self._thread.is_alive():

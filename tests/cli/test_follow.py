@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -31,6 +30,21 @@ def append(ledger: Ledger, records: list[Record]) -> None:
     with ledger.writer() as writer:
         drafts = [Draft(r.ts_ns, r.body, r.evidence, r.cause) for r in records]
         writer.append(records[0].node, drafts)
+
+
+def metrics_of(process: subprocess.Popen[str], word: str) -> str:
+    """What a command serves that was given port 0, once it holds a word."""
+    assert process.stderr is not None
+    found = re.fullmatch(r"metrics are served at (\S+)\n", process.stderr.readline())
+    assert found
+    end_s = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end_s:
+        with urllib.request.urlopen(f"http://{found[1]}/metrics", timeout=PATIENCE_S) as answer:
+            text: str = answer.read().decode()
+        if word in text and "kubeledger_ready 1" in text:
+            return text
+        time.sleep(0.05)
+    raise AssertionError(text)
 
 
 @contextmanager
@@ -89,6 +103,17 @@ def test_ls_goes_on(output: str, ledger: Ledger, records: list[Record]) -> None:
             assert str(number) in line
 
 
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_ls(signum: signal.Signals, ledger: Ledger, records: list[Record]) -> None:
+    """With 0, as it ends every command that goes on."""
+    with following("ls", "-f", "-o", "jsonl", "--ledger", str(ledger.path)) as process:
+        assert [json.loads(line_of(process))["seq"] for _ in range(5)] == [1, 2, 3, 4, 5]
+        append(ledger, records[5:6])
+        assert json.loads(line_of(process))["seq"] == 6  # now it follows
+        process.send_signal(signum)
+        assert process.wait(PATIENCE_S) == 0
+
+
 def test_a_list_in_json_has_an_end(ledger: Ledger) -> None:
     """So it is not followed."""
     with following("ls", "-f", "-o", "json", "--ledger", str(ledger.path)) as process:
@@ -112,20 +137,10 @@ def test_verify_says_what_is_wrong_when_it_comes(ledger: Ledger, records: list[R
 def test_verify_serves_its_findings(ledger: Ledger, records: list[Record]) -> None:
     """For Prometheus, as many as it said."""
     append(ledger, records[5:])
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    options = ("-f", "--settle", "0", "-o", "jsonl", "--metrics-address", address)
+    options = ("-f", "--settle", "0", "-o", "jsonl", "--metrics-address", "127.0.0.1:0")
     with following("verify", *options, "--ledger", str(ledger.path)) as process:
         assert json.loads(line_of(process))["verdict"] == "impossible"
-        for _ in range(PATIENCE_S * 10):
-            with urllib.request.urlopen(f"http://{address}/metrics", timeout=PATIENCE_S) as answer:
-                text = answer.read().decode()
-            found = re.search(r'^kubeledger_findings{what="impossible"} [1-9]', text, re.MULTILINE)
-            if found and "kubeledger_ready 1" in text:
-                break
-            time.sleep(0.1)
-    assert found, text
+        assert metrics_of(process, '\nkubeledger_findings{what="impossible"} 1\n')
 
 
 def test_verify_follows_the_ledger_only(ledger: Ledger) -> None:

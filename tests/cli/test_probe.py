@@ -12,7 +12,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kubeledger.cli.main import cli
+from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.model.bodies.lifecycle import PodListed
+from kubeledger.model.bodies.node import KubeletStarted
+from kubeledger.model.units import NS_PER_S
 from tests.probe.pods import pod, pod_list
 from tests.probe.servers import Habit, answers, certificate, closed_port, says, serve
 
@@ -135,7 +139,7 @@ def test_a_kubelet_is_asked(tmp_path: Path) -> None:
         with serve(kubelet(paths, "secret"), context=certificate(tmp_path)) as server:
             url = f"https://127.0.0.1:{server.port}"
             asked = ("default/web", "--kubelet", url, "-o", "json")
-            result = probed(*asked, "--insecure", "--token-file", str(token))
+            result = probed(*asked, "--insecure", "--token", str(token))
             refused = probed(*asked, "--insecure")
             distrusted = probed(*asked, "--token-file", str(token))
     assert result.exit_code == 0, result.output
@@ -145,22 +149,56 @@ def test_a_kubelet_is_asked(tmp_path: Path) -> None:
     assert (distrusted.exit_code, "certificate" in distrusted.stderr) == (3, True)
 
 
-def test_the_last_list_of_a_ledger(tmp_path: Path) -> None:
-    """Its pod, and the version of its kubelet."""
-    ledger = tmp_path / "ledger"
-    with serve(answers("200 OK")) as server:
-        node = tmp_path / "node"
-        node.mkdir()
-        (node / "pods.json").write_text(json.dumps(web(server.port)))
-        done = CliRunner().invoke(
-            cli, ["import", str(node), "--ledger", str(ledger), "--kubelet-version", "1.30.4"]
-        )
-        assert done.exit_code == 0, done.output
-        assert Ledger.open(ledger).nodes()
-        result = probed(
-            "default/web", "--ledger", str(ledger), "--kubelet-version", "1.30.4", "-o", "json"
-        )
-    assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)["source"] == str(ledger)
-    result = probed("default/other", "--ledger", str(ledger))
+def listed(at_s: int, ip: str, uid: str = "36aa", *, gone: bool = False) -> Draft:
+    """The pod is on a list, with this IP, or no more."""
+    raw = pod({"name": "app", "livenessProbe": {"tcpSocket": {"port": closed_port()}}}, ip=ip)
+    body = PodListed(
+        namespace="default",
+        pod="web",
+        pod_uid=uid,
+        spec=None if gone else raw["spec"],
+        status=None if gone else raw["status"],
+        listed_by="kubelet",
+        gone=gone,
+    )
+    return Draft(at_s * NS_PER_S, body)
+
+
+def started(version: str) -> Draft:
+    """A kubelet."""
+    return Draft(1, KubeletStarted(pid=1, kubelet_version=version, version_source="log"))
+
+
+@pytest.mark.parametrize(
+    ("node_a", "node_b", "found"),
+    [
+        ([listed(9, "127.0.0.1")], [], ("127.0.0.1", "1.28.0")),
+        ([listed(9, "127.0.0.1")], [listed(5, "127.0.0.2", "37bb")], ("127.0.0.1", "1.28.0")),
+        ([listed(5, "127.0.0.1")], [listed(9, "127.0.0.2", "37bb")], ("127.0.0.2", "1.30.4")),
+        (
+            [listed(5, "127.0.0.1")],
+            [listed(7, "127.0.0.2", "37bb"), listed(9, "", "37bb", gone=True)],
+            ("127.0.0.1", "1.28.0"),
+        ),
+        ([listed(5, "127.0.0.1"), listed(9, "", gone=True)], [], None),
+    ],
+    ids=["one node", "older elsewhere", "moved", "moved and gone there", "gone"],
+)
+def test_the_last_list_of_a_ledger(
+    node_a: list[Draft], node_b: list[Draft], found: tuple[str, str] | None, tmp_path: Path
+) -> None:
+    """The pod as it was listed last, with the version of that node's kubelet."""
+    ledger = Ledger.create(tmp_path / "ledger")
+    with ledger.writer() as writer:
+        writer.append("node-a", [started("1.28.0"), *node_a])
+        writer.append("node-b", [started("1.30.4"), *node_b])
+    result = probed("default/web", "--ledger", str(ledger.path), "-o", "json")
+    if found is None:
+        assert result.exit_code == 2
+        assert "any more: it was gone at 1970-01-01T00:00:09" in result.stderr
+    else:
+        document = json.loads(result.stdout)
+        assert (document["address"], document["kubelet_version"]) == found
+        assert document["source"] == str(ledger.path)
+    result = probed("default/other", "--ledger", str(ledger.path))
     assert (result.exit_code, "shows default/other" in result.stderr) == (2, True)

@@ -11,6 +11,8 @@ from typing import Final, Literal
 
 import msgspec
 
+from kubeledger.kubelet.prober.transport import DEADLINE
+from kubeledger.kubelet.prober.urls import host_port
 from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.model.bodies.prober import TickResult
 from kubeledger.model.units import NS_PER_S, format_go_duration
@@ -54,8 +56,7 @@ class GRPCConnection(msgspec.Struct, frozen=True):
     @property
     def address(self) -> str:
         """``host:port``, with an IPv6 address in brackets."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
+        return host_port(self.host, self.port)
 
     @property
     def timeout(self) -> str:
@@ -177,7 +178,7 @@ def grpc_execution(
 
 
 def _no_connection(to: GRPCConnection, error: str) -> str:
-    if error == "context deadline exceeded":
+    if error == DEADLINE:
         return f'timeout: failed to connect service "{to.address}" within {to.timeout}: {error}'
     return f'error: failed to connect service at "{to.address}": {error}'
 

@@ -9,10 +9,12 @@ import msgspec
 
 from kubeledger.kubelet.kube.gotexts import quoted
 from kubeledger.kubelet.prober.addressing import HTTPGetAction
+from kubeledger.kubelet.prober.transport import get_failed
 from kubeledger.kubelet.prober.urls import URL, URLError, probe_url, resolve_reference
 from kubeledger.kubelet.profile.prober import ProberFacts
 
 __all__ = [
+    "BAD_VALUE",
     "REDIRECTS_MAX",
     "HTTPRequest",
     "Redirect",
@@ -26,7 +28,8 @@ REDIRECTS_MAX: Final = 10
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 _VERSION: Final = re.compile(r"v?([0-9]+)\.([0-9]+)(?:\.[0-9]+)?(-[^+]*)?(?:\+.*)?")
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_BAD_VALUE: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
+BAD_VALUE: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
+"""What no value of a header may hold."""
 _OWN: Final = frozenset({"Host", "User-Agent", "Content-Length", "Transfer-Encoding", "Trailer"})
 _HTTP_1: Final = frozenset({"Connection", "Proxy-Connection", "Upgrade", "Keep-Alive"})
 
@@ -142,7 +145,7 @@ def request_fault(request: HTTPRequest) -> str:
     for name, value in request.headers:
         if not _TOKEN.fullmatch(name):
             return f"net/http: invalid header field name {quoted(name)}"
-        if _BAD_VALUE.search(value):
+        if BAD_VALUE.search(value):
             return f"net/http: invalid header field value for {quoted(name)}"
     if request.url.scheme not in ("http", "https"):
         return f"unsupported protocol scheme {quoted(request.url.scheme)}"
@@ -175,12 +178,12 @@ def redirect_of(
     if not location:
         if facts.redirect_without_location_warns or status in (307, 308):
             return Redirect()
-        return Redirect(error=_got(last, f"{status} response missing Location header"))
+        return Redirect(error=get_failed(last.url, f"{status} response missing Location header"))
     try:
         url = resolve_reference(last.url, location)
     except URLError as fault:
         text = f"failed to parse Location header {quoted(location)}: {fault}"
-        return Redirect(error=_got(last, text))
+        return Redirect(error=get_failed(last.url, text))
     if url.hostname != first.url.hostname:
         return Redirect(elsewhere=str(url))
     if requests >= REDIRECTS_MAX:
@@ -191,10 +194,6 @@ def redirect_of(
     if not (last.url.scheme == "https" and url.scheme == "http"):
         headers.append(("Referer", _first(first.headers, "Referer") or str(last.url)))
     return Redirect(HTTPRequest(url, last.host if keeps_host else url.host, tuple(headers)))
-
-
-def _got(request: HTTPRequest, text: str) -> str:
-    return f"Get {quoted(str(request.url))}: {text}"
 
 
 def _first(headers: list[tuple[str, str]] | Headers, name: str) -> str:

@@ -15,7 +15,15 @@ import msgspec
 
 from kubeledger.kubelet.kube.gotexts import quoted
 
-__all__ = ["URL", "URLError", "host_port", "parse_url", "probe_url", "resolve_reference"]
+__all__ = [
+    "DEFAULT_PORTS",
+    "URL",
+    "URLError",
+    "host_port",
+    "parse_url",
+    "probe_url",
+    "resolve_reference",
+]
 
 _PATH_SAFE: Final = "$&+,/:;=@-_.~"
 _FRAGMENT_SAFE: Final = _PATH_SAFE + "?!()*"
@@ -26,7 +34,7 @@ _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 _BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL)
 _HOST_REFUSES: Final = re.compile(r"[ \\^`{|}%/?#@]")
 _PORT: Final = re.compile(r"(?::[0-9]*)?")
-_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
 class URLError(Exception):
@@ -79,7 +87,7 @@ class URL(msgspec.Struct, frozen=True):
     def port(self) -> int:
         """Where to connect; 0 where neither the URL nor its scheme says."""
         last = self.host.rpartition(":")[2] if ":" in self.host else ""
-        return int(last) if last.isdigit() else _DEFAULT_PORTS.get(self.scheme, 0)
+        return int(last) if last.isdigit() else DEFAULT_PORTS.get(self.scheme, 0)
 
 
 def host_port(host: str, port: int) -> str:

@@ -14,6 +14,7 @@ import msgspec
 from kubeledger.model.record import Observation
 
 __all__ = [
+    "KUBELET_LOG",
     "EarlierDrop",
     "FindingReported",
     "GapObserved",
@@ -117,6 +118,10 @@ class FindingReported(Observation, frozen=True, kw_only=True, forbid_unknown_fie
     finding: str
     file: str | None
     message: str
+
+
+KUBELET_LOG = "kubelet.log"
+"""``stream`` of gaps in the kubelet's log, wherever its lines come from."""
 
 
 class GapObserved(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -12,9 +12,10 @@ import gzip
 import hashlib
 import os
 import re
+import stat
 import zlib
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
@@ -27,6 +28,7 @@ from kubeledger.record.observations import POLL_BYTES, Gap, Lines, Observation
 __all__ = ["LogFile"]
 
 _HEAD = 1000
+_LOOKS_MAX = 4
 _GZIP = b"\x1f\x8b"
 
 
@@ -62,6 +64,7 @@ class _Part(NamedTuple):
     """A file to be read: the log, or what it was before a rotation."""
 
     path: Path
+    inode: int
     offset: int
 
 
@@ -136,12 +139,16 @@ class LogFile:
     # --- the file that is read -------------------------------------------------------------
 
     def _open(self, now_ns: int) -> bool:
-        """Open the next part; whether there is one."""
+        """Open the next part; whether there is one. After a rotation all are found again."""
         while self._parts:
-            path, offset = self._parts.popleft()
+            path, inode, offset = self._parts.popleft()
             with suppress(OSError):
-                self._file = _opened(path)
-                inode = os.fstat(self._file.fileno()).st_ino
+                file = _opened(path)
+                if os.fstat(file.fileno()).st_ino != inode:
+                    file.close()
+                    self._parts.clear()
+                    return False
+                self._file = file
                 if offset:
                     self._at = msgspec.structs.replace(self._at, inode=inode)
                 else:
@@ -179,42 +186,57 @@ class LogFile:
 
     def _find(self, now_ns: int) -> Iterator[Gap]:
         """Which files are to be read: what was read last, from there on, and all after it."""
-        at, found = self._at, self._found()
+        at, files = self._at, self._files()
+        found = self._found(files)
         if found is not None:
-            self._parts.append(_Part(found, at.offset))
+            self._parts.append(_Part(found, files[found].st_ino, at.offset))
         elif at.offset:
             reason = f"what {self._path.name} held was rotated away before it was read to its end"
-            self._at = _Cursor()
+            self._at = _Cursor(read_ns=at.read_ns)
             yield Gap(self.name, reason, at.read_ns, now_ns, self._at.text)
         if found == self._path:
             return
-        after_ns = (_written_ns(found) if found is not None else at.read_ns) or now_ns
-        others = [(_written_ns(path), path) for path in self._others() if path != found]
-        later = sorted(each for each in others if each[0] > after_ns)
-        self._parts += [_Part(path, 0) for _, path in later]
-        with suppress(OSError):
-            if self._path.stat().st_size > 0:  # an empty one could not be known again
-                self._parts.append(_Part(self._path, 0))
+        log = files.pop(self._path, None)
+        after_ns = files.pop(found).st_mtime_ns if found is not None else at.read_ns or now_ns
+        later = sorted((file.st_mtime_ns, path) for path, file in files.items())
+        self._parts += [
+            _Part(path, files[path].st_ino, 0) for mtime_ns, path in later if mtime_ns > after_ns
+        ]
+        if log is not None and log.st_size > 0:  # an empty one could not be known again
+            self._parts.append(_Part(self._path, log.st_ino, 0))
 
-    def _found(self) -> Path | None:
+    def _found(self, files: Iterable[Path]) -> Path | None:
         """The file that holds what was read; one with its inode rather than a copy."""
         matching: list[tuple[bool, Path]] = []
-        for path in (self._path, *self._others()) if self._at.inode else ():
+        for path in files if self._at.inode else ():
             with suppress(OSError, EOFError, zlib.error), _opened(path) as file:
                 inode = os.fstat(file.fileno()).st_ino
                 if self._at.is_of(file, inode) and _holds(file, self._at.offset):
                     matching.append((inode != self._at.inode, path))
         return min(matching, default=(False, None))[1]
 
-    def _others(self) -> list[Path]:
-        """Files that the log may have been, sorted."""
+    def _files(self) -> dict[Path, os.stat_result]:
+        """The log and the files that it may have been, as two looks in a row show them."""
+        files = self._listed()
+        for _ in range(_LOOKS_MAX):
+            before, files = files, self._listed()
+            if [(p, s.st_ino) for p, s in before.items()] == [
+                (p, s.st_ino) for p, s in files.items()
+            ]:
+                break
+        return files
+
+    def _listed(self) -> dict[Path, os.stat_result]:
+        """One look, during which the log may be rotated; sorted."""
+        found: dict[Path, os.stat_result] = {}
         with suppress(OSError):
-            return sorted(
-                path
-                for path in self._path.parent.iterdir()
-                if self._rotated.fullmatch(path.name) and path.is_file()
-            )
-        return []
+            for path in sorted(self._path.parent.iterdir()):
+                if path == self._path or self._rotated.fullmatch(path.name):
+                    with suppress(FileNotFoundError):
+                        status = path.stat()
+                        if stat.S_ISREG(status.st_mode):
+                            found[path] = status
+        return found
 
 
 def _opened(path: Path) -> BinaryIO:
@@ -224,13 +246,6 @@ def _opened(path: Path) -> BinaryIO:
         return cast("BinaryIO", gzip.open(path))
     file.seek(0)
     return file
-
-
-def _written_ns(path: Path) -> int:
-    """When a file was written to last; 0 where it is gone."""
-    with suppress(OSError):
-        return path.stat().st_mtime_ns
-    return 0
 
 
 def _digest(file: BinaryIO, size: int) -> tuple[int, str]:

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 
 from kubeledger.ingest.sources.journal_lines import journal_lines
 from kubeledger.ingest.sources.libsystemd import JournalEntry, Matches
+from kubeledger.model.bodies.ledger import KUBELET_LOG
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import NS_PER_S
 from kubeledger.record.observations import POLL_BYTES, Gap, Lines
@@ -68,7 +69,7 @@ def kubelet_stream(units: tuple[str, ...] = KUBELET_UNITS) -> JournalStream:
         [f"MESSAGE_ID={_SUPPRESSED}"],
     )
     named = units[0] if len(units) == 1 else "a kubelet's unit"
-    return JournalStream("kubelet.log", matches, units, named)
+    return JournalStream(KUBELET_LOG, matches, units, named)
 
 
 KERNEL = JournalStream(

@@ -29,6 +29,7 @@ from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, dispute_of, st
 from kubeledger.model.bodies.cgroups import QOSCgroupsUpdated
 from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.bodies.ledger import (
+    KUBELET_LOG,
     FindingReported,
     GapObserved,
     ImportCompleted,
@@ -67,7 +68,6 @@ _LINES: Final = (
     *(ContainerDied, ContainerStarted, KubeletStarted, PodConfigChanged), QOSCgroupsUpdated,
 )  # fmt: skip
 """What stands on a line stands on one of the kubelet's log."""
-_LOG: Final = "kubelet.log"
 """What a recorder calls the kubelet's log, wherever it reads it."""
 _BEFORE_LOG: Final = "the kubelet's log before its first line"
 _AFTER_LOG: Final = "the kubelet's log after its last line"
@@ -165,7 +165,7 @@ class Coverage:
                 self._thinned.append((record.seq, body))
             case RecordsDropped():
                 self._drops.append((record.seq, body))
-            case GapObserved() if body.stream == _LOG:
+            case GapObserved() if body.stream == KUBELET_LOG:
                 self._unread.append((record.seq, body))
             case KubeletStarted():
                 self._starts.append((ts_ns, record.seq, body.from_start))

@@ -161,6 +161,30 @@ def test_any_order_of_things(seed: int, log: Log) -> None:
     assert not log.gaps
 
 
+@pytest.mark.parametrize("while_", ["_listed", "_open"])
+def test_a_rotation_while_the_next_file_is_looked_for(
+    while_: str, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes between two steps of the search, and what it moves is read in its place."""
+    step, rotations = getattr(LogFile, while_), [rename]
+
+    def rotated(source: LogFile, *arguments: object) -> object:
+        files = step(source, *arguments) if while_ == "_listed" else None
+        if rotations:
+            rotations.pop()(log.path)
+            log.write(2)
+        return files if while_ == "_listed" else step(source, *arguments)
+
+    log.write(3)
+    rename(log.path)
+    log.write(3)
+    monkeypatch.setattr(LogFile, while_, rotated)
+    for _ in range(3):
+        log.poll()
+    assert log.read == log.written
+    assert not log.gaps
+
+
 def test_a_line_is_read_when_it_is_whole(log: Log) -> None:
     """Half a line waits for its end."""
     log.write(end="")

@@ -1,0 +1,87 @@
+"""What commands share that go on until they are asked to stop: their signals and their numbers."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from kubeledger.record.metrics import Metrics
+
+__all__ = ["Waits", "metrics_option", "served", "until_stopped"]
+
+metrics_option = click.option(
+    "--metrics-address", metavar="HOST:PORT", help="Serve /metrics, /healthz, /readyz."
+)
+"""``--metrics-address``, passed as ``metrics_address: str | None``; for :func:`served`."""
+
+
+@contextmanager
+def served(address: str | None) -> Iterator[Metrics]:
+    """The numbers of this process, served at an address if there is one.
+
+    Raises:
+        BadQuestionError: no such address, or it is in use.
+    """
+    from kubeledger.record.metrics import Metrics
+
+    metrics = Metrics()
+    if address is None:
+        yield metrics
+        return
+    from kubeledger.record.metrics_server import MetricsServer
+
+    with closing(MetricsServer(address, metrics)) as server:
+        if server.address != address:  # port 0 is any free one
+            click.echo(f"metrics are served at {server.address}", err=True)
+        yield metrics
+
+
+@contextmanager
+def until_stopped() -> Iterator[Waits]:
+    """SIGTERM and SIGINT end the command at the next wait, not before."""
+    waits = Waits()
+    former = {each: signal.signal(each, waits.stop) for each in (signal.SIGTERM, signal.SIGINT)}
+    former_fd = signal.set_wakeup_fd(waits.write_fd, warn_on_full_buffer=False)
+    try:
+        yield waits
+    finally:
+        signal.set_wakeup_fd(former_fd)
+        for each, handler in former.items():
+            signal.signal(each, handler)
+        waits.close()
+
+
+class Waits:
+    """Waits, unless it is asked to stop.
+
+    Attributes:
+        write_fd: wakes it up.
+        stopped: whether it was asked to.
+    """
+
+    def __init__(self) -> None:
+        self._read_fd, self.write_fd = os.pipe()
+        os.set_blocking(self.write_fd, False)
+        self.stopped = False
+
+    def __call__(self, seconds: float) -> bool:
+        """Wait so long, or until a signal comes; whether to go on."""
+        if not self.stopped:
+            select.select([self._read_fd], [], [], seconds)
+        return not self.stopped
+
+    def stop(self, *_: object) -> None:
+        """A signal came."""
+        self.stopped = True
+
+    def close(self) -> None:
+        """Close the pipe."""
+        os.close(self._read_fd)
+        os.close(self.write_fd)
