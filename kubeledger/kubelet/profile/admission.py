@@ -4,50 +4,21 @@ from __future__ import annotations
 
 import msgspec
 
-from kubeledger.kubelet.profile.facts import Fact
+from kubeledger.kubelet.profile.facts import fact
 
-__all__ = ["FACTS", "AdmissionFacts"]
+__all__ = ["AdmissionFacts"]
 
 
 class AdmissionFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a kubelet version does in this subsystem; see ``FACTS`` for each field."""
+    """What a kubelet version does in this subsystem."""
 
-    os_checks: bool
-    os_checks_first: bool
-    supplemental_groups_check: bool
-    sidecars_forbidden: bool
-    init_containers_drop_missing_resources: bool
-    drops_resources_claimed_from_drivers: bool
-    requests_rounded_once: bool
-    requests_count_sidecars: bool
-    pod_level_resources: bool
-    resized_requests_count: bool
-    resized_pod_level_requests_count: bool
-    init_container_zero_scalars_count: bool
-    zero_scalar_requests_fit: bool
-    zero_requests_fit: bool
-    sidecar_host_ports: bool
-    no_execute_taints: bool
-    predicate_reason_in_message: bool
-    victims_counted_with_sidecars: bool
-    kill_error_ends_wait: bool
-    preempted_pod_status_kept: bool
-    preempted_pod_condition: bool
-    preempted_pod_condition_generation: bool
-    qos_class_from_status: bool
-    terminating_pods_count: bool
-
-
-FACTS: tuple[Fact, ...] = (
-    Fact(
-        name="os_checks",
+    os_checks: bool = fact(
         since=23,
         text="A pod labelled for, or with spec.os of, another system than the node's is rejected.",
         source="lifecycle/predicate.go rejectPodAdmissionBasedOnOSSelector, ...OSField",
         proof="source",
-    ),
-    Fact(
-        name="os_checks_first",
+    )
+    os_checks_first: bool = fact(
         since=29,
         text=(
             "These checks come before all others; before, they came last, after victims had "
@@ -55,24 +26,21 @@ FACTS: tuple[Fact, ...] = (
         ),
         source="lifecycle/predicate.go Admit, PR 116892",
         proof="source",
-    ),
-    Fact(
-        name="supplemental_groups_check",
+    )
+    supplemental_groups_check: bool = fact(
         since=33,
         text="supplementalGroupsPolicy Strict is rejected where the node does not support it.",
         source="lifecycle/predicate.go rejectPodAdmissionBasedOnSupplementalGroupsPolicy",
         proof="source",
-    ),
-    Fact(
-        name="sidecars_forbidden",
+    )
+    sidecars_forbidden: bool = fact(
         since=28,
         until=29,
         text="The SidecarContainers gate exists and is off: pods with sidecars are rejected.",
         source="lifecycle/predicate.go Admit, features SidecarContainers",
         proof="conformance",
-    ),
-    Fact(
-        name="init_containers_drop_missing_resources",
+    )
+    init_containers_drop_missing_resources: bool = fact(
         since=31,
         text=(
             "Extended resources that the node does not list are dropped from the requests of "
@@ -80,17 +48,15 @@ FACTS: tuple[Fact, ...] = (
         ),
         source="lifecycle/predicate.go removeMissingExtendedResources, PR 124273",
         proof="source",
-    ),
-    Fact(
-        name="drops_resources_claimed_from_drivers",
+    )
+    drops_resources_claimed_from_drivers: bool = fact(
         since=36,
         text="Extended resources that a resource claim of the pod stands for are dropped.",
         source="lifecycle/predicate.go removeMissingExtendedResources, DRAExtendedResource (on), "
         "PR 135725 (in the notes of v1.36.0)",
         proof="source",
-    ),
-    Fact(
-        name="requests_rounded_once",
+    )
+    requests_rounded_once: bool = fact(
         since=27,
         text=(
             "A pod's requests are added up exactly and rounded once; before, each container's "
@@ -99,80 +65,69 @@ FACTS: tuple[Fact, ...] = (
         source="noderesources/fit.go computePodResourceRequest, framework/types.go "
         "calculateResource: v1.26.7 and v1.27.0 differ",
         proof="source",
-    ),
-    Fact(
-        name="requests_count_sidecars",
+    )
+    requests_count_sidecars: bool = fact(
         since=28,
         text="Sidecars count with all that runs beside them; before, they were unknown.",
         source="pkg/api/v1/resource/helpers.go PodRequests: v1.27.0 and v1.28.0 differ",
         proof="conformance",
-    ),
-    Fact(
-        name="pod_level_resources",
+    )
+    pod_level_resources: bool = fact(
         since=34,
         text="Requests of the pod as a whole stand in for those of its containers.",
         source="features PodLevelResources (on), component-helpers resource PodRequests",
         proof="conformance",
-    ),
-    Fact(
-        name="resized_requests_count",
+    )
+    resized_requests_count: bool = fact(
         since=33,
         text="A running pod counts with the most of its spec, allocation and actual resources.",
         source="framework/types.go calculateResource, features InPlacePodVerticalScaling (on)",
         proof="source",
-    ),
-    Fact(
-        name="resized_pod_level_requests_count",
+    )
+    resized_pod_level_requests_count: bool = fact(
         since=36,
         text="The same for requests of the pod as a whole.",
         source="features InPlacePodLevelResourcesVerticalScaling (on)",
         proof="source",
-    ),
-    Fact(
-        name="init_container_zero_scalars_count",
+    )
+    init_container_zero_scalars_count: bool = fact(
         since=22,
         text="A scalar resource of which only init containers ask for 0 counts as asked for.",
         source="framework/types.go Resource.SetMaxResource",
         proof="source",
-    ),
-    Fact(
-        name="zero_scalar_requests_fit",
+    )
+    zero_scalar_requests_fit: bool = fact(
         since=26,
         text="A request of 0 of a scalar resource fits a node that has too little already.",
         source="noderesources/fit.go fitsRequest, PR 111544",
         proof="source",
-    ),
-    Fact(
-        name="zero_requests_fit",
+    )
+    zero_requests_fit: bool = fact(
         since=28,
         text="So does no request of cpu, memory or ephemeral storage.",
         source="noderesources/fit.go fitsRequest, PR 116408",
         proof="conformance",
-    ),
-    Fact(
-        name="sidecar_host_ports",
+    )
+    sidecar_host_ports: bool = fact(
         since=34,
         backports={33: 6},
         text="Host ports of sidecars are taken into account.",
         source="scheduler/util GetHostPorts, PR 132040, PR 133390",
         proof="source",
-    ),
-    Fact(
-        name="no_execute_taints",
+    )
+    no_execute_taints: bool = fact(
         since=24,
         text="A NoExecute taint that a pod does not tolerate keeps it out, unless it is static.",
         source="lifecycle/predicate.go generalFilter",
         proof="source",
-    ),
-    Fact(
-        name="predicate_reason_in_message",
+    )
+    predicate_reason_in_message: bool = fact(
         since=31,
         text="The message of a failed predicate gives the reason.",
         source="lifecycle/predicate.go PredicateFailureError.Error, PR 125498",
         proof="conformance",
-    ),
-    Fact(
-        name="victims_counted_with_sidecars",
+    )
+    victims_counted_with_sidecars: bool = fact(
         since=34,
         text=(
             "What a victim would free includes its sidecars, or is what it asks for as a whole; "
@@ -180,9 +135,8 @@ FACTS: tuple[Fact, ...] = (
         ),
         source="pkg/api/v1/resource/helpers.go GetResourceRequestQuantity",
         proof="conformance",
-    ),
-    Fact(
-        name="kill_error_ends_wait",
+    )
+    kill_error_ends_wait: bool = fact(
         until=22,
         text=(
             "An error of the runtime while a victim is killed ends the wait for it; later, the "
@@ -190,9 +144,8 @@ FACTS: tuple[Fact, ...] = (
         ),
         source="pod_workers.go killPodNow: v1.21.0 and v1.22.0 differ",
         proof="source",
-    ),
-    Fact(
-        name="preempted_pod_status_kept",
+    )
+    preempted_pod_status_kept: bool = fact(
         since=22,
         text=(
             "Phase, reason and message are set in a victim's status, the rest stays; before, they "
@@ -201,9 +154,8 @@ FACTS: tuple[Fact, ...] = (
         source="preemption/preemption.go evictPodsToFreeRequests: v1.21.0 and v1.22.0 differ",
         proof="source",
         recorded=True,
-    ),
-    Fact(
-        name="preempted_pod_condition",
+    )
+    preempted_pod_condition: bool = fact(
         since=28,
         backports={26: 6, 27: 3},
         text="A victim gets the condition DisruptionTarget with the reason TerminationByKubelet.",
@@ -212,24 +164,21 @@ FACTS: tuple[Fact, ...] = (
         "PodDisruptionConditions (on)",
         proof="source",
         recorded=True,
-    ),
-    Fact(
-        name="preempted_pod_condition_generation",
+    )
+    preempted_pod_condition_generation: bool = fact(
         since=34,
         text="That condition has the generation of the pod.",
         source="preemption/preemption.go evictPodsToFreeRequests, PodObservedGenerationTracking "
         "(on; in 1.33 off)",
         proof="source",
-    ),
-    Fact(
-        name="qos_class_from_status",
+    )
+    qos_class_from_status: bool = fact(
         since=29,
         text="The QoS class in a pod's status is taken as it stands.",
         source="pkg/apis/core/v1/helper/qos/qos.go GetPodQOS",
         proof="source",
-    ),
-    Fact(
-        name="terminating_pods_count",
+    )
+    terminating_pods_count: bool = fact(
         since=22,
         text=(
             "A pod that is killed or deleted counts on the node until its containers are down; "
@@ -237,6 +186,4 @@ FACTS: tuple[Fact, ...] = (
         ),
         source="pkg/kubelet/kubelet_pods.go filterOutInactivePods (1.22: filterOutTerminatedPods)",
         proof="source",
-    ),
-)
-"""(n,) one per field of ``AdmissionFacts``, in the order of the kubelet's own steps."""
+    )

@@ -11,353 +11,298 @@ from kubeledger.kubelet.profile.facts import Fact, Proof
 __all__ = ["BEHAVIOURS"]
 
 
-def _same(
-    name: str, text: str, source: str, proof: Proof = "conformance", *, recorded: bool = False
-) -> Fact:
-    return Fact(name=name, text=text, source=source, proof=proof, recorded=recorded)
+def _same(text: str, source: str, proof: Proof = "conformance", *, recorded: bool = False) -> Fact:
+    return Fact(text=text, source=source, proof=proof, recorded=recorded)
 
 
-_ADMISSION = (
-    _same(
-        "schedulers_checks_again",
+_ADMISSION = {
+    "schedulers_checks_again": _same(
         "Resources, node name, selector and affinity, host ports and taints are checked again.",
         "pkg/kubelet/lifecycle/predicate.go generalFilter",
     ),
-    _same(
-        "insufficient_resource",
+    "insufficient_resource": _same(
         "What is short is reported as OutOf<resource>, with requested, used and capacity.",
         "pkg/kubelet/lifecycle/predicate.go InsufficientResourceError",
         recorded=True,
     ),
-    _same(
-        "critical_pods_preempt",
+    "critical_pods_preempt": _same(
         "A critical pod that lacks only resources is admitted, and others are killed.",
         "pkg/kubelet/preemption/preemption.go HandleAdmissionFailure",
         recorded=True,
     ),
-    _same(
-        "victims_class_by_class",
+    "victims_class_by_class": _same(
         "Guaranteed victims are chosen as if all others were gone, then Burstable, then BestEffort"
         " ones; they are killed the other way round.",
         "pkg/kubelet/preemption/preemption.go getPodsToPreempt",
     ),
-    _same(
-        "nearest_victim_first",
+    "nearest_victim_first": _same(
         "Of a class the pod nearest to what is missing goes, of equals the smallest.",
         "pkg/kubelet/preemption/preemption.go getPodsToPreemptByDistance",
     ),
-    _same(
-        "preempting_event_first",
+    "preempting_event_first": _same(
         "Each victim gets the event Preempting before it is killed, even if that fails.",
         "pkg/kubelet/preemption/preemption.go evictPodsToFreeRequests",
         "source",
         recorded=True,
     ),
-    _same(
-        "kill_wait",
+    "kill_wait": _same(
         "A kill is waited for half as long again as the grace period, at least 10 s; one that"
         " fails is passed over.",
         "pkg/kubelet/pod_workers.go killPodNow",
         "source",
     ),
-    _same(
-        "preemptions_counted_by_first",
+    "preemptions_counted_by_first": _same(
         "Kills are counted under the first resource that was missing.",
         "pkg/kubelet/preemption/preemption.go evictPodsToFreeRequests",
         "source",
         recorded=True,
     ),
-)
+}
 
-_CGROUPS = (
-    _same(
-        "shares_of_requests",
+_CGROUPS = {
+    "shares_of_requests": _same(
         "1024 shares a core requested, 2 at least.",
         "pkg/kubelet/cm/helpers_linux.go MilliCPUToShares",
         recorded=True,
     ),
-    _same(
-        "quota_of_limits",
+    "quota_of_limits": _same(
         "A limit becomes a quota of at least 1 ms a period; a pod is limited only where all"
         " that runs in it is.",
         "pkg/kubelet/cm/helpers_linux.go MilliCPUToQuota, ResourceConfigForPod",
         recorded=True,
     ),
-    _same(
-        "burstable_class_shares",
+    "burstable_class_shares": _same(
         "The Burstable class has the shares of what its pods request, the BestEffort class 2.",
         "pkg/kubelet/cm/qos_container_manager_linux.go setCPUCgroupConfig",
         recorded=True,
     ),
-    _same(
-        "memory_reserve",
+    "memory_reserve": _same(
         "With a memory reserve a class may use what the classes above it do not request.",
         "pkg/kubelet/cm/qos_container_manager_linux.go setMemoryReserve",
         recorded=True,
     ),
-    _same(
-        "memory_reserve_second_attempt",
+    "memory_reserve_second_attempt": _same(
         "Where an update fails, a limit below the usage becomes the usage.",
         "pkg/kubelet/cm/qos_container_manager_linux.go retrySetMemoryReserve",
         "source",
     ),
-    _same(
-        "all_pods_less_reserves",
+    "all_pods_less_reserves": _same(
         "All pods may use the capacity less both reserves; eviction thresholds are not taken off.",
         "pkg/kubelet/cm/node_container_manager_linux.go getNodeAllocatableAbsolute",
         recorded=True,
     ),
-    _same(
-        "weight_linear",
+    "weight_linear": _same(
         "In cgroup v2 the kubelet makes a weight of shares in proportion.",
         "pkg/kubelet/cm/cgroup_manager_linux.go getCPUWeight",
         "source",
     ),
-    _same(
-        "oom_score_of_burstable",
+    "oom_score_of_burstable": _same(
         "A Burstable container's OOM score adjustment is 1000 less the thousandths of the node's"
         " memory that it requests.",
         "pkg/kubelet/qos/policy.go GetContainerOOMScoreAdjust",
     ),
-)
+}
 
-_DEVICES = (
-    _same(
-        "too_few_devices",
+_DEVICES = {
+    "too_few_devices": _same(
         "A pod that asks for more devices than are free fails with UnexpectedAdmissionError.",
         "pkg/kubelet/cm/devicemanager/manager.go devicesToAllocate",
         recorded=True,
     ),
-    _same(
-        "init_devices_reused",
+    "init_devices_reused": _same(
         "Devices of an init container are taken first for the containers after it.",
         "pkg/kubelet/cm/devicemanager/manager.go Allocate",
         recorded=True,
     ),
-    _same(
-        "aligned_devices_first",
+    "aligned_devices_first": _same(
         "Devices on the NUMA nodes of the stored affinity come first, then others, then those"
         " without a node.",
         "pkg/kubelet/cm/devicemanager/manager.go filterByAffinity",
     ),
-    _same(
-        "allocation_kept",
+    "allocation_kept": _same(
         "A container that holds what it asks for keeps it, and no plugin is asked.",
         "pkg/kubelet/cm/devicemanager/manager.go devicesToAllocate",
     ),
-)
+}
 
-_EVICTION = (
-    _same(
-        "signal_below_threshold",
+_EVICTION = {
+    "signal_below_threshold": _same(
         "A threshold is met when less than it is available; a share is of the capacity seen.",
         "pkg/kubelet/eviction/helpers.go thresholdsMet",
     ),
-    _same(
-        "met_until_minimum_reclaim",
+    "met_until_minimum_reclaim": _same(
         "A threshold whose grace period is over stays met until the minimum to be reclaimed is"
         " there on top of it.",
         "pkg/kubelet/eviction/helpers.go thresholdsMet, mergeThresholds",
     ),
-    _same(
-        "pressure_stays",
+    "pressure_stays": _same(
         "A condition stays for the transition period after it was last seen.",
         "pkg/kubelet/eviction/helpers.go nodeConditionsObservedSince",
     ),
-    _same(
-        "memory_first",
+    "memory_first": _same(
         "Memory is reclaimed before all else; of the rest any may be first.",
         "pkg/kubelet/eviction/helpers.go byEvictionPriority",
     ),
-    _same(
-        "own_storage_first",
+    "own_storage_first": _same(
         "Pods over their own limits of local storage are evicted first, and then no other.",
         "pkg/kubelet/eviction/eviction_manager.go localStorageEviction",
     ),
-    _same(
-        "over_requests_then_priority",
+    "over_requests_then_priority": _same(
         "Pods without statistics go first, then those over their requests, by priority, by"
         " usage above the request; of inodes the request of bytes is taken off.",
         "pkg/kubelet/eviction/helpers.go rankMemoryPressure, rankDiskPressureFunc",
     ),
-    _same(
-        "one_pod_a_round",
+    "one_pod_a_round": _same(
         "One pod is evicted for pressure in a round; critical pods are passed over.",
         "pkg/kubelet/eviction/eviction_manager.go synchronize, evictPod",
     ),
-)
+}
 
-_IMAGES = (
-    _same(
-        "least_recently_used_first",
+_IMAGES = {
+    "least_recently_used_first": _same(
         "Images go by last use, then by first detection; any order of the rest can happen.",
         "pkg/kubelet/images/image_gc_manager.go byLastUsedAndDetected",
     ),
-    _same(
-        "thresholds",
+    "thresholds": _same(
         "At the high threshold, or above, so much is freed as leads to the low one.",
         "pkg/kubelet/images/image_gc_manager.go GarbageCollect",
         recorded=True,
     ),
-    _same(
-        "images_in_use_stay",
+    "images_in_use_stay": _same(
         "What a container uses, or was detected within the minimum age, is left.",
         "pkg/kubelet/images/image_gc_manager.go freeSpace",
     ),
-    _same(
-        "first_failure_forgiven",
+    "first_failure_forgiven": _same(
         "One failed pass is only logged; the event ImageGCFailed comes with the second in a row.",
         "pkg/kubelet/kubelet.go StartGarbageCollection",
         "source",
         recorded=True,
     ),
-    _same(
-        "free_disk_space_failed",
+    "free_disk_space_failed": _same(
         "A pass that frees too little sends FreeDiskSpaceFailed.",
         "pkg/kubelet/images/image_gc_manager.go GarbageCollect",
         recorded=True,
     ),
-)
+}
 
-_KUBERUNTIME = (
-    _same(
-        "one_ready_sandbox",
+_KUBERUNTIME = {
+    "one_ready_sandbox": _same(
         "A pod whose newest sandbox is not the only ready one, uses another network than the pod"
         " or has no address is stopped and gets another sandbox.",
         "pkg/kubelet/kuberuntime/util/util.go PodSandboxChanged",
     ),
-    _same(
-        "never_begins_once",
+    "never_begins_once": _same(
         "With restart policy Never no second sandbox is made once a container was created.",
         "pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions",
     ),
-    _same(
-        "failed_init_is_final",
+    "failed_init_is_final": _same(
         "An init container that fails under Never ends the pod; else it is started again.",
         "pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions",
     ),
-    _same(
-        "only_failures_kill",
+    "only_failures_kill": _same(
         "A running container is killed for a changed definition, else for a cached failure of"
         " its liveness probe, else of its startup probe.",
         "pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions",
         recorded=True,
     ),
-    _same(
-        "unknown_killed_first",
+    "unknown_killed_first": _same(
         "A container in an unknown state is killed before it is started again.",
         "pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions",
     ),
-    _same(
-        "nothing_left_stops_pod",
+    "nothing_left_stops_pod": _same(
         "A pod of which no app container goes on or is started is stopped.",
         "pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions",
     ),
-    _same(
-        "back_off_doubles",
+    "back_off_doubles": _same(
         "Starts that follow an exited instance raise the back-off: 10 s, doubled up to 300 s"
         " where nothing else is set, forgotten after 600 s, and in no new kubelet process.",
         "pkg/kubelet/kuberuntime/kuberuntime_manager.go doBackOff",
         recorded=True,
     ),
-    _same(
-        "back_off_expires_while_held",
+    "back_off_expires_while_held": _same(
         "Housekeeping drops an expired entry also while it holds a container back.",
         "staging/src/k8s.io/client-go/util/flowcontrol/backoff.go GC",
     ),
-    _same(
-        "restart_within_a_kill_looks_back",
+    "restart_within_a_kill_looks_back": _same(
         "A sync that kills a container and starts it again counts the back-off from the end of"
         " the instance before.",
         "pkg/kubelet/kuberuntime/kuberuntime_manager.go SyncPod",
         "source",
         recorded=True,
     ),
-)
+}
 
-_LIFECYCLE = (
-    _same(
-        "least_grace_period",
+_LIFECYCLE = {
+    "least_grace_period": _same(
         "A container gets its pod's grace period, at least 2 s; a preStop hook takes of it.",
         "pkg/kubelet/kuberuntime/kuberuntime_container.go killContainer",
         "source",
         recorded=True,
     ),
-)
+}
 
-_PROBER = (
-    _same(
-        "thresholds",
+_PROBER = {
+    "thresholds": _same(
         "A result counts once it came so many times in a row as its threshold says.",
         "pkg/kubelet/prober/worker.go doProbe",
     ),
-    _same(
-        "three_attempts",
+    "three_attempts": _same(
         "A probe is executed up to three times, until it neither errs nor is unknown.",
         "pkg/kubelet/prober/prober.go runProbeWithRetries",
     ),
-    _same(
-        "on_hold_after_failure",
+    "on_hold_after_failure": _same(
         "A liveness or startup worker that reported a failure waits for a new container.",
         "pkg/kubelet/prober/worker.go doProbe",
     ),
-    _same(
-        "failed_liveness_restarts",
+    "failed_liveness_restarts": _same(
         "A container that fails its liveness or startup probe is killed and started again.",
         "pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions",
         "source",
         recorded=True,
     ),
-    _same(
-        "unhealthy_event",
+    "unhealthy_event": _same(
         "A probe that fails sends Unhealthy with its output.",
         "pkg/kubelet/prober/prober.go probe",
         recorded=True,
     ),
-)
+}
 
-_RESOURCE_MANAGERS = (
-    _same(
-        "whole_cpus_alone",
+_RESOURCE_MANAGERS = {
+    "whole_cpus_alone": _same(
         "Containers of Guaranteed pods that request whole CPUs get them alone, and no others.",
         "pkg/kubelet/cm/cpumanager/policy_static.go guaranteedCPUs",
         "source",
     ),
-    _same(
-        "reserved_cpus_spared",
+    "reserved_cpus_spared": _same(
         "Reserved CPUs are given to no container alone.",
         "pkg/kubelet/cm/cpumanager/policy_static.go GetAvailableCPUs",
         "source",
     ),
-    _same(
-        "init_cpus_reused",
+    "init_cpus_reused": _same(
         "CPUs of init containers are used again by the pod's later containers.",
         "pkg/kubelet/cm/cpumanager/policy_static.go updateCPUsToReuse",
         "source",
     ),
-)
+}
 
-_TOPOLOGY = (
-    _same(
-        "no_preference",
+_TOPOLOGY = {
+    "no_preference": _same(
         "A provider or resource without hints stands for any NUMA node, preferred.",
         "pkg/kubelet/cm/topologymanager/policy.go filterProvidersHints",
         recorded=True,
     ),
-    _same(
-        "masks_intersect",
+    "masks_intersect": _same(
         "A merged hint has the nodes that all hints of a combination share, and is preferred only"
         " if all of them are.",
         "pkg/kubelet/cm/topologymanager/policy.go mergePermutation",
     ),
-    _same(
-        "policies_admit",
+    "policies_admit": _same(
         "none and best-effort admit always, restricted and single-numa-node preferred hints only.",
         "pkg/kubelet/cm/topologymanager/policy_restricted.go, policy_single_numa_node.go",
     ),
-)
+}
 
-BEHAVIOURS: dict[str, tuple[Fact, ...]] = {
+BEHAVIOURS: dict[str, dict[str, Fact]] = {
     "admission": _ADMISSION,
     "cgroups": _CGROUPS,
     "devices": _DEVICES,
@@ -369,4 +314,4 @@ BEHAVIOURS: dict[str, tuple[Fact, ...]] = {
     "resourcemanagers": _RESOURCE_MANAGERS,
     "topology": _TOPOLOGY,
 }
-"""subsystem -> (n,) behaviours that no known version lacks."""
+"""subsystem -> name -> behaviour that no known version lacks."""

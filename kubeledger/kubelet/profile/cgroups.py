@@ -4,229 +4,176 @@ from __future__ import annotations
 
 import msgspec
 
-from kubeledger.kubelet.profile.facts import Fact
+from kubeledger.kubelet.profile.facts import fact
 
-__all__ = ["FACTS", "CgroupFacts"]
+__all__ = ["CgroupFacts"]
 
 
 class CgroupFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a kubelet version does in this subsystem; see ``FACTS`` for each field."""
+    """What a kubelet version does in this subsystem."""
 
-    qos_class_from_status: bool
-    pod_level_resources: bool
-    sidecars_run_alongside: bool
-    pod_config_visits_init_containers: bool
-    huge_pages_from_pod_requests: bool
-    container_shares_capped: bool
-    limit_is_share_only_without_request: bool
-    oom_score_of_guaranteed_997: bool
-    oom_only_node_critical_protected: bool
-    oom_sidecar_outlives_containers: bool
-    oom_kills_all_processes: bool
-    oom_kill_scope_configurable: bool
-    swap_file_written: bool
-    swap_unlimited_unless_limited: bool
-    swap_never_for_critical_pods: bool
-    memory_qos: bool
-    memory_high_above_request: bool
-    memory_reservation_tiers: bool
-    exclusive_cpus_unlimited: bool
-    huge_page_reservations_limited: bool
-    qos_update_names_root: bool
-    qos_memory_counts_pod_level: bool
-    eviction_percentage_at_most_100: bool
-    over_reservation_names_capacity: bool
-
-
-FACTS: tuple[Fact, ...] = (
-    Fact(
-        name="qos_class_from_status",
+    qos_class_from_status: bool = fact(
         since=29,
         text="A QoS class in the pod's status is taken as it stands; otherwise it is computed.",
         source="pkg/apis/core/v1/helper/qos/qos.go GetPodQOS",
         proof="source",
-    ),
-    Fact(
-        name="pod_level_resources",
+    )
+    pod_level_resources: bool = fact(
         since=34,
         text="spec.resources of a pod counts: for its class, cgroup values, container limits"
         " and OOM scores (gate PodLevelResources, in the code since 1.32).",
         source="pkg/features/kube_features.go PodLevelResources",
         proof="conformance",
-    ),
-    Fact(
-        name="sidecars_run_alongside",
+    )
+    sidecars_run_alongside: bool = fact(
         since=28,
         text="Restartable init containers add to the containers and to the init containers"
         " after them, whatever the gate SidecarContainers says.",
         source="pkg/api/v1/resource/helpers.go PodRequests, PodLimits",
         proof="conformance",
-    ),
-    Fact(
-        name="pod_config_visits_init_containers",
+    )
+    pod_config_visits_init_containers: bool = fact(
         since=23,
         text="An init container without a limit leaves the pod's cgroup without one, and its"
         " huge pages count for the pod.",
         source="pkg/kubelet/cm/helpers_linux.go ResourceConfigForPod",
         proof="conformance",
-    ),
-    Fact(
-        name="huge_pages_from_pod_requests",
+    )
+    huge_pages_from_pod_requests: bool = fact(
         since=27,
         text="Huge page limits of a pod come from its requests as a whole, overhead included.",
         source="pkg/kubelet/cm/helpers_linux.go ResourceConfigForPod",
         proof="conformance",
-    ),
-    Fact(
-        name="container_shares_capped",
+    )
+    container_shares_capped: bool = fact(
         since=24,
         text="Shares of a container end at 262144, as those of pods always did.",
         source="pkg/kubelet/kuberuntime/kuberuntime_container_linux.go calculateLinuxResources",
         proof="source",
-    ),
-    Fact(
-        name="limit_is_share_only_without_request",
+    )
+    limit_is_share_only_without_request: bool = fact(
         since=26,
         text="The CPU limit stands in for a request that is absent; for one of 0 no longer.",
         source="pkg/kubelet/kuberuntime/kuberuntime_container_linux.go calculateLinuxResources",
         proof="conformance",
-    ),
-    Fact(
-        name="oom_score_of_guaranteed_997",
+    )
+    oom_score_of_guaranteed_997: bool = fact(
         since=20,
         text="Protected containers have the OOM score adjustment -997 (before: -998), and"
         " Burstable ones at least 3 (before: 2).",
         source="pkg/kubelet/qos/policy.go guaranteedOOMScoreAdj",
         proof="conformance",
-    ),
-    Fact(
-        name="oom_only_node_critical_protected",
+    )
+    oom_only_node_critical_protected: bool = fact(
         since=22,
         text="Only pods of the class system-node-critical are protected from the OOM killer"
         " by priority; before, all critical, static and mirror pods were.",
         source="pkg/kubelet/qos/policy.go GetContainerOOMScoreAdjust",
         proof="conformance",
-    ),
-    Fact(
-        name="oom_sidecar_outlives_containers",
+    )
+    oom_sidecar_outlives_containers: bool = fact(
         since=32,
         text="A sidecar's OOM score adjustment is at most that of the container with the"
         " smallest memory request.",
         source="pkg/kubelet/qos/policy.go GetContainerOOMScoreAdjust",
         proof="source",
-    ),
-    Fact(
-        name="oom_kills_all_processes",
+    )
+    oom_kills_all_processes: bool = fact(
         since=28,
         text="With cgroup v2 the kernel is asked to kill all processes of a container at once"
         " (memory.oom.group).",
         source="pkg/kubelet/kuberuntime/kuberuntime_container_linux.go calculateLinuxResources",
         proof="conformance",
-    ),
-    Fact(
-        name="oom_kill_scope_configurable",
+    )
+    oom_kill_scope_configurable: bool = fact(
         since=32,
         text="singleProcessOOMKill decides about memory.oom.group; the kubelet sets it to"
         " false with cgroup v2, and where it is not set, the file is not written.",
         source="pkg/kubelet/kuberuntime/kuberuntime_container_linux.go calculateLinuxResources",
         proof="conformance",
-    ),
-    Fact(
-        name="swap_file_written",
+    )
+    swap_file_written: bool = fact(
         since=28,
         text="Swap is limited through memory.swap.max, in proportion to the memory request of"
         " Burstable containers (LimitedSwap).",
         source="pkg/kubelet/kuberuntime/kuberuntime_container_linux.go ConfigureLimitedSwap",
         proof="conformance",
-    ),
-    Fact(
-        name="swap_unlimited_unless_limited",
+    )
+    swap_unlimited_unless_limited: bool = fact(
         since=28,
         until=30,
         text="Any swap behaviour but LimitedSwap is unlimited swap; later it is none.",
         source="pkg/kubelet/kuberuntime/kuberuntime_container_linux.go ConfigureUnlimitedSwap",
         proof="conformance",
-    ),
-    Fact(
-        name="swap_never_for_critical_pods",
+    )
+    swap_never_for_critical_pods: bool = fact(
         since=31,
         text="Critical pods get no swap.",
         source="pkg/kubelet/kuberuntime/kuberuntime_container_linux.go"
         " configureContainerSwapResources",
         proof="conformance",
-    ),
-    Fact(
-        name="memory_qos",
+    )
+    memory_qos: bool = fact(
         since=22,
         text="With the gate MemoryQoS requests protect memory and memory.high throttles.",
         source="pkg/kubelet/kuberuntime/kuberuntime_container_linux.go"
         " generateLinuxContainerResources",
         proof="conformance",
-    ),
-    Fact(
-        name="memory_high_above_request",
+    )
+    memory_high_above_request: bool = fact(
         since=27,
         text="memory.high is a fraction of the way from request to limit, in whole pages;"
         " before, it was a fraction of the limit.",
         source="pkg/kubelet/kuberuntime/kuberuntime_container_linux.go"
         " generateLinuxContainerResources",
         proof="conformance",
-    ),
-    Fact(
-        name="memory_reservation_tiers",
+    )
+    memory_reservation_tiers: bool = fact(
         since=36,
         text="Memory is protected only by the policy TieredReservation: memory.min for"
         " Guaranteed, memory.low for Burstable.",
         source="pkg/kubelet/cm/helpers_linux.go ResourceConfigForPod",
         proof="conformance",
-    ),
-    Fact(
-        name="exclusive_cpus_unlimited",
+    )
+    exclusive_cpus_unlimited: bool = fact(
         since=33,
         text="A container with CPUs of its own has the quota -1, and so has its pod.",
         source="pkg/kubelet/kuberuntime/kuberuntime_container_linux.go"
         " generateLinuxContainerResources, pkg/kubelet/cm/pod_container_manager_linux.go"
         " EnsureExists; DisableCPUQuotaWithExclusiveCPUs (on)",
         proof="source",
-    ),
-    Fact(
-        name="huge_page_reservations_limited",
+    )
+    huge_page_reservations_limited: bool = fact(
         since=29,
         text="Limits of huge pages are written for reservations (rsvd), too, where the kernel"
         " has the file.",
         source="libcontainer fs/hugetlb.go, fs2/hugetlb.go: in v1.31.0, not in"
         " v1.28.0-alpha.2 (PR 121739)",
         proof="source",
-    ),
-    Fact(
-        name="qos_update_names_root",
+    )
+    qos_update_names_root: bool = fact(
         since=22,
         text="The update of the QoS cgroups writes the root, kubepods, too.",
         source="pkg/kubelet/cm/qos_container_manager_linux.go UpdateCgroups",
         proof="conformance",
-    ),
-    Fact(
-        name="qos_memory_counts_pod_level",
+    )
+    qos_memory_counts_pod_level: bool = fact(
         since=32,
         text="Memory requests of spec.resources count for the QoS memory reserve even while"
         " the gate PodLevelResources is off.",
         source="pkg/kubelet/cm/qos_container_manager_linux.go getQoSMemoryRequests",
         proof="source",
-    ),
-    Fact(
-        name="eviction_percentage_at_most_100",
+    )
+    eviction_percentage_at_most_100: bool = fact(
         since=21,
         text="An eviction threshold above 100 % is refused; before, one above 10000 %.",
         source="pkg/kubelet/eviction/helpers.go parseThresholdStatement",
         proof="source",
-    ),
-    Fact(
-        name="over_reservation_names_capacity",
+    )
+    over_reservation_names_capacity: bool = fact(
         since=30,
         text="The error about over-reservation names reservation and capacity, no longer the"
         " reservation as allocatable and the difference as capacity.",
         source="pkg/kubelet/cm/node_container_manager_linux.go validateNodeAllocatable",
         proof="source",
-    ),
-)
-"""(n,) one per field of ``CgroupFacts``, in the order of the kubelet's own steps."""
+    )

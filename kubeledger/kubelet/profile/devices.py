@@ -4,66 +4,44 @@ from __future__ import annotations
 
 import msgspec
 
-from kubeledger.kubelet.profile.facts import Fact
+from kubeledger.kubelet.profile.facts import fact
 
-__all__ = ["FACTS", "DeviceFacts"]
+__all__ = ["DeviceFacts"]
 
 
 class DeviceFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a kubelet version does in this subsystem; see ``FACTS`` for each field."""
+    """What a kubelet version does in this subsystem."""
 
-    restartable_init_keeps_devices: bool
-    claimed_resources_skipped: bool
-    running_container_needs_nothing: bool
-    health_checked_first: bool
-    affinity_nodes_first: bool
-    topology_needs_a_node: bool
-    recorded_per_numa: bool
-    no_topology_is_minus_one: bool
-    checkpoint_only_after_rpc: bool
-    pod_request_rounded_once: bool
-    pod_request_counts_sidecars: bool
-    hints_in_machine_order: bool
-    hints_on_device_nodes_only: bool
-    end_of_old_stream_ignored: bool
-
-
-FACTS: tuple[Fact, ...] = (
-    Fact(
-        name="restartable_init_keeps_devices",
+    restartable_init_keeps_devices: bool = fact(
         since=29,
         text="Devices of a restartable init container leave the reuse set: it keeps them.",
         source="manager.go Allocate, PR 120461",
         proof="conformance",
         recorded=True,
-    ),
-    Fact(
-        name="claimed_resources_skipped",
+    )
+    claimed_resources_skipped: bool = fact(
         since=36,
         text="Limits that a resource claim of the pod stands for are not the device manager's.",
         source="manager.go allocateContainerResources isDRAExtendedResource; in 1.35 the gate "
         "DRAExtendedResource is off",
         proof="source",
-    ),
-    Fact(
-        name="running_container_needs_nothing",
+    )
+    running_container_needs_nothing: bool = fact(
         since=28,
         backports={25: 14, 26: 9, 27: 6},
         text="While config sources are not ready, a container that already ran gets no devices.",
         source="manager.go devicesToAllocate isContainerAlreadyRunning: v1.27.0 and v1.28.0 "
         "differ, PR 118635",
         proof="source",
-    ),
-    Fact(
-        name="health_checked_first",
+    )
+    health_checked_first: bool = fact(
         since=28,
         backports={25: 10, 26: 5, 27: 2},
         text="Registration and health are checked before the number of devices still needed.",
         source="manager.go devicesToAllocate, PR 116376",
         proof="conformance",
-    ),
-    Fact(
-        name="affinity_nodes_first",
+    )
+    affinity_nodes_first: bool = fact(
         since=22,
         text=(
             "A device with several NUMA nodes is aligned if any of them is in the affinity; "
@@ -71,65 +49,56 @@ FACTS: tuple[Fact, ...] = (
         ),
         source="manager.go filterByAffinity, PR 101893",
         proof="conformance",
-    ),
-    Fact(
-        name="topology_needs_a_node",
+    )
+    topology_needs_a_node: bool = fact(
         since=26,
         text="A resource has topology when a device names a NUMA node; an empty topology is none.",
         source="topology_hints.go deviceHasTopologyAlignment, PR 112387",
         proof="conformance",
-    ),
-    Fact(
-        name="recorded_per_numa",
+    )
+    recorded_per_numa: bool = fact(
         since=20,
         text="Held devices are recorded per NUMA node; before, as one list (read as node 0).",
         source="pod_devices.go insert, checkpoint DevicesPerNUMA",
         proof="source",
-    ),
-    Fact(
-        name="no_topology_is_minus_one",
+    )
+    no_topology_is_minus_one: bool = fact(
         since=23,
         text="Devices without NUMA nodes are recorded under node -1; before, under node 0.",
         source="manager.go allocateContainerResources, PR 103289",
         proof="conformance",
-    ),
-    Fact(
-        name="checkpoint_only_after_rpc",
+    )
+    checkpoint_only_after_rpc: bool = fact(
         since=20,
         text="The checkpoint is written only if a plugin was asked to allocate; before, always.",
         source="manager.go allocateContainerResources",
         proof="source",
-    ),
-    Fact(
-        name="pod_request_rounded_once",
+    )
+    pod_request_rounded_once: bool = fact(
         since=27,
         text="In pod scope limits are added as quantities and rounded up once.",
         source="topology_hints.go getPodDeviceRequest, api/v1/resource PodLimits",
         proof="source",
-    ),
-    Fact(
-        name="pod_request_counts_sidecars",
+    )
+    pod_request_counts_sidecars: bool = fact(
         since=28,
         text="In pod scope restartable init containers count with the app containers.",
         source="api/v1/resource helpers.go PodLimits",
         proof="conformance",
-    ),
-    Fact(
-        name="hints_in_machine_order",
+    )
+    hints_in_machine_order: bool = fact(
         since=20,
         text="NUMA nodes come as the machine lists them; before, in the random order of a Go map.",
         source="manager.go newManagerImpl",
         proof="source",
-    ),
-    Fact(
-        name="hints_on_device_nodes_only",
+    )
+    hints_on_device_nodes_only: bool = fact(
         since=36,
         text="Hints are made of NUMA nodes that host devices of the resource, used or not.",
         source="topology_hints.go deviceNUMANodes, PR 138244 (in the notes of v1.36.0)",
         proof="conformance",
-    ),
-    Fact(
-        name="end_of_old_stream_ignored",
+    )
+    end_of_old_stream_ignored: bool = fact(
         until=25,
         text=(
             "The end of a stream that a newer registration replaced changes nothing; later, it "
@@ -137,6 +106,4 @@ FACTS: tuple[Fact, ...] = (
         ),
         source="manager.go runEndpoint, PluginDisconnected",
         proof="source",
-    ),
-)
-"""(n,) one per field of ``DeviceFacts``, in the order of the kubelet's own steps."""
+    )

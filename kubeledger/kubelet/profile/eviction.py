@@ -4,43 +4,23 @@ from __future__ import annotations
 
 import msgspec
 
-from kubeledger.kubelet.profile.facts import Fact
+from kubeledger.kubelet.profile.facts import fact
 
-__all__ = ["FACTS", "EvictionFacts"]
+__all__ = ["EvictionFacts"]
+
+_MANAGER = "pkg/kubelet/eviction/eviction_manager.go"
+_HELPERS = "pkg/kubelet/eviction/helpers.go"
 
 
 class EvictionFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a kubelet version does in this subsystem; see ``FACTS`` for each field.
+    """What a kubelet version does in this subsystem.
 
     Requests in the ranking, limits of pods and the range of percentages follow facts of other
     subsystems: ``admission.victims_counted_with_sidecars``, ``admission.pod_level_resources``,
     ``cgroups.sidecars_run_alongside`` and ``cgroups.eviction_percentage_at_most_100``.
     """
 
-    split_disk_known: bool
-    split_disk_gate_on: bool
-    containerfs_reclaims: bool
-    reclaim_must_reach_minimum: bool
-    summary_has_pod_storage: bool
-    local_volumes_on_default_medium: bool
-    ties_keep_their_order: bool
-    immediate_eviction_grants_a_second: bool
-    soft_eviction_grace_at_most_the_pods: bool
-    eviction_message_names_threshold: bool
-    message_names_init_containers: bool
-    message_names_pod_request: bool
-    event_is_a_format: bool
-    evicted_status_kept: bool
-    disruption_target_condition: bool
-    disruption_target_generation: bool
-
-
-_MANAGER = "pkg/kubelet/eviction/eviction_manager.go"
-_HELPERS = "pkg/kubelet/eviction/helpers.go"
-
-FACTS: tuple[Fact, ...] = (
-    Fact(
-        name="split_disk_known",
+    split_disk_known: bool = fact(
         since=29,
         text="The eviction manager knows a container filesystem beside the image filesystem, "
         "signals containerfs.available and containerfs.inodesFree included; their thresholds "
@@ -49,126 +29,109 @@ FACTS: tuple[Fact, ...] = (
         source=f"{_HELPERS} UpdateContainerFsThresholds, buildSignalToRankFunc: v1.28.0 and "
         "v1.29.0 differ (KEP-4191)",
         proof="source",
-    ),
-    Fact(
-        name="split_disk_gate_on",
+    )
+    split_disk_gate_on: bool = fact(
         since=31,
         text="Split disks are supported (gate KubeletSeparateDiskGC, on by default). Without "
         "it the first synchronization fails on such a node, and later ones rank none.",
         source=f"{_MANAGER} synchronize and pkg/features/kube_features.go of v1.30.1, v1.31.0",
         proof="source",
-    ),
-    Fact(
-        name="containerfs_reclaims",
+    )
+    containerfs_reclaims: bool = fact(
         since=32,
         text="Pressure on containerfs reclaims as its disk does; before, it evicted pods at once.",
         source=f"{_HELPERS} buildSignalToNodeReclaimFuncs: v1.31.0 and v1.32.0 differ",
         proof="conformance",
-    ),
-    Fact(
-        name="reclaim_must_reach_minimum",
+    )
+    reclaim_must_reach_minimum: bool = fact(
         since=22,
         text="Pods are spared after a reclaim only if evictionMinimumReclaim is there on top of "
         "the thresholds.",
         source=f"{_MANAGER} reclaimNodeLevelResources: v1.21.3 and v1.22.3 differ",
         proof="source",
-    ),
-    Fact(
-        name="summary_has_pod_storage",
+    )
+    summary_has_pod_storage: bool = fact(
         since=21,
         text="A pod's use of local storage is what the summary says of it; before, its "
         "containers, local volumes and hosts file were added up.",
         source=f"{_MANAGER} podEphemeralStorageLimitEviction: v1.20.2 and v1.21.3 differ",
         proof="source",
-    ),
-    Fact(
-        name="local_volumes_on_default_medium",
+    )
+    local_volumes_on_default_medium: bool = fact(
         since=21,
         text="Only emptyDir volumes on the default medium count as local; before, all but "
         "those in memory, huge pages included.",
         source=f"{_HELPERS} localVolumeNames: v1.20.2 and v1.21.3 differ; pkg/volume/util "
         "IsLocalEphemeralVolume",
         proof="source",
-    ),
-    Fact(
-        name="ties_keep_their_order",
+    )
+    ties_keep_their_order: bool = fact(
         since=25,
         text="Pods that rank alike are evicted in the order of the kubelet's list while there "
         "are at most 12 pods; before (Go's sort up to 1.18), at most 6. Beyond, any may be first.",
         source=f"{_HELPERS} multiSorter.Sort, sort.Sort of the Go version it was built with",
         proof="source",
-    ),
-    Fact(
-        name="immediate_eviction_grants_a_second",
+    )
+    immediate_eviction_grants_a_second: bool = fact(
         since=31,
         text="A pod that is evicted at once is given 1 s; before, 0 s, which the pod worker of "
         "1.22 to 1.30 replaces by the pod's own period.",
         source=f"{_MANAGER} immediateEvictionGracePeriodSeconds: v1.30.1 and v1.31.0 differ",
         proof="conformance",
-    ),
-    Fact(
-        name="soft_eviction_grace_at_most_the_pods",
+    )
+    soft_eviction_grace_at_most_the_pods: bool = fact(
         since=32,
         text="A soft eviction gives a pod at most its own grace period (up to 1.34 unless the "
         "gate AllowOverwriteTerminationGracePeriodSeconds is on).",
         source=f"{_MANAGER} synchronize: v1.31.0 and v1.32.0 differ",
         proof="conformance",
-    ),
-    Fact(
-        name="eviction_message_names_threshold",
+    )
+    eviction_message_names_threshold: bool = fact(
         since=26,
         text="The message of an eviction names the threshold and what was available, and words "
         "the consumption of containers otherwise.",
         source=f"{_HELPERS} evictionMessage: v1.24.0 and v1.26.7 differ",
         proof="source",
-    ),
-    Fact(
-        name="message_names_init_containers",
+    )
+    message_names_init_containers: bool = fact(
         since=32,
         text="Init containers over their request are named in the message, too, and of several "
         "containers of one name only the first.",
         source=f"{_HELPERS} evictionMessage: v1.31.0 and v1.32.0 differ",
         proof="source",
-    ),
-    Fact(
-        name="message_names_pod_request",
+    )
+    message_names_pod_request: bool = fact(
         since=34,
         text="Under memory pressure the message has usage and request of a pod that requests "
         "memory as a whole (gate PodLevelResources, on by default).",
         source=f"{_HELPERS} evictionMessage: v1.33.1 and v1.34.1 differ",
         proof="source",
-    ),
-    Fact(
-        name="event_is_a_format",
+    )
+    event_is_a_format: bool = fact(
         until=36,
         text="The text of an Evicted event is used as a format: a `%` in it is mangled.",
         source=f"{_MANAGER} evictPod: v1.35.0 and v1.36.2 differ",
         proof="source",
-    ),
-    Fact(
-        name="evicted_status_kept",
+    )
+    evicted_status_kept: bool = fact(
         since=22,
         text="Phase, reason and message are set in an evicted pod's status, the rest stays; "
         "before, they were all of it.",
         source=f"{_MANAGER} evictPod: v1.21.3 and v1.22.3 differ",
         proof="source",
-    ),
-    Fact(
-        name="disruption_target_condition",
+    )
+    disruption_target_condition: bool = fact(
         since=26,
         text="A pod evicted for pressure gets the condition DisruptionTarget with the reason "
         "TerminationByKubelet and the same message (gate PodDisruptionConditions); one evicted "
         "for its own use of storage does not.",
         source=f"{_MANAGER} synchronize: v1.24.0 and v1.26.7 differ",
         proof="source",
-    ),
-    Fact(
-        name="disruption_target_generation",
+    )
+    disruption_target_generation: bool = fact(
         since=34,
         text="That condition has the generation of the pod.",
         source=f"{_MANAGER} evictPod: v1.32.0 and v1.33.1 differ; "
         "PodObservedGenerationTracking (on; in 1.33 off)",
         proof="source",
-    ),
-)
-"""(n,) one per field of ``EvictionFacts``: disks and usage, ranking, grace, texts."""
+    )

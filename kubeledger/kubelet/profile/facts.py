@@ -1,13 +1,14 @@
 """How a difference between kubelet versions is written down: once, named, with its source.
 
-A *fact* is a named behaviour that some versions have and others do not. Subsystems ask
-the profile for facts; nothing else in the package compares version strings.
+A *fact* is a named behaviour that some versions have and others do not: a field of its
+subsystem's facts, declared by :func:`fact`. Subsystems ask the profile for facts; nothing else
+in the package compares version strings.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -19,6 +20,8 @@ __all__ = [
     "Fact",
     "KubeletVersion",
     "Proof",
+    "declared",
+    "fact",
     "is_known_version",
     "is_version",
     "parse_version",
@@ -79,7 +82,6 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
     """One behaviour and the versions that have it.
 
     Attributes:
-        name: the field of the subsystem's facts that it fills.
         since: minor version whose first release has it; None: all known versions.
         backports: minor -> first patch release that has it, for minors before ``since``.
         until: minor version whose first release no longer has it; None: still there.
@@ -89,7 +91,6 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
         recorded: whether a recorded node shows it besides.
     """
 
-    name: str
     since: int | None = None
     backports: dict[int, int] = {}
     until: int | None = None
@@ -106,3 +107,30 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
             return True
         first = self.backports.get(version.minor)
         return first is not None and version.patch >= first
+
+
+def fact(
+    *,
+    since: int | None = None,
+    backports: dict[int, int] | None = None,
+    until: int | None = None,
+    text: str,
+    source: str,
+    proof: Proof,
+    recorded: bool = False,
+) -> Any:  # noqa: ANN401  # stands as the default of a bool, which every profile fills
+    """Declare a field of a subsystem's facts; arguments as in :class:`Fact`."""
+    return Fact(
+        since=since,
+        backports=backports or {},
+        until=until,
+        text=text,
+        source=source,
+        proof=proof,
+        recorded=recorded,
+    )
+
+
+def declared(facts: type[msgspec.Struct]) -> dict[str, Fact]:
+    """Field of a subsystem's facts -> what it was declared with, in the order of the fields."""
+    return {field.name: field.default for field in msgspec.structs.fields(facts)}

@@ -4,126 +4,97 @@ from __future__ import annotations
 
 import msgspec
 
-from kubeledger.kubelet.profile.facts import Fact
+from kubeledger.kubelet.profile.facts import fact
 
-__all__ = ["FACTS", "ImageFacts"]
-
-
-class ImageFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a kubelet version does in this subsystem; see ``FACTS`` for each field."""
-
-    first_detect_time_zero: bool
-    sandbox_image_in_use: bool
-    image_volumes_in_use: bool
-    pinned_images_kept: bool
-    detects_before_disk_check: bool
-    age_pass: bool
-    age_pass_waits_for_max_age: bool
-    shortfall_names_found_bytes: bool
-    shortfall_names_disk_usage: bool
-    maximum_age_gate_on: bool
-    loop_runs_for_maximum_age: bool
-    loop_event_is_a_format: bool
-
+__all__ = ["ImageFacts"]
 
 _MANAGER = "pkg/kubelet/images/image_gc_manager.go"
 
-FACTS: tuple[Fact, ...] = (
-    Fact(
-        name="first_detect_time_zero",
+
+class ImageFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a kubelet version does in this subsystem."""
+
+    first_detect_time_zero: bool = fact(
         until=29,
         text="until a pass of the detect loop has succeeded, the loop passes the zero time, so "
         "that what it detects first is infinitely old and never protected by the minimum age",
         source=f"{_MANAGER} Start: `initialized` is in v1.28.3 and v1.29.0-alpha.3, gone in "
         "v1.29.0 (kubernetes#119652)",
         proof="conformance",
-    ),
-    Fact(
-        name="sandbox_image_in_use",
+    )
+    sandbox_image_in_use: bool = fact(
         until=29,
         text="the sandbox image of the kubelet's own configuration counts as in use",
         source=f"{_MANAGER} detectImages: in v1.28.3, gone in v1.29.0-alpha.1 (kubernetes#118544)",
         proof="conformance",
-    ),
-    Fact(
-        name="image_volumes_in_use",
+    )
+    image_volumes_in_use: bool = fact(
         since=35,
         text="images mounted as volumes count as in use (gate ImageVolume, on by default)",
         source=f"{_MANAGER} handleImageVolumes: in v1.31.0 behind the gate, which is off in "
         "1.31 to 1.34 (pkg/features/kube_features.go)",
         proof="source",
-    ),
-    Fact(
-        name="pinned_images_kept",
+    )
+    pinned_images_kept: bool = fact(
         since=23,
         text="an image that the runtime lists as pinned is no candidate in any pass",
         source=f"{_MANAGER} freeSpace: not in v1.22.0, in v1.23.0 (KEP-2040)",
         proof="source",
-    ),
-    Fact(
-        name="detects_before_disk_check",
+    )
+    detects_before_disk_check: bool = fact(
         since=29,
         text="each garbage collection begins with a detect pass and the list of candidates; "
         "before, they came only when the disk was over the high threshold",
         source=f"{_MANAGER} GarbageCollect: in v1.29.0-alpha.3, not in v1.28.3",
         proof="conformance",
-    ),
-    Fact(
-        name="age_pass",
+    )
+    age_pass: bool = fact(
         since=29,
         text="images unused for longer than the policy's maximum age are removed before the "
         "disk is looked at",
         source=f"{_MANAGER} freeOldImages: in v1.29.0-alpha.3, not in v1.28.3 (kubernetes#121275)",
         proof="source",
-    ),
-    Fact(
-        name="age_pass_waits_for_max_age",
+    )
+    age_pass_waits_for_max_age: bool = fact(
         since=30,
         text="no image is removed for its age until the kubelet has run for the maximum age",
         source=f"{_MANAGER} freeOldImages beganGC: not in v1.29.0, in v1.30.0-alpha.3 "
         "(kubernetes#123343)",
         proof="source",
-    ),
-    Fact(
-        name="shortfall_names_found_bytes",
+    )
+    shortfall_names_found_bytes: bool = fact(
         since=26,
         until=35,
         text="too little freed: `Attempted to free %d bytes, but only found %d bytes eligible`; "
         "before: `Wanted to free %d bytes, but freed %d bytes`",
         source=f"{_MANAGER} GarbageCollect: v1.25.12 and v1.26.0-rc.1 differ (kubernetes#112631)",
         proof="conformance",
-    ),
-    Fact(
-        name="shortfall_names_disk_usage",
+    )
+    shortfall_names_disk_usage: bool = fact(
         since=35,
         text="too little freed: `Insufficient free disk space on the node's image filesystem`, "
         "with the share and the size of the disk",
         source=f"{_MANAGER} GarbageCollect: v1.34.1 and v1.35.0 differ (kubernetes#132578)",
         proof="conformance",
         recorded=True,
-    ),
-    Fact(
-        name="maximum_age_gate_on",
+    )
+    maximum_age_gate_on: bool = fact(
         since=30,
         text="the kubelet gives imageMaximumGCAge of its configuration to the image manager; "
         "in 1.29 it does not, the gate ImageMaximumGCAge being off by default",
         source="pkg/kubelet/kubelet.go NewMainKubelet and pkg/features/kube_features.go of "
         "v1.29.0, v1.30.1, v1.35.0",
         proof="source",
-    ),
-    Fact(
-        name="loop_runs_for_maximum_age",
+    )
+    loop_runs_for_maximum_age: bool = fact(
         since=30,
         text="with a high threshold of 100 the loop still runs if there is a maximum age",
         source="pkg/kubelet/kubelet.go StartGarbageCollection: v1.29.0 and v1.30.1 differ",
         proof="source",
-    ),
-    Fact(
-        name="loop_event_is_a_format",
+    )
+    loop_event_is_a_format: bool = fact(
         until=35,
         text="the text of an ImageGCFailed event is used as a format: a `%` in it is mangled",
         source="pkg/kubelet/kubelet.go StartGarbageCollection: v1.34.1 and v1.35.0 differ",
         proof="source",
-    ),
-)
-"""(n,) one per field of ``ImageFacts``, in the order of the kubelet's own steps."""
+    )

@@ -6,7 +6,7 @@ Run: ``python -m kubeledger.kubelet.profile.parity > docs/parity.md``
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 
 from kubeledger.kubelet.profile.behaviours import BEHAVIOURS
 from kubeledger.kubelet.profile.facts import NEWEST, OLDEST, Fact
@@ -55,11 +55,11 @@ def _sections() -> Iterator[str]:
         yield from _table("same in all versions", BEHAVIOURS[subsystem])
 
 
-def _table(title: str, facts: Iterable[Fact]) -> Iterator[str]:
+def _table(title: str, facts: Mapping[str, Fact]) -> Iterator[str]:
     yield f"| {title} | versions | behaviour | source | proof |"
     yield "|---|---|---|---|---|"
-    for fact in facts:
-        cells = (f"`{fact.name}`", _versions(fact), fact.text, fact.source, _proof(fact))
+    for name, fact in facts.items():
+        cells = (f"`{name}`", _versions(fact), fact.text, fact.source, _proof(fact))
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
     yield ""
 

@@ -4,214 +4,159 @@ from __future__ import annotations
 
 import msgspec
 
-from kubeledger.kubelet.profile.facts import Fact
+from kubeledger.kubelet.profile.facts import fact
 
-__all__ = ["FACTS", "ProberFacts"]
+__all__ = ["ProberFacts"]
 
 
 class ProberFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a kubelet version does in this subsystem; see ``FACTS`` for each field."""
+    """What a kubelet version does in this subsystem."""
 
-    restartable_init_containers: bool
-    kubelet_restart_keeps_results: bool
-    started_sidecar_seeds_success: bool
-    container_restart_rules: bool
-    restart_all_containers: bool
-    sidecar_worker_outlives_exit: bool
-    deletion_ends_liveness_and_startup: bool
-    start_ends_startup_worker: bool
-    startup_worker_stays_for_restarts: bool
-    startup_success_holds: bool
-    errored_event_names_state: bool
-    unknown_without_error_sends_no_event: bool
-    results_wake_sync_loop: bool
-    unready_named: bool
-    cached_readiness_is_final: bool
-    unready_triggers_probe: bool
-    jitter_ends_with_first_period: bool
-    manual_run_resets_period: bool
-    exec_timeout_fails: bool
-    exec_timeout_in_output: bool
-    accept_header: bool
-    canonical_header_names: bool
-    scheme_defaults_to_http: bool
-    tls_1_2_at_least: bool
-    sockets_linger_a_second: bool
-    redirect_without_location_warns: bool
-    redirect_in_output: bool
-    bad_request_errors: bool
-    grpc_probes: bool
-    grpc_dials_like_others: bool
-
-
-FACTS: tuple[Fact, ...] = (
-    Fact(
-        name="restartable_init_containers",
+    restartable_init_containers: bool = fact(
         since=28,
         text="Sidecars get workers, a worker looks among the init container statuses too, and "
         "init containers get a started value.",
         source="prober_manager.go AddPod, UpdatePodStatus; worker.go doProbe (#116429, #119168); "
         "not behind the gate SidecarContainers",
         proof="conformance",
-    ),
-    Fact(
-        name="kubelet_restart_keeps_results",
+    )
+    kubelet_restart_keeps_results: bool = fact(
         since=35,
         text="Containers that ran 10 s before the kubelet started get no initial result, stay "
         "started, and are ready as their pod was.",
         source="worker.go doProbe, prober_manager.go isContainerStarted and "
         "setReadyStateOnKubeletRestart (#134746); ChangeContainerStatusOnKubeletRestart off",
         proof="conformance",
-    ),
-    Fact(
-        name="started_sidecar_seeds_success",
+    )
+    started_sidecar_seeds_success: bool = fact(
         since=36,
         backports={35: 4},
         text="The startup worker of a sidecar published as started caches Success at once.",
         source="worker.go doProbe (#137146, for 1.35 #137885)",
         proof="conformance",
-    ),
-    Fact(
-        name="container_restart_rules",
+    )
+    container_restart_rules: bool = fact(
         since=35,
         text="Whether a worker outlives its container's exit follows the container's restart "
         "policy and exit code rules before the pod's policy.",
         source="worker.go doProbe (#134631); ContainerRestartRules on",
         proof="conformance",
-    ),
-    Fact(
-        name="restart_all_containers",
+    )
+    restart_all_containers: bool = fact(
         since=36,
         text="Rules may restart all containers, which keeps every worker of the pod.",
         source="worker.go doProbe, helpers.go ShouldAllContainersRestart; "
         "RestartAllContainersOnContainerExits on",
         proof="source",
-    ),
-    Fact(
-        name="sidecar_worker_outlives_exit",
+    )
+    sidecar_worker_outlives_exit: bool = fact(
         since=35,
         backports={34: 2, 33: 6},
         text="A sidecar's worker outlives its exit in a pod that is never restarted.",
         source="worker.go doProbe: v1.34.1 and v1.35.0 differ (#133072, for 1.34 #134800, for 1.33 "
         "#134801)",
         proof="source",
-    ),
-    Fact(
-        name="deletion_ends_liveness_and_startup",
+    )
+    deletion_ends_liveness_and_startup: bool = fact(
         since=21,
         backports={20: 6, 19: 10},
         text="Liveness and startup workers of a pod that is being deleted cache Success and end.",
         source="worker.go doProbe (#98571, for 1.20 #100525, for 1.19 #100526)",
         proof="conformance",
-    ),
-    Fact(
-        name="start_ends_startup_worker",
+    )
+    start_ends_startup_worker: bool = fact(
         since=21,
         backports={20: 6, 19: 10},
         text="A startup worker ends when it sees its container started, unless the next fact "
         "holds as well.",
         source="worker.go doProbe (#98571)",
         proof="source",
-    ),
-    Fact(
-        name="startup_worker_stays_for_restarts",
+    )
+    startup_worker_stays_for_restarts: bool = fact(
         since=22,
         backports={21: 1, 20: 7, 19: 11},
         text="A startup worker stays when its container has started, for the next instance.",
         source="worker.go doProbe (#101093, for 1.20 #101224)",
         proof="conformance",
-    ),
-    Fact(
-        name="startup_success_holds",
+    )
+    startup_success_holds: bool = fact(
         since=32,
         text="A startup worker goes on hold after a success that reached the threshold, with "
         "the run back at 0.",
         source="worker.go doProbe (#121206)",
         proof="conformance",
-    ),
-    Fact(
-        name="errored_event_names_state",
+    )
+    errored_event_names_state: bool = fact(
         since=33,
         text="The event of an errored probe names the state it resulted in.",
         source="prober.go probe (#125901)",
         proof="source",
-    ),
-    Fact(
-        name="unknown_without_error_sends_no_event",
+    )
+    unknown_without_error_sends_no_event: bool = fact(
         since=33,
         text="An unknown result without an error leaves no event.",
         source="prober.go probe (#125901)",
         proof="source",
-    ),
-    Fact(
-        name="results_wake_sync_loop",
+    )
+    results_wake_sync_loop: bool = fact(
         since=21,
         text="Readiness and startup results are handled by the sync loop, which syncs the pod; "
         "before, two goroutines only set the status.",
         source="kubelet.go syncLoopIteration, handleProbeSync (#98376)",
         proof="source",
         recorded=True,
-    ),
-    Fact(
-        name="unready_named",
+    )
+    unready_named: bool = fact(
         since=32,
         text='The sync loop names the status of a lost readiness "not ready"; before, not at all.',
         source="kubelet.go syncLoopIteration",
         proof="source",
-    ),
-    Fact(
-        name="cached_readiness_is_final",
+    )
+    cached_readiness_is_final: bool = fact(
         until=22,
         text="Any cached readiness result decides ready; since, only Success does, and without "
         "a worker the container is ready whatever is cached.",
         source="prober_manager.go UpdatePodStatus (#101738)",
         proof="conformance",
-    ),
-    Fact(
-        name="unready_triggers_probe",
+    )
+    unready_triggers_probe: bool = fact(
         since=21,
         text="A started container that is not ready gets its readiness probe run at once.",
         source="prober_manager.go UpdatePodStatus (#98376)",
         proof="conformance",
-    ),
-    Fact(
-        name="jitter_ends_with_first_period",
+    )
+    jitter_ends_with_first_period: bool = fact(
         since=21,
         text="A worker waits for a random part of its period only while the kubelet is younger "
         "than the period; before, always.",
         source="worker.go run",
         proof="source",
-    ),
-    Fact(
-        name="manual_run_resets_period",
+    )
+    manual_run_resets_period: bool = fact(
         since=32,
         text="A readiness probe that is run at once begins its period anew.",
         source="worker.go run",
         proof="source",
-    ),
-    Fact(
-        name="exec_timeout_fails",
+    )
+    exec_timeout_fails: bool = fact(
         since=20,
         text="An exec probe that times out fails; before, it errored and was thrown away.",
         source="pkg/probe/exec/exec.go Probe (#94115); ExecProbeTimeout on",
         proof="source",
-    ),
-    Fact(
-        name="exec_timeout_in_output",
+    )
+    exec_timeout_in_output: bool = fact(
         since=23,
         text="The output of an exec probe that timed out is the runtime's text; before, nothing.",
         source="pkg/probe/exec/exec.go Probe (#106111)",
         proof="source",
-    ),
-    Fact(
-        name="accept_header",
+    )
+    accept_header: bool = fact(
         since=20,
         text="HTTP probes send Accept: */*, or none where the spec gives an empty one.",
         source="pkg/probe/http/http.go DoHTTPProbe (#95641)",
         proof="source",
-    ),
-    Fact(
-        name="canonical_header_names",
+    )
+    canonical_header_names: bool = fact(
         since=28,
         backports={27: 2, 26: 5, 25: 10, 24: 14},
         text="Names of a probe's headers are taken in any case; before, `host` was sent as a "
@@ -219,69 +164,59 @@ FACTS: tuple[Fact, ...] = (
         source="pkg/probe/http/request.go v1HeaderToHTTPHeader (#117182, for 1.27 #117324, for "
         "1.26 #117323, for 1.25 #117333, for 1.24 #117331); before 1.26 prober.go buildHeader",
         proof="source",
-    ),
-    Fact(
-        name="scheme_defaults_to_http",
+    )
+    scheme_defaults_to_http: bool = fact(
         since=26,
         text="An HTTP probe without a scheme is made by HTTP; before, it failed. The API server "
         "sets one.",
         source="pkg/probe/http/request.go NewRequestForHTTPGetAction; before, prober.go runProbe",
         proof="source",
-    ),
-    Fact(
-        name="tls_1_2_at_least",
+    )
+    tls_1_2_at_least: bool = fact(
         since=24,
         text="HTTPS probes offer TLS 1.2 and later; before, 1.0 and 1.1 as well.",
         source="Go 1.18, crypto/tls Config.MinVersion: 1.24.0 was built with it, 1.23.0 with 1.17",
         proof="source",
-    ),
-    Fact(
-        name="sockets_linger_a_second",
+    )
+    sockets_linger_a_second: bool = fact(
         since=27,
         backports={26: 2, 25: 7, 24: 11, 23: 17},
         text="Sockets of HTTP and TCP probes have SO_LINGER of one second.",
         source="pkg/probe/dialer_others.go ProbeDialer (#115143, for 1.24 #115280, for 1.23 "
         "#115281)",
         proof="source",
-    ),
-    Fact(
-        name="redirect_without_location_warns",
+    )
+    redirect_without_location_warns: bool = fact(
         since=25,
         text="A redirect without a Location is a reply like any other, so it warns; before, the "
         "probe failed for 301, 302 and 303.",
         source="Go 1.19, net/http Client.do (golang#49281): 1.25.0 was built with it, 1.24.0 with "
         "1.18",
         proof="source",
-    ),
-    Fact(
-        name="redirect_in_output",
+    )
+    redirect_in_output: bool = fact(
         since=24,
         text="The warning of an HTTP probe says that redirects were not followed; before, it was "
         "the body alone.",
         source="pkg/probe/http/http.go DoHTTPProbe",
         proof="source",
-    ),
-    Fact(
-        name="bad_request_errors",
+    )
+    bad_request_errors: bool = fact(
         since=26,
         text="An HTTP probe whose request cannot be made errors; before, it failed.",
         source="pkg/probe/http/request.go newProbeRequest",
         proof="source",
-    ),
-    Fact(
-        name="grpc_probes",
+    )
+    grpc_probes: bool = fact(
         since=24,
         text="gRPC probes are executed; before, such a probe has no handler and errors.",
         source="prober.go runProbe (#106463); GRPCContainerProbe on",
         proof="source",
-    ),
-    Fact(
-        name="grpc_dials_like_others",
+    )
+    grpc_dials_like_others: bool = fact(
         since=27,
         text="Sockets of gRPC probes linger as those of other probes, and no proxy of the "
         "kubelet's environment is asked; before, gRPC's own dialer took HTTPS_PROXY.",
         source="pkg/probe/grpc/grpc.go Probe (#115321)",
         proof="source",
-    ),
-)
-"""(n,) one per field of ``ProberFacts``, in the order of the kubelet's own steps."""
+    )

@@ -3,63 +3,52 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TypeVar
 
 import msgspec
 
-from kubeledger.kubelet.profile import (
-    admission,
-    cgroups,
-    devices,
-    eviction,
-    images,
-    kuberuntime,
-    lifecycle,
-    prober,
-    resourcemanagers,
-    topology,
-)
-from kubeledger.kubelet.profile.facts import Fact, KubeletVersion, parse_version
+from kubeledger.kubelet.profile.admission import AdmissionFacts
+from kubeledger.kubelet.profile.cgroups import CgroupFacts
+from kubeledger.kubelet.profile.devices import DeviceFacts
+from kubeledger.kubelet.profile.eviction import EvictionFacts
+from kubeledger.kubelet.profile.facts import Fact, KubeletVersion, declared, parse_version
+from kubeledger.kubelet.profile.images import ImageFacts
+from kubeledger.kubelet.profile.kuberuntime import KuberuntimeFacts
+from kubeledger.kubelet.profile.lifecycle import LifecycleFacts
+from kubeledger.kubelet.profile.prober import ProberFacts
+from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
+from kubeledger.kubelet.profile.topology import TopologyFacts
 
 __all__ = ["FACT_TABLES", "KubeletProfile", "resolve"]
 
-FactsT = TypeVar("FactsT", bound=msgspec.Struct)
-
-FACT_TABLES: dict[str, tuple[Fact, ...]] = {
-    "admission": admission.FACTS,
-    "cgroups": cgroups.FACTS,
-    "devices": devices.FACTS,
-    "eviction": eviction.FACTS,
-    "images": images.FACTS,
-    "kuberuntime": kuberuntime.FACTS,
-    "lifecycle": lifecycle.FACTS,
-    "prober": prober.FACTS,
-    "resourcemanagers": resourcemanagers.FACTS,
-    "topology": topology.FACTS,
-}
-"""subsystem -> its facts; docs/parity.md is generated from this."""
-
 
 class KubeletProfile(msgspec.Struct, frozen=True, kw_only=True):
-    """What one kubelet version does, wherever versions differ.
+    """What one kubelet version does, wherever versions differ: facts by subsystem.
 
     Attributes:
         version: the version asked for.
-        admission, cgroups, devices, eviction, images, kuberuntime, lifecycle, prober,
-            resourcemanagers, topology: facts by subsystem.
     """
 
     version: KubeletVersion
-    admission: admission.AdmissionFacts
-    cgroups: cgroups.CgroupFacts
-    devices: devices.DeviceFacts
-    eviction: eviction.EvictionFacts
-    images: images.ImageFacts
-    kuberuntime: kuberuntime.KuberuntimeFacts
-    lifecycle: lifecycle.LifecycleFacts
-    prober: prober.ProberFacts
-    resourcemanagers: resourcemanagers.ResourceManagerFacts
-    topology: topology.TopologyFacts
+    admission: AdmissionFacts
+    cgroups: CgroupFacts
+    devices: DeviceFacts
+    eviction: EvictionFacts
+    images: ImageFacts
+    kuberuntime: KuberuntimeFacts
+    lifecycle: LifecycleFacts
+    prober: ProberFacts
+    resourcemanagers: ResourceManagerFacts
+    topology: TopologyFacts
+
+
+_GROUPS = {
+    field.name: field.type
+    for field in msgspec.structs.fields(KubeletProfile)
+    if field.name != "version"
+}
+
+FACT_TABLES: dict[str, dict[str, Fact]] = {name: declared(of) for name, of in _GROUPS.items()}
+"""subsystem -> name -> fact; docs/parity.md is generated from this."""
 
 
 @lru_cache(maxsize=256)
@@ -70,20 +59,8 @@ def resolve(version_text: str) -> KubeletProfile:
         BadQuestionError: the text is no version, or one outside of the known range.
     """
     version = parse_version(version_text)
-
-    def facts(cls: type[FactsT], table: tuple[Fact, ...]) -> FactsT:
-        return cls(**{fact.name: fact.holds(version) for fact in table})
-
-    return KubeletProfile(
-        version=version,
-        admission=facts(admission.AdmissionFacts, admission.FACTS),
-        cgroups=facts(cgroups.CgroupFacts, cgroups.FACTS),
-        devices=facts(devices.DeviceFacts, devices.FACTS),
-        eviction=facts(eviction.EvictionFacts, eviction.FACTS),
-        images=facts(images.ImageFacts, images.FACTS),
-        kuberuntime=facts(kuberuntime.KuberuntimeFacts, kuberuntime.FACTS),
-        lifecycle=facts(lifecycle.LifecycleFacts, lifecycle.FACTS),
-        prober=facts(prober.ProberFacts, prober.FACTS),
-        resourcemanagers=facts(resourcemanagers.ResourceManagerFacts, resourcemanagers.FACTS),
-        topology=facts(topology.TopologyFacts, topology.FACTS),
-    )
+    groups = {
+        name: of(**{field: fact.holds(version) for field, fact in FACT_TABLES[name].items()})
+        for name, of in _GROUPS.items()
+    }
+    return KubeletProfile(version=version, **groups)

@@ -4,42 +4,27 @@ from __future__ import annotations
 
 import msgspec
 
-from kubeledger.kubelet.profile.facts import Fact
+from kubeledger.kubelet.profile.facts import fact
 
-__all__ = ["FACTS", "TopologyFacts"]
+__all__ = ["TopologyFacts"]
 
 
 class TopologyFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a kubelet version does in this subsystem; see ``FACTS`` for each field."""
+    """What a kubelet version does in this subsystem."""
 
-    pod_scope: bool
-    preferred_needs_equal_masks: bool
-    fits_the_widest_need: bool
-    policy_options: bool
-    prefer_closest_beta: bool
-    prefer_closest_stable: bool
-    max_allowable_nodes_option: bool
-    max_allowable_nodes_stable: bool
-    option_errors_in_lower_case: bool
-
-
-FACTS: tuple[Fact, ...] = (
-    Fact(
-        name="pod_scope",
+    pod_scope: bool = fact(
         since=20,
         text="One merged hint for the whole pod is possible; before, only per container.",
         source="topologymanager scope_pod.go",
         proof="source",
-    ),
-    Fact(
-        name="preferred_needs_equal_masks",
+    )
+    preferred_needs_equal_masks: bool = fact(
         since=24,
         text="A merged hint is preferred only if all masks that went into it are equal.",
         source="policy.go mergePermutation, PR 108052",
         proof="conformance",
-    ),
-    Fact(
-        name="fits_the_widest_need",
+    )
+    fits_the_widest_need: bool = fact(
         since=24,
         text=(
             "Of hints that are not preferred, one with as many nodes as the resource that needs "
@@ -47,48 +32,40 @@ FACTS: tuple[Fact, ...] = (
         ),
         source="policy.go compareHints, PR 108154",
         proof="conformance",
-    ),
-    Fact(
-        name="policy_options",
+    )
+    policy_options: bool = fact(
         since=26,
         text="Policies take options; prefer-closest-numa-nodes weighs the distance of nodes.",
         source="policy_options.go, numa_info.go Closest",
         proof="conformance",
-    ),
-    Fact(
-        name="prefer_closest_beta",
+    )
+    prefer_closest_beta: bool = fact(
         since=28,
         text="prefer-closest-numa-nodes needs the gate of beta options (on), not of alpha ones.",
         source="policy_options.go betaOptions",
         proof="source",
-    ),
-    Fact(
-        name="prefer_closest_stable",
+    )
+    prefer_closest_stable: bool = fact(
         since=32,
         text="prefer-closest-numa-nodes needs no gate.",
         source="policy_options.go stableOptions",
         proof="source",
-    ),
-    Fact(
-        name="max_allowable_nodes_option",
+    )
+    max_allowable_nodes_option: bool = fact(
         since=31,
         text="max-allowable-numa-nodes raises the limit of 8 NUMA nodes, behind a gate.",
         source="policy_options.go MaxAllowableNUMANodes",
         proof="source",
-    ),
-    Fact(
-        name="max_allowable_nodes_stable",
+    )
+    max_allowable_nodes_stable: bool = fact(
         since=35,
         text="max-allowable-numa-nodes needs no gate.",
         source="policy_options.go stableOptions",
         proof="source",
-    ),
-    Fact(
-        name="option_errors_in_lower_case",
+    )
+    option_errors_in_lower_case: bool = fact(
         since=33,
         text="The error about a gate that is off begins in lower case.",
         source="policy_options.go CheckPolicyOptionAvailable: v1.32.0 and v1.33.1 differ",
         proof="source",
-    ),
-)
-"""(n,) one per field of ``TopologyFacts``, in the order of the kubelet's own steps."""
+    )

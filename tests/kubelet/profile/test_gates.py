@@ -18,7 +18,7 @@ def fact(version: str, path: str, **gates: object) -> bool:
 def test_every_gate_decides_facts_that_exist() -> None:
     """Once each, from a version on in which the gate is known."""
     decided = [(each.group, each.name) for gate in GATES for each in gate.facts]
-    known = {(group, each.name) for group, table in FACT_TABLES.items() for each in table}
+    known = {(group, name) for group, table in FACT_TABLES.items() for name in table}
     assert set(decided) <= known
     assert len(decided) == len(set(decided))
     for gate in GATES:

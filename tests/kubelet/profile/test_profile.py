@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from kubeledger.kubelet.profile.facts import NEWEST, OLDEST, Fact, KubeletVersion, parse_version
 from kubeledger.kubelet.profile.parity import render
-from kubeledger.kubelet.profile.resolve import FACT_TABLES, resolve
+from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.errors import BadQuestionError
 
 PARITY = Path(__file__).parents[3] / "docs" / "parity.md"
@@ -38,21 +37,8 @@ def test_other_versions_are_refused_with_the_known_range(text: str) -> None:
 )
 def test_a_fact_knows_backports_and_its_end(version: str, holds: bool) -> None:
     """Since, backports, until."""
-    fact = Fact(
-        name="f", since=28, backports={26: 5}, until=33, text="s", source="o", proof="source"
-    )
+    fact = Fact(since=28, backports={26: 5}, until=33, text="s", source="o", proof="source")
     assert fact.holds(parse_version(version)) is holds
-
-
-@pytest.mark.parametrize("subsystem", FACT_TABLES)
-def test_tables_and_structs_agree(subsystem: str) -> None:
-    """One fact a field, named once, in the same order."""
-    facts = getattr(resolve("1.36.2"), subsystem)
-    names = [field.name for field in msgspec.structs.fields(facts)]
-    assert [fact.name for fact in FACT_TABLES[subsystem]] == names
-    for fact in FACT_TABLES[subsystem]:
-        assert fact.text
-        assert fact.source
 
 
 def test_the_parity_page_is_current() -> None:

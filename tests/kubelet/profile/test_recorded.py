@@ -143,10 +143,10 @@ def _text(path: Path) -> str:
 def test_all_that_is_called_recorded_is_looked_up() -> None:
     """And nothing else is."""
     called = {
-        (subsystem, fact.name)
+        (subsystem, name)
         for tables in (FACT_TABLES, BEHAVIOURS)
         for subsystem, facts in tables.items()
-        for fact in facts
+        for name, fact in facts.items()
         if fact.recorded
     }
     assert called == SHOWN.keys()
