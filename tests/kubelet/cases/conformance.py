@@ -17,13 +17,16 @@ from typing import Any
 
 import zstandard
 
-__all__ = ["VERSIONS", "Case", "canonical", "impossible_claims", "load"]
-
-VERSIONS = ("1.20.2", "1.28.0", "1.36.2")
+__all__ = ["RECORDED", "Case", "canonical", "impossible_claims", "load"]
 
 Case = dict[str, Any]
 
 _DATA = Path(__file__).parents[2] / "data" / "conformance"
+
+RECORDED = sorted(
+    (path.parent.name, path.name.removesuffix(".jsonl.zst")) for path in _DATA.glob("*/*.zst")
+)
+"""Version and subsystem."""
 
 
 def load(version: str, subsystem: str) -> list[Case]:
@@ -50,7 +53,7 @@ def impossible_claims(cases: list[Case], seed: int) -> Iterator[tuple[Case, obje
 
 
 def _mutated(outcome: object, rng: random.Random) -> object:
-    """The outcome with one number, flag or list changed; None when it has none."""
+    """The outcome with one value, or one list of values, changed; None when it has none."""
     outcome = copy.deepcopy(outcome)
     leaves = list(_leaves(outcome))
     if not leaves:
@@ -60,13 +63,15 @@ def _mutated(outcome: object, rng: random.Random) -> object:
         put(not value)
     elif isinstance(value, int):
         put(value + rng.choice([1, 7, 1000]))
+    elif isinstance(value, str):
+        put({"Success": "Failure", "Failure": "Success"}.get(value, f"{value}0"))
     else:
         put(value[1:] if rng.random() < 0.5 else value + value[:1])
     return outcome
 
 
 def _leaves(node: object) -> Iterator[tuple[Any, Callable[[object], None]]]:
-    """Numbers, flags and flat lists, each with what replaces it."""
+    """Texts, numbers, flags and flat lists, each with what replaces it."""
     if isinstance(node, dict):
         members: list[tuple[Any, Any]] = list(node.items())
     elif isinstance(node, list):
@@ -75,6 +80,6 @@ def _leaves(node: object) -> Iterator[tuple[Any, Callable[[object], None]]]:
         return
     for key, value in members:
         flat = isinstance(value, list) and not any(isinstance(x, dict | list) for x in value)
-        if isinstance(value, bool | int) or (flat and value):
+        if isinstance(value, bool | int | str) or (flat and value):
             yield value, partial(node.__setitem__, key)
         yield from _leaves(value)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Iterator
 from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import fields
 
 from kubeledger.cli.main import cli
 from kubeledger.kubelet.cases.locate import field_at_fault
-from kubeledger.kubelet.cases.registry import SUBSYSTEMS, decider_of, judge_of
+from kubeledger.kubelet.cases.registry import SUBSYSTEMS, decider_of, input_type, judge_of
 from kubeledger.kubelet.cases.topologyhints import HintOutcome, _order_after, _ordered
 from kubeledger.model.errors import BadInputError
+from tests.kubelet.cases.lines import Lines
 
 VERSION = "1.36.2"
 START = "2026-01-05T08:00:00Z"
@@ -146,6 +149,7 @@ SOUND: dict[str, Any] = {
             "imageGCHighThresholdPercent": 85,
             "imageGCLowThresholdPercent": 80,
             "imageMinimumGCAge": "2m0s",
+            "imageMaximumGCAge": "1h",
         },
         "kubeletStartedAt": START,
         "steps": [
@@ -222,24 +226,37 @@ REFUSED: list[tuple[str, Where, Any, str]] = [
     ("nodeallocatable", ("kubeReserved", "memroy"), "1Gi", "kubeReserved.memroy"),
     ("nodeallocatable", ("systemReserved", "pods"), "1", "systemReserved.pods"),
     ("nodeallocatable", ("evictionHard", "disk.free"), "1", 'evictionHard["disk.free"]'),
-    ("nodeallocatable", ("evictionHard", "nodefs.available"), "1__0%", "evictionHard["),
-    ("nodeallocatable", ("evictionHard", "nodefs.available"), " 5%", "evictionHard["),
+    *(("nodeallocatable", ("evictionHard", "nodefs.available"), text, "evictionHard[")
+      for text in ("1__0%", " 5%", "-1%", "101%", "some%", "x", "0")),
     ("nodeallocatable", ("evictionHard", "imagefs.available"), "-5", "evictionHard["),
     ("cgroupv2", ("nodeAllocatableMemory",), "-1", "nodeAllocatableMemory"),
     ("qos", ("allocatable", "cpu"), "-1", "allocatable.cpu"),
     ("qos", ("qosReservedPercent", "cpu"), 5, "qosReservedPercent.cpu"),
+    ("qos", ("allocatable", "memory"), "8GB", "allocatable.memory"),
     ("qos", ("qosReservedPercent", "memory"), 101, "qosReservedPercent.memory"),
+    ("qos", ("qosReservedPercent", "memory"), -1, "qosReservedPercent.memory"),
     # Numbers that the kubelet's own fields cannot hold.
     ("cgroup", ("memoryCapacity",), INT64, "memoryCapacity"),
+    ("cgroup", ("memoryCapacity",), 0, "memoryCapacity"),
     ("cgroup", ("cpuCFSQuotaPeriodUs",), 1_000_001, "cpuCFSQuotaPeriodUs"),
+    ("cgroup", ("cpuCFSQuotaPeriodUs",), -5, "cpuCFSQuotaPeriodUs"),
+    ("cgroup", ("pod", "metadata", "uid"), "a_b", "pod.metadata.uid"),
     ("cgroup", ("pod", "spec", "priority"), INT32, "pod.spec.priority"),
     ("cgroupv2", ("memoryCapacity",), INT64, "memoryCapacity"),
     ("cgroupv2", ("swapCapacity",), -1, "swapCapacity"),
     ("cgroupv2", ("swapCapacity",), INT64, "swapCapacity"),
     ("cgroupv2", ("memoryThrottlingFactor",), 0, "memoryThrottlingFactor"),
+    ("cgroupv2", ("memoryThrottlingFactor",), 1.5, "memoryThrottlingFactor"),
+    ("cgroupv2", ("swapBehavior",), "Some", "swapBehavior"),
     ("imagegc", ("policy", "imageGCHighThresholdPercent"), INT32, "policy.imageGCHighThreshold"),
     ("imagegc", ("policy", "imageGCLowThresholdPercent"), -INT32 - 1, "policy.imageGCLow"),
     ("imagegc", ("steps", 0, "images", 0, "size"), INT64, "steps[0].images[0].size"),
+    ("imagegc", ("steps", 0, "images", 0, "size"), -1, "steps[0].images[0].size"),
+    ("imagegc", ("steps", 0, "imageFs", "capacityBytes"), 1.5, "steps[0].imageFs.capacityBytes"),
+    ("imagegc", ("steps", 0, "imageFs"), {"capacityBytes": 1}, "steps[0].imageFs"),
+    ("imagegc", ("steps", 0, "op"), "remove", "steps[0].op"),
+    ("imagegc", ("steps", 0, "extra"), 1, "steps[0]"),
+    ("imagegc", ("policy",), {"imageGCHighThresholdPercent": 85}, "policy"),
     ("imagegc", ("steps", 0, "imageFs", "availableBytes"), 2**64, "steps[0].imageFs.available"),
     ("prober", ("pod", "spec", "containers", 0, "livenessProbe", "failureThreshold"), INT32,
      "pod.spec.containers[0].livenessProbe.failureThreshold"),
@@ -289,7 +306,11 @@ REFUSED: list[tuple[str, Where, Any, str]] = [
      "pod.metadata.deletionTimestamp"),
     ("imagegc", ("policy", "imageMinimumGCAge"), "9" * 5000 + "s", "policy.imageMinimumGCAge"),
     ("imagegc", ("policy", "imageMinimumGCAge"), "９s", "policy.imageMinimumGCAge"),
+    ("imagegc", ("policy", "imageMinimumGCAge"), "2 minutes", "policy.imageMinimumGCAge"),
+    ("imagegc", ("policy", "imageMaximumGCAge"), "3000000h", "policy.imageMaximumGCAge"),
+    ("imagegc", ("kubeletStartedAt",), None, "kubeletStartedAt"),
     ("imagegc", ("steps", 0, "at"), "2026-01-05 08:00:00Z", "steps[0].at"),
+    ("imagegc", ("steps", 0, "at"), "9999-12-31T23:59:59-12:00", "steps[0].at"),
     ("imagegc", ("kubeletStartedAt",), "noon", "kubeletStartedAt"),
     ("prober", ("pod", "metadata", "deletionTimestamp"), "x", "pod.metadata.deletionTimestamp"),
     ("prober", ("pod", "metadata", "creationTimestamp"), START[:-1],
@@ -298,6 +319,12 @@ REFUSED: list[tuple[str, Where, Any, str]] = [
     ("prober", ("ticks", 1, "podStatus", *STATE, "terminated", "finishedAt"), "2026-01-05",
      "ticks[1].podStatus.containerStatuses[0].state.terminated.finishedAt"),
     ("prober", ("ticks", 1, "attempts"), [], "ticks[1].attempts"),
+    ("prober", ("ticks", 1, "attempts"), ["error", "error"], "ticks[1].attempts"),
+    ("prober", ("ticks", 1), {"at": START, "podStatus": None}, "ticks[1]"),
+    ("prober", ("kubeletStartedAt",), "yesterday", "kubeletStartedAt"),
+    ("prober", ("pod", "spec", "containers", 0, "livenessProbe", "failureThreshold"), -1,
+     "pod.spec.containers[0].livenessProbe.failureThreshold"),
+    ("prober", ("probeType",), "alive", "probeType"),
     ("prober", ("container",), "other", "container"),
     ("prober", ("probeType",), "startup", "probeType"),
     ("podstatus", ("podStatus", *STATE, "running", "startedAt"), "２026-01-05T08:00:00Z",
@@ -325,7 +352,12 @@ REFUSED: list[tuple[str, Where, Any, str]] = [
         (("steps", 0, "pod", "spec", "containers", 0, "resources", "requests"), {"cpu": "x"},
          "steps[0].pod.spec.containers[0].resources.requests.cpu"),
       )),
+    ("topologyhints", ("numaNodes",), list(range(21)), "numaNodes"),
+    ("topologyhints", ("steps",), [], "steps"),
+    ("topologyhints", ("scope",), "node", "scope"),
     ("topologymerge", ("numaNodes",), [1, 1], "numaNodes[1]"),
+    ("topologymerge", ("numaNodes",), [-1], "numaNodes[0]"),
+    ("topologymerge", ("numaDistances",), None, "numaDistances"),
     ("topologymerge", ("providersHints", 0, "a.b/c", 0, "numaNodes"), [0, 64],
      'providersHints[0]["a.b/c"][0].numaNodes[1]'),
     ("topologymerge", ("providersHints", 0, "a.b/c", 0, "preferred"), 1,
@@ -335,10 +367,9 @@ REFUSED: list[tuple[str, Where, Any, str]] = [
 ]  # fmt: skip
 
 
-def line_of(subsystem: str, case_input: object, **more: object) -> bytes:
+def line_of(case_input: object, kubelet: str = VERSION, **more: object) -> bytes:
     """The line of a case."""
-    del subsystem
-    return json.dumps({"id": "x", "kubelet": VERSION, "input": case_input} | more).encode()
+    return json.dumps({"id": "x", "kubelet": kubelet, "input": case_input} | more).encode()
 
 
 def changed(subsystem: str, where: Where, value: object) -> Any:  # noqa: ANN401  # any JSON value
@@ -364,7 +395,7 @@ def refusal(subsystem: str, line: bytes) -> str:
 @pytest.mark.parametrize("subsystem", SUBSYSTEMS)
 def test_what_the_refusals_start_from_is_sound(subsystem: str) -> None:
     """Else a refusal below would say nothing."""
-    decider_of(subsystem)(line_of(subsystem, SOUND[subsystem]))
+    decider_of(subsystem)(line_of(SOUND[subsystem]))
 
 
 @pytest.mark.parametrize(("subsystem", "where", "value", "path"), REFUSED)
@@ -372,26 +403,67 @@ def test_a_bad_field_is_refused_by_its_path(
     subsystem: str, where: Where, value: object, path: str
 ) -> None:
     """The path begins the message, in one style; the message stays short."""
-    message = refusal(subsystem, line_of(subsystem, changed(subsystem, where, value)))
+    message = refusal(subsystem, line_of(changed(subsystem, where, value)))
     assert message.startswith(f"input.{path}")
     assert len(message) < 500
+
+
+@pytest.mark.parametrize("subsystem", SUBSYSTEMS)
+def test_a_missing_part_is_named(subsystem: str) -> None:
+    """Each of those that a case needs."""
+    needed = [each for each in fields(input_type(subsystem)) if each.required]
+    for name in (each.encode_name for each in needed):
+        fewer = {key: value for key, value in SOUND[subsystem].items() if key != name}
+        assert f"`{name}`" in refusal(subsystem, line_of(fewer))
+
+
+@pytest.mark.parametrize("subsystem", SUBSYSTEMS)
+def test_a_claim_of_another_shape_is_impossible(subsystem: str) -> None:
+    """Whatever JSON there is instead of an outcome, or of any value in one."""
+    lines = Lines(subsystem)
+    outcome = lines.decided(VERSION, SOUND[subsystem])
+    for wrong in (None, [], {}, True, outcome | {"more": 1}, *misshapen(outcome)):
+        verdict, why = lines.judged(VERSION, SOUND[subsystem], wrong)
+        assert (verdict, bool(why)) == ("impossible", True), wrong
+
+
+def misshapen(node: Any) -> Iterator[object]:  # noqa: ANN401  # any JSON value
+    """An outcome with one value in it replaced by an object, or one key left out."""
+    yield {"odd": [1]}
+    items = list(node.items()) if isinstance(node, dict) else []
+    for key, value in items:
+        yield {k: v for k, v in items if k != key}
+        yield from (dict(items) | {key: wrong} for wrong in misshapen(value))
+    for at, value in enumerate(node if isinstance(node, list) else []):
+        yield from ([*node[:at], wrong, *node[at + 1 :]] for wrong in misshapen(value))
+
+
+@pytest.mark.parametrize(
+    "version",
+    ["1." + "9" * 5000, "1.36." + "9" * 5000, " 1.36.2", "1.36.2\n", "1.3６.0", "1.37", ""],
+)
+def test_what_is_no_version(version: str) -> None:
+    """Refused with the known range, however long."""
+    with pytest.raises(BadInputError) as caught:
+        decider_of("admission")(line_of(SOUND["admission"], version))
+    assert "1.19 to 1.36" in caught.value.advice
 
 
 def test_what_an_invalid_policy_leaves_unused_is_checked() -> None:
     """The policy's error is a decision; a step that cannot be is none."""
     case_input = changed("imagegc", ("policy", "imageGCHighThresholdPercent"), 101)
-    outcome = json.loads(decider_of("imagegc")(line_of("imagegc", case_input)))["outcome"]
+    outcome = json.loads(decider_of("imagegc")(line_of(case_input)))["outcome"]
     assert outcome["invalidPolicy"] == (
         "invalid HighThresholdPercent 101, must be in range [0-100]"
     )
     case_input["steps"][0]["at"] = "noon"
-    assert refusal("imagegc", line_of("imagegc", case_input)).startswith("input.steps[0].at")
+    assert refusal("imagegc", line_of(case_input)).startswith("input.steps[0].at")
 
 
 def test_eviction_signals_of_a_version() -> None:
     """A disk of its own for containers is known from 1.29 on."""
     case_input = changed("nodeallocatable", ("evictionHard", "containerfs.available"), "5%")
-    line = line_of("nodeallocatable", case_input)
+    line = line_of(case_input)
     decider_of("nodeallocatable")(line)
     old = line.replace(VERSION.encode(), b"1.28.0")
     assert 'evictionHard["containerfs.available"]' in refusal("nodeallocatable", old)
@@ -401,7 +473,7 @@ def test_a_key_is_named_among_many() -> None:
     """The decoder says only that one of the values is wrong."""
     amounts: dict[str, object] = {f"r{n}": "1" for n in range(100)} | {"r57": True}
     case_input = SOUND["qos"] | {"allocatable": amounts}
-    assert refusal("qos", line_of("qos", case_input)).startswith("input.allocatable.r57: expected")
+    assert refusal("qos", line_of(case_input)).startswith("input.allocatable.r57: expected")
 
 
 @pytest.mark.parametrize("subsystem", SUBSYSTEMS)
@@ -428,8 +500,8 @@ def test_a_line_that_is_no_case(subsystem: str, line: bytes, says: str) -> None:
 @pytest.mark.parametrize("command", ["decide", "judge"])
 def test_the_others_are_answered_all_the_same(command: str, tmp_path: Path) -> None:
     """With --keep-going; file, line and field are named, and the exit code is 3."""
-    sound = line_of("devices", SOUND["devices"], outcome={})
-    bad = line_of("devices", changed("devices", ("steps", 0, "affinity"), [64]), outcome={})
+    sound = line_of(SOUND["devices"], outcome={})
+    bad = line_of(changed("devices", ("steps", 0, "affinity"), [64]), outcome={})
     path = tmp_path / "cases.jsonl"
     path.write_bytes(b"\n".join([sound, bad, b"", b"\xff", sound]) + b"\n")
     result = CliRunner().invoke(cli, [command, "devices", str(path), "--keep-going"])

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubeledger.model.errors import BadInputError
-from tests.kubelet.cases.cgroup_lines import Lines, container, pod
-from tests.kubelet.cases.conformance import VERSIONS
+from tests.kubelet.cases.lines import Lines, container, pod
 
 LINES = Lines("cgroup")
 
@@ -26,18 +24,6 @@ def value(outcome: Any, path: str) -> object:  # noqa: ANN401  # JSON
     for key in path.split("."):
         outcome = outcome[key]
     return outcome
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_decides_as_the_real_kubelet(version: str) -> None:
-    """The recorded outcome, for each case."""
-    LINES.check_recorded(version)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_what_the_real_kubelet_never_did_is_impossible(version: str) -> None:
-    """Changed outcomes, and those of other cases; each with a reason."""
-    LINES.check_impossible(version)
 
 
 ZERO_REQUEST = pod(container(requests={"cpu": "0"}, limits={"cpu": "1"}))
@@ -164,45 +150,8 @@ def test_why_names_the_value() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("outcome", "why"),
-    [
-        (None, "the outcome is no object"),
-        (
-            {},
-            "cgroupfsPath is missing: a Guaranteed pod is directly in kubepods, under its UID",
-        ),
-        (True, "the outcome is no object"),
-    ],
-)
-def test_claims_of_another_shape_are_impossible(outcome: object, why: str) -> None:
-    """Whatever JSON there is instead."""
-    assert LINES.judged("1.36.2", case(GUARANTEED), outcome) == ("impossible", why)
-
-
 def test_true_is_not_one() -> None:
     """A flag is no number, whatever Python says."""
     outcome = LINES.decided("1.36.2", case(pod(container())))
     outcome["pod"]["cpuShares"] = 2.0
     assert LINES.judged("1.36.2", case(pod(container())), outcome)[0] == "impossible"
-
-
-@pytest.mark.parametrize(
-    ("case_input", "named"),
-    [
-        (case(pod(container(requests={"cpu": "1x"}))), "containers[0].resources.requests.cpu"),
-        (case(pod(initContainers=[container(limits={"cpu": "--1"})])), "initContainers[0]"),
-        (case(pod(container(requests={"cpu": 1}), overhead={"cpu": "x"})), "pod.spec.overhead.cpu"),
-        (case(GUARANTEED, memoryCapacity=0), "memoryCapacity"),
-        (case(GUARANTEED, cpuCFSQuotaPeriodUs=-5), "cpuCFSQuotaPeriodUs"),
-        (case(GUARANTEED, surprise=1), "surprise"),
-        ({"pod": GUARANTEED}, "cpuCFSQuota"),
-        (case({"metadata": {}}), "spec"),
-        (case(pod(container(), uid="a_b")), "input.pod.metadata.uid"),
-    ],
-)  # fmt: skip
-def test_bad_input_names_the_field(case_input: object, named: str) -> None:
-    """What cannot be read, or what the kubelet could not have had."""
-    with pytest.raises(BadInputError) as caught:
-        LINES.decided("1.36.2", case_input)
-    assert named in caught.value.message

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.kubelet.cases.cgroup_lines import Lines, container, pod
+from tests.kubelet.cases.lines import Lines, container, pod
 
 GIB = 1 << 30
 BOTH = {"cpu": "500m", "memory": "1Gi"}

@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from kubeledger.model.errors import BadInputError
-from tests.kubelet.cases.cgroup_lines import Lines, container, pod
+from tests.kubelet.cases.lines import Lines, container, pod
 
 LINES = Lines("cgroupv2")
-RECORDED = ("1.28.0", "1.36.2")
 
 GIB = 1 << 30
 ONE_GIB = {"memory": "1Gi"}
@@ -34,18 +32,6 @@ def files(version: str, case_input: object) -> dict[str, str]:
     """Those of the first container."""
     unified: dict[str, str] = LINES.decided(version, case_input)["containers"]["c0"]["unified"]
     return unified
-
-
-@pytest.mark.parametrize("version", RECORDED)
-def test_decides_as_the_real_kubelet(version: str) -> None:
-    """The recorded outcome, for each case."""
-    LINES.check_recorded(version)
-
-
-@pytest.mark.parametrize("version", RECORDED)
-def test_what_the_real_kubelet_never_did_is_impossible(version: str) -> None:
-    """Changed outcomes, and those of other cases; each with a reason."""
-    LINES.check_impossible(version)
 
 
 @pytest.mark.parametrize(
@@ -139,20 +125,3 @@ def test_memory_high_near_the_end_of_64_bits(
     case_input = case(huge, memoryQoS=True, memoryThrottlingFactor=factor)
     high = files(version, case_input).get("memory.high")
     assert (high is not None and int(high) > 2**62) is written
-
-
-@pytest.mark.parametrize(
-    ("case_input", "named"),
-    [
-        (case(BURSTABLE, swapBehavior="Some"), "swapBehavior"),
-        (case(BURSTABLE, swapCapacity=-1), "swapCapacity"),
-        (case(BURSTABLE, memoryThrottlingFactor=1.5), "memoryThrottlingFactor"),
-        (case(BURSTABLE, nodeAllocatableMemory="x"), "input.nodeAllocatableMemory"),
-        (case(pod(container(requests={"memory": "1Gib"}))), "containers[0].resources.requests"),
-    ],
-)
-def test_bad_input_names_the_field(case_input: object, named: str) -> None:
-    """What cannot be read, or what the kubelet could not have had."""
-    with pytest.raises(BadInputError) as caught:
-        LINES.decided("1.36.2", case_input)
-    assert named in caught.value.message

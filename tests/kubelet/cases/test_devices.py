@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from kubeledger.model.errors import BadInputError
-from tests.kubelet.cases.cgroup_lines import Lines, container, pod
-from tests.kubelet.cases.conformance import VERSIONS, canonical, impossible_claims, load
+from tests.kubelet.cases.conformance import canonical
 from tests.kubelet.cases.every_allocation import every_outcome
+from tests.kubelet.cases.lines import Lines, container, pod
 
 LINES = Lines("devices")
 GPU, NIC = "example.com/gpu", "vendor.io/nic"
@@ -50,27 +49,6 @@ def case(
 def one(resources: dict[str, Any], count: int, affinity: list[int] | None) -> dict[str, Any]:
     """One container that asks for ``count`` GPUs."""
     return case(resources, step(pod(container("c0", limits={GPU: str(count)})), "c0", affinity))
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_decides_as_the_real_kubelet(version: str) -> None:
-    """One of the recorded outcomes; each recorded one is possible."""
-    cases = load(version, "devices")
-    assert len(cases) >= 140
-    for recorded in cases:
-        possible = {canonical(outcome) for outcome in recorded["outcomes"]}
-        assert canonical(LINES.decided(version, recorded["input"])) in possible, recorded["id"]
-        for outcome in recorded["outcomes"][:10]:
-            verdict, why = LINES.judged(version, recorded["input"], outcome)
-            assert verdict in {"match", "admissible"}, (recorded["id"], why)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_what_the_real_kubelet_never_did_is_impossible(version: str) -> None:
-    """Changed outcomes, and those of other cases; each with a reason."""
-    for recorded, wrong in impossible_claims(load(version, "devices"), seed=5):
-        verdict, why = LINES.judged(version, recorded["input"], wrong)
-        assert (verdict, bool(why)) == ("impossible", True), recorded["id"]
 
 
 def random_case(rng: random.Random) -> dict[str, Any]:
@@ -376,38 +354,3 @@ def test_resources_that_a_claim_stands_for(version: str, skipped: bool) -> None:
     other = case(resources, step(of, "c0"))
     claimed = {"steps": [{"error": "", "devices": {NIC: {"0": ["d1"]}}}]}
     assert (LINES.judged(version, other, claimed)[0] == "admissible") is skipped
-
-
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ({"numaNodes": [64]}, "numaNodes"),
-        ({"resources": {GPU: resource([-1])}}, GPU),
-        ({"steps": [step(pod(container("c0")), "c9")]}, "container"),
-        ({"steps": [step(pod(container("c0", limits={GPU: "1x"})), "c0")]}, GPU),
-        ({"steps": [step(pod(container("c0", limits={GPU: "-1"})), "c0")]}, "negative"),
-        ({"steps": [step(pod(container("c0")), "c0", [70])]}, "affinity"),
-        ({"mistake": 1}, "mistake"),
-    ],
-)
-def test_bad_input_is_named(change: dict[str, Any], named: str) -> None:
-    """An error, not a decision."""
-    with pytest.raises(BadInputError) as caught:
-        LINES.decided("1.28.0", one({GPU: resource([0])}, 1, None) | change)
-    assert named in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "outcome",
-    [
-        None,
-        {},
-        {"steps": []},
-        {"steps": [{"error": "", "devices": {GPU: {"zero": ["d0"]}}}]},
-        {"steps": [{"error": 1, "devices": {}}]},
-    ],
-)
-def test_what_has_another_shape_is_impossible(outcome: object) -> None:
-    """With a reason."""
-    verdict, why = LINES.judged("1.28.0", one({GPU: resource([0])}, 1, None), outcome)
-    assert (verdict, bool(why)) == ("impossible", True)

@@ -3,62 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import json
 from typing import Any
 
-import msgspec
 import pytest
 
-from kubeledger.kubelet.cases.registry import decider_of, judge_of
-from kubeledger.model.errors import BadInputError
-from tests.kubelet.cases.conformance import VERSIONS, canonical, impossible_claims, load
+from tests.kubelet.cases.conformance import canonical, load
+from tests.kubelet.cases.lines import Lines
 
-DECIDE = decider_of("imagegc")
-JUDGE = judge_of("imagegc")
+LINES = Lines("imagegc")
 
 
-def line(kubelet: str, case_input: object, **more: object) -> bytes:
-    """A case, or a claim."""
-    return msgspec.json.encode({"id": "c", "kubelet": kubelet, "input": case_input, **more})
-
-
-def decided(kubelet: str, case_input: object) -> Any:  # noqa: ANN401  # JSON
-    """The outcome as JSON."""
-    return json.loads(DECIDE(line(kubelet, case_input)))["outcome"]
-
-
-def judged(kubelet: str, case_input: object, outcome: object) -> tuple[str, str]:
-    """Verdict and why."""
-    answer = json.loads(JUDGE(line(kubelet, case_input, outcome=outcome)))
-    return answer["verdict"], answer["why"]
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_decides_as_the_real_kubelet(version: str) -> None:
-    """One of the recorded outcomes, for each case."""
-    for case in load(version, "imagegc"):
-        possible = {canonical(outcome) for outcome in case["outcomes"]}
-        assert canonical(decided(version, case["input"])) in possible, case["id"]
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_what_the_real_kubelet_did_is_possible(version: str) -> None:
-    """Every recorded outcome; exactly one of a case is the match."""
-    for case in load(version, "imagegc"):
-        verdicts = [judged(version, case["input"], o)[0] for o in case["outcomes"]]
-        assert sorted(verdicts) == ["admissible"] * (len(verdicts) - 1) + ["match"], case["id"]
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_what_the_real_kubelet_never_did_is_impossible(version: str) -> None:
-    """Changed outcomes, and those of other cases; each with a reason."""
-    for case, wrong in impossible_claims(load(version, "imagegc"), seed=3):
-        verdict, why = judged(version, case["input"], wrong)
-        assert verdict == "impossible", case["id"]
-        assert why
-
-
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", ["1.20.2", "1.28.0", "1.36.2"])
 def test_no_order_but_a_recorded_one_is_possible(version: str) -> None:
     """Removals in any other order, with all else as recorded."""
     for case in load(version, "imagegc"):
@@ -69,7 +24,7 @@ def test_no_order_but_a_recorded_one_is_possible(version: str) -> None:
                 if not 1 < len(removed) < 6:
                     continue
                 for step["removed"] in map(list, itertools.permutations(removed)):
-                    verdict, _ = judged(version, case["input"], outcome)
+                    verdict, _ = LINES.judged(version, case["input"], outcome)
                     assert (verdict != "impossible") == (canonical(outcome) in possible)
                 step["removed"] = removed
 
@@ -125,7 +80,7 @@ def case_input(*steps: dict[str, Any], **policy: object) -> dict[str, Any]:
 )  # fmt: skip
 def test_the_three_generations_of_the_shortfall(version: str, text: str) -> None:
     """Error and event say the same."""
-    (done,) = decided(version, case_input(step()))["steps"]
+    (done,) = LINES.decided(version, case_input(step()))["steps"]
     assert done["error"] == text
     assert done["events"] == [f"Warning FreeDiskSpaceFailed {text}"]
 
@@ -135,7 +90,7 @@ def test_the_three_generations_of_the_shortfall(version: str, text: str) -> None
 )
 def test_the_first_detect_pass(version: str, first_detected: str) -> None:
     """Until 1.28 what it finds is infinitely old."""
-    records = decided(version, case_input(step("detect")))["records"]
+    records = LINES.decided(version, case_input(step("detect")))["records"]
     assert records["a"] == [first_detected, "", str(1 << 30)]
 
 
@@ -143,7 +98,7 @@ def test_the_first_detect_pass(version: str, first_detected: str) -> None:
 def test_pinned_images(version: str, removed: list[str]) -> None:
     """Since 1.23 they stay."""
     images = [{"id": "a", "size": 1, "pinned": True}, {"id": "b", "size": 1}]
-    done = decided(version, case_input(step("deleteUnusedImages", images=images)))
+    done = LINES.decided(version, case_input(step("deleteUnusedImages", images=images)))
     assert done["steps"][0]["removed"] == removed
 
 
@@ -151,7 +106,7 @@ def test_pinned_images(version: str, removed: list[str]) -> None:
 def test_the_configured_sandbox_image(version: str, removed: list[str]) -> None:
     """Until 1.28 it counts as in use."""
     case = case_input(step("deleteUnusedImages")) | {"sandboxImage": "a"}
-    assert decided(version, case)["steps"][0]["removed"] == removed
+    assert LINES.decided(version, case)["steps"][0]["removed"] == removed
 
 
 @pytest.mark.parametrize(
@@ -168,14 +123,14 @@ def test_the_age_pass(version: str, at: str, removed: list[str]) -> None:
     """It goes before the disk check, and passes over the minimum age."""
     empty = {"capacityBytes": 100, "availableBytes": 100}
     policy = {"imageMaximumGCAge": "1h", "imageMinimumGCAge": "24h"}
-    done = decided(version, case_input(step(at=at, imageFs=empty), **policy))
+    done = LINES.decided(version, case_input(step(at=at, imageFs=empty), **policy))
     assert done["steps"] == [{"removed": removed, "error": "", "events": []}]
 
 
 def test_a_failure_in_the_age_pass_ends_the_collection() -> None:
     """The disk is not looked at."""
     late = step(at="2026-01-06T08:00:00Z", imageFs=None, removeErrors=["a"])
-    (done,) = decided("1.36.2", case_input(late, imageMaximumGCAge="90m"))["steps"]
+    (done,) = LINES.decided("1.36.2", case_input(late, imageMaximumGCAge="90m"))["steps"]
     assert done == {
         "removed": ["b"],
         "error": "wanted to free images older than 1h30m0s, encountered errors in image "
@@ -187,39 +142,4 @@ def test_a_failure_in_the_age_pass_ends_the_collection() -> None:
 @pytest.mark.parametrize(("version", "known"), [("1.28.0", []), ("1.29.0", ["a", "b"])])
 def test_when_a_collection_detects(version: str, known: list[str]) -> None:
     """Since 1.29 in every collection; before, only when the disk was too full."""
-    assert sorted(decided(version, case_input(step(imageFs=None)))["records"]) == known
-
-
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ({"policy": {"imageGCHighThresholdPercent": 85}}, "imageGCLowThresholdPercent"),
-        ({"steps": [step(at="today")]}, r"input\.steps\[0\]\.at"),
-        ({"steps": [step(at="9999-12-31T23:59:59-12:00")]}, r"input\.steps\[0\]\.at"),
-        ({"steps": [step(op="remove")]}, "op"),
-        ({"steps": [step(images=[{"id": "a", "size": -1}])]}, "size"),
-        ({"steps": [step(images=[{"id": "a", "size": 2**64}])]}, "size"),
-        ({"steps": [step(imageFs={"capacityBytes": 1})]}, "availableBytes"),
-        ({"steps": [step(imageFs={"capacityBytes": 1.5, "availableBytes": 1})]}, "capacityBytes"),
-        ({"steps": [step(extra=1)]}, "extra"),
-        ({"policy": case_input(imageMinimumGCAge="2 minutes")["policy"]}, "imageMinimumGCAge"),
-        ({"policy": case_input(imageMaximumGCAge="3000000h")["policy"]}, "imageMaximumGCAge"),
-        ({"policy": case_input(imageMaximumGCAge="1h")["policy"], "kubeletStartedAt": None},
-         "kubeletStartedAt"),
-    ],
-)  # fmt: skip
-def test_bad_input_names_the_field(change: dict[str, Any], named: str) -> None:
-    """In decide and in judge."""
-    bad = case_input(step()) | change
-    with pytest.raises(BadInputError, match=named):
-        decided("1.36.2", bad)
-    with pytest.raises(BadInputError, match=named):
-        judged("1.36.2", bad, {})
-
-
-@pytest.mark.parametrize("outcome", [None, [], {}, {"invalidPolicy": "", "steps": [], "more": 1}])
-def test_an_outcome_of_another_shape_is_impossible(outcome: object) -> None:
-    """It says so."""
-    verdict, why = judged("1.36.2", case_input(step()), outcome)
-    assert verdict == "impossible"
-    assert "shape" in why
+    assert sorted(LINES.decided(version, case_input(step(imageFs=None)))["records"]) == known

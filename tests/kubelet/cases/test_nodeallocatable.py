@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubeledger.model.errors import BadInputError
-from tests.kubelet.cases.cgroup_lines import Lines
-from tests.kubelet.cases.conformance import VERSIONS
+from tests.kubelet.cases.lines import Lines
 
 LINES = Lines("nodeallocatable")
 
@@ -19,18 +17,6 @@ def case(**changes: object) -> dict[str, Any]:
     nothing: dict[str, str] = {}
     settings = {"systemReserved": nothing, "kubeReserved": nothing, "evictionHard": nothing}
     return {"capacity": capacity, **settings, **changes}
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_decides_as_the_real_kubelet(version: str) -> None:
-    """The recorded outcome, for each case."""
-    LINES.check_recorded(version)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_what_the_real_kubelet_never_did_is_impossible(version: str) -> None:
-    """Changed outcomes, and those of other cases; each with a reason."""
-    LINES.check_impossible(version)
 
 
 def test_nothing_reserved() -> None:
@@ -59,26 +45,6 @@ def test_more_is_reserved_than_there_is() -> None:
     assert outcome["overReserved"] == ["cpu"]
     assert outcome["kubepods"]["resources"]["cpu"] == "0"
     assert outcome["kubepods"]["cpuShares"] == 2
-
-
-@pytest.mark.parametrize(
-    ("case_input", "named"),
-    [
-        (case(capacity={"cpu": "three"}), "input.capacity.cpu"),
-        (case(systemReserved={"memory": "1GiB"}), "input.systemReserved.memory"),
-        (case(evictionHard={"memory.available": "-1%"}), "memory.available"),
-        (case(evictionHard={"memory.available": "101%"}), "memory.available"),
-        (case(evictionHard={"nodefs.available": "0"}), "nodefs.available"),
-        (case(evictionHard={"nodefs.available": "some%"}), "nodefs.available"),
-        (case(evictionHard={"nodefs.available": "x"}), "nodefs.available"),
-        (case(kubeReserve={}), "kubeReserve"),
-    ],
-)
-def test_bad_input_names_the_field(case_input: object, named: str) -> None:
-    """What cannot be read, or what the kubelet refuses to start with."""
-    with pytest.raises(BadInputError) as caught:
-        LINES.decided("1.36.2", case_input)
-    assert named in caught.value.message
 
 
 def test_1_20_takes_more_than_all() -> None:

@@ -9,30 +9,18 @@ import pytest
 
 from kubeledger.kubelet.cases.registry import decider_of
 from kubeledger.model.errors import BadInputError
-
-NODE = {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4", "pods": "9"}}}
-ON_NODE = {"memoryCapacity": 1 << 30, "cpuCFSQuota": True, "cpuCFSQuotaPeriodUs": 100_000}
-UNIFIED = {
-    "memoryCapacity": 1 << 30,
-    "swapCapacity": 0,
-    "nodeAllocatableMemory": "1Gi",
-    "memoryQoS": False,
-    "memoryThrottlingFactor": 0.9,
-    "memoryReservationPolicy": "None",
-    "swapBehavior": "",
-}
-QOS = {"allocatable": {"memory": "1Gi"}, "qosReservedPercent": {}}
+from tests.kubelet.cases.test_bad_fields import SOUND
 
 
 def inputs(pod: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
     """Subsystem and path of the pod -> input around it."""
     critical = {"metadata": {"uid": "c"}, "spec": {"containers": [], "priority": 2_000_000_000}}
     return {
-        ("admission", "pod"): {"node": NODE, "pod": pod, "activePods": []},
-        ("admission", "activePods[0]"): {"node": NODE, "pod": critical, "activePods": [pod]},
-        ("cgroup", "pod"): ON_NODE | {"pod": pod},
-        ("cgroupv2", "pod"): UNIFIED | {"pod": pod},
-        ("qos", "activePods[0]"): QOS | {"activePods": [pod]},
+        ("admission", "pod"): SOUND["admission"] | {"pod": pod},
+        ("admission", "activePods[0]"): SOUND["admission"] | {"pod": critical, "activePods": [pod]},
+        ("cgroup", "pod"): SOUND["cgroup"] | {"pod": pod},
+        ("cgroupv2", "pod"): SOUND["cgroupv2"] | {"pod": pod},
+        ("qos", "activePods[0]"): SOUND["qos"] | {"activePods": [pod]},
     }
 
 

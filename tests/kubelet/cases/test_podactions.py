@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
 
-from kubeledger.model.errors import BadInputError
-from tests.kubelet.cases.cgroup_lines import Lines, container, pod
+from tests.kubelet.cases.lines import Lines, container, pod
 
-RECORDED = ("1.30.1", "1.36.2")
 LINES = Lines("podactions")
 SANDBOX = {"id": "sb", "state": "ready", "attempt": 0, "ip": "10.0.0.7", "hostNetwork": False}
 ENDED = {**SANDBOX, "state": "notready"}
@@ -37,18 +34,6 @@ def case(
 def sidecar(name: str) -> dict[str, Any]:
     """An init container that is restarted."""
     return container(name, restartPolicy="Always")
-
-
-@pytest.mark.parametrize("version", RECORDED)
-def test_decides_as_the_real_kubelet(version: str) -> None:
-    """The recorded outcome, for each case, and that is a match."""
-    LINES.check_recorded(version)
-
-
-@pytest.mark.parametrize("version", RECORDED)
-def test_what_the_real_kubelet_never_did_is_impossible(version: str) -> None:
-    """Changed outcomes, and those of other cases; each with a reason."""
-    LINES.check_impossible(version, re.compile("."))
 
 
 SUCCEEDED = case(pod(container(), restartPolicy="OnFailure"), status("c0", "exited"), sandbox=ENDED)
@@ -301,11 +286,3 @@ def test_an_outcome_has_the_keys_of_its_version() -> None:
     assert "not left out" in LINES.judged("1.36.2", RESIZED, outcome)[1]
     newer = {**LINES.decided("1.30.1", RESIZED), "containersToReset": []}
     assert "shape" in LINES.judged("1.30.1", RESIZED, newer)[1]
-
-
-@pytest.mark.parametrize("key", ["pod", "sandboxes", "containers", "liveness", "startup"])
-def test_a_missing_part_is_bad_input(key: str) -> None:
-    """And named."""
-    of = {name: value for name, value in OWN_POLICY.items() if name != key}
-    with pytest.raises(BadInputError, match=key):
-        LINES.decided("1.36.2", of)

@@ -1,19 +1,14 @@
-"""Cases of UpdatePodStatus: recorded ones, versions that are not recorded, verdicts."""
+"""UpdatePodStatus: version boundaries, verdicts."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-import msgspec
 import pytest
 
-from kubeledger.kubelet.cases.podstatus import INPUT, decide, judge
-from kubeledger.kubelet.cases.registry import decider_of, judge_of
-from kubeledger.kubelet.profile.resolve import resolve
-from kubeledger.model.errors import BadInputError
-from tests.kubelet.cases.recorded_probes import VERSIONS, flipped, line_of, recorded
+from tests.kubelet.cases.lines import Lines
 
+LINES = Lines("podstatus")
 CONTAINER_ID = "containerd://1"
 
 
@@ -50,36 +45,6 @@ def case(
     }
 
 
-def outcome_of(case_input: dict[str, Any], version: str) -> dict[str, Any]:
-    """What is decided, as JSON."""
-    decided = decide(msgspec.convert(case_input, INPUT), resolve(version))
-    outcome: dict[str, Any] = json.loads(msgspec.json.encode(decided))
-    return outcome
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_decides_as_recorded(version: str) -> None:
-    """Every recorded case, through the lines that the command reads and writes."""
-    answer = decider_of("podstatus")
-    for recorded_case in recorded(version, "podstatus"):
-        decided = json.loads(answer(line_of(recorded_case)))
-        assert decided["outcome"] in recorded_case["outcomes"], recorded_case["id"]
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_judges_as_recorded(version: str) -> None:
-    """Recorded outcomes match; one leaf changed, they are impossible and it is said why."""
-    answer = judge_of("podstatus")
-    for recorded_case in recorded(version, "podstatus"):
-        outcome = recorded_case["outcomes"][0]
-        verdict = json.loads(answer(line_of(recorded_case, outcome=outcome)))
-        assert verdict["verdict"] == "match"
-        for wrong in flipped(outcome):
-            verdict = json.loads(answer(line_of(recorded_case, outcome=wrong)))
-            assert verdict["verdict"] == "impossible", wrong
-            assert verdict["why"]
-
-
 @pytest.mark.parametrize(
     ("version", "cached", "worker", "ready", "triggered"),
     [
@@ -98,7 +63,7 @@ def test_readiness_by_version(
     version: str, cached: str | None, worker: bool, ready: bool, triggered: list[str]
 ) -> None:
     """What a cached failure means, and who is asked to probe at once."""
-    outcome = outcome_of(case(cached=cached, worker=worker), version)
+    outcome = LINES.decided(version, case(cached=cached, worker=worker))
     assert outcome["containers"] == {"app": {"started": True, "ready": ready}}
     assert outcome["triggered"] == triggered
 
@@ -117,7 +82,7 @@ def test_readiness_outlives_the_kubelet(
     version: str, started_at: str, pod_ready: str, ready: bool
 ) -> None:
     """From 1.35 on, for containers that are older than the kubelet by more than 10 s."""
-    outcome = outcome_of(case(started_at=started_at, pod_ready=pod_ready), version)
+    outcome = LINES.decided(version, case(started_at=started_at, pod_ready=pod_ready))
     assert outcome["containers"]["app"]["ready"] is ready
 
 
@@ -126,7 +91,7 @@ def test_started_outlives_the_kubelet(version: str, started: bool) -> None:
     """A startup worker that has not run yet no longer takes back what was published."""
     case_input = case(started=True)
     case_input["workers"] = [{"container": "app", "probeType": "startup"}]
-    assert outcome_of(case_input, version)["containers"]["app"]["started"] is started
+    assert LINES.decided(version, case_input)["containers"]["app"]["started"] is started
 
 
 @pytest.mark.parametrize(
@@ -145,7 +110,7 @@ def test_init_containers_get_started_with_sidecars(
     case_input["podStatus"]["initContainerStatuses"] = [
         {"name": "init", "containerID": "c://2", "state": {"terminated": {"exitCode": 0}}}
     ]
-    assert outcome_of(case_input, version)["initContainers"] == {"init": expected}
+    assert LINES.decided(version, case_input)["initContainers"] == {"init": expected}
 
 
 def test_a_status_that_does_not_fit_the_spec_is_left_alone() -> None:
@@ -155,7 +120,7 @@ def test_a_status_that_does_not_fit_the_spec_is_left_alone() -> None:
     case_input["podStatus"]["initContainerStatuses"] = [
         {"name": "init", "containerID": "c://2", "state": {"terminated": {"exitCode": 0}}}
     ]
-    outcome = outcome_of(case_input, "1.36.2")
+    outcome = LINES.decided("1.36.2", case_input)
     assert outcome["initContainers"] == {"init": {"started": False, "ready": False}}
 
 
@@ -171,21 +136,11 @@ def test_a_status_that_does_not_fit_the_spec_is_left_alone() -> None:
 )
 def test_why_names_the_container(path: tuple[str, ...], value: object, why: str) -> None:
     """One sentence about the first difference."""
-    outcome = outcome_of(case(), "1.36.2")
+    outcome = LINES.decided("1.36.2", case())
     holder = outcome
     for key in path[:-1]:
         holder = holder[key]
     holder[path[-1]] = value
-    judged = judge(msgspec.convert(case(), INPUT), resolve("1.36.2"), outcome)
-    assert judged.verdict == "impossible"
-    assert why in judged.why
-
-
-@pytest.mark.parametrize("key", ["pod", "podStatus", "workers", "results"])
-def test_a_missing_part_is_bad_input(key: str) -> None:
-    """And named."""
-    case_input = case()
-    del case_input[key]
-    line = json.dumps({"id": "x", "kubelet": "1.36.2", "input": case_input}).encode()
-    with pytest.raises(BadInputError, match=key):
-        decider_of("podstatus")(line)
+    verdict, said = LINES.judged("1.36.2", case(), outcome)
+    assert verdict == "impossible"
+    assert why in said

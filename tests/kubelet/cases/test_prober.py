@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-import msgspec
 import pytest
 
-from kubeledger.kubelet.cases.prober import INPUT, decide, judge
-from kubeledger.kubelet.cases.registry import decider_of, judge_of
 from kubeledger.kubelet.profile.facts import NEWEST, OLDEST
-from kubeledger.kubelet.profile.resolve import resolve
-from kubeledger.model.errors import BadInputError
-from tests.kubelet.cases.recorded_probes import VERSIONS, flipped, line_of, recorded
+from tests.kubelet.cases.lines import Lines
 
+LINES = Lines("prober")
 CONTAINER_ID = "containerd://1"
 
 
@@ -47,40 +42,10 @@ def case(**changes: object) -> dict[str, Any]:
     }
 
 
-def outcome_of(case_input: dict[str, Any], version: str = "1.36.2") -> dict[str, Any]:
-    """What is decided, as JSON."""
-    decided = decide(msgspec.convert(case_input, INPUT), resolve(version))
-    outcome: dict[str, Any] = json.loads(msgspec.json.encode(decided))
-    return outcome
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_decides_as_recorded(version: str) -> None:
-    """Every recorded case, through the lines that the command reads and writes."""
-    answer = decider_of("prober")
-    for recorded_case in recorded(version, "prober"):
-        decided = json.loads(answer(line_of(recorded_case)))
-        assert decided["outcome"] in recorded_case["outcomes"], recorded_case["id"]
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_judges_as_recorded(version: str) -> None:
-    """Recorded outcomes match; one leaf changed, they are impossible and it is said why."""
-    answer = judge_of("prober")
-    for recorded_case in recorded(version, "prober")[::10]:
-        outcome = recorded_case["outcomes"][0]
-        verdict = json.loads(answer(line_of(recorded_case, outcome=outcome)))
-        assert verdict["verdict"] == "match"
-        for wrong in list(flipped(outcome))[::11]:
-            verdict = json.loads(answer(line_of(recorded_case, outcome=wrong)))
-            assert verdict["verdict"] == "impossible", wrong
-            assert "because" in verdict["why"]
-
-
 @pytest.mark.parametrize("minor", range(OLDEST, NEWEST + 1))
 def test_every_version_holds_after_the_threshold(minor: int) -> None:
     """Two failures reach the threshold in all of them, and the third tick asks nobody."""
-    ticks = outcome_of(case(), f"1.{minor}")["ticks"]
+    ticks = LINES.decided(f"1.{minor}", case())["ticks"]
     assert [tick["attempts"] for tick in ticks] == [1, 1, 0]
     assert [tick["onHold"] for tick in ticks] == [False, True, True]
     assert [tick["result"] for tick in ticks] == ["Success", "Failure", "Failure"]
@@ -93,11 +58,11 @@ def test_every_version_holds_after_the_threshold(minor: int) -> None:
 
 def test_why_names_tick_field_and_reason() -> None:
     """A kubelet developer can follow it."""
-    outcome = outcome_of(case())
+    outcome = LINES.decided("1.36.2", case())
     outcome["ticks"][2]["attempts"] = 1
-    verdict = judge(msgspec.convert(case(), INPUT), resolve("1.36.2"), outcome)
-    assert verdict.verdict == "impossible"
-    assert verdict.why == (
+    verdict, why = LINES.judged("1.36.2", case(), outcome)
+    assert verdict == "impossible"
+    assert why == (
         "after tick 3 (2026-01-05T08:00:30Z) the liveness worker has attempts 0, not 1, "
         "because the worker is on hold until there is a new container"
     )
@@ -105,11 +70,11 @@ def test_why_names_tick_field_and_reason() -> None:
 
 def test_a_claim_with_an_event_is_impossible() -> None:
     """No recorded outcome has one, not even what the kubelet would tell its recorder."""
-    outcome = outcome_of(case())
+    outcome = LINES.decided("1.36.2", case())
     outcome["ticks"][0]["events"] = ["Warning Unhealthy Liveness probe failed: bad"]
-    judged = judge(msgspec.convert(case(), INPUT), resolve("1.36.2"), outcome)
-    assert judged.verdict == "impossible"
-    assert judged.why.startswith("tick 1 has events ['Warning Unhealthy Liveness probe failed")
+    verdict, why = LINES.judged("1.36.2", case(), outcome)
+    assert verdict == "impossible"
+    assert why.startswith("tick 1 has events ['Warning Unhealthy Liveness probe failed")
 
 
 def met(container_id: str, **state: object) -> dict[str, Any]:
@@ -196,12 +161,12 @@ def test_why_names_the_cause_of_what_differs(
         ]
     )
     made["pod"]["spec"]["containers"][0]["livenessProbe"]["initialDelaySeconds"] = 30
-    outcome = outcome_of(made)
+    outcome = LINES.decided("1.36.2", made)
     assert outcome["ticks"][index][field] != claimed
     outcome["ticks"][index][field] = claimed
-    verdict = judge(msgspec.convert(made, INPUT), resolve("1.36.2"), outcome)
-    assert verdict.verdict == "impossible"
-    assert verdict.why.partition(", because ")[2] == because
+    verdict, why = LINES.judged("1.36.2", made, outcome)
+    assert verdict == "impossible"
+    assert why.partition(", because ")[2] == because
 
 
 def test_why_a_run_goes_on_in_a_new_container() -> None:
@@ -212,10 +177,10 @@ def test_why_a_run_goes_on_in_a_new_container() -> None:
     made = case(probeType="readiness", ticks=ticks)
     probe = {"failureThreshold": 3, "successThreshold": 1, "initialDelaySeconds": 30}
     made["pod"]["spec"]["containers"][0]["readinessProbe"] = probe
-    outcome = outcome_of(made)
+    outcome = LINES.decided("1.36.2", made)
     outcome["ticks"][1]["resultRun"] = 0
-    verdict = judge(msgspec.convert(made, INPUT), resolve("1.36.2"), outcome)
-    assert verdict.why.endswith(
+    _, why = LINES.judged("1.36.2", made, outcome)
+    assert why.endswith(
         "resultRun 1, not 0, because nothing is executed: the initial delay is not over, and a "
         "new container does not begin a new run"
     )
@@ -239,54 +204,8 @@ def test_why_nothing_is_cached_for_a_container_of_before_the_kubelet(
     tick = {"at": "2026-01-05T08:00:10Z", "podStatus": status, "attempts": ["failure"]}
     made = case(kubeletStartedAt="2026-01-05T08:00:00Z", probeType="readiness", ticks=[tick])
     made["pod"]["spec"]["containers"][0]["readinessProbe"] = {"failureThreshold": 3}
-    outcome = outcome_of(made)
+    outcome = LINES.decided("1.36.2", made)
     tick_outcome = outcome["ticks"][0]
     tick_outcome["result"] = "Success"
-    verdict = judge(msgspec.convert(made, INPUT), resolve("1.36.2"), outcome)
-    assert verdict.why.partition(", because ")[2] == because
-
-
-@pytest.mark.parametrize(
-    "outcome", [None, [], {}, {"ticks": [1]}, {"ticks": []}, {"ticks": [], "more": 1}]
-)
-def test_another_shape_is_impossible(outcome: object) -> None:
-    """And no error: it is the claim that is wrong."""
-    judged = judge(msgspec.convert(case(), INPUT), resolve("1.36.2"), outcome)
-    assert judged.verdict == "impossible"
-    assert judged.why
-
-
-@pytest.mark.parametrize(
-    ("changes", "named"),
-    [
-        ({"container": "web"}, "container"),
-        ({"probeType": "startup"}, "startupProbe"),
-        ({"probeType": "alive"}, "probeType"),
-        ({"kubeletStartedAt": "yesterday"}, "yesterday"),
-        ({"more": 1}, "more"),
-        ({"ticks": [{"at": "2026-01-05T08:00:10Z", "podStatus": None}]}, "attempts"),
-        ({"ticks": [{"at": "noon", "podStatus": None, "attempts": []}]}, "noon"),
-    ],
-)
-def test_bad_input_names_the_field(changes: dict[str, object], named: str) -> None:
-    """Through the line function, as a user meets it."""
-    line = json.dumps({"id": "x", "kubelet": "1.36.2", "input": case(**changes)}).encode()
-    with pytest.raises(BadInputError, match=named):
-        decider_of("prober")(line)
-
-
-def test_a_negative_threshold_is_bad_input() -> None:
-    """No API server lets one through."""
-    bad = case()
-    bad["pod"]["spec"]["containers"][0]["livenessProbe"]["failureThreshold"] = -1
-    line = json.dumps({"id": "x", "kubelet": "1.36.2", "input": bad}).encode()
-    with pytest.raises(BadInputError, match="failureThreshold"):
-        decider_of("prober")(line)
-
-
-def test_executions_that_are_needed_but_not_told_are_bad_input() -> None:
-    """Two errors call for a third execution."""
-    bad = case()
-    bad["ticks"][0]["attempts"] = ["error", "error"]
-    with pytest.raises(BadInputError, match="attempts"):
-        outcome_of(bad)
+    _, why = LINES.judged("1.36.2", made, outcome)
+    assert why.partition(", because ")[2] == because

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubeledger.model.errors import BadInputError
-from tests.kubelet.cases.cgroup_lines import Lines, container, pod
-from tests.kubelet.cases.conformance import VERSIONS
+from tests.kubelet.cases.lines import Lines, container, pod
 
 LINES = Lines("qos")
 
@@ -18,18 +16,6 @@ def case(*pods: dict[str, Any], percent: int | None = 100, memory: str = "8Gi") 
     reserved = {} if percent is None else {"memory": percent}
     allocatable = {"memory": memory}
     return {"allocatable": allocatable, "qosReservedPercent": reserved, "activePods": list(pods)}
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_decides_as_the_real_kubelet(version: str) -> None:
-    """The recorded outcome, for each case."""
-    LINES.check_recorded(version)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_what_the_real_kubelet_never_did_is_impossible(version: str) -> None:
-    """Changed outcomes, and those of other cases; each with a reason."""
-    LINES.check_impossible(version)
 
 
 def test_the_root_is_written_since_1_22() -> None:
@@ -73,21 +59,3 @@ def test_no_memory_in_allocatable() -> None:
     """Nothing is limited, as while the node is not known."""
     case_input = case() | {"allocatable": {"cpu": "3"}}
     assert LINES.decided("1.36.2", case_input)["burstable"]["memoryLimit"] is None
-
-
-@pytest.mark.parametrize(
-    ("case_input", "named"),
-    [
-        (case(percent=101), "qosReservedPercent"),
-        (case(percent=-1), "qosReservedPercent"),
-        (case(memory="8GB"), "input.allocatable.memory"),
-        (case(pod(), pod(container(limits={"cpu": "one"}))), "activePods[1].spec.containers[0]"),
-        (case() | {"more": 1}, "more"),
-        ({"activePods": []}, "allocatable"),
-    ],
-)  # fmt: skip
-def test_bad_input_names_the_field(case_input: object, named: str) -> None:
-    """What cannot be read, or what the kubelet could not have had."""
-    with pytest.raises(BadInputError) as caught:
-        LINES.decided("1.36.2", case_input)
-    assert named in caught.value.message

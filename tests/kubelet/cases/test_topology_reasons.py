@@ -8,7 +8,7 @@ import pytest
 
 from tests.kubelet.cases import test_topologyhints as hints
 from tests.kubelet.cases import test_topologymerge as merge
-from tests.kubelet.cases.cgroup_lines import container, pod
+from tests.kubelet.cases.lines import container, pod
 from tests.kubelet.cases.test_topologymerge import hint
 
 GPU = hints.GPU

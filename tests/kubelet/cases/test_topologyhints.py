@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubeledger.model.errors import BadInputError
-from tests.kubelet.cases.cgroup_lines import Lines, container, pod
-from tests.kubelet.cases.conformance import VERSIONS
+from tests.kubelet.cases.lines import Lines, container, pod
 
 LINES = Lines("topologyhints")
 GPU = "example.com/gpu"
@@ -40,18 +38,6 @@ def hints(version: str, made: dict[str, Any]) -> Any:  # noqa: ANN401  # JSON
     """Hints for GPUs: nodes, and a mark where they are preferred."""
     reported = LINES.decided(version, made)["steps"][0]["hints"][GPU]
     return reported and [(h["numaNodes"], h["preferred"]) for h in reported]
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_decides_as_the_real_kubelet(version: str) -> None:
-    """The recorded outcome, for each case."""
-    LINES.check_recorded(version)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_what_the_real_kubelet_never_did_is_impossible(version: str) -> None:
-    """Changed outcomes, and those of other cases; each with a reason."""
-    LINES.check_impossible(version)
 
 
 @pytest.mark.parametrize(("version", "expected"), [("1.25.16", []), ("1.26.0", None)])
@@ -98,20 +84,3 @@ def test_1_19_takes_nodes_in_any_order() -> None:
     assert LINES.judged("1.19.16", made, other)[0] == "admissible"
     assert LINES.judged("1.20.0", made, other)[0] == "impossible"
     assert LINES.judged("1.19.16", made, wrong)[0] == "impossible"
-
-
-@pytest.mark.parametrize(
-    ("version", "change", "named"),
-    [
-        ("1.28.0", {"steps": []}, "steps"),
-        ("1.28.0", {"numaNodes": list(range(21))}, "numaNodes"),
-        ("1.28.0", {"scope": "node"}, "scope"),
-        ("1.19.0", {"scope": "pod"}, "scope"),
-        ("1.28.0", {"mistake": 1}, "mistake"),
-    ],
-)
-def test_bad_input_is_named(version: str, change: dict[str, Any], named: str) -> None:
-    """An error, not a decision."""
-    with pytest.raises(BadInputError) as caught:
-        LINES.decided(version, case([0]) | change)
-    assert named in str(caught.value)

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubeledger.model.errors import BadInputError
-from tests.kubelet.cases.cgroup_lines import Lines
-from tests.kubelet.cases.conformance import VERSIONS
+from tests.kubelet.cases.lines import Lines
 
 LINES = Lines("topologymerge")
 
@@ -22,18 +20,6 @@ def case(policy: str, *resources: list[dict[str, Any]], **more: object) -> dict[
     """One provider with hints for r0, r1, ... on a machine with four nodes."""
     hints = {f"r{i}": listed for i, listed in enumerate(resources)}
     return {"policy": policy, "numaNodes": [0, 1, 2, 3], "providersHints": [hints]} | more
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_decides_as_the_real_kubelet(version: str) -> None:
-    """The recorded outcome, for each case."""
-    LINES.check_recorded(version)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_what_the_real_kubelet_never_did_is_impossible(version: str) -> None:
-    """Changed outcomes, and those of other cases; each with a reason."""
-    LINES.check_impossible(version)
 
 
 @pytest.mark.parametrize(("version", "admit"), [("1.23.17", True), ("1.24.0", False)])
@@ -64,36 +50,3 @@ def test_closest_nodes() -> None:
     assert LINES.decided("1.26.0", made)["affinity"] == [0, 1]
     assert LINES.decided("1.26.0", on)["affinity"] == [0, 2]
     assert LINES.decided("1.25.0", on)["affinity"] == [0, 1]
-
-
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ({"policy": "strict"}, "policy"),
-        ({"numaNodes": [64]}, "numaNodes"),
-        ({"numaNodes": [-1]}, "numaNodes"),
-        ({"providersHints": [{"r0": [hint(99)]}]}, "providersHints[0]"),
-        ({"preferClosestNUMANodes": True}, "numaDistances"),
-        ({"mistake": 1}, "mistake"),
-    ],
-)
-def test_bad_input_is_named(change: dict[str, Any], named: str) -> None:
-    """An error, not a decision."""
-    with pytest.raises(BadInputError) as caught:
-        LINES.decided("1.28.0", case("best-effort", [hint(0)]) | change)
-    assert named in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "outcome",
-    [
-        {},
-        {"affinity": [0, 0], "preferred": True, "admit": True},
-        {"affinity": [64], "preferred": True, "admit": True},
-        {"affinity": [0], "preferred": 1, "admit": True},
-    ],
-)
-def test_what_has_another_shape_is_impossible(outcome: object) -> None:
-    """With a reason."""
-    verdict, why = LINES.judged("1.28.0", case("best-effort", [hint(0)]), outcome)
-    assert (verdict, bool(why)) == ("impossible", True)
