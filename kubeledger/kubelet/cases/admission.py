@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from kubeledger.kubelet.cases.fields import check_amounts
-from kubeledger.kubelet.cases.judgement import ADMISSIBLE, MATCH, Judgement, impossible
+from kubeledger.kubelet.cases.judgement import ADMISSIBLE, Judgement, impossible
 from kubeledger.kubelet.kube.pod import Node, Pod
 from kubeledger.kubelet.lifecycle import decider as lifecycle
 from kubeledger.kubelet.lifecycle.decider import PodAdmitResult, Recovery
@@ -21,7 +21,7 @@ from kubeledger.kubelet.profile.admission import AdmissionFacts
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.preemption import InsufficientResource
 
-__all__ = ["INPUT", "AdmissionCase", "decide", "judge"]
+__all__ = ["INPUT", "OUTCOME", "AdmissionCase", "decide", "judge"]
 
 _ORDERS_MAX: Final = 5040
 """Orders of scalar resources that are tried: all of seven."""
@@ -44,13 +44,7 @@ class AdmissionCase(
 
 
 INPUT: Final = AdmissionCase
-
-
-class _Claim(msgspec.Struct, forbid_unknown_fields=True):
-    admit: bool
-    reason: str
-    message: str
-    victims: tuple[str, ...]
+OUTCOME: Final = PodAdmitResult
 
 
 def decide(case_input: AdmissionCase, profile: KubeletProfile) -> PodAdmitResult:
@@ -65,24 +59,15 @@ def decide(case_input: AdmissionCase, profile: KubeletProfile) -> PodAdmitResult
     return lifecycle.decide(case_input.pod, info, facts, _recovery(case_input, facts))
 
 
-def judge(case_input: AdmissionCase, profile: KubeletProfile, outcome: object) -> Judgement:
-    """Compare a claim with every outcome that an order of the scalar resources can give.
-
-    Raises:
-        BadInputError: a quantity anywhere in the case is none.
-    """
-    _check_node(case_input.node)
-    try:
-        claim = msgspec.convert(outcome, _Claim)
-    except msgspec.ValidationError as error:
-        return impossible(f"this is no outcome of admission: {error}")
-    claimed = PodAdmitResult(claim.admit, claim.reason, claim.message, claim.victims)
-    outcomes = _outcomes(case_input, profile.admission)
-    decided = next(outcomes)
-    if claimed == decided:
-        return MATCH
+def judge(
+    case_input: AdmissionCase,
+    profile: KubeletProfile,
+    decided: PodAdmitResult,
+    claimed: PodAdmitResult,
+) -> Judgement:
+    """Compare a claim with every outcome that an order of the scalar resources can give."""
     others: dict[PodAdmitResult, None] = {decided: None}
-    for other in outcomes:
+    for other in _outcomes(case_input, profile.admission):
         if claimed == other:
             return ADMISSIBLE
         others[other] = None

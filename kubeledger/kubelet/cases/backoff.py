@@ -24,7 +24,7 @@ from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import format_go_duration, format_ts, parse_go_duration, parse_ts
 
-__all__ = ["INPUT", "BackoffCase", "Outcome", "decide", "judge"]
+__all__ = ["INPUT", "OUTCOME", "BackoffCase", "Outcome", "decide", "judge"]
 
 _DURATION_MAX_NS = 2**62 - 1
 """A longer back-off cannot be doubled in 64 bits."""
@@ -77,6 +77,7 @@ class Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 INPUT = BackoffCase
+OUTCOME = Outcome
 
 
 def decide(case_input: BackoffCase, profile: KubeletProfile) -> Outcome:
@@ -88,17 +89,11 @@ def decide(case_input: BackoffCase, profile: KubeletProfile) -> Outcome:
     return Outcome([outcome for outcome, _ in _syncs(case_input, profile)])
 
 
-def judge(case_input: BackoffCase, profile: KubeletProfile, outcome: object) -> Judgement:
-    """Compare a claim step by step; nothing here is left to chance.
-
-    Raises:
-        BadInputError: as ``decide``.
-    """
-    syncs = list(_syncs(case_input, profile))
-    try:
-        claimed = msgspec.convert(outcome, Outcome).steps
-    except msgspec.ValidationError as error:
-        return impossible(f"the outcome has not the shape of one: {error}")
+def judge(
+    case_input: BackoffCase, profile: KubeletProfile, decided: Outcome, outcome: Outcome
+) -> Judgement:
+    """Compare a claim step by step; nothing here is left to chance."""
+    syncs, claimed = list(_syncs(case_input, profile)), outcome.steps
     if len(claimed) != len(syncs):
         return impossible(f"{len(syncs)} steps have {len(claimed)} outcomes")
     for step, (ours, state), theirs in zip(case_input.steps, syncs, claimed, strict=True):

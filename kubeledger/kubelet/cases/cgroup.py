@@ -6,14 +6,14 @@ from typing import Annotated
 
 import msgspec
 
-from kubeledger.kubelet.cases.judgement import MATCH, Judgement, impossible
-from kubeledger.kubelet.cgroups.decider import PodDecision, admissible, decide_pod
+from kubeledger.kubelet.cases.judgement import Judgement, compared
+from kubeledger.kubelet.cgroups.decider import PodDecision, decide_pod
 from kubeledger.kubelet.cgroups.names import CgroupNameError
 from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.errors import BadInputError
 
-__all__ = ["INPUT", "CgroupInput", "CgroupOutcome", "decide", "judge"]
+__all__ = ["INPUT", "OUTCOME", "CgroupInput", "CgroupOutcome", "decide", "judge"]
 
 _Period = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 """Microseconds: the kubelet takes none beyond one second."""
@@ -61,6 +61,7 @@ class CgroupOutcome(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename=
 
 
 INPUT = CgroupInput
+OUTCOME = object
 
 
 def decide(case_input: CgroupInput, profile: KubeletProfile) -> CgroupOutcome:
@@ -72,16 +73,12 @@ def decide(case_input: CgroupInput, profile: KubeletProfile) -> CgroupOutcome:
     return _outcome(_decision(case_input, profile))
 
 
-def judge(case_input: CgroupInput, profile: KubeletProfile, outcome: object) -> Judgement:
-    """Whether the kubelet could have asked for this; there is one possible outcome.
-
-    Raises:
-        BadInputError: as ``decide``.
-    """
-    decision = _decision(case_input, profile)
-    decided = msgspec.to_builtins(_outcome(decision), str_keys=True)
-    difference = admissible(decided, outcome, decision.explain)
-    return MATCH if difference is None else impossible(difference)
+def judge(
+    case_input: CgroupInput, profile: KubeletProfile, decided: CgroupOutcome, claimed: object
+) -> Judgement:
+    """Whether the kubelet could have asked for this; there is one possible outcome."""
+    explain = _decision(case_input, profile).explain
+    return compared(msgspec.to_builtins(decided, str_keys=True), claimed, explain)
 
 
 def _decision(case_input: CgroupInput, profile: KubeletProfile) -> PodDecision:

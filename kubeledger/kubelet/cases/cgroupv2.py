@@ -7,14 +7,14 @@ from typing import Annotated, Literal
 import msgspec
 
 from kubeledger.kubelet.cases.fields import Bytes, check_amounts
-from kubeledger.kubelet.cases.judgement import MATCH, Judgement, impossible
-from kubeledger.kubelet.cgroups.decider import PodUnifiedDecision, admissible, decide_pod_unified
+from kubeledger.kubelet.cases.judgement import Judgement, compared
+from kubeledger.kubelet.cgroups.decider import PodUnifiedDecision, decide_pod_unified
 from kubeledger.kubelet.cgroups.unified import LIMITED_SWAP, TIERED_RESERVATION, UnifiedSettings
 from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.kube.requests import Amount, nanos_of, units_of
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 
-__all__ = ["INPUT", "CgroupV2Input", "decide", "judge"]
+__all__ = ["INPUT", "OUTCOME", "CgroupV2Input", "decide", "judge"]
 
 _Fraction = Annotated[float, msgspec.Meta(gt=0, le=1)]
 _Files = dict[str, dict[str, str]]
@@ -42,6 +42,7 @@ class CgroupV2Input(
 
 
 INPUT = CgroupV2Input
+OUTCOME = object
 
 
 def decide(case_input: CgroupV2Input, profile: KubeletProfile) -> dict[str, object]:
@@ -50,25 +51,23 @@ def decide(case_input: CgroupV2Input, profile: KubeletProfile) -> dict[str, obje
     Raises:
         BadInputError: a quantity cannot be read, or asked for.
     """
-    settings = _settings(case_input)
-    return _outcome(decide_pod_unified(case_input.pod, profile.cgroups, settings))
+    decision = _decision(case_input, profile)
+    containers: dict[str, _Files] = {
+        name: {"unified": files} for name, files in decision.containers.items()
+    }
+    return {"pod": {"unified": decision.pod}, "containers": containers}
 
 
-def judge(case_input: CgroupV2Input, profile: KubeletProfile, outcome: object) -> Judgement:
-    """Whether the kubelet could have asked for this; there is one possible outcome.
-
-    Raises:
-        BadInputError: as ``decide``.
-    """
-    settings = _settings(case_input)
-    decision = decide_pod_unified(case_input.pod, profile.cgroups, settings)
-    difference = admissible(_outcome(decision), outcome, decision.explain)
-    return MATCH if difference is None else impossible(difference)
+def judge(
+    case_input: CgroupV2Input, profile: KubeletProfile, decided: object, claimed: object
+) -> Judgement:
+    """Whether the kubelet could have asked for this; there is one possible outcome."""
+    return compared(decided, claimed, _decision(case_input, profile).explain)
 
 
-def _settings(case_input: CgroupV2Input) -> UnifiedSettings:
+def _decision(case_input: CgroupV2Input, profile: KubeletProfile) -> PodUnifiedDecision:
     check_amounts("input", {"nodeAllocatableMemory": case_input.node_allocatable_memory})
-    return UnifiedSettings(
+    settings = UnifiedSettings(
         memory_qos=case_input.memory_qos,
         throttling_factor=case_input.memory_throttling_factor,
         tiered_reservation=case_input.memory_reservation_policy == TIERED_RESERVATION,
@@ -77,10 +76,4 @@ def _settings(case_input: CgroupV2Input) -> UnifiedSettings:
         swap_capacity=case_input.swap_capacity,
         node_allocatable_memory=units_of(nanos_of(case_input.node_allocatable_memory)),
     )
-
-
-def _outcome(decision: PodUnifiedDecision) -> dict[str, object]:
-    containers: dict[str, _Files] = {
-        name: {"unified": files} for name, files in decision.containers.items()
-    }
-    return {"pod": {"unified": decision.pod}, "containers": containers}
+    return decide_pod_unified(case_input.pod, profile.cgroups, settings)

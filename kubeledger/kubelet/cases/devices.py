@@ -13,7 +13,7 @@ from kubeledger.kubelet.cases.device_node import (
     manager_of,
 )
 from kubeledger.kubelet.cases.fields import node_set
-from kubeledger.kubelet.cases.judgement import ADMISSIBLE, MATCH, Judgement, impossible
+from kubeledger.kubelet.cases.judgement import ADMISSIBLE, Judgement, impossible
 from kubeledger.kubelet.devicemanager import decider
 from kubeledger.kubelet.devicemanager.decider import AllocateCall, Claim
 from kubeledger.kubelet.devicemanager.manager import ManagerImpl
@@ -22,7 +22,16 @@ from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.kubelet.topologymanager.bitmask import mask_of
 from kubeledger.model.errors import BadInputError
 
-__all__ = ["INPUT", "DevicesCase", "DevicesOutcome", "StepCase", "StepOutcome", "decide", "judge"]
+__all__ = [
+    "INPUT",
+    "OUTCOME",
+    "DevicesCase",
+    "DevicesOutcome",
+    "StepCase",
+    "StepOutcome",
+    "decide",
+    "judge",
+]
 
 
 class StepCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -65,7 +74,7 @@ class DevicesOutcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 INPUT = DevicesCase
-"""Type of a case's ``input``."""
+OUTCOME = DevicesOutcome
 
 
 def decide(case_input: DevicesCase, profile: KubeletProfile) -> DevicesOutcome:
@@ -82,22 +91,16 @@ def decide(case_input: DevicesCase, profile: KubeletProfile) -> DevicesOutcome:
     return DevicesOutcome(steps=steps)
 
 
-def judge(case_input: DevicesCase, profile: KubeletProfile, outcome: object) -> Judgement:
-    """Whether the steps can have come out so; each continues from what is claimed before it.
-
-    Raises:
-        BadInputError: as for ``decide``.
-    """
-    decided = decide(case_input, profile)
-    try:
-        claimed = msgspec.convert(outcome, DevicesOutcome, str_keys=True)
-    except msgspec.ValidationError as error:
-        return impossible(f"this is no outcome of a run of allocations: {error}")
+def judge(
+    case_input: DevicesCase,
+    profile: KubeletProfile,
+    decided: DevicesOutcome,
+    claimed: DevicesOutcome,
+) -> Judgement:
+    """Whether the steps can have come out so; each continues from what is claimed before it."""
     calls = _calls(case_input)
     if len(claimed.steps) != len(calls):
         return impossible(f"{len(claimed.steps)} steps came out, but there are {len(calls)}")
-    if decided == claimed:
-        return MATCH
     managers = [_manager(case_input)]
     for number, (call, step) in enumerate(zip(calls, claimed.steps, strict=True), start=1):
         claim = Claim(error=step.error, devices=step.devices)

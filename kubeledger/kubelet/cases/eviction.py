@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -16,7 +16,7 @@ from kubeledger.kubelet.cases.eviction_reasons import (
     why_not_so,
 )
 from kubeledger.kubelet.cases.fields import Int32, shortened
-from kubeledger.kubelet.cases.judgement import ADMISSIBLE, MATCH, Judgement, impossible
+from kubeledger.kubelet.cases.judgement import ADMISSIBLE, Judgement, impossible
 from kubeledger.kubelet.eviction.decisions import Decision, EvictionConfig
 from kubeledger.kubelet.eviction.messages import REASON, Event
 from kubeledger.kubelet.eviction.ranking import candidates, rank
@@ -37,7 +37,7 @@ from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import parse_api_ts
 
-__all__ = ["INPUT", "decide", "judge"]
+__all__ = ["INPUT", "OUTCOME", "decide", "judge"]
 
 _LAYOUTS: Final[dict[tuple[bool, bool], DiskLayout]] = {
     (False, False): "shared",
@@ -102,6 +102,7 @@ class Outcome(_Strict, frozen=True, kw_only=True):
 
 
 INPUT = EvictionInput
+OUTCOME = Outcome
 
 
 def decide(case_input: EvictionInput, profile: KubeletProfile) -> Outcome:
@@ -114,26 +115,11 @@ def decide(case_input: EvictionInput, profile: KubeletProfile) -> Outcome:
 
 
 def judge(
-    case_input: EvictionInput,
-    profile: KubeletProfile,
-    outcome: Any,  # noqa: ANN401  # whatever JSON a claim holds
+    case_input: EvictionInput, profile: KubeletProfile, decided: Outcome, claimed: Outcome
 ) -> Judgement:
-    """Follow a claimed outcome round by round.
-
-    Raises:
-        BadInputError: naming the field, of the input.
-    """
-    case = _Case(case_input, profile)
-    decided = case.decide()
-    try:
-        claimed = msgspec.convert(outcome, Outcome)
-    except msgspec.ValidationError as error:
-        return impossible(f"the outcome has not the shape of one: {error}")
-    if claimed == decided:
-        return MATCH
-    if why := case.why_not(claimed):
-        return impossible(why)
-    return ADMISSIBLE
+    """Follow a claimed outcome round by round."""
+    why = _Case(case_input, profile).why_not(claimed)
+    return impossible(why) if why else ADMISSIBLE
 
 
 class _Case:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
 from kubeledger.kubelet.cases.fields import Bytes, Int32, shortened
-from kubeledger.kubelet.cases.judgement import ADMISSIBLE, MATCH, Judgement, impossible
+from kubeledger.kubelet.cases.judgement import ADMISSIBLE, Judgement, impossible
 from kubeledger.kubelet.images.decider import admissible
 from kubeledger.kubelet.images.decider import decide as decide_pass
 from kubeledger.kubelet.images.gotime import DURATION_MAX_NS, ZERO_TIME_NS
@@ -25,7 +25,7 @@ from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import format_ts, parse_api_ts, parse_go_duration, parse_ts
 
-__all__ = ["INPUT", "decide", "judge"]
+__all__ = ["INPUT", "OUTCOME", "decide", "judge"]
 
 _UINT64_MAX = 2**64 - 1
 _LAST_NS = parse_ts("9999-12-31T23:59:59.999999999Z")
@@ -97,6 +97,7 @@ class Outcome(_Strict, frozen=True, kw_only=True, rename="camel"):
 
 
 INPUT = ImageGCInput
+OUTCOME = Outcome
 
 
 def decide(case_input: ImageGCInput, profile: KubeletProfile) -> Outcome:
@@ -118,22 +119,9 @@ def decide(case_input: ImageGCInput, profile: KubeletProfile) -> Outcome:
 
 
 def judge(
-    case_input: ImageGCInput,
-    profile: KubeletProfile,
-    outcome: Any,  # noqa: ANN401  # whatever JSON a claim holds
+    case_input: ImageGCInput, profile: KubeletProfile, decided: Outcome, claimed: Outcome
 ) -> Judgement:
-    """Follow a claimed outcome pass by pass.
-
-    Raises:
-        BadInputError: naming the field, of the input.
-    """
-    decided = decide(case_input, profile)
-    try:
-        claimed = msgspec.convert(outcome, Outcome)
-    except msgspec.ValidationError as error:
-        return impossible(f"the outcome has not the shape of one: {error}")
-    if claimed == decided:
-        return MATCH
+    """Follow a claimed outcome pass by pass."""
     if claimed.invalid_policy != decided.invalid_policy or decided.invalid_policy:
         return impossible(_wrong_policy(decided.invalid_policy))
     if len(claimed.steps) != len(case_input.steps):

@@ -7,8 +7,8 @@ from typing import Final
 import msgspec
 
 from kubeledger.kubelet.cases.fields import check_amounts, keyed
-from kubeledger.kubelet.cases.judgement import MATCH, Judgement, impossible
-from kubeledger.kubelet.cgroups.decider import admissible, decide_node
+from kubeledger.kubelet.cases.judgement import Judgement, compared
+from kubeledger.kubelet.cgroups.decider import decide_node
 from kubeledger.kubelet.cgroups.node_config import (
     NO_SUCH,
     EvictionThresholdError,
@@ -22,7 +22,7 @@ from kubeledger.kubelet.kube.requests import ResourceList
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.errors import BadInputError
 
-__all__ = ["INPUT", "NodeAllocatableInput", "decide", "judge"]
+__all__ = ["INPUT", "OUTCOME", "NodeAllocatableInput", "decide", "judge"]
 
 
 class NodeAllocatableInput(
@@ -53,6 +53,7 @@ class NodeAllocatableOutcome(msgspec.Struct, frozen=True, rename="camel"):
 
 
 INPUT = NodeAllocatableInput
+OUTCOME = object
 
 _RESOURCES: Final = (("reservation",), ("kubepods", "resources"))
 """Paths of tables by resource."""
@@ -82,21 +83,17 @@ def decide(case_input: NodeAllocatableInput, profile: KubeletProfile) -> NodeAll
     )
 
 
-def judge(case_input: NodeAllocatableInput, profile: KubeletProfile, outcome: object) -> Judgement:
-    """Whether the kubelet could have come to this; there is one possible outcome.
-
-    Raises:
-        BadInputError: as ``decide``.
-    """
-    decided = msgspec.to_builtins(decide(case_input, profile))
+def judge(
+    case_input: NodeAllocatableInput, profile: KubeletProfile, decided: object, claimed: object
+) -> Judgement:
+    """Whether the kubelet could have come to this; there is one possible outcome."""
     capacity, settings = _quantities(case_input.capacity), _settings(case_input)
     reasons = node_reasons(capacity, settings, profile.cgroups)
-    difference = admissible(
-        decided,
-        outcome,
+    return compared(
+        msgspec.to_builtins(decided),
+        claimed,
         lambda path: reasons.get(path, NO_SUCH if path[:-1] in _RESOURCES else ""),
     )
-    return MATCH if difference is None else impossible(difference)
 
 
 def _check(case_input: NodeAllocatableInput, profile: KubeletProfile) -> None:

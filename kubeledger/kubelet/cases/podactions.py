@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from kubeledger.kubelet.cases.fields import check_amounts, keyed
-from kubeledger.kubelet.cases.judgement import MATCH, Judgement, impossible
+from kubeledger.kubelet.cases.judgement import Judgement, impossible
 from kubeledger.kubelet.kube.pod import ResourceRequirements
 from kubeledger.kubelet.kuberuntime.actions import ContainerToKill, PodActions
 from kubeledger.kubelet.kuberuntime.decider import compute_pod_actions
@@ -29,7 +29,7 @@ from kubeledger.kubelet.prober.instants import instant_ns
 from kubeledger.kubelet.profile.kuberuntime import KuberuntimeFacts
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 
-__all__ = ["INPUT", "Outcome", "PodActionsCase", "check_times", "decide", "judge"]
+__all__ = ["INPUT", "OUTCOME", "Outcome", "PodActionsCase", "check_times", "decide", "judge"]
 
 
 class PodActionsCase(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -74,6 +74,7 @@ class Outcome(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields
 
 
 INPUT = PodActionsCase
+OUTCOME = Outcome
 
 
 def decide(case_input: PodActionsCase, profile: KubeletProfile) -> Outcome:
@@ -86,21 +87,11 @@ def decide(case_input: PodActionsCase, profile: KubeletProfile) -> Outcome:
     return _outcome(_actions(case_input, facts), case_input, facts)
 
 
-def judge(case_input: PodActionsCase, profile: KubeletProfile, outcome: object) -> Judgement:
-    """Compare a claim; nothing here is left to chance.
-
-    Raises:
-        BadInputError: as ``decide``.
-    """
-    facts = profile.kuberuntime
-    actions = _actions(case_input, facts)
-    decided = _outcome(actions, case_input, facts)
-    try:
-        claimed = msgspec.convert(outcome, Outcome)
-    except msgspec.ValidationError as error:
-        return impossible(f"the outcome has not the shape of one: {error}")
-    if claimed == decided:
-        return MATCH
+def judge(
+    case_input: PodActionsCase, profile: KubeletProfile, decided: Outcome, claimed: Outcome
+) -> Judgement:
+    """Compare a claim; nothing here is left to chance."""
+    actions = _actions(case_input, profile.kuberuntime)
     return impossible(_Comparison(case_input, actions, decided, claimed).difference())
 
 

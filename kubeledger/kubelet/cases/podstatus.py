@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from kubeledger.kubelet.cases.instants import check_pod_times, check_status_times
-from kubeledger.kubelet.cases.judgement import MATCH, Judgement, impossible
+from kubeledger.kubelet.cases.judgement import Judgement, impossible
 from kubeledger.kubelet.prober.instants import ZERO_TIME_NS, instant_ns
 from kubeledger.kubelet.prober.objects import Pod, PodStatus
 from kubeledger.kubelet.prober.podstatus import ContainerReadiness, PodReadiness, update_pod_status
@@ -13,7 +13,7 @@ from kubeledger.kubelet.prober.results import Result, parse_container_id
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.prober import ProbeType
 
-__all__ = ["INPUT", "Outcome", "PodStatusCase", "decide", "judge"]
+__all__ = ["INPUT", "OUTCOME", "Outcome", "PodStatusCase", "decide", "judge"]
 
 
 class WorkerName(msgspec.Struct, rename="camel", forbid_unknown_fields=True, gc=False):
@@ -57,6 +57,7 @@ class Outcome(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 
 
 INPUT = PodStatusCase
+OUTCOME = Outcome
 
 
 def decide(case_input: PodStatusCase, profile: KubeletProfile) -> Outcome:
@@ -68,20 +69,11 @@ def decide(case_input: PodStatusCase, profile: KubeletProfile) -> Outcome:
     return _outcome(_readiness(case_input, profile))
 
 
-def judge(case_input: PodStatusCase, profile: KubeletProfile, outcome: object) -> Judgement:
-    """Compare a claim; nothing here is left to chance.
-
-    Raises:
-        BadInputError: as ``decide``.
-    """
+def judge(
+    case_input: PodStatusCase, profile: KubeletProfile, decided: Outcome, claimed: Outcome
+) -> Judgement:
+    """Compare a claim; nothing here is left to chance."""
     readiness = _readiness(case_input, profile)
-    decided = _outcome(readiness)
-    try:
-        claimed = msgspec.convert(outcome, Outcome)
-    except msgspec.ValidationError as error:
-        return impossible(f"the outcome has not the shape of one: {error}")
-    if claimed == decided:
-        return MATCH
     for kind, ours, theirs in (
         ("container", readiness.containers, claimed.containers),
         ("init container", readiness.init_containers, claimed.init_containers),

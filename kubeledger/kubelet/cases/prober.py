@@ -24,7 +24,7 @@ from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.prober import ProbeType
 from kubeledger.model.errors import BadInputError
 
-__all__ = ["INPUT", "Outcome", "ProberCase", "decide", "judge"]
+__all__ = ["INPUT", "OUTCOME", "Outcome", "ProberCase", "decide", "judge"]
 
 _NAMES = {
     "keep_going": "continue",
@@ -55,6 +55,7 @@ class Outcome(msgspec.Struct, forbid_unknown_fields=True):
 
 
 INPUT = ProberCase
+OUTCOME = Outcome
 
 
 def decide(case_input: ProberCase, profile: KubeletProfile) -> Outcome:
@@ -70,20 +71,14 @@ def decide(case_input: ProberCase, profile: KubeletProfile) -> Outcome:
     return Outcome(decide_ticks(_worker(case_input, profile), case_input.ticks))
 
 
-def judge(case_input: ProberCase, profile: KubeletProfile, outcome: object) -> Judgement:
-    """Compare a claim tick by tick.
-
-    Raises:
-        BadInputError: as ``decide``.
-    """
-    decided = decide(case_input, profile).ticks
-    try:
-        claimed = msgspec.convert(outcome, Outcome).ticks
-    except msgspec.ValidationError as error:
-        return impossible(f"the outcome has not the shape of one: {error}")
-    if len(claimed) != len(decided):
-        return impossible(f"there are {len(decided)} ticks, but {len(claimed)} in the outcome")
-    for index, (ours, theirs) in enumerate(zip(decided, claimed, strict=True)):
+def judge(
+    case_input: ProberCase, profile: KubeletProfile, decided: Outcome, claimed: Outcome
+) -> Judgement:
+    """Compare a claim tick by tick."""
+    if len(claimed.ticks) != len(decided.ticks):
+        counts = f"there are {len(decided.ticks)} ticks, but {len(claimed.ticks)} in the outcome"
+        return impossible(counts)
+    for index, (ours, theirs) in enumerate(zip(decided.ticks, claimed.ticks, strict=True)):
         name = difference(ours, theirs)
         if name is not None:
             return impossible(_why(case_input, profile, index, name, ours, theirs))

@@ -7,15 +7,15 @@ from typing import Annotated
 import msgspec
 
 from kubeledger.kubelet.cases.fields import check_amounts, keyed
-from kubeledger.kubelet.cases.judgement import MATCH, Judgement, impossible
-from kubeledger.kubelet.cgroups.decider import admissible, decide_qos
+from kubeledger.kubelet.cases.judgement import Judgement, compared
+from kubeledger.kubelet.cgroups.decider import decide_qos
 from kubeledger.kubelet.cgroups.qos_config import qos_reasons
 from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.kube.requests import ResourceList, nanos_of, units_of
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.errors import BadInputError
 
-__all__ = ["INPUT", "LevelValues", "QOSInput", "decide", "judge"]
+__all__ = ["INPUT", "OUTCOME", "LevelValues", "QOSInput", "decide", "judge"]
 
 _Percent = Annotated[int, msgspec.Meta(ge=0, le=100)]
 
@@ -38,6 +38,7 @@ class LevelValues(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 _UNTOUCHED = LevelValues(None, None)
 
 INPUT = QOSInput
+OUTCOME = object
 
 
 def decide(case_input: QOSInput, profile: KubeletProfile) -> dict[str, LevelValues]:
@@ -61,13 +62,10 @@ def decide(case_input: QOSInput, profile: KubeletProfile) -> dict[str, LevelValu
     return levels
 
 
-def judge(case_input: QOSInput, profile: KubeletProfile, outcome: object) -> Judgement:
-    """Whether the kubelet could have asked for this; there is one possible outcome.
-
-    Raises:
-        BadInputError: as ``decide``.
-    """
-    decided = msgspec.to_builtins(decide(case_input, profile))
+def judge(
+    case_input: QOSInput, profile: KubeletProfile, decided: object, claimed: object
+) -> Judgement:
+    """Whether the kubelet could have asked for this; there is one possible outcome."""
     reasons = qos_reasons(
         case_input.active_pods,
         profile.cgroups,
@@ -77,10 +75,11 @@ def judge(case_input: QOSInput, profile: KubeletProfile, outcome: object) -> Jud
     root = "the update of this version leaves the root of all pods out"
     if profile.cgroups.qos_update_names_root:
         root = "the update names the root of all pods, and writes nothing to it"
-    difference = admissible(
-        decided, outcome, lambda path: root if path[:1] == ("kubepods",) else reasons.get(path, "")
+    return compared(
+        msgspec.to_builtins(decided),
+        claimed,
+        lambda path: root if path[:1] == ("kubepods",) else reasons.get(path, ""),
     )
-    return MATCH if difference is None else impossible(difference)
 
 
 def _allocatable_memory(case_input: QOSInput) -> int | None:

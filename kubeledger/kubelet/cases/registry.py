@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kubeledger.kubelet.cases.judgement import Judgement, Verdict
+from kubeledger.kubelet.cases.judgement import MATCH, Judgement, Verdict, impossible
 from kubeledger.kubelet.cases.locate import field_at_fault, schema_fault
 from kubeledger.kubelet.kube.quantity import QuantityError
 from kubeledger.kubelet.profile.resolve import KubeletProfile, resolve
@@ -38,7 +38,12 @@ SUBSYSTEMS: tuple[str, ...] = (
     "topologyhints",
     "topologymerge",
 )
-"""Names as users write them; each is a module of this package."""
+"""Names as users write them; each is a module of this package.
+
+A module holds ``INPUT``, ``OUTCOME`` and two functions: ``decide(input, profile)`` gives the
+outcome, ``judge(input, profile, decided, claimed)`` what is to be said of a claim that has the
+shape of an outcome and is another than the decided one.
+"""
 
 _SHOWN_MAX: Final = 1000
 _OWN_PATH: Final = re.compile(r" - at `[^`]*`$")
@@ -68,7 +73,19 @@ def judge_of(subsystem: str, on_verdict: Callable[[Verdict], object] | None = No
         BadQuestionError: no such subsystem.
     """
     module = _module(subsystem)
-    return judge_line(_line_type("Claim", module.INPUT, claim=True), module.judge, on_verdict)
+
+    def judge(case_input: object, profile: KubeletProfile, outcome: object) -> Judgement:
+        decided = module.decide(case_input, profile)
+        try:
+            claimed = msgspec.convert(outcome, module.OUTCOME, str_keys=True)
+        except msgspec.ValidationError as error:
+            return impossible(f"the outcome has not the shape of one: {error}")
+        if claimed == decided:
+            return MATCH
+        found: Judgement = module.judge(case_input, profile, decided, claimed)
+        return found
+
+    return judge_line(_line_type("Claim", module.INPUT, claim=True), judge, on_verdict)
 
 
 def input_type(subsystem: str) -> type[msgspec.Struct]:

@@ -19,7 +19,7 @@ from kubeledger.kubelet.cases.device_node import (
 from kubeledger.kubelet.cases.devices import DevicesCase
 from kubeledger.kubelet.cases.fields import node_set
 from kubeledger.kubelet.cases.hint_reasons import HintReasons
-from kubeledger.kubelet.cases.judgement import ADMISSIBLE, MATCH, Judgement, impossible
+from kubeledger.kubelet.cases.judgement import ADMISSIBLE, Judgement, impossible
 from kubeledger.kubelet.devicemanager.hints import pod_topology_hints, topology_hints
 from kubeledger.kubelet.devicemanager.pod_request import ContainerLimits, pod_device_request
 from kubeledger.kubelet.kube.quantity import QuantityError
@@ -29,7 +29,16 @@ from kubeledger.kubelet.topologymanager.bitmask import bits_of
 from kubeledger.kubelet.topologymanager.hint import Hints
 from kubeledger.model.errors import BadInputError
 
-__all__ = ["INPUT", "HintOutcome", "HintsCase", "HintsOutcome", "HintsStep", "decide", "judge"]
+__all__ = [
+    "INPUT",
+    "OUTCOME",
+    "HintOutcome",
+    "HintsCase",
+    "HintsOutcome",
+    "HintsStep",
+    "decide",
+    "judge",
+]
 
 NODES_MAX = 20
 """More nodes than this are refused: the kubelet would look at 2**n masks and hang."""
@@ -61,7 +70,7 @@ class HintsOutcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 INPUT = HintsCase
-"""Type of a case's ``input``."""
+OUTCOME = HintsOutcome
 
 
 def decide(case_input: HintsCase, profile: KubeletProfile) -> HintsOutcome:
@@ -77,31 +86,22 @@ def decide(case_input: HintsCase, profile: KubeletProfile) -> HintsOutcome:
     )
 
 
-def judge(case_input: HintsCase, profile: KubeletProfile, outcome: object) -> Judgement:
-    """Whether ``outcome`` is what the device manager gives.
+def judge(
+    case_input: HintsCase, profile: KubeletProfile, decided: HintsOutcome, claimed: HintsOutcome
+) -> Judgement:
+    """Whether these are the hints that the device manager gives.
 
     It has no choice, except that 1.19 takes the nodes of the machine in any order.
-
-    Raises:
-        BadInputError: as for ``decide``.
     """
-    hints, reasons = _hints(case_input, profile)
-    mine = {name: _outcomes(hints[name]) for name in sorted(hints)}
-    try:
-        claimed = msgspec.convert(outcome, HintsOutcome)
-    except msgspec.ValidationError as error:
-        return impossible(f"these are no hints: {error}")
     if len(claimed.steps) != 1:
         return impossible(f"there is one step, not {len(claimed.steps)}")
-    theirs = claimed.steps[0].hints
-    why = _difference(mine, theirs, reasons)
-    if not why:
-        return MATCH
+    _, reasons = _hints(case_input, profile)
+    mine, theirs = decided.steps[0].hints, claimed.steps[0].hints
     if not profile.devices.hints_in_machine_order:
         order = _order_after(theirs, case_input.numa_nodes)
         if order is not None and not _difference(_ordered(mine, order), theirs, reasons):
             return ADMISSIBLE
-    return impossible(why)
+    return impossible(_difference(mine, theirs, reasons))
 
 
 def _hints(

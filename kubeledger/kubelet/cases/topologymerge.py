@@ -7,7 +7,7 @@ from typing import Annotated, get_args
 import msgspec
 
 from kubeledger.kubelet.cases.fields import keyed, node_set
-from kubeledger.kubelet.cases.judgement import MATCH, Judgement, impossible
+from kubeledger.kubelet.cases.judgement import Judgement, impossible
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.kubelet.topologymanager import decider
 from kubeledger.kubelet.topologymanager.bitmask import BITS_MAX, NUMANodeError, bits_of, mask_of
@@ -15,7 +15,7 @@ from kubeledger.kubelet.topologymanager.hint import ProviderHints, TopologyHint
 from kubeledger.kubelet.topologymanager.policies import Policy, PolicyName
 from kubeledger.model.errors import BadInputError
 
-__all__ = ["INPUT", "HintCase", "MergeCase", "MergeOutcome", "decide", "judge"]
+__all__ = ["INPUT", "OUTCOME", "HintCase", "MergeCase", "MergeOutcome", "decide", "judge"]
 
 _Node = Annotated[int, msgspec.Meta(ge=0, lt=BITS_MAX)]
 _Distance = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -60,7 +60,7 @@ class MergeOutcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 INPUT = MergeCase
-"""Type of a case's ``input``."""
+OUTCOME = MergeOutcome
 
 
 def decide(case_input: MergeCase, profile: KubeletProfile) -> MergeOutcome:
@@ -76,25 +76,19 @@ def decide(case_input: MergeCase, profile: KubeletProfile) -> MergeOutcome:
     return MergeOutcome(affinity=affinity, preferred=hint.preferred, admit=admit)
 
 
-def judge(case_input: MergeCase, profile: KubeletProfile, outcome: object) -> Judgement:
-    """Whether ``outcome`` is what the topology manager settles on; it has no choice.
-
-    Raises:
-        BadInputError: as for ``decide``.
-    """
-    policy, providers = _policy(case_input, profile), _providers(case_input)
+def judge(
+    case_input: MergeCase, profile: KubeletProfile, decided: MergeOutcome, claimed: MergeOutcome
+) -> Judgement:
+    """Whether this is what the topology manager settles on; it has no choice."""
     try:
-        claim = msgspec.convert(outcome, MergeOutcome)
-        affinity = None if claim.affinity is None else mask_of(claim.affinity)
-    except (msgspec.ValidationError, NUMANodeError) as error:
-        return impossible(f"this is no outcome of a merge: {error}")
-    if affinity is not None and bits_of(affinity) != claim.affinity:
-        return impossible(
-            "this is no outcome of a merge: nodes are listed in ascending order, each once"
-        )
-    claimed = (TopologyHint(affinity, claim.preferred), claim.admit)
-    why = decider.admissible(policy, providers, profile.topology, claimed)
-    return impossible(why) if why else MATCH
+        affinity = None if claimed.affinity is None else mask_of(claimed.affinity)
+    except NUMANodeError as error:
+        return impossible(f"the outcome has not the shape of one: {error}")
+    if affinity is not None and bits_of(affinity) != claimed.affinity:
+        return impossible("nodes are listed in ascending order, each once")
+    policy, providers = _policy(case_input, profile), _providers(case_input)
+    merged = (TopologyHint(affinity, claimed.preferred), claimed.admit)
+    return impossible(decider.admissible(policy, providers, profile.topology, merged))
 
 
 def _providers(case_input: MergeCase) -> list[ProviderHints]:

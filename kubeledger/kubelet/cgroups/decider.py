@@ -1,8 +1,7 @@
 """What the kubelet asks for, level by level, from a pod or a node and its settings.
 
 These decisions have no choice in them: the kubelet gives the same values for the same
-input every time (it walks maps, but only to add up). So ``admissible`` is equality, and
-says which value differs first.
+input every time (it walks maps, but only to add up).
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from kubeledger.kubelet.cgroups.pod_config import (
     resource_config_for_pod,
 )
 from kubeledger.kubelet.cgroups.qos_config import QOSConfig, qos_config, qos_requests
-from kubeledger.kubelet.cgroups.reasons import Explain, Path
+from kubeledger.kubelet.cgroups.reasons import Path
 from kubeledger.kubelet.cgroups.unified import (
     Files,
     UnifiedSettings,
@@ -48,7 +47,6 @@ __all__ = [
     "NodeDecision",
     "PodDecision",
     "PodUnifiedDecision",
-    "admissible",
     "decide_node",
     "decide_pod",
     "decide_pod_unified",
@@ -280,47 +278,3 @@ def decide_node(
         config=resource_config_for_node(kubepods),
         over_reserved=over_reserved(capacity, reservation),
     )
-
-
-def admissible(decided: object, claimed: object, explain: Explain) -> str | None:
-    """Whether the kubelet could have asked for what is claimed.
-
-    Args:
-        decided: the only possible outcome, as plain dicts, lists and values.
-        claimed: of any shape.
-        explain: the rule for a value, by its path.
-
-    Returns:
-        None if it could; otherwise the first difference and its rule:
-        ``pod.cpuShares is 2, not 3: a BestEffort pod has the least shares, 2``.
-    """
-    found = _difference(decided, claimed, ())
-    if found is None:
-        return None
-    path, difference = found
-    reason = explain(path)
-    where = ".".join(path) or "the outcome"
-    return f"{where} {difference}: {reason}" if reason else f"{where} {difference}"
-
-
-def _difference(decided: object, claimed: object, path: Path) -> tuple[Path, str] | None:
-    """The path of the first difference, and what it is."""
-    if isinstance(decided, dict):
-        if not isinstance(claimed, dict):
-            return path, "is no object"
-        for key in sorted({*decided, *map(str, claimed)}):
-            below = (*path, key)
-            if key not in claimed:
-                return below, "is missing"
-            if key not in decided:
-                return below, "is not written"
-            if found := _difference(decided[key], claimed[key], below):
-                return found
-        return None
-    if type(decided) is not type(claimed) or decided != claimed:
-        return path, f"is {_shown(decided)}, not {_shown(claimed)}"
-    return None
-
-
-def _shown(value: object) -> str:
-    return msgspec.json.encode(value).decode()

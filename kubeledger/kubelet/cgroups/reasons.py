@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from kubeledger.kubelet.cgroups.conversions import (
     MAX_SHARES,
     MILLI_PER_CPU,
@@ -12,13 +10,10 @@ from kubeledger.kubelet.cgroups.conversions import (
     SHARES_PER_CPU,
 )
 
-__all__ = ["Explain", "Path", "quota_reason", "shares_reason"]
+__all__ = ["Path", "quota_reason", "shares_reason"]
 
 Path = tuple[str, ...]
 """Keys from the outcome down to a value."""
-
-Explain = Callable[[Path], str]
-"""The rule for the value at a path, or for its absence; empty where none is known."""
 
 
 def shares_reason(milli_cpu: int, shares: int) -> str:

@@ -25,7 +25,7 @@ __all__ = ["PodAdmitResult", "Recovery", "decide", "insufficient_scalars"]
 _STRICT: Final = "Strict"
 
 
-class PodAdmitResult(msgspec.Struct, frozen=True, gc=False):
+class PodAdmitResult(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """What admission came to.
 
     Attributes:
@@ -37,13 +37,13 @@ class PodAdmitResult(msgspec.Struct, frozen=True, gc=False):
     admit: bool
     reason: str
     message: str
-    victims: tuple[str, ...] = ()
+    victims: tuple[str, ...]
 
 
 Recovery = Callable[[Sequence[InsufficientResourceError]], tuple[tuple[str, ...], str]]
 """Makes room for a critical pod: amounts missing -> victims, and an error or nothing."""
 
-_ADMITTED: Final = PodAdmitResult(True, "", "")
+_ADMITTED: Final = PodAdmitResult(True, "", "", ())
 
 
 def decide(
@@ -83,10 +83,10 @@ def decide(
         else:
             victims, error = recovery(insufficient)
             if error:
-                return PodAdmitResult(False, "UnexpectedAdmissionError", _unexpected(error))
+                return _rejected("UnexpectedAdmissionError", _unexpected(error))
             reasons, admitted = (), PodAdmitResult(True, "", "", victims)
     if reasons:
-        return PodAdmitResult(False, reasons[0].reason, message_of(reasons[0], facts))
+        return _rejected(reasons[0].reason, message_of(reasons[0], facts))
     late = _os_check(pod) if facts.os_checks and not facts.os_checks_first else None
     return admitted if late is None else msgspec.structs.replace(late, victims=admitted.victims)
 
@@ -119,8 +119,7 @@ def _checks_before(pod: Pod, node: Node, facts: AdmissionFacts) -> PodAdmitResul
     if facts.sidecars_forbidden:
         for container in pod.spec.init_containers or ():
             if is_sidecar(container):
-                return PodAdmitResult(
-                    False,
+                return _rejected(
                     "InitContainerRestartPolicyForbidden",
                     f'Init container "{container.name or ""}" may not have a non-default '
                     "restartPolicy",
@@ -136,14 +135,13 @@ def _os_check(pod: Pod) -> PodAdmitResult | None:
     Differs: no. It is the label of the pod, not its selector, that is compared.
     """
     if (pod.metadata.labels or {}).get(LABEL_OS, GOOS) != GOOS:
-        return PodAdmitResult(
-            False,
+        return _rejected(
             "PodOSSelectorNodeLabelDoesNotMatch",
             "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label",
         )
     if pod.spec.os is not None and pod.spec.os.name != GOOS:
-        return PodAdmitResult(
-            False, "PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"
+        return _rejected(
+            "PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"
         )
     return None
 
@@ -155,8 +153,11 @@ def _supplemental_groups_check(pod: Pod, node: Node) -> PodAdmitResult | None:
     features = node.status.features
     if features is not None and features.supplemental_groups_policy:
         return None
-    return PodAdmitResult(
-        False,
+    return _rejected(
         "SupplementalGroupsPolicyNotSupported",
         "SupplementalGroupsPolicy=Strict is not supported in this node",
     )
+
+
+def _rejected(reason: str, message: str) -> PodAdmitResult:
+    return PodAdmitResult(False, reason, message, ())

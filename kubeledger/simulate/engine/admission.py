@@ -64,7 +64,7 @@ def predicates(kubelet: Kubelet, pod: SimPod) -> Answer:
     facts = kubelet.sim.profile.admission
     others = [other.api for other in counted_pods(kubelet, pod)]
     info = NodeInfo(node_object(kubelet), others, facts)
-    answer = Answer(result=PodAdmitResult(admit=True, reason="", message=""))
+    answer = Answer(result=PodAdmitResult(True, "", "", ()))
 
     def recover(missing: Sequence[InsufficientResourceError]) -> tuple[tuple[str, ...], str]:
         answer.insufficient = tuple(
