@@ -1,4 +1,4 @@
-"""From CPU amounts to the kernel's knobs: shares, quota and weight.
+"""From CPU amounts to the kernel's knobs: shares, quota and weight, and back.
 
 Shares say who gets how much when CPU is scarce, quota how much there is at most. With
 cgroup v2 shares become a weight, by one of two formulas: the kubelet's is linear, runtimes
@@ -19,6 +19,8 @@ __all__ = [
     "MIN_SHARES",
     "QUOTA_PERIOD_US",
     "SHARES_PER_CPU",
+    "milli_cpu_of_quota",
+    "milli_cpu_of_shares",
     "quota_of_milli_cpu",
     "shares_of_milli_cpu",
     "weight_of_shares",
@@ -59,6 +61,24 @@ def quota_of_milli_cpu(milli_cpu: int, period_us: int) -> int:
     if milli_cpu == 0:
         return 0
     return max(quotient(milli_cpu * period_us, MILLI_PER_CPU), MIN_QUOTA_US)
+
+
+def milli_cpu_of_shares(shares: int) -> int:
+    """Millicores that shares stand for, rounded up; 0 below the least.
+
+    Source: v1.36.2 pkg/kubelet/cm/helpers_linux.go SharesToMilliCPU
+    """
+    if shares < MIN_SHARES:
+        return 0
+    return math.ceil(shares * MILLI_PER_CPU / SHARES_PER_CPU)
+
+
+def milli_cpu_of_quota(quota_us: int, period_us: int) -> int:
+    """Millicores that a quota allows; 0 where it is -1, no limit.
+
+    Source: v1.36.2 pkg/kubelet/cm/helpers_linux.go QuotaToMilliCPU
+    """
+    return 0 if quota_us == -1 else quotient(quota_us * MILLI_PER_CPU, period_us)
 
 
 def weight_of_shares(shares: int) -> int:

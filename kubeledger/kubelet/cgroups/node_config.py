@@ -34,6 +34,7 @@ __all__ = [
     "node_allocatable",
     "node_reasons",
     "node_reservation",
+    "over_reservation_message",
     "over_reserved",
     "reservation_of",
     "resource_config_for_node",
@@ -246,6 +247,23 @@ def node_reasons(
         ("kubepods", "memoryLimit"): reasons.get(("kubepods", "resources", "memory"), NO_SUCH),
         ("overReserved",): f"reserved are {over}" if over else none,
     }
+
+
+def over_reservation_message(
+    name: str, capacity: Quantities, reservation: Quantities, facts: CgroupFacts
+) -> str:
+    """The kubelet's words about one of them.
+
+    Source: v1.20.2, v1.30.0 pkg/kubelet/cm/node_container_manager_linux.go
+        validateNodeAllocatable
+    """
+    has, reserved = capacity.get(name, ZERO), reservation[name]
+    if facts.over_reservation_names_capacity:
+        return (
+            f'Resource "{name}" has a reservation of {reserved} but capacity of {has}.'
+            " Expected capacity >= reservation."
+        )
+    return f'Resource "{name}" has an allocatable of {reserved}, capacity of {has.sub(reserved)}'
 
 
 def eviction_threshold(signal: str, text: str, facts: CgroupFacts) -> Quantity | float | None:

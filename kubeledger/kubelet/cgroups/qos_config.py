@@ -32,6 +32,7 @@ __all__ = [
     "qos_reasons",
     "qos_requests",
     "qos_unified",
+    "retried_qos_config",
 ]
 
 QOS_HUGE_PAGE_LIMIT: Final = 1 << 62
@@ -117,8 +118,7 @@ def qos_config(
 
     Source: v1.36.2 pkg/kubelet/cm/qos_container_manager_linux.go UpdateCgroups,
         setMemoryReserve
-    Differs: these are the values of the first attempt; after a failed update the kubelet
-        raises a limit below the usage to the usage.
+    Differs: these are the values of the first attempt; see ``retried_qos_config``.
     """
     shares = shares_of_milli_cpu(requests.burstable_milli_cpu)
     if memory_reserve_percent is None or not allocatable_memory:
@@ -172,6 +172,37 @@ def qos_reasons(
         ("burstable", "cpuShares"): f"the class requests {milli} m over {burstable}, {shares}",
         **{(name, "memoryLimit"): reason for name, reason in memory.items()},
     }
+
+
+def retried_qos_config(
+    config: QOSConfig, *, burstable_usage: int | None, best_effort_usage: int | None
+) -> QOSConfig:
+    """The values of the second attempt, after an update of a QoS cgroup failed.
+
+    The kernel refuses a memory limit below what is used and cannot be reclaimed. Such a limit
+    becomes the usage, so that the class grows no further; the others stay. Without a memory
+    reserve there is no second attempt.
+
+    Args:
+        config: values of the first attempt.
+        burstable_usage: bytes that the class uses; None where that cannot be read, which
+            ends the adjusting.
+        best_effort_usage: the same.
+
+    Source: v1.36.2 pkg/kubelet/cm/qos_container_manager_linux.go retrySetMemoryReserve; v1.20.2
+    Differs: the classes are gone through in the order of the arguments, in the kubelet in that
+        of a Go map, which shows where one usage cannot be read.
+    """
+    burstable, best_effort = config.burstable_memory_limit, config.best_effort_memory_limit
+    if burstable_usage is None:
+        return config
+    if burstable is not None:
+        burstable = max(burstable, burstable_usage)
+    if best_effort is not None and best_effort_usage is not None:
+        best_effort = max(best_effort, best_effort_usage)
+    return msgspec.structs.replace(
+        config, burstable_memory_limit=burstable, best_effort_memory_limit=best_effort
+    )
 
 
 def qos_unified(

@@ -7,6 +7,7 @@ again. Only the node status update looks at the clock (:func:`get_capacity`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, MutableMapping
 
 import msgspec
@@ -20,12 +21,20 @@ __all__ = [
     "Endpoint",
     "Endpoints",
     "get_capacity",
+    "is_extended_resource_name",
     "register",
+    "registration_error",
     "restart",
     "stream_ended",
 ]
 
 STOP_GRACE_NS = 5 * 60 * 1_000_000_000
+API_VERSION = "v1beta1"
+
+_NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_DNS_LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
+_DNS_PREFIX = re.compile(rf"{_DNS_LABEL}(?:\.{_DNS_LABEL})*")
+_PREFIX_MAX = 253 - len("requests.")
 
 
 class Endpoint(msgspec.Struct, kw_only=True):
@@ -60,6 +69,38 @@ class Capacity(msgspec.Struct, frozen=True, kw_only=True):
     capacity: dict[str, int]
     allocatable: dict[str, int]
     deleted: tuple[str, ...]
+
+
+def registration_error(version: str, resource: str) -> str:
+    """Why a registration is refused; empty if it is not.
+
+    Source: v1.20.2 pkg/kubelet/cm/devicemanager/manager.go Register
+    Differs: no
+    """
+    if version != API_VERSION:
+        return (
+            f'requested API version "{version}" is not supported by kubelet. '
+            f'Supported version is ["{API_VERSION}"]'
+        )
+    if not is_extended_resource_name(resource):
+        return f'the ResourceName "{resource}" is invalid'
+    return ""
+
+
+def is_extended_resource_name(name: str) -> bool:
+    """Whether a resource may be a device plugin's: a qualified name outside of Kubernetes' own.
+
+    Source: v1.20.2 pkg/apis/core/v1/helper/helpers.go IsExtendedResourceName
+    Differs: no
+    """
+    prefix, slash, bare = name.partition("/")
+    if not slash or "kubernetes.io/" in name or name.startswith("requests."):
+        return False
+    return (
+        len(prefix) <= _PREFIX_MAX
+        and _DNS_PREFIX.fullmatch(prefix) is not None
+        and _NAME.fullmatch(bare) is not None
+    )
 
 
 def register(manager: ManagerImpl, endpoints: Endpoints, resource: str, plugin: Plugin) -> Endpoint:

@@ -18,6 +18,8 @@ from kubeledger.kubelet.kube.requests import ResourceList
 from kubeledger.kubelet.profile.eviction import EvictionFacts
 
 __all__ = [
+    "CONDITION_REASON",
+    "CONDITION_TYPE",
     "REASON",
     "THRESHOLD_MET",
     "Event",
@@ -35,6 +37,8 @@ REASON = "Evicted"
 """Reason in the status of an evicted pod, of its event, and of a pod kept out by a condition."""
 
 THRESHOLD_MET = "EvictionThresholdMet"
+CONDITION_TYPE = "DisruptionTarget"
+CONDITION_REASON = "TerminationByKubelet"
 
 
 class Event(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""The image GC policy, its validation, how a kubelet comes by it, and when the loop runs."""
+"""The image GC policy, its validation, and how a kubelet comes by it."""
 
 from __future__ import annotations
 
@@ -6,17 +6,7 @@ import msgspec
 
 from kubeledger.kubelet.profile.images import ImageFacts
 
-__all__ = [
-    "DETECT_PERIOD_S",
-    "GC_PERIOD_S",
-    "ImageGCPolicy",
-    "effective_max_age_ns",
-    "loop_disabled",
-    "policy_error",
-]
-
-GC_PERIOD_S = 300
-DETECT_PERIOD_S = 300
+__all__ = ["ImageGCPolicy", "effective_max_age_ns", "policy_error"]
 
 
 class ImageGCPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,23 +51,3 @@ def effective_max_age_ns(configured_ns: int, facts: ImageFacts) -> int:
     Differs: the note that the setting is ignored is not logged.
     """
     return configured_ns if facts.maximum_age_gate_on else 0
-
-
-def loop_disabled(
-    high_threshold_percent: int, configured_max_age_ns: int, facts: ImageFacts
-) -> str:
-    """What the kubelet logs when it does not start the loop; empty when it does.
-
-    The detect loop runs in any case, and the eviction manager removes images
-    whatever the thresholds are.
-
-    Source: v1.20.2 pkg/kubelet/kubelet.go:1261; v1.30.1 :1451 StartGarbageCollection
-    Differs: nothing.
-    """
-    if high_threshold_percent != 100:
-        return ""
-    if not facts.loop_runs_for_maximum_age:
-        return "ImageGCHighThresholdPercent is set 100, Disable image GC"
-    if effective_max_age_ns(configured_max_age_ns, facts):
-        return ""
-    return "ImageGCHighThresholdPercent is set 100 and ImageMaximumGCAge is 0, Disable image GC"

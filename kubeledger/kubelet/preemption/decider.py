@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import msgspec
 
@@ -20,18 +19,7 @@ from kubeledger.kubelet.preemption.requirements import (
 from kubeledger.kubelet.preemption.victims import KILL_ORDER, nearest, pods_to_preempt
 from kubeledger.kubelet.profile.admission import AdmissionFacts
 
-__all__ = [
-    "PREEMPTED",
-    "PreemptionOutcome",
-    "admissible",
-    "decide",
-    "kill_wait_s",
-    "may_preempt",
-]
-
-PREEMPTED: Final = "Preempted in order to admit critical pod"
-"""Message of a victim's status, and of the event Preempting."""
-_WAIT_MIN_S: Final = 10
+__all__ = ["PreemptionOutcome", "admissible", "decide", "may_preempt"]
 
 
 class PreemptionOutcome(msgspec.Struct, frozen=True, gc=False):
@@ -187,14 +175,3 @@ def _follow(
             f"{candidates.qos(group[0])} pod is killed"
         )
     return ""
-
-
-def kill_wait_s(grace_s: int | None) -> int:
-    """How long the kubelet waits for a pod to be down: half as long again as its grace, or 10 s.
-
-    Source: v1.36.2 pkg/kubelet/pod_workers.go killPodNow; v1.20.2
-    Differs: a grace period of centuries does not overflow.
-    """
-    grace = grace_s or 0
-    # Go halves towards zero; below zero the least holds anyway.
-    return max(grace + grace // 2, _WAIT_MIN_S)

@@ -23,6 +23,7 @@ __all__ = [
     "Execution",
     "GRPCConnection",
     "GRPCError",
+    "exec_execution",
     "grpc_execution",
     "http_execution",
     "tcp_execution",
@@ -68,6 +69,36 @@ class GRPCError(msgspec.Struct, frozen=True):
 
     code: str
     message: str
+
+
+def exec_execution(
+    facts: ProberFacts,
+    *,
+    exit_code: int | None = None,
+    output: str = "",
+    timed_out: str | None = None,
+    error: str = "",
+) -> Execution:
+    """Outcome of a command: exit code 0 succeeds, any other fails.
+
+    Args:
+        facts: of the kubelet version.
+        exit_code: None when the command did not get that far.
+        output: of the command, stdout and stderr.
+        timed_out: what the runtime said of the timeout; None when there was none.
+        error: what else went wrong, such as a runtime that does not answer.
+
+    Source: v1.36.2 pkg/probe/exec/exec.go Probe; v1.20.2
+    Differs: the caller detects the timeout; of a command that timed out no output
+        is left, as with every CRI runtime.
+    """
+    if timed_out is not None:
+        if not facts.exec_timeout_fails:
+            return Execution("error", timed_out)
+        return Execution("failure", timed_out if facts.exec_timeout_in_output else "")
+    if exit_code is None:
+        return Execution("error", error)
+    return Execution("success" if exit_code == 0 else "failure", _cut(output))
 
 
 def http_execution(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import get_args
 
 import msgspec
 
 from kubeledger.kubelet.profile.topology import TopologyFacts
+from kubeledger.kubelet.topologymanager.policies import PolicyName
 
-__all__ = ["NODES_MAX", "ConfigurationError", "PolicyOptions", "policy_options"]
+__all__ = ["NODES_MAX", "ConfigurationError", "PolicyOptions", "check_setup", "policy_options"]
 
 NODES_MAX = 8
 """NUMA nodes that policies other than none accept by default."""
@@ -66,6 +68,26 @@ def policy_options(
         else:
             read = msgspec.structs.replace(read, max_allowable_numa_nodes=_node_count(value))
     return read
+
+
+def check_setup(
+    policy: str, scope: str, nodes: int, options: PolicyOptions, facts: TopologyFacts
+) -> None:
+    """Refuse what the topology manager refuses at start.
+
+    Raises:
+        ConfigurationError: too many NUMA nodes, an unknown policy or scope.
+
+    Source: v1.20.2 pkg/kubelet/cm/topologymanager/topology_manager.go NewManager
+    Differs: no
+    """
+    limit = options.max_allowable_numa_nodes
+    if policy != "none" and nodes > limit:
+        raise ConfigurationError(f"unsupported on machines with more than {limit} NUMA Nodes")
+    if policy not in get_args(PolicyName):
+        raise ConfigurationError(f'unknown policy: "{policy}"')
+    if scope != "container" and not (scope == "pod" and facts.pod_scope):
+        raise ConfigurationError(f'unknown scope: "{scope}"')
 
 
 def _level(name: str, facts: TopologyFacts) -> str | None:

@@ -10,6 +10,7 @@ from typing import Literal
 
 from kubeledger.kubelet.images.decider import decide
 from kubeledger.kubelet.images.detect import images_in_use
+from kubeledger.kubelet.images.loop import DETECT_PERIOD_S, GC_PERIOD_S, loop_disabled
 from kubeledger.kubelet.images.manager import (
     ImageFsStats,
     Observed,
@@ -18,13 +19,7 @@ from kubeledger.kubelet.images.manager import (
     RealImageGCManager,
     RuntimeImage,
 )
-from kubeledger.kubelet.images.policy import (
-    DETECT_PERIOD_S,
-    GC_PERIOD_S,
-    ImageGCPolicy,
-    effective_max_age_ns,
-    loop_disabled,
-)
+from kubeledger.kubelet.images.policy import ImageGCPolicy, effective_max_age_ns
 from kubeledger.kubelet.images.usage import DiskUsage, read_usage
 from kubeledger.model.bodies.images import (
     GarbageCollected,

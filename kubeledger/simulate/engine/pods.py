@@ -9,7 +9,8 @@ from collections.abc import Generator, Sequence
 from functools import partial
 from typing import Literal
 
-from kubeledger.kubelet.preemption.decider import PREEMPTED, kill_wait_s
+from kubeledger.kubelet.preemption.kill_loop import MESSAGE as PREEMPTING
+from kubeledger.kubelet.preemption.kill_loop import kill_wait_s
 from kubeledger.model.bodies.lifecycle import (
     PodAdmitted,
     PodConfigChanged,
@@ -349,7 +350,7 @@ class PodLoop:
                     reason="preempted",
                     cause=seq,
                     status_reason="Preempting",
-                    status_message=PREEMPTED,
+                    status_message=PREEMPTING,
                 )
             )
             wait_s = kill_wait_s(victim.spec.get("terminationGracePeriodSeconds"))

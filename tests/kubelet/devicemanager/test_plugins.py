@@ -14,7 +14,9 @@ from kubeledger.kubelet.devicemanager.plugins import (
     STOP_GRACE_NS,
     Endpoint,
     get_capacity,
+    is_extended_resource_name,
     register,
+    registration_error,
     restart,
     stream_ended,
 )
@@ -50,6 +52,43 @@ def call(pod: str, count: int) -> AllocateCall:
     """A container that asks for GPUs."""
     active = frozenset({"u-1", "u-2"})
     return AllocateCall(pod=pod, container="c0", limits={GPU: count}, active_pods=active)
+
+
+@pytest.mark.parametrize(
+    ("version", "resource", "error"),
+    [
+        ("v1beta1", GPU, ""),
+        (
+            "v1",
+            GPU,
+            'requested API version "v1" is not supported by kubelet. '
+            'Supported version is ["v1beta1"]',
+        ),
+        ("v1beta1", "gpu", 'the ResourceName "gpu" is invalid'),
+    ],
+)
+def test_registration(version: str, resource: str, error: str) -> None:
+    """Version first, then name."""
+    assert registration_error(version, resource) == error
+
+
+@pytest.mark.parametrize(
+    ("name", "extended"),
+    [
+        (GPU, True),
+        ("cpu", False),
+        ("kubernetes.io/gpu", False),
+        ("requests.example.com/gpu", False),
+        ("Example.com/gpu", False),
+        ("example.com/", False),
+        ("example.com/a/b", False),
+        ("example.com/" + "a" * 63, True),
+        ("example.com/" + "a" * 64, False),
+    ],
+)
+def test_extended_resource_names(name: str, extended: bool) -> None:
+    """Qualified, and not Kubernetes' own."""
+    assert is_extended_resource_name(name) == extended
 
 
 def test_capacity_counts_all_and_allocatable_the_healthy() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubeledger.kubelet.kube.pod import Container, ObjectMeta, Pod, PodSpec, ResourceRequirements
-from kubeledger.kubelet.preemption.decider import admissible, decide, kill_wait_s
+from kubeledger.kubelet.preemption.decider import admissible, decide
 from kubeledger.kubelet.preemption.requirements import distances, to_string
 from kubeledger.kubelet.preemption.victims import nearest
 from kubeledger.kubelet.profile.resolve import resolve
@@ -167,11 +167,3 @@ def test_every_order_is_admissible(
         if victims:
             assert admissible(PREEMPTOR, listed, requirements, victims[:-1], FACTS)
             assert admissible(PREEMPTOR, listed, requirements, (*victims, "x"), FACTS)
-
-
-@pytest.mark.parametrize(
-    ("grace_s", "wait_s"), [(None, 10), (0, 10), (6, 10), (7, 10), (30, 45), (31, 46), (-5, 10)]
-)
-def test_how_long_a_kill_is_waited_for(grace_s: int | None, wait_s: int) -> None:
-    """Half as long again as the grace period, at least ten seconds."""
-    assert kill_wait_s(grace_s) == wait_s

@@ -20,6 +20,7 @@ from kubeledger.kubelet.prober.handlers import (
     Execution,
     GRPCConnection,
     GRPCError,
+    exec_execution,
     grpc_execution,
     http_execution,
     tcp_execution,
@@ -45,6 +46,27 @@ REDIRECTED = "Probe terminated redirects, Response body: moved"
 @pytest.mark.parametrize(
     ("execution", "outcome", "text"),
     [
+        pytest.param(exec_execution(NEW, exit_code=0, output="ok"), "success", "ok", id="exit 0"),
+        pytest.param(exec_execution(NEW, exit_code=1, output="no"), "failure", "no", id="exit 1"),
+        pytest.param(
+            exec_execution(NEW, error="no such file"), "error", "no such file", id="exec error"
+        ),
+        pytest.param(
+            exec_execution(NEW, timed_out='command "x" timed out'),
+            "failure",
+            'command "x" timed out',
+            id="exec timeout",
+        ),
+        pytest.param(
+            exec_execution(facts_of("1.23.0"), timed_out="2s"), "failure", "2s", id="timeout, 1.23"
+        ),
+        pytest.param(
+            exec_execution(facts_of("1.22.17"), timed_out="2s"), "failure", "", id="timeout, 1.22"
+        ),
+        pytest.param(exec_execution(OLD, timed_out="2s"), "failure", "", id="timeout, 1.20"),
+        pytest.param(
+            exec_execution(facts_of("1.19.16"), timed_out="2s"), "error", "2s", id="timeout, 1.19"
+        ),
         pytest.param(http_execution(NEW, status=200, body="ok"), "success", "ok", id="200"),
         pytest.param(http_execution(NEW, status=299), "success", "", id="299"),
         pytest.param(
@@ -150,12 +172,13 @@ def test_what_a_handler_says(execution: Execution, outcome: TickResult, text: st
 
 @pytest.mark.parametrize("facts", [pytest.param(OLD, id="1.20"), pytest.param(NEW, id="1.36")])
 def test_output_is_cut(facts: ProberFacts) -> None:
-    """After 10 KiB; what is cut through becomes a mark."""
+    """After 10 KiB, of a command as of a reply; what is cut through becomes a mark."""
     long = "x" * 10_239 + "é" + "y"
     kept = "x" * 10_239 + "\N{REPLACEMENT CHARACTER}"
+    assert exec_execution(facts, exit_code=1, output=long).text == kept
     assert http_execution(facts, status=200, body=long).text == kept
     assert http_execution(facts, status=302, body=long).text.endswith(kept)
-    assert http_execution(facts, status=200, body="x" * 10_240).text == "x" * 10_240
+    assert exec_execution(facts, exit_code=1, output="x" * 10_240).text == "x" * 10_240
 
 
 @pytest.mark.parametrize(
@@ -180,6 +203,12 @@ def test_output_is_cut(facts: ProberFacts) -> None:
             "Warning Unhealthy Liveness probe errored and resulted in unknown state: "
             "missing probe handler for web_prod(u-1):app",
             id="no handler",
+        ),
+        pytest.param(
+            "1.20.2",
+            exec_execution(OLD, timed_out="2s"),
+            "Warning Unhealthy Liveness probe failed: ",
+            id="a timeout of 1.20",
         ),
     ],
 )

@@ -16,6 +16,7 @@ from kubeledger.kubelet.topologymanager.hint import TopologyHint
 from kubeledger.kubelet.topologymanager.options import (
     ConfigurationError,
     PolicyOptions,
+    check_setup,
     policy_options,
 )
 from kubeledger.kubelet.topologymanager.policies import Policy
@@ -72,6 +73,25 @@ def test_options(
         return
     with pytest.raises(ConfigurationError, match=error):
         policy_options(options, facts, alpha_gate=alpha, beta_gate=beta)
+
+
+@pytest.mark.parametrize(
+    ("policy", "scope", "nodes", "error"),
+    [
+        ("none", "container", 64, ""),
+        ("restricted", "pod", 8, ""),
+        ("restricted", "pod", 9, "unsupported on machines with more than 8 NUMA Nodes"),
+        ("strict", "pod", 2, 'unknown policy: "strict"'),
+        ("none", "node", 2, 'unknown scope: "node"'),
+    ],
+)
+def test_set_up(policy: str, scope: str, nodes: int, error: str) -> None:
+    """What the topology manager refuses to start with."""
+    if not error:
+        check_setup(policy, scope, nodes, PolicyOptions(), FACTS)
+        return
+    with pytest.raises(ConfigurationError, match=error):
+        check_setup(policy, scope, nodes, PolicyOptions(), FACTS)
 
 
 class Node:

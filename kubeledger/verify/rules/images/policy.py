@@ -6,7 +6,8 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.kubelet.images.policy import effective_max_age_ns, loop_disabled
+from kubeledger.kubelet.images.loop import loop_disabled
+from kubeledger.kubelet.images.policy import effective_max_age_ns
 from kubeledger.kubelet.profile.images import ImageFacts
 from kubeledger.model.units import parse_go_duration
 from kubeledger.verify.settings import Settings

@@ -6,7 +6,8 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.kubelet.images.policy import GC_PERIOD_S, ImageGCPolicy
+from kubeledger.kubelet.images.loop import GC_PERIOD_S
+from kubeledger.kubelet.images.policy import ImageGCPolicy
 from kubeledger.kubelet.images.usage import bytes_to_free
 from kubeledger.kubelet.profile.images import ImageFacts
 from kubeledger.model.bodies.images import GarbageCollected, GarbageCollectionStarted, ImageDeleted

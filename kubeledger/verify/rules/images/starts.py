@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kubeledger.kubelet.images.policy import GC_PERIOD_S
+from kubeledger.kubelet.images.loop import GC_PERIOD_S
 from kubeledger.model.bodies.images import GarbageCollectionStarted
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
