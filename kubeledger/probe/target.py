@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from kubeledger.kubelet.kube.defaults import GRACE_PERIOD_S, HTTP_GET, PROBE
 from kubeledger.kubelet.kube.restartpolicy import ALWAYS
 from kubeledger.kubelet.prober.addressing import (
     ContainerPort,
@@ -21,8 +22,6 @@ from kubeledger.model.bodies.prober import ProbeType
 from kubeledger.model.errors import BadInputError, BadQuestionError
 
 __all__ = ["PROBE_TYPES", "PodTarget", "ProbePlan", "pod_target", "probe_plans"]
-
-_GRACE_S = 30
 
 PROBE_TYPES: tuple[ProbeType, ...] = ("startup", "readiness", "liveness")
 """In the order in which the kubelet makes their workers."""
@@ -67,7 +66,7 @@ class ProbePlan(msgspec.Struct, kw_only=True):
     handlers: ProbeHandler
     handler: Handler | None
     ports: tuple[ContainerPort, ...] = ()
-    grace_s: int = _GRACE_S
+    grace_s: int = GRACE_PERIOD_S
 
 
 class _Grace(msgspec.Struct, rename="camel"):
@@ -182,7 +181,7 @@ def _plan(
     except msgspec.ValidationError as error:
         where = f"pod {target.namespace}/{target.name}: {container.name}: {probe_type}Probe"
         raise BadInputError(f"{where}: {error}") from None
-    graces = (own if profile.lifecycle.probe_grace_period else None, pods, _GRACE_S)
+    graces = (own if profile.lifecycle.probe_grace_period else None, pods, GRACE_PERIOD_S)
     return ProbePlan(
         container=container,
         probe_type=probe_type,
@@ -195,17 +194,15 @@ def _plan(
 
 
 def _default(probe: Probe) -> None:
-    """Source: v1.36.2 pkg/apis/core/v1/defaults.go SetDefaults_Probe."""
-    probe.timeout_seconds = probe.timeout_seconds or 1
-    probe.period_seconds = probe.period_seconds or 10
-    probe.success_threshold = probe.success_threshold or 1
-    probe.failure_threshold = probe.failure_threshold or 3
+    probe.timeout_seconds = probe.timeout_seconds or PROBE["timeoutSeconds"]
+    probe.period_seconds = probe.period_seconds or PROBE["periodSeconds"]
+    probe.success_threshold = probe.success_threshold or PROBE["successThreshold"]
+    probe.failure_threshold = probe.failure_threshold or PROBE["failureThreshold"]
 
 
 def _with_defaults(handlers: ProbeHandler) -> ProbeHandler:
-    """Source: v1.36.2 pkg/apis/core/v1/defaults.go SetDefaults_HTTPGetAction."""
     get = handlers.http_get
     if get is None:
         return handlers
-    get = msgspec.structs.replace(get, path=get.path or "/", scheme=get.scheme or "HTTP")
-    return msgspec.structs.replace(handlers, http_get=get)
+    given = {"path": get.path or HTTP_GET["path"], "scheme": get.scheme or HTTP_GET["scheme"]}
+    return msgspec.structs.replace(handlers, http_get=msgspec.structs.replace(get, **given))

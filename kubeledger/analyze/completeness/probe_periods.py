@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from kubeledger.kubelet.kube.defaults import PROBE
 from kubeledger.kubelet.kube.keys import pod_key
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
@@ -20,9 +21,6 @@ from kubeledger.verify.evidence.periodic import Gap
 from kubeledger.verify.evidence.pods import PodRegister
 
 __all__ = ["ProbePeriods"]
-
-_PERIOD_DEFAULT_S = 10
-_TIMEOUT_DEFAULT_S = 1
 
 _Worker = tuple[str, str, str]
 """Pod key, container, probe type."""
@@ -155,7 +153,7 @@ class ProbePeriods:
         for container in (*spec.containers, *(spec.init_containers or ())):
             probe = getattr(container, f"{tick.probe_type}_probe")
             if container.name == tick.container and isinstance(probe, _Probe):
-                period_s = probe.period_seconds or _PERIOD_DEFAULT_S
-                timeout_s = probe.timeout_seconds or _TIMEOUT_DEFAULT_S
+                period_s = probe.period_seconds or PROBE["periodSeconds"]
+                timeout_s = probe.timeout_seconds or PROBE["timeoutSeconds"]
                 return period_s * NS_PER_S, timeout_s * NS_PER_S
         return None

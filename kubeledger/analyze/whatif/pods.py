@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from kubeledger.kubelet.kube.defaults import GRACE_PERIOD_S
 from kubeledger.kubelet.kube.names import is_extended_resource
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError, value_of
 from kubeledger.model.bodies.lifecycle import PodAdmitted, PodConfigChanged, PodListed
@@ -15,7 +16,6 @@ from kubeledger.verify import Reader, Variant
 
 __all__ = ["Pods", "pods_of"]
 
-_GRACE_S: Final = 30
 _LISTS: Final = ("containers", "initContainers")
 
 
@@ -73,7 +73,7 @@ def pods_of(read: Reader, variant: Variant) -> Pods:
                 ends.add(subject)
             if any(part for resources in _resources(body.spec) for part in resources.values()):
                 weigh.add(subject)
-            grace_s = body.spec.get("terminationGracePeriodSeconds", _GRACE_S)
+            grace_s = body.spec.get("terminationGracePeriodSeconds", GRACE_PERIOD_S)
             graces[subject] = max(graces.get(subject, 0), int(grace_s or 0) * NS_PER_S)
     return Pods(
         subjects, gone, came, claims, memory, graces, claims.keys() - weigh, claims.keys() - ends

@@ -9,6 +9,7 @@ import msgspec
 
 from kubeledger.analyze.sql.shorten import cut
 from kubeledger.analyze.why.named import containers_in
+from kubeledger.kubelet.kube.defaults import PROBE
 from kubeledger.model.record import Record
 from kubeledger.verify import Finding
 
@@ -130,7 +131,7 @@ def probe_message(container: str, probe_type: str, facts: Facts) -> str:
     probe = facts.probes.get((container, probe_type))
     if probe is None:
         return output
-    period, threshold = probe.get("periodSeconds", 10), probe.get("failureThreshold", 3)
+    period, threshold = ({**PROBE, **probe}[key] for key in ("periodSeconds", "failureThreshold"))
     numbers = f"threshold {threshold}, every {period} s"
     return f"{output} ({numbers})" if output else numbers
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from kubeledger.kubelet.kube.defaults import GRACE_PERIOD_S, PROBE
 from kubeledger.kubelet.kube.restartpolicy import ALWAYS, RestartRule
 from kubeledger.model.bodies.prober import ProbeResult, ProbeType
 from kubeledger.model.units import NS_PER_S
@@ -19,9 +20,6 @@ from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pods import ListedPod
 
 __all__ = ["ContainerSpec", "PodSpec", "ProbeSpec", "specs_of", "versions_of"]
-
-_MANIFEST_GRACE_S = 30
-"""What the kubelet fills in where a manifest gives no grace period."""
 
 
 class ProbeSpec(msgspec.Struct, rename="camel", frozen=True):
@@ -42,7 +40,7 @@ class ProbeSpec(msgspec.Struct, rename="camel", frozen=True):
     @property
     def period_s(self) -> int:
         """Seconds between ticks."""
-        return self.period_seconds or 10
+        return self.period_seconds or PROBE["periodSeconds"]
 
     @property
     def period_ns(self) -> int:
@@ -57,17 +55,17 @@ class ProbeSpec(msgspec.Struct, rename="camel", frozen=True):
     @property
     def timeout_s(self) -> int:
         """Seconds that one execution may take."""
-        return self.timeout_seconds or 1
+        return self.timeout_seconds or PROBE["timeoutSeconds"]
 
     @property
     def successes(self) -> int:
         """Successes in a row that count."""
-        return self.success_threshold or 1
+        return self.success_threshold or PROBE["successThreshold"]
 
     @property
     def failures(self) -> int:
         """Failures in a row that count."""
-        return self.failure_threshold or 3
+        return self.failure_threshold or PROBE["failureThreshold"]
 
     def threshold(self, result: ProbeResult) -> int:
         """Ticks in a row that store that result."""
@@ -201,6 +199,6 @@ def _spec_of(listed: ListedPod) -> PodSpec:
     grace_s = pod.spec.termination_grace_period_seconds
     source = pod.metadata.annotations.get("kubernetes.io/config.source")
     if grace_s is None and listed.is_manifest:
-        grace_s = _MANIFEST_GRACE_S
+        grace_s = GRACE_PERIOD_S
     is_static = listed.is_manifest or source in ("file", "http")
     return PodSpec(listed.seq, pod.spec, grace_s, is_static)
