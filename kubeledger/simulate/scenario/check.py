@@ -1,26 +1,29 @@
-"""Contradictions within a scenario: all that can be found before anything runs."""
+"""Contradictions between parts of a scenario: all that can be found before anything runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
 
-from kubeledger.kubelet.kube.names import is_extended_resource
+from kubeledger.kubelet.kube.keys import name_key
+from kubeledger.kubelet.kube.quantity import QuantityError
+from kubeledger.kubelet.kube.requests import nanos_of
 from kubeledger.kubelet.lifecycle.shutdown import shutdown_groups
 from kubeledger.kubelet.profile.gates import with_gates
 from kubeledger.kubelet.profile.resolve import resolve
-from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.units import format_go_duration
-from kubeledger.simulate.scenario.check_pods import PodGroup, check_pods
+from kubeledger.simulate.scenario.faults import in_order, twice
 from kubeledger.simulate.scenario.models import Scenario
-from kubeledger.simulate.scenario.models_node import Plugin, PluginEvent
-from kubeledger.simulate.scenario.problems import Path, Problems, suggestion
-from kubeledger.simulate.scenario.reserved import check_reserved
+from kubeledger.simulate.scenario.models_pods import Pods
+from kubeledger.simulate.scenario.pods import check_pod, containers_of, name_of, probes_of
+from kubeledger.simulate.scenario.problems import Fault, Path, Problems, suggestion
 from kubeledger.simulate.scenario.validate import Sound
 
-__all__ = ["check"]
+__all__ = ["PodGroup", "check"]
 
-T = TypeVar("T")
+PodGroup = tuple[int, list[tuple[Any, Path]]]
+"""Index of an entry of ``pods``, and its manifests with their places."""
 
 
 def check(
@@ -30,206 +33,198 @@ def check(
 
     Args:
         sound: what of the scenario could be read.
-        groups: (index, manifests with their places) of each entry of ``pods``.
+        groups: of the entries of ``pods``.
         settings: effective ones.
         problems: where to.
     """
     scenario = sound.scenario
-    _check_node(scenario, settings, problems)
-    check_reserved(scenario, settings, problems)
-    _check_plugins(sound, problems)
-    _check_images(sound, problems)
-    _check_disks(sound, problems)
-    _check_restarts(sound, problems)
-    _check_shutdown(scenario, settings, problems)
-    check_pods(sound, groups, problems)
-
-
-def _late(scenario: Scenario, at_ns: int, path: Path, problems: Problems) -> None:
-    if at_ns > scenario.duration and "duration" not in {each.path for each in problems.found}:
-        end = format_go_duration(scenario.duration)
-        text = f"is at {format_go_duration(at_ns)}, after the end at {end}"
-        problems.add(path, text, "choose an earlier time, or a longer `duration`")
-
-
-def _in_order(
-    items: Iterable[tuple[Path, int]], problems: Problems, what: str = "the one before it"
-) -> None:
-    before = 0
-    for path, at_ns in items:
-        if at_ns < before:
-            text = (
-                f"is at {format_go_duration(at_ns)}, before {what} at {format_go_duration(before)}"
-            )
-            problems.add(path, text, "put them in the order of time")
-        before = max(before, at_ns)
-
-
-def _twice(
-    items: Iterable[tuple[Path, T]], problems: Problems, text_of: Callable[[T], str]
-) -> None:
-    first: dict[T, Path] = {}
-    for path, value in items:
-        if value in first:
-            line = problems.place(first[value]).line
-            problems.add(path, text_of(value), f"it is already in line {line}: keep one of them")
-        first.setdefault(value, path)
-
-
-def _check_shutdown(scenario: Scenario, settings: dict[str, Any], problems: Problems) -> None:
-    if scenario.node_shutdown is None:
-        return
-    _late(scenario, scenario.node_shutdown, ("nodeShutdown",), problems)
-    try:
-        facts = with_gates(resolve(scenario.kubelet_version), settings.get("featureGates"))
-    except BadQuestionError:
-        return  # the version is reported
-    if not shutdown_groups(settings, facts.lifecycle):
-        problems.add(
-            ("nodeShutdown",),
-            "the kubelet does nothing about a shutdown",
-            "set `shutdownGracePeriod` in `config`, from 1.21 on",
-        )
-
-
-def _check_node(scenario: Scenario, settings: dict[str, Any], problems: Problems) -> None:
-    node = scenario.node
-    if node.memory == 0:
-        problems.add(("node", "memory"), "a node needs memory", "write e.g. 8Gi")
-    numbered = [(("node", "numaNodes", i), each) for i, each in enumerate(node.numa_nodes)]
-    _twice(numbered, problems, lambda each: f"NUMA node {each} is there twice")
-    for key, disk in (("disk", node.disk), ("imageDisk", node.image_disk)):
-        if disk is None:
-            continue
-        if disk.size == 0:
-            problems.add(("node", key, "size"), "a disk needs a size", "write e.g. 100Gi")
-        elif disk.used > disk.size:
-            text = f"{disk.used} bytes are more than the disk's {disk.size}"
-            problems.add(("node", key, "used"), text, "use less, or make the disk larger")
-    if node.cgroup_version == 1 and settings.get("failCgroupV1") is True:
-        advice = "write `cgroupVersion: 2`, or `failCgroupV1: false` in `config`"
-        text = f"kubelet {scenario.kubelet_version} does not start with cgroups of version 1"
-        problems.add(("node", "cgroupVersion"), text, advice)
-
-
-def _check_plugins(sound: Sound, problems: Problems) -> None:
-    plugins: list[tuple[int, Plugin]] = sound.items["plugins"]
-    resources = [(("plugins", i, "resource"), plugin.resource) for i, plugin in plugins]
-    _twice(resources, problems, lambda name: f"{name} has a plugin already")
-    for index, plugin in plugins:
-        at: Path = ("plugins", index)
-        if not is_extended_resource(plugin.resource):
-            text = f"{plugin.resource!r} is no extended resource"
-            problems.add((*at, "resource"), text, "write e.g. example.com/gpu")
-        ids = [((*at, "devices", n, "id"), each.id) for n, each in enumerate(plugin.devices)]
-        _twice(ids, problems, lambda name: f"device {name!r} is there twice")
-        _check_numa(sound.scenario, plugin, at, problems)
-        _late(sound.scenario, plugin.registers, (*at, "registers"), problems)
-        _check_events(sound.scenario, plugin, at, problems)
-
-
-def _check_numa(scenario: Scenario, plugin: Plugin, at: Path, problems: Problems) -> None:
-    if plugin.any_numa or problems.inside(("node", "numaNodes")):
-        return
-    known = ", ".join(map(str, scenario.node.numa_nodes))
-    for number, device in enumerate(plugin.devices):
-        nodes = device.numa if isinstance(device.numa, list) else [device.numa]
-        for node in nodes:
-            if node is not None and node not in scenario.node.numa_nodes:
-                text = f"device {device.id!r} is on NUMA node {node}, which the machine has not"
-                advice = f"it has {known}: see `node.numaNodes`, or say `anyNuma: true`"
-                problems.add((*at, "devices", number, "numa"), text, advice)
-
-
-def _check_events(scenario: Scenario, plugin: Plugin, at: Path, problems: Problems) -> None:
-    known = {device.id for device in plugin.devices}
-    times = [((*at, "events", n, "at"), event.at) for n, event in enumerate(plugin.events)]
-    _in_order(times, problems)
-    for number, event in enumerate(plugin.events):
-        path = (*at, "events", number)
-        _late(scenario, event.at, (*path, "at"), problems)
-        if event.at < plugin.registers:
-            problems.add((*path, "at"), "is before the plugin registers", "choose a later time")
-        given = _kinds(event)
-        if len(given) != 1:
-            problems.add(path, "must say one thing that happens",
-                         "give one of unhealthy, healthy, crash, register")  # fmt: skip
-        for kind, names in (("unhealthy", event.unhealthy), ("healthy", event.healthy)):
-            for place, name in enumerate(names or ()):
-                if name not in known:
-                    text = f"{plugin.resource} has no device {name!r}"
-                    problems.add((*path, kind, place), text, suggestion(name, known, "device"))
-
-
-def _kinds(event: PluginEvent) -> list[str]:
-    kinds = {
-        "unhealthy": event.unhealthy,
-        "healthy": event.healthy,
-        "crash": event.crash,
-        "register": event.register_,
-    }
-    return [name for name, value in kinds.items() if value is not None]
-
-
-def _pins_count(sound: Sound) -> bool:
-    """Whether a kubelet of the scenario spares pinned images; unknown versions pass here."""
-    restarts = (restart.kubelet_version for _, restart in sound.items["kubeletRestarts"])
-    for version in (sound.scenario.kubelet_version, *filter(None, restarts)):
-        try:
-            if resolve(version).images.pinned_images_kept:
-                return True
-        except BadQuestionError:
-            return True
-    return False
-
-
-def _check_images(sound: Sound, problems: Problems) -> None:
-    images = sound.items["images"]
-    names = [(("images", i, "name"), image.name) for i, image in images]
-    _twice(names, problems, lambda name: f"image {name!r} is there twice")
-    ids = [
-        (("images", i, "id"), image.id.removeprefix("sha256:")) for i, image in images if image.id
+    found = [
+        *_plugins(sound, numa_is_known=not problems.inside(("node", "numaNodes"))),
+        *_images(sound),
+        *_disks(sound),
+        *_restarts(sound),
     ]
-    _twice(ids, problems, lambda _: "another image has this ID")
-    pins_count = _pins_count(sound)
-    for index, image in images:
-        _late(sound.scenario, image.at, ("images", index, "at"), problems)
-        if image.pinned and not pins_count:
-            text = f"kubelet {sound.scenario.kubelet_version} knows no pinned images"
-            problems.add(("images", index, "pinned"), text, "leave it out, or choose 1.23 or later")
-    node = sound.scenario.node
+    if not problems.inside(("kubeletVersion",)):
+        found += _node(scenario, settings)
+    if not any(problems.inside(("node", key)) for key in ("cpus", "memory")):
+        found += _reserved(scenario, settings)
+    for index, manifests in groups:
+        pods = dict(sound.items["pods"])[index]
+        for manifest, path in manifests:
+            check_pod(manifest, path, problems)
+            found += _pod_images(sound, pods, manifest, path)
+        found += _scripts(sound, pods, index, [manifest for manifest, _ in manifests])
+    found += _pods_twice(dict(sound.items["pods"]), groups)
+    for fault in found:
+        problems.note(fault)
+
+
+def _node(scenario: Scenario, settings: dict[str, Any]) -> Iterator[Fault]:
+    if scenario.node.cgroup_version == 1 and settings.get("failCgroupV1") is True:
+        text = f"kubelet {scenario.kubelet_version} does not start with cgroups of version 1"
+        advice = "write `cgroupVersion: 2`, or `failCgroupV1: false` in `config`"
+        yield ("node", "cgroupVersion"), text, advice
+    facts = with_gates(resolve(scenario.kubelet_version), settings.get("featureGates"))
+    if scenario.node_shutdown is not None and not shutdown_groups(settings, facts.lifecycle):
+        advice = "set `shutdownGracePeriod` in `config`, from 1.21 on"
+        yield ("nodeShutdown",), "the kubelet does nothing about a shutdown", advice
+
+
+def _reserved(scenario: Scenario, settings: dict[str, Any]) -> Iterator[Fault]:
+    """Where nothing, or less, is left for pods."""
+    capacity = {"cpu": scenario.node.cpus * 10**9, "memory": scenario.node.memory * 10**9}
+    at = "configFile" if scenario.config_file is not None else "config"
+    for resource, nanos in capacity.items():
+        reserved = {
+            field: amount
+            for field in ("kubeReserved", "systemReserved")
+            if (amount := _nanos(settings.get(field), resource))
+        }
+        if sum(reserved.values()) >= nanos:
+            text = f"reserves all {resource} of the node and more: nothing is left for pods"
+            advice = "reserve less, or make the node larger"
+            yield (at, [*reserved][-1], resource), text, advice
+
+
+def _nanos(reserved: object, resource: str) -> int:
+    amount = reserved.get(resource) if isinstance(reserved, dict) else None
+    try:
+        return nanos_of(amount)
+    except QuantityError:
+        return 0  # reported as a wrong setting
+
+
+def _plugins(sound: Sound, *, numa_is_known: bool) -> Iterator[Fault]:
+    plugins = sound.items["plugins"]
+    resources = [(("plugins", i, "resource"), plugin.resource) for i, plugin in plugins]
+    yield from twice(resources, lambda name: f"{name} has a plugin already")
+    numa_nodes = sound.scenario.node.numa_nodes
+    for index, plugin in plugins:
+        if plugin.any_numa or not numa_is_known:
+            continue
+        for number, device in enumerate(plugin.devices):
+            for node in device.numa if isinstance(device.numa, list) else [device.numa]:
+                if node is not None and node not in numa_nodes:
+                    text = f"device {device.id!r} is on NUMA node {node}, which the machine has not"
+                    known = ", ".join(map(str, numa_nodes))
+                    advice = f"it has {known}: see `node.numaNodes`, or say `anyNuma: true`"
+                    yield ("plugins", index, "devices", number, "numa"), text, advice
+
+
+def _images(sound: Sound) -> Iterator[Fault]:
+    images, node = sound.items["images"], sound.scenario.node
+    names = [(("images", i, "name"), image.name) for i, image in images]
+    yield from twice(names, lambda name: f"image {name!r} is there twice")
+    ids = [(("images", i, "id"), each.id.removeprefix("sha256:")) for i, each in images if each.id]
+    yield from twice(ids, lambda _: "another image has this ID")
+    restarts = [restart.kubelet_version for _, restart in sound.items["kubeletRestarts"]]
+    versions = [sound.scenario.kubelet_version, *filter(None, restarts)]
+    if not any(resolve(version).images.pinned_images_kept for version in versions):
+        for index, image in images:
+            if image.pinned:
+                text = f"kubelet {sound.scenario.kubelet_version} knows no pinned images"
+                yield ("images", index, "pinned"), text, "leave it out, or choose 1.23 or later"
     key, disk = ("imageDisk", node.image_disk) if node.image_disk else ("disk", node.disk)
     taken = sum(image.size for _, image in images if image.at == 0)
-    if disk.used <= disk.size < disk.used + taken:
+    if disk.used + taken > disk.size:
         text = f"images of {taken} bytes do not fit beside the {disk.used} bytes that are used"
-        problems.add(("node", key, "size"), text, "make the disk larger, or images smaller")
+        yield ("node", key, "size"), text, "make the disk larger, or images smaller"
 
 
-def _check_disks(sound: Sound, problems: Problems) -> None:
+def _disks(sound: Sound) -> Iterator[Fault]:
     changes = sound.items["diskChanges"]
-    _in_order([(("diskChanges", i, "at"), change.at) for i, change in changes], problems)
+    yield from in_order((("diskChanges", index, "at"), change.at) for index, change in changes)
     for index, change in changes:
-        at: Path = ("diskChanges", index)
-        _late(sound.scenario, change.at, (*at, "at"), problems)
         if change.disk == "image" and sound.scenario.node.image_disk is None:
             advice = "write `disk: node`, or give the node an `imageDisk`"
-            problems.add((*at, "disk"), "there is no image disk", advice)
-        if not change.bytes and not change.per_hour and not problems.inside(at):
-            problems.add(at, "changes nothing", "give `bytes` or `perHour`")
+            yield ("diskChanges", index, "disk"), "there is no image disk", advice
 
 
-def _check_restarts(sound: Sound, problems: Problems) -> None:
-    restarts = sound.items["kubeletRestarts"]
+def _restarts(sound: Sound) -> Iterator[Fault]:
     up_ns = 0
-    for index, restart in restarts:
-        at: Path = ("kubeletRestarts", index)
-        _late(sound.scenario, restart.at, (*at, "at"), problems)
+    for index, restart in sound.items["kubeletRestarts"]:
         if restart.at < up_ns:
             text = f"there is no kubelet to end before {format_go_duration(up_ns)}"
-            problems.add((*at, "at"), text, "put restarts in the order of time, `down` apart")
+            advice = "put restarts in the order of time, `down` apart"
+            yield ("kubeletRestarts", index, "at"), text, advice
         up_ns = max(up_ns, restart.at + restart.down)
-        if restart.kubelet_version is not None:
-            try:
-                resolve(restart.kubelet_version)
-            except BadQuestionError as error:
-                problems.add((*at, "kubeletVersion"), error.message, error.advice)
+
+
+def _pods_twice(entries: dict[int, Pods], groups: Sequence[PodGroup]) -> Iterator[Fault]:
+    """Pods of one name; one that is gone before the next comes is no contradiction."""
+    intervals: dict[str, list[tuple[int, int | None, Path]]] = {}
+    uids: set[str] = set()
+    for index, manifests in groups:
+        pods = entries[index]
+        for manifest, path in manifests:
+            if (names := name_of(manifest)) is None:
+                continue
+            for number, suffix in enumerate(pods.suffixes):
+                begin = pods.arrives + number * pods.every
+                interval = (begin, pods.deleted, (*path, "metadata", "name"))
+                intervals.setdefault(name_key(names[0], names[1] + suffix), []).append(interval)
+            uid = str(manifest["metadata"].get("uid") or "")
+            if uid and (uid in uids or pods.replicas > 1):
+                advice = "leave the UID out: it is drawn from the seed"
+                yield (*path, "metadata", "uid"), f"UID {uid} is there twice", advice
+            uids.add(uid)
+    for key, found in intervals.items():
+        found.sort(key=lambda interval: interval[0])
+        for (_, gone, first), (begin, _, path) in pairwise(found):
+            if gone is None or gone >= begin:
+                advice = "rename it, or delete the one in line {} before it arrives"
+                yield path, f"pod {key} is there twice", advice, first
+
+
+def _pod_images(sound: Sound, pods: Pods, manifest: object, path: Path) -> Iterator[Fault]:
+    if sound.scenario.images is None or "images" in sound.incomplete:
+        return  # all exist; or the fault is reported
+    known = {image.name: image for _, image in sound.items["images"]}
+    for container, place, _ in containers_of(manifest):
+        name = container.get("image")
+        at = (*path, *place, "image")
+        if not isinstance(name, str) or not name:
+            continue
+        if name not in known:
+            advice = f"add it to `images`; {suggestion(name, known, 'image')}"
+            yield at, f"unknown image {name!r}", advice
+        elif known[name].at > pods.arrives:
+            comes = format_go_duration(known[name].at)
+            text = f"image {name!r} comes at {comes}, its pod before it"
+            yield at, text, "let the pod arrive later: containers do not pull"
+
+
+def _scripts(sound: Sound, pods: Pods, index: int, manifests: Sequence[object]) -> Iterator[Fault]:
+    """What is to happen to pods and containers that are not there, or not at that time."""
+    if pods.arrived != pods.arrives and pods.arrived > sound.scenario.duration:
+        is_at, end = format_go_duration(pods.arrived), format_go_duration(sound.scenario.duration)
+        text = f"is at {is_at}, after the end at {end}"
+        yield ("pods", index, "every"), text, "choose an earlier time, or a longer `duration`"
+    found: dict[str, set[str]] = {}
+    for manifest in manifests:
+        for container, _, _ in containers_of(manifest):
+            if isinstance(name := container.get("name"), str):
+                found.setdefault(name, set()).update(probes_of(container))
+    for name, script in pods.containers.items():
+        at: Path = ("pods", index, "containers", name)
+        if name not in found:
+            advice = suggestion(name, found, "container")
+            yield at, f"the pod has no container {name!r}", advice
+            continue
+        for kind in ("liveness", "readiness", "startup"):
+            if getattr(script.probes, kind) is not None and kind not in found[name]:
+                text = f"container {name!r} has no {kind} probe"
+                advice = f"add `{kind}Probe:` to it, or take the script away"
+                yield (*at, "probes", kind), text, advice
+    images = {image.name: image for _, image in sound.items["images"]}
+    for number, update in enumerate(pods.updates):
+        for name, image in update.images.items():
+            at = ("pods", index, "updates", number, "images", name)
+            if name not in found:
+                advice = suggestion(name, found, "container")
+                yield at, f"the pod has no container {name!r}", advice
+            if sound.scenario.images is None or "images" in sound.incomplete:
+                continue
+            if image not in images or images[image].at > update.at:
+                advice = f"add it to `images`; {suggestion(image, images, 'image')}"
+                yield at, f"unknown image {image!r} at that time", advice

@@ -119,7 +119,15 @@ class _Reader:
         if isinstance(value, bytes | set):
             self._problem(node, path, "is of a type that JSON has not", "write a text")
             return None
-        return value
+        return self._text(node, path, value) if isinstance(value, str) else value
+
+    def _text(self, node: yaml.Node, path: Path, text: str) -> str:
+        """Without halves of characters of UTF-16, which a file may hold as escapes."""
+        whole = text.encode(errors="replace").decode()
+        if whole != text:
+            advice = "write both halves of the character, or the character itself"
+            self._problem(node, path, "holds half a character", advice)
+        return whole
 
     def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -140,7 +148,7 @@ class _Reader:
     def _key(self, node: yaml.Node, path: Path) -> str | None:
         value = scalar_of(node) if isinstance(node, yaml.ScalarNode) else None
         if isinstance(value, str):
-            return value
+            return self._text(node, path, value)
         if isinstance(node, yaml.ScalarNode) and isinstance(value, bool | int | float):
             return str(node.value)  # labels may look like numbers
         self._problem(node, path, "a key must be a text", "write it in quotes")

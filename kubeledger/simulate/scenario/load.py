@@ -82,7 +82,7 @@ def load_data(document: Document, directory: FilePath) -> Loaded:
     if problems.found:
         raise ScenarioError(problems.found)
     return Loaded(
-        scenario=sound.whole(),
+        scenario=Scenario.model_validate(document.data),
         manifests=[each for _, each in manifests],
         given=given,
         settings=settings,
@@ -95,10 +95,6 @@ def _manifests(
     found: list[tuple[int, list[Manifest]]] = []
     for index, pods in sound.items["pods"]:
         at: Path = ("pods", index)
-        given = [key for key in ("pod", "manifests") if getattr(pods, key) is not None]
-        if len(given) != 1 and not any(problems.inside((*at, k)) for k in ("pod", "manifests")):
-            what = "has both `pod` and `manifests`" if given else "has no pod"
-            problems.add(at, what, "give `pod:` with a manifest, or `manifests:` with files")
         if pods.pod is not None:
             found.append((index, [Manifest(pods.pod, (*at, "pod"))]))
         else:

@@ -16,7 +16,7 @@ from kubeledger.simulate.scenario.models_node import (
     RuntimeFailure,
 )
 from kubeledger.simulate.scenario.models_pods import Pods
-from kubeledger.simulate.scenario.values import Duration, Instant, Span
+from kubeledger.simulate.scenario.values import Instant, Moment, Span, Version
 
 __all__ = ["Scenario"]
 
@@ -29,7 +29,7 @@ class Scenario(Model):
 
     description: str = ""
     """For readers."""
-    kubelet_version: Annotated[str, Field(examples=["1.36.2"])]
+    kubelet_version: Annotated[Version, Field(examples=["1.36.2"])]
     """Version of the kubelet, 1.19 to 1.36."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """Of all that is drawn: UIDs, container IDs, jitter. The same seed gives the same bytes."""
@@ -57,7 +57,7 @@ class Scenario(Model):
     """Times in which the container runtime starts no sandboxes."""
     kubelet_restarts: list[Restart] = []
     """Restarts of the kubelet, in the order of time."""
-    node_shutdown: Duration | None = None
+    node_shutdown: Moment | None = None
     """When the node begins to shut down: pods get the time that `shutdownGracePeriod` and its
     kin in `config` give them, and new ones are refused; the node stays up. Left out: never."""
     snapshot_every: Span = 15_000_000_000

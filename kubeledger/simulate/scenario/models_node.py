@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
+from kubeledger.kubelet.kube.names import is_extended_resource
+from kubeledger.simulate.scenario.faults import in_order, refuse, rule, twice
 from kubeledger.simulate.scenario.models_base import Model
-from kubeledger.simulate.scenario.values import Duration, OneOrMore, Size, SizeChange, Span
+from kubeledger.simulate.scenario.problems import Fault, suggestion
+from kubeledger.simulate.scenario.values import (
+    Duration,
+    Moment,
+    OneOrMore,
+    Size,
+    SizeChange,
+    Span,
+    Version,
+    room,
+)
 
 __all__ = [
     "Device",
@@ -26,13 +39,25 @@ _Text = Annotated[str, Field(min_length=1)]
 _Numa = Annotated[int, Field(ge=0, le=255)]
 
 
+def _extended(name: str) -> str:
+    if not is_extended_resource(name):
+        refuse([((), f"{name!r} is no extended resource", "write e.g. example.com/gpu")])
+    return name
+
+
 class Disk(Model):
     """A file system."""
 
-    size: Size = 100 << 30
+    size: Annotated[Size, room("a disk needs a size", "write e.g. 100Gi")] = 100 << 30
     """What it holds when it is empty."""
     used: Size = 0
     """Used at the start by all that is no image: system, logs, volumes."""
+
+    @rule
+    def _fits(self) -> Iterator[Fault]:
+        if self.used > self.size:
+            text = f"{self.used} bytes are more than the disk's {self.size}"
+            yield ("used",), text, "use less, or make the disk larger"
 
 
 class Taint(Model):
@@ -55,7 +80,7 @@ class Node(Model):
     """Name of the node, in the ledger too."""
     cpus: Annotated[int, Field(ge=1, le=4096)] = 4
     """Logical CPUs."""
-    memory: Size = 16 << 30
+    memory: Annotated[Size, room("a node needs memory", "write e.g. 8Gi")] = 16 << 30
     """Memory, as a quantity."""
     numa_nodes: Annotated[list[_Numa], Field(min_length=1, max_length=64)] = [0]
     """Numbers of the NUMA nodes."""
@@ -73,6 +98,11 @@ class Node(Model):
     taints: list[Taint] = []
     """Taints of the node object."""
 
+    @rule
+    def _numbers(self) -> Iterator[Fault]:
+        numbered = [(("numaNodes", index), each) for index, each in enumerate(self.numa_nodes)]
+        return twice(numbered, lambda each: f"NUMA node {each} is there twice")
+
 
 class Device(Model):
     """A device that a plugin offers."""
@@ -86,7 +116,7 @@ class Device(Model):
 class PluginEvent(Model):
     """Something that happens to a plugin; exactly one of the four is given."""
 
-    at: Duration
+    at: Moment
     """When, since the start."""
     unhealthy: Annotated[list[_Text], Field(min_length=1)] | None = None
     """Devices that are reported unhealthy from then on."""
@@ -97,11 +127,18 @@ class PluginEvent(Model):
     register_: Annotated[Literal[True] | None, Field(alias="register")] = None
     """The plugin registers (again), with all its devices."""
 
+    @rule
+    def _says_one_thing(self) -> Iterator[Fault]:
+        kinds = (self.unhealthy, self.healthy, self.crash, self.register_)
+        if sum(each is not None for each in kinds) != 1:
+            advice = "give one of unhealthy, healthy, crash, register"
+            yield (), "must say one thing that happens", advice
+
 
 class Plugin(Model):
     """A device plugin."""
 
-    resource: Annotated[str, Field(examples=["nvidia.com/gpu"])]
+    resource: Annotated[str, AfterValidator(_extended), Field(examples=["nvidia.com/gpu"])]
     """The extended resource that it offers."""
     devices: Annotated[list[Device], Field(min_length=1)]
     """Its devices."""
@@ -111,10 +148,32 @@ class Plugin(Model):
     such call."""
     any_numa: bool = False
     """Its devices may name NUMA nodes that the machine has not; a kubelet believes them."""
-    registers: Duration = 0
+    registers: Moment = 0
     """When it registers for the first time."""
     events: list[PluginEvent] = []
     """What happens to it later."""
+
+    @rule
+    def _devices_differ(self) -> Iterator[Fault]:
+        ids = [(("devices", index, "id"), each.id) for index, each in enumerate(self.devices)]
+        return twice(ids, lambda name: f"device {name!r} is there twice")
+
+    @rule
+    def _events_are_possible(self) -> Iterator[Fault]:
+        known = {device.id for device in self.devices}
+        yield from in_order(
+            (("events", index, "at"), event.at) for index, event in enumerate(self.events)
+        )
+        for index, event in enumerate(self.events):
+            if event.at < self.registers:
+                text = "is before the plugin registers"
+                yield ("events", index, "at"), text, "choose a later time"
+            for kind, names in (("unhealthy", event.unhealthy), ("healthy", event.healthy)):
+                for number, name in enumerate(names or ()):
+                    if name not in known:
+                        text = f"{self.resource} has no device {name!r}"
+                        advice = suggestion(name, known, "device")
+                        yield ("events", index, kind, number), text, advice
 
 
 class Image(Model):
@@ -128,7 +187,7 @@ class Image(Model):
     """Its ID; left out: drawn from the seed."""
     pinned: bool = False
     """The runtime pins it: it is never collected."""
-    at: Duration = 0
+    at: Moment = 0
     """When it appears in the store."""
     again: list[Duration] = []
     """When somebody loads it again, in case that it was removed."""
@@ -137,7 +196,7 @@ class Image(Model):
 class DiskChanges(Model):
     """The use of a disk changes: at once (`bytes`), steadily (`perHour`), or both."""
 
-    at: Duration = 0
+    at: Moment = 0
     """From when on."""
     disk: Literal["node", "image"] = "node"
     """Which disk; `image` needs an `imageDisk`."""
@@ -145,6 +204,11 @@ class DiskChanges(Model):
     """Added at once; negative: freed."""
     per_hour: SizeChange = 0
     """Added each hour from then on; several add up, a negative one ends another."""
+
+    @rule
+    def _says_something(self) -> Iterator[Fault]:
+        if not self.bytes and not self.per_hour:
+            yield (), "changes nothing", "give `bytes` or `perHour`"
 
 
 class RuntimeFailure(Model):
@@ -159,11 +223,11 @@ class RuntimeFailure(Model):
 class Restart(Model):
     """The kubelet's process ends; containers continue; another process begins."""
 
-    at: Duration
+    at: Moment
     """When it ends."""
     down: Duration = 10_000_000_000
     """How long no kubelet runs."""
-    kubelet_version: str | None = None
+    kubelet_version: Version | None = None
     """Version of the new process; left out: as before."""
     error: str = ""
     """The process gave up by itself, with this error; left out: somebody stopped it."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from kubeledger.model.units import format_go_duration
+from kubeledger.simulate.scenario.faults import rule
 from kubeledger.simulate.scenario.models_base import Model
-from kubeledger.simulate.scenario.values import Duration, OneOrMore, Size, Span
+from kubeledger.simulate.scenario.problems import Fault
+from kubeledger.simulate.scenario.values import Duration, Moment, OneOrMore, Size, Span
 
 __all__ = [
     "Container",
@@ -25,6 +30,12 @@ __all__ = [
 Result = Literal["success", "failure", "warning", "unknown", "error"]
 
 
+def _increasing(key: str, items: Sequence[Step | Use], before: str) -> Iterator[Fault]:
+    for index, (last, item) in enumerate(pairwise(items), 1):
+        if item.from_ <= last.from_:
+            yield (key, index, "from"), f"is not after {before}", "put them in the order of time"
+
+
 class Exit(Model):
     """An instance of the container ends by itself."""
 
@@ -37,7 +48,7 @@ class Exit(Model):
 class Use(Model):
     """What the container uses from a time on."""
 
-    from_: Annotated[Duration, Field(alias="from")] = 0
+    from_: Annotated[Moment, Field(alias="from")] = 0
     """Since the start of the simulation."""
     memory: Size = 0
     """Working set."""
@@ -48,7 +59,7 @@ class Use(Model):
 class Step(Model):
     """What a probe finds from a time on, until the next step."""
 
-    from_: Annotated[Duration, Field(alias="from")]
+    from_: Annotated[Moment, Field(alias="from")]
     """From when on."""
     result: Result
     """What each execution returns."""
@@ -59,7 +70,7 @@ class Step(Model):
 class Fails(Model):
     """The probe fails from a time on, for a while."""
 
-    from_: Annotated[Duration, Field(alias="from")] = 0
+    from_: Annotated[Moment, Field(alias="from")] = 0
     """From when on."""
     for_: Annotated[Span | None, Field(alias="for")] = None
     """How long; left out: for good."""
@@ -89,6 +100,23 @@ class Probe(Model):
     """What an execution returns while `fails` or `flaps` says that it fails."""
     output: str = ""
     """What it says then."""
+
+    @rule
+    def _says_one_thing(self) -> Iterator[Fault]:
+        given = [key for key in ("steps", "fails", "flaps") if getattr(self, key) is not None]
+        if len(given) != 1:
+            what = f"has {' and '.join(given)}" if given else "says nothing"
+            yield (), what, "give one of steps, fails, flaps"
+
+    @rule
+    def _goes_on(self) -> Iterator[Fault]:
+        yield from _increasing("steps", self.steps or (), "the step before it")
+        end_ns = -1
+        for index, span in enumerate(self.fails if isinstance(self.fails, list) else ()):
+            if span.from_ <= end_ns:
+                text = "begins before the failure before it ends"
+                yield ("fails", index, "from"), text, "keep them apart"
+            end_ns = span.from_ + span.for_ if span.for_ is not None else 2**63
 
 
 class Probes(Model):
@@ -122,6 +150,12 @@ class Container(Model):
     probes: Probes = Probes()
     """What its probes find."""
 
+    @rule
+    def _can_be(self) -> Iterator[Fault]:
+        yield from _increasing("usage", self.usage, "the one before it")
+        if self.exits_repeat and not self.exits:
+            yield ("exitsRepeat",), "there is nothing to repeat", "give `exits`"
+
 
 class Update(Model):
     """Containers get other images, so the kubelet kills them and starts them again.
@@ -129,7 +163,7 @@ class Update(Model):
     Of a static pod it is another manifest, which makes it another pod, with another UID.
     """
 
-    at: Duration
+    at: Moment
     """When, since the start."""
     images: Annotated[dict[str, str], Field(min_length=1)]
     """Container name -> its image from then on."""
@@ -143,9 +177,9 @@ class Pods(Model):
     out."""
     manifests: OneOrMore[str] | None = None
     """Files with pods (also several documents, or a List), relative to the scenario."""
-    arrives: Duration = 0
+    arrives: Moment = 0
     """When the kubelet receives it, since the start."""
-    deleted: Duration | None = None
+    deleted: Moment | None = None
     """When its deletion is requested; left out: never."""
     updates: list[Update] = []
     """Changes of its spec, in the order of time."""
@@ -157,3 +191,33 @@ class Pods(Model):
     """`api`: from the API server; `file`: a static pod."""
     containers: dict[str, Container] = {}
     """Container name -> what it does."""
+
+    @property
+    def suffixes(self) -> list[str]:
+        """What the names of its replicas end with."""
+        return [f"-{number}" for number in range(self.replicas)] if self.replicas > 1 else [""]
+
+    @property
+    def arrived(self) -> int:
+        """When the last of its replicas arrives."""
+        return self.arrives + (self.replicas - 1) * self.every
+
+    @rule
+    def _has_pods(self) -> Iterator[Fault]:
+        if (self.pod is None) == (self.manifests is None):
+            what = "has no pod" if self.pod is None else "has both `pod` and `manifests`"
+            yield (), what, "give `pod:` with a manifest, or `manifests:` with files"
+
+    @rule
+    def _goes_on(self) -> Iterator[Fault]:
+        last = self.arrived
+        if self.deleted is not None and self.deleted <= last:
+            is_at, after = format_go_duration(self.deleted), format_go_duration(last)
+            text = f"is at {is_at}, not after it arrives at {after}"
+            yield ("deleted",), text, "choose a later time"
+        for index, update in enumerate(self.updates):
+            if update.at <= last or (self.deleted is not None and update.at >= self.deleted):
+                text = f"is at {format_go_duration(update.at)}, not after what comes before it"
+                advice = "choose a time between the pod's arrival and its deletion"
+                yield ("updates", index, "at"), text, advice
+            last = max(last, update.at)

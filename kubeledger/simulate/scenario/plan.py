@@ -25,12 +25,11 @@ from kubeledger.simulate.engine.plan import (
     PluginStep,
     Usage,
 )
-from kubeledger.simulate.scenario.check_pods import replica_suffixes
 from kubeledger.simulate.scenario.load import Loaded, Manifest
 from kubeledger.simulate.scenario.models_node import Node, Plugin, Restart
 from kubeledger.simulate.scenario.models_pods import Container, Pods
-from kubeledger.simulate.scenario.pod_check import containers_of
 from kubeledger.simulate.scenario.pod_defaults import Cluster, defaulted, drawn_hash
+from kubeledger.simulate.scenario.pods import containers_of
 from kubeledger.simulate.scenario.rules import probe_steps
 from kubeledger.simulate.scenario.settings import effective
 
@@ -213,7 +212,7 @@ def _replicas(
 ) -> list[PlannedPod]:
     scripts = _scripts(pods.containers, manifest.data, loaded.scenario.duration)
     found = []
-    for number, suffix in enumerate(replica_suffixes(pods)):
+    for number, suffix in enumerate(pods.suffixes):
         arrives_ns = pods.arrives + number * pods.every
         meta = manifest.data["metadata"]
         name = f"{meta.get('namespace') or 'default'}/{meta['name']}{suffix}@{arrives_ns}"

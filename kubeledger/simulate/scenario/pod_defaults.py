@@ -7,21 +7,16 @@ from typing import Any, Literal
 
 import msgspec
 
+from kubeledger.kubelet.kube.defaults import CONTAINER, GRACE_PERIOD_S, HTTP_GET, POD_SPEC, PROBE
 from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.simulate.engine.draws import Draws
-from kubeledger.simulate.scenario.pod_check import PRIORITY_CLASSES
 from kubeledger.simulate.scenario.pod_level import default_pod_level
+from kubeledger.simulate.scenario.pod_types import PRIORITY_CLASSES
 from kubeledger.simulate.scenario.static_uid import static_uid
 
 __all__ = ["Cluster", "defaulted", "drawn_hash", "drawn_uid"]
 
-_PROBE_DEFAULTS = {
-    "timeoutSeconds": 1,
-    "periodSeconds": 10,
-    "successThreshold": 1,
-    "failureThreshold": 3,
-}
 _NOT_READY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
@@ -122,13 +117,10 @@ def _tolerate(spec: dict[str, Any], toleration: dict[str, Any]) -> None:
 
 
 def _default_spec(spec: dict[str, Any], cluster: Cluster) -> None:
-    spec.setdefault("restartPolicy", "Always")
-    spec.setdefault("dnsPolicy", "ClusterFirst")
-    spec.setdefault("schedulerName", "default-scheduler")
-    spec.setdefault("securityContext", {})
-    spec.setdefault("enableServiceLinks", True)
-    if spec.get("terminationGracePeriodSeconds") is None:
-        spec["terminationGracePeriodSeconds"] = 30
+    for name, value in POD_SPEC.items():
+        spec.setdefault(name, deepcopy(value))
+    if spec["terminationGracePeriodSeconds"] is None:
+        spec["terminationGracePeriodSeconds"] = GRACE_PERIOD_S
     if spec.get("resources"):
         spec["resources"] = _written(spec["resources"])
     for container in [*(spec.get("initContainers") or ()), *spec["containers"]]:
@@ -148,8 +140,8 @@ def _written(resources: dict[str, Any]) -> dict[str, Any]:
 
 def _default_container(container: dict[str, Any], *, host_network: bool) -> None:
     image = container["image"]
-    container.setdefault("terminationMessagePath", "/dev/termination-log")
-    container.setdefault("terminationMessagePolicy", "File")
+    for name, text in CONTAINER.items():
+        container.setdefault(name, text)
     tag = image.rpartition("/")[2].partition(":")[2]
     is_latest = "@" not in image and tag in ("", "latest")
     container.setdefault("imagePullPolicy", "Always" if is_latest else "IfNotPresent")
@@ -162,8 +154,8 @@ def _default_container(container: dict[str, Any], *, host_network: bool) -> None
             port.setdefault("hostPort", port.get("containerPort"))
     for key in ("livenessProbe", "readinessProbe", "startupProbe"):
         if probe := container.get(key):
-            for name, value in _PROBE_DEFAULTS.items():
+            for name, value in PROBE.items():
                 probe[name] = probe.get(name) or value
             if http := probe.get("httpGet"):
-                http.setdefault("path", "/")
-                http.setdefault("scheme", "HTTP")
+                for name, text in HTTP_GET.items():
+                    http.setdefault(name, text)

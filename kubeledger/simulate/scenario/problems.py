@@ -10,10 +10,13 @@ import msgspec
 
 from kubeledger.model.errors import BadInputError
 
-__all__ = ["Path", "Place", "Problem", "Problems", "ScenarioError", "dotted", "suggestion"]
+__all__ = ["Fault", "Path", "Place", "Problem", "Problems", "ScenarioError", "dotted", "suggestion"]
 
 Path = tuple[str | int, ...]
 """Where a value is in a document: ``("pods", 3, "arrives")``."""
+
+Fault = tuple[Path, str, str] | tuple[Path, str, str, Path]
+"""Where, what, what to do; and the place of which ``{}`` in that is the line."""
 
 _CLOSE = 0.6
 _SHOWN_MAX = 100
@@ -82,6 +85,13 @@ class Problems:
             Problem(place=self.place(path), path=dotted(path), message=message, advice=advice)
         )
 
+    def note(self, fault: Fault) -> None:
+        """Note what a rule found."""
+        path, message, advice, *other = fault
+        if other:
+            advice = advice.replace("{}", str(self.place(other[0]).line))
+        self.add(path, message, advice)
+
     def inside(self, path: Path) -> bool:
         """Whether something is wrong with a value or within it."""
         text = dotted(path)
@@ -127,7 +137,7 @@ def dotted(path: Path) -> str:
 
 def suggestion(name: str, known: Iterable[str], what: str = "") -> str:
     """``did you mean X?``, or which there are."""
-    names = sorted(known)
+    names = sorted({*known})
     close = difflib.get_close_matches(name, names, 3, _CLOSE)
     if close:
         return f"did you mean {' or '.join(close)}?"

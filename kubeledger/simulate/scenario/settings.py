@@ -8,8 +8,6 @@ from kubeledger.analyze.whatif.fields import FIELDS, problem
 from kubeledger.analyze.whatif.refusals import refusal
 from kubeledger.ingest.correlate.settings import SettingsSources, Statement, effective_settings
 from kubeledger.ingest.messages.settings_flags import FLAGS, minor_version
-from kubeledger.kubelet.profile.resolve import resolve
-from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Evidence
 from kubeledger.simulate.scenario.models import Scenario
 from kubeledger.simulate.scenario.problems import Path, Problems, suggestion
@@ -28,7 +26,6 @@ def read_settings(
 
     What no kubelet takes is noted and left out.
     """
-    _check_version(scenario, problems)
     fields, at = config
     for name, expected in _TYPE_FIELDS.items():
         if fields.get(name, expected) != expected:
@@ -79,10 +76,3 @@ def effective(fields: dict[str, Any], minor: int | None) -> dict[str, Any]:
         if not name.startswith("--")
     }
     return found if minor is None else {**unflagged_defaults(minor, fields), **found}
-
-
-def _check_version(scenario: Scenario, problems: Problems) -> None:
-    try:
-        resolve(scenario.kubelet_version)
-    except BadQuestionError as error:
-        problems.add(("kubeletVersion",), error.message, error.advice)

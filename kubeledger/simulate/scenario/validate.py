@@ -1,4 +1,4 @@
-"""From data to models: every type error at once, and what is sound kept for further checks.
+"""From data to models: every error at once, and what is sound kept for further checks.
 
 A value that is wrong is left out and the rest read again, so that a wrong size in one image
 does not hide a pod that is there twice.
@@ -9,18 +9,21 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any, TypeVar, get_args
 
-from pydantic import BaseModel, ValidationError
+import msgspec
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
+from kubeledger.simulate.scenario.faults import FAULT
 from kubeledger.simulate.scenario.models import Scenario
 from kubeledger.simulate.scenario.models_base import Model
 from kubeledger.simulate.scenario.models_node import DiskChanges, Image, Plugin, Restart
 from kubeledger.simulate.scenario.models_pods import Pods
 from kubeledger.simulate.scenario.problems import Path, Problems, suggestion
+from kubeledger.simulate.scenario.values import Span
 
-__all__ = ["Sound", "validate"]
+__all__ = ["Sound", "read", "validate"]
 
-ModelT = TypeVar("ModelT", bound=Model)
+ModelT = TypeVar("ModelT", bound=BaseModel)
 
 _LISTS: dict[str, type[Model]] = {
     "plugins": Plugin,
@@ -33,28 +36,26 @@ _STAND_INS = {"kubeletVersion": "1.36.2", "duration": "100000h"}
 """For required values that are wrong, so that nothing else seems wrong because of them."""
 
 _WORDS = {
-    "bool_type": "must be true or false",
-    "dict_type": "must be a mapping of keys to values",
-    "int_type": "must be a whole number",
-    "list_type": "must be a list",
-    "model_type": "must be a mapping of keys to values",
-    "string_type": "must be a text",
-    "string_unicode": "must be a text of whole characters",
-    "string_pattern_mismatch": "has the wrong form",
-    "string_too_short": "must not be empty",
-    "too_short": "must not be empty",
+    "bool_type": ("must be true or false", "write true or false, without quotes"),
+    "dict_type": ("must be a mapping of keys to values", "write `key: value` below it"),
+    "int_type": ("must be a whole number", "write digits alone, without quotes"),
+    "list_type": ("must be a list", "write its items one a line, each after a dash"),
+    "model_type": ("must be a mapping of keys to values", "write `key: value` below it"),
+    "string_type": ("must be a text", "put it in quotes"),
+    "string_pattern_mismatch": ("must match {pattern}", "see the reference of its key"),
+    "string_too_short": ("must not be empty", "fix the value"),
+    "too_short": ("must not be empty", "fix the value"),
+    "value_error": ("{error}", "fix the value"),
+    "literal_error": ("must be {expected}", "fix the value"),
+    "greater_than_equal": ("must be at least {ge}", "fix the value"),
+    "less_than_equal": ("must be at most {le}", "fix the value"),
+    "less_than": ("must be less than {lt}", "fix the value"),
 }
-_ADVICE = {
-    "bool_type": "write true or false, without quotes",
-    "int_type": "write digits alone, without quotes",
-    "list_type": "write its items one a line, each after a dash",
-    "string_type": "put it in quotes",
-    "string_pattern_mismatch": "use lower case letters, digits and dashes",
-}
+"""Type of pydantic's error -> what is wrong, what to do."""
 
 
-class Sound:
-    """What is left of a scenario when all that is of a wrong type is left out.
+class Sound(msgspec.Struct):
+    """What is left of a scenario when all that is wrong in it is left out.
 
     Attributes:
         scenario: without the lists.
@@ -62,33 +63,15 @@ class Sound:
         incomplete: keys of lists of which something is left out.
     """
 
-    def __init__(
-        self,
-        scenario: Scenario,
-        items: dict[str, list[tuple[int, Any]]],
-        incomplete: frozenset[str] = frozenset(),
-    ) -> None:
-        self.scenario = scenario
-        self.items = items
-        self.incomplete = incomplete
-
-    def whole(self) -> Scenario:
-        """With the lists."""
-        lists = {
-            "plugins": [each for _, each in self.items["plugins"]],
-            "pods": [each for _, each in self.items["pods"]],
-            "disk_changes": [each for _, each in self.items["diskChanges"]],
-            "kubelet_restarts": [each for _, each in self.items["kubeletRestarts"]],
-        }
-        images = self.scenario.images
-        if images is not None:
-            images = [each for _, each in self.items["images"]]
-        return self.scenario.model_copy(update={**lists, "images": images})
+    scenario: Scenario
+    items: dict[str, list[tuple[int, Any]]]
+    incomplete: set[str]
 
 
 def validate(data: dict[str, Any], problems: Problems) -> Sound:
     """Read data as a scenario; what is wrong is noted."""
     top = dict(data)
+    end_ns = _end_of(data)
     items: dict[str, list[tuple[int, Any]]] = {}
     incomplete: set[str] = set()
     for key, model in _LISTS.items():
@@ -98,107 +81,108 @@ def validate(data: dict[str, Any], problems: Problems) -> Sound:
             continue
         top[key] = []
         for index, item in enumerate(given):
-            sound = _read(model, item, (key, index), problems)
+            sound = read(model, item, (key, index), problems, end_ns)
             if sound is None:
                 incomplete.add(key)
             else:
                 items[key].append((index, sound))
-    scenario = _read(Scenario, top, (), problems)
+    scenario = read(Scenario, top, (), problems, end_ns)
     assert scenario is not None  # stand-ins fill what is required
-    return Sound(scenario, items, frozenset(incomplete))
+    return Sound(scenario, items, incomplete)
 
 
-def _read(model: type[ModelT], data: object, path: Path, problems: Problems) -> ModelT | None:
-    """An object without what is wrong in it; None when that was needed."""
+def _end_of(data: dict[str, Any]) -> int | None:
     try:
-        return model.model_validate(data)
-    except ValidationError as error:
-        details = error.errors(include_url=False)
-    for each in details:
-        _note(model, each, data, path, problems)
-    left = deepcopy(data)
+        return TypeAdapter(Span).validate_python(data.get("duration"))
+    except ValidationError:
+        return None
+
+
+def read(
+    model: type[ModelT],
+    data: object,
+    path: Path,
+    problems: Problems,
+    end_ns: int | None = None,
+) -> ModelT | None:
+    """An object without what is wrong in it; None when that was needed.
+
+    Args:
+        model: what it is read as.
+        data: the object.
+        path: where it stands.
+        problems: where what is wrong is noted.
+        end_ns: of the simulation, where it is known.
+    """
+    left, is_first = data, True
     while True:
-        if not isinstance(left, dict) or not all(_prune(left, each, path) for each in details):
-            return None
         try:
-            return model.model_validate(left)
+            return model.model_validate(left, context=end_ns)
         except ValidationError as error:
             details = error.errors(include_url=False)
+        for each in details:
+            # What only seems wrong because something was taken out is not noted.
+            at = (*path, *_steps(each["loc"], left))
+            if is_first or (each["type"] == FAULT and not problems.inside(at)):
+                _note(model, each, left, path, problems)
+        if is_first:
+            left, is_first = deepcopy(data), False
+        if not isinstance(left, dict):
+            return None
+        pruned = [_prune(left, each, path) for each in details]
+        if None in pruned or not any(pruned):
+            return None
 
 
-def _prune(data: dict[str, Any], error: ErrorDetails, path: Path) -> bool:
-    """Take a wrong value out, or what holds it when it is needed there; False: that is all."""
+def _prune(data: dict[str, Any], error: ErrorDetails, path: Path) -> bool | None:
+    """Take a wrong value out, or what holds it when it is needed there.
+
+    Returns:
+        Whether it was there still; None: all of the object would have to go.
+    """
     steps = _steps(error["loc"], data)
     if error["type"] == "missing":
         if not path and len(steps) == 1 and steps[0] in _STAND_INS:
             data[str(steps[0])] = _STAND_INS[str(steps[0])]
             return True
         steps = steps[:-1]
-    if error["type"] == "string_unicode" and _drop_unreadable_keys(data, steps):
-        return True
     while steps and not isinstance(steps[-1], str):
         steps = steps[:-1]
     if not steps:
-        return False
+        return None
     holder: Any = data
     for step in steps[:-1]:
         try:
             holder = holder[step]
         except (KeyError, IndexError, TypeError):
-            return True  # it went with another value
-    if isinstance(holder, dict):
-        holder.pop(steps[-1], None)
-    return True
-
-
-def _drop_unreadable_keys(data: dict[str, Any], steps: Path) -> bool:
-    """Take out the keys of an object that are no text; whether there were any.
-
-    Half a character of UTF-16, which a file may hold as an escape, is none.
-    """
-    holder: Any = data
-    for step in steps:
-        holder = holder[step]
-    if not isinstance(holder, dict):
-        return False
-    unreadable = [key for key in holder if key.encode(errors="ignore").decode() != key]
-    for key in unreadable:
-        del holder[key]
-    return bool(unreadable)
+            return False  # it went with another value
+    return isinstance(holder, dict) and holder.pop(steps[-1], holder) is not holder
 
 
 def _note(
-    model: type[Model], error: ErrorDetails, data: object, path: Path, problems: Problems
+    model: type[BaseModel], error: ErrorDetails, data: object, path: Path, problems: Problems
 ) -> None:
     steps = _steps(error["loc"], data)
     kind, context = error["type"], error.get("ctx", {})
     at = (*path, *steps)
-    if kind == "missing":
-        name = steps[-1]
-        problems.add(at, "is missing", f"add `{name}: ...`")
+    if kind == FAULT:
+        above = at[: len(at) - len(context["at"])]
+        problems.note(
+            (
+                at,
+                context["message"],
+                context["advice"],
+                *((*above, *other) for other in context["other"]),
+            )
+        )
+    elif kind == "missing":
+        problems.add(at, "is missing", f"add `{steps[-1]}: ...`")
     elif kind == "extra_forbidden":
         known = _keys(model, steps[:-1])
         problems.add(at, "there is no such key", suggestion(str(steps[-1]), known))
     else:
-        problems.add(at, f"{_words(kind, error, context)}{_given(error['input'])}", _advice(kind))
-
-
-def _words(kind: str, error: ErrorDetails, context: dict[str, Any]) -> str:
-    if kind in _WORDS:
-        return _WORDS[kind]
-    if kind == "value_error":
-        return str(context["error"])
-    if kind == "literal_error":
-        return f"must be {context['expected']}"
-    for word, text in (
-        ("ge", "at least"),
-        ("gt", "more than"),
-        ("le", "at most"),
-        ("lt", "less than"),
-    ):
-        if word in context:
-            return f"must be {text} {context[word]}"
-    return error["msg"][:1].lower() + error["msg"][1:]
+        words, advice = _WORDS.get(kind, (error["msg"][:1].lower() + error["msg"][1:], "fix it"))
+        problems.add(at, f"{words.format(**context)}{_given(error['input'])}", advice)
 
 
 def _given(value: object) -> str:
@@ -206,10 +190,6 @@ def _given(value: object) -> str:
         return ""
     text = "nothing" if value is None else repr(value)
     return f", not {text if len(text) <= 60 else text[:57] + '...'}"
-
-
-def _advice(kind: str) -> str:
-    return _ADVICE.get(kind, "fix the value")
 
 
 def _steps(loc: tuple[int | str, ...], data: Any) -> Path:  # noqa: ANN401  (any JSON value)

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from typing import Annotated, TypeVar
 
-from pydantic import BeforeValidator, Discriminator, Tag, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Tag,
+    ValidationInfo,
+    WithJsonSchema,
+)
 
 from kubeledger.kubelet.kube.quantity import QuantityError
 from kubeledger.kubelet.kube.requests import nanos_of, units_of
-from kubeledger.model.units import parse_go_duration, parse_ts
+from kubeledger.kubelet.profile.resolve import resolve
+from kubeledger.model.errors import BadQuestionError
+from kubeledger.model.units import format_go_duration, parse_go_duration, parse_ts
+from kubeledger.simulate.scenario.faults import refuse
 
-__all__ = ["Duration", "Instant", "OneOrMore", "Size", "SizeChange", "Span"]
+__all__ = [
+    "Duration", "Instant", "Moment", "OneOrMore", "Size", "SizeChange", "Span", "Version", "room",
+]  # fmt: skip
 
 T = TypeVar("T")
 
@@ -71,6 +83,33 @@ def _instant(value: object) -> int:
     return ns
 
 
+def _in_time(at_ns: int, info: ValidationInfo) -> int:
+    end_ns: int | None = info.context
+    if end_ns is not None and at_ns > end_ns:
+        is_at, end = format_go_duration(at_ns), format_go_duration(end_ns)
+        advice = "choose an earlier time, or a longer `duration`"
+        refuse([((), f"is at {is_at}, after the end at {end}", advice)])
+    return at_ns
+
+
+def _version(version: str) -> str:
+    try:
+        resolve(version)
+    except BadQuestionError as error:
+        refuse([((), error.message, error.advice)])
+    return version
+
+
+def room(message: str, advice: str) -> AfterValidator:
+    """A size that must be more than nothing."""
+
+    def check(size_bytes: int) -> int:
+        refuse([] if size_bytes else [((), message, advice)])
+        return size_bytes
+
+    return AfterValidator(check)
+
+
 _TEXT_OR_ZERO = {"type": ["string", "integer"]}
 
 Duration = Annotated[
@@ -79,6 +118,9 @@ Duration = Annotated[
     WithJsonSchema({**_TEXT_OR_ZERO, "pattern": _DURATION, "examples": ["30s", "1h30m"]}),
 ]
 """Nanoseconds, written in Go's notation; not negative."""
+
+Moment = Annotated[Duration, AfterValidator(_in_time)]
+"""Nanoseconds since the start, written as a duration; not after the end of the simulation."""
 
 Span = Annotated[
     int,
@@ -107,6 +149,10 @@ Instant = Annotated[
     WithJsonSchema({"type": "string", "examples": ["2026-01-01T00:00:00Z"]}),
 ]
 """Nanoseconds since the epoch, written as RFC 3339."""
+
+
+Version = Annotated[str, AfterValidator(_version)]
+"""A kubelet version of which there is a profile."""
 
 
 def _count(value: object) -> str:
