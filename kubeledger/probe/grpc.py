@@ -1,23 +1,36 @@
-"""gRPC probes: one health check over a connection of its own. Needs grpcio."""
+"""gRPC probes: one health check over a connection of its own. Needs h2."""
 
 from __future__ import annotations
 
 import time
-from typing import Any
+from contextlib import closing
+from itertools import count
+from typing import TYPE_CHECKING
 
-from kubeledger.kubelet.prober.handlers import GRPCConnection, GRPCError, grpc_execution
+from kubeledger.kubelet.prober.handlers import (
+    Execution,
+    GRPCConnection,
+    GRPCError,
+    GRPCStatus,
+    grpc_execution,
+)
 from kubeledger.kubelet.prober.transport import DEADLINE
+from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.probe.attempt import Attempt, Exchange, TransportError, Watch
-from kubeledger.probe.dial import dial
+from kubeledger.probe.dial import Connection, dial
 
-__all__ = ["grpc_attempt", "need_grpcio"]
+if TYPE_CHECKING:
+    from kubeledger.record.sources.grpc_call import UnaryCall
+
+__all__ = ["grpc_attempt", "need_h2"]
 
 _CHECK = "/grpc.health.v1.Health/Check"
-_STATUSES = ("UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN")
-_LOOK_NS = 1_000_000_000
+_STATUSES: tuple[GRPCStatus, ...] = ("UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN")
+_BACKOFF = 1.6
+"""Source: grpc-go backoff.DefaultConfig: a second, then so many times as long."""
 
 
-def need_grpcio() -> None:
+def need_h2() -> None:
     """Fail now rather than between two probes.
 
     Raises:
@@ -27,94 +40,110 @@ def need_grpcio() -> None:
 
     from kubeledger.model.errors import BadQuestionError
 
-    if find_spec("grpc") is None:
+    if find_spec("h2") is None:
         raise BadQuestionError(
-            "gRPC probes need grpcio, which is not installed",
+            "gRPC probes need h2, which is not installed",
             advice="pip install 'kubeledger[probe]', or leave them out with --probe",
         )
 
 
-def grpc_attempt(to: GRPCConnection, service: str, timeout_ns: int, agent: str) -> Attempt:
+def grpc_attempt(
+    to: GRPCConnection, service: str, timeout_ns: int, facts: ProberFacts, agent: str
+) -> Attempt:
     """Execute a gRPC probe.
 
     Args:
         to: host and port; its ``timeout_s`` is what the kubelet's texts name.
         service: empty for the whole server.
         timeout_ns: for connection and call together.
-        agent: of ``user_agent``; grpcio appends its own name, as the kubelet's library does.
+        facts: of the kubelet version.
+        agent: of ``user_agent``; grpc-go's own name follows it.
 
     Source: v1.36.2 pkg/probe/grpc/grpc.go Probe
-    Differs: grpcio in place of grpc-go, so the text of an error that came from no server is
-        grpcio's.
+    Differs: the version of grpc-go is left out of the user agent, the pauses between attempts to
+        connect have no jitter, and a call is not made again after a GOAWAY.
     """
-    import grpc
-
     watch = Watch(timeout_ns)
+    agent = f"{agent} grpc-go"
     exchange = Exchange(
         sent=(f"POST {_CHECK}", f"user-agent: {agent}", f"service: {service!r}"),
         address=to.address,
     )
-    family = "ipv6" if ":" in to.host else "ipv4"
-    options = [
-        ("grpc.primary_user_agent", agent),
-        ("grpc.enable_http_proxy", 0),
-        ("grpc.use_local_subchannel_pool", 1),
-    ]
-    with grpc.insecure_channel(f"{family}:{to.address}", options=options) as channel:
-        try:
-            with watch.phase(exchange, "connect"):
-                grpc.channel_ready_future(channel).result(timeout=watch.left_s())
-        except (grpc.FutureTimeoutError, TransportError):
-            watch.end()
-            exchange.received = (_what_tcp_says(to),)
-            execution = grpc_execution(to, dial_error=DEADLINE)
-        else:
-            execution = _called(grpc, channel, to, service, watch, exchange)
+    lingers = facts.grpc_dials_like_others and facts.sockets_linger_a_second
+    try:
+        with watch.phase(exchange, "connect"):
+            connection, call = _connected(to, watch, exchange, lingers=lingers)
+    except TransportError:
+        watch.end()
+        execution = grpc_execution(to, dial_error=DEADLINE)
+    else:
+        with closing(connection):
+            with watch.phase(exchange, "first_byte"):
+                execution = _called(call, to, service, agent, watch, exchange)
             watch.end()
     return Attempt(execution=execution, exchanges=(exchange,), total_ns=watch.elapsed_ns())
 
 
+def _connected(
+    to: GRPCConnection, watch: Watch, exchange: Exchange, *, lingers: bool
+) -> tuple[Connection, UnaryCall]:
+    """A connection to a server of HTTP/2; whatever else comes, it is tried until the timeout.
+
+    Raises:
+        TransportError: the time is over; ``exchange.received`` says what came instead.
+    """
+    from kubeledger.record.sources.grpc_call import GRPCStatusError, UnaryCall
+
+    for retry in count():
+        tried = Exchange()
+        try:
+            connection = dial(to.host, to.port, watch, tried, lingers=lingers)
+            exchange.received = ("connected, but the peer speaks no HTTP/2 in clear text",)
+            try:
+                call = UnaryCall(connection)
+            except BaseException:
+                connection.close()
+                raise
+            exchange.local, exchange.received = connection.local, ()
+            return connection, call
+        except TransportError as error:
+            if not exchange.received or not (tried.local or error.timed_out):
+                exchange.received = (error.text,)
+        except GRPCStatusError as error:
+            exchange.received = (*exchange.received, error.message)
+        time.sleep(min(_BACKOFF**retry, watch.left_s()))
+    raise AssertionError
+
+
 def _called(
-    grpc: Any,  # noqa: ANN401 # the module
-    channel: Any,  # noqa: ANN401 # grpcio has no types
+    call: UnaryCall,
     to: GRPCConnection,
     service: str,
+    agent: str,
     watch: Watch,
     exchange: Exchange,
-) -> Any:  # noqa: ANN401
-    call = channel.unary_unary(
-        _CHECK, request_serializer=_request_bytes, response_deserializer=_status_of
-    )
-    began_ns = time.monotonic_ns()
-    try:
-        status = call(service, timeout=watch.left_s())
-    except TransportError:
-        return grpc_execution(to, error=GRPCError("DeadlineExceeded", ""))
-    except grpc.RpcError as error:
-        code = "".join(part.capitalize() for part in error.code().name.split("_"))
-        exchange.received = (f"code: {code}", f"message: {error.details()}")
-        code = "Canceled" if code == "Cancelled" else code
-        return grpc_execution(to, error=GRPCError(code, error.details() or ""))
-    finally:
-        exchange.phases_ns["first_byte"] = time.monotonic_ns() - began_ns
-    exchange.received = (f"status: {status}",)
-    return grpc_execution(to, status=status)
+) -> Execution:
+    from kubeledger.record.sources.grpc_call import GRPCStatusError
 
-
-def _what_tcp_says(to: GRPCConnection) -> str:
-    """Why there is no connection, of which the kubelet's text says only that it took too long."""
-    exchange = Exchange()
+    name = service.encode()
+    request = b"\x0a" + _varint(len(name)) + name if name else b""  # field 1 of the request
     try:
-        dial(to.host, to.port, Watch(_LOOK_NS), exchange, lingers=True).close()
+        left = ("grpc-timeout", f"{int(watch.left_s() * 1e6)}u")
+        answer = call.made(to.address, _CHECK, request, ("user-agent", agent), left)
+        status = _status_of(answer)
     except TransportError as error:
-        return f"a TCP connection made afterwards: {error.text}"
-    return "a TCP connection made afterwards: connected, so the peer speaks no HTTP/2 in clear text"
-
-
-def _request_bytes(service: str) -> bytes:
-    """HealthCheckRequest: field 1, the service."""
-    data = service.encode()
-    return b"\x0a" + _varint(len(data)) + data if data else b""
+        code = "DeadlineExceeded" if error.timed_out else "Unavailable"
+        failed = GRPCError(code, f"error reading from server: {error.text}")
+    except GRPCStatusError as error:
+        failed = GRPCError(error.code, error.message)
+    except ValueError as error:
+        text = f"grpc: failed to unmarshal the received message: {error}"
+        failed = GRPCError("Internal", text)
+    else:
+        exchange.received = (f"status: {status}",)
+        return grpc_execution(to, status=status)
+    exchange.received = (f"code: {failed.code}", f"message: {failed.message}")
+    return grpc_execution(to, error=failed)
 
 
 def _varint(number: int) -> bytes:
@@ -122,9 +151,10 @@ def _varint(number: int) -> bytes:
     return bytes([low | 0x80]) + _varint(rest) if rest else bytes([low])
 
 
-def _status_of(data: bytes) -> str:
+def _status_of(data: bytes) -> GRPCStatus:
     """HealthCheckResponse: field 1, the status; absent when it is UNKNOWN."""
     number = data[1] if len(data) == 2 and data[0] == 0x08 else 0 if not data else -1
     if number < 0:
         raise ValueError("no HealthCheckResponse")
-    return _STATUSES[number] if number < len(_STATUSES) else str(number)
+    known = number < len(_STATUSES)
+    return _STATUSES[number] if known else str(number)  # type: ignore[return-value] # of a newer API

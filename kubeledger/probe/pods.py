@@ -8,8 +8,7 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.ingest.sources.detect import load_documents
-from kubeledger.ingest.sources.documents import pods_of
+from kubeledger.ingest.sources.documents import pods_of, values_of
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.bodies.node import KubeletStarted
@@ -108,7 +107,7 @@ def pod_in_ledger(path: Path, node: str | None, namespace: str, name: str) -> Fo
 def _pod(data: bytes, source: str, namespace: str, name: str) -> dict[str, Any]:
     flaws: list[str] = []
     try:
-        pods, _, _ = pods_of(load_documents(data), flaws)
+        pods, _, _ = pods_of(values_of(data, flaws), flaws)
     except ValueError as error:
         raise BadInputError(f"no list of pods: {error}", file=source) from None
     for pod in pods:

@@ -132,7 +132,7 @@ def execute(target: PodTarget, plan: ProbePlan, facts: ProberFacts, agent: str) 
         return tcp_attempt(handlers.tcp_socket.host or target.ip, port, timeout_ns, facts)
     if plan.handler == "grpc" and handlers.grpc is not None:
         to = GRPCConnection(target.ip, handlers.grpc.port, plan.spec.timeout_seconds)
-        return grpc_attempt(to, handlers.grpc.service or "", timeout_ns, agent)
+        return grpc_attempt(to, handlers.grpc.service or "", timeout_ns, facts, agent)
     uid = target.pod.metadata.uid
     return Attempt(
         execution=missing_handler(target.name, target.namespace, uid, plan.container.name)

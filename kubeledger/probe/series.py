@@ -13,7 +13,7 @@ from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import NS_PER_S
 from kubeledger.probe.curl import Difference, differences
-from kubeledger.probe.grpc import need_grpcio
+from kubeledger.probe.grpc import need_h2
 from kubeledger.probe.run import ProbedTick, probe_once, status_of, worker_of
 from kubeledger.probe.target import PodTarget, ProbePlan
 
@@ -61,11 +61,11 @@ def run_series(
 
     Raises:
         BadInputError: the pod has no IP.
-        BadQuestionError: a gRPC probe without grpcio.
+        BadQuestionError: a gRPC probe without h2.
     """
     facts, agent = resolve(version_text).prober, user_agent(version_text)
     if any(plan.handler == "grpc" for plan in plans):
-        need_grpcio()
+        need_h2()
     if not target.ip and any(plan.handler in ("http", "tcp", "grpc") for plan in plans):
         raise BadInputError(
             f"pod {target.namespace}/{target.name} has no IP yet",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 
 from kubeledger.cli.main import cli
@@ -98,6 +99,16 @@ def test_lists_that_are_none(tmp_path: Path) -> None:
     assert (result.exit_code, "holds no pods" in result.stderr) == (3, True)
     path.write_text('{"kind": ')
     assert probed("default/web", "--pods", str(path)).exit_code == 3
+    path.write_text("kind: [")
+    assert probed("default/web", "--pods", str(path)).exit_code == 3
+
+
+def test_a_list_in_yaml(tmp_path: Path) -> None:
+    """As ``kubectl get pods -o yaml`` writes it."""
+    path = tmp_path / "pods.yaml"
+    path.write_text(yaml.safe_dump(web(closed_port())))
+    result = probed("default/web", "--pods", str(path), "--kubelet-version", "1.36.2")
+    assert (result.exit_code, "connection refused" in result.stdout) == (1, True)
 
 
 def test_a_list_from_a_url() -> None:

@@ -14,9 +14,11 @@ from kubeledger.kubelet.prober.handlers import GRPCConnection
 from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.probe.attempt import Attempt
-from kubeledger.probe.grpc import grpc_attempt, need_grpcio
+from kubeledger.probe.grpc import grpc_attempt, need_h2
 from kubeledger.probe.series import run_series
 from kubeledger.probe.target import pod_target, probe_plans
+from tests.kubelet.prober.worlds import facts_of
+from tests.probe.http2_servers import Act, speaks
 from tests.probe.pods import pod
 from tests.probe.servers import closed_port, hangs, serve
 
@@ -89,7 +91,8 @@ def waits(context: Any, over: threading.Event) -> bytes:  # noqa: ANN401 # grpci
 
 def probe(port: int, service: str = "", ns: int = LONG_NS) -> Attempt:
     """Execute it; the texts name a timeout of one second."""
-    return grpc_attempt(GRPCConnection("127.0.0.1", port, 1), service, ns, "kube-probe/1.28")
+    to = GRPCConnection("127.0.0.1", port, 1)
+    return grpc_attempt(to, service, ns, facts_of("1.28.0"), "kube-probe/1.28")
 
 
 @pytest.mark.parametrize(
@@ -139,7 +142,7 @@ def test_service_and_user_agent() -> None:
         probe(server.port)
         probe(server.port, "s" * 200)
     (empty, agent), (named, _) = server.asked
-    assert agent.startswith("kube-probe/1.28 grpc-")
+    assert agent.startswith("kube-probe/1.28 grpc-go")
     assert (empty, named) == (b"", b"\x0a\xc8\x01" + b"s" * 200)
 
 
@@ -171,12 +174,70 @@ def test_a_server_of_another_protocol() -> None:
     assert "speaks no HTTP/2" in attempt.exchanges[0].received[0]
 
 
-def test_without_grpcio(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_h2(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error names the extra."""
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     with pytest.raises(BadQuestionError) as caught:
-        need_grpcio()
+        need_h2()
     assert "kubeledger[probe]" in caught.value.advice
+
+
+def _ends(connection: Any, stream: int, asked: list[tuple[str, str]]) -> None:  # noqa: ANN401 # h2's
+    """Closes without an answer."""
+
+
+def _is_the_web(connection: Any, stream: int, asked: list[tuple[str, str]]) -> None:  # noqa: ANN401 # h2's
+    """Answers as a web server does."""
+    headers = [(":status", "404"), ("content-type", "text/html")]
+    connection.send_headers(stream, headers, end_stream=True)
+
+
+def _resets(connection: Any, stream: int, asked: list[tuple[str, str]]) -> None:  # noqa: ANN401 # h2's
+    """Ends the stream with REFUSED_STREAM."""
+    connection.reset_stream(stream, 7)
+
+
+def _leaves(connection: Any, stream: int, asked: list[tuple[str, str]]) -> None:  # noqa: ANN401 # h2's
+    """Says GOAWAY."""
+    connection.close_connection(0)
+
+
+def _has_no_trailers(connection: Any, stream: int, asked: list[tuple[str, str]]) -> None:  # noqa: ANN401 # h2's
+    """Ends with the data."""
+    connection.send_headers(stream, [(":status", "200"), ("content-type", "application/grpc")])
+    connection.send_data(stream, b"\0\0\0\0\2\x08\1", end_stream=True)
+
+
+@pytest.mark.parametrize(
+    ("act", "code", "text"),
+    [
+        (_ends, "Unavailable", "error reading from server: EOF"),
+        (
+            _is_the_web,
+            "Unimplemented",
+            "unexpected HTTP status code received from server: 404 (Not Found); "
+            'transport: received unexpected content-type "text/html"',
+        ),
+        (
+            _resets,
+            "Unavailable",
+            "stream terminated by RST_STREAM with error code: REFUSED_STREAM",
+        ),
+        (
+            _leaves,
+            "Unavailable",
+            'closing transport due to: connection error: desc = "error reading from server: EOF", '
+            'received prior goaway: code: NO_ERROR, debug data: ""',
+        ),
+        (_has_no_trailers, "Internal", "server closed the stream without sending trailers"),
+    ],
+)
+def test_what_is_no_answer_has_the_words_of_grpc_go(act: Act, code: str, text: str) -> None:
+    """As the kubelet reports them."""
+    with serve(speaks(act, then="closes")) as server:
+        attempt = probe(server.port)
+    assert attempt.exchanges[0].received == (f"code: {code}", f"message: {text}")
+    assert attempt.execution.text.endswith(text)
 
 
 @pytest.mark.parametrize(("version", "asks"), [("1.24.0", True), ("1.28.0", False)])

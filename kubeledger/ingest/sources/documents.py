@@ -51,6 +51,7 @@ __all__ = [
     "is_list",
     "pods_of",
     "read_document",
+    "values_of",
 ]
 
 _Content = tuple[list[tuple[Any, ...]], "LineCounts"]
@@ -171,8 +172,12 @@ def _line_evidence(document: Document, number: int, offset: int, text: str) -> E
     return Evidence(file=document.source.name, line=number, offset=offset, text=text[:4096])
 
 
-def _values(data: bytes, flaws: list[str]) -> list[Any]:
-    """The values of a JSON or YAML file, made plain."""
+def values_of(data: bytes, flaws: list[str]) -> list[Any]:
+    """The values of a JSON or YAML file, made plain.
+
+    Raises:
+        ValueError: it is neither.
+    """
     text = data.removeprefix(b"\xef\xbb\xbf").lstrip()
     documents = load_documents(data) if text[:1] in (b"{", b"[") else load_yaml(data)
     return [plain(value, flaws) for value in documents]
@@ -230,7 +235,7 @@ def pods_of(documents: list[Any], flaws: list[str]) -> tuple[list[dict[str, Any]
 
 
 def _pod_list(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
-    pods, listed_by, complete = pods_of(_values(data, flaws), flaws)
+    pods, listed_by, complete = pods_of(values_of(data, flaws), flaws)
     spaces = frozenset(pod["metadata"].get("namespace") or "default" for pod in pods)
     return [(listed_by, pods, complete, spaces if listed_by == "api" else None)]
 
@@ -258,11 +263,11 @@ def _checkpoint(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
 
 
 def _nodes(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
-    return [(node,) for node in sound_objects("node", _objects(_values(data, flaws)), flaws)]
+    return [(node,) for node in sound_objects("node", _objects(values_of(data, flaws)), flaws)]
 
 
 def _configs(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
-    return [(value,) for value in _objects(_values(data, flaws))]
+    return [(value,) for value in _objects(values_of(data, flaws))]
 
 
 def _pod_resources(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
@@ -308,7 +313,7 @@ def first_time(*texts: object) -> int | None:
 
 
 def _events(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
-    events = sound_objects("event", _objects(_values(data, flaws)), flaws)
+    events = sound_objects("event", _objects(values_of(data, flaws)), flaws)
     for event in events:
         for key in ("message", "note"):
             # As in log lines: a trailing newline is no part of what is said.
@@ -323,7 +328,7 @@ def _event(ts_ns: int, event: dict[str, Any], evidence: Evidence) -> ApiEvent:
 
 
 def _gaps(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
-    return [(gap,) for gap in _values(data, flaws) if isinstance(gap, dict)]
+    return [(gap,) for gap in values_of(data, flaws) if isinstance(gap, dict)]
 
 
 def _gap(ts_ns: int, gap: dict[str, Any], evidence: Evidence) -> ObservedGap:
@@ -454,7 +459,7 @@ def _kernel_log(document: Document, data: bytes) -> tuple[list[Item], LineCounts
 
 
 def _crictl(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
-    values = [value for value in _values(data, flaws) if isinstance(value, dict)]
+    values = [value for value in values_of(data, flaws) if isinstance(value, dict)]
     images = [image for value in values for image in images_of(value)]
     containers = [each for value in values for each in containers_of(value)]
     return [(images, containers)]

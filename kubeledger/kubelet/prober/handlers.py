@@ -23,6 +23,7 @@ __all__ = [
     "Execution",
     "GRPCConnection",
     "GRPCError",
+    "GRPCStatus",
     "exec_execution",
     "grpc_execution",
     "http_execution",

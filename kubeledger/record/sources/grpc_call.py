@@ -1,19 +1,19 @@
-"""One unary call of gRPC over a unix socket, on HTTP/2 by ``h2``."""
+"""One unary call of gRPC over a connection, on HTTP/2 by ``h2``; errors in the words of grpc-go."""
 
 from __future__ import annotations
 
-import socket
 import struct
-import time
-from pathlib import Path
+from http import HTTPStatus
+from typing import Protocol
 from urllib.parse import unquote
 
-from h2.config import H2Configuration
 from h2.connection import H2Connection
+from h2.errors import ErrorCodes
 from h2.events import (
     ConnectionTerminated,
     DataReceived,
     Event,
+    RemoteSettingsChanged,
     ResponseReceived,
     StreamEnded,
     StreamReset,
@@ -23,133 +23,179 @@ from h2.exceptions import ProtocolError
 
 from kubeledger.record.sources.snapshots import CONTENT_BYTES_MAX
 
-__all__ = ["CallError", "call"]
+__all__ = ["GRPCStatusError", "UnaryCall"]
 
-_READ_BYTES = 64 << 10
+_STREAM = 1
 _HEAD = struct.Struct(">?I")
-_STATUS_OK = 0
-_STATUS_UNIMPLEMENTED = 12
-_STATUSES = (
-    *("OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND"),
-    *("ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION"),
-    *("ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"),
-    "UNAUTHENTICATED",
+_CODES = (
+    *("OK", "Canceled", "Unknown", "InvalidArgument", "DeadlineExceeded", "NotFound"),
+    *("AlreadyExists", "PermissionDenied", "ResourceExhausted", "FailedPrecondition"),
+    *("Aborted", "OutOfRange", "Unimplemented", "Internal", "Unavailable", "DataLoss"),
+    "Unauthenticated",
 )
-_SHOWN = 200
+_CODE_OF_HTTP: dict[int, str] = {
+    HTTPStatus.BAD_REQUEST: "Internal",
+    HTTPStatus.UNAUTHORIZED: "Unauthenticated",
+    HTTPStatus.FORBIDDEN: "PermissionDenied",
+    HTTPStatus.NOT_FOUND: "Unimplemented",
+    HTTPStatus.TOO_MANY_REQUESTS: "Unavailable",
+    HTTPStatus.BAD_GATEWAY: "Unavailable",
+    HTTPStatus.SERVICE_UNAVAILABLE: "Unavailable",
+    HTTPStatus.GATEWAY_TIMEOUT: "Unavailable",
+}
+_CODE_OF_RESET: dict[int | None, str] = {
+    ErrorCodes.CANCEL: "Canceled",
+    ErrorCodes.ENHANCE_YOUR_CALM: "ResourceExhausted",
+    ErrorCodes.FLOW_CONTROL_ERROR: "ResourceExhausted",
+    ErrorCodes.INADEQUATE_SECURITY: "PermissionDenied",
+    ErrorCodes.REFUSED_STREAM: "Unavailable",
+}
 
 
-class CallError(Exception):
-    """There is no answer; the text says why."""
+class GRPCStatusError(Exception):
+    """A call that came to a status instead of a message.
 
-
-def call(path: Path, method: str, request: bytes, timeout_s: float) -> bytes:
-    """The message that a method answers.
-
-    Args:
-        path: of the socket.
-        method: ``/PACKAGE.SERVICE/METHOD``.
-        request: the message.
-        timeout_s: for all of it.
-
-    Raises:
-        CallError: there is none.
+    Attributes:
+        code: as Go names it: ``NotFound``.
     """
-    try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connected:
-            return _Call(connected, timeout_s).made(path, method, request)
-    except TimeoutError:
-        raise CallError("no answer in time") from None
-    except OSError as error:
-        raise CallError(f"no connection to {path}: {error.strerror or error}") from None
-    except ProtocolError as error:
-        raise CallError(f"not spoken as HTTP/2: {error}") from None
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.message = message
 
 
-class _Call:
-    """A call under way."""
+class Stream(Protocol):
+    """A connection; its own errors are passed on."""
 
-    def __init__(self, connected: socket.socket, timeout_s: float) -> None:
-        self._socket = connected
-        self._end = time.monotonic() + timeout_s
-        self._http = H2Connection(H2Configuration(client_side=True))
+    def send(self, data: bytes) -> None: ...
+
+    def receive(self) -> bytes: ...
+
+
+class UnaryCall:
+    """The only call of a connection."""
+
+    def __init__(self, stream: Stream) -> None:
+        """Wait until the server has shown that it speaks HTTP/2.
+
+        Raises:
+            GRPCStatusError: it closed the connection, or speaks something else.
+        """
+        self._stream = stream
+        self._http = H2Connection()
         self._answer = bytearray()
         self._status: int | None = None
         self._message = b""
-        self._ended = False
+        self._ended = self._is_http2 = False
+        self._http.initiate_connection()
+        while not self._is_http2:
+            self._step("error reading server preface")
 
-    def made(self, path: Path, method: str, request: bytes) -> bytes:
-        self._wait()
-        self._socket.connect(str(path))
-        http = self._http
-        http.initiate_connection()
-        stream = http.get_next_available_stream_id()
-        http.send_headers(
-            stream,
-            [
-                (":method", "POST"),
-                (":scheme", "http"),
-                (":path", method),
-                (":authority", "localhost"),
-                ("content-type", "application/grpc"),
-                ("te", "trailers"),
-            ],
-        )
-        http.send_data(stream, _HEAD.pack(False, len(request)) + request, end_stream=True)
+    def made(self, authority: str, method: str, request: bytes, *headers: tuple[str, str]) -> bytes:
+        """The message that a method answers.
+
+        Args:
+            authority: of the server.
+            method: ``/PACKAGE.SERVICE/METHOD``.
+            request: the message.
+            headers: more of them.
+
+        Raises:
+            GRPCStatusError: there is none.
+        """
+        fields = [
+            *((":method", "POST"), (":scheme", "http"), (":path", method)),
+            *((":authority", authority), ("content-type", "application/grpc"), ("te", "trailers")),
+            *headers,
+        ]
+        self._http.send_headers(_STREAM, fields)
+        self._http.send_data(_STREAM, _HEAD.pack(False, len(request)) + request, end_stream=True)
         while not self._ended:
-            self._wait()
-            self._socket.sendall(http.data_to_send())
-            data = self._socket.recv(_READ_BYTES)
-            if not data:
-                raise CallError("the answer ends in the middle")
-            for event in http.receive_data(data):
-                self._take(event)
+            self._step("error reading from server")
         return self._content()
 
-    def _wait(self) -> None:
-        """Let the next step take the time that is left."""
-        left = self._end - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        self._socket.settimeout(left)
+    def _step(self, doing: str) -> None:
+        self._stream.send(self._http.data_to_send())
+        data = self._stream.receive()
+        if not data:
+            raise GRPCStatusError("Unavailable", f"{doing}: EOF")
+        try:
+            events = self._http.receive_data(data)
+        except ProtocolError as error:
+            raise GRPCStatusError("Unavailable", f"{doing}: {error}") from None
+        for event in events:
+            self._take(event)
+        self._stream.send(self._http.data_to_send())
 
     def _take(self, event: Event) -> None:
+        """Source: grpc-go internal/transport http2_client.go operateHeaders, handleRSTStream."""
         match event:
+            case RemoteSettingsChanged():
+                self._is_http2 = True
             case ResponseReceived() | TrailersReceived():
                 headers = dict(event.headers or ())
-                status = headers.get(b":status", b"200")
-                if status != b"200":
-                    raise CallError(f"answered {status.decode('ascii', 'replace')}")
+                if isinstance(event, ResponseReceived):
+                    _check_head(headers)
                 if headers.get(b"grpc-status", b"").isdigit():
                     self._status = int(headers[b"grpc-status"])
                 self._message = headers.get(b"grpc-message", self._message)
             case DataReceived():
                 self._answer += event.data or b""
                 if len(self._answer) > CONTENT_BYTES_MAX:
-                    raise CallError(f"the answer is larger than {CONTENT_BYTES_MAX} bytes")
-                self._http.acknowledge_received_data(
-                    event.flow_controlled_length or 0, event.stream_id or 0
-                )
+                    text = f"the answer is larger than {CONTENT_BYTES_MAX} bytes"
+                    raise GRPCStatusError("ResourceExhausted", text)
+                size_bytes = event.flow_controlled_length or 0
+                self._http.acknowledge_received_data(size_bytes, _STREAM)
             case StreamEnded():
                 self._ended = True
-            case StreamReset() | ConnectionTerminated():
-                raise CallError(f"the answer breaks off: {event.error_code!r}")
+            case StreamReset():
+                text = f"stream terminated by RST_STREAM with error code: {_name(event.error_code)}"
+                code = _CODE_OF_RESET.get(event.error_code, "Internal")
+                raise GRPCStatusError(code, text)
+            case ConnectionTerminated():
+                debug = (event.additional_data or b"").decode("utf-8", "replace")
+                raise GRPCStatusError(
+                    "Unavailable",
+                    'closing transport due to: connection error: desc = "error reading from '
+                    f'server: EOF", received prior goaway: code: {_name(event.error_code)}, '
+                    f'debug data: "{debug}"',
+                )
             case _:
                 pass
 
     def _content(self) -> bytes:
         """The message without what gRPC puts before it."""
-        if self._status == _STATUS_UNIMPLEMENTED:
-            raise CallError("this kubelet does not answer it")
         if self._status is None:
-            raise CallError("the answer has no status")
-        if self._status != _STATUS_OK:
-            known = self._status < len(_STATUSES)
-            name = _STATUSES[self._status] if known else f"status {self._status}"
-            message = unquote(self._message.decode("ascii", "replace"))
-            raise CallError(f"{name}: {' '.join(message.split())[:_SHOWN]}")
+            text = "server closed the stream without sending trailers"
+            raise GRPCStatusError("Internal", text)
+        if self._status:
+            known = self._status < len(_CODES)
+            code = _CODES[self._status] if known else f"Code({self._status})"
+            raise GRPCStatusError(code, unquote(self._message.decode("ascii", "replace")))
         if len(self._answer) < _HEAD.size:
-            raise CallError("the answer holds no message")
+            raise GRPCStatusError("Internal", "the answer holds no message")
         is_packed, size = _HEAD.unpack_from(self._answer)
         if is_packed or size != len(self._answer) - _HEAD.size:
-            raise CallError("the answer holds another message than was asked for")
+            raise GRPCStatusError("Internal", "the answer is packed, or holds several messages")
         return bytes(self._answer[_HEAD.size :])
+
+
+def _check_head(headers: dict[bytes, bytes]) -> None:
+    status = int(headers[b":status"])
+    kind = headers.get(b"content-type")
+    wrong = []
+    if status != HTTPStatus.OK:
+        known = HTTPStatus(status).phrase if status in set(HTTPStatus) else ""
+        wrong.append(f"unexpected HTTP status code received from server: {status} ({known})")
+    if kind is None:
+        wrong.append("malformed header: missing HTTP content-type")
+    elif not kind.startswith(b"application/grpc"):
+        shown = kind.decode("utf-8", "replace")
+        wrong.append(f'transport: received unexpected content-type "{shown}"')
+    if wrong:
+        raise GRPCStatusError(_CODE_OF_HTTP.get(status, "Unknown"), "; ".join(wrong))
+
+
+def _name(code: object) -> str:
+    return str(getattr(code, "name", None) or f"unknown error code {code!r}")

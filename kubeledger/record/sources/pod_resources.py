@@ -7,6 +7,7 @@ the devices of pods that are gone when it is asked, as it does before each alloc
 from __future__ import annotations
 
 import json
+import socket
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -22,6 +23,8 @@ __all__ = ["PodResourcesSource"]
 
 _SERVICE = "v1.PodResourcesLister"
 _SILENCE_S = 5
+_READ_BYTES = 64 << 10
+_SHOWN = 200
 
 _MESSAGES: Messages = {
     "ListPodResourcesResponse": (Field(1, "podResources", "PodResources", repeated=True),),
@@ -101,7 +104,7 @@ class PodResourcesSource:
     """The API behind one socket.
 
     Args:
-        socket: ``pod-resources/kubelet.sock`` below the kubelet's directory.
+        path: ``pod-resources/kubelet.sock`` below the kubelet's directory.
         silence_s: how long an answer may take.
 
     Raises:
@@ -110,7 +113,7 @@ class PodResourcesSource:
 
     name = "pod-resources"
 
-    def __init__(self, socket: Path, *, silence_s: float = _SILENCE_S) -> None:
+    def __init__(self, path: Path, *, silence_s: float = _SILENCE_S) -> None:
         try:
             import h2  # noqa: F401
         except ImportError:
@@ -118,7 +121,7 @@ class PodResourcesSource:
                 "the pod-resources API is spoken over HTTP/2, for which h2 is not installed",
                 advice="pip install 'kubeledger[record]'",
             ) from None
-        self._socket = socket
+        self._socket = path
         self._silence_s = silence_s
         self._rounds = Every(READ_NS)
         self._work: Background[_Answer] = Background(self.name)
@@ -147,19 +150,57 @@ class PodResourcesSource:
 
     def _round(self, now_ns: int) -> Iterator[_Answer]:
         """One call after the other; in the thread."""
-        from kubeledger.record.sources.grpc_call import CallError, call
+        from kubeledger.record.sources.grpc_call import GRPCStatusError
 
         begin = time.monotonic_ns()
         for method in _METHODS:
             ts_ns = now_ns + time.monotonic_ns() - begin
             try:
-                name = f"/{_SERVICE}/{method.name}"
-                message = call(self._socket, name, b"", self._silence_s)
+                message = self._called(method.name)
                 yield _Answer(method, ts_ns, _json(decode(_MESSAGES, method.response, message)))
-            except CallError as error:
-                yield _Answer(method, ts_ns, error=str(error))
+            except GRPCStatusError as error:
+                is_old = error.code == "Unimplemented"
+                shown = " ".join(str(error).split())[:_SHOWN]
+                why = "this kubelet does not answer it" if is_old else shown
+                yield _Answer(method, ts_ns, error=why)
+            except TimeoutError:
+                yield _Answer(method, ts_ns, error="no answer in time")
+            except OSError as error:
+                why = f"no connection to {self._socket}: {error.strerror or error}"
+                yield _Answer(method, ts_ns, error=why)
             except ValueError as error:
                 yield _Answer(method, ts_ns, error=f"the answer is no {method.response}: {error}")
+
+    def _called(self, method: str) -> bytes:
+        from kubeledger.record.sources.grpc_call import UnaryCall
+
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connected:
+            stream = _TimedStream(connected, self._silence_s)
+            connected.connect(str(self._socket))
+            return UnaryCall(stream).made("localhost", f"/{_SERVICE}/{method}", b"")
+
+
+class _TimedStream:
+    """A socket with one timeout for all that is done with it."""
+
+    def __init__(self, connected: socket.socket, timeout_s: float) -> None:
+        self._socket = connected
+        self._end_s = time.monotonic() + timeout_s
+        connected.settimeout(timeout_s)
+
+    def send(self, data: bytes) -> None:
+        self._limit()
+        self._socket.sendall(data)
+
+    def receive(self) -> bytes:
+        self._limit()
+        return self._socket.recv(_READ_BYTES)
+
+    def _limit(self) -> None:
+        left_s = self._end_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError
+        self._socket.settimeout(left_s)
 
 
 def _json(answer: dict[str, Any]) -> bytes:

@@ -103,7 +103,7 @@ def test_what_fails_is_a_gap(short_path: Path) -> None:
         assert over.until_ns is not None
         (gap, *_) = round_of(PodResourcesSource(path), BEGIN_NS)
         assert isinstance(gap, Gap)
-        assert gap.reason == "INTERNAL: no such thing"
+        assert gap.reason == "Internal: no such thing"
 
 
 def test_no_socket(short_path: Path) -> None:
@@ -135,8 +135,8 @@ def test_an_answer_of_many_frames(short_path: Path) -> None:
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        (b"", "the answer ends in the middle"),
-        (bytes(9), "not spoken as HTTP/2: "),
+        (b"", "Unavailable: error reading server preface: EOF"),
+        (bytes(9), "Unavailable: error reading server preface: "),
     ],
 )
 def test_another_program_at_the_socket(short_path: Path, said: bytes, reason: str) -> None:
