@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
+from functools import cache, partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -42,7 +43,7 @@ class Noise(msgspec.Struct, frozen=True):
         files: callers all of whose lines are noise, unless a row is about the file.
         quiet_files: callers whose lines are noise unless a row has their message.
         messages: structured messages that are noise wherever they come from.
-        texts: caller -> pattern of free text that is noise.
+        texts: caller -> regular expression of free text that is noise.
         anywhere: pattern of free text that is noise from any file.
         callerless: free text of ``files``, for logs that do not name the caller (old klog JSON).
         plain: lines that klog did not write and that mean nothing.
@@ -51,7 +52,7 @@ class Noise(msgspec.Struct, frozen=True):
     files: frozenset[str]
     quiet_files: frozenset[str]
     messages: frozenset[str]
-    texts: Mapping[str, re.Pattern[str]]
+    texts: Mapping[str, str]
     anywhere: re.Pattern[str]
     callerless: re.Pattern[str]
     plain: re.Pattern[str]
@@ -62,10 +63,10 @@ class Noise(msgspec.Struct, frozen=True):
             return True
         if file:
             pattern = self.texts.get(file)
-            return pattern is not None and pattern.match(message) is not None
+            return pattern is not None and _compiled(pattern).match(message) is not None
         if self.callerless.match(message):
             return True
-        return any(known.match(message) for known in self.texts.values())
+        return any(_compiled(known).match(message) for known in self.texts.values())
 
 
 class Verdict(Enum):
@@ -97,22 +98,13 @@ PREFIX_LENGTH = 16
 _LIKELY_MAX = 10_000
 
 
-class _Known(NamedTuple):
-    """A pattern of free text; ``head``: what its matches begin with."""
-
-    pattern: re.Pattern[str]
-    handled: Handled
-    head: str
-
-    def may_match(self, beginning: str) -> bool:
-        """Whether a message with these first letters may fit."""
-        return beginning.startswith(self.head) or self.head.startswith(beginning)
+_compiled = cache(partial(re.compile, flags=re.DOTALL))
 
 
 class _Likely(NamedTuple):
     """Patterns of one file that a message may fit by its first letters."""
 
-    rows: list[_Known]
+    rows: list[tuple[re.Pattern[str], Handled]]
     are_read: bool
 
 
@@ -148,15 +140,14 @@ class Router:
             message: Handled(handled, needs.get(message, ()))
             for message, handled in handlers.items()
         }
-        self._free_text: dict[str, list[_Known]] = {}
+        self._free_text: dict[str, list[tuple[str, Handled]]] = {}
         self._likely: dict[tuple[str, str], _Likely] = {}
         for row in sorted(rows, key=lambda row: row.to is None):
             heard = handlers.get(row.to, ()) if row.to is not None else ()
             handled = Handled(heard, needs.get(row.to or "", ()), row)
             if row.pattern is not None:
-                known = _Known(row.pattern, handled, _literal_head(row.pattern.pattern))
                 for file in row.files:
-                    self._free_text.setdefault(file, []).append(known)
+                    self._free_text.setdefault(file, []).append((row.pattern, handled))
             elif heard:
                 changes = row.keys or row.constants
                 self._structured[row.words] = handled if changes else handled._replace(row=None)
@@ -198,7 +189,7 @@ class Router:
 
     def free_text(self, file: str, message: str) -> Route:
         """Handlers with their match, or a verdict; ``file`` "" stands for any."""
-        for pattern, handled, _ in self._likely_rows(file, message).rows:
+        for pattern, handled in self._likely_rows(file, message).rows:
             match = pattern.match(message)
             if match:
                 return handled._replace(match=match) if handled.handlers else Verdict.UNDERSTOOD
@@ -214,20 +205,31 @@ class Router:
             if len(self._likely) >= _LIKELY_MAX:
                 self._likely.clear()
             of_file = self._free_text.get(file, ()) if file else self._of_any_file()
-            rows = [known for known in of_file if known.may_match(beginning)]
-            likely = _Likely(rows, any(known.handled.handlers for known in rows))
+            rows = [
+                (_compiled(pattern), handled)
+                for pattern, handled in of_file
+                if _may_match(pattern, beginning)
+            ]
+            likely = _Likely(rows, any(handled.handlers for _, handled in rows))
             self._likely[file, beginning] = likely
         return likely
 
-    def _of_any_file(self) -> Iterable[_Known]:
+    def _of_any_file(self) -> Iterable[tuple[str, Handled]]:
         known = chain.from_iterable(self._free_text.values())
-        return sorted(known, key=lambda each: not each.handled.handlers)
+        return sorted(known, key=lambda each: not each[1].handlers)
 
     def plain(self, line: str) -> bool:
         """A line that klog did not write is known noise."""
         return self._noise.plain.match(line) is not None
 
 
+def _may_match(pattern: str, beginning: str) -> bool:
+    """Whether a message with these first letters may fit."""
+    head = _literal_head(pattern)
+    return beginning.startswith(head) or head.startswith(beginning)
+
+
+@cache
 def _literal_head(pattern: str) -> str:
     """What all matches of a pattern begin with, as far as it is easy to see."""
     # An alternative outside of groups may begin with anything.

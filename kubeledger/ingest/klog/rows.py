@@ -29,7 +29,17 @@ import msgspec
 
 from kubeledger.ingest.sources.items import LogLine
 
-__all__ = ["FORMATTED_POD", "TIME", "Row", "ignore", "ignore_text", "klog", "text", "texts"]
+__all__ = [
+    "FORMATTED_POD",
+    "TIME",
+    "Regex",
+    "Row",
+    "ignore",
+    "ignore_text",
+    "klog",
+    "text",
+    "texts",
+]
 
 FORMATTED_POD = r'[^_\s",()]+_[^_\s",()]+\([^\s")]*\)'
 """Regular expression of ``name_namespace(uid)``, without groups."""
@@ -52,19 +62,26 @@ _KINDS = {
 """What a field of free text may hold; without a kind it ends before the letter after it."""
 
 
+class Regex(str):
+    """Words of free text as a regular expression, in which ``.`` is any letter, newlines too."""
+
+    __slots__ = ()
+
+
 class Row(msgspec.Struct, frozen=True):
     """A message.
 
     Attributes:
         words: the whole message of a structured line, or of free text what it begins with, its
-            values as ``{key}`` or ``{key:kind}``, or a pattern.
+            values as ``{key}`` or ``{key:kind}``, or a ``Regex``.
         to: the structured message that it says; None: nothing is recorded of it.
         files: callers of free text; a structured message may come from any.
         keys: key of ``to`` -> key of the line, where they differ.
         constants: key of ``to`` -> value that the words themselves imply, with ``{key}`` for
             fields.
         since, until: the first and the last minor version that logs it, as far as is known.
-        pattern: of free text; None for a structured message.
+        pattern: regular expression of free text; None for a structured message. It is compiled when
+            a line may fit it: in a log of one version most are never needed.
         integers: fields that are whole numbers.
     """
 
@@ -75,7 +92,7 @@ class Row(msgspec.Struct, frozen=True):
     constants: Mapping[str, Any] = {}
     since: str | None = None
     until: str | None = None
-    pattern: re.Pattern[str] | None = None
+    pattern: str | None = None
     integers: frozenset[str] = frozenset()
 
     def read(self, line: LogLine, match: re.Match[str] | None) -> None:
@@ -120,7 +137,7 @@ def klog(
 
 def text(
     files: str | tuple[str, ...],
-    words: str | re.Pattern[str],
+    words: str,
     /,
     *,
     to: str,
@@ -129,17 +146,16 @@ def text(
     **constants: object,
 ) -> Row:
     """Free text that is read; structured logging replaced most of it in 1.21."""
-    pattern = words if isinstance(words, re.Pattern) else re.compile(_regex(words), re.DOTALL)
     return Row(
-        words if isinstance(words, str) else words.pattern,
+        words,
         to,
         files=(files,) if isinstance(files, str) else files,
         constants=constants,
         since=since,
         until=until,
-        pattern=pattern,
+        pattern=words if isinstance(words, Regex) else _regex(words),
         integers=frozenset(
-            field["key"] for field in _FIELD.finditer(str(words)) if field["kind"] == "int"
+            field["key"] for field in _FIELD.finditer(words) if field["kind"] == "int"
         ),
     )
 
@@ -156,7 +172,7 @@ def ignore(*messages: str) -> Iterable[Row]:
 
 def ignore_text(file: str, *patterns: str) -> Iterable[Row]:
     """The same for free text: regular expressions of its beginning."""
-    return (Row(text, None, (file,), pattern=re.compile(text)) for text in patterns)
+    return (Row(text, None, (file,), pattern=text) for text in patterns)
 
 
 def _regex(words: str) -> str:

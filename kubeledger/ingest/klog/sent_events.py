@@ -25,7 +25,7 @@ from kubeledger.ingest.sources.items import LogLine
 from kubeledger.ingest.sources.times import go_date, go_time
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["OCCURRED", "SENT", "SENT_BEGIN", "SENT_TEXT", "SentEvents"]
+__all__ = ["OCCURRED", "SENT", "SENT_BEGIN", "SentEvents"]
 
 OCCURRED = "Event occurred"
 SENT = frozenset(
@@ -37,8 +37,6 @@ SENT = frozenset(
     )
 )
 """Messages of structured lines that hold an event."""
-SENT_TEXT = re.compile(r"(?:Server rejected event|Unable to write event:?) '&v1\.Event\{")
-"""Free-text lines that hold one."""
 SENT_BEGIN = ("Server rejected event", "Unable to write event")
 
 _PLAIN = re.compile(

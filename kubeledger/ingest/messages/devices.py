@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
-from kubeledger.ingest.klog.rows import ignore, ignore_text, klog, text, texts
+from kubeledger.ingest.klog.rows import Regex, ignore, ignore_text, klog, text, texts
 
 __all__ = ["MESSAGES"]
 
@@ -113,7 +111,7 @@ MESSAGES = (
     ),
     text(
         "pod_devices.go",
-        re.compile(
+        Regex(
             r"Get checkpoint entry: (?P<podUID>\S+) (?P<containerName>\S+) (?P<resourceName>\S+) "
             r"(?P<deviceIDs>map\[.*\]|\[[^\]]*\]) \[[\d ]*\]\s*$"
         ),
@@ -128,7 +126,7 @@ MESSAGES = (
     *(
         text(
             "status_manager.go",
-            re.compile(rf'{change} for pod "(?P<pod>[^"]*)" {_UP_TO_REFUSAL}', re.DOTALL),
+            Regex(rf'{change} for pod "(?P<pod>[^"]*)" {_UP_TO_REFUSAL}'),
             to="Status shows a refusal",
         )
         for change in ("Patch status", "Status")

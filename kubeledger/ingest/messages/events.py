@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
-from kubeledger.ingest.klog.rows import ignore, ignore_text, klog, text
-from kubeledger.ingest.klog.sent_events import SENT_TEXT
+from kubeledger.ingest.klog.rows import Regex, ignore, ignore_text, klog, text
 
 __all__ = ["MESSAGES"]
 
@@ -23,21 +20,25 @@ MESSAGES = (
     klog("Unable to write event (retry limit exceeded!)"),
     text(
         "event.go",
-        re.compile(rf'{_OF_KIND}Namespace:"", Name:"(?P<object>[^"]*)", {_SAYING}', re.DOTALL),
+        Regex(rf'{_OF_KIND}Namespace:"", Name:"(?P<object>[^"]*)", {_SAYING}'),
         to="Event occurred",
         until="1.19",
     ),
     text(
         "event.go",
-        re.compile(
+        Regex(
             rf'{_OF_KIND}Namespace:"(?P<namespace>[^"]*)", Name:"(?P<name>[^"]*)", {_SAYING}',
-            re.DOTALL,
         ),
         to="Event occurred",
         until="1.19",
         object="{namespace}/{name}",
     ),
-    text("event.go", SENT_TEXT, to="Server rejected event (will not retry!)", until="1.28"),
+    text(
+        "event.go",
+        Regex(r"(?:Server rejected event|Unable to write event:?) '&v1\.Event\{"),
+        to="Server rejected event (will not retry!)",
+        until="1.28",
+    ),
     *ignore(
         "Could not construct reference, will not report event",
         "Unable start event watcher (will not retry!)",

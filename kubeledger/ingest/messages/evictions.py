@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
-from kubeledger.ingest.klog.rows import klog, text, texts
+from kubeledger.ingest.klog.rows import Regex, klog, text, texts
 
 __all__ = ["MESSAGES"]
 
@@ -85,7 +83,7 @@ MESSAGES = (
     ),
     text(
         "helpers.go",
-        re.compile(
+        Regex(
             r"eviction manager: (?P<log>observations[^:]*): signal=(?P<signal>[^,]+), "
             r"available: (?P<available>[^,]+), capacity: (?P<capacity>[^,\s]+)"
         ),
@@ -93,7 +91,7 @@ MESSAGES = (
     ),
     text(
         "helpers.go",
-        re.compile(
+        Regex(
             r"eviction manager: (?P<log>thresholds[^:]*): threshold \[signal=(?P<signal>[^,]+), "
             r"quantity=(?P<quantity>[^\]]+)\] observed (?P<available>\S+)"
         ),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
-from kubeledger.ingest.klog.rows import TIME, ignore, ignore_text, klog, text, texts
+from kubeledger.ingest.klog.rows import TIME, Regex, ignore, ignore_text, klog, text, texts
 
 __all__ = ["MESSAGES"]
 
@@ -29,7 +27,7 @@ MESSAGES = (
     klog("Using cgroup driver setting received from the CRI runtime", since="1.28"),
     text(
         "flags.go",
-        re.compile(r'FLAG: --(?P<name>[\w.-]+)=(?P<value>"(?:.|\n)*"|`[^`]*`)'),
+        Regex(r'FLAG: --(?P<name>[\w.-]+)=(?P<value>"(?:.|\n)*"|`[^`]*`)'),
         to="FLAG",
         until=None,
     ),
@@ -50,7 +48,7 @@ MESSAGES = (
     # What logs a later version in this form is the API server or the like.
     text(
         "server.go",
-        re.compile(r"Version: (?P<kubeletVersion>v(?:0|1\.(?:1?\d|20))\.\S+)"),
+        Regex(r"Version: (?P<kubeletVersion>v(?:0|1\.(?:1?\d|20))\.\S+)"),
         to="Kubelet version",
     ),
     text("server.go", "Started kubelet", to="Started kubelet"),
@@ -61,7 +59,7 @@ MESSAGES = (
     ),
     text(
         "container_manager_linux.go",
-        re.compile(
+        Regex(
             r"\[topologymanager\] Initializing Topology Manager with (?P<topologyPolicyName>\S+) "
             r"policy(?: and (?P<topologyScopeName>\w+)-level scope)?"
         ),
@@ -83,7 +81,7 @@ MESSAGES = (
     ),
     text(
         "handler.go",
-        re.compile(rf"Added event &\{{(?P<container>\S+) (?P<time>{TIME}) .*oomKill "),
+        Regex(rf"Added event &\{{(?P<container>\S+) (?P<time>{TIME}) .*oomKill "),
         to="Added an OOM kill event",
         until=None,
     ),

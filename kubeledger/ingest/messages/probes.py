@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
-from kubeledger.ingest.klog.rows import FORMATTED_POD, Row, ignore, ignore_text, klog, text
+from kubeledger.ingest.klog.rows import FORMATTED_POD, Regex, Row, ignore, ignore_text, klog, text
 
 __all__ = ["MESSAGES"]
 
@@ -14,7 +12,7 @@ def _tick(outcome: str, to: str) -> Row:
         r"(?P<probeType>Liveness|Readiness|Startup) probe for "
         rf'"(?P<pod>{FORMATTED_POD}):(?P<containerName>[^"]+)" {outcome}'
     )
-    return text("prober.go", re.compile(pattern, re.DOTALL), to=to)
+    return text("prober.go", Regex(pattern), to=to)
 
 
 MESSAGES = (

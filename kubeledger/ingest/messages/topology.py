@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
-from kubeledger.ingest.klog.rows import ignore, ignore_text, klog, text, texts
+from kubeledger.ingest.klog.rows import Regex, ignore, ignore_text, klog, text, texts
 
 __all__ = ["MESSAGES"]
 
@@ -24,7 +22,7 @@ MESSAGES = (
     klog("TopologyHints", since="1.21"),
     text(
         _FILES,
-        re.compile(
+        Regex(
             r"\[topologymanager\] Creating topology manager with (?P<topologyPolicyName>\S+) policy"
             r"(?: per (?P<topologyScopeName>\w+) scope)?"
         ),
@@ -32,33 +30,28 @@ MESSAGES = (
     ),
     text(
         _FILES,
-        re.compile(
+        Regex(
             r"\[topologymanager\] TopologyHints for pod '(?P<pod>[^']*)'"
             r"(?:, container '(?P<containerName>[^']*)')?: (?P<hints>map\[.*\])",
-            re.DOTALL,
         ),
         to="TopologyHints",
     ),
     text(
         _FILES,
-        re.compile(
-            r"\[topologymanager\] (?:Container|Pod)TopologyHint: (?P<bestHint>\{.*\})", re.DOTALL
-        ),
+        Regex(r"\[topologymanager\] (?:Container|Pod)TopologyHint: (?P<bestHint>\{.*\})"),
         to="ContainerTopologyHint",
     ),
     text(
         _FILES,
-        re.compile(
+        Regex(
             rf"\[topologymanager\] Best TopologyHint for {_SUBJECT}(?P<bestHint>\{{.*\}})",
-            re.DOTALL,
         ),
         to="ContainerTopologyHint",
     ),
     text(
         _FILES,
-        re.compile(
+        Regex(
             rf"\[topologymanager\] Topology Affinity for {_SUBJECT}(?P<affinity>\{{.*\}})",
-            re.DOTALL,
         ),
         to="Topology Affinity",
     ),

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubeledger.ingest.klog.router import Handled, Router, Verdict
-from kubeledger.ingest.klog.rows import Row, ignore, ignore_text, klog, text
+from kubeledger.ingest.klog.rows import Regex, Row, ignore, ignore_text, klog, text
 from kubeledger.ingest.messages.catalogue import MESSAGES
 from kubeledger.ingest.messages.noise import NOISE
 from kubeledger.ingest.sources.facts import Facts
@@ -17,7 +17,7 @@ from kubeledger.ingest.sources.items import LogLine
 from tests.ingest.feeding import lines
 
 PATTERNS = sorted(
-    {row.pattern.pattern for rows in MESSAGES.values() for row in rows if row.pattern is not None}
+    {row.pattern for rows in MESSAGES.values() for row in rows if row.pattern is not None}
 )
 
 
@@ -32,9 +32,7 @@ def router(*rows: Row) -> Router:
 
 def constants(*patterns: str) -> Router:
     """Routes with free text of one file."""
-    return router(
-        *(text("x.go", re.compile(each, re.DOTALL), to="It happened") for each in patterns)
-    )
+    return router(*(text("x.go", Regex(each), to="It happened") for each in patterns))
 
 
 @settings(max_examples=300)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from pathlib import Path
 from string import Formatter
@@ -41,7 +42,7 @@ def test_what_is_asked_for_is_in_the_tables() -> None:
 
 def given(row: Row) -> set[str]:
     """Keys of ``to`` that a row itself gives: renamed, implied, or fields of its words."""
-    fields = set(row.pattern.groupindex) if row.pattern else set()
+    fields = set(re.compile(row.pattern).groupindex) if row.pattern else set()
     texts = [text for text in row.constants.values() if isinstance(text, str)]
     joined = (
         {key for text in texts for _, key, _, _ in Formatter().parse(text)} if fields else set()
