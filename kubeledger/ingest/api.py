@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -32,6 +34,10 @@ __all__ = [
     "import_sources",
     "plan_sources",
 ]
+
+
+_COLLECT_AFTER = 50_000
+"""New objects after which reference cycles are looked for."""
 
 
 class ImportReport(msgspec.Struct):
@@ -100,7 +106,7 @@ def import_sources(
         LedgerBusyError, LedgerUnavailableError, DamagedLedgerError: as the ledger's.
     """
     options = options or ImportOptions()
-    with spool_directory() as spool:
+    with _rare_collections(), spool_directory() as spool:
         collected = collect(paths, spool)
         with ledger.writer() as writer:
             lengths = _lengths(ledger, writer)
@@ -114,6 +120,17 @@ def import_sources(
                 for plan in plans
             ]  # fmt: skip
             return ImportReport(reports, writer.recovery)
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Reference cycles are looked for rarely: an import makes many objects and hardly a cycle."""
+    before = gc.get_threshold()
+    gc.set_threshold(_COLLECT_AFTER, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def plan_sources(paths: Sequence[str], spool: Path, options: ImportOptions) -> list[Plan]:

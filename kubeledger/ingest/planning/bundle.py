@@ -148,7 +148,8 @@ def _look(
     seen: dict[str, str] = {}
     for source in tree.files:
         try:
-            _look_at(source, tree, options, lengths, bundle, seen)
+            with source.held():
+                _look_at(source, tree, options, lengths, bundle, seen)
         except BadInputError as error:
             if not tree.is_tree:
                 raise

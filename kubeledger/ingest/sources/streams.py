@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 
@@ -30,6 +31,8 @@ __all__ = [
     "permission_advice",
 ]
 
+_HELD_MAX = 1 << 20
+"""Bytes of a file that is held while it is looked at."""
 _LARGE = 1 << 18
 """Bytes that are worth handing to another thread."""
 DOCUMENT_MAX = 256 << 20
@@ -58,6 +61,7 @@ class SourceFile:
         self._mtime_ns = mtime_ns
         self.truncated = False
         self._journal: JournalFile | None = None
+        self._held: bytes | None = None
 
     @property
     def plain_name(self) -> str:
@@ -78,6 +82,9 @@ class SourceFile:
         Raises:
             BadInputError: the file cannot be read, or unpacks to an absurd size.
         """
+        if self._held is not None:
+            yield self._held
+            return
         if self._journal is not None:
             yield from self._journal.chunks()
             return
@@ -105,6 +112,20 @@ class SourceFile:
 
     def _damaged(self) -> None:
         self.truncated = True
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """While its format and digest are found out, a small file is in memory: it is read once.
+
+        Raises:
+            BadInputError: as :meth:`chunks`.
+        """
+        head = self.head(_HELD_MAX)
+        self._held = head if 0 < len(head) < _HELD_MAX else None
+        try:
+            yield
+        finally:
+            self._held = None
 
     def stored_chunks(self) -> Iterator[bytes]:
         """The content by which the file is known, whatever order its lines are read in.
