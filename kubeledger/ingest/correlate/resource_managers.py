@@ -73,6 +73,7 @@ class ResourceManagerAssembler(Assembler, ABC, Generic[H]):
         self._held: dict[tuple[str, str], _Held[H]] = {}
         self._presumed: dict[tuple[str, str], Waiting] = {}
         self._file: CpuManagerStateRead | MemoryManagerStateRead | None = None
+        self._content: dict[str, Any] | None = None
         self._reported: set[str] = set()
 
     def subject_of(self, entry: Entry) -> Subject | None:
@@ -136,11 +137,14 @@ class ResourceManagerAssembler(Assembler, ABC, Generic[H]):
 
         One that is malformed, or whose checksum does not fit, is a finding and not relied on.
         """
+        if item.data == self._content:
+            return None
         try:
             body = read(item.data)
         except MalformedCheckpointError as error:
             self._find(item, "malformed_checkpoint", f"not read: {error}")
             return None
+        self._content = item.data
         if body == self._file:
             return None
         self._file = body

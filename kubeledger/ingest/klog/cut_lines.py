@@ -122,7 +122,8 @@ class EndsSurvey:
             if not is_entry(body):
                 continue
             self._entries += 1
-            widths = _width(raw), _width(body)
+            width = _width(raw)
+            widths = width, width if body is raw else _width(body)
             for width, lengths in zip(widths, self._lengths, strict=True):
                 lengths[width] += 1
             if ends_open(body):

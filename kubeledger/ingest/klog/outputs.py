@@ -40,8 +40,9 @@ class LogEntry(msgspec.Struct):
         values = self.line.values or {}
         if isinstance(values, CutValues):
             return None
+        keys = values.keys()
         for alternatives in self.needs:
-            if not any(key in values for key in alternatives):
+            if keys.isdisjoint(alternatives):
                 return alternatives[0]
         return None
 

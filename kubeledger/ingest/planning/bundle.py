@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -22,7 +23,7 @@ from kubeledger.ingest.sources.detect import (
 from kubeledger.ingest.sources.documents import HELD_BYTES_MAX, Document, DocumentContents
 from kubeledger.ingest.sources.findings import Finding
 from kubeledger.ingest.sources.node_lines import NodeLines, same_machine
-from kubeledger.ingest.sources.places import COLLECTIONS
+from kubeledger.ingest.sources.places import COLLECTIONS, Place, place_of
 from kubeledger.ingest.sources.sections import kubelets_sections
 from kubeledger.ingest.sources.streams import Digests, SourceFile, digest_chunks
 from kubeledger.model.errors import BadInputError
@@ -145,11 +146,10 @@ def _look(
         is_tree=tree.is_tree,
         contents=contents,
     )
-    seen: dict[str, str] = {}
+    seen = _Seen({}, {})
     for source in tree.files:
         try:
-            with source.held():
-                _look_at(source, tree, options, lengths, bundle, seen)
+            _look_at(source, tree, options, lengths, bundle, seen)
         except BadInputError as error:
             if not tree.is_tree:
                 raise
@@ -160,31 +160,47 @@ def _look(
     return bundle
 
 
+class _Seen(NamedTuple):
+    """What was found out of the files of a bundle so far.
+
+    Attributes:
+        formats: content and kind of path -> format: many files hold what others do.
+        logs: digest -> the first file of this content.
+    """
+
+    formats: dict[tuple[str, str, Place | None], Detected]
+    logs: dict[str, str]
+
+
 def _look_at(
     source: SourceFile,
     tree: Collected,
     options: ImportOptions,
     lengths: Sequence[int],
     bundle: Bundle,
-    seen: dict[str, str],
+    seen: _Seen,
 ) -> None:
-    detected = _detected(source, tree, options)
-    if detected.format is None:
-        bundle.skipped[source.name] = detected.reason
-        if detected.finding:
-            message = f"is not read: {detected.reason}"
-            bundle.findings.append(Finding(detected.finding, source.name, message))
-        return
-    files = _digested(source, detected.format, lengths)
+    with source.held() as digests:
+        key = (digests.digest if digests else "", source.plain_name, place_of(source.name))
+        detected = seen.formats.get(key) if digests else None
+        if detected is None:
+            detected = seen.formats[key] = _detected(source, tree, options)
+        if detected.format is None:
+            bundle.skipped[source.name] = detected.reason
+            if detected.finding:
+                message = f"is not read: {detected.reason}"
+                bundle.findings.append(Finding(detected.finding, source.name, message))
+            return
+        files = _digested(source, detected.format, lengths, digests)
     if source.truncated:
         message = "the compressed stream ends early; what came before it is read"
         bundle.findings.append(Finding("truncated", source.name, message))
     for file in files:
-        twin = seen.get(file.digests.digest) if file.survey is not None else None
+        twin = seen.logs.get(file.digests.digest) if file.survey is not None else None
         if twin is not None:
             bundle.skipped[source.name] = f"same content as {twin}"
             return
-        seen[file.digests.digest] = source.name
+        seen.logs[file.digests.digest] = source.name
         bundle.files.append(file)
 
 
@@ -228,10 +244,12 @@ def _overlap(log: LogSurvey, other: LogSurvey) -> bool:
     return log.first_stamp <= other.last_stamp and other.first_stamp <= log.last_stamp
 
 
-def _digested(source: SourceFile, form: str, lengths: Sequence[int]) -> list[FoundFile]:
+def _digested(
+    source: SourceFile, form: str, lengths: Sequence[int], digests: Digests | None
+) -> list[FoundFile]:
     """The file; for a log of several nodes the lines of each."""
     if form not in LOG_FORMATS:
-        return [FoundFile(source, form, digest_chunks(source.chunks()))]
+        return [FoundFile(source, form, digests or digest_chunks(source.chunks()))]
     source = opened(kubelets_sections(source), form)
     survey = survey_log(source, list(lengths))
     parts = [NodeLines(source, writers) for writers in survey.writers.parts()]

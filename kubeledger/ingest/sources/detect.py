@@ -124,12 +124,14 @@ def detect(source: SourceFile) -> Detected:
         return Detected(None, "not text", "not_text" if named else None)
     start = head.lstrip()[:1]
     text = head.translate(None, b"\0").decode("utf-8", "replace")
+    if text.startswith(("# HELP", "# TYPE")):
+        return Detected("metrics")
     # The kernel's own stamps begin as a JSON list does.
     if start != b"{" and is_kernel_log(text, source.plain_name):
         return Detected("kernel-log")
     if start in (b"{", b"["):
         return _detect_json(source)
-    if text.startswith(("# HELP", "# TYPE")) or "\n# TYPE " in text:
+    if "\n# TYPE " in text:
         return Detected("metrics")
     if _CGROUP_LINE.search(text):
         return Detected("cgroup-files")

@@ -446,8 +446,9 @@ def _lines(data: bytes) -> Iterator[tuple[int, int, str]]:
     lines = data.split(b"\n")
     if not lines[-1]:
         lines.pop()
-    for number, line in enumerate(lines, 1):
-        yield number, offset, line.rstrip(b"\r").decode("utf-8", "replace")
+    texts = data.decode("utf-8", "replace").split("\n")
+    for number, (line, text) in enumerate(zip(lines, texts, strict=False), 1):
+        yield number, offset, text.rstrip("\r")
         offset += len(line) + 1
 
 

@@ -86,12 +86,15 @@ def is_kernel_log(text: str, name: str) -> bool:
     By its form and, as many logs have that, by its name, its tags or the OOM killer's words.
     """
     lines = [line for line in text.split("\n")[:_SAMPLE_LINES] if line]
-    read = [found for line in lines if (found := kernel_line(line)) is not None]
-    if len(read) * 2 <= len(lines):
-        return False
+    read = []
+    for index, line in enumerate(lines):
+        if (found := kernel_line(line)) is not None:
+            read.append(found)
+        elif (index + 1 - len(read)) * 2 >= len(lines):
+            return False
     tagged = sum(found.host is not None for found in read)
     words = _OOM_WORDS.search(text) is not None
-    return words or tagged * 2 > len(read) or _NAMED.search(name) is not None
+    return bool(read) and (words or tagged * 2 > len(read) or bool(_NAMED.search(name)))
 
 
 class KernelLogReader:

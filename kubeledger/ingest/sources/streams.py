@@ -114,8 +114,11 @@ class SourceFile:
         self.truncated = True
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """While its format and digest are found out, a small file is in memory: it is read once.
+    def held(self) -> Iterator[Digests | None]:
+        """While it is looked at, a small file is in memory: it is read once.
+
+        Yields:
+            its digests; None for a large or an empty one.
 
         Raises:
             BadInputError: as :meth:`chunks`.
@@ -123,7 +126,7 @@ class SourceFile:
         head = self.head(_HELD_MAX)
         self._held = head if 0 < len(head) < _HELD_MAX else None
         try:
-            yield
+            yield None if self._held is None else digest_chunks(iter((head,)))
         finally:
             self._held = None
 

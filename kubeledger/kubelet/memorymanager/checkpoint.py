@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from kubeledger.kubelet.kube.checkpoints import (
@@ -125,7 +126,7 @@ def _node(key: str) -> int:
     return int(key)
 
 
-def _checksums(policy: str, machine: dict[str, Any], entries: dict[str, Any]) -> set[int]:
+def _checksums(policy: str, machine: dict[str, Any], entries: dict[str, Any]) -> Iterator[int]:
     """Those of v1, and of v2 without pods (1.36)."""
     fields = {
         "PolicyName": typed("string", policy),
@@ -146,7 +147,7 @@ def _checksums(policy: str, machine: dict[str, Any], entries: dict[str, Any]) ->
     pods = {"PodEntries": typed("state.PodMemoryAssignments", plain_map({}))}
     tail = {"Checksum": typed("checksum.Checksum", "0")}
     forms = (fields | tail, fields | pods | tail)
-    return {fnv1a32(typed("*state.MemoryManagerCheckpoint", struct(form))) for form in forms}
+    return (fnv1a32(typed("*state.MemoryManagerCheckpoint", struct(form))) for form in forms)
 
 
 def _node_text(node: dict[str, Any]) -> str:
