@@ -6,12 +6,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kubeledger.ingest.correlate.admission import AdmissionAssembler
-from kubeledger.ingest.correlate.admissions import Admissions
 from kubeledger.ingest.correlate.assembler import Assembler
 from kubeledger.ingest.correlate.cgroups import CgroupAssembler
 from kubeledger.ingest.correlate.container_events import ContainerEventsAssembler
 from kubeledger.ingest.correlate.container_names import ContainerNames
-from kubeledger.ingest.correlate.containers import Containers
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.cpus import CpuAssembler
 from kubeledger.ingest.correlate.devices import DeviceAssembler
@@ -19,20 +17,22 @@ from kubeledger.ingest.correlate.endings import EndingsAssembler
 from kubeledger.ingest.correlate.evictions import EvictionsAssembler
 from kubeledger.ingest.correlate.holdback import Holdback
 from kubeledger.ingest.correlate.images import ImageAssembler
-from kubeledger.ingest.correlate.kill_reasons import KillReasons
 from kubeledger.ingest.correlate.kills import KillsAssembler
 from kubeledger.ingest.correlate.lifecycle import LifecycleAssembler
 from kubeledger.ingest.correlate.memory import MemoryAssembler
 from kubeledger.ingest.correlate.node import NodeAssembler
 from kubeledger.ingest.correlate.oom import OomAssembler
-from kubeledger.ingest.correlate.pod_assembler import Registers
-from kubeledger.ingest.correlate.pod_resources import PodResourcesAssembler
-from kubeledger.ingest.correlate.pods import Pods
 from kubeledger.ingest.correlate.preemption import PreemptionAssembler
+from kubeledger.ingest.correlate.readings import ReadingsAssembler
 from kubeledger.ingest.correlate.reasons import ReasonAssembler
-from kubeledger.ingest.correlate.sync_loop import SyncLoop
+from kubeledger.ingest.correlate.registers import (
+    Admissions,
+    Containers,
+    Pods,
+    Registers,
+    SyncLoop,
+)
 from kubeledger.ingest.correlate.topology import TopologyAssembler
-from kubeledger.ingest.correlate.usage import UsageAssembler
 from kubeledger.ingest.derive.lost_lines import LostLinesAssembler
 from kubeledger.ingest.derive.probes import ProbesAssembler
 from kubeledger.ingest.planning.identity import KubeletVersion
@@ -64,44 +64,37 @@ def assemblers_of(
     assembler that keeps it, and containers two: their events, and kills, which name them, too.
     """
     registers = Registers(Holdback(), Pods(context), SyncLoop(), Containers(), Admissions())
-    _, pods, sync_loop, containers, admissions = registers
+    _, pods, sync_loop, containers, _ = registers
 
-    node, lost_lines, usage = (
-        NodeAssembler(context),
-        LostLinesAssembler(context),
-        UsageAssembler(context),
-    )
-    cgroups = CgroupAssembler(context, containers)
-    cpus, memory = CpuAssembler(context), MemoryAssembler(context)
-    devices = DeviceAssembler(context, pods, sync_loop)
-    pod_resources = PodResourcesAssembler(context)
-    topology, images = TopologyAssembler(context), ImageAssembler(context)
-    reasons = ReasonAssembler(context, images.removed)
+    cpus, memory, images = CpuAssembler(context), MemoryAssembler(context), ImageAssembler(context)
     oom = OomAssembler(context, sync_loop)
-
     preemption = PreemptionAssembler(context, registers)
     evictions = EvictionsAssembler(context, registers)
-    lifecycle = LifecycleAssembler(context, registers)
-    admission = AdmissionAssembler(context, registers, preemption, evictions)
     endings = EndingsAssembler(context, registers, preemption, evictions, (cpus, memory))
-    names = ContainerNames(context, containers, admissions, preemption, evictions)
-    events = ContainerEventsAssembler(context, registers, names, oom)
+    names = ContainerNames(context, registers, preemption, evictions)
     probes = ProbesAssembler(context, registers)
-    why_killed = KillReasons(preemption, evictions, endings, probes.failures)
-    kills = KillsAssembler(context, registers, why_killed)
     starts = StartAssembler(context, version_at, oom, endings)
 
     of_node = (
-        node,
-        lost_lines,
-        cgroups,
+        NodeAssembler(context),
+        LostLinesAssembler(context),
+        CgroupAssembler(context, containers),
         cpus,
         memory,
-        devices,
-        pod_resources,
-        topology,
+        DeviceAssembler(context, pods, sync_loop),
+        TopologyAssembler(context),
         images,
-        usage,
+        ReadingsAssembler(context),
     )
-    of_pods = (preemption, admission, events, endings, evictions, kills, lifecycle, probes)
+    of_pods = (
+        preemption,
+        AdmissionAssembler(context, registers, preemption, evictions),
+        ContainerEventsAssembler(context, registers, names, oom),
+        endings,
+        evictions,
+        KillsAssembler(context, registers, preemption, evictions, endings, probes.failures),
+        LifecycleAssembler(context, registers),
+        probes,
+    )
+    reasons = ReasonAssembler(context, images.removed)
     return Assemblers(starts, (starts, *of_node, *of_pods, oom, reasons))

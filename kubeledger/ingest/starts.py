@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-from kubeledger.ingest.correlate.assembler import Assembler, Method
+from kubeledger.ingest.correlate.assembler import Assembler, Entry, reads
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.endings import EndingsAssembler
-from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.oom import OomAssembler
 from kubeledger.ingest.planning.identity import KubeletVersion
 from kubeledger.ingest.sources.facts import Fact, Facts
@@ -56,10 +55,6 @@ class StartAssembler(Assembler):
         self._versioned = False
         self._earlier: set[int | None] = set()
 
-    def messages(self) -> Mapping[str, Method]:
-        """Message -> method for structured lines."""
-        return {"FLAG": self._flag, "Kubelet version": self._version}
-
     def new_process(self, line: LogLine) -> Facts:
         """The first line of a log or of another process ID."""
         if self._started and (line.pid is None or line.pid == self._pid):
@@ -69,9 +64,11 @@ class StartAssembler(Assembler):
         is_first = line.file in _FIRST_FILES or _FIRST.search(line.message) is not None
         return self._start(line, from_start=is_first)
 
+    @reads("FLAG")
     def _flag(self, entry: Entry) -> Facts:
         return self._start(entry.line) if self._versioned else ()
 
+    @reads("Kubelet version")
     def _version(self, entry: Entry) -> Facts:
         facts = self._start(entry.line) if self._versioned else ()
         self._versioned = True
@@ -91,8 +88,8 @@ class StartAssembler(Assembler):
         # A process whose begin is not in the log has logged its version: the next one logged
         # is another's.
         self._started, self._pid, self._versioned = True, line.pid, not from_start
-        kills, endings = self._oom.kills, self._endings
-        before = [*self._oom.queue.release(line.ts_ns), *endings.queue.release(line.ts_ns)]
-        cause = kills.kubelet_killed or endings.kubelet_exit
-        endings.kubelet_exit = kills.kubelet_killed = None
+        oom, endings = self._oom, self._endings
+        before = [*oom.queue.release(line.ts_ns), *endings.queue.release(line.ts_ns)]
+        cause = oom.kubelet_killed or endings.kubelet_exit
+        endings.kubelet_exit = oom.kubelet_killed = None
         return (*before, Fact(line.ts_ns, body, (line.evidence,), cause=cause))

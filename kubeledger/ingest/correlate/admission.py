@@ -10,17 +10,12 @@ status does: failed with a reason, and no container ever.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
-from kubeledger.ingest.correlate.assembler import Method
+from kubeledger.ingest.correlate.assembler import Entry, reads, takes
 from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.evictions import EvictionsAssembler
 from kubeledger.ingest.correlate.holdback import Waiting
-from kubeledger.ingest.correlate.pod_assembler import PodAssembler, Registers
-from kubeledger.ingest.correlate.pods import Pod
 from kubeledger.ingest.correlate.preemption import PreemptionAssembler
+from kubeledger.ingest.correlate.registers import Pod, PodAssembler, Registers, about_pod
 from kubeledger.ingest.correlate.rejections import (
     RECOVERY,
     failed_status,
@@ -41,30 +36,11 @@ from kubeledger.model.units import NS_PER_S
 __all__ = ["AdmissionAssembler"]
 
 _CONDITIONS = "node has conditions: "
-_SYNC_MESSAGES = (
-    "SyncPod enter",
-    "computePodActions got for pod",
-    "No sandbox for pod can be found. Need to start a new one",
-    "Created PodSandbox for pod",
-    "Error syncing pod, skipping",
-    "Message for Container of pod",
-    "Probe errored",
-    "Probe failed",
-    "Probe succeeded",
-    "SyncLoop (probe)",
-)
 _WORKER_REASONS = frozenset(
     {"BackOff", "Created", "FailedCreatePodSandBox", "FailedMount", "Pulled", "Pulling"}
     | {"SandboxChanged", "Started", "Unhealthy"}
 )
 """Events that the pod's worker sends, or what it started."""
-_PREDICATE_MESSAGES = (
-    "Failed to admit pod",
-    "Failed to admit pod to node",
-    "Failed to admit pod, unexpected error while attempting to recover from admission failure",
-    "Failed to admit pod: GeneralPredicates failed due to unknown reason, which is unexpected",
-    "Predicate failed on Pod",
-)
 _TERMINAL = "Failed", "Succeeded"
 _EVENT_WAIT_NS = NS_PER_S
 _STATUS_WAIT_NS = 2 * NS_PER_S
@@ -85,26 +61,9 @@ class AdmissionAssembler(PodAssembler):
         super().__init__(context, registers)
         self._preemption = preemption
         self._evictions = evictions
-        self._refusals: dict[Pod, Waiting] = {}
+        self._refusals: dict[Pod, Waiting[PodRejected]] = {}
         self._doubtful: dict[Pod, int] = {}
         self._in_list: dict[Pod, Evidence] = {}
-
-    def messages(self) -> Mapping[str, Method]:
-        """Messages since 1.21, and the event of 1.20."""
-        return {
-            **dict.fromkeys(_SYNC_MESSAGES, self._synced),
-            **dict.fromkeys(_PREDICATE_MESSAGES, self._predicate),
-            "SyncLoop ADD": self._added,
-            "SyncLoop (PLEG): event for pod": self._ran,
-            "Pod admission denied": self._denied,
-            "Pod has completed, ignoring remaining sync work": self._completed,
-            "Status Manager: adding pod": self._status_added,
-            "Event occurred": self._event,
-        }
-
-    def takes(self) -> Mapping[type, Callable[[Any], None]]:
-        """Pod lists, whose statuses may show what the log does not."""
-        return {PodList: self._listed}
 
     def after(self, ts_ns: int) -> None:
         """Where no line reported the refusal that the status shows, the status is the source."""
@@ -129,6 +88,7 @@ class AdmissionAssembler(PodAssembler):
 
     # -- the question: a pod is added ----------------------------------------------------
 
+    @reads("SyncLoop ADD")
     def _added(self, entry: Entry) -> None:
         source = entry.text("source")
         self._admissions.begin_add(entry.line)
@@ -166,10 +126,23 @@ class AdmissionAssembler(PodAssembler):
 
     # -- the answer yes: most lines are of pods admitted long ago, and nothing is parsed then --
 
+    @reads(
+        "SyncPod enter",
+        "computePodActions got for pod",
+        "No sandbox for pod can be found. Need to start a new one",
+        "Created PodSandbox for pod",
+        "Error syncing pod, skipping",
+        "Message for Container of pod",
+        "Probe errored",
+        "Probe failed",
+        "Probe succeeded",
+        "SyncLoop (probe)",
+    )
     def _synced(self, entry: Entry) -> None:
         if self._admissions.undecided:
             self._proved(entry, entry.pod)
 
+    @reads("SyncLoop (PLEG): event for pod")
     def _ran(self, entry: Entry) -> None:
         """Of a pod from before this process the runtime may show what was, though it is refused."""
         after_ns = _PLEG_PROVES_AFTER_NS if entry.values.get("refusals_follow") else 0
@@ -180,6 +153,7 @@ class AdmissionAssembler(PodAssembler):
             if known is None or started_ns is None or known.first_seen_ts_ns >= started_ns:
                 self._proved(entry, entry.pod, after_ns)
 
+    @takes(PodList)
     def _listed(self, item: PodList) -> None:
         """Note statuses that the worker wrote; a line of the log, if one follows, decides.
 
@@ -215,25 +189,30 @@ class AdmissionAssembler(PodAssembler):
         self._in_list.pop(pod, None)
         self._admissions.decided(pod)
 
-    def _completed(self, entry: Entry) -> None:
+    @about_pod("Pod has completed, ignoring remaining sync work")
+    def _completed(self, entry: Entry, pod: Pod) -> None:
         """The worker has nothing to do for an added pod: it had ended, admission was skipped."""
-        pod = self._pods.of(entry)
-        if pod is not None and entry.text("syncType").startswith("create"):
+        if entry.text("syncType").startswith("create"):
             self._decided(pod)
 
     # -- the answer no ------------------------------------------------------------------
 
-    def _status_added(self, entry: Entry) -> None:
+    @about_pod("Status Manager: adding pod")
+    def _status_added(self, entry: Entry, pod: Pod) -> None:
         """Of a refusal by the topology or device manager, 1.20 has no other line of its own."""
         failed = failed_status(entry.text("status"))
-        pod = None if failed is None else self._pods.with_uid(entry.get("podUID"))
-        if pod is None or failed is None:
-            return
-        if pod in self._refusals:
+        if failed is not None and pod in self._refusals:
             self._refusals[pod].join(entry.evidence)
-        elif pod in self._admissions.undecided and is_refusal(*failed):
+        elif failed is not None and pod in self._admissions.undecided and is_refusal(*failed):
             self._reject(pod, entry, failed[0], without_prefix(failed[1]))
 
+    @reads(
+        "Failed to admit pod",
+        "Failed to admit pod to node",
+        "Failed to admit pod, unexpected error while attempting to recover from admission failure",
+        "Failed to admit pod: GeneralPredicates failed due to unknown reason, which is unexpected",
+        "Predicate failed on Pod",
+    )
     def _predicate(self, entry: Entry) -> None:
         message, words = entry.text("message") or entry.text("err"), entry.line.message
         if "recover from admission failure" in words:
@@ -250,13 +229,13 @@ class AdmissionAssembler(PodAssembler):
         if pod is not None and reason is not None:
             self._reject(pod, entry, reason, message)
 
-    def _denied(self, entry: Entry) -> None:
+    @about_pod("Pod admission denied")
+    def _denied(self, entry: Entry, pod: Pod) -> None:
         # A refused resize leaves the pod as it is: that is no refusal of the pod.
         if entry.text("operation") in ("", "add"):
-            pod = self._pods.of(entry)
-            if pod is not None:
-                self._reject(pod, entry, entry.text("reason"), entry.text("message"))
+            self._reject(pod, entry, entry.text("reason"), entry.text("message"))
 
+    @reads("Event occurred")
     def _event(self, entry: Entry) -> None:
         if not self._admissions.undecided and entry.values.get("type") != "Warning":
             return
@@ -282,15 +261,12 @@ class AdmissionAssembler(PodAssembler):
     def _supported(self, pod: Pod, reason: str, message: str, entry: Entry) -> None:
         """The event of a refusal; the kubelet's own line comes first, also where they differ."""
         waiting = self._refusals[pod]
-        if waiting.fact is None or not isinstance(waiting.fact.body, PodRejected):
-            return
-        body = waiting.fact.body
-        if body.reason != reason and not is_refusal(reason, message):
-            return
-        waiting.join(entry.evidence)
-        if body.reason == reason:
-            if not body.message:
-                waiting.learn(**pod.names, message=message)
+        same = waiting.body.reason == reason
+        if same or is_refusal(reason, message):
+            waiting.join(entry.evidence)
+        if same and not waiting.body.message:
+            waiting.learn(**pod.names, message=message)
+        if same:
             waiting.settle()
 
     def _reject(self, pod: Pod, entry: Entry, reason: str, message: str) -> None:

@@ -1,39 +1,149 @@
 """How assemblers are written and what they may know.
 
-An assembler covers one subsystem. It is fed the entries and items it asks for in the order of
-their time, keeps what it needs between them, and puts facts into a queue, from which they leave
-when they are settled. It declares
+An assembler covers one subsystem. It is fed the log entries and items it asks for in the order
+of their time, keeps what it needs between them, and puts facts into a queue, from which they
+leave when they are settled. What a method reads stands above it:
 
-* ``messages``: message -> method, in the words of the newest kubelets: ``ingest/messages`` says
-  which other lines show the same;
-* ``takes``: type of item -> method.
+* ``@reads``: messages, in the words of the newest kubelets (``ingest/messages`` says which
+  other lines show the same);
+* ``@takes``: a type of item.
 
-Those of pods, containers and probes share one queue, so their facts leave in one order. What an
-assembler needs of another one it takes as an argument:
-``ingest/assemblers.py`` makes them all.
+The parts of a large subsystem declare methods of their own. Assemblers of pods, containers and
+probes share one queue, so their facts leave in one order. What an assembler needs of another
+one it takes as an argument: ``ingest/assemblers.py`` makes them all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
-from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.correlate.entry import Entry
+from kubeledger.ingest.correlate.context import BundleContext, Subject
 from kubeledger.ingest.correlate.holdback import Holdback
+from kubeledger.ingest.klog.line_values import go_text, integer, split_pod, split_pod_text
 from kubeledger.ingest.klog.router import LineHandler
+from kubeledger.ingest.messages.podref import (
+    EventLine,
+    PodRef,
+    bare_container_id,
+    event_line,
+    structured_pod,
+    structured_pods,
+)
 from kubeledger.ingest.sources.facts import Facts
 from kubeledger.ingest.sources.items import Item, LogLine
+from kubeledger.model.record import Evidence
 
-__all__ = ["Assembler", "ItemHandler", "Method", "nothing"]
+__all__ = ["Assembler", "Entry", "ItemHandler", "reads", "takes"]
 
-Method = Callable[[Entry], Facts | None]
-"""Reads an entry. Facts that it returns leave at once, after those of the queue."""
 ItemHandler = Callable[[Item], Facts]
+_UID = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+M = TypeVar("M", bound=Callable[..., Any])
 
 
-def nothing(entry: Entry) -> None:
-    """An entry that only moves the time on."""
+def reads(*messages: str) -> Callable[[M], M]:
+    """Declare the messages that a method reads: it gets an :class:`Entry`.
+
+    Facts that it returns leave at once, after those of the queue.
+    """
+    return _declares("reads", messages)
+
+
+def takes(*kinds: type) -> Callable[[M], M]:
+    """Declare the types of items (not LogLine) that a method takes."""
+    return _declares("takes", kinds)
+
+
+def _declares(word: str, what: tuple[object, ...]) -> Callable[[M], M]:
+    def declare(method: M) -> M:
+        vars(method)[word] = what
+        return method
+
+    return declare
+
+
+class Entry:
+    """One log line as an assembler reads it.
+
+    Attributes:
+        message: in the words in which it was asked for; ``line.message`` as it stands.
+        values: of its keys; of free text those of the structured line that came in its place.
+    """
+
+    __slots__ = ("line", "message", "values")
+
+    def __init__(self, line: LogLine, message: str) -> None:
+        self.line = line
+        self.message = message
+        self.values: dict[str, Any] = line.values or {}
+
+    @property
+    def ts_ns(self) -> int:
+        """Its time."""
+        return self.line.ts_ns
+
+    @property
+    def evidence(self) -> Evidence:
+        """Where it stands."""
+        return self.line.evidence
+
+    def get(self, *keys: str) -> str | None:
+        """The first of these values that is there, as Go prints it; None when none is."""
+        for key in keys:
+            value = self.values.get(key)
+            if value is not None:
+                return go_text(value)
+        return None
+
+    def text(self, *keys: str) -> str:
+        """The same; empty when none is there."""
+        return self.get(*keys) or ""
+
+    def number(self, key: str) -> int | None:
+        """A value as a whole number; None when it is none."""
+        return integer(self.values.get(key))
+
+    @property
+    def pod(self) -> PodRef | None:
+        """The pod that ``pod`` and ``podUID`` name."""
+        return structured_pod(self.values.get("pod"), self.values.get("podUID"))
+
+    @property
+    def pods(self) -> list[PodRef]:
+        """The pods that ``pods`` names."""
+        return structured_pods(self.values.get("pods"))
+
+    @property
+    def subject(self) -> Subject:
+        """Whom the line names, as far as it does.
+
+        1.20 writes ``name_namespace(uid)``; 1.19 the name in one line and the UID in another.
+        """
+        text, uid = self.get("pod"), self.get("podUID")
+        namespace, name = split_pod(text)
+        if name is None and text:
+            namespace, name, logged_uid = split_pod_text(text)
+            uid = uid or logged_uid
+            if name is None and _UID.fullmatch(text):
+                uid = text
+            elif name is None:
+                name = text
+        return Subject(namespace, name, uid, self.get("containerName"))
+
+    @property
+    def event_subject(self) -> Subject:
+        """The object of an event."""
+        return Subject(*split_pod(self.get("object")), self.get("podUID"))
+
+    @property
+    def container_id(self) -> str | None:
+        """The bare ID under ``containerID``."""
+        return bare_container_id(self.values.get("containerID"))
+
+    def event(self, *reasons: str) -> EventLine | None:
+        """The event about a pod that an ``Event occurred`` line shows, with one of the reasons."""
+        return event_line(self.line, reasons)
 
 
 class Assembler:
@@ -42,21 +152,18 @@ class Assembler:
     Attributes:
         context: what a first look over the whole bundle found.
         queue: where facts wait until they are settled.
+        parts: objects whose methods declare what they read, besides the assembler's own.
     """
+
+    time_passes: tuple[str, ...] = ()
+    """Messages of which nothing is read: they move the time on."""
 
     def __init__(self, context: BundleContext, queue: Holdback | None = None) -> None:
         self.context = context
         self.queue = Holdback() if queue is None else queue
+        self.parts: tuple[object, ...] = ()
 
-    # -- what an assembler declares --------------------------------------------------------
-
-    def messages(self) -> Mapping[str, Method]:
-        """Message -> method."""
-        return {}
-
-    def takes(self) -> Mapping[type, Callable[[Any], None]]:
-        """Item type (not LogLine) -> method."""
-        return {}
+    # -- what an assembler may do besides --------------------------------------------------
 
     def before(self, ts_ns: int, pid: int | None = None) -> None:
         """Called before each method; for what runs out with time, or ends with a process.
@@ -74,11 +181,13 @@ class Assembler:
 
     def structured(self) -> dict[str, LineHandler]:
         """Message -> handler."""
-        return {message: self._of_line(method) for message, method in self.messages().items()}
+        nothing = dict.fromkeys(self.time_passes, _nothing)
+        declared = {**nothing, **dict(self._declared("reads"))}
+        return {message: self._of_line(message, method) for message, method in declared.items()}
 
     def items(self) -> dict[type, ItemHandler]:
         """Item type -> handler."""
-        return {kind: self._of_item(method) for kind, method in self.takes().items()}
+        return {kind: self._of_item(method) for kind, method in self._declared("takes")}
 
     def goes_on(self, line: LogLine) -> Facts:
         """Another kubelet process, whose begin no log holds, is running by this line."""
@@ -98,11 +207,17 @@ class Assembler:
         self.end(ts_ns)
         return self.queue.drain()
 
-    def _of_line(self, method: Method) -> LineHandler:
+    def _declared(self, word: str) -> Iterator[tuple[Any, Callable[[Any], Any]]]:
+        for part in (self, *self.parts):
+            for name in dir(type(part)):
+                for each in getattr(getattr(type(part), name), word, ()):
+                    yield each, getattr(part, name)
+
+    def _of_line(self, message: str, method: Callable[[Entry], Facts | None]) -> LineHandler:
         def handle(line: LogLine) -> Facts:
             ts_ns = line.ts_ns
             self.before(ts_ns, line.pid)
-            facts = method(Entry(line))
+            facts = method(Entry(line, message))
             self.after(ts_ns)
             due = self.queue.release(ts_ns)
             return [*due, *facts] if facts else due
@@ -116,3 +231,7 @@ class Assembler:
             return self.queue.release(item.ts_ns)
 
         return handle
+
+
+def _nothing(entry: Entry) -> None:
+    pass

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
-from typing import Any, cast
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast, get_args
 
 import msgspec
 
-from kubeledger.ingest.correlate.assembler import Assembler, Method
-from kubeledger.ingest.correlate.containers import Containers
+from kubeledger.ingest.correlate.assembler import Assembler, Entry, reads, takes
 from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.correlate.entry import Entry
+from kubeledger.ingest.correlate.holdback import shown
+from kubeledger.ingest.correlate.registers import Containers
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import CgroupFiles
 from kubeledger.kubelet.cgroups.paths import CgroupPath, parse_cgroup_path
@@ -49,17 +48,6 @@ _V1_INTS = {
 }
 _HUGETLB = re.compile(r"hugetlb\.(?P<size>[0-9]+[KMG]B)\.(?:limit_in_bytes|max)")
 _V1_ONLY = re.compile(r"cpu\.(?:shares|cfs_.+)|.+_in_bytes|memory\.oom_control|cpuacct\..+")
-_VALUE_FIELDS = (
-    "cpu_shares",
-    "cpu_quota_us",
-    "cpu_period_us",
-    "memory_limit_bytes",
-    "hugetlb_limit_bytes",
-    "unified",
-    "other",
-)
-
-_QOS_CLASSES = ("Guaranteed", "Burstable", "BestEffort")
 
 
 class _Values(msgspec.Struct, frozen=True):
@@ -84,31 +72,22 @@ class CgroupAssembler(Assembler):
         self._previous_evidence: dict[str, tuple[Evidence, ...]] = {}
         self._ends_closed = False
 
-    def messages(self) -> Mapping[str, Method]:
-        """Message -> method for structured lines."""
-        return {
-            "Updated QoS cgroup configuration": partial(self._updated, failed=False),
-            "Failed to update QoS cgroup configuration": partial(self._updated, failed=True),
-            "QoS pod memory limit": self._reserve,
-        }
+    @reads("Updated QoS cgroup configuration", "Failed to update QoS cgroup configuration")
+    def _updated(self, entry: Entry) -> None:
+        failed = entry.message.startswith("Failed")
+        self.queue.add(shown(entry, QOSCgroupsUpdated(failed=failed)))
 
-    def takes(self) -> Mapping[type, Callable[[Any], None]]:
-        """Snapshots."""
-        return {CgroupFiles: self._snapshot}
-
-    def _updated(self, entry: Entry, *, failed: bool) -> None:
-        body = QOSCgroupsUpdated(failed=failed)
-        self.queue.add(Fact(entry.ts_ns, body, (entry.evidence,)))
-
+    @reads("QoS pod memory limit")
     def _reserve(self, entry: Entry) -> None:
         qos, requested = entry.text("qos"), entry.number("limits")
         percent = entry.number("percentReserve")
-        if qos in _QOS_CLASSES and requested is not None and percent is not None:
+        if qos in get_args(QOSClass) and requested is not None and percent is not None:
             body = QOSReserveComputed(
                 qos_class=cast(QOSClass, qos), requested_bytes=requested, reserve_percent=percent
             )
-            self.queue.add(Fact(entry.ts_ns, body, (entry.evidence,)))
+            self.queue.add(shown(entry, body))
 
+    @takes(CgroupFiles)
     def _snapshot(self, item: CgroupFiles) -> None:
         # An agent that could read nothing writes an empty snapshot; the cgroups are not gone.
         if not item.values:
@@ -155,16 +134,11 @@ class CgroupAssembler(Assembler):
                 continue
             values = _values(files, unified)
             old = _values(before, unified) if before is not None else _Values()
-            changed = tuple(
-                name
-                for name in sorted(_VALUE_FIELDS)
-                if getattr(values, name) != getattr(old, name)
-            )
+            fields = sorted(_Values.__struct_fields__)
+            changed = tuple(f for f in fields if getattr(values, f) != getattr(old, f))
             if before is not None and not changed:
                 continue
-            new_files = [
-                name for name in files if before is None or before.get(name) != files[name]
-            ]
+            new_files = [name for name in files if (before or {}).get(name) != files[name]]
             evidence = _lines_of(item.evidence.get(path, ()), new_files)
             body = self._body(path, where, values, before is None, changed)
             yield Fact(item.ts_ns, body, evidence)

@@ -8,18 +8,20 @@ restarts. What a kubelet process's first relist finds was not restarted by that 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
-from kubeledger.ingest.correlate.assembler import Method
+from kubeledger.ingest.correlate.assembler import Entry, reads
 from kubeledger.ingest.correlate.container_names import ContainerNames
-from kubeledger.ingest.correlate.containers import Container
 from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.correlate.entry import Entry
-from kubeledger.ingest.correlate.holdback import Waiting
+from kubeledger.ingest.correlate.holdback import Waiting, shown
 from kubeledger.ingest.correlate.instances import is_later, ran_by
 from kubeledger.ingest.correlate.oom import OomAssembler
-from kubeledger.ingest.correlate.pod_assembler import PodAssembler, Registers
-from kubeledger.ingest.correlate.pods import Pod
+from kubeledger.ingest.correlate.registers import (
+    Container,
+    Pod,
+    PodAssembler,
+    Registers,
+    about_pod,
+)
 from kubeledger.ingest.messages.pleg_lines import pleg_event
 from kubeledger.ingest.messages.podref import FORMATTED_POD, formatted_pod
 from kubeledger.ingest.sources.facts import Fact
@@ -36,14 +38,11 @@ __all__ = ["ContainerEventsAssembler"]
 
 _BACK_OFF = re.compile(rf"back-off (\S+) restarting failed container=(\S+) pod=({FORMATTED_POD})")
 _UNSTARTED = re.compile(r'failed to \\*"StartContainer\\*" for \\*"([^"\\]+)\\*" with ')
-
-
 _STARTED = "ContainerStarted"
 _FIRST_RELIST_NS = NS_PER_S * 9 // 10
 """The PLEG waits a second between relists, so what follows faster is of the first."""
 _UNSEEN_NS = 3 * NS_PER_S
 """What has run for longer was listed by a relist before, save that a busy PLEG took longer."""
-_BACK_OFF_WAIT_NS = NS_PER_S
 
 
 class ContainerEventsAssembler(PodAssembler):
@@ -61,34 +60,19 @@ class ContainerEventsAssembler(PodAssembler):
         self._oom = oom
         self._first_relist: tuple[int, int] | None = None
         self._exit_codes: dict[str, int] = {}
-        self._back_offs: dict[tuple[Pod, str], tuple[Waiting, bool]] = {}
-
-    def messages(self) -> Mapping[str, Method]:
-        """Messages since 1.21, and the events of 1.20."""
-        return {
-            "SyncLoop (PLEG): event for pod": self._pleg,
-            "SyncLoop (PLEG): pod does not exist, ignore irrelevant event": self._pleg_gone,
-            "Generic (PLEG): container finished": self._finished,
-            "Created PodSandbox for pod": self._sandbox,
-            "No sandbox for pod can be found. Need to start a new one": self._no_sandbox,
-            "Back-off restarting failed container": self._back_off,
-            "Error syncing pod, skipping": self._back_off,
-            "Adding new entry to the queue for processing": self._labelled,
-            "Event occurred": self._event,
-        }
+        self._back_offs: dict[tuple[Pod, str], tuple[Waiting[RestartBackedOff], bool]] = {}
 
     # -- what names an ID -----------------------------------------------------------------
 
-    def _sandbox(self, entry: Entry) -> None:
-        pod = self._pods.of(entry)
-        if pod is not None:
-            self._names.note_sandbox(pod, entry.text("podSandboxID"))
+    @about_pod("Created PodSandbox for pod")
+    def _sandbox(self, entry: Entry, pod: Pod) -> None:
+        self._names.note_sandbox(pod, entry.text("podSandboxID"))
 
-    def _no_sandbox(self, entry: Entry) -> None:
-        pod = self._pods.of(entry)
-        if pod is not None:
-            self._containers.of(pod).needs_sandbox = True
+    @about_pod("No sandbox for pod can be found. Need to start a new one")
+    def _no_sandbox(self, entry: Entry, pod: Pod) -> None:
+        self._containers.of(pod).needs_sandbox = True
 
+    @reads("Adding new entry to the queue for processing")
     def _labelled(self, entry: Entry) -> None:
         """The log rotation of newer kubelets writes IDs with their labels."""
         labels, container_id = entry.values.get("labels"), entry.values.get("id")
@@ -98,11 +82,13 @@ class ContainerEventsAssembler(PodAssembler):
             if pod is not None and name:
                 self._containers.make(str(container_id), pod).name = str(name)
 
+    @reads("Generic (PLEG): container finished")
     def _finished(self, entry: Entry) -> None:
         container_id, exit_code = entry.container_id, entry.number("exitCode")
         if container_id is not None and exit_code is not None:
             self._exit_codes[container_id] = exit_code
 
+    @reads("Event occurred")
     def _event(self, entry: Entry) -> None:
         event = entry.event("Started", "BackOff")
         if event is None:
@@ -117,17 +103,18 @@ class ContainerEventsAssembler(PodAssembler):
 
     # -- the PLEG -------------------------------------------------------------------------
 
+    @reads(
+        "SyncLoop (PLEG): event for pod",
+        "SyncLoop (PLEG): pod does not exist, ignore irrelevant event",
+    )
     def _pleg(self, entry: Entry) -> None:
+        """A pod that the kubelet let go has no name; it is known only if it was here before."""
         uid, kind, data = pleg_event(entry.values.get("event"))
         ref = entry.pod
         if ref is not None:
-            pod = self._pods.named(ref._replace(uid=ref.uid or uid), entry)
-            self._relisted(pod, kind, data, entry)
-
-    def _pleg_gone(self, entry: Entry) -> None:
-        """A pod that the kubelet let go; it is known only if it was here before."""
-        uid, kind, data = pleg_event(entry.values.get("event"))
-        pod = self._pods.with_uid(uid)
+            pod: Pod | None = self._pods.named(ref._replace(uid=ref.uid or uid), entry)
+        else:
+            pod = self._pods.with_uid(uid)
         if pod is not None:
             self._relisted(pod, kind, data, entry)
 
@@ -197,8 +184,8 @@ class ContainerEventsAssembler(PodAssembler):
         if exit_code is None and instance is not None:
             exit_code = instance.exit_code
         body = ContainerDied(**container.names, sandbox=container.is_sandbox, exit_code=exit_code)
-        container.died = fact = Fact(entry.ts_ns, body, (entry.evidence,))
-        fact.cause = container.kill or self._oom.kills.cause_of_death(fact, instance)
+        container.died = fact = shown(entry, body)
+        fact.cause = container.kill or self._oom.cause_of_death(fact, instance)
         self.queue.add(fact)
 
     def _restarted(
@@ -223,6 +210,7 @@ class ContainerEventsAssembler(PodAssembler):
 
     # -- back-off -------------------------------------------------------------------------
 
+    @reads("Back-off restarting failed container", "Error syncing pod, skipping")
     def _back_off(self, entry: Entry) -> None:
         text = entry.text("err")
         unstarted = {match[1] for match in _UNSTARTED.finditer(text)}
@@ -249,17 +237,16 @@ class ContainerEventsAssembler(PodAssembler):
             return
         last = self._containers.current(pod, name)
         cause = None if last is None else last.died or last.kill
-        fact = Fact(entry.ts_ns, backed_off, (entry.evidence,), cause=cause)
-        waiting = self.queue.hold(fact, _BACK_OFF_WAIT_NS)
+        waiting = self.queue.hold(shown(entry, backed_off, cause=cause))
         self._back_offs[pod, name] = (waiting, _is_by_worker(entry))
         self._containers.of(pod).backed_off.add(name)
 
     def _is_repeated(self, pod: Pod, body: RestartBackedOff, entry: Entry) -> bool:
         """The pod worker repeats what the runtime manager decided, once for each decision."""
         waiting, logged_by_worker = self._back_offs.get((pod, body.container), (None, True))
-        if waiting is None or waiting.fact is None or logged_by_worker or not _is_by_worker(entry):
+        if waiting is None or logged_by_worker or not _is_by_worker(entry):
             return False
-        if waiting.fact.body != body:
+        if not waiting.is_open or waiting.body != body:
             return False  # it says something else, which must not be lost
         waiting.join(entry.evidence)
         self._back_offs[pod, body.container] = (waiting, True)

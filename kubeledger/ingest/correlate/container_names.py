@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kubeledger.ingest.correlate.admissions import Admissions
-from kubeledger.ingest.correlate.containers import Container, Containers
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.evictions import EvictionsAssembler
-from kubeledger.ingest.correlate.pods import Pod
 from kubeledger.ingest.correlate.preemption import PreemptionAssembler
+from kubeledger.ingest.correlate.registers import Container, Pod, Registers
 from kubeledger.model.units import NS_PER_S
 
 __all__ = ["ContainerNames"]
@@ -28,14 +26,13 @@ class ContainerNames:
     def __init__(
         self,
         context: BundleContext,
-        containers: Containers,
-        admissions: Admissions,
+        registers: Registers,
         preemption: PreemptionAssembler,
         evictions: EvictionsAssembler,
     ) -> None:
         self._context = context
-        self._containers = containers
-        self._admissions = admissions
+        self._containers = registers.containers
+        self._admissions = registers.admissions
         self._preemption = preemption
         self._evictions = evictions
         self._by_pod: dict[str, set[str]] | None = None

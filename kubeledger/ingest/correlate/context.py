@@ -19,10 +19,52 @@ from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["AllocationEntry", "BundleContext", "ContainerRef", "IndexedEvent", "KnownPod"]
+__all__ = [
+    "AllocationEntry",
+    "BundleContext",
+    "ContainerRef",
+    "IndexedEvent",
+    "KnownPod",
+    "MemoryEntry",
+    "PodName",
+    "Subject",
+]
+
+PodName = tuple[str | None, str | None]
+"""Namespace and name."""
 
 _SKEW_NS = 60 * NS_PER_S
 """By how much the clock of the API server, which dates objects, may be ahead of the node's."""
+
+
+class Subject(msgspec.Struct, frozen=True):
+    """The pod or container that a line is about, as far as it says; no container in pod scope."""
+
+    namespace: str | None = None
+    pod: str | None = None
+    uid: str | None = None
+    container: str | None = None
+
+    @property
+    def names(self) -> dict[str, Any]:
+        """The fields that name it in a body."""
+        named = {"namespace": self.namespace, "pod": self.pod, "pod_uid": self.uid}
+        return {**named, "container": self.container}
+
+    @property
+    def holder(self) -> tuple[str, str]:
+        """Pod UID and container; empty where the line does not say."""
+        return self.uid or "", self.container or ""
+
+    @property
+    def of_pod(self) -> Subject:
+        """The pod alone."""
+        return msgspec.structs.replace(self, container=None)
+
+    def may_be(self, other: Subject) -> bool:
+        """No part that both name differs; of a pod's container, the pod alone will do."""
+        pairs = zip(msgspec.structs.astuple(self), msgspec.structs.astuple(other), strict=True)
+        return all(None in pair or pair[0] == pair[1] for pair in pairs)
 
 
 class KnownPod(msgspec.Struct):
@@ -78,7 +120,6 @@ class IndexedEvent(msgspec.Struct):
     Attributes:
         count: the highest count seen.
         first_ts_ns, last_ts_ns: as in the event (whole seconds).
-        matched: log lines that said the same.
     """
 
     event: dict[str, Any]
@@ -86,7 +127,6 @@ class IndexedEvent(msgspec.Struct):
     first_ts_ns: int
     last_ts_ns: int
     evidence: tuple[Evidence, ...]
-    matched: int = 0
 
 
 class BundleContext(msgspec.Struct):
@@ -153,13 +193,16 @@ class BundleContext(msgspec.Struct):
 
     def status_of(self, uid: str | None) -> list[dict[str, Any]]:
         """Statuses of a pod in the order of time; none of a pod that no list shows."""
-        known = self.pods.get(uid or "")
-        return [] if known is None else known.statuses
+        return self.pods[uid].statuses if uid in self.pods else []
 
     def spec_of(self, uid: str | None) -> dict[str, Any]:
         """The spec of a pod; empty when no list shows it."""
+        return self.pods[uid].spec if uid in self.pods else {}
+
+    def name_of(self, uid: str | None) -> PodName:
+        """Namespace and name of a pod; (None, None) when no source shows it."""
         known = self.pods.get(uid or "")
-        return {} if known is None else known.spec
+        return (None, None) if known is None else (known.namespace, known.name)
 
     def uid_of(self, namespace: str, name: str, ts_ns: int) -> str | None:
         """UID of the pod that had this name at ``ts_ns``; None when no file shows.
@@ -175,6 +218,15 @@ class BundleContext(msgspec.Struct):
         if first is None or (first.created and first.first_seen_ts_ns - ts_ns > _SKEW_NS):
             return None
         return first.uid
+
+    def completed(self, subject: Subject, ts_ns: int) -> Subject:
+        """The subject, with what the bundle knows of its pod."""
+        namespace, pod, uid = subject.namespace, subject.pod, subject.uid
+        if uid is None and namespace and pod:
+            uid = self.uid_of(namespace, pod, ts_ns)
+        if uid in self.pods:
+            namespace, pod = self.name_of(uid)
+        return Subject(namespace, pod, uid, subject.container)
 
     def memory_of(self, uid: str, container: str, ts_ns: int) -> MemoryEntry | None:
         """Memory of a container by the next state file, or by one that bears this second's name.
@@ -192,15 +244,6 @@ class BundleContext(msgspec.Struct):
     ) -> None:
         """Note a UID that a log line reported, for later lines that hold only the name."""
         uids = self.uids_by_name.setdefault((namespace, name), [])
-        if uid in self.pods:
-            return
-        self.pods[uid] = KnownPod(
-            namespace=namespace,
-            name=name,
-            uid=uid,
-            spec={},
-            first_seen_ts_ns=ts_ns,
-            listed_by="log",
-            evidence=evidence,
-        )
-        uids.append(uid)
+        if uid not in self.pods:
+            self.pods[uid] = KnownPod(namespace, name, uid, {}, ts_ns, "log", evidence)
+            uids.append(uid)

@@ -9,20 +9,19 @@ by itself. Texts of free text are those of 1.19 and 1.20, structured ones those 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
 import msgspec
 
-from kubeledger.ingest.correlate.assembler import Method, nothing
+from kubeledger.ingest.correlate.assembler import Entry, reads, takes
 from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.correlate.entry import Entry
-from kubeledger.ingest.correlate.holdback import Waiting
-from kubeledger.ingest.correlate.resource_managers import ResourceManagerAssembler, Subject
+from kubeledger.ingest.correlate.holdback import Waiting, shown
+from kubeledger.ingest.correlate.resource_managers import (
+    Allocation,
+    Holder,
+    ResourceManagerAssembler,
+)
 from kubeledger.ingest.messages.cpu_machine import CpuMachine, from_file, sound_set
 from kubeledger.ingest.messages.heartbeat import HEARTBEAT
 from kubeledger.ingest.messages.topology_hints import hint_of
-from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import CpuManagerState
 from kubeledger.kubelet.cpumanager.checkpoint import read_cpu_manager_state
 from kubeledger.model.bodies.cpumanager import (
@@ -41,7 +40,7 @@ _FILE, _POLICY = "cpu_manager.go", "policy_static.go"
 _START_NS = 2 * NS_PER_S
 
 
-class _Allocation(msgspec.Struct):
+class _Allocation(Allocation):
     """An allocation under way.
 
     Attributes:
@@ -49,60 +48,37 @@ class _Allocation(msgspec.Struct):
         waiting: the decision, once it is made.
     """
 
-    subject: Subject
     numa_nodes: tuple[int, ...] | None = None
     requested: int | None = None
     default_cpu_set: str | None = None
-    waiting: Waiting | None = None
+    waiting: Waiting[CpusAllocated | CpuAllocationFailed] | None = None
 
 
 class CpuAssembler(ResourceManagerAssembler[str]):
     """Starts of the CPU manager, CPUs given and taken back, refusals and the state file."""
 
+    time_passes = HEARTBEAT
+
     def __init__(self, context: BundleContext) -> None:
         super().__init__(context)
         self._machine = CpuMachine()
-        self._started: Waiting | None = None
+        self._started: Waiting[CpuManagerStarted] | None = None
         self._allocation: _Allocation | None = None
-        self._removing: Subject | None = None
+        self._removing: Allocation | None = None
 
-    def messages(self) -> Mapping[str, Method]:
-        """Message -> method for structured lines."""
-        return {
-            **dict.fromkeys(HEARTBEAT, nothing),
-            "Starting CPU manager": self._starting,
-            "Static policy created with configuration": self._options,
-            "Static policy invalid state, please drain node and remove policy state file": (
-                self._refused_state
-            ),
-            "Static policy: Allocate": self._allocate,
-            "Unable to allocate CPUs": self._failed,
-            "Allocate error": self._failed,
-            "Static policy: RemoveContainer": self._remove,
-            "Detected CPU topology": self._topology,
-            "Reserved CPUs not available for exclusive assignment": self._reserve,
-            "Updated CPUSet assignments": self._restored,
-            "Static policy: container already present in state, skipping": self._present,
-            "Topology Affinity": self._affinity,
-            "Topology Affinity of CPUs": self._affinity,
-            "AllocateCPUs": self._allocate_cpus,
-            "Updated default CPUSet": self._default,
-            "Updated desired CPUSet": self._desired,
-        }
-
-    def takes(self) -> Mapping[type, Callable[[Any], None]]:
-        """The state file."""
-        return {CpuManagerState: self._state_file}
-
+    @reads("Detected CPU topology")
     def _topology(self, entry: Entry) -> None:
         self._machine.topology(entry.values.get("topology"))
 
+    @reads("Static policy created with configuration")
     def _options(self, entry: Entry) -> None:
         self._machine.options(entry.values.get("options"))
 
+    @reads("Reserved CPUs not available for exclusive assignment")
     def _reserve(self, entry: Entry) -> None:
         self._machine.reserve(entry.get("reserved"))
 
+    @reads("Starting CPU manager")
     def _starting(self, entry: Entry) -> None:
         if entry.line.file != _FILE:
             return
@@ -111,78 +87,74 @@ class CpuAssembler(ResourceManagerAssembler[str]):
         if policy != "static":
             return  # the settings show it, and this policy does nothing
         body = CpuManagerStarted(policy=policy, **self._machine.reported)
-        fact = Fact(entry.ts_ns, body, (entry.evidence,))
-        self._started = self.queue.hold(fact, _START_NS)
+        self._started = self.queue.hold(shown(entry, body), _START_NS)
 
+    @reads("Updated CPUSet assignments")
     def _restored(self, entry: Entry) -> None:
         """The state file's assignments replace what the new process began with."""
-        self._record_start(entry, None)
+        self._record_start(entry, restored=True)
 
-    def _record_start(self, entry: Entry, default: str | None) -> None:
-        """The first shared pool of a new process; None: its assignments, from a file."""
-        fact = self._started.fact if self._started is not None else None
-        if self._started is None or fact is None:
-            return
-        assert isinstance(fact.body, CpuManagerStarted)
-        if default is None:
-            fact.body = msgspec.structs.replace(fact.body, restored=True)
-        else:
-            restored = from_file(fact.body, default)
-            fact.body = msgspec.structs.replace(
-                fact.body, default_cpu_set=default, restored=restored
-            )
-        self._started.join(entry.evidence)
-        if fact.body.restored is False:
-            self.drop_before(fact.ts_ns)
+    def _record_start(self, entry: Entry, **found: object) -> None:
+        """The first shared pool of a new process, or that its assignments are from a file."""
+        started = self._started
+        if started is not None and started.is_open:
+            started.learn(**found)
+            started.join(entry.evidence)
+            if started.body.restored is False:
+                self.drop_before(started.fact.ts_ns)
 
+    @reads("Static policy invalid state, please drain node and remove policy state file")
     def _refused_state(self, entry: Entry) -> None:
-        fact = Fact(entry.ts_ns, CpuStateRefused(error=entry.text("err")), (entry.evidence,))
-        self.refused_state = self.queue.add(fact)
+        body = CpuStateRefused(error=entry.text("err"))
+        self.refused_state = self.queue.add(shown(entry, body))
 
+    @reads("Static policy: Allocate")
     def _allocate(self, entry: Entry) -> None:
-        self._begin(self.subject_of(entry))
+        self._allocation = _Allocation(self.subject_of(entry), (entry.evidence,))
 
+    @reads("Static policy: container already present in state, skipping")
     def _present(self, entry: Entry) -> None:
-        self._begin(None)
+        self._allocation = None
 
-    def _begin(self, subject: Subject | None) -> None:
-        self._allocation = None if subject is None else _Allocation(subject)
-
+    @reads("Topology Affinity", "Topology Affinity of CPUs")
     def _affinity(self, entry: Entry) -> None:
         """The topology manager writes the same words, and not here."""
         hint = hint_of(entry.values.get("affinity")) if entry.line.file == _POLICY else None
         if self._allocation is not None and hint is not None:
             self._allocation.numa_nodes = hint.numa_nodes
-            self._allocation.subject.evidence += (entry.evidence,)
+            self._allocation.evidence += (entry.evidence,)
 
+    @reads("AllocateCPUs")
     def _allocate_cpus(self, entry: Entry) -> None:
-        if result := entry.get("result"):
-            self._result(entry, result)
-        elif self._allocation is not None and self._allocation.waiting is None:
-            self._allocation.requested = entry.number("numCPUs")
-            self._allocation.subject.evidence += (entry.evidence,)
+        allocation, result = self._allocation, entry.get("result")
+        if allocation is None or allocation.waiting is not None:
+            return
+        if result:
+            self._result(entry, allocation, sound_set(result))
+        else:
+            allocation.requested = entry.number("numCPUs")
+            allocation.evidence += (entry.evidence,)
 
+    @reads("Updated default CPUSet")
     def _default(self, entry: Entry) -> None:
         """The shared pool has changed: a container got CPUs, gave some back, or all begins."""
         cpus = sound_set(entry.get("cpuSet"))
-        allocation, removing = self._allocation, self._removing
+        allocation, removing, started = self._allocation, self._removing, self._started
         if allocation is not None and allocation.requested is not None:
             if allocation.waiting is None:
                 allocation.default_cpu_set = cpus
-                allocation.subject.evidence += (entry.evidence,)
-        elif removing is not None and removing.uid is not None:
+                allocation.evidence += (entry.evidence,)
+        elif removing is not None and removing.subject.uid is not None:
             self._removing = None
-            body = self.released(removing.uid, removing.container)
-            body = msgspec.structs.replace(body, default_cpu_set=cpus)
-            self.drop(removing.uid, removing.container)
-            self.queue.add(Fact(entry.ts_ns, body, (*removing.evidence, entry.evidence)))
-        elif cpus is not None:
+            holder = removing.subject.holder
+            self.give_back(holder, entry, *removing.evidence, default_cpu_set=cpus)
+        elif cpus is not None and started is not None:
             # Without a file the pool is set to all CPUs; from one, the assignments follow.
-            self._record_start(entry, cpus)
+            restored = from_file(started.body, cpus)
+            self._record_start(entry, default_cpu_set=cpus, restored=restored)
 
-    def _result(self, entry: Entry, text: str) -> None:
-        allocation, cpus = self._allocation, sound_set(text)
-        if allocation is None or allocation.waiting is not None or not cpus:
+    def _result(self, entry: Entry, allocation: _Allocation, cpus: str | None) -> None:
+        if not cpus:
             return
         subject = allocation.subject
         body = CpusAllocated(
@@ -192,41 +164,33 @@ class CpuAssembler(ResourceManagerAssembler[str]):
             numa_nodes=allocation.numa_nodes,
             default_cpu_set=allocation.default_cpu_set,
         )
-        evidence = (entry.evidence, *subject.evidence)
-        allocation.waiting = self.queue.hold(Fact(entry.ts_ns, body, evidence))
+        allocation.waiting = self.queue.hold(shown(entry, body, *allocation.evidence))
         if subject.uid is not None:
-            self.take(subject.uid, subject.container, cpus, entry.ts_ns)
+            self.take(subject.holder, cpus, entry.ts_ns)
 
+    @reads("Updated desired CPUSet")
     def _desired(self, entry: Entry) -> None:
-        subject = self.subject_of(entry)
-        if subject is not None:
-            self._confirm(entry, subject)
-
-    def _confirm(self, entry: Entry, subject: Subject) -> None:
         """The set of a container is written: the one just decided ends with it."""
-        allocation = self._allocation
-        fact = allocation.waiting.fact if allocation and allocation.waiting else None
-        body = fact.body if fact is not None else None
-        if allocation is None or allocation.waiting is None or fact is None:
+        subject, cpus = self.subject_of(entry), sound_set(entry.get("cpuSet"))
+        waiting = self._allocation.waiting if self._allocation is not None else None
+        if waiting is None or not waiting.is_open or not isinstance(waiting.body, CpusAllocated):
             return
-        if not isinstance(body, CpusAllocated):
-            return
+        body = waiting.body
         named = body.pod is None or subject.pod in (None, body.pod)
-        cpus = sound_set(entry.get("cpuSet"))
         if not named or (subject.container, cpus) != (body.container, body.cpu_set):
             return
-        allocation.waiting.join(entry.evidence)
-        fact.body = msgspec.structs.replace(
-            body,
+        waiting.join(entry.evidence)
+        waiting.learn(
             namespace=subject.namespace or body.namespace,
             pod=subject.pod or body.pod,
             pod_uid=subject.uid,
         )
-        allocation.waiting.settle()
+        waiting.settle()
         self._allocation = None
         if subject.uid is not None:
-            self.take(subject.uid, body.container, body.cpu_set, entry.ts_ns)
+            self.take(subject.holder, body.cpu_set, entry.ts_ns)
 
+    @reads("Unable to allocate CPUs", "Allocate error")
     def _failed(self, entry: Entry) -> None:
         """Two lines report one failure: the policy's and the manager's."""
         allocation = self._allocation
@@ -235,32 +199,31 @@ class CpuAssembler(ResourceManagerAssembler[str]):
         if allocation.waiting is not None:
             allocation.waiting.join(entry.evidence)
             return
-        subject = allocation.subject
         body = CpuAllocationFailed(
-            **subject.names,
-            requested=allocation.requested,
-            error=entry.text("err"),
+            **allocation.subject.names, requested=allocation.requested, error=entry.text("err")
         )
-        evidence = (entry.evidence, *subject.evidence)
-        allocation.waiting = self.queue.hold(Fact(entry.ts_ns, body, evidence))
+        allocation.waiting = self.queue.hold(shown(entry, body, *allocation.evidence))
 
+    @reads("Static policy: RemoveContainer")
     def _remove(self, entry: Entry) -> None:
-        self._allocation, self._removing = None, self.subject_of(entry)
+        self._allocation = None
+        self._removing = Allocation(self.subject_of(entry), (entry.evidence,))
 
+    @takes(CpuManagerState)
     def _state_file(self, item: CpuManagerState) -> None:
         body = self.read_file(item, lambda data: self._named(read_cpu_manager_state(data)))
         if body is not None:
             sets = ((uid, *of) for uid, found in body.assignments.items() for of in found.items())
             self.compare(item, {(uid, container): cpus for uid, container, cpus in sets if uid})
 
-    def released(self, uid: str, container: str, *, inferred: bool = False) -> CpusReleased:
+    def released(self, holder: Holder, *, inferred: bool = False) -> CpusReleased:
         """CPUs go back to the shared pool."""
-        cpus = self.held(uid, container)
-        return CpusReleased(**self.names_of(uid, container), cpu_set=cpus, inferred=inferred)
+        cpus = self.held(holder)
+        return CpusReleased(**self.names_of(holder), cpu_set=cpus, inferred=inferred)
 
-    def given_by_file(self, uid: str, container: str, what: str) -> CpusAllocated:
+    def given_by_file(self, holder: Holder, what: str) -> CpusAllocated:
         """CPUs that a container has by the state file."""
-        return CpusAllocated(**self.names_of(uid, container), cpu_set=what, told_by="state_file")
+        return CpusAllocated(**self.names_of(holder), cpu_set=what, told_by="state_file")
 
     def _named(self, body: CpuManagerStateRead) -> CpuManagerStateRead:
         """Container IDs of the v1 form replaced by pod UID and name, where they are known."""

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from kubeledger.ingest.correlate.device_holdings import Holder, Holding
-from kubeledger.ingest.correlate.device_model import DeviceManagerModel, Numa, all_ids
+from kubeledger.ingest.correlate.assembler import takes
+from kubeledger.ingest.correlate.device_model import (
+    DeviceManagerModel,
+    Holder,
+    Holding,
+    Numa,
+    all_ids,
+)
+from kubeledger.ingest.correlate.holdback import shown
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import Checkpoint
 from kubeledger.kubelet.devicemanager.checkpoint import read_checkpoint
@@ -28,6 +35,7 @@ class CheckpointItems:
         self._body: CheckpointRead | None = None
         self._reported: set[tuple[str, str]] = set()
 
+    @takes(Checkpoint)
     def checkpoint(self, item: Checkpoint) -> None:
         """``kubelet_internal_checkpoint``."""
         if item.raw == self._raw:
@@ -36,16 +44,15 @@ class CheckpointItems:
         try:
             body = read_checkpoint(item.data)
         except MalformedCheckpointError as error:
-            self._find(item.ts_ns, item.evidence, "malformed_checkpoint", f"not read: {error}")
+            self._find(item, "malformed_checkpoint", f"not read: {error}")
             return
         if body == self._body:
             return
         before, self._body = self._body, body
-        read = Fact(item.ts_ns, body, (item.evidence,))
-        self._model.queue.add(read)
+        read = self._model.queue.add(shown(item, body))
         if body.checksum_ok is False:
             message = f"checksum {body.checksum} does not fit the content, which is not relied on"
-            self._find(item.ts_ns, item.evidence, "checksum_mismatch", message)
+            self._find(item, "checksum_mismatch", message)
             self._body = before
             return
         self._health(item, before, body, read)
@@ -62,15 +69,14 @@ class CheckpointItems:
         for resource, ids in body.registered.items():
             if ids and old.get(resource) != ids:
                 report = DevicesReported(resource=resource, healthy=len(ids), device_ids=ids)
-                self._model.queue.add(Fact(item.ts_ns, report, (item.evidence,), read))
+                self._model.queue.add(shown(item, report, cause=read))
 
     def _entries(self, item: Checkpoint, body: CheckpointRead) -> None:
-        seen: set[Holder] = set()
         for entry in body.entries:
-            holder = (entry.pod_uid, entry.container, entry.resource)
-            seen.add(holder)
-            self._compare(item, holder, entry.numa)
-        self._missing(item, seen)
+            self._compare(item, (entry.pod_uid, entry.container, entry.resource), entry.numa)
+        self._missing(
+            item, {(each.pod_uid, each.container, each.resource) for each in body.entries}
+        )
 
     def _compare(self, item: Checkpoint, holder: Holder, numa: Numa) -> None:
         devices = all_ids(numa)
@@ -119,7 +125,7 @@ class CheckpointItems:
             f"{before} {resource} {', '.join(holding.device_ids)} to container {container} "
             f"of pod {uid}, the checkpoint {', '.join(devices)}; {believed}"
         )
-        self._find(item.ts_ns, item.evidence, "contradiction", message, holding.evidence)
+        self._find(item, "contradiction", message, holding.evidence)
 
     def _missing(self, item: Checkpoint, seen: set[Holder]) -> None:
         """Entries that a later checkpoint has no more: their devices were given back."""
@@ -134,7 +140,7 @@ class CheckpointItems:
             if set(self._model.holdings.of_pod(pod)) <= set(gone):
                 self._model.holdings.release_pod(pod)
                 body = DevicesReleased(pod_uid=pod, inferred=True)
-                self._model.queue.add(Fact(item.ts_ns, body, (item.evidence,)))
+                self._model.queue.add(shown(item, body))
             else:
                 for holder in sorted(holder for holder in gone if holder[0] == pod):
                     self._release(item, holder)
@@ -143,13 +149,11 @@ class CheckpointItems:
         uid, container, resource = holder
         self._model.holdings.release(holder)
         body = DevicesReleased(pod_uid=uid, container=container, resource=resource, inferred=True)
-        self._model.queue.add(Fact(item.ts_ns, body, (item.evidence,)))
+        self._model.queue.add(shown(item, body))
 
-    def _find(
-        self, ts_ns: int, evidence: Evidence, finding: str, text: str, *more: Evidence
-    ) -> None:
+    def _find(self, item: Checkpoint, finding: str, text: str, *more: Evidence) -> None:
         if (finding, text) in self._reported:
             return
         self._reported.add((finding, text))
-        body = FindingReported(finding=finding, file=evidence.file, message=text)
-        self._model.queue.add(Fact(ts_ns, body, (evidence, *more)))
+        body = FindingReported(finding=finding, file=item.evidence.file, message=text)
+        self._model.queue.add(shown(item, body, *more))

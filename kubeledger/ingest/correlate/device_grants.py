@@ -13,12 +13,11 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.ingest.correlate.device_holdings import Holder
-from kubeledger.ingest.correlate.device_model import DeviceManagerModel, Numa, all_ids
-from kubeledger.ingest.correlate.entry import Entry
-from kubeledger.ingest.correlate.holdback import Waiting
+from kubeledger.ingest.correlate.assembler import Entry, reads
+from kubeledger.ingest.correlate.context import PodName
+from kubeledger.ingest.correlate.device_model import DeviceManagerModel, Holder, Numa, all_ids
+from kubeledger.ingest.correlate.holdback import Waiting, shown
 from kubeledger.ingest.klog.line_values import go_list, split_pod, strings_of
-from kubeledger.ingest.sources.facts import Fact
 from kubeledger.model.bodies.devicemanager import DevicesAllocated, DevicesReleased
 from kubeledger.model.units import NS_PER_S
 
@@ -47,35 +46,26 @@ class GrantLines:
 
     def __init__(self, model: DeviceManagerModel) -> None:
         self._model = model
-        self._calls: dict[str, tuple[Holder, Waiting]] = {}
+        self._calls: dict[str, tuple[Holder, Waiting[DevicesAllocated]]] = {}
 
+    @reads("Need devices to allocate for pod")
     def needs(self, entry: Entry) -> None:
         """A container needs devices of a resource."""
         holder, needed = _holder(entry), entry.number("deviceNumber")
-        if holder is not None and needed is not None:
-            self._ask(entry, holder, needed)
-
-    def _ask(self, entry: Entry, holder: Holder, needed: int) -> None:
+        if needed is None:
+            return
         # The pod got as far as its next request: the call before it went well.
         if call := self._calls.pop(holder[0], None):
             call[1].settle()
-        self._model.ask(holder, needed, entry.ts_ns, entry.evidence)
+        self._model.ask(holder, needed, entry)
 
+    @reads("Making allocation request for device plugin")
     def calls_plugin(self, entry: Entry) -> None:
         """The plugin is asked to allocate devices."""
-        resource, devices = entry.get("resourceName"), strings_of(entry.values.get("devices"))
-        if not resource:
-            return
+        resource, devices = entry.text("resourceName"), strings_of(entry.values.get("devices"))
         name, container = split_pod(entry.get("pod")), entry.get("containerName")
         holder = self._caller(resource, name, container, entry.ts_ns)
-        if holder is None or not devices:
-            return
-        if self._is_reported(holder, entry, devices):
-            return
-        held = self._model.holdings.held.get(holder)
-        same = held is not None and held.device_ids == devices and held.in_checkpoint
-        if same and held is not None and entry.ts_ns - held.since_ns < _SAME_MOMENT_NS:
-            # A checkpoint read in the same second, but later, has reported it already.
+        if holder is None or not devices or self._is_reported(holder, entry, devices):
             return
         numa, seen = self._model.checkpointed(holder, devices)
         fact = self._model.grant(holder, devices, entry.ts_ns, (entry.evidence, *seen), numa, name)
@@ -88,20 +78,23 @@ class GrantLines:
             self._calls[holder[0]] = (holder, self._model.queue.hold(fact, _CALL_WAIT_NS))
 
     def _is_reported(self, holder: Holder, entry: Entry, devices: tuple[str, ...]) -> bool:
-        """Whether the line stands twice in the log."""
+        """Whether the line stands twice in the log, or a checkpoint of its second showed it."""
         held = self._model.holdings.held.get(holder)
-        same = held is not None and held.device_ids == devices and held.since_ns == entry.ts_ns
-        return same and held is not None and held.evidence.text == entry.evidence.text
+        if held is None or held.device_ids != devices:
+            return False
+        twice = held.since_ns == entry.ts_ns and held.evidence.text == entry.evidence.text
+        return twice or (held.in_checkpoint and entry.ts_ns - held.since_ns < _SAME_MOMENT_NS)
 
     def _caller(
-        self, resource: str, name: tuple[str | None, str | None], container: str | None, ts_ns: int
+        self, resource: str, name: PodName, container: str | None, ts_ns: int
     ) -> Holder | None:
         """Who calls: the line shows it, or the request before it."""
+        name_of = self._model.context.name_of
         asked = [
             holder
             for holder in reversed(self._model.requests)
             if container in (None, holder[1])
-            and (name == (None, None) or self._model.name_of(holder[0]) in ((None, None), name))
+            and (name == (None, None) or name_of(holder[0]) in ((None, None), name))
         ]
         for holder in asked:
             if holder[2] == resource:
@@ -116,6 +109,7 @@ class GrantLines:
         uid = self._model.context.uid_of(namespace, pod, ts_ns)
         return (uid or f"{namespace}/{pod}", container, resource)
 
+    @reads("Checkpoint file written")
     def checkpoint_written(self, entry: Entry) -> None:
         """The kubelet writes its checkpoint only after all calls for a container went well."""
         for _, waiting in self._calls.values():
@@ -125,24 +119,23 @@ class GrantLines:
     def call_failed(self, pod: str) -> Holder | None:
         """The pod's last call gave nothing; shows whose it was."""
         call = self._calls.pop(pod, None)
-        if call is None or call[1].fact is None:
+        if call is None or not call[1].is_open:
             return None
         call[1].drop()
         self._model.holdings.undo(call[0])
         return call[0]
 
+    @reads("Found pre-allocated devices for resource on pod")
     def preallocated(self, entry: Entry) -> None:
         """Devices of an init container, or from before, are found again."""
         holder = _holder(entry)
-        if holder is not None:
-            self._model.asking[holder[0]] = holder
-            self._restore(entry, holder, {"": strings_of(entry.values.get("devices"))})
+        self._model.asking[holder[0]] = holder
+        self._restore(entry, holder, {"": strings_of(entry.values.get("devices"))})
 
+    @reads("Get checkpoint entry")
     def restored(self, entry: Entry) -> None:
         """An entry of the checkpoint, at the start of the kubelet."""
-        holder = _holder(entry)
-        if holder is not None:
-            self._restore(entry, holder, numa_of(entry.values.get("deviceIDs")))
+        self._restore(entry, _holder(entry), numa_of(entry.values.get("deviceIDs")))
 
     def _restore(self, entry: Entry, holder: Holder, numa: Numa) -> None:
         """What the kubelet remembers from before: a new fact only when nothing reported it yet."""
@@ -159,16 +152,14 @@ class GrantLines:
         fact = self._model.grant(holder, devices, entry.ts_ns, evidence, nodes, told_by="restore")
         self._model.queue.add(fact)
 
+    @reads("Pods to be removed")
     def removed(self, entry: Entry) -> None:
         """Pods that are gone give their devices back."""
         for uid in strings_of(entry.values.get("podUIDs")):
             if self._model.holdings.release_pod(uid):
-                body = DevicesReleased(pod_uid=uid)
-                self._model.queue.add(Fact(entry.ts_ns, body, (entry.evidence,)))
+                self._model.queue.add(shown(entry, DevicesReleased(pod_uid=uid)))
 
 
-def _holder(entry: Entry) -> Holder | None:
-    """Whom a line is about, in full."""
-    uid, container = entry.get("podUID"), entry.get("containerName")
-    resource = entry.get("resourceName")
-    return (uid, container, resource) if uid and container and resource else None
+def _holder(entry: Entry) -> Holder:
+    """Whom a line is about."""
+    return entry.text("podUID"), entry.text("containerName"), entry.text("resourceName")

@@ -1,20 +1,22 @@
-"""What the parts of the device assembler share: the queue, the holdings, the open requests."""
+"""What the parts of the device assembler share: the queue, who holds what, the open requests."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.correlate.device_holdings import Holder, Holding, Holdings
-from kubeledger.ingest.correlate.holdback import Holdback
-from kubeledger.ingest.correlate.pods import Pods
-from kubeledger.ingest.correlate.sync_loop import SyncLoop
+import msgspec
+
+from kubeledger.ingest.correlate.context import BundleContext, PodName, Subject
+from kubeledger.ingest.correlate.holdback import Holdback, Seen, shown
+from kubeledger.ingest.correlate.registers import Pods, SyncLoop
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.model.bodies.devicemanager import AllocationRequested, DevicesAllocated
 from kubeledger.model.record import Evidence
 
-__all__ = ["DeviceManagerModel", "Numa", "all_ids"]
+__all__ = ["DeviceManagerModel", "Holder", "Holding", "Holdings", "Numa", "all_ids"]
 
+Holder = tuple[str, str, str]
+"""Pod UID (or ``namespace/name`` where no source shows the UID), container, resource."""
 Numa = dict[str, tuple[str, ...]]
 """NUMA node (as decimal text) -> sorted device IDs."""
 
@@ -22,6 +24,69 @@ Numa = dict[str, tuple[str, ...]]
 def all_ids(numa: Numa) -> tuple[str, ...]:
     """The devices of all nodes, sorted; a device on several nodes counts once."""
     return tuple(sorted({device for ids in numa.values() for device in ids}))
+
+
+class Holding(msgspec.Struct):
+    """Devices of one resource in the hands of one container.
+
+    Attributes:
+        device_ids: sorted.
+        since_ns: when it was seen first.
+        evidence: where.
+        confirmed_ns: when a line of the log reported it last; 0 when none did again.
+        in_checkpoint: a checkpoint agreed.
+        disputed: device IDs that a checkpoint held instead, once that has been reported.
+    """
+
+    device_ids: tuple[str, ...]
+    since_ns: int
+    evidence: Evidence
+    confirmed_ns: int = 0
+    in_checkpoint: bool = False
+    disputed: tuple[str, ...] | None = None
+
+
+class Holdings:
+    """All holdings of a node."""
+
+    def __init__(self) -> None:
+        self.held: dict[Holder, Holding] = {}
+        self._gone: dict[Holder, tuple[str, ...]] = {}
+        self._gone_pods: set[str] = set()
+
+    def take(self, holder: Holder, holding: Holding) -> None:
+        """A container got devices."""
+        self.held[holder] = holding
+        self._gone.pop(holder, None)
+        self._gone_pods.discard(holder[0])
+
+    def undo(self, holder: Holder) -> None:
+        """It did not get them after all."""
+        self.held.pop(holder, None)
+
+    def of_pod(self, pod: str) -> list[Holder]:
+        """What the pod holds, in sorted order."""
+        return sorted(holder for holder in self.held if holder[0] == pod)
+
+    def release(self, holder: Holder) -> None:
+        """A container lost its devices of one resource."""
+        self._gone[holder] = self.held.pop(holder).device_ids
+
+    def release_pod(self, pod: str) -> bool:
+        """A pod lost all devices; False when that was known before."""
+        holders = self.of_pod(pod)
+        for holder in holders:
+            self.release(holder)
+        if not holders and pod in self._gone_pods:
+            return False
+        self._gone_pods.add(pod)
+        return True
+
+    def is_stale(self, holder: Holder, device_ids: tuple[str, ...]) -> bool:
+        """An entry that has outlived the release of its devices."""
+        if holder[0] in self._gone_pods and holder not in self._gone:
+            return True
+        return self._gone.get(holder) == device_ids
 
 
 class DeviceManagerModel:
@@ -45,28 +110,15 @@ class DeviceManagerModel:
         self.requests: dict[Holder, Fact] = {}
         self.asking: dict[str, Holder] = {}
 
-    def name_of(self, uid: str | None) -> tuple[str | None, str | None]:
-        """Namespace and name of a pod; (None, None) when no source shows it."""
-        pod = self.context.pods.get(uid or "")
-        return (pod.namespace, pod.name) if pod is not None else (None, None)
-
-    def ask(self, holder: Holder, needed: int, ts_ns: int, evidence: Evidence) -> None:
+    def ask(self, holder: Holder, needed: int, seen: Seen) -> None:
         """A container asks for devices; a request for none is only remembered."""
         uid, container, resource = holder
         self.asking[uid] = holder
         self.requests.pop(holder, None)
-        if needed <= 0:
-            return
-        namespace, name = self.name_of(uid)
-        body = AllocationRequested(
-            namespace=namespace,
-            pod=name,
-            pod_uid=uid,
-            container=container,
-            resource=resource,
-            needed=needed,
-        )
-        self.requests[holder] = self.queue.add(Fact(ts_ns, body, (evidence,)))
+        if needed > 0:
+            who = Subject(*self.context.name_of(uid), uid, container)
+            body = AllocationRequested(**who.names, resource=resource, needed=needed)
+            self.requests[holder] = self.queue.add(shown(seen, body))
 
     def checkpointed(
         self, holder: Holder, device_ids: tuple[str, ...]
@@ -84,7 +136,7 @@ class DeviceManagerModel:
         ts_ns: int,
         evidence: tuple[Evidence, ...],
         numa: Numa | None = None,
-        name: tuple[str | None, str | None] = (None, None),
+        name: PodName = (None, None),
         told_by: Literal["call", "checkpoint", "restore"] = "call",
     ) -> Fact:
         """The fact that a container got devices; the caller queues it.
@@ -100,16 +152,11 @@ class DeviceManagerModel:
         """
         pod, container, resource = holder
         uid = None if "/" in pod else pod
-        namespace, pod_name = name if name != (None, None) else self.name_of(uid)
+        who = Subject(
+            *(name if name != (None, None) else self.context.name_of(uid)), uid, container
+        )
         body = DevicesAllocated(
-            namespace=namespace,
-            pod=pod_name,
-            pod_uid=uid,
-            container=container,
-            resource=resource,
-            device_ids=device_ids,
-            numa=numa,
-            told_by=told_by,
+            **who.names, resource=resource, device_ids=device_ids, numa=numa, told_by=told_by
         )
         self.holdings.take(holder, Holding(device_ids, ts_ns, evidence[0]))
         return Fact(ts_ns, body, evidence, self.requests.pop(holder, None))

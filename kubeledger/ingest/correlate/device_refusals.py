@@ -7,23 +7,33 @@ noticed while it made topology hints. The first of them opens the fact, the othe
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 import msgspec
 
+from kubeledger.ingest.correlate.assembler import Entry, reads, takes
+from kubeledger.ingest.correlate.context import PodName, Subject
 from kubeledger.ingest.correlate.device_grants import GrantLines
 from kubeledger.ingest.correlate.device_model import DeviceManagerModel
-from kubeledger.ingest.correlate.entry import Entry
-from kubeledger.ingest.correlate.holdback import Waiting
+from kubeledger.ingest.correlate.holdback import Seen, Waiting
+from kubeledger.ingest.correlate.survey import kubelet_uid
 from kubeledger.ingest.klog.line_values import split_pod
 from kubeledger.ingest.messages.device_errors import DeviceError, device_error, is_topology_refusal
 from kubeledger.ingest.sources.facts import Fact
+from kubeledger.ingest.sources.items import ApiEvent, PodList
 from kubeledger.model.bodies.devicemanager import NO_HINTS, AllocationFailed
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["PodName", "RefusalLines"]
+__all__ = ["RefusalLines"]
 
+_REASONS = frozenset({"UnexpectedAdmissionError", "TopologyAffinityError"})
+_REFUSAL = re.compile(
+    r"(?:Allocate|Update plugin resources) failed due to .*?, which is unexpected"
+    r"|Resources cannot be allocated with Topology locality",
+    re.DOTALL,
+)
 _SAME_REFUSAL_NS = 5 * NS_PER_S
 _EVENT_WAIT_NS = 2 * NS_PER_S
 _SHORTAGE_LIFE_NS = 5 * NS_PER_S
@@ -31,30 +41,24 @@ _MAX_SHORTAGES = 64
 _ToldBy = Literal["log", "event", "status"]
 
 
-class PodName(msgspec.Struct, frozen=True):
-    """A pod as far as a source names it."""
-
-    namespace: str | None = None
-    name: str | None = None
-    uid: str | None = None
-
-
 class _Shortage(msgspec.Struct):
     """Too few devices for topology hints."""
 
-    ts_ns: int
+    seen: Seen
     error: DeviceError
-    pod: tuple[str | None, str | None]
-    evidence: Evidence
+    pod: PodName
 
 
-class _Refusal(msgspec.Struct):
+class _Refusal(Waiting[AllocationFailed]):
     """The newest refusal of a pod."""
 
-    ts_ns: int
-    error: str
-    waiting: Waiting
-    from_event: bool
+    def __init__(self, fact: Fact, error: str, *, from_event: bool) -> None:
+        super().__init__(fact, _EVENT_WAIT_NS if from_event else NS_PER_S)
+        self.error = error
+        self.from_event = from_event
+
+    def is_near(self, ts_ns: int) -> bool:
+        return abs(ts_ns - self.fact.ts_ns) <= _SAME_REFUSAL_NS
 
 
 class RefusalLines:
@@ -66,28 +70,74 @@ class RefusalLines:
         self._refusals: dict[str, _Refusal] = {}
         self._shortages: list[_Shortage] = []
 
+    @reads("Unable to generate topology hints: requested number of devices unavailable")
     def shortage(self, entry: Entry) -> None:
         """The device manager cannot make hints."""
-        resource = entry.get("resourceName")
-        if not resource:
-            return
         error = DeviceError(
             error=NO_HINTS,
             container=entry.get("containerName"),
-            resource=resource,
+            resource=entry.get("resourceName"),
             requested=entry.number("request"),
             available=entry.number("available"),
         )
-        alive = [s for s in self._shortages if entry.ts_ns - s.ts_ns <= _SHORTAGE_LIFE_NS]
-        pod = split_pod(entry.get("pod"))
-        self._shortages = alive[-_MAX_SHORTAGES:]
-        self._shortages.append(_Shortage(entry.ts_ns, error, pod, entry.evidence))
+        alive = self._alive(entry.ts_ns)[-_MAX_SHORTAGES:]
+        self._shortages = [*alive, _Shortage(entry, error, split_pod(entry.get("pod")))]
 
-    def refused(
+    def _alive(self, ts_ns: int) -> list[_Shortage]:
+        return [s for s in self._shortages if ts_ns - s.seen.ts_ns <= _SHORTAGE_LIFE_NS]
+
+    @reads("Pod admission denied", "Pod Admit Result")
+    def denied(self, entry: Entry) -> None:
+        """The admission's own lines."""
+        self._refused(entry, entry.subject, entry.text("message"))
+
+    @reads("Event occurred")
+    def event(self, entry: Entry) -> None:
+        """An event about a pod."""
+        if entry.values.get("reason") in _REASONS and entry.values.get("kind") == "Pod":
+            self._refused(entry, entry.event_subject, entry.text("message"))
+
+    @reads("Status shows a refusal")
+    def status_refusal(self, entry: Entry) -> None:
+        """A status of which the row shows pod and message."""
+        self._refused(entry, entry.subject, entry.text("message"), repeats=True)
+
+    @reads(
+        "Patch status for pod",
+        "Status for pod updated successfully",
+        "Status Manager: adding pod",
+        "Status Manager: syncing pod",
+    )
+    def status(self, entry: Entry) -> None:
+        """A status, or a patch of one."""
+        found = _REFUSAL.search(entry.text("patch")) or _REFUSAL.search(entry.text("status"))
+        if found is not None:
+            self._refused(entry, entry.subject, found[0], repeats=True)
+
+    @takes(ApiEvent)
+    def api_event(self, item: ApiEvent) -> None:
+        """The API's event about a pod."""
+        event = item.event
+        about = event.get("involvedObject") or event.get("regarding") or {}
+        if event.get("reason") in _REASONS and about.get("kind") == "Pod":
+            pod = Subject(about.get("namespace"), about.get("name"), about.get("uid"))
+            message = str(event.get("message") or event.get("note") or "")
+            self._refused(item, pod, message, from_event=True)
+
+    @takes(PodList)
+    def pod_list(self, item: PodList) -> None:
+        """Statuses of pods."""
+        for pod in item.pods:
+            status, metadata = pod.get("status") or {}, pod.get("metadata") or {}
+            if status.get("reason") in _REASONS:
+                who = Subject(metadata.get("namespace"), metadata.get("name"), kubelet_uid(pod))
+                message = str(status.get("message") or "")
+                self._refused(item, who, message, repeats=True, from_event=True)
+
+    def _refused(
         self,
-        ts_ns: int,
-        evidence: Evidence,
-        pod: PodName,
+        seen: Seen,
+        pod: Subject,
         message: str,
         *,
         repeats: bool = False,
@@ -96,68 +146,58 @@ class RefusalLines:
         """A source says that a pod was refused.
 
         Args:
-            ts_ns: when it says so.
-            evidence: where.
+            seen: the source.
             pod: the pod, as far as the source names it.
             message: the admission message; one that is not about devices is ignored.
             repeats: the source repeats an old refusal (a status), so a later one is no news.
             from_event: the time is one of whole seconds, so a log line may still follow.
         """
-        error = device_error(message)
-        if error is None and not is_topology_refusal(message):
+        error, ts_ns = device_error(message), seen.ts_ns
+        if not (pod.uid or pod.pod) or (error is None and not is_topology_refusal(message)):
             return
         pod = self._complete(pod, ts_ns)
         told_by: _ToldBy = "log"
         if from_event:
             told_by = "status" if repeats else "event"
-        key = pod.uid or f"{pod.namespace}/{pod.name}"
         text = error.error if error is not None else NO_HINTS
-        previous = self._refusals.get(key)
+        previous = self._refusals.get(_key(pod))
         if previous is not None and previous.error == text:
-            near = abs(ts_ns - previous.ts_ns) <= _SAME_REFUSAL_NS
-            event = previous.waiting.fact if previous.from_event else None
-            if near and event is not None and not from_event:
+            near = previous.is_near(ts_ns)
+            if near and previous.from_event and previous.is_open and not from_event:
                 # The log's own line takes the place of an event, whose time is less exact.
-                previous.waiting.drop()
-                opened = self._open(ts_ns, evidence, pod, error, told_by)
+                previous.drop()
+                opened = self._open(seen, pod, error, told_by)
                 if opened is not None:
-                    opened.join(*event.evidence)
+                    opened.join(*previous.fact.evidence)
                 return
             if near or repeats or from_event:
-                previous.waiting.join(evidence)
+                previous.join(seen.evidence)
                 return
         elif previous is not None and not from_event and self._is_same(previous, pod, ts_ns):
             # A pod is refused once an admission: other words for it are no other refusal.
-            previous.waiting.join(evidence)
+            previous.join(seen.evidence)
             return
-        self._open(ts_ns, evidence, pod, error, told_by)
+        self._open(seen, pod, error, told_by)
 
-    def _is_same(self, previous: _Refusal, pod: PodName, ts_ns: int) -> bool:
+    def _is_same(self, previous: _Refusal, pod: Subject, ts_ns: int) -> bool:
         """Whether the log repeats a refusal that it has just reported."""
-        if previous.from_event or abs(ts_ns - previous.ts_ns) > _SAME_REFUSAL_NS:
+        if previous.from_event or not previous.is_near(ts_ns):
             return False
         known = self._model.pods.with_uid(pod.uid)
         added = None if known is None else known.added
-        return added is None or added.ts_ns <= previous.ts_ns
+        return added is None or added.ts_ns <= previous.fact.ts_ns
 
-    def _complete(self, pod: PodName, ts_ns: int) -> PodName:
-        uid, namespace, name = pod.uid, pod.namespace, pod.name
-        if uid is None and namespace and name:
-            uid = self._model.context.uid_of(namespace, name, ts_ns)
-        if namespace is None or name is None:
-            namespace, name = self._model.name_of(uid)
-        return PodName(namespace, name, uid)
+    def _complete(self, pod: Subject, ts_ns: int) -> Subject:
+        """With the UID; the names are those of the source, if it shows both."""
+        known = self._model.context.completed(pod, ts_ns)
+        names = pod if pod.namespace and pod.pod else known
+        return Subject(names.namespace, names.pod, known.uid)
 
     def _open(
-        self,
-        ts_ns: int,
-        evidence: Evidence,
-        pod: PodName,
-        error: DeviceError | None,
-        told_by: _ToldBy,
-    ) -> Waiting | None:
-        key = pod.uid or f"{pod.namespace}/{pod.name}"
-        shortage = self._take_shortage(ts_ns, pod, error)
+        self, seen: Seen, pod: Subject, error: DeviceError | None, told_by: _ToldBy
+    ) -> _Refusal | None:
+        key = _key(pod)
+        shortage = self._take_shortage(seen.ts_ns, pod, error)
         if error is None:
             if shortage is None:
                 return None
@@ -167,11 +207,13 @@ class RefusalLines:
         asking = called or self._model.asking.get(key)
         if asking is not None and error.resource not in (None, asking[2]):
             asking = None
+        of_shortage = shortage.error.container if shortage is not None else None
+        who = Subject(
+            *(pod.namespace, pod.pod, pod.uid),
+            error.container or (asking[1] if asking else of_shortage),
+        )
         body = AllocationFailed(
-            namespace=pod.namespace,
-            pod=pod.name,
-            pod_uid=pod.uid,
-            container=error.container or (asking[1] if asking else self._container_of(shortage)),
+            **who.names,
             resource=error.resource or (asking[2] if asking else None),
             requested=error.requested,
             available=error.available,
@@ -180,45 +222,36 @@ class RefusalLines:
             error=error.error,
             told_by=told_by,
         )
-        seen = (shortage.evidence,) if shortage is not None else ()
+        short = (shortage.seen.evidence,) if shortage is not None else ()
+        evidence = (*short, seen.evidence, *self._event(pod, error, seen.ts_ns))
         cause = self._model.requests.pop(asking, None) if asking else None
-        fact = Fact(ts_ns, body, (*seen, evidence, *self._event(pod, error, ts_ns)), cause)
-        from_event = told_by != "log"
-        waiting = self._model.queue.hold(fact, _EVENT_WAIT_NS if from_event else NS_PER_S)
-        self._refusals[key] = _Refusal(ts_ns, error.error, waiting, from_event)
-        return waiting
+        fact = Fact(seen.ts_ns, body, evidence, cause)
+        refusal = _Refusal(fact, error.error, from_event=told_by != "log")
+        self._refusals[key] = self._model.queue.put(refusal)
+        return refusal
 
     def _take_shortage(
-        self, ts_ns: int, pod: PodName, error: DeviceError | None
+        self, ts_ns: int, pod: Subject, error: DeviceError | None
     ) -> _Shortage | None:
         """The oldest shortage that can have led here, best one with the same counts."""
         fitting = [
             shortage
-            for shortage in self._shortages
-            if ts_ns - shortage.ts_ns <= _SHORTAGE_LIFE_NS
-            and shortage.pod in ((None, None), (pod.namespace, pod.name))
+            for shortage in self._alive(ts_ns)
+            if shortage.pod in ((None, None), (pod.namespace, pod.pod))
             and (error is None or error.resource == shortage.error.resource)
         ]
-        if not fitting:
-            return None
         same = [
-            shortage
-            for shortage in fitting
-            if error is not None
-            and (error.requested, error.available)
-            == (shortage.error.requested, shortage.error.available)
+            each for each in fitting if error is not None and _counts(error) == _counts(each.error)
         ]
-        chosen = (same or fitting)[0]
-        self._shortages.remove(chosen)
+        chosen = next(iter(same or fitting), None)
+        if chosen is not None:
+            self._shortages.remove(chosen)
         return chosen
 
-    def _container_of(self, shortage: _Shortage | None) -> str | None:
-        return shortage.error.container if shortage is not None else None
-
-    def _event(self, pod: PodName, error: DeviceError, ts_ns: int) -> tuple[Evidence, ...]:
+    def _event(self, pod: Subject, error: DeviceError, ts_ns: int) -> tuple[Evidence, ...]:
         """The API server's event about this refusal, when the bundle has it."""
         message = f"Allocate failed due to {error.error}, which is unexpected"
-        key = ("Pod", pod.namespace or "", pod.name or "", "UnexpectedAdmissionError", message)
+        key = ("Pod", pod.namespace or "", pod.pod or "", "UnexpectedAdmissionError", message)
         event = self._model.context.events.get(key)
         if event is None or not (
             event.first_ts_ns - _SAME_REFUSAL_NS <= ts_ns <= event.last_ts_ns + _SAME_REFUSAL_NS
@@ -229,7 +262,15 @@ class RefusalLines:
 
 def _other_counts(shortage: _Shortage | None, error: DeviceError) -> tuple[int | None, int | None]:
     """Counts of the line about hints, where the message has others."""
-    if shortage is None or None in (error.requested, error.available):
+    if shortage is None or None in _counts(error):
         return None, None
-    hints = (shortage.error.requested, shortage.error.available)
-    return (None, None) if hints == (error.requested, error.available) else hints
+    hints = _counts(shortage.error)
+    return (None, None) if hints == _counts(error) else hints
+
+
+def _counts(error: DeviceError) -> tuple[int | None, int | None]:
+    return error.requested, error.available
+
+
+def _key(pod: Subject) -> str:
+    return pod.uid or f"{pod.namespace}/{pod.pod}"

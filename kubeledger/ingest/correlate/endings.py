@@ -6,17 +6,15 @@ shutdown manager logs so at ``-v=1``, before the worker does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, cast
 
-from kubeledger.ingest.correlate.assembler import Method
+from kubeledger.ingest.correlate.assembler import Entry, reads
 from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.evictions import EvictionsAssembler
-from kubeledger.ingest.correlate.holdback import Waiting
-from kubeledger.ingest.correlate.pod_assembler import PodAssembler, Registers
-from kubeledger.ingest.correlate.pods import Pod
+from kubeledger.ingest.correlate.holdback import Waiting, shown
 from kubeledger.ingest.correlate.preemption import PreemptionAssembler
+from kubeledger.ingest.correlate.registers import Pod, PodAssembler, Registers, about_pod
 from kubeledger.ingest.correlate.resource_managers import ResourceManagerAssembler
 from kubeledger.ingest.klog.last_words import FATAL, first_line, is_of_systemd, reason_of
 from kubeledger.ingest.sources.facts import Fact
@@ -56,79 +54,61 @@ class EndingsAssembler(PodAssembler):
         self._preemption = preemption
         self._evictions = evictions
         self._managers = managers
-        self._open: dict[Pod, tuple[int, Waiting]] = {}
+        self._open: dict[Pod, tuple[int, Waiting[PodTerminating]]] = {}
 
-    def messages(self) -> Mapping[str, Method]:
-        """Messages since 1.21."""
-        return {
-            "Pod is stopped": self._begins,
-            "The kubelet gives up": self._gave_up,
-            FATAL: self._gave_up,
-            "Pod terminating with grace period": self._grace,
-            "Pod is being synced for the first time": self._first_synced,
-            "Stopping PodSandbox for pod, will start new one": self._replaces,
-            "Created PodSandbox for pod": self._replaced,
-            "Event occurred": self._event,
-        }
+    @about_pod("Pod is stopped")
+    def _begins(self, entry: Entry, pod: Pod) -> None:
+        reason = cast(Reason, entry.text("because"))
+        waiting = self._of_process(pod) or self._record(pod, entry, reason)
+        waiting.join(entry.evidence)
+        if reason == "shutdown":
+            _give(waiting, entry)
 
-    def _pod(self, entry: Entry) -> Pod | None:
-        return self._pods.of(entry) or self._pods.with_uid(entry.get("podUID"))
-
-    def _begins(self, entry: Entry) -> None:
-        pod, reason = self._pod(entry), cast(Reason, entry.text("because"))
-        if pod is not None:
-            waiting = self._of_process(pod) or self._record(pod, entry, reason)
-            waiting.join(entry.evidence)
-            if reason == "shutdown":
-                _give(waiting, entry)
-
-    def _replaces(self, entry: Entry) -> None:
+    @about_pod("Stopping PodSandbox for pod, will start new one")
+    def _replaces(self, entry: Entry, pod: Pod) -> None:
         """The sandbox is gone or changed: what runs in the pod goes with it."""
-        pod = self._pod(entry)
-        if pod is not None:
-            self.without_sandbox.add(pod)
+        self.without_sandbox.add(pod)
 
-    def _replaced(self, entry: Entry) -> None:
-        pod = self._pod(entry)
-        if pod is not None:
-            self.without_sandbox.discard(pod)
+    @about_pod("Created PodSandbox for pod")
+    def _replaced(self, entry: Entry, pod: Pod) -> None:
+        self.without_sandbox.discard(pod)
 
-    def _grace(self, entry: Entry) -> None:
-        pod = self._pod(entry)
-        waiting = None if pod is None else self._of_process(pod)
+    @about_pod("Pod terminating with grace period")
+    def _grace(self, entry: Entry, pod: Pod) -> None:
+        waiting = self._of_process(pod)
         if waiting is not None:
             waiting.join(entry.evidence)
             _give(waiting, entry)
             waiting.settle()
 
+    @reads("Event occurred")
     def _event(self, entry: Entry) -> None:
         event = entry.event("DeadlineExceeded")
         if event is not None:
             self.past_deadline.add(self._pods.named(event.pod, entry))
 
-    def _first_synced(self, entry: Entry) -> None:
+    @about_pod("Pod is being synced for the first time")
+    def _first_synced(self, entry: Entry, pod: Pod) -> None:
         """A worker that is new knows of no end: a static pod comes back with its UID."""
-        pod = self._pod(entry)
-        if pod is not None:
-            self.begun.pop(pod, None)
-            self.past_deadline.discard(pod)
+        self.begun.pop(pod, None)
+        self.past_deadline.discard(pod)
 
-    def _of_process(self, pod: Pod) -> Waiting | None:
+    def _of_process(self, pod: Pod) -> Waiting[PodTerminating] | None:
         """The end that the present kubelet process has begun for a pod."""
         process, waiting = self._open.get(pod, (-1, None))
         return waiting if process == self._sync_loop.process and pod in self.begun else None
 
-    def _record(self, pod: Pod, entry: Entry, reason: Reason) -> Waiting:
+    def _record(self, pod: Pod, entry: Entry, reason: Reason) -> Waiting[PodTerminating]:
         body = PodTerminating(**pod.names, reason=reason, grace_period_s=None)
         cause = pod.deleted
         if reason == "killed":
             cause = self._evictions.of(pod) or self._preemption.victims.get(pod)
-        fact = Fact(entry.ts_ns, body, (entry.evidence,), cause=cause)
-        waiting = self.queue.hold(fact)
+        waiting = self.queue.hold(shown(entry, body, cause=cause))
         self._open[pod] = self._sync_loop.process, waiting
-        self.begun[pod] = fact
+        self.begun[pod] = waiting.fact
         return waiting
 
+    @reads("The kubelet gives up", FATAL)
     def _gave_up(self, entry: Entry) -> None:
         """A process ends once: what is written after the first such line only follows from it."""
         line, last = entry.line, self.kubelet_exit
@@ -142,11 +122,10 @@ class EndingsAssembler(PodAssembler):
         last_refused = max(refused, key=lambda fact: fact.ts_ns, default=None)
         if last_refused is not None and line.ts_ns - last_refused.ts_ns > NS_PER_S:
             last_refused = None
-        fact = Fact(line.ts_ns, body, (line.evidence,), last_refused)
-        self.kubelet_exit = self.queue.add(fact)
+        self.kubelet_exit = self.queue.add(shown(line, body, cause=last_refused))
 
 
-def _give(waiting: Waiting, entry: Entry) -> None:
+def _give(waiting: Waiting[PodTerminating], entry: Entry) -> None:
     """Note the grace period, if the line shows it."""
     grace_s = whole_number(entry.text("gracePeriod"))
     if grace_s is not None:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, cast
 
-from kubeledger.ingest.correlate.entry import Entry
+from kubeledger.ingest.correlate.assembler import Entry, reads
+from kubeledger.ingest.correlate.holdback import Holdback
 from kubeledger.ingest.messages.eviction_rounds import amount_of
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.model.bodies.eviction import NodeCondition, NodeConditionsChanged
@@ -92,7 +93,8 @@ def _is_disruption(condition: Any) -> bool:  # noqa: ANN401 # decoded JSON
 class PressureConditions:
     """The conditions that each round shows, from verbosity 3; without a line there are none."""
 
-    def __init__(self) -> None:
+    def __init__(self, queue: Holdback) -> None:
+        self._queue = queue
         self.restart()
 
     def restart(self) -> None:
@@ -102,32 +104,35 @@ class PressureConditions:
         self._conditions: tuple[NodeCondition, ...] = ()
         self._concluded = True
 
-    def begin(self, entry: Entry) -> Fact | None:
+    def begin(self, entry: Entry) -> None:
         """A round begins; what the one before reported counts, if it ended early."""
-        fact = self.conclude(entry) if self._reported is not None else None
+        if self._reported is not None:
+            self.conclude(entry)
         self._concluded = False
-        return fact
 
+    @reads("Eviction manager: node conditions - observed")
     def see_observed(self, entry: Entry) -> None:
         """Conditions whose threshold is met."""
         self._observed = entry
 
+    @reads("Eviction manager: node conditions - transition period not met")
     def see_reported(self, entry: Entry) -> None:
         """Conditions that are reported."""
         self._reported = entry
 
-    def conclude(self, entry: Entry) -> Fact | None:
-        """All of the round's conditions were reported: the fact, if they are others than before."""
+    @reads("Eviction manager: no resources are starved")
+    def conclude(self, entry: Entry) -> None:
+        """All of the round's conditions were reported: a fact, if they are others than before."""
         observed, self._observed = self._observed, None
         reported, self._reported = self._reported, None
         conditions = _conditions_in(reported)
         concluded, self._concluded = self._concluded, True
         if concluded or conditions == self._conditions:
-            return None
+            return
         self._conditions = conditions
         body = NodeConditionsChanged(conditions=conditions, observed=_conditions_in(observed))
         lines = [each for each in (reported, observed) if each is not None] or [entry]
-        return Fact(entry.ts_ns, body, tuple(each.evidence for each in lines))
+        self._queue.add(Fact(entry.ts_ns, body, tuple(each.evidence for each in lines)))
 
 
 def _conditions_in(entry: Entry | None) -> tuple[NodeCondition, ...]:

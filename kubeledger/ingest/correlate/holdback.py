@@ -10,50 +10,74 @@ facts stay in the order of time and a cause is always emitted before its effects
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 import msgspec
 
 from kubeledger.ingest.sources.facts import Fact
-from kubeledger.model.record import Evidence
+from kubeledger.model.record import Body, Evidence
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["WAIT_NS", "Holdback", "Waiting"]
+__all__ = ["WAIT_NS", "Holdback", "Seen", "Waiting", "shown"]
 
 WAIT_NS = NS_PER_S
 """How long a fact waits for more evidence, unless set otherwise."""
 
+B = TypeVar("B", bound=Body)
 
-class Waiting:
-    """A place in the queue.
+
+class Seen(Protocol):
+    """A line or an item."""
+
+    @property
+    def ts_ns(self) -> int:
+        """Its time."""
+
+    @property
+    def evidence(self) -> Evidence:
+        """Where it stands."""
+
+
+def shown(seen: Seen, body: Body, *more: Evidence, cause: Fact | None = None) -> Fact:
+    """The fact that a line or an item shows, with further evidence."""
+    return Fact(seen.ts_ns, body, (seen.evidence, *more), cause)
+
+
+class Waiting(Generic[B]):
+    """A place in the queue: a fact about which more may be said.
 
     Attributes:
-        fact: what will be emitted; None: nothing any more.
+        fact: what will be emitted; once it has left, nothing changes it.
         due_ns: time at which it leaves even if nothing settles it.
+        is_open: it has not left, and was not dropped.
         tentative: it leaves only if something more was said of it, or names it as its cause.
     """
 
-    __slots__ = ("due_ns", "fact", "tentative")
-
-    def __init__(self, fact: Fact, due_ns: int) -> None:
-        self.fact: Fact | None = fact
-        self.due_ns = due_ns
+    def __init__(self, fact: Fact, wait_ns: int = WAIT_NS) -> None:
+        self.fact = fact
+        self.due_ns = fact.ts_ns + wait_ns
+        self.is_open = True
         self.tentative = False
+
+    @property
+    def body(self) -> B:
+        """What is known so far."""
+        return cast(B, self.fact.body)
 
     def join(self, *evidence: Evidence) -> None:
         """Add evidence, unless the fact is gone or has it already."""
-        if self.fact is not None:
+        if self.is_open:
             new = tuple(piece for piece in evidence if piece not in self.fact.evidence)
             self.fact.evidence += new
 
     def learn(self, **values: Any) -> None:  # noqa: ANN401 - fields of the body
         """Note more of the fact, unless it is gone."""
-        if self.fact is not None:
+        if self.is_open:
             self.fact.body = msgspec.structs.replace(self.fact.body, **values)
 
     def lead(self, evidence: Evidence) -> None:
         """Put the evidence first that shows the fact best: it is the fact's place."""
-        if self.fact is not None:
+        if self.is_open:
             rest = tuple(piece for piece in self.fact.evidence if piece != evidence)
             self.fact.evidence = (evidence, *rest)
 
@@ -63,33 +87,37 @@ class Waiting:
 
     def drop(self) -> None:
         """It did not happen after all."""
-        self.fact = None
+        self.is_open = False
         self.due_ns = 0
+
+
+W = TypeVar("W", bound=Waiting[Any])
 
 
 class Holdback:
     """The queue of one assembler."""
 
     def __init__(self) -> None:
-        self._queue: deque[Waiting] = deque()
+        self._queue: deque[Waiting[Any]] = deque()
         self._last_ns = 0
 
     def add(self, fact: Fact) -> Fact:
         """Queue a fact that is settled."""
-        self._queue.append(Waiting(fact, 0))
+        self.put(Waiting(fact)).settle()
         return fact
 
-    def hold(self, fact: Fact, wait_ns: int = WAIT_NS) -> Waiting:
+    def hold(self, fact: Fact, wait_ns: int = WAIT_NS) -> Waiting[Any]:
         """Queue a fact that may wait until ``wait_ns`` after its time."""
-        waiting = Waiting(fact, fact.ts_ns + wait_ns)
+        return self.put(Waiting(fact, wait_ns))
+
+    def put(self, waiting: W) -> W:
+        """Queue a place."""
         self._queue.append(waiting)
         return waiting
 
     def waiting_since(self) -> int | None:
         """Time of the oldest fact in the queue; None when it holds none."""
-        if not self._queue:
-            return None
-        return min((w.fact.ts_ns for w in self._queue if w.fact is not None), default=None)
+        return min((each.fact.ts_ns for each in self._queue if each.is_open), default=None)
 
     def release(self, now_ns: int) -> list[Fact]:
         """What may leave at ``now_ns``; everything, when the clock was set back."""
@@ -112,13 +140,11 @@ class Holdback:
 
     def _pop(self, facts: list[Fact]) -> None:
         waiting = self._queue.popleft()
-        if waiting.fact is not None and waiting.tentative and not self._is_cause(waiting.fact):
-            waiting.fact = None
-        if waiting.fact is not None:
+        if waiting.is_open and not (waiting.tentative and not self._is_cause(waiting.fact)):
             facts.append(waiting.fact)
-            # A late line may still find this place; what has left does not change any more.
-            waiting.fact = None
+        # A late line may still find this place; what has left does not change any more.
+        waiting.is_open = False
 
     def _is_cause(self, fact: Fact) -> bool:
         """Whether a fact in the queue names this one as its cause."""
-        return any(each.fact is not None and each.fact.cause is fact for each in self._queue)
+        return any(each.is_open and each.fact.cause is fact for each in self._queue)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kubeledger.ingest.correlate.entry import Entry
+from kubeledger.ingest.correlate.assembler import Entry, reads
 from kubeledger.ingest.correlate.holdback import Holdback, Waiting
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.times import go_time
@@ -21,6 +21,7 @@ __all__ = ["DetectPasses"]
 
 _PAUSE_NS = NS_PER_S
 _LONGEST_NS = 60 * NS_PER_S
+_BY_HANDLER = "Adding image ID with runtime class to currentImages"
 
 
 class _Image(msgspec.Struct):
@@ -38,16 +39,23 @@ class _Image(msgspec.Struct):
 
 
 class DetectPasses:
-    """Handlers of the lines of detect passes."""
+    """Handlers of the lines of detect passes.
+
+    Attributes:
+        keyed_by_handler: images of different runtime handlers have records of their own.
+    """
 
     def __init__(self, queue: Holdback) -> None:
         self._queue = queue
+        self.keyed_by_handler = False
         self._images: dict[str, _Image] = {}
-        self._waiting: Waiting | None = None
+        self._waiting: Waiting[ImagesDetected] | None = None
         self._last_ns = 0
 
+    @reads("Adding image ID to currentImages", _BY_HANDLER)
     def listed(self, entry: Entry) -> None:
         """The next image of the runtime's list; where handlers matter, under a key with its own."""
+        self.keyed_by_handler |= entry.message == _BY_HANDLER
         self._list(entry, entry.text("imageKey", "imageID"))
 
     def _list(self, entry: Entry, image_id: str) -> None:
@@ -60,10 +68,12 @@ class DetectPasses:
         self._images[image_id] = _Image(image_id)
         self._note(entry)
 
+    @reads("Image ID is new")
     def is_new(self, entry: Entry) -> None:
         """The kubelet had no record of it."""
         self._image(entry).new = True
 
+    @reads("Setting Image ID lastUsed")
     def used(self, entry: Entry) -> None:
         """A container uses it; the time is in Go's notation."""
         image = self._image(entry)
@@ -73,14 +83,17 @@ class DetectPasses:
         except ValueError:
             image.last_used_ts_ns = None
 
+    @reads("Image ID has size")
     def has_size(self, entry: Entry) -> None:
         """Its size."""
         self._image(entry).size_bytes = entry.number("size")
 
+    @reads("Image ID is pinned")
     def is_pinned(self, entry: Entry) -> None:
         """Whether the runtime pins it."""
         self._image(entry).pinned = entry.text("pinned") == "true"
 
+    @reads("Image ID is no longer present, removing from imageRecords")
     def dropped(self, entry: Entry) -> None:
         """The record of an image that the list has no more is dropped."""
         if self._waiting is not None:
@@ -95,9 +108,7 @@ class DetectPasses:
         """The pass is complete."""
         if self._waiting is None:
             return
-        if self._waiting.fact is not None:
-            images = tuple(image.listed() for image in self._images.values())
-            self._waiting.fact.body = ImagesDetected(images=images)
+        self._waiting.learn(images=tuple(image.listed() for image in self._images.values()))
         self._waiting.settle()
         self._waiting = None
         self._images = {}

@@ -9,21 +9,34 @@ always ends with an error line; without one the log was cut and the run stays op
 from __future__ import annotations
 
 import re
-from typing import Literal
+from contextlib import suppress
+from itertools import product
+from typing import Literal, cast
 
-import msgspec
-
+from kubeledger.ingest.correlate.assembler import Entry, reads
 from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.correlate.entry import Entry
-from kubeledger.ingest.correlate.holdback import Holdback, Waiting
+from kubeledger.ingest.correlate.holdback import Holdback, Waiting, shown
+from kubeledger.ingest.correlate.image_passes import DetectPasses
 from kubeledger.ingest.sources.facts import Fact
-from kubeledger.model.bodies.images import GarbageCollected, GarbageCollectionStarted, ImageDeleted
+from kubeledger.kubelet.eviction.signals import RESOURCE_OF
+from kubeledger.kubelet.kube.quantity import QuantityError, value_of
+from kubeledger.model.bodies.images import (
+    EvictionSignalObserved,
+    GarbageCollected,
+    GarbageCollectionStarted,
+    ImageDeleted,
+)
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["EVENT_REASONS", "GcRuns"]
+__all__ = ["GcRuns"]
 
-EVENT_REASONS = ("FreeDiskSpaceFailed", "ImageGCFailed", "InvalidDiskCapacity")
+_FIRST_LOOK = "observations"
+"""What a round of the eviction manager begins with."""
+_ACTED_ON = "thresholds - updated stats"
+"""The thresholds that are left when a round decides what to reclaim."""
+_BY_AGE = "Evaluating image ID for possible garbage collection based on image age"
+_EVENT_REASONS = ("FreeDiskSpaceFailed", "ImageGCFailed", "InvalidDiskCapacity")
 
 _REMOVAL_NS = 60 * NS_PER_S
 _EVENT_NS = NS_PER_S // 2
@@ -41,14 +54,12 @@ _Pass = Literal["space", "age", "all"]
 _Outcome = Literal["below_threshold", "freed", "failed"]
 
 
-class _Removal(msgspec.Struct):
+class _Removal(Waiting[ImageDeleted]):
     """A removal that the manager logged."""
 
-    image_id: str
-    size_bytes: int | None
-    of_pass: _Pass | None
-    waiting: Waiting
-    text: str
+    def __init__(self, fact: Fact, text: str) -> None:
+        super().__init__(fact, _REMOVAL_NS)
+        self.text = text
 
 
 class GcRuns:
@@ -58,18 +69,17 @@ class GcRuns:
         removed: removals of images so far.
     """
 
-    def __init__(self, context: BundleContext, queue: Holdback) -> None:
+    def __init__(self, context: BundleContext, queue: Holdback, passes: DetectPasses) -> None:
         self.removed: list[Fact] = []
         self._context = context
         self._queue = queue
+        self._passes = passes
         self._start: Fact | None = None
         self._removals: list[_Removal] = []
-        self._unused = False
+        self._unused = self._ended_before = self._evaluates = False
         self._aged: str | None = None
-        self._ended_before = False
-        self._evaluates = False
-        self._presumed: Waiting | None = None
-        self._last_end: Waiting | None = None
+        self._presumed: Waiting[GarbageCollected] | None = None
+        self._last_end: Waiting[GarbageCollected] | None = None
         self._events: list[tuple[int, str, Evidence]] = []
         self._pid: int | None = None
         self._reclaimed: str | None = None
@@ -84,95 +94,141 @@ class GcRuns:
                 self._evaluates = False
             self._pid = pid
 
-    def started(self, entry: Entry, body: GarbageCollectionStarted) -> None:
+    @reads(
+        "Disk usage on image filesystem is over the high threshold, trying to free bytes down to"
+        " the low threshold"
+    )
+    def started(self, entry: Entry) -> None:
         """The disk is over the high threshold."""
+        self._passes.end()
+        names = ("usage", "highThreshold", "lowThreshold", "amountToFree")
+        amounts = dict(zip(_OF_START, map(entry.number, names), strict=True))
+        if None in amounts.values():
+            raise ValueError("an amount is no number, or one that no kubelet has")
         self._settle_removals()
         if self._start is not None:
             # The run before ended unheard; its deletions are not of this one.
             self._forget()
         self._unused = False
-        self._start = self._queue.add(Fact(entry.ts_ns, body, (entry.evidence,)))
+        body = GarbageCollectionStarted(**cast(dict[str, int], amounts))
+        self._start = self._queue.add(shown(entry, body))
 
-    def threshold_met(self, resource: str, signal: str) -> None:
+    @reads("Eviction manager: threshold observed resource")
+    def threshold_met(self, entry: Entry) -> None:
         """The eviction manager finds a signal of a resource under its threshold."""
-        self._signals.setdefault(resource, set()).add(signal)
+        resource = RESOURCE_OF.get(entry.text("signal"))
+        if resource and entry.text("log") == _ACTED_ON:
+            self._signals.setdefault(resource, set()).add(entry.text("signal"))
 
+    @reads("Eviction manager: attempting to reclaim")
     def reclaiming(self, entry: Entry) -> None:
         """The eviction manager begins to reclaim a resource, on the node first."""
-        self.deleted_unused()
+        self._deleted_unused()
         self._reclaimed = entry.get("resourceName")
 
-    def round_begins(self) -> None:
-        """The eviction manager reads all signals again."""
-        self._reclaimed = None
-        self._signals.clear()
+    @reads("Eviction manager:")
+    def signal(self, entry: Entry) -> None:
+        """A round of the eviction manager begins with all signals; it observes them again later."""
+        log = entry.text("log")
+        if log == _FIRST_LOOK:
+            self._reclaimed = None
+            self._signals.clear()
+        if "reclaim" in log:
+            self._deleted_unused()
+        # The first structured lines, of 1.21 to 1.24, hold the amount under the wrong key.
+        signal, *amounts = (entry.text(key) for key in ("signal", "available", "capacity"))
+        with suppress(QuantityError):
+            available, capacity = map(value_of, amounts)
+            body = EvictionSignalObserved(signal=signal, available=available, capacity=capacity)
+            self._queue.add(shown(entry, body))
 
+    @reads("Attempting to delete unused images")
     def deleting_unused(self, entry: Entry) -> None:
         """The eviction manager has all unused images deleted."""
         self._settle_removals()
         self._unused = True
 
-    def deleted_unused(self) -> None:
+    @reads(
+        "Eviction manager: able to reduce resource pressure without evicting pods.",
+        "Eviction manager: failed to get summary stats after resource reclaim",
+        "Eviction manager: must evict pod(s) to reclaim",
+        "Eviction manager: synchronize housekeeping",
+        "Eviction manager: unexpected error when attempting to reduce resource pressure",
+    )
+    def goes_on(self, entry: Entry) -> None:
         """The eviction manager continues."""
+        self._deleted_unused()
+
+    def _deleted_unused(self) -> None:
         if self._unused:
             self._settle_removals()
             self._removals = self._of_run()
             self._unused = False
 
-    def evaluating(self, image_id: str, *, by_age: bool) -> None:
+    @reads("Evaluating image ID for possible garbage collection", _BY_AGE)
+    def evaluating(self, entry: Entry) -> None:
         """An image is considered, so the removal before it is over."""
+        self._passes.end()
         self._settle_removals()
         self._evaluates = True
-        self._aged = image_id if by_age else None
+        self._aged = entry.text("imageID") if entry.message == _BY_AGE else None
 
-    def removing(self, entry: Entry, image_id: str, size_bytes: int | None) -> None:
+    @reads("Removing image to free bytes")
+    def removing(self, entry: Entry) -> None:
         """The manager asks the runtime to remove an image."""
+        image_id, handler = entry.text("imageID"), entry.get("runtimeHandler")
+        if handler and self._passes.keyed_by_handler:
+            image_id = f"{image_id},{handler}"
+        self._passes.end()
         self._settle_removals()
-        if any(r.image_id == image_id and r.text == entry.line.text for r in self._removals):
+        if any(r.body.image_id == image_id and r.text == entry.line.text for r in self._removals):
             return  # one line, twice in the log
         of_pass = self._pass_of(image_id)
         self._aged = None
         reclaimed = self._reclaimed if of_pass == "all" else None
         body = ImageDeleted(
             image_id=image_id,
-            size_bytes=size_bytes,
+            size_bytes=entry.number("size"),
             pass_=of_pass,
             reclaimed=reclaimed,
             signals=tuple(sorted(self._signals.get(reclaimed or "", ()))),
         )
-        cause = self._start if of_pass == "space" else None
-        fact = Fact(entry.ts_ns, body, (entry.evidence,), cause)
-        waiting = self._queue.hold(fact, _REMOVAL_NS)
+        fact = shown(entry, body, cause=self._start if of_pass == "space" else None)
         self.removed.append(fact)
-        self._removals.append(_Removal(image_id, size_bytes, of_pass, waiting, entry.line.text))
+        self._removals.append(self._queue.put(_Removal(fact, entry.line.text)))
         if of_pass == "space":
             self._presume(entry.ts_ns)
 
+    @reads("Failed to remove image")
     def removal_failed(self, entry: Entry) -> None:
         """The runtime did not remove it."""
         image_id = entry.get("imageID")
         for removal in reversed(self._removals):
-            if removal.image_id.split(",", 1)[0] == image_id and removal.waiting.fact is not None:
-                removal.waiting.drop()
+            if removal.body.image_id.split(",", 1)[0] == image_id and removal.is_open:
+                removal.drop()
                 self._removals.remove(removal)
                 self._drop_presumed()
                 return
 
+    @reads("Image garbage collection succeeded")
     def succeeded(self, entry: Entry) -> None:
         """The run is over, without an error."""
         freed = self._start is not None or self._of_run()
         self._end(entry, "freed" if freed else "below_threshold", "")
 
+    @reads("Image garbage collection failed multiple times in a row")
     def failed(self, entry: Entry) -> None:
         """The run is over, with an error."""
         self._end(entry, "failed", entry.text("err"))
 
+    @reads("Event occurred")
     def event(self, entry: Entry) -> None:
         """An API event about a run: it may be logged before or after the run's own end."""
-        message = entry.text("message")
-        end = self._last_end.fact if self._last_end is not None else None
-        if end is not None and self._last_end is not None and _same(end, message):
-            self._last_end.join(entry.evidence)
+        if entry.values.get("kind") != "Node" or entry.values.get("reason") not in _EVENT_REASONS:
+            return
+        message, end = entry.text("message"), self._last_end
+        if end is not None and end.is_open and _same(end.body, message):
+            end.join(entry.evidence)
         else:
             self._events = [*self._events[-_MAX_EVENTS:], (entry.ts_ns, message, entry.evidence)]
 
@@ -190,15 +246,15 @@ class GcRuns:
         return "age" if by_age else None
 
     def _of_run(self) -> list[_Removal]:
-        return [removal for removal in self._removals if removal.of_pass != "all"]
+        return [removal for removal in self._removals if removal.body.pass_ != "all"]
 
     def _settle_removals(self) -> None:
         for removal in self._removals:
-            removal.waiting.settle()
+            removal.settle()
 
     def _freed(self) -> int | None:
         """The sum of the run's deletions; None when a size is not known."""
-        sizes = [removal.size_bytes for removal in self._of_run()]
+        sizes = [removal.body.size_bytes for removal in self._of_run()]
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
     def _presume(self, ts_ns: int) -> None:
@@ -206,15 +262,11 @@ class GcRuns:
         self._drop_presumed()
         if self._start is None or not isinstance(self._start.body, GarbageCollectionStarted):
             return
-        space = [r.size_bytes or 0 for r in self._removals if r.of_pass == "space"]
+        space = [r.body.size_bytes or 0 for r in self._removals if r.body.pass_ == "space"]
         if space and sum(space) >= self._start.body.bytes_to_free:
-            evidence = (*self._start.evidence, *self._last_evidence())
+            evidence = (*self._start.evidence, *self._removals[-1].fact.evidence)
             fact = Fact(ts_ns, self._body("freed", ""), evidence, self._start)
             self._presumed = self._queue.hold(fact, _REMOVAL_NS)
-
-    def _last_evidence(self) -> tuple[Evidence, ...]:
-        fact = self._removals[-1].waiting.fact
-        return fact.evidence if fact is not None else ()
 
     def _drop_presumed(self) -> None:
         if self._presumed is not None:
@@ -223,7 +275,7 @@ class GcRuns:
 
     def _end(self, entry: Entry, outcome: _Outcome, error: str) -> None:
         self._settle_removals()
-        presumed = self._presumed is not None and self._presumed.fact is None
+        presumed = self._presumed is not None and not self._presumed.is_open
         if presumed and outcome != "failed":
             # The end of a run that had been assumed to be over.
             self._forget()
@@ -233,10 +285,9 @@ class GcRuns:
             self._forget()
         self._drop_presumed()
         seen = self._start.evidence if self._start is not None else ()
-        evidence = (entry.evidence, *seen)
-        fact = Fact(entry.ts_ns, self._body(outcome, error), evidence, self._start)
+        fact = shown(entry, self._body(outcome, error), *seen, cause=self._start)
         self._last_end = self._queue.hold(fact, _EVENT_NS)
-        self._last_end.join(*self._events_about(entry.ts_ns, fact, error))
+        self._last_end.join(*self._events_about(entry.ts_ns, self._last_end.body))
         self._ended_before = True
         self._forget()
 
@@ -257,7 +308,7 @@ class GcRuns:
             return wanted == start.body.bytes_to_free
         if usage is not None:
             return usage == start.body.usage_percent
-        removed = [r.waiting.due_ns - _REMOVAL_NS for r in self._removals if r.waiting.due_ns]
+        removed = [r.due_ns - _REMOVAL_NS for r in self._removals if r.due_ns]
         return entry.ts_ns - max([start.ts_ns, *removed]) <= _REMOVAL_NS
 
     def _body(self, outcome: _Outcome, error: str) -> GarbageCollected:
@@ -273,28 +324,23 @@ class GcRuns:
             error=error,
         )
 
-    def _events_about(self, ts_ns: int, end: Fact, error: str) -> list[Evidence]:
-        if not error:
+    def _events_about(self, ts_ns: int, end: GarbageCollected) -> list[Evidence]:
+        """Events of the log and of the API server about this run."""
+        if not end.error:
             return []
-        early = [
+        found = [
             evidence
             for event_ns, message, evidence in self._events
             if ts_ns - event_ns <= _EVENT_NS and _same(end, message)
         ]
         self._events = []
-        return early + self._api_events(ts_ns, error)
-
-    def _api_events(self, ts_ns: int, error: str) -> list[Evidence]:
-        """What the API server kept about this run."""
-        found: list[Evidence] = []
-        for reason in EVENT_REASONS:
-            for namespace in ("default", ""):
-                key = ("Node", namespace, self._context.node, reason, error)
-                event = self._context.events.get(key)
-                if event is not None and (
-                    event.first_ts_ns - _EVENT_NS <= ts_ns <= event.last_ts_ns + _EVENT_NS
-                ):
-                    found.extend(event.evidence)
+        for reason, namespace in product(_EVENT_REASONS, ("default", "")):
+            key = ("Node", namespace, self._context.node, reason, end.error)
+            event = self._context.events.get(key)
+            if event is not None and (
+                event.first_ts_ns - _EVENT_NS <= ts_ns <= event.last_ts_ns + _EVENT_NS
+            ):
+                found.extend(event.evidence)
         return found
 
     def _forget(self) -> None:
@@ -302,15 +348,13 @@ class GcRuns:
         self._start = None
         self._presumed = None
         self._aged = None
-        self._removals = [r for r in self._removals if r.of_pass == "all" and self._unused]
+        self._removals = [r for r in self._removals if r.body.pass_ == "all" and self._unused]
 
 
-def _same(end: Fact, message: str) -> bool:
+def _same(end: GarbageCollected, message: str) -> bool:
     """The event shows the run's error; some versions mangle what follows a percent sign."""
-    body = end.body
-    if not isinstance(body, GarbageCollected) or not body.error:
-        return False
-    return body.error == message or message.startswith(body.error.split("%", 1)[0] + "%")
+    error = end.error
+    return bool(error) and (message == error or message.startswith(error.split("%", 1)[0] + "%"))
 
 
 def _number(pattern: re.Pattern[str], text: str) -> int | None:

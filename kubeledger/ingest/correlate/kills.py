@@ -11,46 +11,63 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from kubeledger.ingest.correlate.assembler import Method
-from kubeledger.ingest.correlate.containers import Container
+from kubeledger.ingest.correlate.assembler import Entry, reads
 from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.correlate.entry import Entry
-from kubeledger.ingest.correlate.holdback import Waiting
-from kubeledger.ingest.correlate.kill_reasons import KillReasons
-from kubeledger.ingest.correlate.pod_assembler import PodAssembler, Registers
-from kubeledger.ingest.correlate.pods import Pod
+from kubeledger.ingest.correlate.endings import EndingsAssembler
+from kubeledger.ingest.correlate.evictions import EvictionsAssembler
+from kubeledger.ingest.correlate.holdback import WAIT_NS, Waiting, shown
+from kubeledger.ingest.correlate.preemption import PreemptionAssembler
+from kubeledger.ingest.correlate.registers import Container, Pod, PodAssembler, Registers
 from kubeledger.ingest.messages.podref import bare_container_id
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, Dispute
 from kubeledger.model.bodies.ledger import FindingReported
-from kubeledger.model.bodies.lifecycle import ContainerKilled
+from kubeledger.model.bodies.lifecycle import ContainerKilled, PodTerminating
+from kubeledger.model.bodies.prober import ProbeTransitioned
 from kubeledger.model.units import NS_PER_S, whole_number
 
 __all__ = ["KillsAssembler"]
 
 _LEAST_S = 2
 """The kubelet's minimumGracePeriodInSeconds; up to 1.27 a period that was given may be less."""
-_WAIT_NS = NS_PER_S
 _PRE_STOP_WAIT_NS = 60 * NS_PER_S
 
 
-class _Kill:
-    """A kill whose lines are being gathered."""
+_PHRASES = (
+    ("failed liveness probe", "liveness_probe"),
+    ("failed startup probe", "startup_probe"),
+    ("definition changed", "spec_changed"),
+    ("FailedPostStartHook", "post_start_hook"),
+)
+_OF_ENDING: Mapping[str, str] = {
+    "deleted": "pod_deleted",
+    "removed": "pod_deleted",
+    "orphaned": "orphaned",
+    "ended": "pod_ended",
+    "shutdown": "node_shutdown",
+}
 
-    __slots__ = ("container", "eviction", "last_ts_ns", "override", "reported", "timed", "waiting")
 
-    def __init__(self, container: Container, waiting: Waiting, eviction: Fact | None) -> None:
+class _Kill(Waiting[ContainerKilled]):
+    """A kill whose lines are being gathered.
+
+    Attributes:
+        eviction: the one known when the kill began; a later one cannot be its cause.
+        override: the line that gave the grace period, and the period.
+        timed: a line shows the grace period; ``reported`` an event shows the kill.
+    """
+
+    def __init__(self, fact: Fact, container: Container, eviction: Fact | None) -> None:
+        super().__init__(fact)
         self.container = container
-        self.waiting = waiting
         self.eviction = eviction
         self.override: tuple[Entry, int] | None = None
-        self.timed = False
-        self.reported = False
+        self.timed = self.reported = False
         self.last_ts_ns = 0
 
     def is_over(self, ts_ns: int) -> bool:
         """Its lines are all reported: another one is of a kill that the kubelet tries again."""
-        return self.timed and ts_ns > max(self.last_ts_ns + _WAIT_NS, self.waiting.due_ns)
+        return self.timed and ts_ns > max(self.last_ts_ns + WAIT_NS, self.due_ns)
 
 
 class KillsAssembler(PodAssembler):
@@ -60,28 +77,28 @@ class KillsAssembler(PodAssembler):
         self,
         context: BundleContext,
         registers: Registers,
-        reasons: KillReasons,
+        preemption: PreemptionAssembler,
+        evictions: EvictionsAssembler,
+        endings: EndingsAssembler,
+        failures: Mapping[tuple[Pod, str, str], Fact],
     ) -> None:
+        """``failures``: pod, container, probe type -> last transition to failure."""
         super().__init__(context, registers)
-        self._reasons = reasons
+        self._preemption = preemption
+        self._evictions = evictions
+        self._endings = endings
+        self._failures = failures
         self._kills: dict[str, _Kill] = {}
         # 1.21 writes the line about any period in the words of the one about an override.
         self._overrides_only = re.match(r"v?1\.21\b", context.kubelet_version or "") is not None
 
-    def messages(self) -> Mapping[str, Method]:
-        """Messages since 1.21, and the event of 1.20."""
-        return {
-            "Message for Container of pod": self._killing,
-            "Killing unwanted container for pod": self._killing,
-            "Killing container with a grace period": self._killing,
-            "Killing container with a grace period override": self._overridden,
-            "Running preStop hook": self._hooked,
-            "Container termination failed with gracePeriod": self._failed,
-            "Event occurred": self._event,
-        }
-
     # -- lines ----------------------------------------------------------------------------
 
+    @reads(
+        "Message for Container of pod",
+        "Killing unwanted container for pod",
+        "Killing container with a grace period",
+    )
     def _killing(self, entry: Entry) -> None:
         """A line that says why, or how much time the container gets."""
         container = self._container_of(entry)
@@ -90,6 +107,7 @@ class KillsAssembler(PodAssembler):
             message = None if message is None else message.rstrip("\n")
             self._record(container, entry, message=message, grace_s=whole_number(grace))
 
+    @reads("Killing container with a grace period override")
     def _overridden(self, entry: Entry) -> None:
         if self._overrides_only:
             self._killing(entry)
@@ -102,18 +120,21 @@ class KillsAssembler(PodAssembler):
             if not kill.timed and grace_s is not None:
                 kill.override = entry, grace_s
 
+    @reads("Running preStop hook")
     def _hooked(self, entry: Entry) -> None:
         """A preStop hook runs first; the grace period follows when it is done."""
         kill = self._kills.get(entry.container_id or "")
-        if kill is not None and kill.waiting.fact is not None:
-            kill.waiting.due_ns = entry.ts_ns + _PRE_STOP_WAIT_NS
+        if kill is not None and kill.is_open:
+            kill.due_ns = entry.ts_ns + _PRE_STOP_WAIT_NS
 
+    @reads("Container termination failed with gracePeriod")
     def _failed(self, entry: Entry) -> None:
         """The kill failed: the kubelet will decide again."""
         kill = self._kills.pop(entry.container_id or "", None)
         if kill is not None:
-            kill.waiting.settle()
+            kill.settle()
 
+    @reads("Event occurred")
     def _event(self, entry: Entry) -> None:
         event = entry.event("Killing")
         if event is None:
@@ -132,7 +153,7 @@ class KillsAssembler(PodAssembler):
         open_kills = [
             kill
             for kill in self._kills.values()
-            if kill.container.pod is pod and kill.waiting.fact is not None and not kill.reported
+            if kill.container.pod is pod and kill.is_open and not kill.reported
         ]
         for kill in open_kills:
             if kill.container.name == name:
@@ -196,41 +217,38 @@ class KillsAssembler(PodAssembler):
         """Note what a line shows of a kill; its first line opens the fact."""
         kill = self._kills.get(container.container_id)
         if kill is None or (kill.is_over(entry.ts_ns) and not reported and message is None):
-            body = ContainerKilled(
-                **container.names, reason=None, message=None, grace_period_s=None
-            )
-            container.kill = fact = Fact(entry.ts_ns, body, ())
-            waiting, eviction = (
-                self.queue.hold(fact, _WAIT_NS),
-                self._reasons.eviction_of(container.pod),
-            )
-            kill = self._kills[container.container_id] = _Kill(container, waiting, eviction)
-        fact_now = kill.waiting.fact
-        if fact_now is None:
+            kill = self._open(container, entry)
+        if not kill.is_open:
             return
-        assert isinstance(fact_now.body, ContainerKilled)
-        kill.waiting.join(entry.evidence)
-        kill.waiting.due_ns = max(kill.waiting.due_ns, entry.ts_ns + _WAIT_NS)
+        kill.join(entry.evidence)
+        kill.due_ns = max(kill.due_ns, entry.ts_ns + WAIT_NS)
         kill.last_ts_ns = entry.ts_ns
         kill.timed = kill.timed or grace_s is not None
         if grace_s is not None:
             self._compare(kill, entry, grace_s)
         kill.reported = kill.reported or reported
         # The line says why; the event of a pod that is stopped as a whole does not.
-        known = fact_now.body.message
+        known = kill.body.message
         text = known if reported and known is not None else message or known
-        reason, fact_now.cause = self._reasons.of(container, text, kill.eviction)
+        reason, kill.fact.cause = self._reason_of(container, text, kill.eviction)
         if reason is not None and reason.endswith("_probe") and container.name is not None:
             killed = self._containers.of(container.pod).probe_kills
             killed[container.name, reason.removesuffix("_probe")] = container.container_id
-        kill.waiting.learn(
+        kill.learn(
             container=container.name,
             message=text,
-            grace_period_s=fact_now.body.grace_period_s if grace_s is None else grace_s,
+            grace_period_s=kill.body.grace_period_s if grace_s is None else grace_s,
             reason=reason,
         )
         if kill.timed and kill.reported:
-            kill.waiting.settle()
+            kill.settle()
+
+    def _open(self, container: Container, entry: Entry) -> _Kill:
+        body = ContainerKilled(**container.names, reason=None, message=None, grace_period_s=None)
+        container.kill = fact = shown(entry, body)
+        kill = self.queue.put(_Kill(fact, container, self._evictions.of(container.pod)))
+        self._kills[container.container_id] = kill
+        return kill
 
     def _compare(self, kill: _Kill, entry: Entry, grace_s: int) -> None:
         """A kill uses the grace period it was given, less what its hook took meanwhile."""
@@ -247,4 +265,52 @@ class KillsAssembler(PodAssembler):
         about = f"pod/{pod.namespace}/{pod.name}"
         message = Dispute(about, why, f"{grace_s} s", f"{given_s} s").message
         body = FindingReported(finding=LINES_DISAGREE, file=entry.evidence.file, message=message)
-        self.queue.add(Fact(entry.ts_ns, body, (entry.evidence, given.evidence)))
+        self.queue.add(shown(entry, body, given.evidence))
+
+    # -- why ------------------------------------------------------------------------------
+
+    def _reason_of(
+        self, container: Container, message: str | None, eviction: Fact | None
+    ) -> tuple[str | None, Fact | None]:
+        """Reason of a kill and the fact that led to it, as far as either is known.
+
+        What concerns a container alone is in the message. Of a pod that is stopped as a whole the
+        message says nothing: then what became of the pod shows.
+        """
+        pod = container.pod
+        for phrase, reason in _PHRASES:
+            if message is not None and phrase in message:
+                probe_type = reason.partition("_")[0]
+                failure = self._failures.get((pod, container.name or "", probe_type))
+                return reason, failure if _is_of(failure, container) else None
+        fact = self._endings.begun.get(pod)
+        ending = self._ending(pod)
+        if ending == "node_shutdown":
+            return ending, fact
+        if pod in self._preemption.victims:
+            return "preempted", self._preemption.victims[pod]
+        if pod in self._preemption.reported_victims:
+            return "preempted", None
+        if self._evictions.of(pod) is not None:
+            return "evicted", eviction
+        if ending is not None:
+            return ending, (ending == "pod_deleted" and pod.deleted) or fact
+        if pod.deleted is not None:
+            return "pod_deleted", pod.deleted
+        return ("sandbox_changed" if pod in self._endings.without_sandbox else None), None
+
+    def _ending(self, pod: Pod) -> str | None:
+        """Why its worker stops the pod; None where that is not known."""
+        fact = self._endings.begun.get(pod)
+        if fact is None or not isinstance(fact.body, PodTerminating):
+            return None
+        if fact.body.reason == "ended" and pod in self._endings.past_deadline:
+            return "deadline_exceeded"
+        return _OF_ENDING.get(fact.body.reason)
+
+
+def _is_of(failure: Fact | None, container: Container) -> bool:
+    """A failure of an earlier instance does not kill the present one."""
+    if failure is None or not isinstance(failure.body, ProbeTransitioned):
+        return False
+    return failure.body.container_id in (None, container.container_id)

@@ -8,17 +8,15 @@ configuration is, and where a new kubelet process begins.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
-from typing import Any, Literal, cast
+from collections.abc import Iterator
+from typing import Any, Literal, cast, get_args
 
 import msgspec
 
-from kubeledger.ingest.correlate.assembler import Method
+from kubeledger.ingest.correlate.assembler import Entry, reads, takes
 from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.correlate.entry import Entry
-from kubeledger.ingest.correlate.pod_assembler import PodAssembler, Registers
-from kubeledger.ingest.correlate.pods import Pod
+from kubeledger.ingest.correlate.holdback import shown
+from kubeledger.ingest.correlate.registers import Pod, PodAssembler, Registers, about_pod
 from kubeledger.ingest.correlate.survey import kubelet_uid
 from kubeledger.ingest.messages.podref import structured_pod
 from kubeledger.ingest.sources.facts import Fact, Facts
@@ -29,6 +27,7 @@ from kubeledger.model.bodies.lifecycle import PodConfigChanged, PodListed, PodTe
 __all__ = ["LifecycleAssembler"]
 
 Operation = Literal["ADD", "UPDATE", "DELETE", "REMOVE", "RECONCILE"]
+_CONFIGURED = "SyncLoop "
 
 
 class LifecycleAssembler(PodAssembler):
@@ -39,36 +38,20 @@ class LifecycleAssembler(PodAssembler):
         self._listed: dict[str, dict[tuple[str, str, str], bytes]] = {}
         self._terminated: set[tuple[str, str, str | None]] = set()
 
-    def messages(self) -> Mapping[str, Method]:
-        """Messages since 1.21."""
-        operations = ("ADD", "UPDATE", "DELETE", "REMOVE", "RECONCILE")
-        return {
-            **{f"SyncLoop {name}": partial(self._configured, name) for name in operations},
-            "SyncLoop (SYNC) pods": self._turn,
-            "SyncLoop (housekeeping)": self._turn,
-            "Starting kubelet main sync loop": self._starting,
-            "Pod has completed, ignoring remaining sync work": self._completed,
-            "Pod is terminated and will need no more status updates": self._gone,
-            "Pod fully terminated and removed from etcd": self._gone,
-            "Generated pod name": self._named,
-            "Topology Admit Handler": self._named,
-        }
-
-    def takes(self) -> Mapping[type, Callable[[Any], None]]:
-        """Pod lists."""
-        return {PodList: self._pod_list}
-
+    @reads("SyncLoop (SYNC) pods", "SyncLoop (housekeeping)")
     def _turn(self, entry: Entry) -> None:
         self._sync_loop.iterated()
 
+    @reads("Starting kubelet main sync loop")
     def _starting(self, entry: Entry) -> Facts:
         self._sync_loop.start(entry.ts_ns)
         self._admissions.abandon()
         return self.queue.drain()
 
-    def _configured(self, operation: str, entry: Entry) -> None:
+    @reads(*(_CONFIGURED + operation for operation in get_args(Operation)))
+    def _configured(self, entry: Entry) -> None:
         self._sync_loop.iterated()
-        source = entry.text("source")
+        source, operation = entry.text("source"), entry.message.removeprefix(_CONFIGURED)
         if operation == "ADD":
             self._admissions.begin_add(entry.line)
         find = self._pods.added if operation == "ADD" else self._pods.named
@@ -77,9 +60,9 @@ class LifecycleAssembler(PodAssembler):
             body = PodConfigChanged(
                 **pod.names, operation=cast(Operation, operation), source=source or None
             )
-            fact = self.queue.add(Fact(entry.ts_ns, body, (entry.evidence,)))
-            _note(pod, operation, source, fact)
+            _note(pod, operation, source, self.queue.add(shown(entry, body)))
 
+    @reads("Generated pod name", "Topology Admit Handler")
     def _named(self, entry: Entry) -> None:
         """The UID, which the ADD does not show: of a manifest's pod a moment before it.
 
@@ -91,27 +74,26 @@ class LifecycleAssembler(PodAssembler):
         if ref is not None and ref.uid is not None:
             self._pods.named(ref, entry)
 
-    def _completed(self, entry: Entry) -> None:
-        """One that is to be created had ended before: admission is skipped."""
-        if not entry.text("syncType").startswith("create"):
-            self._gone(entry)
-
-    def _gone(self, entry: Entry) -> None:
-        pod = self._pods.of(entry)
-        if pod is None:
+    @about_pod(
+        "Pod has completed, ignoring remaining sync work",
+        "Pod is terminated and will need no more status updates",
+        "Pod fully terminated and removed from etcd",
+    )
+    def _gone(self, entry: Entry, pod: Pod) -> None:
+        """One that is to be created had ended before, and one that was refused never ran."""
+        if entry.text("syncType").startswith("create") or pod in self._admissions.rejected:
             return
         key = (pod.namespace, pod.name, pod.uid)
-        # A pod that was refused never ran: nothing of it ends.
-        if key not in self._terminated and pod not in self._admissions.rejected:
+        if key not in self._terminated:
             self._terminated.add(key)
-            body = PodTerminated(**pod.names)
-            self.queue.add(Fact(entry.ts_ns, body, (entry.evidence,), cause=pod.deleted))
+            self.queue.add(shown(entry, PodTerminated(**pod.names), cause=pod.deleted))
 
+    @takes(PodList)
     def _pod_list(self, item: PodList) -> None:
-        for fact in self._changes(item):
-            self.queue.add(fact)
+        for body in self._changes(item):
+            self.queue.add(shown(item, body))
 
-    def _changes(self, item: PodList) -> Iterator[Fact]:
+    def _changes(self, item: PodList) -> Iterator[PodListed]:
         before = self._listed.setdefault(item.listed_by, {})
         now: dict[tuple[str, str, str], bytes] = {}
         for pod in item.pods:
@@ -120,19 +102,17 @@ class LifecycleAssembler(PodAssembler):
             now[key] = _digest(body)
             self._note_phase(body)
             if before.get(key) != now[key]:
-                yield Fact(item.ts_ns, body, (item.evidence,))
+                yield body
         if item.complete:
             for key in sorted(before.keys() - now.keys()):
                 if item.namespaces is None or key[0] in item.namespaces:
                     del before[key]
-                    yield Fact(item.ts_ns, _gone_body(*key, item), (item.evidence,))
+                    yield _gone_body(*key, item)
         before.update(now)
 
     def _note_phase(self, body: PodListed) -> None:
-        if body.pod_uid is None or body.status is None:
-            return
         pod = self._pods.with_uid(body.pod_uid)
-        if pod is not None:
+        if pod is not None and body.status is not None:
             pod.phase = body.status.get("phase")
 
 

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import msgspec
 
-from kubeledger.ingest.correlate.assembler import Assembler, Method
+from kubeledger.ingest.correlate.assembler import Assembler, Entry, reads, takes
 from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.correlate.entry import Entry
+from kubeledger.ingest.correlate.holdback import shown
 from kubeledger.ingest.correlate.settings_log import SettingsCollector
 from kubeledger.ingest.sources.facts import Fact, Facts
-from kubeledger.ingest.sources.items import (
-    KubeletConfigFile,
-    LogLine,
-    NodeObject,
-    ObservedGap,
-    ProbeCounters,
-)
+from kubeledger.ingest.sources.items import LogLine, NodeObject, ObservedGap, ProbeCounters
 from kubeledger.model.bodies.ledger import GapObserved
 from kubeledger.model.bodies.node import NodeObserved
 from kubeledger.model.bodies.prober import ProbeCountersRead, ProbeType
@@ -28,15 +20,9 @@ from kubeledger.model.record import Evidence
 
 __all__ = ["NodeAssembler"]
 
-_ROOT_DEFAULTED = "--cgroups-per-qos enabled, but --cgroup-root was not specified.  Defaulting to /"
-_RUNNING = ("Recording event message for node", "Started kubelet", "Updating node status")
-"""Signs of a kubelet that is past its start."""
 _CORES = re.compile(r"\bNumCores:(\d+)")
 _MEMORY = re.compile(r"\bMemoryCapacity:(\d+)")
 _NUMA_NODE = re.compile(r"\{Id:(\d+) Memory:\d+")
-
-
-_PROBE_TYPES = {"liveness", "readiness", "startup"}
 _PROBE_RESULTS = ("successful", "failed", "unknown")
 _Worker = tuple[str, str, str, str, str]
 
@@ -47,39 +33,12 @@ class NodeAssembler(Assembler):
     def __init__(self, context: BundleContext) -> None:
         super().__init__(context)
         self._settings = SettingsCollector(context, self.queue)
+        self.parts = (self._settings,)
         self._node = NodeObserved()
         self._node_evidence: dict[str, Evidence] = {}
         self._counters: dict[_Worker, dict[str, int]] = {}
 
-    def messages(self) -> Mapping[str, Method]:
-        """Message -> method for structured lines."""
-        return {
-            **dict.fromkeys(_RUNNING, self._running),
-            "KubeletConfiguration": self._settings.dump,
-            "Creating Container Manager object based on Node Config": self._settings.node_config,
-            _ROOT_DEFAULTED: self._root_defaulted,
-            "Using cgroup driver setting received from the CRI runtime": self._driver,
-            "After cpu setting is overwritten": self._overwritten,
-            "Kubelet version": self._settings.version,
-            "Creating topology manager with policy per scope": partial(
-                self._runs_with, "the topology manager's start"
-            ),
-            "Initializing Topology Manager with policy": partial(
-                self._runs_with, "the container manager's start"
-            ),
-            "FLAG": self._settings.flag,
-            "Machine": self._machine,
-        }
-
-    def takes(self) -> Mapping[type, Callable[[Any], None]]:
-        """Configuration files, the node object, counters of probes."""
-        return {
-            KubeletConfigFile: self._settings.config_file,
-            NodeObject: self._node_object,
-            ProbeCounters: self._probe_counters,
-            ObservedGap: self._gap,
-        }
-
+    @takes(ObservedGap)
     def _gap(self, gap: ObservedGap) -> None:
         body = GapObserved(
             stream=gap.stream,
@@ -87,42 +46,20 @@ class NodeAssembler(Assembler):
             since_ts_ns=gap.since_ns,
             until_ts_ns=gap.until_ns,
         )
-        self.queue.add(Fact(gap.ts_ns, body, (gap.evidence,)))
+        self.queue.add(shown(gap, body))
 
     def goes_on(self, line: LogLine) -> Facts:
         """What is known of its settings holds from here on, not only from the next sign of it."""
-        self._settings.running(line)
+        self._settings.runs(line)
         return self.queue.release(line.ts_ns)
 
     def end(self, ts_ns: int) -> None:
         """Settings of a bundle whose log never came to the end of a start."""
         self._settings.close(ts_ns)
 
-    # Settings ---------------------------------------------------------------------------
-
-    def _running(self, entry: Entry) -> None:
-        self._settings.running(entry.line)
-
-    def _root_defaulted(self, entry: Entry) -> None:
-        self._settings.replaced(entry, {"cgroupRoot": "/"})
-
-    def _driver(self, entry: Entry) -> None:
-        driver = entry.values.get("cgroupDriver")
-        self._settings.replaced(entry, {"cgroupDriver": driver} if driver else {})
-
-    def _overwritten(self, entry: Entry) -> None:
-        fields, values = ("kubeReserved", "systemReserved"), entry.values
-        self._settings.replaced(entry, {f: values[f] for f in fields if f in values})
-
-    def _runs_with(self, who: str, entry: Entry) -> None:
-        versions = {
-            "topologyManagerPolicy": entry.values.get("topologyPolicyName"),
-            "topologyManagerScope": entry.values.get("topologyScopeName"),
-        }
-        self._settings.stated(entry, who, {f: v for f, v in versions.items() if v})
-
     # The node ---------------------------------------------------------------------------
 
+    @reads("Machine")
     def _machine(self, entry: Entry) -> None:
         text = entry.line.message
         cores, memory = _CORES.search(text), _MEMORY.search(text)
@@ -137,6 +74,7 @@ class NodeAssembler(Assembler):
             numa_nodes=tuple(sorted(int(node) for node in numa)) if numa is not None else None,
         )
 
+    @takes(NodeObject)
     def _node_object(self, item: NodeObject) -> None:
         metadata, spec, status = (
             item.node.get(part) or {} for part in ("metadata", "spec", "status")
@@ -166,17 +104,14 @@ class NodeAssembler(Assembler):
 
     # Probe counters ---------------------------------------------------------------------
 
+    @takes(ProbeCounters)
     def _probe_counters(self, item: ProbeCounters) -> None:
-        for fact in self._changed_workers(item):
-            self.queue.add(fact)
-
-    def _changed_workers(self, item: ProbeCounters) -> Iterator[Fact]:
         workers: dict[_Worker, dict[str, int]] = {}
         evidence: dict[_Worker, list[Evidence]] = {}
         for key, total in item.totals.items():
             namespace, pod, uid, container, probe_type, result = key
             worker = (namespace, pod, uid, container, probe_type.lower())
-            if worker[-1] not in _PROBE_TYPES or result not in _PROBE_RESULTS:
+            if worker[-1] not in get_args(ProbeType) or result not in _PROBE_RESULTS:
                 continue
             counts = workers.setdefault(worker, dict.fromkeys(_PROBE_RESULTS, 0))
             counts[result] += total
@@ -186,7 +121,7 @@ class NodeAssembler(Assembler):
             if self._counters.get(worker) != counts:
                 self._counters[worker] = counts
                 body = self._counters_body(item.ts_ns, worker, counts)
-                yield Fact(item.ts_ns, body, tuple(evidence.get(worker, ())))
+                self.queue.add(Fact(item.ts_ns, body, tuple(evidence.get(worker, ()))))
 
     def _counters_body(
         self, ts_ns: int, worker: _Worker, counts: dict[str, int]

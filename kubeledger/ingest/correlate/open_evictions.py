@@ -1,23 +1,107 @@
-"""The evictions whose end is open, by pod."""
+"""Reclaims and evictions while their outcome is open."""
 
 from __future__ import annotations
 
-from kubeledger.ingest.correlate.entry import Entry
-from kubeledger.ingest.correlate.eviction_facts import OpenEviction, Reclaim, chosen
-from kubeledger.ingest.correlate.eviction_statuses import EvictionStatus
-from kubeledger.ingest.correlate.holdback import Holdback
-from kubeledger.ingest.correlate.pods import Pod
-from kubeledger.ingest.messages.eviction_rounds import EvictionRounds
+import msgspec
+
+from kubeledger.ingest.correlate.assembler import Entry
+from kubeledger.ingest.correlate.eviction_messages import exceeded_limit, short_resource
+from kubeledger.ingest.correlate.holdback import Holdback, Waiting
+from kubeledger.ingest.correlate.registers import Pod
+from kubeledger.ingest.messages.eviction_rounds import Driver, EvictionRounds
+from kubeledger.ingest.messages.podref import PodRef
 from kubeledger.ingest.sources.facts import Fact
+from kubeledger.model.bodies.eviction import ReclaimAttempted
+from kubeledger.model.bodies.lifecycle import PodEvicted
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["KILL_WAIT_NS", "OpenEvictions"]
+__all__ = ["KILL_WAIT_NS", "OpenEviction", "OpenEvictions", "Reclaim"]
 
+_RECLAIM_WAIT_NS = 120 * NS_PER_S
+"""Deleting what is unused takes its time."""
 KILL_WAIT_NS = 30 * NS_PER_S
 """The kill is awaited before its success is logged."""
 _EVENT_NS = NS_PER_S
 """An event of the API and the lines about the same thing are not further apart."""
+_AT_ONCE_NS = NS_PER_S // 10
+_FROM_RECLAIM = ("resource", "signal", "threshold", "threshold_kind", "since_ts_ns", "observed")
+"""What a reclaim shows of the evictions that it leads to."""
+
+
+class Reclaim(Waiting[ReclaimAttempted]):
+    """A reclaim whose outcome is open.
+
+    Attributes:
+        ranked: the candidates, logged at ``ranked_ts_ns``; the first ``tried`` had their turn.
+    """
+
+    def __init__(self, fact: Fact) -> None:
+        super().__init__(fact, _RECLAIM_WAIT_NS)
+        self.ranked: list[PodRef] = []
+        self.ranked_ts_ns = self.tried = 0
+
+    def acts(self, ts_ns: int) -> bool:
+        """Whether it was ranked just before: the pod that is chosen is evicted at once."""
+        return bool(self.ranked) and ts_ns - self.ranked_ts_ns <= _AT_ONCE_NS
+
+
+class OpenEviction(Waiting[PodEvicted]):
+    """An eviction whose end is open; tentative while only the ranking shows it.
+
+    Attributes:
+        lineless: only the API's event shows it so far.
+        worded: a line of the log held the message.
+    """
+
+    def __init__(self, fact: Fact, reclaim: Reclaim | None) -> None:
+        super().__init__(fact, KILL_WAIT_NS)
+        self.reclaim = reclaim
+        self.tentative = True
+        self.lineless = self.worded = False
+
+    @property
+    def patience_ns(self) -> int:
+        """How long killPodNow waits: 10 s, or half as long again as a grace period it was given."""
+        body = self.body
+        grace_s = body.grace_period_s if body.threshold_kind == "soft" else 0
+        return max(10 * NS_PER_S, (grace_s or 0) * NS_PER_S * 3 // 2)
+
+    def explain(self, message: str, rounds: EvictionRounds) -> None:
+        """Note the message, and what it shows of the threshold."""
+        body = self.body
+        limit = exceeded_limit(message)
+        if limit is not None:
+            signal, threshold = limit
+            self.learn(
+                message=message, signal=signal, threshold=threshold, threshold_kind="local_storage"
+            )
+            return
+        low = short_resource(message)
+        resource = body.resource or low
+        driver = rounds.driver(resource, message) if low else Driver()
+        fields = {
+            "resource": resource,
+            "signal": body.signal or driver.signal,
+            "threshold": body.threshold if driver.threshold is None else driver.threshold,
+            "threshold_kind": body.threshold_kind or driver.kind,
+            "since_ts_ns": driver.since_ts_ns or body.since_ts_ns,
+            "observed": body.observed if driver.observed is None else driver.observed,
+        }
+        self.learn(message=message, **fields)
+        if self.reclaim is not None:
+            # What its own lines show of it counts for the reclaim.
+            known = self.reclaim.body
+            self.reclaim.learn(**{n: v for n, v in fields.items() if getattr(known, n) is None})
+
+
+def _chosen(pod: Pod, reclaim: Reclaim | None) -> PodEvicted:
+    """A pod that is to go, with what the reclaim shows of it."""
+    body = PodEvicted(**pod.names, resource=None, message=None, evicted=None)
+    if reclaim is None:
+        return body
+    fields = {field: getattr(reclaim.body, field) for field in _FROM_RECLAIM}
+    return msgspec.structs.replace(body, **fields, rank=reclaim.tried)
 
 
 class OpenEvictions:
@@ -30,9 +114,10 @@ class OpenEvictions:
         facts: pod -> the last eviction for which it was chosen since it was added.
     """
 
-    def __init__(self, queue: Holdback) -> None:
+    def __init__(self, queue: Holdback, rounds: EvictionRounds) -> None:
         self.facts: dict[Pod, Fact] = {}
         self._queue = queue
+        self._rounds = rounds
         self._open: dict[Pod, list[OpenEviction]] = {}
 
     def of(self, pod: Pod) -> OpenEviction | None:
@@ -60,38 +145,31 @@ class OpenEvictions:
         self, pod: Pod, ts_ns: int, evidence: tuple[Evidence, ...], reclaim: Reclaim | None
     ) -> OpenEviction:
         """A pod is chosen; nothing says yet that it was evicted."""
-        body = chosen(pod, reclaim)
-        fact = Fact(ts_ns, body, evidence, reclaim.fact if reclaim is not None else None)
-        waiting = self._queue.hold(fact, KILL_WAIT_NS)
-        waiting.tentative = True
-        eviction = OpenEviction(waiting, fact, reclaim)
+        cause = reclaim.fact if reclaim is not None else None
+        fact = Fact(ts_ns, _chosen(pod, reclaim), evidence, cause)
+        eviction = self._queue.put(OpenEviction(fact, reclaim))
         self._open[pod] = [eviction, *self._open.get(pod, ())]
         self.facts[pod] = fact
         return eviction
 
     def choose(
-        self,
-        pod: Pod,
-        ts_ns: int,
-        evidence: tuple[Evidence, ...],
-        reclaim: Reclaim,
-        rounds: EvictionRounds,
+        self, pod: Pod, ts_ns: int, evidence: tuple[Evidence, ...], reclaim: Reclaim
     ) -> None:
         """It is a pod's turn; an event about it may say that it was evicted, and for what."""
         reported = self.take_back(pod, ts_ns)
         eviction = self.open(pod, ts_ns, evidence, reclaim)
         if reported is not None:
-            eviction.waiting.tentative = False
-            eviction.explain(reported, rounds)
+            eviction.tentative = False
+            eviction.explain(reported, self._rounds)
 
     def show(
-        self, status: EvictionStatus, evidence: Evidence, rounds: EvictionRounds
+        self, pod: Pod, ts_ns: int, evidence: Evidence, message: str, *, ended_pod: bool
     ) -> OpenEviction:
-        """The API server shows an eviction."""
-        eviction = self.open(status.pod, status.ts_ns, (evidence,), None)
-        eviction.waiting.tentative = False
-        eviction.explain(status.message, rounds)
-        if status.ended_pod:
+        """The API server shows an eviction; ``ended_pod``: it was this one that ended the pod."""
+        eviction = self.open(pod, ts_ns, (evidence,), None)
+        eviction.tentative = False
+        eviction.explain(message, self._rounds)
+        if ended_pod:
             eviction.learn(evicted=True)
         return eviction
 
@@ -110,16 +188,15 @@ class OpenEvictions:
     def withdraw(self, pod: Pod, eviction: OpenEviction) -> None:
         """It was none."""
         self.close(pod, eviction)
-        eviction.waiting.drop()
+        eviction.drop()
         self.facts.pop(pod, None)
 
     def drop_unexplained(self, now_ns: int) -> None:
         """A candidate of which nothing more was said was perhaps not evicted."""
         for pod, (eviction, *earlier) in list(self._open.items()):
-            waiting = eviction.waiting
-            if waiting.due_ns <= now_ns or waiting.fact is None:
+            if eviction.due_ns <= now_ns or not eviction.is_open:
                 self.close(pod, eviction)
-                if not earlier and waiting.tentative:
+                if not earlier and eviction.tentative:
                     self.facts.pop(pod, None)
 
     def take_back(self, pod: Pod, ts_ns: int) -> str | None:

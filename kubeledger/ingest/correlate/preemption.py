@@ -10,23 +10,15 @@ lost these lines, a victim's status or event reports it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from functools import partial
 
-from kubeledger.ingest.correlate.assembler import Method
+from kubeledger.ingest.correlate.assembler import Entry, reads
 from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.correlate.entry import Entry
-from kubeledger.ingest.correlate.holdback import Waiting
-from kubeledger.ingest.correlate.pod_assembler import PodAssembler, Registers
-from kubeledger.ingest.correlate.pods import Pod
+from kubeledger.ingest.correlate.holdback import Waiting, shown
+from kubeledger.ingest.correlate.registers import Pod, PodAssembler, Registers, about_pod
 from kubeledger.ingest.correlate.rejections import RECOVERY, failed_status
 from kubeledger.ingest.messages.podref import PodRef, structured_pod
 from kubeledger.ingest.sources.facts import Fact
-from kubeledger.model.bodies.preemption import (
-    InsufficientResource,
-    PodPreempted,
-    PreemptionFailed,
-)
+from kubeledger.model.bodies.preemption import InsufficientResource, PodPreempted, PreemptionFailed
 from kubeledger.model.units import NS_PER_S
 
 __all__ = ["PreemptionAssembler"]
@@ -61,8 +53,8 @@ class PreemptionAssembler(PodAssembler):
         self.reported_victims: set[Pod] = set()
         self.made_for: dict[Pod, list[Fact]] = {}
         self.failures: dict[Pod, Fact] = {}
-        self._awaited: dict[Pod, Waiting] = {}
-        self._announced: dict[Pod, Waiting] = {}
+        self._awaited: dict[Pod, Waiting[PodPreempted]] = {}
+        self._announced: dict[Pod, Waiting[PodPreempted]] = {}
 
     def forget(self, pod: Pod) -> None:
         """The pod is added again: what was decided about it before is over."""
@@ -71,36 +63,20 @@ class PreemptionAssembler(PodAssembler):
         self.made_for.pop(pod, None)
         self.failures.pop(pod, None)
 
-    def messages(self) -> Mapping[str, Method]:
-        """Messages since 1.21, and the event of 1.20."""
-        return {
-            "Attempting to evict pods in order to free up resources": self._attempt,
-            "Preempting pod to free up resources": self._preempting,
-            "Pod evicted successfully": partial(self._outcome, True),
-            "Failed to evict pod": partial(self._outcome, False),
-            "Predicate failed on Pod": self._unpredicted,
-            "Failed to admit pod, unexpected error while attempting to recover from admission"
-            " failure": self._failed,
-            "Event occurred": self._event,
-            "Status Manager: adding pod": self._status_added,
-        }
-
     # -- the choice -----------------------------------------------------------------------
 
+    @reads("Attempting to evict pods in order to free up resources")
     def _attempt(self, entry: Entry) -> None:
-        victims = [
-            PodRef(victim["namespace"], victim["name"], victim["uid"] or None)
-            for victim in _DUMPED.finditer(entry.text("pods"))
-        ]
-        missing = entry.get("insufficientResources")
-        self._preempt(entry, victims or entry.pods, missing)
+        dumped = _DUMPED.finditer(entry.text("pods"))
+        victims = [PodRef(each["namespace"], each["name"], each["uid"] or None) for each in dumped]
+        self._preempt(entry, victims or entry.pods, entry.get("insufficientResources"))
 
+    @reads("Preempting pod to free up resources")
     def _preempting(self, entry: Entry) -> None:
         requesting = structured_pod(entry.values.get("requestingPod"))
-        missing = entry.text("insufficientResources")
         if entry.pod is not None:
             named = None if requesting is None else self._pods.named(requesting, entry)
-            self._preempt(entry, [entry.pod], missing, named)
+            self._preempt(entry, [entry.pod], entry.text("insufficientResources"), named)
 
     def _preempt(
         self,
@@ -111,13 +87,11 @@ class PreemptionAssembler(PodAssembler):
     ) -> None:
         """Pods are chosen; ``missing``: resources that lack, None where the line was cut."""
         preemptor = named or self._preemptor()
+        inferred = named is None and preemptor is not None
         for ref in victims:
-            waiting = self._choose(
-                entry, self._pods.named(ref, entry), preemptor, missing or "", reported=ref
-            )
-            waiting.learn(
-                preemptor_inferred=named is None and preemptor is not None, cut=missing is None
-            )
+            victim = self._pods.named(ref, entry)
+            waiting = self._choose(entry, victim, preemptor, missing or "", reported=ref)
+            waiting.learn(preemptor_inferred=inferred, cut=missing is None)
 
     def _choose(
         self,
@@ -126,11 +100,12 @@ class PreemptionAssembler(PodAssembler):
         preemptor: Pod | None,
         missing: str = "",
         reported: PodRef | None = None,
-    ) -> Waiting:
+    ) -> Waiting[PodPreempted]:
+        named = reported or victim
         body = PodPreempted(
             # The name in the line, even where its UID is another pod's: that is for verify.
-            victim_namespace=victim.namespace if reported is None else reported.namespace,
-            victim_pod=victim.name if reported is None else reported.name,
+            victim_namespace=named.namespace,
+            victim_pod=named.name,
             victim_uid=victim.uid,
             preemptor_namespace=None if preemptor is None else preemptor.namespace,
             preemptor_pod=None if preemptor is None else preemptor.name,
@@ -143,23 +118,21 @@ class PreemptionAssembler(PodAssembler):
             evicted=None,
         )
         cause = None if preemptor is None else preemptor.added
-        announced = self._announced.pop(victim, None)
-        if announced is not None and announced.fact is not None:
+        waiting = self._announced.pop(victim, None)
+        if waiting is not None and waiting.is_open:
             # The event came first, from a goroutine of its own.
-            waiting, fact = announced, announced.fact
-            fact.body, fact.cause = body, cause
+            waiting.fact.body, waiting.fact.cause = body, cause
             waiting.lead(entry.evidence)
             for other in self._admissions.adding:
-                if fact in (made := self.made_for.get(other, [])):
-                    made.remove(fact)
+                if waiting.fact in (made := self.made_for.get(other, [])):
+                    made.remove(waiting.fact)
         else:
-            fact = Fact(entry.ts_ns, body, (entry.evidence,), cause=cause)
-            waiting = self.queue.hold(fact, _OUTCOME_WAIT_NS)
+            waiting = self.queue.hold(shown(entry, body, cause=cause), _OUTCOME_WAIT_NS)
             self._sync_loop.await_iteration(waiting)
         self._awaited[victim] = waiting
-        self.victims[victim] = fact
+        self.victims[victim] = waiting.fact
         if preemptor is not None:
-            self.made_for.setdefault(preemptor, []).append(fact)
+            self.made_for.setdefault(preemptor, []).append(waiting.fact)
         return waiting
 
     def _preemptor(self) -> Pod | None:
@@ -176,19 +149,18 @@ class PreemptionAssembler(PodAssembler):
 
     # -- the outcome ----------------------------------------------------------------------
 
-    def _outcome(self, evicted: bool, entry: Entry) -> None:
-        victim = self._pods.of(entry)
-        if victim is None:
-            return
+    @about_pod("Pod evicted successfully", "Failed to evict pod")
+    def _outcome(self, entry: Entry, victim: Pod) -> None:
         waiting = self._awaited.pop(victim, None)
-        if waiting is None or waiting.fact is None:
+        if waiting is None or not waiting.is_open:
             # At low verbosity the outcome is the only line.
             waiting = self._choose(entry, victim, self._preemptor())
             self._awaited.pop(victim, None)
-        waiting.learn(evicted=evicted)
+        waiting.learn(evicted=entry.message == "Pod evicted successfully")
         waiting.join(entry.evidence)
         waiting.settle()
 
+    @reads("Event occurred")
     def _event(self, entry: Entry) -> None:
         reported = _is_victim_status(entry.text("reason"), entry.text("message"))
         event = entry.event() if reported else None
@@ -197,12 +169,11 @@ class PreemptionAssembler(PodAssembler):
             self.reported_victims.add(victim)
             self._victim_status(entry, victim)
 
-    def _status_added(self, entry: Entry) -> None:
+    @about_pod("Status Manager: adding pod")
+    def _status_added(self, entry: Entry, pod: Pod) -> None:
         reported = failed_status(entry.text("status"))
         if reported is not None and _is_victim_status(*reported):
-            victim = self._pods.with_uid(entry.get("podUID"))
-            if victim is not None:
-                self._victim_status(entry, victim)
+            self._victim_status(entry, pod)
 
     def _victim_status(self, entry: Entry, victim: Pod) -> None:
         """Of a victim that a line reports, or whose lines are lost or still to come."""
@@ -212,7 +183,7 @@ class PreemptionAssembler(PodAssembler):
             return
         elif self._survives(victim):
             # It is about somebody else, or wrong.
-            open_now = [w for w in self._awaited.values() if w.fact is not None and w.due_ns]
+            open_now = [w for w in self._awaited.values() if w.is_open and w.due_ns]
             for waiting in open_now[-1:]:
                 waiting.join(entry.evidence)
         else:
@@ -227,14 +198,15 @@ class PreemptionAssembler(PodAssembler):
 
     # -- no choice ------------------------------------------------------------------------
 
-    def _unpredicted(self, entry: Entry) -> None:
-        if entry.text("message").startswith(RECOVERY):
-            self._failed(entry)
-
-    def _failed(self, entry: Entry) -> None:
+    @about_pod(
+        "Predicate failed on Pod",
+        "Failed to admit pod, unexpected error while attempting to recover from admission failure",
+    )
+    def _failed(self, entry: Entry, pod: Pod) -> None:
         """No set of victims was found; the line also shows the refusal, which names this fact."""
-        pod = self._pods.of(entry)
-        if pod is None or pod in self.failures:
+        message = entry.text("message")
+        of_predicate = entry.message.startswith("Predicate") and not message.startswith(RECOVERY)
+        if of_predicate or pod in self.failures:
             return
         body = PreemptionFailed(
             preemptor_namespace=pod.namespace,
@@ -243,10 +215,9 @@ class PreemptionAssembler(PodAssembler):
             # The text holds what would still be missing with all victims gone, which is not
             # what was missing at admission.
             insufficient=(),
-            error=(entry.get("err") or entry.text("message").removeprefix(RECOVERY)).rstrip("\n"),
+            error=(entry.get("err") or message.removeprefix(RECOVERY)).rstrip("\n"),
         )
-        fact = Fact(entry.ts_ns, body, (entry.evidence,), cause=pod.added)
-        self.failures[pod] = self.queue.add(fact)
+        self.failures[pod] = self.queue.add(shown(entry, body, cause=pod.added))
 
 
 def _is_victim_status(reason: str, message: str) -> bool:

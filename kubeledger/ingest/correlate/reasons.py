@@ -9,16 +9,14 @@ verbose) becomes a fact of its own, which says how many it stands for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+import re
+from collections.abc import Sequence
 
 import msgspec
 
-from kubeledger.ingest.correlate.assembler import Assembler, Method, nothing
+from kubeledger.ingest.correlate.assembler import Assembler, Entry, reads, takes
 from kubeledger.ingest.correlate.context import BundleContext, IndexedEvent
-from kubeledger.ingest.correlate.entry import Entry
-from kubeledger.ingest.correlate.holdback import Waiting
-from kubeledger.ingest.correlate.sandbox_images import removed_sandbox_image
+from kubeledger.ingest.correlate.holdback import Waiting, shown
 from kubeledger.ingest.klog.sent_events import OCCURRED, SENT
 from kubeledger.ingest.messages.heartbeat import HEARTBEAT
 from kubeledger.ingest.sources.api_events import (
@@ -39,6 +37,7 @@ from kubeledger.ingest.sources.items import (
     ProbeCounters,
     StatsSummary,
 )
+from kubeledger.model.bodies.images import ImageDeleted
 from kubeledger.model.bodies.lifecycle import KubernetesEvent
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
@@ -51,6 +50,12 @@ COVER_NS = NS_PER_S + NS_PER_S // 5
 """The log follows an event's time by less: that is cut to whole seconds, and the line is
 written by another goroutine."""
 
+_SANDBOX_FAILED = "FailedCreatePodSandBox"
+_SANDBOX_IMAGE = re.compile(
+    r"(?:failed to get sandbox image|failed pulling image|unable to pull image) "
+    r"\\?\"(?P<image>[^\"\\]+)"
+    r"|initializing source docker://(?P<source>[^\s:]+:[^\s:]+)"
+)
 _CONTAINER_LISTS = ("containers", "initContainers", "ephemeralContainers")
 
 
@@ -75,24 +80,18 @@ class _Tally(msgspec.Struct):
 
     spare: int = 0
     last_line_ns: int = 0
-    waiting: list[Waiting] = []
+    waiting: list[Waiting[KubernetesEvent]] = []
     recent: list[_Occurrence] = []
 
 
-class _Logged(msgspec.Struct, frozen=True, kw_only=True):
-    """What a log line says."""
-
-    kind: str
-    namespace: str
-    name: str
-    type: str
-    reason: str
-    message: str
-    field_path: object
-
-
 class ReasonAssembler(Assembler):
-    """One fact for each event in the log, and for what only the API server counted."""
+    """One fact for each event in the log, and for what only the API server counted.
+
+    Items of other kinds only show that time has passed: no fact waits for the next event.
+    """
+
+    # The reader makes an event of what was sent, if it shows one (``sent_events``).
+    time_passes = (*HEARTBEAT, *SENT)
 
     def __init__(self, context: BundleContext, removed_images: Sequence[Fact]) -> None:
         super().__init__(context)
@@ -104,76 +103,52 @@ class ReasonAssembler(Assembler):
             if key[-1].startswith(COMBINED):
                 self._combined[_similar(key)] = event
 
-    def messages(self) -> Mapping[str, Method]:
-        """Message -> method for structured lines."""
-        # The reader makes an event of what was sent, if it shows one (``sent_events``).
-        return {**dict.fromkeys((*HEARTBEAT, *SENT), nothing), OCCURRED: self._structured_event}
-
-    def takes(self) -> Mapping[type, Callable[[Any], None]]:
-        """Events; the others only show that time has passed: no fact waits for the next event."""
-        return {
-            **dict.fromkeys((CgroupFiles, PodList, ProbeCounters, StatsSummary), _time_passes),
-            ApiEvent: self._api_event,
-        }
+    @takes(CgroupFiles, PodList, ProbeCounters, StatsSummary)
+    def _time_passes(self, item: Item) -> None:
+        """What waited long enough leaves."""
 
     # The log ----------------------------------------------------------------------------
 
-    def _structured_event(self, entry: Entry) -> Facts:
+    @reads(OCCURRED)
+    def _logged(self, entry: Entry) -> Facts:
         values = entry.values
-        namespace, name = _object_of(values.get("object"))
-        logged = _Logged(
-            kind=str(values.get("kind", "")),
-            namespace=namespace,
-            name=name,
-            type=str(values.get("type", "")),
-            reason=str(values.get("reason", "")),
-            message=str(values.get("message", "")),
-            field_path=values.get("fieldPath"),
+        kind, type_, reason, message = (
+            str(values.get(key, "")) for key in ("kind", "type", "reason", "message")
         )
-        return self._log_event_of(entry, logged, str(values.get("podUID") or ""))
-
-    def _log_event_of(self, entry: Entry, logged: _Logged, uid: str) -> Facts:
-        if logged.kind == "Pod" and uid:
-            self.context.learn_uid(logged.namespace, logged.name, uid, entry.ts_ns, entry.evidence)
-            return self._log_event(entry, logged, uid)
-        return self._log_event(entry, logged)
-
-    def _log_event(self, entry: Entry, logged: _Logged, uid: str | None = None) -> Facts:
-        if is_controllers(logged.kind, logged.reason):
+        namespace, name = _object_of(values.get("object"))
+        uid = (str(values.get("podUID") or "") if kind == "Pod" else "") or None
+        if uid is not None:
+            self.context.learn_uid(namespace, name, uid, entry.ts_ns, entry.evidence)
+        if is_controllers(kind, reason):
             return ()
-        key, event = self._find(logged, entry.ts_ns)
-        evidence = [entry.evidence]
-        container = container_of(logged.field_path) or container_named(logged.message)
-        count = None
+        key, event = self._find((kind, namespace, name, reason, message), entry.ts_ns)
+        evidence: tuple[Evidence, ...] = ()
+        container = container_of(values.get("fieldPath")) or container_named(message)
+        if uid is None and kind == "Pod":
+            uid = self.context.uid_of(namespace, name, entry.ts_ns)
         if event is not None:
-            event.matched += 1
-            count = event.count
             api, seen = self._match(key, event, entry.ts_ns)
-            evidence += [*seen, *event.evidence[-1:]]
-            if logged.kind == "Pod" and uid is None:
-                uid = self.context.uid_of(logged.namespace, logged.name, entry.ts_ns) or api.pod_uid
-            if container is None and (seen or self._is_only_container(uid, api, logged)):
+            evidence = (*seen, *event.evidence[-1:])
+            uid = uid or (api.pod_uid if kind == "Pod" else None)
+            if container is None and (seen or self._is_only_container(uid, api)):
                 container = api.container
-        elif logged.kind == "Pod" and uid is None:
-            uid = self.context.uid_of(logged.namespace, logged.name, entry.ts_ns)
         body = KubernetesEvent(
-            object_kind=logged.kind,
-            namespace=logged.namespace,
-            pod=logged.name,
+            object_kind=kind,
+            namespace=namespace,
+            pod=name,
             pod_uid=uid,
             container=container,
-            type=logged.type,
-            reason=logged.reason,
-            message=logged.message,
-            api_count=count,
+            type=type_,
+            reason=reason,
+            message=message,
+            api_count=None if event is None else event.count,
         )
         # Not held back for the API's: those are few, and most of them never leave.
-        cause = removed_sandbox_image(
-            self.context, self._removed_images, logged.reason, logged.message, entry.ts_ns
-        )
-        return [Fact(entry.ts_ns, body, tuple(dict.fromkeys(evidence)), cause)]
+        cause = self._removed_sandbox_image(reason, message, entry.ts_ns)
+        every = dict.fromkeys((entry.evidence, *evidence))
+        return [Fact(entry.ts_ns, body, tuple(every), cause)]
 
-    def _is_only_container(self, uid: str | None, api: ApiReason, logged: _Logged) -> bool:
+    def _is_only_container(self, uid: str | None, api: ApiReason) -> bool:
         """The line can only be about the container of the API event.
 
         Old kubelets do not log which container an event is about, and what the API says of
@@ -184,20 +159,20 @@ class ReasonAssembler(Assembler):
         spec = self.context.spec_of(uid)
         return sum(len(spec.get(kind) or ()) for kind in _CONTAINER_LISTS) == 1
 
-    def _find(self, logged: _Logged, ts_ns: int) -> tuple[EventKey, IndexedEvent | None]:
+    def _find(self, said: EventKey, ts_ns: int) -> tuple[EventKey, IndexedEvent | None]:
         """The API event that says the same, if it got that far by then.
 
         A count covers all occurrences from its first to its last time, those included that
         the recorder dropped on the way; what is outside never got there.
         """
         if not self.context.events:
-            return (logged.kind, logged.namespace, logged.name, logged.reason, logged.message), None
-        for message in (logged.message, truncated(logged.message)):
-            key = (logged.kind, logged.namespace, logged.name, logged.reason, message)
+            return said, None
+        for message in (said[-1], truncated(said[-1])):
+            key = (*said[:-1], message)
             event = self.context.events.get(key)
             if event is not None and _covers(event, ts_ns):
                 return key, event
-        key = _similar(key)
+        key = _similar(said)
         event = self._combined.get(key)
         return key, event if event is not None and _covers(event, ts_ns) else None
 
@@ -207,7 +182,7 @@ class ReasonAssembler(Assembler):
         """Set the line against the counts; the very occurrence it reports, if it was seen."""
         tally = self._tallies.setdefault(key, _Tally())
         tally.last_line_ns = max(tally.last_line_ns, ts_ns)
-        while tally.waiting and tally.waiting[0].fact is None:
+        while tally.waiting and not tally.waiting[0].is_open:
             tally.waiting.pop(0)
         if tally.waiting:
             _take_one(tally.waiting[0])
@@ -221,6 +196,7 @@ class ReasonAssembler(Assembler):
 
     # The API server ---------------------------------------------------------------------
 
+    @takes(ApiEvent)
     def _api_event(self, item: ApiEvent) -> None:
         api = ApiReason.read(item.event)
         message = api.key[-1]
@@ -240,12 +216,9 @@ class ReasonAssembler(Assembler):
         covered = min(new, tally.spare)
         tally.spare -= covered
         if new > covered:
-            cause = removed_sandbox_image(
-                self.context, self._removed_images, api.key[-2], message, item.ts_ns
-            )
+            cause = self._removed_sandbox_image(api.key[-2], message, item.ts_ns)
             body = self._body(api, new - covered, item.ts_ns)
-            fact = Fact(item.ts_ns, body, (item.evidence,), cause)
-            tally.waiting.append(self.queue.hold(fact, SETTLE_NS))
+            tally.waiting.append(self.queue.hold(shown(item, body, cause=cause), SETTLE_NS))
 
     def _body(self, api: ApiReason, count: int, ts_ns: int) -> KubernetesEvent:
         kind, namespace, name, reason, message = api.key
@@ -265,20 +238,33 @@ class ReasonAssembler(Assembler):
             api_count=api.count,
         )
 
+    # The sandbox's image ----------------------------------------------------------------
 
-def _time_passes(item: Item) -> None:
-    """What waited long enough leaves."""
+    def _removed_sandbox_image(self, reason: str, message: str, ts_ns: int) -> Fact | None:
+        """The removal that a failed sandbox goes back to; None where there is no such one.
+
+        The kubelet counts images of containers as used, and the sandbox's only where the runtime
+        pins it. So a collection may remove it, and then no pod starts until somebody pulls it. The
+        failure names the image, the removal its ID: the node object shows the size that both have.
+        """
+        found = _SANDBOX_IMAGE.search(message) if reason == _SANDBOX_FAILED else None
+        sizes = self.context.image_sizes
+        size = None if found is None else sizes.get(found["image"] or found["source"])
+        if size is None or list(sizes.values()).count(size) > 1:
+            return None
+        for fact in reversed(self._removed_images):
+            body = fact.body
+            if fact.ts_ns <= ts_ns and isinstance(body, ImageDeleted) and body.size_bytes == size:
+                return fact
+        return None
 
 
-def _take_one(waiting: Waiting) -> None:
+def _take_one(waiting: Waiting[KubernetesEvent]) -> None:
     """One occurrence less that only the API server reports."""
-    assert waiting.fact is not None
-    body = waiting.fact.body
-    assert isinstance(body, KubernetesEvent)
-    if body.count == 1:
+    if waiting.body.count == 1:
         waiting.drop()
     else:
-        waiting.learn(count=body.count - 1)
+        waiting.learn(count=waiting.body.count - 1)
 
 
 def _similar(key: EventKey) -> EventKey:

@@ -1,6 +1,4 @@
-"""Collects what the log says about a kubelet's settings; one process at a time.
-
-Not an assembler of its own: ``node`` feeds it and emits what it makes.
+"""What the log and the files of a bundle say about a kubelet's settings; one process at a time.
 
 Settings belong to a process: each reads its files again when it starts. What it answered at
 ``/configz`` holds for it and no other. A file of the bundle may be any process's, so it
@@ -12,12 +10,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from kubeledger.ingest.correlate.assembler import Entry, reads, takes
 from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.holdback import Holdback
 from kubeledger.ingest.correlate.settings import (
     SettingsSources,
@@ -25,7 +24,6 @@ from kubeledger.ingest.correlate.settings import (
     effective_settings,
     evidence_of,
 )
-from kubeledger.ingest.correlate.settings_files import agrees, fits, fitting_files
 from kubeledger.ingest.klog.goliteral import unquote_go
 from kubeledger.ingest.messages.settings_flags import minor_version
 from kubeledger.ingest.messages.settings_text import (
@@ -37,9 +35,25 @@ from kubeledger.ingest.messages.settings_text import (
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import KubeletConfigFile, LogLine
 from kubeledger.model.bodies.node import SettingsObserved
+from kubeledger.replay.node.snapshot_time import time_in_name
 
 __all__ = ["SettingsCollector"]
 
+_ROOT_DEFAULTED = "--cgroups-per-qos enabled, but --cgroup-root was not specified.  Defaulting to /"
+_REPLACES = {
+    _ROOT_DEFAULTED: (),
+    "Using cgroup driver setting received from the CRI runtime": ("cgroupDriver",),
+    "After cpu setting is overwritten": ("kubeReserved", "systemReserved"),
+}
+"""Message -> fields that are replaced by the values of these keys."""
+_STATE = {
+    "Creating topology manager with policy per scope": "the topology manager's start",
+    "Initializing Topology Manager with policy": "the container manager's start",
+}
+_STATED = {
+    "topologyManagerPolicy": "topologyPolicyName",
+    "topologyManagerScope": "topologyScopeName",
+}
 _GO_MAP = re.compile(r"([\w./-]+):(\S+?)(?=[\s\]])")
 
 
@@ -63,6 +77,7 @@ class SettingsCollector:
         self._closed = False
         self._emitted: SettingsObserved | None = None
 
+    @takes(KubeletConfigFile)
     def config_file(self, item: KubeletConfigFile) -> None:
         """A configuration document of the bundle.
 
@@ -84,11 +99,13 @@ class SettingsCollector:
             self._closed = False
             self.close(item.ts_ns)
 
+    @reads("Kubelet version")
     def version(self, entry: Entry) -> None:
         """The log's own word, for a bundle that shows no version otherwise."""
         if minor_version(self._version) is None:
             self._version = entry.text("kubeletVersion").removeprefix("v")
 
+    @reads("FLAG")
     def flag(self, entry: Entry) -> None:
         """One ``FLAG:`` line."""
         name, quoted = entry.get("name"), entry.text("value")
@@ -101,6 +118,7 @@ class SettingsCollector:
             text = quoted
         self._log.flags[name] = Statement(text, entry.evidence)
 
+    @reads("KubeletConfiguration")
     def dump(self, entry: Entry) -> None:
         """The dump of the whole configuration: Go's literal, or JSON."""
         fields = entry.values.get("configuration")
@@ -109,6 +127,7 @@ class SettingsCollector:
             self._follow(entry.line, self._log.dump is not None)
             self._log.dump = Statement(configuration, entry.evidence)
 
+    @reads("Creating Container Manager object based on Node Config")
     def node_config(self, entry: Entry) -> None:
         """The container manager's ``NodeConfig``; what was collected is emitted."""
         self._follow(entry.line)
@@ -120,28 +139,41 @@ class SettingsCollector:
         self._log.node_config = Statement(found, entry.evidence)
         self.close(entry.ts_ns)
 
-    def replaced(self, entry: Entry, fields: dict[str, Any]) -> None:
+    @reads(*_REPLACES)
+    def replaced(self, entry: Entry) -> None:
         """A line that says that settings were replaced."""
         self._follow(entry.line)
+        fields = {field: entry.values.get(field) for field in _REPLACES[entry.message]}
+        if entry.message == _ROOT_DEFAULTED:
+            fields = {"cgroupRoot": "/"}
         for field, value in fields.items():
-            self._log.replaced[field] = Statement(_resource_list(value), entry.evidence)
+            if value is not None:
+                self._log.replaced[field] = Statement(_resource_list(value), entry.evidence)
 
-    def stated(self, entry: Entry, who: str, fields: dict[str, Any]) -> None:
-        """A line in which a part of the kubelet, ``who``, says what settings it runs with.
+    @reads(*_STATE)
+    def stated(self, entry: Entry) -> None:
+        """A line in which a part of the kubelet says what settings it runs with.
 
         One that comes after the account was closed corrects it, if it shows anything new.
         """
         goes_on = self._closed and not self._is_other(entry.line)
         if not goes_on:
             self._follow(entry.line)
-        for field, value in fields.items():
-            self._log.stated[field, who] = Statement(value, entry.evidence)
+        for field, key in _STATED.items():
+            if value := entry.values.get(key):
+                stated = Statement(value, entry.evidence)
+                self._log.stated[field, _STATE[entry.message]] = stated
         if goes_on:
             self._closed = False
             self.close(entry.ts_ns)
 
-    def running(self, line: LogLine) -> None:
-        """A line of a kubelet that is past its start."""
+    @reads("Recording event message for node", "Started kubelet", "Updating node status")
+    def running(self, entry: Entry) -> None:
+        """A sign of a kubelet that is past its start."""
+        self.runs(entry.line)
+
+    def runs(self, line: LogLine) -> None:
+        """A kubelet is past its start by this line."""
         if self._is_other(line):
             self._follow(line)
         self._pid = line.pid
@@ -159,7 +191,7 @@ class SettingsCollector:
         logged = msgspec.structs.replace(self._log, minor=minor_version(self._version))
         sources = msgspec.structs.replace(logged, files=self._files_of(logged, ts_ns))
         body = effective_settings(sources)
-        if logged.has_any and logged.full is None and not fits(sources.files, logged):
+        if logged.has_any and logged.full is None and not _fits(sources.files, logged):
             # A file that is wrong in this may be in anything: it only shows the conflict.
             body = msgspec.structs.replace(effective_settings(logged), conflicts=body.conflicts)
         if not body.settings or body == self._emitted:
@@ -172,7 +204,7 @@ class SettingsCollector:
     def _may_answer(self, item: KubeletConfigFile) -> bool:
         """Whether what the log reported so far allows that this process answered so."""
         logged = msgspec.structs.replace(self._log, minor=minor_version(self._version))
-        return not logged.has_any or agrees(logged, Statement(item.config, item.evidence))
+        return not logged.has_any or _agrees(logged, Statement(item.config, item.evidence))
 
     def _knows(self, item: KubeletConfigFile) -> bool:
         """Whether an answer at ``/configz`` shows nothing new, or will be asked for later."""
@@ -207,7 +239,7 @@ class SettingsCollector:
         begun_ns = ts_ns if self._begun_ns is None else self._begun_ns
         starts = self._context.starts_ns
         is_only = all(begun_ns <= start <= ts_ns for start in starts) and not self._is_changed
-        fitting = fitting_files(self._files, logged, begun_ns, is_only=is_only)
+        fitting = _fitting_files(self._files, logged, begun_ns, is_only=is_only)
         is_last = not any(start > ts_ns for start in starts) and not self._changes_after(ts_ns)
         if is_last and not fitting and not self._fitted:
             # It fits no process of the bundle: then that is what there is to say.
@@ -252,6 +284,86 @@ class SettingsCollector:
     def _has_statements(self) -> bool:
         log = self._log
         return bool(log.flags or log.dump or log.node_config or log.replaced)
+
+
+def _fitting_files(
+    files: Sequence[Statement], logged: SettingsSources, begun_ns: int, *, is_only: bool
+) -> list[Statement]:
+    """The files that a process can have read, in their order.
+
+    Args:
+        files: configuration documents, drop-ins among them.
+        logged: what the process itself shows.
+        begun_ns: when it started, or the log of it begins.
+        is_only: no other process is in the bundle, so the files are this one's, whatever
+            it says itself. Else a file is another's that contradicts it, and nobody knows
+            whose it is when it shows nothing.
+    """
+    drop_ins = [statement for statement in files if _is_drop_in(statement)]
+    bases = _in_force([statement for statement in files if not _is_drop_in(statement)], begun_ns)
+    named = [statement for statement in bases if _base_name(statement) == _config_flag(logged)]
+    bases = named or bases
+    if is_only:
+        return [*bases, *drop_ins]
+    if not logged.has_any:
+        return []
+    fitting = [base for base in bases if _fits([base, *drop_ins], logged)]
+    if bases:
+        return [*fitting, *drop_ins] if fitting else []
+    return drop_ins if _fits(drop_ins, logged) else []
+
+
+def _is_drop_in(statement: Statement) -> bool:
+    return statement.evidence.file.endswith(".conf")
+
+
+def _base_name(statement: Statement) -> str:
+    return statement.evidence.file.rpartition("/")[2]
+
+
+def _config_flag(logged: SettingsSources) -> str | None:
+    flag = logged.flags.get("config")
+    return None if flag is None else str(flag.value).rpartition("/")[2]
+
+
+def _in_force(bases: list[Statement], begun_ns: int) -> list[Statement]:
+    """Of copies of one file at several times the one that lay there when the process began."""
+    chosen: dict[str, tuple[tuple[bool, int], Statement]] = {}
+    kept = []
+    for statement in bases:
+        ts_ns = time_in_name(statement.evidence.file)
+        if ts_ns is None:
+            kept.append(statement)
+            continue
+        # The last before it, else the first after it.
+        rank = (ts_ns <= begun_ns, ts_ns if ts_ns <= begun_ns else -ts_ns)
+        name = _base_name(statement)
+        if name not in chosen or rank > chosen[name][0]:
+            chosen[name] = (rank, statement)
+    return kept + [statement for _, statement in chosen.values()]
+
+
+def _fits(files: list[Statement], logged: SettingsSources) -> bool:
+    """Whether nothing that the process reports about itself says otherwise than the files."""
+    without = effective_settings(logged).conflicts
+    with_files = effective_settings(msgspec.structs.replace(logged, files=files)).conflicts
+    return {*map(_field, with_files)} <= {*map(_field, without)}
+
+
+def _agrees(logged: SettingsSources, answer: Statement) -> bool:
+    """Whether an answer at ``/configz`` can be that of the process that shows these settings.
+
+    A process answers the same as long as it runs.
+    """
+    files = [logged.full] if logged.full is not None else []
+    rest = msgspec.structs.replace(logged, dump=None, served=None, files=files)
+    without = effective_settings(rest).conflicts
+    with_answer = effective_settings(msgspec.structs.replace(rest, served=answer)).conflicts
+    return {*map(_field, with_answer)} <= {*map(_field, without)}
+
+
+def _field(conflict: str) -> str:
+    return conflict.partition(":")[0]
 
 
 def _configuration(text: str | None, fields: object) -> dict[str, Any] | None:

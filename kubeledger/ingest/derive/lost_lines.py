@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Any
-
-from kubeledger.ingest.correlate.assembler import Assembler, Method
+from kubeledger.ingest.correlate.assembler import Assembler, Entry, reads, takes
 from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.derive.tick_grid import EvictionTicks, HousekeepingTicks
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import CutLine, LogLine
@@ -17,9 +12,6 @@ from kubeledger.model.bodies.node import LogThinned
 __all__ = ["LostLinesAssembler"]
 
 _SKIPPED = "SyncLoop (housekeeping, skipped): sources aren't ready yet"
-_STARTING = "Starting kubelet main sync loop"
-_ROUND = "viction manager: synchronize housekeeping"
-_CALM = "viction manager: no resources are starved"
 
 
 class LostLinesAssembler(Assembler):
@@ -30,24 +22,9 @@ class LostLinesAssembler(Assembler):
         self._pid: int | None = None
         self._begin_process()
 
-    def takes(self) -> Mapping[type, Callable[[Any], None]]:
-        """Lines that were cut."""
-        return {CutLine: self._cut}
-
-    def messages(self) -> Mapping[str, Method]:
-        """Messages since 1.21."""
-        return {
-            "SyncLoop (housekeeping)": partial(self._begin, skipped=False),
-            "SyncLoop (housekeeping) end": self._end,
-            _SKIPPED: partial(self._begin, skipped=True),
-            _STARTING: self._starting,
-            f"E{_ROUND}": self._round,
-            f"E{_CALM}": self._calm,
-        }
-
     def end(self, ts_ns: int) -> None:
         """The last process."""
-        self._tell(ts_ns)
+        self._report(ts_ns)
 
     def _begin_process(self) -> None:
         self._cuts: list[CutLine] = []
@@ -55,15 +32,17 @@ class LostLinesAssembler(Assembler):
         self._housekeeping = HousekeepingTicks()
         self._eviction = EvictionTicks()
 
+    @reads("Starting kubelet main sync loop")
     def _starting(self, entry: Entry) -> None:
         self._start(entry.line)
 
     def _start(self, line: LogLine) -> None:
         """The sync loop of a process begins: what the log of the one before lost."""
-        self._tell(line.ts_ns)
+        self._report(line.ts_ns)
         self._pid = line.pid
         self._begin_process()
 
+    @takes(CutLine)
     def _cut(self, cut: CutLine) -> None:
         if cut.line.pid not in (None, self._pid):
             self._start(cut.line)
@@ -71,26 +50,28 @@ class LostLinesAssembler(Assembler):
         self._cuts[1:] = [cut] if self._cuts else []
         self._cuts = self._cuts or [cut]
 
-    def _begin(self, entry: Entry, *, skipped: bool) -> None:
-        self._housekeeping_of(entry).begin(entry.line, skipped=skipped)
+    @reads("SyncLoop (housekeeping)", _SKIPPED)
+    def _begin(self, entry: Entry) -> None:
+        self._housekeeping_of(entry).begin(entry.line, skipped=entry.message == _SKIPPED)
 
+    @reads("SyncLoop (housekeeping) end")
     def _end(self, entry: Entry) -> None:
         self._housekeeping_of(entry).end(entry.line)
 
+    @reads("Eviction manager: synchronize housekeeping")
     def _round(self, entry: Entry) -> None:
-        holes = self._housekeeping_of(entry).begins.holes
-        self._eviction.begin(entry.line, holes)
+        self._eviction.begin(entry.line, self._housekeeping_of(entry).begins.holes)
 
+    @reads("Eviction manager: no resources are starved")
     def _calm(self, entry: Entry) -> None:
-        holes = self._housekeeping_of(entry).begins.holes
-        self._eviction.end(entry.line, holes)
+        self._eviction.end(entry.line, self._housekeeping_of(entry).begins.holes)
 
     def _housekeeping_of(self, entry: Entry) -> HousekeepingTicks:
         if entry.line.pid != self._pid:
             self._start(entry.line)
         return self._housekeeping
 
-    def _tell(self, ts_ns: int) -> None:
+    def _report(self, ts_ns: int) -> None:
         found = {
             "housekeeping": self._housekeeping.begins,
             "end of housekeeping": self._housekeeping.ends,

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from kubeledger.ingest.correlate.containers import Container, Containers
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.holdback import Waiting
-from kubeledger.ingest.correlate.pods import Pod
-from kubeledger.ingest.correlate.sync_loop import SyncLoop
+from kubeledger.ingest.correlate.registers import Container, Containers, Pod, SyncLoop
 from kubeledger.ingest.derive.attribution import ResultAttribution
 from kubeledger.ingest.derive.probe_worker import (
     INITIAL,
@@ -19,7 +17,7 @@ from kubeledger.ingest.derive.probe_worker import (
 )
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.kubelet.prober.worker import RESTART_GRACE_NS
-from kubeledger.model.bodies.prober import ProbeExecuted, ProbeResult, ProbeType
+from kubeledger.model.bodies.prober import ProbeExecuted, ProbeResult, ProbeTransitioned, ProbeType
 from kubeledger.model.units import NS_PER_S
 
 __all__ = ["Meant", "PodWorkers", "ProbeWorkers"]
@@ -56,7 +54,7 @@ class PodWorkers:
 
     def __init__(self) -> None:
         self.workers: dict[tuple[str, ProbeType], ProbeWorker] = {}
-        self.awaited: list[tuple[ProbeType, ProbeResult, Waiting]] = []
+        self.awaited: list[tuple[ProbeType, ProbeResult, Waiting[ProbeTransitioned]]] = []
         self.ticks: dict[tuple[str, ProbeType], Fact] = {}
         self.not_running: dict[str, int] = {}
         self.attributions: dict[ProbeType, ResultAttribution] = {}
@@ -64,20 +62,16 @@ class PodWorkers:
 
     def take_awaited(
         self, probe_type: ProbeType, result: ProbeResult, line_ns: int
-    ) -> Waiting | None:
+    ) -> Waiting[ProbeTransitioned] | None:
         """The change that a line reports: one of just now, else the oldest still waiting.
 
         What has left without its line is not meant any more: that line is lost, and each
         later one would be taken for the one before it.
         """
-        self.awaited = [entry for entry in self.awaited if entry[2].fact is not None]
-        found: tuple[ProbeType, ProbeResult, Waiting] | None = None
-        for entry in self.awaited:
-            fact = entry[2].fact
-            if entry[:2] != (probe_type, result) or fact is None:
-                continue
-            if found is None or line_ns - fact.ts_ns <= _AT_ONCE_NS:
-                found = entry
+        self.awaited = [entry for entry in self.awaited if entry[2].is_open]
+        fitting = [entry for entry in self.awaited if entry[:2] == (probe_type, result)]
+        just_now = [e for e in fitting[1:] if line_ns - e[2].fact.ts_ns <= _AT_ONCE_NS]
+        found = next(iter([*just_now[-1:], *fitting]), None)
         if found is None:
             return None
         self.awaited.remove(found)

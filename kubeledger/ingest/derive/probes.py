@@ -14,27 +14,19 @@ and probe type are counted, and a finding at the end says how many.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
 from typing import cast
 
-from kubeledger.ingest.correlate.assembler import Method
+from kubeledger.ingest.correlate.assembler import Entry, reads
 from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.correlate.entry import Entry
-from kubeledger.ingest.correlate.pod_assembler import PodAssembler, Registers
-from kubeledger.ingest.correlate.pods import Pod
+from kubeledger.ingest.correlate.holdback import shown
+from kubeledger.ingest.correlate.registers import Pod, PodAssembler, Registers, about_pod
 from kubeledger.ingest.derive.attribution import ResultAttribution
 from kubeledger.ingest.derive.probe_worker import Change, ProbeWorker, worker_result
 from kubeledger.ingest.derive.probe_workers import PodWorkers, ProbeWorkers
 from kubeledger.ingest.messages.probe_lines import TICK_MESSAGES, handler_of, tick_of
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.model.bodies.ledger import FindingReported
-from kubeledger.model.bodies.prober import (
-    ProbeExecuted,
-    ProbeResult,
-    ProbeTransitioned,
-    ProbeType,
-)
+from kubeledger.model.bodies.prober import ProbeExecuted, ProbeResult, ProbeTransitioned, ProbeType
 from kubeledger.model.units import NS_PER_S
 
 __all__ = ["ProbesAssembler"]
@@ -67,16 +59,6 @@ class ProbesAssembler(PodAssembler):
         self._execs: set[tuple[str, str]] = set()
         self._unattributed: dict[tuple[Pod, ProbeType], list[Entry]] = {}
 
-    def messages(self) -> Mapping[str, Method]:
-        """Messages since 1.21."""
-        return {
-            **{message: partial(self._tick, message) for message in TICK_MESSAGES},
-            "Exec-Probe runProbe": self._exec,
-            "SyncLoop (probe)": self._updated,
-            "SyncLoop (probe): ignore irrelevant update": self._updated_gone,
-            _NOT_RUNNING: self._stopped,
-        }
-
     def end(self, ts_ns: int) -> None:
         """What could not be determined."""
         for (pod, probe_type), entries in self._unattributed.items():
@@ -84,12 +66,14 @@ class ProbesAssembler(PodAssembler):
 
     # -- ticks ----------------------------------------------------------------------------
 
+    @reads("Exec-Probe runProbe")
     def _exec(self, entry: Entry) -> None:
         if entry.pod is not None:
             self._execs.add((entry.pod.name, entry.text("containerName")))
 
-    def _tick(self, message: str, entry: Entry) -> None:
-        tick, ref = tick_of(message, entry.values), entry.pod
+    @reads(*TICK_MESSAGES)
+    def _tick(self, entry: Entry) -> None:
+        tick, ref = tick_of(entry.message, entry.values), entry.pod
         if tick is None or ref is None:
             return
         pod = self._pods.named(ref, entry)
@@ -114,7 +98,7 @@ class ProbesAssembler(PodAssembler):
             output=tick.output,
             handler=handler_of(spec, ran_command),
         )
-        fact = self.queue.add(Fact(entry.ts_ns, body, (entry.evidence,)))
+        fact = self.queue.add(shown(entry, body))
         workers.ticks[tick.container, tick.probe_type] = fact
         result = worker_result(tick.result)
         if result == "success":
@@ -168,16 +152,12 @@ class ProbesAssembler(PodAssembler):
 
     # -- changes shown by lines -----------------------------------------------------------
 
+    @reads("SyncLoop (probe)", "SyncLoop (probe): ignore irrelevant update")
     def _updated(self, entry: Entry) -> None:
-        self._reported(entry, self._pods.of(entry))
-
-    def _updated_gone(self, entry: Entry) -> None:
+        self._sync_loop.iterated()
         update = entry.values.get("update")
         uid = update.get("PodUID") if isinstance(update, dict) else None
-        self._reported(entry, self._pods.with_uid(str(uid)) if uid else None)
-
-    def _reported(self, entry: Entry, pod: Pod | None) -> None:
-        self._sync_loop.iterated()
+        pod = self._pods.of(entry) or (self._pods.with_uid(str(uid)) if uid else None)
         probe = entry.text("probe")
         result = _RESULTS.get((probe, entry.text("status")))
         if pod is not None and result is not None:
@@ -229,11 +209,10 @@ class ProbesAssembler(PodAssembler):
         elif found.worker is not None and found.change is not None:
             self._change(pod, found.worker, found.change, None, entry=entry, inferred=False)
 
-    def _stopped(self, entry: Entry) -> None:
+    @about_pod(_NOT_RUNNING)
+    def _stopped(self, entry: Entry, pod: Pod) -> None:
         """The line names no probe type, and every worker of the container writes its own."""
-        pod, container = self._pods.of(entry), entry.text("containerName")
-        if pod is None:
-            return
+        container = entry.text("containerName")
         workers = self._workers.of_pod(pod)
         workers.not_running[container] = entry.ts_ns
         candidates = [

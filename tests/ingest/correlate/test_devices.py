@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from kubeledger.ingest.correlate.registers import Pods, SyncLoop
 
 from kubeledger.ingest.correlate.context import (
     AllocationEntry,
@@ -15,9 +16,7 @@ from kubeledger.ingest.correlate.context import (
 )
 from kubeledger.ingest.correlate.device_model import all_ids
 from kubeledger.ingest.correlate.devices import DeviceAssembler
-from kubeledger.ingest.correlate.pods import Pods
 from kubeledger.ingest.correlate.survey import _take_checkpoint
-from kubeledger.ingest.correlate.sync_loop import SyncLoop
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import (
     ApiEvent,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from kubeledger.ingest.correlate.reasons import ReasonAssembler
 
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.images import ImageAssembler
-from kubeledger.ingest.correlate.sandbox_images import removed_sandbox_image
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.model.bodies.images import ImageDeleted
 from kubeledger.model.record import Evidence
@@ -88,6 +88,7 @@ def test_a_failed_sandbox(message: str, sizes: dict[str, int], found: bool) -> N
         Fact(ts_ns, ImageDeleted(image_id=name, size_bytes=size), (FILE,))
         for ts_ns, name, size in ((1, "a", 10), (2, "b", 10), (3, "c", 12), (9, "d", 10))
     ]
-    cause = removed_sandbox_image(context, removals, "FailedCreatePodSandBox", message, 5)
+    removed = ReasonAssembler(context, removals)._removed_sandbox_image
+    cause = removed("FailedCreatePodSandBox", message, 5)
     assert cause is (removals[1] if found else None)
-    assert removed_sandbox_image(context, removals, "Failed", message, 5) is None
+    assert removed("Failed", message, 5) is None

@@ -1,31 +1,56 @@
-"""What pods used, from ``/stats/summary``: one record a reading."""
+"""What agents read beside the log: pods' usage of ``/stats/summary``, and the pod-resources API."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-from kubeledger.ingest.correlate.assembler import Assembler
+import msgspec
+
+from kubeledger.ingest.correlate.assembler import Assembler, takes
+from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.holdback import shown
 from kubeledger.ingest.klog.line_values import integer
-from kubeledger.ingest.sources.facts import Fact
-from kubeledger.ingest.sources.items import StatsSummary
+from kubeledger.ingest.sources.items import PodResources, StatsSummary
 from kubeledger.model.bodies.eviction import ContainerUsage, PodUsage, PodUsageObserved, VolumeUsage
+from kubeledger.model.bodies.podresources import AllocatableResourcesListed, PodResourcesListed
 from kubeledger.model.units import parse_api_ts
 
-__all__ = ["UsageAssembler"]
+__all__ = ["ReadingsAssembler"]
 
 
-class UsageAssembler(Assembler):
-    """Rows of the summary's pods, with what the eviction manager reads of them."""
+class ReadingsAssembler(Assembler):
+    """One record a summary, and one for each answer that differs from the one before."""
 
-    def takes(self) -> Mapping[type, Callable[[Any], None]]:
-        """The summary."""
-        return {StatsSummary: self._stats}
+    def __init__(self, context: BundleContext) -> None:
+        super().__init__(context)
+        self._last: dict[str, PodResourcesListed | AllocatableResourcesListed] = {}
 
+    @takes(StatsSummary)
     def _stats(self, item: StatsSummary) -> None:
+        """What the eviction manager reads of the summary's pods."""
         rows = tuple(row for pod in _objects(item.data.get("pods")) for row in _pod(pod))
         if rows:
-            self.queue.add(Fact(item.ts_ns, PodUsageObserved(pods=rows), (item.evidence,)))
+            self.queue.add(shown(item, PodUsageObserved(pods=rows)))
+
+    @takes(PodResources)
+    def _listed(self, item: PodResources) -> None:
+        """What containers have for themselves, with the UIDs of their pods."""
+        body = item.body
+        if isinstance(body, PodResourcesListed):
+            body = self._named(body, item.ts_ns)
+        if self._last.get(body.kind) != body:
+            self._last[body.kind] = body
+            self.queue.add(shown(item, body))
+
+    def _named(self, body: PodResourcesListed, ts_ns: int) -> PodResourcesListed:
+        containers = tuple(
+            msgspec.structs.replace(
+                each, pod_uid=self.context.uid_of(each.namespace, each.pod, ts_ns)
+            )
+            for each in body.containers
+        )
+        return PodResourcesListed(containers=containers)
 
 
 def _pod(stats: dict[str, Any]) -> Iterator[PodUsage]:
