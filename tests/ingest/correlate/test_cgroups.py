@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from kubeledger.ingest.correlate.registers import Containers
 
 from kubeledger.ingest.correlate.cgroups import CgroupAssembler
 from kubeledger.ingest.correlate.context import BundleContext, ContainerRef
+from kubeledger.ingest.correlate.registers import Containers
 from kubeledger.ingest.sources.documents import Document, read_document
 from kubeledger.ingest.sources.items import CgroupFiles, Item
 from kubeledger.ingest.sources.streams import SourceFile

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from kubeledger.ingest.correlate.registers import Pods, SyncLoop
 
 from kubeledger.ingest.correlate.context import (
     AllocationEntry,
@@ -16,6 +15,7 @@ from kubeledger.ingest.correlate.context import (
 )
 from kubeledger.ingest.correlate.device_model import all_ids
 from kubeledger.ingest.correlate.devices import DeviceAssembler
+from kubeledger.ingest.correlate.registers import Pods, SyncLoop
 from kubeledger.ingest.correlate.survey import _take_checkpoint
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import (

@@ -7,130 +7,88 @@ from pathlib import Path
 import pytest
 
 from kubeledger.ingest.api import import_sources
-from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.ledger import LinesNotUnderstood
-from kubeledger.model.bodies.lifecycle import ContainerKilled, PodTerminating
-from kubeledger.model.bodies.memorymanager import MemoryStateRefused
 from kubeledger.model.bodies.node import KubeletExited, KubeletStarted
 from tests.ingest.node_files import log_text
-from tests.ingest.pod_world import (
-    container,
-    facts_of,
-    ingest_lines,
-    klog,
-    know_pod,
-    of,
-    values,
-    world,
+from tests.ingest.pod_world import values
+from tests.ingest.scenes import A, played_out
+
+_POD = f'pod="shop/a" podUID="{A}"'
+WORDS = {
+    "worker": f'pod_workers.go "{{*}}" {_POD}',
+    "naturally": 'pod_workers.go "Pod indicated lifecycle completed naturally and should now'
+    f' terminate" podUID="{A}"',
+    "given": f'kubelet.go "Pod terminating with grace period" {_POD} gracePeriod={{1}}',
+    "KILLED": ".2 given 20 | .3 kill 1 20",
+    "shutdown": 'nodeshutdown_manager_linux.go "Shutdown manager killing pod with gracePeriod" '
+    f"{_POD} gracePeriod={{1}}",
+    "newsandbox": 'kuberuntime_manager.go "Stopping PodSandbox for pod, will start new one" '
+    'pod="shop/a"',
+    "invalid": 'policy_static.go "Invalid state, please drain node and remove policy state file" '
+    'err="x"',
+    "givesup": 'kubelet.go "Failed to start ContainerManager" err="x"',
+}
+_WHY = (
+    ("Pod is marked for graceful deletion, begin teardown", "deleted", "pod_deleted"),
+    ("Pod is being removed by the kubelet, begin teardown", "removed", "pod_deleted"),
+    ("Pod has been deleted and must be killed", "removed", "pod_deleted"),
+    ("Pod is orphaned and must be torn down", "orphaned", "orphaned"),
+    ("Pod is in a terminal phase (success/failed), begin teardown", "ended", "pod_ended"),
+    ("Stopping PodSandbox for pod, because all other containers are dead", "ended", "pod_ended"),
+)
+SAID = "\n".join(
+    f"""the worker says why: {message}
+    ~ spec c
+    .1 worker {message}
+    KILLED
+    = PodTerminating pod=a pod_uid=a reason={reason} grace_period_s=20 lines=1,2
+    = ContainerKilled reason={kill} grace_period_s=20 <PodTerminating"""
+    for message, reason, kill in _WHY
 )
 
-UID = "aaaaaaaa-0000-4000-8000-00000000000a"
-ID = "1" * 64
-POD = f'pod="shop/a" podUID="{UID}"'
+SCENES = f"""{SAID}
+a worker that stops a pod for somebody else does not say why
+    ~ spec c
+    .1 worker Pod is being evicted by the kubelet, begin teardown
+    KILLED
+    = PodTerminating reason=killed grace_period_s=20 lines=1,2
+    = ContainerKilled reason=None <None
+a line that holds the UID alone, as since 1.27; no period was given
+    ~ spec c
+    .1 naturally | .2 given null | .3 kill 1 20
+    = PodTerminating reason=ended grace_period_s=None
+the event of a deadline stands before the end
+    ~ spec c
+    0 event a DeadlineExceeded Pod was active on the node longer | .1 naturally | .3 kill 1 20
+    = ContainerKilled reason=deadline_exceeded
+the shutdown manager speaks before the worker; together they are one fact
+    ~ spec c
+    .1 shutdown 7 | .2 worker Pod is being evicted by the kubelet, begin teardown | .3 kill 1 20
+    = PodTerminating reason=shutdown grace_period_s=7
+    = ContainerKilled reason=node_shutdown
+a worker that begins anew knows of no end: a static pod that comes back has its old UID
+    ~ spec c
+    .1 worker Pod is being removed by the kubelet, begin teardown
+    10 worker Pod is being synced for the first time | 11 kill 1 20
+    = ContainerKilled reason=None
+a failed hook is in the message
+    ~ spec c
+    .3 kill 1 20 | .4 event:c a Killing FailedPostStartHook
+    = ContainerKilled reason=post_start_hook
+a new sandbox is in the line before
+    ~ spec c
+    .1 newsandbox | .3 kill 1 20
+    = ContainerKilled reason=sandbox_changed
+a kubelet that gives up over a state file: it follows from the refusal just before
+    0 invalid | .1 givesup
+    = KubeletExited <MemoryStateRefused
+it does not follow from an old refusal
+    0 invalid | 2.1 givesup
+    = KubeletExited <None
+"""
 
-
-def _reported(*log: str) -> list[Fact]:
-    context = world()
-    know_pod(context, "a", UID, namespace="shop", spec=container("c"))
-    return ingest_lines(context, list(log))
-
-
-def _worker(message: str, clock: str = "10:00:00.1", keys: str = POD) -> str:
-    return klog(clock, "pod_workers.go", f'"{message}" {keys}')
-
-
-def _killed(clock: str = "10:00:00.3", grace_s: int = 20) -> str:
-    message = f'"Killing container with a grace period" {POD} containerName="c"'
-    keys = f'containerID="containerd://{ID}" gracePeriod={grace_s}'
-    return klog(clock, "kuberuntime_container.go", f"{message} {keys}")
-
-
-def _given(grace: str = "20") -> str:
-    message = '"Pod terminating with grace period"'
-    return klog("10:00:00.2", "kubelet.go", f"{message} {POD} gracePeriod={grace}")
-
-
-@pytest.mark.parametrize(
-    ("message", "reason", "kill"),
-    [
-        ("Pod is marked for graceful deletion, begin teardown", "deleted", "pod_deleted"),
-        ("Pod is being removed by the kubelet, begin teardown", "removed", "pod_deleted"),
-        ("Pod has been deleted and must be killed", "removed", "pod_deleted"),
-        ("Pod is orphaned and must be torn down", "orphaned", "orphaned"),
-        ("Pod is in a terminal phase (success/failed), begin teardown", "ended", "pod_ended"),
-        (
-            "Stopping PodSandbox for pod, because all other containers are dead",
-            "ended",
-            "pod_ended",
-        ),
-        ("Pod is being evicted by the kubelet, begin teardown", "killed", None),
-    ],
-)
-def test_the_worker_says_why(message: str, reason: str, kill: str | None) -> None:
-    """Its lines are one fact, which the kill follows from."""
-    facts = _reported(_worker(message), _given(), _killed())
-    (ending,) = facts_of(facts, PodTerminating)
-    assert values(ending.body, "pod", "pod_uid", "reason", "grace_period_s") == (
-        "a",
-        UID,
-        reason,
-        20,
-    )
-    assert len(ending.evidence) == 2
-    (killed,) = facts_of(facts, ContainerKilled)
-    assert values(killed.body, "reason", "grace_period_s") == (kill, 20)
-    assert killed.cause is (None if kill is None else ending)
-
-
-def test_a_line_that_holds_the_uid_alone() -> None:
-    """As since 1.27; and no period was given."""
-    message = "Pod indicated lifecycle completed naturally and should now terminate"
-    facts = _reported(_worker(message, keys=f'podUID="{UID}"'), _given("null"), _killed())
-    assert [values(b, "reason", "grace_period_s") for b in of(facts, PodTerminating)] == [
-        ("ended", None)
-    ]
-
-
-def test_a_deadline() -> None:
-    """Its event stands before the end."""
-    keys = 'object="shop/a" kind="Pod" apiVersion="v1" type="Normal" reason="DeadlineExceeded"'
-    event = f'"Event occurred" {keys} message="Pod was active on the node longer"'
-    message = "Pod indicated lifecycle completed naturally and should now terminate"
-    facts = _reported(klog("10:00:00.0", "event.go", event), _worker(message), _killed())
-    assert [b.reason for b in of(facts, ContainerKilled)] == ["deadline_exceeded"]
-
-
-def test_the_node_shuts_down() -> None:
-    """The shutdown manager speaks before the worker; together they are one fact."""
-    line = f'"Shutdown manager killing pod with gracePeriod" {POD} gracePeriod=7'
-    worker = _worker("Pod is being evicted by the kubelet, begin teardown", "10:00:00.2")
-    facts = _reported(klog("10:00:00.1", "nodeshutdown_manager_linux.go", line), worker, _killed())
-    (body,) = of(facts, PodTerminating)
-    assert (body.reason, body.grace_period_s) == ("shutdown", 7)
-    assert [b.reason for b in of(facts, ContainerKilled)] == ["node_shutdown"]
-
-
-def test_a_worker_that_begins_anew_knows_of_no_end() -> None:
-    """A static pod that comes back has its old UID."""
-    facts = _reported(
-        _worker("Pod is being removed by the kubelet, begin teardown"),
-        _worker("Pod is being synced for the first time", "10:00:10.0"),
-        _killed("10:00:11.0"),
-    )
-    assert [b.reason for b in of(facts, ContainerKilled)] == [None]
-
-
-def test_a_failed_hook_and_a_new_sandbox() -> None:
-    """One is in the message, of the other the line before tells."""
-    keys = 'object="shop/a" fieldPath="spec.containers{c}" kind="Pod" apiVersion="v1"'
-    event = f'"Event occurred" {keys} type="Normal" reason="Killing" message="FailedPostStartHook"'
-    facts = _reported(_killed(), klog("10:00:00.4", "event.go", event))
-    assert [b.reason for b in of(facts, ContainerKilled)] == ["post_start_hook"]
-    line = '"Stopping PodSandbox for pod, will start new one" pod="shop/a"'
-    facts = _reported(klog("10:00:00.1", "kuberuntime_manager.go", line), _killed())
-    assert [b.reason for b in of(facts, ContainerKilled)] == ["sandbox_changed"]
-
+test_scene = played_out(SCENES, WORDS)
 
 CARRIER = "Nov 21 03:01:20 node-x kubelet[8337]: "
 STACK = "\ngoroutine 1 [running]:\nmain.main()\n\t/go/src/kubelet.go:43 +0x1d\n\nexit status 2\n"
@@ -241,16 +199,3 @@ def test_systemd_tells_of_a_kubelet_that_said_nothing(
     assert [values(end, "reason", "pid") for end in ends] == (
         [(reported, 8337)] if reported else []
     )
-
-
-@pytest.mark.parametrize(("clock", "linked"), [("10:00:00.1", True), ("10:00:02.1", False)])
-def test_a_kubelet_that_gives_up_over_a_state_file(clock: str, linked: bool) -> None:
-    """It follows from the refusal that was told just before."""
-    message = '"Invalid state, please drain node and remove policy state file" err="x"'
-    log = [
-        klog("10:00:00.0", "policy_static.go", message),
-        klog(clock, "kubelet.go", '"Failed to start ContainerManager" err="x"'),
-    ]
-    facts = ingest_lines(world(), log)
-    (refusal,), (ended,) = facts_of(facts, MemoryStateRefused), facts_of(facts, KubeletExited)
-    assert ended.cause is (refusal if linked else None)

@@ -6,432 +6,216 @@ import re
 
 import pytest
 
-from kubeledger.ingest.sources.facts import Fact
-from kubeledger.ingest.sources.items import ApiEvent, PodList
-from kubeledger.model.bodies.eviction import NodeConditionsChanged, ReclaimAttempted
-from kubeledger.model.bodies.lifecycle import ContainerKilled, PodEvicted, PodRejected
-from kubeledger.model.record import Evidence
-from tests.ingest.pod_world import (
-    at,
-    container,
-    facts_of,
-    ingest_lines,
-    klog,
-    know_pod,
-    of,
-    pod_list,
-    values,
-    world,
-)
+from kubeledger.model.bodies.lifecycle import PodEvicted
+from tests.ingest.scenes import A, B, facts_of_scene, played_out
 
-UID, UID_B = "aaaaaaaa-0000-4000-8000-00000000000a", "bbbbbbbb-0000-4000-8000-00000000000b"
-POD, POD_B = f"a_shop({UID})", f"b_shop({UID_B})"
-FIRST = "1" * 64
 LOW = "The node was low on resource: memory. "
+HARD = f"{LOW}Threshold quantity: 1Gi, available: 900Mi. "
+SOFT = f"{LOW}Threshold quantity: 2Gi, available: 1000Mi. "
+OVER = "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. "
+_ENDED = f'{{"phase":"Failed","reason":"Evicted","message":"{HARD}"}}'
 
 
-def _manager(clock: str, message: str) -> str:
-    return klog(clock, "eviction_manager.go", message)
-
-
-def _event(clock: str, reason: str, message: str, kind: str = "Warning") -> str:
-    keys = f'object="shop/a" kind="Pod" apiVersion="v1" type="{kind}" reason="{reason}"'
-    return klog(clock, "event.go", f'"Event occurred" {keys} message="{message}"')
-
-
-def _api_event(clock: str, message: str, reason: str = "Evicted") -> ApiEvent:
-    """As the API server holds it: in whole seconds, with the very time in its name."""
-    second = at(clock[:8])
-    pod = {"kind": "Pod", "namespace": "shop", "name": "a", "uid": UID}
-    event = {"involvedObject": pod, "reason": reason, "message": message, "count": 1}
-    metadata = {"name": f"a.{at(clock):x}", "uid": f"{clock}/{message}"}
-    return ApiEvent(second, {"metadata": metadata, **event}, Evidence(file="events.json"))
-
-
-def _pod_list(clock: str, status: dict[str, str]) -> PodList:
-    metadata = {"namespace": "shop", "name": "a", "uid": UID}
-    return pod_list(clock, {"metadata": metadata, "status": status})
-
-
-def _reported(log: list[str], *items: ApiEvent | PodList) -> list[Fact]:
-    context = world()
-    know_pod(context, "a", UID, namespace="shop", spec=container("c"))
-    event = f'&pleg.PodLifecycleEvent{{ID:"{UID}", Type:"ContainerStarted", Data:"{FIRST}"}}'
-    sandbox = f'Created PodSandbox "{"0" * 64}" for pod "{POD}"'
-    begin = [
-        klog("09:00:00.0", "kuberuntime_manager.go", sandbox),
-        klog("09:00:01.0", "kubelet.go", f'SyncLoop (PLEG): "{POD}", event: {event}'),
-    ]
-    return ingest_lines(context, begin + log, items)
-
-
-def _check(facts: list[Fact], *, message: str | None, lines: list[int | None]) -> None:
-    (fact,) = facts_of(facts, PodEvicted)
-    assert fact.ts_ns == at("10:00:00.2")
-    expected = ("a", UID, "memory", message, True)
-    assert values(fact.body, "pod", "pod_uid", "resource", "message", "evicted") == expected
-    assert [piece.line for piece in fact.evidence] == lines
-    (kill,) = facts_of(facts, ContainerKilled)
-    assert values(kill.body, "container", "container_id", "reason") == ("c", FIRST, "evicted")
-    assert kill.cause is fact
-
-
-def test_an_eviction_in_free_text() -> None:
-    """From the resource that is short to the pod's end, with the kill and the event between."""
-    grace = f'Killing container "containerd://{FIRST}" with a 0 second grace period'
-    log = [
-        _manager("10:00:00.1", "eviction manager: must evict pod(s) to reclaim memory"),
-        _manager("10:00:00.2", f"eviction manager: pods ranked for eviction: {POD}, {POD_B}"),
-        klog("10:00:00.3", "kuberuntime_container.go", grace),
-        _event("10:00:00.4", "Evicted", LOW),
-        _event("10:00:00.5", "Killing", "Stopping container c", "Normal"),
-        _manager("10:00:01.5", f"eviction manager: pod {POD} is evicted successfully"),
-    ]
-    _check(_reported(log), message=LOW, lines=[6, 3, 4, 8])
-
-
-def test_an_eviction_in_a_structured_log_without_events() -> None:
-    """At low verbosity the message is not logged; everything else is."""
-    grace = (
-        f'"Killing container with a grace period" pod="shop/a" podUID="{UID}" containerName="c"'
-        f' containerID="containerd://{FIRST}" gracePeriod=0'
-    )
-    must = '"Eviction manager: must evict pod(s) to reclaim" resourceName="memory"'
-    ranked = '"Eviction manager: pods ranked for eviction" pods=["shop/a","shop/b"]'
-    done = '"Eviction manager: pod is evicted successfully" pod="shop/a"'
-    log = [
-        _manager("10:00:00.1", must),
-        _manager("10:00:00.2", ranked),
-        klog("10:00:00.3", "kuberuntime_container.go", grace),
-        _manager("10:00:01.5", done),
-    ]
-    _check(_reported(log), message=None, lines=[3, 4, 6])
-
-
-def test_a_critical_pod_is_left_alone() -> None:
-    """The next of the ranking is evicted instead."""
-    log = [
-        _manager("10:00:00.1", "eviction manager: must evict pod(s) to reclaim memory"),
-        _manager("10:00:00.2", f"eviction manager: pods ranked for eviction: {POD}, {POD_B}"),
-        _manager("10:00:00.3", f"eviction manager: cannot evict a critical pod {POD}"),
-        _manager("10:00:01.5", f"eviction manager: pod {POD_B} failed to evict timeout"),
-    ]
-    (body,) = of(_reported(log), PodEvicted)
-    assert values(body, "pod", "resource", "evicted") == ("b", "memory", False)
-
-
-def test_only_critical_pods_no_eviction() -> None:
-    """Where all are critical nothing is evicted, and a later kill has another reason."""
-    grace = f'Killing container "containerd://{FIRST}" with a 0 second grace period'
-    log = [
-        _manager("10:00:00.2", f"eviction manager: pods ranked for eviction: {POD}"),
-        _manager("10:00:00.3", f"eviction manager: cannot evict a critical pod {POD}"),
-        klog("10:00:09.3", "kuberuntime_container.go", grace),
-    ]
-    facts = _reported(log)
-    assert of(facts, PodEvicted) == []
-    assert [body.reason for body in of(facts, ContainerKilled)] == [None]
-
-
-def test_an_eviction_for_local_storage() -> None:
-    """Nothing is ranked: the event opens it, and its success is no second one."""
-    over = "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. "
-    log = [
-        _event("10:00:00.2", "Evicted", over),
-        _manager("10:00:01.5", f"eviction manager: pod {POD} is evicted successfully"),
-    ]
-    (body,) = of(_reported(log), PodEvicted)
-    assert values(body, "resource", "message", "evicted") == (None, over, True)
-
-
-def test_a_pod_that_is_evicted_before_it_is_seen_to_run_is_not_refused() -> None:
-    """The message tells an eviction from a refusal, where the eviction manager's lines are lost."""
-    log = [
-        klog("10:00:00.0", "kubelet.go", f'SyncLoop (ADD, "api"): "{POD}"'),
-        _event("10:00:00.2", "Evicted", LOW),
-    ]
-    facts = _reported(log)
-    assert [body.message for body in of(facts, PodEvicted)] == [LOW]
-    assert of(facts, PodRejected) == []
-
-
-def test_a_pod_refused_under_pressure_is_not_evicted() -> None:
-    """Its event has the same reason."""
-    refused = f"Failed to admit pod {POD} - node has conditions: [MemoryPressure]"
-    message = "The node had condition: [MemoryPressure]. "
-    log = [
-        klog("10:00:00.0", "kubelet.go", f'SyncLoop (ADD, "api"): "{POD}"'),
-        _manager("10:00:00.1", refused),
-        _event("10:00:00.2", "Evicted", message),
-    ]
-    facts = ingest_lines(world(), log)
-    assert of(facts, PodEvicted) == []
-    assert [body.reason for body in of(facts, PodRejected)] == ["Evicted"]
-
-
-def test_a_message_that_tells_another_amount_is_not_the_reclaims() -> None:
-    """What the lines of the round tell counts for it."""
-    log = [
-        _manager("09:59:40.0", '"Eviction manager: synchronize housekeeping"'),
-        *_round("10:00:00", "900Mi", "1Gi"),
-        _manager("10:00:00.3", '"Eviction manager: attempting to reclaim" resourceName="memory"'),
-        _manager("10:00:00.4", '"Eviction manager: pods ranked for eviction" pods=["shop/a"]'),
-        _manager(
-            "10:00:00.5",
-            f'"Evicting pod" pod="shop/a" podUID="{UID}" message="{LOW}Threshold quantity: 3Gi, '
-            'available: 900Mi. "',
-        ),
-    ]
-    facts = _reported(log)
-    assert [body.threshold for body in of(facts, PodEvicted)] == [3 << 30]
-    assert [body.threshold for body in of(facts, ReclaimAttempted)] == [1 << 30]
-
-
-def test_where_the_beginnings_of_rounds_are_lost_nothing_is_known_of_earlier_ones() -> None:
-    """Between two rounds that tell of a threshold there may be one in which it was not met."""
-    log = [
-        _manager("09:59:30.0", '"Eviction manager: synchronize housekeeping"'),
-        *(line for clock in ("09:59:40", "09:59:50") for line in _round(clock, "9Mi", "1Gi")[1:]),
-        *_round("10:00:00", "900Mi", "1Gi")[1:],
-        _manager("10:00:00.5", f'"Evicting pod" pod="shop/a" podUID="{UID}" message="{LOW}"'),
-    ]
-    (body,) = of(_reported(log), PodEvicted)
-    reported = values(body, "signal", "threshold", "observed", "threshold_kind", "since_ts_ns")
-    assert reported == ("memory.available", 1 << 30, 900 << 20, None, None)
-
-
-@pytest.mark.parametrize(
-    ("reported", "signal"),
-    [
-        ("imagefs containerfs", "imagefs.available"),
-        ("containerfs", None),
-        ("imagefs", "imagefs.available"),
-    ],
-)
-def test_a_threshold_of_containerfs_is_a_copy(reported: str, signal: str | None) -> None:
-    """Where the line of the disk itself is lost, the log does not tell which one it is."""
-    log = [
-        klog(
-            "10:00:00.1",
-            "helpers.go",
-            '"Eviction manager: threshold observed resource" log="thresholds - updated stats"'
-            f' signal="{disk}.available" quantity="1Gi" available="900Mi"',
-        )
-        for disk in reported.split()
-    ]
-    resource = 'resourceName="ephemeral-storage"'
-    log.append(_manager("10:00:00.3", f'"Eviction manager: attempting to reclaim" {resource}'))
-    (body,) = of(_reported(log), ReclaimAttempted)
-    assert values(body, "signal", "threshold", "observed") == (signal, 1 << 30, 900 << 20)
-
-
-def test_what_the_ranking_alone_tells_of_is_no_eviction() -> None:
-    """The log ends before it says whether the first pod was critical."""
-    log = [
-        _manager("10:00:00.1", "eviction manager: attempting to reclaim memory"),
-        _manager("10:00:00.2", f"eviction manager: pods ranked for eviction: {POD}, {POD_B}"),
-    ]
-    facts = _reported(log)
-    assert of(facts, PodEvicted) == []
-    (reclaim,) = of(facts, ReclaimAttempted)
-    assert [pod.pod for pod in reclaim.ranked or ()] == ["a", "b"]
-    assert (reclaim.resource, reclaim.outcome) == ("memory", None)
-
-
-def test_of_a_ranking_one_pod_is_evicted() -> None:
-    """The one that goes right behind it; what goes later may be of a ranking that is lost."""
-    log = [
-        _manager("10:00:00.1", "eviction manager: attempting to reclaim memory"),
-        _manager("10:00:00.2", f"eviction manager: pods ranked for eviction: {POD}, {POD_B}"),
-    ]
-    evicting = f'"Evicting pod" pod="shop/b" podUID="{UID_B}" message="{LOW}"'
-    for clock, rank in (("10:00:00.21", 2), ("10:00:03.2", None)):
-        (fact,) = facts_of(_reported([*log, _manager(clock, evicting)]), PodEvicted)
-        assert values(fact.body, "pod", "rank") == ("b", rank)
-        assert (fact.cause is not None) == (rank is not None)
-
-
-def test_a_reclaim_without_an_eviction() -> None:
-    """Deleting what is unused suffices, or nobody can go."""
-    begin = _manager(
-        "10:00:00.1", '"Eviction manager: attempting to reclaim" resourceName="inodes"'
-    )
-    enough = '"Eviction manager: able to reduce resource pressure without evicting pods."'
-    nobody = '"Eviction manager: unable to evict any pods from the node"'
-    for line, outcome in ((enough, "node_level"), (nobody, "nothing")):
-        (reclaim,) = of(_reported([begin, _manager("10:00:02.1", line)]), ReclaimAttempted)
-        assert (reclaim.resource, reclaim.outcome) == ("inodes", outcome)
-
-
-def _round(clock: str, available: str, satisfied: str, conditions: str = "") -> list[str]:
+def _round(second: float, available: str, satisfied: str, conditions: str = "") -> str:
     """A round in which a threshold is met, and those whose grace period is over."""
-    lines = [_manager(f"{clock}.0", '"Eviction manager: synchronize housekeeping"')]
+    events = [f'{second} Evict synchronize housekeeping"']
     for log, quantities in (
         ("reclaim not satisfied", "1Gi 2Gi"),
         ("grace periods satisfied", satisfied),
         ("updated stats", satisfied),
     ):
-        lines += [
-            klog(
-                f"{clock}.1",
-                "helpers.go",
-                f'"Eviction manager: threshold observed resource" log="thresholds - {log}"'
-                f' signal="memory.available" quantity="{quantity}" available="{available}"',
-            )
-            for quantity in quantities.split()
-        ]
+        for quantity in quantities.split():
+            met = f'log="thresholds - {log}" signal="memory.available" quantity="{quantity}"'
+            events.append(f'{second + 0.1:g} met {met} available="{available}"')
     for said in ("observed", "transition period not met") if conditions else ():
-        message = f'"Eviction manager: node conditions - {said}" nodeCondition={conditions}'
-        lines.append(_manager(f"{clock}.2", message))
-    return lines
+        events.append(
+            f'{second + 0.2:g} Evict node conditions - {said}" nodeCondition={conditions}'
+        )
+    return " | ".join(events)
 
 
-def test_the_threshold_is_told_by_the_rounds_before() -> None:
-    """Soft is what had to wait; the message tells which of two drives the eviction."""
-    pressure = '["MemoryPressure"]'
-    kill = (
-        f'"Evicting pod" pod="shop/a" podUID="{UID}" message="{LOW}Threshold quantity: 2Gi, '
-        'available: 900Mi. "'
-    )
-    log = [
-        _manager("09:59:40.0", '"Eviction manager: synchronize housekeeping"'),
-        *_round("09:59:50", "950Mi", "1Gi", pressure),
-        *_round("10:00:00", "900Mi", "1Gi 2Gi", pressure),
-        _manager("10:00:00.3", '"Eviction manager: attempting to reclaim" resourceName="memory"'),
-        _manager("10:00:00.4", '"Eviction manager: pods ranked for eviction" pods=["shop/a"]'),
-        _manager("10:00:00.5", kill),
-    ]
-    facts = _reported(log)
-    (body,) = of(facts, PodEvicted)
-    reported = values(
-        body, "signal", "threshold", "threshold_kind", "observed", "rank", "since_ts_ns"
-    )
-    assert reported == ("memory.available", 2 << 30, "soft", 900 << 20, 1, at("09:59:50.1"))
-    (condition,) = of(facts, NodeConditionsChanged)
-    assert (condition.conditions, condition.observed) == (("MemoryPressure",), ("MemoryPressure",))
+_MEMORY = '["MemoryPressure"]'
+_KEYS = f'pod="shop/a" podUID="{A}"'
+WORDS = {
+    "RUNS": "-3600 sandbox 0 | -3599 started 1",
+    "met": 'helpers.go "Eviction manager: threshold observed resource" {*}',
+    "disk": 'helpers.go "Eviction manager: threshold observed resource"'
+    ' log="thresholds - updated stats" signal="{1}.available" quantity="1Gi" available="900Mi"',
+    "must": "eviction_manager.go eviction manager: must evict pod(s) to reclaim memory",
+    "ranked": f"eviction_manager.go eviction manager: pods ranked for eviction: {{A}}, b_shop({B})",
+    "Ranked": 'eviction_manager.go "Eviction manager: pods ranked for eviction" pods=["shop/a"]',
+    "reclaim": 'eviction_manager.go "Eviction manager: attempting to reclaim" resourceName="{1}"',
+    "gone": 'eviction_manager.go "Eviction manager: pod is evicted successfully" pod="shop/a"',
+    "stays": 'eviction_manager.go "Eviction manager: pod failed to evict" pod="shop/a"',
+    "evicting": f'eviction_manager.go "Evicting pod" {_KEYS} message="{{*}}"',
+    "evictingb": f'eviction_manager.go "Evicting pod" pod="shop/b" podUID="{B}" message="{{*}}"',
+    "given": f'kubelet.go "Pod terminating with grace period" {_KEYS} gracePeriod={{1}}',
+    "stopping": f'kuberuntime_container.go "Killing container with a grace period" {_KEYS}'
+    " gracePeriod={1}",
+    "BEGUN": '-20 Evict synchronize housekeeping"',
+    "WAITS": _round(-10, "950Mi", "1Gi"),
+    "BOTH": _round(0, "900Mi", "1Gi 2Gi"),
+    "PRESSED": f"{_round(-10, '950Mi', '1Gi', _MEMORY)} | {_round(0, '900Mi', '1Gi 2Gi', _MEMORY)}",
+    "AGAIN": _round(1, "900Mi", "1Gi 2Gi"),
+    "ONE": _round(0, "900Mi", "1Gi"),
+    "LOST": " | ".join(
+        _round(second, available, "1Gi").partition(" | ")[2]
+        for second, available in ((-20, "9Mi"), (-10, "9Mi"), (0, "900Mi"))
+    ),
+}
+
+SCENES = f"""
+an eviction in free text, from the resource that is short to the pod's end
+    ~ spec c
+    RUNS
+    .1 must | .2 ranked | .3 grace 1 0 | .4 warn a Evicted {LOW}
+    .5 event a Killing Stopping container c
+    1.5 evict pod {{A}} is evicted successfully
+    = PodEvicted @0.2 pod=a pod_uid=a resource=memory evicted=True lines=6,3,4,8 message={LOW}
+    = ContainerKilled container=c container_id=1 reason=evicted <PodEvicted
+an eviction in a structured log without events
+    ~ spec c
+    RUNS
+    .1 Evict must evict pod(s) to reclaim" resourceName="memory"
+    .2 Evict pods ranked for eviction" pods=["shop/a","shop/b"]
+    .3 kill 1 0 | 1.5 gone
+    = PodEvicted @0.2 pod=a pod_uid=a resource=memory message=None evicted=True lines=3,4,6
+    = ContainerKilled container=c container_id=1 reason=evicted <PodEvicted
+a critical pod is left alone, and the next of the ranking is evicted instead
+    .1 must | .2 ranked | .3 evict cannot evict a critical pod {{A}}
+    1.5 evict pod {{B}} failed to evict timeout
+    = PodEvicted pod=b resource=memory evicted=False
+where all are critical nothing is evicted, and a later kill has another reason
+    ~ spec c
+    RUNS
+    .2 evict pods ranked for eviction: {{A}} | .3 evict cannot evict a critical pod {{A}}
+    9.3 grace 1 0
+    = !PodEvicted
+    = ContainerKilled reason=None
+for local storage nothing is ranked: the event opens it, and its success is no second one
+    .2 warn a Evicted {OVER} | 1.5 evict pod {{A}} is evicted successfully
+    = PodEvicted resource=None evicted=True message={OVER}
+a pod that is evicted before it is seen to run is not refused: the message differs
+    0 add {{A}} | .2 warn a Evicted {LOW}
+    = PodEvicted message={LOW}
+    = !PodRejected
+a pod refused under pressure is not evicted, though its event has the same reason
+    0 add {{A}}
+    .1 eviction_manager.go Failed to admit pod {{A}} - node has conditions: [MemoryPressure]
+    .2 warn a Evicted The node had condition: [MemoryPressure].\x20
+    = !PodEvicted
+    = PodRejected reason=Evicted
+a message that shows another amount is not the reclaim's: its round's lines count
+    BEGUN
+    ONE
+    .3 reclaim memory | .4 Ranked
+    .5 evicting {LOW}Threshold quantity: 3Gi, available: 900Mi.\x20
+    = PodEvicted threshold={3 << 30}
+    = ReclaimAttempted threshold={1 << 30}
+where the beginnings of rounds are lost nothing is known of earlier ones
+    -30 Evict synchronize housekeeping"
+    LOST
+    .5 evicting {LOW}
+    = PodEvicted signal=memory.available threshold={1 << 30} observed={900 << 20} since_ts_ns=None
+a threshold of containerfs is a copy of that of the disk itself
+    .1 disk imagefs | .1 disk containerfs | .3 reclaim ephemeral-storage
+    = ReclaimAttempted signal=imagefs.available threshold={1 << 30} observed={900 << 20}
+without the line of the disk itself it is not known which one it is
+    .1 disk containerfs | .3 reclaim ephemeral-storage
+    = ReclaimAttempted signal=None threshold={1 << 30} observed={900 << 20}
+the disk itself
+    .1 disk imagefs | .3 reclaim ephemeral-storage
+    = ReclaimAttempted signal=imagefs.available
+what the ranking alone shows is no eviction
+    .1 evict attempting to reclaim memory | .2 ranked
+    = !PodEvicted
+    = ReclaimAttempted resource=memory outcome=None
+the pod that goes right after a ranking is the one evicted of it
+    .1 evict attempting to reclaim memory | .2 ranked | .21 evictingb {LOW}
+    = PodEvicted pod=b rank=2 <ReclaimAttempted
+what goes later may be of a ranking that is lost
+    .1 evict attempting to reclaim memory | .2 ranked | 3.2 evictingb {LOW}
+    = PodEvicted pod=b rank=None <None
+deleting what is unused suffices
+    .1 reclaim inodes
+    2.1 Evict able to reduce resource pressure without evicting pods."
+    = ReclaimAttempted resource=inodes outcome=node_level
+nobody can go
+    .1 reclaim inodes | 2.1 Evict unable to evict any pods from the node"
+    = ReclaimAttempted resource=inodes outcome=nothing
+soft is what had to wait: the rounds before show the threshold, and the message which of two
+    BEGUN
+    PRESSED
+    .3 reclaim memory | .4 Ranked | .5 evicting {LOW}Threshold quantity: 2Gi, available: 900Mi.\x20
+    = PodEvicted signal=memory.available threshold={2 << 30} threshold_kind=soft rank=1
+    = NodeConditionsChanged conditions=('MemoryPressure',) observed=('MemoryPressure',)
+a pod chosen again while it ends: both wait for the same end
+    BEGUN
+    WAITS
+    BOTH
+    .5 evicting {LOW}Threshold quantity: 2Gi, available: 900Mi.\x20
+    .6 given 12
+    AGAIN
+    1.4 reclaim memory | 1.4 Ranked
+    1.5 evicting {HARD}
+    3 gone | 3 gone
+    = PodEvicted threshold_kind=soft evicted=True since_ts_ns={{WAITED}}
+    = PodEvicted threshold_kind=hard evicted=True
+a wait that is given up: the hard one's after 10 s, the soft one's, with 12 s of grace, after 18
+    BEGUN
+    WAITS
+    BOTH
+    .5 evicting {LOW}Threshold quantity: 2Gi, available: 900Mi.\x20
+    .6 given 12
+    AGAIN
+    1.4 reclaim memory | 1.4 Ranked
+    1.5 evicting {HARD}
+    11.5 stays | 12 gone
+    = PodEvicted threshold_kind=soft evicted=True
+    = PodEvicted threshold_kind=hard evicted=False
+
+an eviction that only the API shows: its event dates it exactly, and this one ended the pod
+    ~ status {_ENDED}
+    -60 list a {{"phase":"Running"}} | 40 list a {_ENDED}
+    .25 api a Evicted {HARD} | .25 api a Evicted {HARD}
+    5 api a Evicted The node had condition: [MemoryPressure].\x20
+    = PodEvicted @0.25 resource=memory threshold={1 << 30} threshold_kind=None evicted=True
+another one ended the pod
+    ~ status {_ENDED.replace(HARD, SOFT)}
+    .25 api a Evicted {HARD}
+    = PodEvicted @0.25 resource=memory observed={900 << 20} evicted=None
+an eviction that only a pod list shows, between two lists
+    ~ spec c
+    0 list a {{"phase":"Running"}} | 60 list a {_ENDED}
+    = PodEvicted @60 resource=memory observed={900 << 20} evicted=True
+a pod that the first list shows so was evicted before
+    ~ spec c
+    60 list a {_ENDED}
+    = !PodEvicted
+events say which attempt was for what, where the log does not
+    .2 Ranked | .4 gone | .6 Ranked | .8 stays
+    .2001 api a Evicted {SOFT} | .6001 api a Evicted {HARD}
+    = PodEvicted @0.2 rank=1 evicted=True message={SOFT}
+    = PodEvicted @0.6 rank=1 evicted=False message={HARD}
+the event dates an eviction of which the log has only the end, given up 10 s later
+    .2 api a Evicted {OVER} | .3 stopping 30 | 10.2 stays
+    = PodEvicted @0.2 grace_period_s=30 evicted=False message={OVER}
+"""
+
+test_scene = played_out(SCENES, WORDS)
 
 
 @pytest.mark.parametrize(
     "lost",
-    [
-        "10:00:00.*periods satisfied",
-        "09:59:[45].*periods satisfied",
-        "10:00:00.*updated",
-        "09:59:[45]",
-    ],
+    [r"^[.0].*periods satisfied", r"^-[12].*periods satisfied", r"^[.0].*updated", r"^-[12]"],
 )
 def test_lost_lines_make_no_threshold_hard_or_soft(lost: str) -> None:
     """A line that says again that nothing has to be waited for; the rounds before an eviction."""
-    kill = f'"Evicting pod" pod="shop/a" podUID="{UID}" message="{LOW}Threshold quantity: '
-    log = [
-        _manager("09:59:30.0", '"Eviction manager: synchronize housekeeping"'),
-        *_round("09:59:40", "950Mi", "1Gi"),
-        *_round("09:59:50", "950Mi", "1Gi"),
-        *_round("10:00:00", "900Mi", "1Gi 2Gi"),
-    ]
-    kept = [line for line in log if not re.search(lost, line)]
+    rounds = (_round(-20, "950Mi", "1Gi"), WORDS["WAITS"], WORDS["BOTH"])
+    kept = [event for each in rounds for event in each.split(" | ") if not re.search(lost, event)]
+    log = ['-30 Evict synchronize housekeeping"', *kept]
     for quantity, kinds in (("1Gi", {"hard", None}), ("2Gi", {"soft", None})):
-        evicting = _manager("10:00:00.5", f'{kill}{quantity}, available: 900Mi. "')
-        (body,) = of(_reported([*kept, evicting]), PodEvicted)
-        assert body.threshold_kind in kinds
-
-
-@pytest.mark.parametrize(
-    ("ends", "evicted"),
-    [
-        # Both waited for the same end.
-        ([("10:00:03.0", "is evicted successfully")] * 2, [True, True]),
-        # The hard one waits for 10 s, the soft one, with 12 s of grace, for 18 s.
-        (
-            [("10:00:11.5", "failed to evict"), ("10:00:12.0", "is evicted successfully")],
-            [True, False],
-        ),
-    ],
-)
-def test_a_pod_chosen_again_while_it_ends(ends: list[tuple[str, str]], evicted: list[bool]) -> None:
-    """The manager's loop and a notifier of a threshold wait for it: each is told the end."""
-    chosen = f'"Evicting pod" pod="shop/a" podUID="{UID}" message="{LOW}Threshold quantity: '
-    grace = f'"Pod terminating with grace period" pod="shop/a" podUID="{UID}" gracePeriod=12'
-    log = [
-        _manager("09:59:40.0", '"Eviction manager: synchronize housekeeping"'),
-        *_round("09:59:50", "950Mi", "1Gi"),
-        *_round("10:00:00", "900Mi", "1Gi 2Gi"),
-        _manager("10:00:00.5", f'{chosen}2Gi, available: 900Mi. "'),
-        klog("10:00:00.6", "kubelet.go", grace),
-        *_round("10:00:01", "900Mi", "1Gi 2Gi"),
-        _manager("10:00:01.4", '"Eviction manager: attempting to reclaim" resourceName="memory"'),
-        _manager("10:00:01.4", '"Eviction manager: pods ranked for eviction" pods=["shop/a"]'),
-        _manager("10:00:01.5", f'{chosen}1Gi, available: 900Mi. "'),
-        *(_manager(clock, f'"Eviction manager: pod {how}" pod="shop/a"') for clock, how in ends),
-    ]
-    bodies = of(_reported(log), PodEvicted)
-    assert [body.threshold_kind for body in bodies] == ["soft", "hard"]
-    assert [body.evicted for body in bodies] == evicted
-
-
-HARD = f"{LOW}Threshold quantity: 1Gi, available: 900Mi. "
-SOFT = f"{LOW}Threshold quantity: 2Gi, available: 1000Mi. "
-
-
-@pytest.mark.parametrize("ended", [HARD, SOFT])
-def test_an_eviction_of_which_only_the_api_tells(ended: str) -> None:
-    """Its event dates it exactly; the pod's end says whether it was this one that ended it."""
-    status = {"phase": "Failed", "reason": "Evicted", "message": ended}
-    context = world()
-    know_pod(context, "a", UID, namespace="shop", statuses=[status])
-    refused = _api_event("10:00:05.0", "The node had condition: [MemoryPressure]. ")
-    event = _api_event("10:00:00.25", HARD)
-    lists = [_pod_list("09:59:00.0", {"phase": "Running"}), _pod_list("10:00:40.0", status)]
-    (fact,) = facts_of(ingest_lines(context, "", [*lists, event, event, refused]), PodEvicted)
-    assert fact.ts_ns == at("10:00:00.25")
-    assert values(fact.body, "resource", "threshold", "observed", "threshold_kind", "evicted") == (
-        "memory",
-        1 << 30,
-        900 << 20,
-        None,
-        True if ended == HARD else None,
-    )
-
-
-def test_an_eviction_that_only_a_pod_list_shows() -> None:
-    """Between two lists; a pod that the first one shows so was evicted before."""
-    status = {"phase": "Failed", "reason": "Evicted", "message": HARD}
-    lists = [_pod_list("10:00:00.0", {"phase": "Running"}), _pod_list("10:01:00.0", status)]
-    (fact,) = facts_of(_reported([], *lists), PodEvicted)
-    assert fact.ts_ns == at("10:01:00.0")
-    assert values(fact.body, "resource", "observed", "evicted") == ("memory", 900 << 20, True)
-    assert of(_reported([], lists[1]), PodEvicted) == []
-
-
-def test_events_say_which_attempt_was_for_what() -> None:
-    """At low verbosity the log tells who was chosen and what came of it, not why."""
-    ranked = '"Eviction manager: pods ranked for eviction" pods=["shop/a"]'
-    log = [
-        _manager("10:00:00.2", ranked),
-        _manager("10:00:00.4", '"Eviction manager: pod is evicted successfully" pod="shop/a"'),
-        _manager("10:00:00.6", ranked),
-        _manager("10:00:00.8", '"Eviction manager: pod failed to evict" pod="shop/a"'),
-    ]
-    events = [_api_event("10:00:00.2001", SOFT), _api_event("10:00:00.6001", HARD)]
-    facts = facts_of(_reported(log, *events), PodEvicted)
-    assert [fact.ts_ns for fact in facts] == [at("10:00:00.2"), at("10:00:00.6")]
-    assert [values(fact.body, "message", "rank", "evicted") for fact in facts] == [
-        (SOFT, 1, True),
-        (HARD, 1, False),
-    ]
-
-
-def test_the_event_dates_an_eviction_that_only_its_end_tells_of() -> None:
-    """For local storage nothing is ranked; waiting for the pod is given up 10 s later."""
-    over = "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. "
-    log = [
-        klog(
-            "10:00:00.3",
-            "kuberuntime_container.go",
-            f'"Killing container with a grace period" pod="shop/a" podUID="{UID}" gracePeriod=30',
-        ),
-        _manager("10:00:10.2", '"Eviction manager: pod failed to evict" pod="shop/a"'),
-    ]
-    (fact,) = facts_of(_reported(log, _api_event("10:00:00.2", over)), PodEvicted)
-    assert fact.ts_ns == at("10:00:00.2")
-    assert values(fact.body, "message", "grace_period_s", "evicted") == (over, 30, False)
+        evicting = f".5 evicting {LOW}Threshold quantity: {quantity}, available: 900Mi. "
+        (fact,) = facts_of_scene([*log, evicting], PodEvicted, WORDS)
+        assert isinstance(fact.body, PodEvicted)
+        assert fact.body.threshold_kind in kinds

@@ -6,26 +6,66 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from kubeledger.ingest.correlate.survey import fill_context
 from kubeledger.ingest.sources.documents import Document, DocumentContents
 from kubeledger.ingest.sources.streams import SourceFile
-from kubeledger.model.bodies.lifecycle import PodConfigChanged, PodListed, PodTerminated
-from tests.ingest.pod_world import (
-    at,
-    facts_of,
-    ingest_lines,
-    klog,
-    know_pod,
-    of,
-    pod_list,
-    values,
-    world,
+from kubeledger.model.bodies.lifecycle import PodListed
+from tests.ingest.pod_world import at, ingest_lines, of, pod_list, values, world
+from tests.ingest.scenes import A as UID_A
+from tests.ingest.scenes import B as UID_B
+from tests.ingest.scenes import played_out
+
+ONE, TWO = "1" * 32, "2" * 32
+WORDS = {
+    "generated": 'common.go "Generated pod name" pod="shop/a" podUID="{1}" source="/a.yaml"',
+    "over": 'kubelet.go "Pod is terminated and will need no more status updates" pod="shop/a" '
+    'podUID="{a}"',
+    "done": 'kubelet.go Pod "{A}" has completed, ignoring remaining sync work: {1}',
+}
+OPERATIONS = "\n".join(
+    f"""a fact for each pod of a line of free text: {operation}
+    0 kubelet.go SyncLoop ({operation}, "api"): "{{A}}{since}, {{B}}{since}"
+    = PodConfigChanged pod=a pod_uid=a operation={operation} source=api
+    = PodConfigChanged pod=b pod_uid=b operation={operation} source=api"""
+    for operation in ("ADD", "UPDATE", "DELETE", "REMOVE", "RECONCILE")
+    for since in [":DeletionTimestamp=2026-11-21T10:00:00Z" * (operation == "UPDATE")]
+)
+LISTS = "\n".join(
+    f"""structured lists of all versions: {pods}
+    ~ spec c
+    0 kubelet.go "SyncLoop ADD" source="file" pods={pods}
+    = PodConfigChanged pod=a pod_uid=a
+    = PodConfigChanged pod=b pod_uid=None"""
+    for pods in (
+        '["shop/a","shop/b"]',
+        '[{"name":"a","namespace":"shop"},{"name":"b","namespace":"shop"}]',
+        "[shop/a shop/b]",
+    )
 )
 
-UID_A = "aaaaaaaa-0000-4000-8000-00000000000a"
-UID_B = "bbbbbbbb-0000-4000-8000-00000000000b"
+SCENES = f"""{OPERATIONS}
+{LISTS}
+an empty list is no fact
+    0 kubelet.go SyncLoop (ADD, "api"): "" | 0 kubelet.go "SyncLoop ADD" source="file" pods=[]
+    = !PodConfigChanged
+a changed manifest is another pod of that name
+    0 generated {ONE} | .1 Add file | 20 generated {TWO} | 20.1 Remove file | 20.2 Add file
+    = PodConfigChanged operation=ADD pod_uid={ONE}
+    = PodConfigChanged operation=REMOVE pod_uid={ONE}
+    = PodConfigChanged operation=ADD pod_uid={TWO}
+a pod ends once
+    0 delete {{A}} | 1 done sync | 2 done reconcile
+    3 status_manager.go Pod "{{A}}" fully terminated and removed from etcd
+    = PodTerminated @1 <PodConfigChanged
+a pod that ended before the kubelet does not end again
+    0 done create
+    = !PodTerminated
+the end in structured logs
+    0 over
+    = PodTerminated namespace=shop pod=a pod_uid=a
+"""
+
+test_scene = played_out(SCENES, WORDS)
 
 
 def _pod(name: str, uid: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
@@ -34,68 +74,6 @@ def _pod(name: str, uid: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - 
         "spec": more.pop("spec", {}),
         "status": more.pop("status", {"phase": "Running"}),
     }
-
-
-@pytest.mark.parametrize("operation", ["ADD", "UPDATE", "DELETE", "REMOVE", "RECONCILE"])
-def test_a_fact_for_each_pod_of_a_free_text_line(operation: str) -> None:
-    """A fact for each pod of a free text line."""
-    pods = f"a_shop({UID_A}), b_shop({UID_B})"
-    if operation == "UPDATE":
-        pods = pods.replace(")", "):DeletionTimestamp=2026-11-21T10:00:00Z")
-    line = klog("10:00:00.000000", "kubelet.go", f'SyncLoop ({operation}, "api"): "{pods}"')
-    bodies = of(ingest_lines(world(), [line]), PodConfigChanged)
-    assert [values(body, "pod", "pod_uid", "operation", "source") for body in bodies] == [
-        ("a", UID_A, operation, "api"),
-        ("b", UID_B, operation, "api"),
-    ]
-
-
-@pytest.mark.parametrize(
-    "pods",
-    [
-        '["shop/a","shop/b"]',
-        '[{"name":"a","namespace":"shop"},{"name":"b","namespace":"shop"}]',
-        "[shop/a shop/b]",
-    ],
-)
-def test_structured_lists_of_all_versions(pods: str) -> None:
-    """Structured lists of all versions."""
-    context = world()
-    know_pod(context, "a", UID_A, namespace="shop")
-    line = klog("10:00:00.000000", "kubelet.go", f'"SyncLoop ADD" source="file" pods={pods}')
-    bodies = of(ingest_lines(context, [line]), PodConfigChanged)
-    assert [values(body, "pod", "pod_uid") for body in bodies] == [("a", UID_A), ("b", None)]
-
-
-def test_an_empty_list_is_no_fact() -> None:
-    """An empty list is no fact."""
-    lines = [
-        klog("10:00:00.000000", "kubelet.go", 'SyncLoop (ADD, "api"): ""'),
-        klog("10:00:00.000000", "kubelet.go", '"SyncLoop ADD" source="file" pods=[]'),
-    ]
-    assert ingest_lines(world(), lines) == []
-
-
-def test_a_changed_manifest_is_another_pod_of_that_name() -> None:
-    """A changed manifest is another pod of that name."""
-
-    def named(clock: str, uid: str) -> str:
-        message = f'"Generated pod name" pod="shop/a" podUID="{uid}" source="/a.yaml"'
-        return klog(clock, "common.go", message)
-
-    log = [
-        named("10:00:00.000000", "1" * 32),
-        klog("10:00:00.100000", "kubelet.go", '"SyncLoop ADD" source="file" pods=["shop/a"]'),
-        named("10:00:20.000000", "2" * 32),
-        klog("10:00:20.100000", "kubelet.go", '"SyncLoop REMOVE" source="file" pods=["shop/a"]'),
-        klog("10:00:20.200000", "kubelet.go", '"SyncLoop ADD" source="file" pods=["shop/a"]'),
-    ]
-    bodies = of(ingest_lines(world(), log), PodConfigChanged)
-    assert [values(body, "operation", "pod_uid") for body in bodies] == [
-        ("ADD", "1" * 32),
-        ("REMOVE", "1" * 32),
-        ("ADD", "2" * 32),
-    ]
 
 
 def test_pod_lists_tell_changes_only() -> None:
@@ -136,42 +114,6 @@ def test_lists_of_different_kinds_do_not_mix() -> None:
         ("manifest", "default", False),
     ]
     assert bodies[2].status is None
-
-
-def test_a_pod_ends_once() -> None:
-    """A pod ends once."""
-    done = f'Pod "a_shop({UID_A})" has completed, ignoring remaining sync work: '
-    log = [
-        klog("10:00:00.000000", "kubelet.go", f'SyncLoop (DELETE, "api"): "a_shop({UID_A})"'),
-        klog("10:00:01.000000", "kubelet.go", done + "sync"),
-        klog("10:00:02.000000", "kubelet.go", done + "reconcile"),
-        klog(
-            "10:00:03.000000",
-            "status_manager.go",
-            f'Pod "a_shop({UID_A})" fully terminated and removed from etcd',
-        ),
-    ]
-    (fact,) = facts_of(ingest_lines(world(), log), PodTerminated)
-    assert fact.ts_ns == at("10:00:01")
-    assert fact.cause is not None
-    assert isinstance(fact.cause.body, PodConfigChanged)
-
-
-def test_a_pod_that_ended_before_the_kubelet_does_not_end_again() -> None:
-    """A pod that ended before the kubelet does not end again."""
-    message = f'Pod "a_shop({UID_A})" has completed, ignoring remaining sync work: create'
-    assert ingest_lines(world(), [klog("10:00:00.000000", "kubelet.go", message)]) == []
-
-
-def test_the_end_in_structured_logs() -> None:
-    """The end in structured logs."""
-    message = (
-        f'"Pod is terminated and will need no more status updates" pod="shop/a" podUID="{UID_A}"'
-    )
-    (body,) = of(
-        ingest_lines(world(), [klog("10:00:00.000000", "kubelet.go", message)]), PodTerminated
-    )
-    assert values(body, "namespace", "pod", "pod_uid") == ("shop", "a", UID_A)
 
 
 def test_a_name_is_not_that_of_a_pod_created_later(tmp_path: Path) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from kubeledger.ingest.correlate.reasons import ReasonAssembler
 
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.images import ImageAssembler
+from kubeledger.ingest.correlate.reasons import ReasonAssembler
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.model.bodies.images import ImageDeleted
 from kubeledger.model.record import Evidence
