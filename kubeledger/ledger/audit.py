@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
-from zlib import crc32
 
 from kubeledger.ledger.audit_report import (
     AuditReport,
@@ -25,7 +24,7 @@ from kubeledger.ledger.index import without_dropped
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.manifest import NodeInfo, load_manifest
 from kubeledger.ledger.names import MANIFEST, NODES, SEGMENTS, node_directory
-from kubeledger.ledger.regular import NotRegularError
+from kubeledger.ledger.regular import NotRegularError, crc_of
 from kubeledger.ledger.segments import (
     Segment,
     SegmentGoneError,
@@ -213,8 +212,10 @@ class _NodeAuditor:
             self._leap_over(segment)
             return
         counted = self.counted_crcs.get(segment.first_seq)
-        if segment.sealed and counted and counted != _file_crc(segment):
-            self._find(file, None, None, "the bytes of the compressed file were changed")
+        if segment.sealed and counted:
+            with segment.file() as content:
+                if counted != crc_of(content):
+                    self._find(file, None, None, "the bytes of the compressed file were changed")
         twin = segment.sealed_path
         if not segment.sealed and twin.exists():
             # A crash while sealing; the next writer tidies it up. Both must hold the same.
@@ -291,14 +292,6 @@ class _NodeAuditor:
             node=self.node, file=file, offset=offset, seq=seq, problem=problem, line=line
         )
         self.findings.append(found)
-
-
-def _file_crc(segment: Segment) -> str:
-    crc = 0
-    with segment.file() as file:
-        while block := file.read(1 << 20):
-            crc = crc32(block, crc)
-    return f"{crc:08x}"
 
 
 def _lines(segment: Segment) -> Iterator[tuple[int, bytes]]:

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from kubeledger.ledger.regular import NotRegularError, read_regular
-from kubeledger.ledger.sealed_json import save_sealed, unsealed
+from kubeledger.ledger.regular import NotRegularError
+from kubeledger.ledger.sealed_json import load_sealed, save_sealed
 from kubeledger.ledger.segments import Segment, blocks_of, lines_of
 from kubeledger.model.bodies.ledger import RecordsDropped
 from kubeledger.model.errors import DamagedLedgerError, RecordsDroppedError
@@ -112,17 +112,10 @@ def load_base(directory: Path) -> Base | None:
     Raises:
         OSError: it is there and cannot be read.
     """
+    base = load_sealed(directory / BASE, Base, _BYTES_MAX)
     try:
-        data = read_regular(directory / BASE, _BYTES_MAX)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    text = unsealed(data)
-    if text is None:
-        return None
-    try:
-        base = msgspec.json.decode(text, type=Base)
-        bytes.fromhex(base.dropped.chain)
-    except (msgspec.MsgspecError, ValueError):
+        bytes.fromhex(base.dropped.chain if base else "")
+    except ValueError:
         return None
     return base
 

@@ -18,8 +18,7 @@ import msgspec
 import zstandard
 
 from kubeledger.ledger.names import NODES, TEMPORARY_SUFFIX, node_directory
-from kubeledger.ledger.regular import read_regular
-from kubeledger.ledger.sealed_json import save_sealed, unsealed
+from kubeledger.ledger.sealed_json import load_sealed, save_sealed
 from kubeledger.ledger.storage import make_directory, new_file, remove, storage_errors
 
 __all__ = ["KEPT", "REREAD_BYTES_MAX", "KeptImport", "KeptSource", "KeptSources"]
@@ -151,10 +150,8 @@ class KeptSources:
                     remove(path)
 
     def _load(self, digest: str) -> KeptImport | None:
-        with suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            data = read_regular(self._directory / (digest + _INDEX_SUFFIX), _INDEX_BYTES_MAX)
-            text = unsealed(data)
-            if text is not None:
-                kept = msgspec.json.decode(text, type=KeptImport)
-                return kept if kept.digest == digest else None
+        with suppress(OSError):
+            path = self._directory / (digest + _INDEX_SUFFIX)
+            kept = load_sealed(path, KeptImport, _INDEX_BYTES_MAX)
+            return kept if kept and kept.digest == digest else None
         return None

@@ -8,7 +8,6 @@ counts are on disk: what it counts was acknowledged and must be there.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -211,17 +210,13 @@ def load_manifest(directory: Path) -> Manifest | None:
     except (FileNotFoundError, NotADirectoryError):
         data = b""
     _refuse_newer(data, path)
-    text = unsealed(data)
-    if text is not None:
-        # Whoever fits the CRC to other bytes can write anything here.
-        with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return msgspec.json.decode(text, type=Manifest)
-    if not (directory / NODES).is_dir():
+    manifest = unsealed(data, Manifest)
+    if manifest is None and not (directory / NODES).is_dir():
         raise BadQuestionError(
             f"{directory} is no ledger" if directory.exists() else f"there is no {directory}",
             advice="name the ledger with --ledger DIR, or make one with `kubeledger import`",
         )
-    return None
+    return manifest
 
 
 def _refuse_newer(data: bytes, path: Path) -> None:

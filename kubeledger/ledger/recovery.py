@@ -20,7 +20,8 @@ from kubeledger.ledger.dropping import settle
 from kubeledger.ledger.index import INDEXED_KINDS, begin_segment, note_records, without_dropped
 from kubeledger.ledger.losses import loss_of, note_reopened
 from kubeledger.ledger.manifest import NodeInfo, SegmentInfo
-from kubeledger.ledger.sealing import file_crc, finish_seals
+from kubeledger.ledger.regular import file_crc
+from kubeledger.ledger.sealing import finish_seals
 from kubeledger.ledger.segments import Segment, blocks_of, lines_of, list_segments
 from kubeledger.ledger.snapshots import SnapshotStore
 from kubeledger.ledger.storage import WRITE_OWN, remove

@@ -11,8 +11,11 @@ import os
 import stat
 from pathlib import Path
 from typing import BinaryIO
+from zlib import crc32
 
-__all__ = ["NotRegularError", "open_regular", "read_regular"]
+__all__ = ["NotRegularError", "crc_of", "file_crc", "open_regular", "read_regular"]
+
+_BLOCK_BYTES = 1 << 20
 
 
 class NotRegularError(OSError):
@@ -58,3 +61,21 @@ def read_regular(path: Path, bytes_max: int, *, links: bool = False) -> bytes:
     if len(data) > bytes_max:
         raise OSError(errno.EFBIG, f"larger than {bytes_max >> 20} MiB", str(path))
     return data
+
+
+def file_crc(path: Path) -> str:
+    """CRC-32 of a file's bytes, 8 hex digits.
+
+    Raises:
+        OSError: as :func:`open_regular`.
+    """
+    with open_regular(path) as file:
+        return crc_of(file)
+
+
+def crc_of(file: BinaryIO) -> str:
+    """CRC-32 of the bytes from a file's position on, 8 hex digits."""
+    crc = 0
+    while block := file.read(_BLOCK_BYTES):
+        crc = crc32(block, crc)
+    return f"{crc:08x}"

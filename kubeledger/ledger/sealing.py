@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from zlib import crc32
 
 import zstandard
 
 from kubeledger.ledger.compression import compress, decompress
 from kubeledger.ledger.names import SEALED_SUFFIX, SEGMENT_SUFFIX, TEMPORARY_SUFFIX
-from kubeledger.ledger.regular import open_regular
+from kubeledger.ledger.regular import file_crc, open_regular
 from kubeledger.ledger.storage import new_file, remove, sync_directory
 from kubeledger.model.errors import DamagedLedgerError
 
-__all__ = ["file_crc", "finish_seals", "seal"]
-
-_BLOCK_BYTES = 1 << 20
+__all__ = ["finish_seals", "seal"]
 
 
 def seal(plain: Path, level: int) -> tuple[int, str]:
@@ -29,7 +26,7 @@ def seal(plain: Path, level: int) -> tuple[int, str]:
         level: of zstd.
 
     Returns:
-        size of the sealed file in bytes, and its CRC (see :func:`file_crc`).
+        size of the sealed file in bytes, and its CRC (CRC-32, 8 hex digits).
 
     Raises:
         OSError: as the operating system says; the plain file is still there.
@@ -49,15 +46,6 @@ def seal(plain: Path, level: int) -> tuple[int, str]:
     sync_directory(sealed.parent)
     remove(plain)
     return target.size_bytes, crc
-
-
-def file_crc(path: Path) -> str:
-    """CRC-32 of a file's bytes, 8 hex digits."""
-    crc = 0
-    with open_regular(path) as file:
-        while block := file.read(_BLOCK_BYTES):
-            crc = crc32(block, crc)
-    return f"{crc:08x}"
 
 
 def finish_seals(directory: Path) -> list[Path]:

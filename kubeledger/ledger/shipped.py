@@ -11,8 +11,7 @@ from pathlib import Path
 import msgspec
 
 from kubeledger.ledger.manifest import NodeInfo
-from kubeledger.ledger.regular import read_regular
-from kubeledger.ledger.sealed_json import save_sealed, unsealed
+from kubeledger.ledger.sealed_json import load_sealed, save_sealed
 from kubeledger.ledger.storage import storage_errors
 
 __all__ = ["SHIPPED", "ShipMark", "load_mark", "save_mark"]
@@ -49,15 +48,8 @@ def load_mark(directory: Path) -> ShipMark | None:
     """
     path = directory / SHIPPED
     with storage_errors("read what was shipped", path):
-        try:
-            text = unsealed(read_regular(path, _BYTES_MAX))
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-    try:
-        mark = msgspec.json.decode(text or b"", type=ShipMark)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
-    return mark if mark.format == 1 else None
+        mark = load_sealed(path, ShipMark, _BYTES_MAX)
+    return mark if mark and mark.format == 1 else None
 
 
 def save_mark(directory: Path, mark: ShipMark) -> None:

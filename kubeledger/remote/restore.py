@@ -18,7 +18,7 @@ from kubeledger.ledger.names import (
     TEMPORARY_SUFFIX,
     node_directory,
 )
-from kubeledger.ledger.sealing import file_crc
+from kubeledger.ledger.regular import file_crc
 from kubeledger.ledger.segments import list_segments
 from kubeledger.ledger.storage import make_directory, storage_errors, sync_directory
 from kubeledger.model.errors import BadQuestionError, DamagedLedgerError

@@ -23,9 +23,8 @@ from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.manifest import Manifest, NodeInfo
 from kubeledger.ledger.names import MANIFEST, NODES, SEGMENTS, node_directory
 from kubeledger.ledger.reading import Reading, count_lines
-from kubeledger.ledger.regular import read_regular
+from kubeledger.ledger.regular import file_crc, read_regular
 from kubeledger.ledger.sealed_json import sealed
-from kubeledger.ledger.sealing import file_crc
 from kubeledger.ledger.segments import Segment, list_segments
 from kubeledger.ledger.shipped import ShipMark, load_mark, save_mark
 from kubeledger.ledger.storage import storage_errors

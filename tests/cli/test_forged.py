@@ -14,8 +14,8 @@ from click.testing import CliRunner, Result
 from kubeledger.cli.main import cli
 from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.history.index import HISTORY, Index, load_index, save_index
-from kubeledger.ledger.history.parts import file_crc
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.regular import file_crc
 from kubeledger.replay import refresh_snapshots
 from kubeledger.replay.encoding import STATE_VERSION
 from tests.analyze.sql.fixture_ledger import whole_story

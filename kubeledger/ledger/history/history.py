@@ -19,10 +19,11 @@ import duckdb
 from filelock import FileLock, Timeout
 
 from kubeledger.ledger.history.index import HISTORY, Index, Part, PartFile, load_index, save_index
-from kubeledger.ledger.history.parts import PartWriter, file_crc, own_status, pieces_of
+from kubeledger.ledger.history.parts import PartWriter, own_status, pieces_of
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.manifest import SegmentInfo
 from kubeledger.ledger.names import NODES, SEGMENTS, node_directory
+from kubeledger.ledger.regular import file_crc
 from kubeledger.ledger.segments import list_segments
 from kubeledger.ledger.storage import storage_errors
 from kubeledger.model.errors import LedgerUnavailableError

@@ -8,7 +8,6 @@ from itertools import takewhile
 from pathlib import Path
 from stat import S_ISREG
 from typing import NamedTuple
-from zlib import crc32
 
 import duckdb
 
@@ -17,16 +16,15 @@ from kubeledger.ledger.history.lines import create_lines, quoted, rows_sql
 from kubeledger.ledger.history.upcasting import upcast_lines
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.names import TEMPORARY_SUFFIX, node_directory
-from kubeledger.ledger.regular import open_regular
+from kubeledger.ledger.regular import file_crc
 from kubeledger.model.errors import DamagedLedgerError
 from kubeledger.model.wire.codec import chain_of
 
-__all__ = ["PartWriter", "Piece", "engine", "file_crc", "own_status", "pieces_of"]
+__all__ = ["PartWriter", "Piece", "engine", "own_status", "pieces_of"]
 
 PART_BYTES = 64 << 20
 """A part holds about as many bytes of lines at most: what is in memory while it is made."""
 
-_BLOCK_BYTES = 1 << 20
 _COPY_OPTIONS = (
     "FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 3, ROW_GROUP_SIZE 122880,"
     " PARQUET_VERSION v2"
@@ -87,15 +85,6 @@ def own_status(path: Path) -> os.stat_result | None:
     status = path.lstat()
     linked = path.parent.is_symlink() or path.parent.parent.is_symlink()
     return None if linked or not S_ISREG(status.st_mode) else status
-
-
-def file_crc(path: Path) -> str:
-    """CRC-32 of a file's bytes, 8 hex digits."""
-    crc = 0
-    with open_regular(path, buffering=0) as file:
-        while block := file.read(_BLOCK_BYTES):
-            crc = crc32(block, crc)
-    return f"{crc:08x}"
 
 
 def engine(scratch: Path) -> duckdb.DuckDBPyConnection:

@@ -28,9 +28,10 @@ from kubeledger.ledger.history.index import (
     read_index,
 )
 from kubeledger.ledger.history.lines import ROW_COLUMNS, quoted
-from kubeledger.ledger.history.parts import PartWriter, engine, file_crc, own_status, pieces_of
+from kubeledger.ledger.history.parts import PartWriter, engine, own_status, pieces_of
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.names import node_directory
+from kubeledger.ledger.regular import file_crc
 from kubeledger.ledger.storage import storage_errors
 from kubeledger.model.errors import DamagedLedgerError, LedgerUnavailableError
 
