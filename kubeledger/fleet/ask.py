@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from kubeledger.fleet.engines.engine import Again, Engine
 from kubeledger.fleet.failing import failure_of, refuse_other_rules
 from kubeledger.fleet.generation import fetch_ledger
-from kubeledger.fleet.lake import Lake, MovedOnError
+from kubeledger.fleet.lake import Lake, in_turns
 from kubeledger.fleet.run import failure_of_loss, whether_again
 from kubeledger.fleet.scratch import scratch_directory
 from kubeledger.fleet.types import Failure, NodeSpec
-from kubeledger.model.errors import BadQuestionError
 
 __all__ = ["ask_nodes", "on_ledger"]
 
 S = TypeVar("S")
 R = TypeVar("R")
-
-_TURNS = 20
-"""Each time that a newer generation takes the place of the one that is fetched, it begins again."""
 
 
 def on_ledger(task: NodeSpec, answer: Callable[[Path, str], R]) -> R | Failure:
@@ -40,26 +37,17 @@ def on_ledger(task: NodeSpec, answer: Callable[[Path, str], R]) -> R | Failure:
     refuse_other_rules(task.rules)
     try:
         with scratch_directory(task.scratch) as scratch:
-            return answer(*_fetched(task, Lake.open(task.lake), scratch))
+            return in_turns(partial(_asked, task, answer), scratch)
     except Exception as error:  # the fleet continues with the other nodes
         return failure_of(task, error)
 
 
-def _fetched(task: NodeSpec, lake: Lake, scratch: Path) -> tuple[Path, str]:
+def _asked(task: NodeSpec, answer: Callable[[Path, str], R], scratch: Path) -> R:
     assert task.node is not None
-    for left in reversed(range(_TURNS)):
-        head = lake.head(task.node)
-        if head is None:
-            raise BadQuestionError(f"the lake knows no node {task.node}", file=task.lake)
-        directory = scratch / f"ledger-{left}"
-        try:
-            fetch_ledger(lake, head, directory)
-        except MovedOnError:
-            if not left:
-                raise
-            continue
-        return directory, head.summary.name
-    raise AssertionError("the last turn returns or raises")
+    lake = Lake.open(task.lake)
+    head = lake.node(task.node)
+    fetch_ledger(lake, head, scratch / "ledger")
+    return answer(scratch / "ledger", head.summary.name)
 
 
 def ask_nodes(

@@ -167,7 +167,7 @@ def _id(sources: Iterable[SourceSeen], chain: str, rules: str, summary: NodeSumm
 
 def _commit(lake: Lake, head: Head, base: Head | None, created: Sequence[str]) -> Head:
     try:
-        lake.commit(head, {}, base)
+        lake.commit(head, base)
     except MovedOnError:  # readers of the folders of the lake must not find them
         lake.store.delete(created)
         raise

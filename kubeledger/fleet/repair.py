@@ -30,7 +30,7 @@ from kubeledger.fleet.small_files import CompactIndex, Index, LakeFormat, decode
 from kubeledger.fleet.sources import fetch, refuse_changed
 from kubeledger.fleet.types import Failure, Head, LakeFile, NodeSpec, SourceSeen
 from kubeledger.ledger.names import node_name
-from kubeledger.model.errors import BadInputError, BadQuestionError, DamagedLedgerError
+from kubeledger.model.errors import BadInputError, DamagedLedgerError
 from kubeledger.remote.store import Store, digest_of_file
 
 __all__ = ["lost_nodes", "mend_small_files", "repaired"]
@@ -158,9 +158,7 @@ def repaired(spec: NodeSpec, lake: Lake, scratch: Path) -> tuple[Head, bool]:
         KubeledgerError, OSError: as of an import.
     """
     assert spec.node is not None
-    head = lake.head(spec.node)
-    if head is None:
-        raise BadQuestionError(f"the lake knows no node {spec.node}", file=spec.lake)
+    head = lake.node(spec.node)
     copy = scratch / "copy"
     broken = frozenset(f.path for f in head.files if not _is_sound(lake.store, f, copy))
     if not broken:

@@ -7,9 +7,8 @@ that a few files may lie in the lake which nobody names.
 
 from __future__ import annotations
 
-import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -28,19 +27,16 @@ from kubeledger.fleet.contents import (
 from kubeledger.fleet.failing import failure_of, refuse_other_rules
 from kubeledger.fleet.generation import commit_generation, fetch_ledger
 from kubeledger.fleet.identity import identity_of
-from kubeledger.fleet.lake import Lake, MovedOnError
+from kubeledger.fleet.lake import Lake, in_turns
 from kubeledger.fleet.repair import repaired
 from kubeledger.fleet.scratch import scratch_directory
 from kubeledger.fleet.sources import Fetched, fetch, refuse_changed
 from kubeledger.fleet.types import Head, NodeResult, NodeSpec, NodeSummary
 from kubeledger.ingest.planning.options import ImportOptions
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.model.errors import BadQuestionError, KubeledgerError
+from kubeledger.model.errors import KubeledgerError
 
 __all__ = ["node_task"]
-
-_TURNS = 20
-"""Each time that another import of the same node is first, this one begins again."""
 
 
 def node_task(spec: NodeSpec) -> NodeResult:
@@ -77,7 +73,7 @@ def _done(spec: NodeSpec) -> _Heads:
         if spec.source is not None:
             return _taken_in(spec, lake, scratch)
         once = _verified_again if spec.repair is None else repaired
-        head, is_new = _in_turns(partial(once, spec, lake), scratch)
+        head, is_new = in_turns(partial(once, spec, lake), scratch)
         return (head,), (head.node,) if is_new else ()
 
 
@@ -90,21 +86,6 @@ def _without_place(scratch: Path) -> Iterator[None]:
         if error.file is not None and error.file.startswith(str(scratch)):
             error.file = None
         raise
-
-
-def _in_turns(once: Callable[[Path], tuple[Head, bool]], scratch: Path) -> tuple[Head, bool]:
-    """Do what makes a generation, in a new directory; again where another import was first."""
-    place = scratch / "node"
-    for left in reversed(range(_TURNS)):
-        place.mkdir()
-        try:
-            return once(place)
-        except MovedOnError:
-            if not left:
-                raise
-        finally:
-            shutil.rmtree(place, ignore_errors=True)
-    raise AssertionError("the last turn returns or raises")
 
 
 # --- a source -----------------------------------------------------------------------------
@@ -143,7 +124,7 @@ def _taken_in(spec: NodeSpec, lake: Lake, scratch: Path) -> _Heads:
         fetched = Fetched(fetched.path, seen)
         for name in content.names:
             work = _Work(spec, lake, fetched, content, name, began_cpu_ns)
-            head, is_new = _in_turns(partial(_node_taken_in, work), scratch)
+            head, is_new = in_turns(partial(_node_taken_in, work), scratch)
             heads.append(head)
             changed += [head.node] if is_new else []
             began_cpu_ns = time.process_time_ns()
@@ -211,10 +192,7 @@ def _options(spec: NodeSpec, given: Mapping[str, str]) -> ImportOptions:
 def _verified_again(spec: NodeSpec, lake: Lake, scratch: Path) -> tuple[Head, bool]:
     """A node that the lake has, by the rules of this program."""
     assert spec.node is not None
-    base = lake.head(spec.node)
-    if base is None:
-        raise BadQuestionError(f"the lake knows no node {spec.node}", file=spec.lake)
-    return _anew(spec, lake, base, scratch)
+    return _anew(spec, lake, lake.node(spec.node), scratch)
 
 
 def _by_these_rules(spec: NodeSpec, lake: Lake, base: Head, scratch: Path) -> tuple[Head, bool]:

@@ -47,7 +47,8 @@ def _import(lake: Lake, source: str, scratch: Path) -> Head:
         files=(lake_file(path, file),),
         summary=NodeSummary(node=NODE, name="worker.1"),
     )
-    lake.commit(head, {path: file}, base)
+    lake.store.create(path, file)
+    lake.commit(head, base)
     return head
 
 
@@ -194,7 +195,7 @@ def test_an_import_that_slept_through_two_generations_begins_again(tmp_path: Pat
         _import(lake, source, tmp_path)
     slow = msgspec.structs.replace(base, generation=2, id="0" * 32)
     with pytest.raises(MovedOnError):
-        lake.commit(slow, {}, base)
+        lake.commit(slow, base)
     assert _content(lake) == ["a", "b", "c"]
     assert [each.path for each in lake.store.list("claims")] == [claim_path(NODE, 3)]
 
@@ -209,8 +210,8 @@ def test_a_generation_counts_that_is_as_one_before_whose_marker_was_left(tmp_pat
     lake.store.create(done_path(NODE, first.id), left)
     path = first.files[0].path
     third = msgspec.structs.replace(first, generation=3)
-    (tmp_path / "again").write_text("a")
-    lake.commit(third, {path: tmp_path / "again"}, second)
+    lake.store.create(path, b"a")
+    lake.commit(third, second)
     assert (lake.head(NODE), _content(lake)) == (third, ["a"])
     assert _import(lake, "c", tmp_path).generation == 4
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -75,9 +74,9 @@ def test_what_was_left_is_dated_anew(ledger: Path, tmp_path: Path) -> None:
     forget(lake, head)
     commit = lake.commit
 
-    def swept_before(head: Head, files: Mapping[str, Path], base: Head | None) -> None:
+    def swept_before(head: Head, base: Head | None) -> None:
         assert lake.sweep(1 << 60).files == 0
-        commit(head, files, base)
+        commit(head, base)
 
     lake.commit = swept_before  # type: ignore[method-assign] # the moment between two steps
     files_of(lake, put_node(lake, ledger, NODE))
@@ -98,7 +97,7 @@ def test_whoever_comes_second_takes_its_files_along(ledger: Path, tmp_path: Path
     """So that other engines, which read folders, do not meet them."""
     lake = Lake.open_or_create(str(tmp_path / "lake"))
 
-    def be_second(head: Head, files: Mapping[str, Path], base: Head | None) -> None:
+    def be_second(head: Head, base: Head | None) -> None:
         raise MovedOnError("another import was first")
 
     lake.commit = be_second  # type: ignore[method-assign] # the race, without a race

@@ -70,7 +70,7 @@ def _take_in(
         files=(),
         summary=NodeSummary(node=key, name=key, rules=rules),
     )
-    lake.commit(head, {}, base)
+    lake.commit(head, base)
     return head
 
 

@@ -33,6 +33,8 @@ __all__ = [
     "Outcome",
     "Session",
     "bug_of",
+    "message_of",
+    "outcome_of",
     "overdue",
 ]
 
@@ -236,6 +238,29 @@ class Engine(ABC):
         if self.one_machine and needs_all(task):
             return not running
         return len(running) < room
+
+
+def message_of(function: Callable[[Any], Any], spec: Any) -> object:  # noqa: ANN401 # any spec
+    """Do a task in its worker: a tuple of the result, a ``Lost``, or an error that concerns all."""
+    try:
+        return (function(spec),)
+    except KubeledgerError as error:
+        return error.with_traceback(None)
+    except Exception as error:
+        return bug_of(error)
+
+
+def outcome_of(number: int, message: Any) -> Outcome:  # noqa: ANN401 # as it was sent
+    """What the message of a worker says of a task.
+
+    Raises:
+        KubeledgerError: what it is concerns all tasks.
+    """
+    if isinstance(message, KubeledgerError):
+        raise message
+    if isinstance(message, Lost):
+        return Outcome(number, lost=message)
+    return Outcome(number, value=message[0])
 
 
 def bug_of(error: BaseException) -> Lost:

@@ -27,9 +27,10 @@ from kubeledger.fleet.engines.engine import (
     Outcome,
     Session,
     bug_of,
+    message_of,
+    outcome_of,
     overdue,
 )
-from kubeledger.model.errors import KubeledgerError
 
 if TYPE_CHECKING:
     from multiprocessing.context import SpawnProcess
@@ -167,11 +168,7 @@ class _Pool:
                 self._send(worker)
                 return None
             worker.task = worker.deadline_s = None
-            if isinstance(message, KubeledgerError):
-                raise message
-            if isinstance(message, Lost):
-                return Outcome(number, lost=message)
-            return Outcome(number, value=message[0])
+            return outcome_of(number, message)
         if not worker.process.is_alive():
             return self._died(worker)
         if worker.deadline_s is not None and time.monotonic() >= worker.deadline_s:
@@ -235,15 +232,8 @@ def _serve(function: Callable[[Any], Any], pipe: Connection) -> None:
             spec = pipe.recv()
         except EOFError:
             return
-        message: object
         try:
-            message = (function(spec),)
-        except KubeledgerError as error:
-            message = error.with_traceback(None)
-        except Exception as error:
-            message = bug_of(error)
-        try:
-            pipe.send(message)
+            pipe.send(message_of(function, spec))
         except OSError:
             return
         except Exception as error:  # the result cannot be pickled

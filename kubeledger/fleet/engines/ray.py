@@ -22,11 +22,12 @@ from kubeledger.fleet.engines.engine import (
     Lost,
     Outcome,
     Session,
-    bug_of,
+    message_of,
+    outcome_of,
     overdue,
 )
 from kubeledger.fleet.engines.local import processors
-from kubeledger.model.errors import BadQuestionError, KubeledgerError
+from kubeledger.model.errors import BadQuestionError
 
 __all__ = ["RayEngine"]
 
@@ -188,11 +189,7 @@ def _outcome(number: int, reference: Any) -> Outcome:  # noqa: ANN401 # Ray's Ob
         ) from error
     except exceptions.RayError as error:
         return Outcome(number, lost=Lost(kind="lost", reason=_why_lost(error)))
-    if isinstance(message, KubeledgerError):
-        raise message
-    if isinstance(message, Lost):
-        return Outcome(number, lost=message)
-    return Outcome(number, value=message[0])
+    return outcome_of(number, message)
 
 
 def _attempt(
@@ -200,17 +197,13 @@ def _attempt(
     timeout_s: float | None,
     spec: Any,  # noqa: ANN401 # any
 ) -> object:
-    """What a worker runs: a tuple of the result, or a ``Lost``, or an error that concerns all."""
+    """What a worker runs; what it returns is a message, as ``message_of`` has it."""
     try:
         with _at_most(timeout_s):
-            return (function(spec),)
-    except KubeledgerError as error:
-        return error.with_traceback(None)
+            return message_of(function, spec)
     except _OverdueError:
         assert timeout_s is not None
         return overdue(timeout_s)
-    except Exception as error:
-        return bug_of(error)
 
 
 class _OverdueError(BaseException):
