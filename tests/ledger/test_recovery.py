@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,8 +25,10 @@ from tests.ledger.making import (
     deleted,
     import_of,
     ledger_of,
+    lines,
     segment_paths,
     seqs,
+    sizes,
 )
 
 
@@ -105,53 +109,6 @@ def test_garbage_behind_the_last_record(tmp_path: Path, garbage: bytes) -> None:
     assert f"{len(garbage)} bytes of an unfinished write were dropped" in report.message
 
 
-def test_garbage_with_records_behind_it_is_damage(tmp_path: Path) -> None:
-    """No torn tail has sound records behind it: nothing is dropped."""
-    ledger = crashed(tmp_path / "l", acknowledged=1, behind=3)
-    path = segment_paths(ledger)[0]
-    data, ends = bytearray(path.read_bytes()), line_ends(path)
-    data[ends[1] + 30] ^= 1
-    path.write_bytes(data)
-    with pytest.raises(DamagedLedgerError) as caught, ledger.writer():
-        pass
-    assert (caught.value.file, caught.value.offset) == (str(path), ends[1])
-    assert "record 3" in caught.value.message
-    assert path.read_bytes() == data
-
-
-def test_a_changed_last_newline_is_no_torn_tail(tmp_path: Path) -> None:
-    """Even if no manifest counts the record: an unfinished write does not end like this."""
-    ledger = crashed(tmp_path / "l", acknowledged=1, behind=2)
-    path = segment_paths(ledger)[0]
-    data = path.read_bytes()
-    for bit in range(8):
-        changed = data[:-1] + bytes([data[-1] ^ 1 << bit])
-        path.write_bytes(changed)
-        with pytest.raises(DamagedLedgerError, match="newline") as caught, ledger.writer():
-            pass
-        assert caught.value.offset == line_ends(path)[1]
-        with pytest.raises(DamagedLedgerError, match="newline"):
-            seqs(ledger)
-        (finding,) = audit(ledger).findings
-        assert (finding.file, finding.seq, finding.offset) == (str(path), 3, caught.value.offset)
-        assert path.read_bytes() == changed
-
-
-def test_damage_in_the_last_acknowledged_record_is_no_torn_tail(tmp_path: Path) -> None:
-    """The manifest counts it, so it was whole once."""
-    ledger = ledger_of(tmp_path / "l", batch(0, 3))
-    path = segment_paths(ledger)[0]
-    data, ends = bytearray(path.read_bytes()), line_ends(path)
-    for position in (ends[1], ends[1] + 50, len(data) - 2, len(data) - 1):
-        changed = bytearray(data)
-        changed[position] ^= 1
-        path.write_bytes(changed)
-        with pytest.raises(DamagedLedgerError) as caught, ledger.writer():
-            pass
-        assert caught.value.offset == ends[1]
-        assert path.read_bytes() == changed
-
-
 def test_a_cut_below_what_was_acknowledged_is_never_silent(tmp_path: Path) -> None:
     """Readers refuse; a writer goes on, says what is gone, and audit keeps telling."""
     ledger = ledger_of(tmp_path / "l", import_of(range(5), "d1"))
@@ -211,28 +168,89 @@ def test_a_lost_manifest_is_made_again(tmp_path: Path) -> None:
         ]
 
 
-def test_a_manifest_that_is_behind_by_segments(tmp_path: Path) -> None:
+def files(path: Path) -> dict[Path, bytes]:
+    """All files below a directory, with their content."""
+    return {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+# What a crash leaves
+
+
+def segments_that_no_manifest_names(path: Path) -> Ledger:
     """Crash after a segment began and before the manifest said so."""
-    ledger = ledger_of(tmp_path / "l", batch(0, 2), segment_bytes=1500)
+    ledger = ledger_of(path, batch(0, 2), segment_bytes=1500)
     manifest = (ledger.path / MANIFEST).read_bytes()
     append(ledger, *(batch(start, 2) for start in range(2, 20, 2)))
     assert len(segment_paths(ledger)) > 3
     (ledger.path / MANIFEST).write_bytes(manifest)
-    assert seqs(ledger) == list(range(1, 21))
-    assert ledger.info(NODE).last_seq == 20
-    assert recovered(ledger) == ()
-    assert ledger.manifest().nodes[NODE].last_seq == 20
+    return ledger
 
 
-def test_an_empty_new_segment(tmp_path: Path) -> None:
+def empty_last_segment(path: Path) -> Ledger:
     """Crash between making the file and writing to it."""
-    ledger = ledger_of(tmp_path / "l", batch(0, 4), segment_bytes=1000)
-    directory = segment_paths(ledger)[0].parent
-    (directory / "00000000000000000005.jsonl").touch()
-    assert seqs(ledger) == [1, 2, 3, 4]
+    ledger = ledger_of(path, batch(0, 4), segment_bytes=1000)
+    (segment_paths(ledger)[0].parent / "00000000000000000005.jsonl").touch()
+    return ledger
+
+
+def first_segment_unsealed(path: Path) -> Ledger:
+    """Crash before sealing."""
+    ledger = ledger_of(path, batch(0, 4), batch(4, 2), segment_bytes=1000)
+    sealed = segment_paths(ledger)[0]
+    sealed.with_name(sealed.name.removesuffix(".zst")).write_bytes(b"".join(lines(ledger)[:4]))
+    sealed.unlink()
+    return ledger
+
+
+def half_compressed_segment(path: Path) -> Ledger:
+    """Crash while compressing."""
+    ledger = first_segment_unsealed(path)
+    plain = segment_paths(ledger)[0]
+    plain.with_name(plain.name + ".zst.tmp").write_bytes(b"half a frame")
+    return ledger
+
+
+def both_forms_of_a_segment(path: Path) -> Ledger:
+    """Crash between the rename and the removal."""
+    ledger = first_segment_unsealed(path)
+    plain = segment_paths(ledger)[0]
+    data = plain.read_bytes()
+    seal(plain, 3)
+    plain.write_bytes(data)
+    return ledger
+
+
+def sealed_segment_called_open(path: Path) -> Ledger:
+    """Crash between the removal and the manifest; it is the last segment, too."""
+    ledger = ledger_of(path, batch(0, 4))
+    seal(segment_paths(ledger)[0], 3)
+    return Ledger(ledger.path, WriterOptions(segment_bytes=1000))
+
+
+@pytest.mark.parametrize(
+    ("scene", "count"),
+    [
+        (segments_that_no_manifest_names, 20),
+        (empty_last_segment, 4),
+        (first_segment_unsealed, 6),
+        (half_compressed_segment, 6),
+        (both_forms_of_a_segment, 6),
+        (sealed_segment_called_open, 4),
+    ],
+)
+def test_what_a_crash_leaves(tmp_path: Path, scene: Callable[[Path], Ledger], count: int) -> None:
+    """No record is missed by readers; the next writer puts it right, and reports nothing."""
+    ledger = scene(tmp_path / "l")
+    assert sizes(ledger) == list(range(count))
+    assert ledger.info(NODE).last_seq == count
+    assert audit(ledger).findings == ()
     assert recovered(ledger) == ()
-    assert append(ledger, batch(4, 1)) == [[5]]
-    assert seqs(ledger) == [1, 2, 3, 4, 5]
+    assert ledger.manifest().nodes[NODE].last_seq == count
+    assert {path.suffix for path in segment_paths(ledger)[:-1]} <= {".zst"}
+    assert len(segment_paths(ledger)) == len(ledger.manifest().nodes[NODE].segments)
+    assert append(ledger, batch(count, 1)) == [[count + 1]]
+    assert sizes(ledger) == list(range(count + 1))
+    assert seqs(ledger, after_seq=3) == list(range(4, count + 2))
 
 
 def test_a_node_directory_without_a_segment(tmp_path: Path) -> None:
@@ -243,104 +261,88 @@ def test_a_node_directory_without_a_segment(tmp_path: Path) -> None:
     assert append(ledger, batch(0, 1)) == [[1]]
 
 
-def unsealed(path: Path) -> Ledger:
-    """Two segments, of which a crash left the first one unsealed."""
-    ledger = ledger_of(path, batch(0, 4), batch(4, 2), segment_bytes=1000)
-    sealed = segment_paths(ledger)[0]
-    lines = [raw.line for raw in ledger.raw_lines(NODE)][:4]
-    sealed.with_name(sealed.name.removesuffix(".zst")).write_bytes(b"".join(lines))
-    sealed.unlink()
-    return ledger
+# Damage
 
 
-def test_a_full_segment_that_was_not_sealed(tmp_path: Path) -> None:
-    """Crash before sealing: the next writer does it."""
-    ledger = unsealed(tmp_path / "l")
-    assert seqs(ledger) == [1, 2, 3, 4, 5, 6]
-    assert recovered(ledger) == ()
-    assert segment_paths(ledger)[0].suffix == ".zst"
-    assert seqs(ledger) == [1, 2, 3, 4, 5, 6]
+def changed_line_before_sound_ones(path: Path) -> tuple[Ledger, int | None]:
+    """No torn tail has sound records after it."""
+    return flipped(crashed(path, acknowledged=1, behind=3), 30)
 
 
-def test_an_unfinished_compressed_file(tmp_path: Path) -> None:
-    """Crash while compressing: the scrap is removed."""
-    ledger = unsealed(tmp_path / "l")
-    plain = segment_paths(ledger)[0]
-    scrap = plain.with_name(plain.name + ".zst.tmp")
-    scrap.write_bytes(b"half a frame")
-    assert seqs(ledger) == [1, 2, 3, 4, 5, 6]
-    assert recovered(ledger) == ()
-    assert not scrap.exists()
+def changed_last_newline(path: Path, bit: int) -> tuple[Ledger, int | None]:
+    """Even if no manifest counts the record: an unfinished write does not end like this."""
+    return flipped(crashed(path, acknowledged=1, behind=2), -1, bit)
 
 
-def test_both_forms_of_a_segment(tmp_path: Path) -> None:
-    """Crash between the rename and the removal: the plain file goes."""
-    ledger = unsealed(tmp_path / "l")
-    plain = segment_paths(ledger)[0]
-    data = plain.read_bytes()
-    seal(plain, 3)
-    plain.write_bytes(data)
-    assert audit(ledger).findings == ()
-    assert seqs(ledger) == [1, 2, 3, 4, 5, 6]
-    assert recovered(ledger) == ()
-    assert not plain.exists()
-    assert seqs(ledger) == [1, 2, 3, 4, 5, 6]
+def changed_record_that_is_counted(path: Path, at: int) -> tuple[Ledger, int | None]:
+    """The manifest counts it, so it was whole once."""
+    return flipped(ledger_of(path, batch(0, 3)), at)
 
 
-def test_both_forms_that_differ_are_damage(tmp_path: Path) -> None:
+def flipped(ledger: Ledger, at: int, bit: int = 0) -> tuple[Ledger, int]:
+    """One bit turned in the third record, or from the end; and where that record begins."""
+    file = segment_paths(ledger)[0]
+    data, begin = bytearray(file.read_bytes()), line_ends(file)[1]
+    data[begin + at if at >= 0 else at] ^= 1 << bit
+    file.write_bytes(data)
+    return ledger, begin
+
+
+def forms_that_differ(path: Path) -> tuple[Ledger, int | None]:
     """Neither is removed."""
-    ledger = unsealed(tmp_path / "l")
+    ledger = both_forms_of_a_segment(path)
     plain = segment_paths(ledger)[0]
-    data = plain.read_bytes()
-    seal(plain, 3)
-    plain.write_bytes(data[:-1] + b" ")
-    with pytest.raises(DamagedLedgerError, match="differ"), ledger.writer():
-        pass
-    assert any("differ" in finding.problem for finding in audit(ledger).findings)
-    assert plain.exists()
-    assert segment_paths(ledger)[1].exists()
+    plain.write_bytes(plain.read_bytes()[:-1] + b" ")
+    return ledger, None
 
 
-def test_a_sealed_segment_that_the_manifest_calls_open(tmp_path: Path) -> None:
-    """Crash between the removal and the manifest; it is the last segment, too."""
-    ledger = ledger_of(tmp_path / "l", batch(0, 4))
-    seal(segment_paths(ledger)[0], 3)
-    assert seqs(ledger) == [1, 2, 3, 4]
-    assert recovered(ledger) == ()
-    assert append(ledger, batch(4, 1)) == [[5]]
-    assert len(segment_paths(ledger)) == 2
-    assert seqs(ledger, after_seq=3) == [4, 5]
-
-
-def test_a_torn_segment_before_the_last_is_damage(tmp_path: Path) -> None:
+def torn_segment_before_the_last(path: Path) -> tuple[Ledger, int | None]:
     """The next one begins only when all of it was on disk."""
-    ledger = unsealed(tmp_path / "l")
+    ledger = first_segment_unsealed(path)
     plain = segment_paths(ledger)[0]
-    data = plain.read_bytes()
-    plain.write_bytes(data[:-5])
-    with pytest.raises(DamagedLedgerError) as caught, ledger.writer():
-        pass
-    assert caught.value.file == str(plain)
-    assert plain.read_bytes() == data[:-5]
-    with pytest.raises(DamagedLedgerError):
-        seqs(ledger)
+    begin = line_ends(plain)[2]
+    plain.write_bytes(plain.read_bytes()[:-5])
+    return ledger, begin
 
 
-@pytest.mark.parametrize("which", [0, 1, 2])
-def test_a_segment_that_is_gone_is_damage(tmp_path: Path, which: int) -> None:
+def segment_that_is_gone(path: Path, which: int) -> tuple[Ledger, int | None]:
     """The first, one between, the last."""
-    ledger = ledger_of(
-        tmp_path / "l", *(batch(start, 4) for start in (0, 4, 8)), segment_bytes=1000
-    )
+    ledger = ledger_of(path, *(batch(start, 4) for start in (0, 4, 8)), segment_bytes=1000)
     append(Ledger(ledger.path, WriterOptions()), batch(12, 1))
-    paths = segment_paths(ledger)
-    assert len(paths) == 4
-    paths[(0, 1, 3)[which]].unlink()
+    assert len(segment_paths(ledger)) == 4
+    segment_paths(ledger)[which].unlink()
+    return ledger, None
+
+
+@pytest.mark.parametrize(
+    ("scene", "words"),
+    [
+        (changed_line_before_sound_ones, "record 3: "),
+        *((partial(changed_last_newline, bit=bit), "newline") for bit in range(8)),
+        *((partial(changed_record_that_is_counted, at=at), "record 3: ") for at in (0, 50, -2, -1)),
+        (forms_that_differ, "differ"),
+        (torn_segment_before_the_last, "record 4: the segment ends inside a line"),
+        (partial(segment_that_is_gone, which=0), "records 1 to 4 should stand before"),
+        (partial(segment_that_is_gone, which=1), "records 5 to 8 is gone"),
+        (partial(segment_that_is_gone, which=3), "records 13 to 13 is gone"),
+    ],
+)
+def test_damage_is_refused(
+    tmp_path: Path, scene: Callable[[Path], tuple[Ledger, int | None]], words: str
+) -> None:
+    """By readers and writers, and nothing is changed; audit finds it where it is."""
+    ledger, offset = scene(tmp_path / "l")
+    before = files(ledger.path / "nodes")
+    with pytest.raises(DamagedLedgerError, match=words) as caught, ledger.writer():
+        pass
     with pytest.raises(DamagedLedgerError):
         seqs(ledger)
-    with pytest.raises(DamagedLedgerError, match="gone"), ledger.writer():
-        pass
-    assert audit(ledger).findings
+    assert files(ledger.path / "nodes") == before
+    finding = audit(ledger).findings[0]
+    if offset is not None:
+        file = str(segment_paths(ledger)[0])
+        assert (caught.value.file, caught.value.offset) == (file, offset)
+        assert (finding.file, finding.offset) == (file, offset)
 
 
 def test_a_newer_ledger_is_left_alone(tmp_path: Path) -> None:
@@ -352,7 +354,7 @@ def test_a_newer_ledger_is_left_alone(tmp_path: Path) -> None:
         b'{"format":"kubeledger","version":99,"shards":[]}',
     ):
         path.write_bytes(text)
-        before = {file: file.read_bytes() for file in ledger.path.rglob("*") if file.is_file()}
+        before = files(ledger.path)
         for use in (
             lambda: Ledger.open(ledger.path),
             lambda: Ledger.open_or_create(ledger.path),
@@ -363,5 +365,4 @@ def test_a_newer_ledger_is_left_alone(tmp_path: Path) -> None:
             with pytest.raises(DamagedLedgerError, match="newer version") as caught:
                 use()
             assert caught.value.exit_code == 4
-        after = {file: file.read_bytes() for file in ledger.path.rglob("*") if file.is_file()}
-        assert after == before
+        assert files(ledger.path) == before
