@@ -22,13 +22,12 @@ class NotRegularError(OSError):
     """A link, a pipe, a device, a directory where a file should be; its name is given."""
 
 
-def open_regular(path: Path, *, links: bool = False, buffering: int = -1) -> BinaryIO:
+def open_regular(path: Path, *, links: bool = False) -> BinaryIO:
     """Open a file for reading.
 
     Args:
         path: its last part is no link, unless these are allowed.
         links: the user named it, so it may be one.
-        buffering: as ``open`` has it.
 
     Raises:
         OSError: it cannot be opened, or is no regular file.
@@ -43,7 +42,7 @@ def open_regular(path: Path, *, links: bool = False, buffering: int = -1) -> Bin
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise NotRegularError(errno.EINVAL, "no regular file", str(path))
-        return os.fdopen(descriptor, "rb", buffering)
+        return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
         raise

@@ -131,7 +131,7 @@ def _held(segment: Segment, files: ExitStack, *, irregular: bool) -> Segment:
     sealed = segment._replace(path=segment.sealed_path, open=False)
     for form in (segment, sealed):  # it may have been sealed since it was listed
         try:
-            file = files.enter_context(open_regular(form.path, buffering=0))
+            file = files.enter_context(open_regular(form.path))
         except FileNotFoundError:
             continue
         except NotRegularError:

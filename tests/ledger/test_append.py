@@ -162,8 +162,9 @@ def test_another_hand_in_the_segment_is_noticed(tmp_path: Path) -> None:
         writer.append(NODE, batch(2, 1))
         path = segment_paths(ledger)[0]
         path.write_bytes(path.read_bytes() + b"x")
-        with pytest.raises(DamagedLedgerError, match="changed"):
+        with pytest.raises(DamagedLedgerError, match="changed") as caught:
             writer.append(NODE, batch(3, 1))
+        assert (caught.value.file, caught.value.offset) == (str(path), path.stat().st_size - 1)
         with pytest.raises(LedgerUnavailableError, match="opened again"):
             writer.append(NODE, batch(3, 1))
 

@@ -73,6 +73,9 @@ def test_reading_one_record_reads_little(large: Ledger, monkeypatch: pytest.Monk
     monkeypatch.setattr("kubeledger.ledger.reader.blocks_of", counted)
     large.record(NODE, 7_900)
     assert 0 < read < 1_600_000  # a frame, and the first block of a few others
+    read = 0
+    large.record(NODE, 19_000)
+    assert 0 < read < 1_600_000  # a few blocks of the plain one
 
 
 def test_raw_lines_tell_where_they_stand(large: Ledger) -> None:

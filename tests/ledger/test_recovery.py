@@ -288,11 +288,11 @@ def flipped(ledger: Ledger, at: int, bit: int = 0) -> tuple[Ledger, int]:
     return ledger, begin
 
 
-def forms_that_differ(path: Path) -> tuple[Ledger, int | None]:
-    """Neither is removed."""
+def forms_that_differ(path: Path, which: int) -> tuple[Ledger, int | None]:
+    """Neither is removed: the plain one may be the only one that is sound."""
     ledger = both_forms_of_a_segment(path)
-    plain = segment_paths(ledger)[0]
-    plain.write_bytes(plain.read_bytes()[:-1] + b" ")
+    form = segment_paths(ledger)[which]
+    form.write_bytes(form.read_bytes()[:-40] + b" " * 40 * (which == 0))
     return ledger, None
 
 
@@ -320,7 +320,8 @@ def segment_that_is_gone(path: Path, which: int) -> tuple[Ledger, int | None]:
         (changed_line_before_sound_ones, "record 3: "),
         *((partial(changed_last_newline, bit=bit), "newline") for bit in range(8)),
         *((partial(changed_record_that_is_counted, at=at), "record 3: ") for at in (0, 50, -2, -1)),
-        (forms_that_differ, "differ"),
+        (partial(forms_that_differ, which=0), "differ"),
+        (partial(forms_that_differ, which=1), "differ"),
         (torn_segment_before_the_last, "record 4: the segment ends inside a line"),
         (partial(segment_that_is_gone, which=0), "records 1 to 4 should stand before"),
         (partial(segment_that_is_gone, which=1), "records 5 to 8 is gone"),
@@ -330,13 +331,14 @@ def segment_that_is_gone(path: Path, which: int) -> tuple[Ledger, int | None]:
 def test_damage_is_refused(
     tmp_path: Path, scene: Callable[[Path], tuple[Ledger, int | None]], words: str
 ) -> None:
-    """By readers and writers, and nothing is changed; audit finds it where it is."""
+    """By readers and writers, and nothing changes; audit finds it where it is."""
     ledger, offset = scene(tmp_path / "l")
     before = files(ledger.path / "nodes")
     with pytest.raises(DamagedLedgerError, match=words) as caught, ledger.writer():
         pass
-    with pytest.raises(DamagedLedgerError):
-        seqs(ledger)
+    if words != "differ":  # of two forms readers take the plain one, which may be sound
+        with pytest.raises(DamagedLedgerError):
+            seqs(ledger)
     assert files(ledger.path / "nodes") == before
     finding = audit(ledger).findings[0]
     if offset is not None:
