@@ -8,14 +8,12 @@ import msgspec
 
 from kubeledger.kubelet.cases.fields import check_amounts, keyed
 from kubeledger.kubelet.cases.judgement import Judgement, compared
-from kubeledger.kubelet.cgroups.decider import decide_node
+from kubeledger.kubelet.cgroups.decider import NodeDecision, decide_node
 from kubeledger.kubelet.cgroups.node_config import (
-    NO_SUCH,
     EvictionThresholdError,
     ReservationSettings,
     eviction_signals,
     hard_eviction_reservation,
-    node_reasons,
 )
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
 from kubeledger.kubelet.kube.requests import ResourceList
@@ -55,8 +53,6 @@ class NodeAllocatableOutcome(msgspec.Struct, frozen=True, rename="camel"):
 INPUT = NodeAllocatableInput
 OUTCOME = object
 
-_RESOURCES: Final = (("reservation",), ("kubepods", "resources"))
-"""Paths of tables by resource."""
 _RESERVABLE: Final = ("cpu", "memory", "ephemeral-storage", "pid")
 
 
@@ -66,15 +62,7 @@ def decide(case_input: NodeAllocatableInput, profile: KubeletProfile) -> NodeAll
     Raises:
         BadInputError: a quantity or a threshold cannot be read.
     """
-    _check(case_input, profile)
-    settings = _settings(case_input)
-    capacity = _quantities(case_input.capacity)
-    try:
-        decision = decide_node(capacity, settings, profile.cgroups)
-    except EvictionThresholdError as error:
-        raise _bad_threshold(case_input, profile, error) from None
-    except QuantityError as error:
-        raise BadInputError(f"input: the sum of reserved amounts: {error}") from None
+    decision = _decision(case_input, profile)
     config = decision.config
     return NodeAllocatableOutcome(
         _canonical(decision.reservation),
@@ -87,13 +75,23 @@ def judge(
     case_input: NodeAllocatableInput, profile: KubeletProfile, decided: object, claimed: object
 ) -> Judgement:
     """Whether the kubelet could have come to this; there is one possible outcome."""
-    capacity, settings = _quantities(case_input.capacity), _settings(case_input)
-    reasons = node_reasons(capacity, settings, profile.cgroups)
-    return compared(
-        msgspec.to_builtins(decided),
-        claimed,
-        lambda path: reasons.get(path, NO_SUCH if path[:-1] in _RESOURCES else ""),
+    explain = _decision(case_input, profile).explain
+    return compared(msgspec.to_builtins(decided), claimed, explain)
+
+
+def _decision(case_input: NodeAllocatableInput, profile: KubeletProfile) -> NodeDecision:
+    _check(case_input, profile)
+    settings = ReservationSettings(
+        system_reserved=_quantities(case_input.system_reserved),
+        kube_reserved=_quantities(case_input.kube_reserved),
+        eviction_hard=case_input.eviction_hard or {},
     )
+    try:
+        return decide_node(_quantities(case_input.capacity), settings, profile.cgroups)
+    except EvictionThresholdError as error:
+        raise _bad_threshold(case_input, profile, error) from None
+    except QuantityError as error:
+        raise BadInputError(f"input: the sum of reserved amounts: {error}") from None
 
 
 def _check(case_input: NodeAllocatableInput, profile: KubeletProfile) -> None:
@@ -134,14 +132,6 @@ def _bad_threshold(
         except EvictionThresholdError as found:
             return BadInputError(f"{keyed('input.evictionHard', signal)}: {found}")
     return BadInputError(f"input.evictionHard: {error}")
-
-
-def _settings(case_input: NodeAllocatableInput) -> ReservationSettings:
-    return ReservationSettings(
-        system_reserved=_quantities(case_input.system_reserved),
-        kube_reserved=_quantities(case_input.kube_reserved),
-        eviction_hard=case_input.eviction_hard or {},
-    )
 
 
 def _quantities(amounts: ResourceList | None) -> dict[str, Quantity]:

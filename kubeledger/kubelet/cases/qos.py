@@ -8,8 +8,7 @@ import msgspec
 
 from kubeledger.kubelet.cases.fields import check_amounts, keyed
 from kubeledger.kubelet.cases.judgement import Judgement, compared
-from kubeledger.kubelet.cgroups.decider import decide_qos
-from kubeledger.kubelet.cgroups.qos_config import qos_reasons
+from kubeledger.kubelet.cgroups.decider import QOSDecision, decide_qos
 from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.kube.requests import ResourceList, nanos_of, units_of
 from kubeledger.kubelet.profile.resolve import KubeletProfile
@@ -42,17 +41,13 @@ OUTCOME = object
 
 
 def decide(case_input: QOSInput, profile: KubeletProfile) -> dict[str, LevelValues]:
-    """The outcome that a kubelet of this version gives.
+    """The outcome that a kubelet of this version gives, by level.
 
     Raises:
         BadInputError: a quantity cannot be read, or asked for.
     """
-    config = decide_qos(
-        case_input.active_pods,
-        profile.cgroups,
-        allocatable_memory=_allocatable_memory(case_input),
-        memory_reserve_percent=case_input.qos_reserved_percent.get("memory"),
-    )
+    decision = _decision(case_input, profile)
+    config = decision.config
     levels = {
         "burstable": LevelValues(config.burstable_shares, config.burstable_memory_limit),
         "besteffort": LevelValues(config.best_effort_shares, config.best_effort_memory_limit),
@@ -66,19 +61,16 @@ def judge(
     case_input: QOSInput, profile: KubeletProfile, decided: object, claimed: object
 ) -> Judgement:
     """Whether the kubelet could have asked for this; there is one possible outcome."""
-    reasons = qos_reasons(
+    explain = _decision(case_input, profile).explain
+    return compared(msgspec.to_builtins(decided), claimed, explain)
+
+
+def _decision(case_input: QOSInput, profile: KubeletProfile) -> QOSDecision:
+    return decide_qos(
         case_input.active_pods,
         profile.cgroups,
         allocatable_memory=_allocatable_memory(case_input),
         memory_reserve_percent=case_input.qos_reserved_percent.get("memory"),
-    )
-    root = "the update of this version leaves the root of all pods out"
-    if profile.cgroups.qos_update_names_root:
-        root = "the update names the root of all pods, and writes nothing to it"
-    return compared(
-        msgspec.to_builtins(decided),
-        claimed,
-        lambda path: root if path[:1] == ("kubepods",) else reasons.get(path, ""),
     )
 
 

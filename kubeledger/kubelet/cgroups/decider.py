@@ -12,11 +12,13 @@ from typing import Final
 import msgspec
 
 from kubeledger.kubelet.cgroups.container_config import ContainerConfig, container_config
+from kubeledger.kubelet.cgroups.conversions import MIN_SHARES
 from kubeledger.kubelet.cgroups.exclusive import exclusive_containers
 from kubeledger.kubelet.cgroups.names import pod_cgroup, to_cgroupfs, to_systemd
 from kubeledger.kubelet.cgroups.node_config import (
     Quantities,
     ReservationSettings,
+    hard_eviction_reservation,
     kubepods_resources,
     node_reservation,
     over_reserved,
@@ -27,8 +29,8 @@ from kubeledger.kubelet.cgroups.pod_config import (
     ResourceConfig,
     resource_config_for_pod,
 )
-from kubeledger.kubelet.cgroups.qos_config import QOSConfig, qos_config, qos_requests
-from kubeledger.kubelet.cgroups.reasons import Path
+from kubeledger.kubelet.cgroups.qos_config import QOSConfig, QOSRequests, qos_config, qos_requests
+from kubeledger.kubelet.cgroups.reasons import Path, shares_reason
 from kubeledger.kubelet.cgroups.unified import (
     Files,
     UnifiedSettings,
@@ -39,7 +41,7 @@ from kubeledger.kubelet.cgroups.unified import (
 from kubeledger.kubelet.kube.amounts import NANOS, check_asked
 from kubeledger.kubelet.kube.pod import Pod, lists_of_pods
 from kubeledger.kubelet.kube.podqos import pod_qos
-from kubeledger.kubelet.kube.quantity import Quantity
+from kubeledger.kubelet.kube.quantity import ZERO, Quantity
 from kubeledger.kubelet.profile.cgroups import CgroupFacts
 from kubeledger.model.bodies.cgroups import QOSClass
 
@@ -47,6 +49,7 @@ __all__ = [
     "NodeDecision",
     "PodDecision",
     "PodUnifiedDecision",
+    "QOSDecision",
     "decide_node",
     "decide_pod",
     "decide_pod_unified",
@@ -56,6 +59,7 @@ __all__ = [
 
 _NO_CONTAINER: Final = "the pod has no such container"
 _A_CONTAINER: Final = "the pod has this container"
+_NO_RESOURCE: Final = "the node has no such resource"
 
 
 class PodDecision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -128,13 +132,108 @@ class PodUnifiedDecision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return ""
 
 
-class NodeDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """What is reserved, what pods may use together, and what is reserved too much."""
+class QOSDecision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Values of the QoS cgroups, and what they come from."""
 
+    pods: Sequence[Pod]
+    facts: CgroupFacts
+    allocatable_memory: int | None
+    memory_reserve_percent: int | None
+    requests: QOSRequests
+    config: QOSConfig
+
+    def explain(self, path: Path) -> str:
+        """The rule for the value at a path of the outcome, as users see it."""
+        match path:
+            case ("kubepods", *_) if self.facts.qos_update_names_root:
+                return "the update names the root of all pods, and writes nothing to it"
+            case ("kubepods", *_):
+                return "the update of this version leaves the root of all pods out"
+            case ("besteffort", "cpuShares"):
+                return f"BestEffort pods share the least, {MIN_SHARES}"
+            case ("burstable", "cpuShares"):
+                milli, pods = self.requests.burstable_milli_cpu, self._pods("Burstable")
+                shares = shares_reason(milli, self.config.burstable_shares)
+                return f"the class requests {milli} m over {pods}, {shares}"
+            case (_, "memoryLimit") if self.memory_reserve_percent is None:
+                return "qosReserved reserves no memory"
+            case (_, "memoryLimit") if not self.allocatable_memory:
+                return "there is no allocatable memory to reserve of"
+            case (level, "memoryLimit"):
+                return self._reserve(level)
+        return ""
+
+    def _reserve(self, level: str) -> str:
+        requests, left = self.requests, self.config.burstable_memory_limit
+        less = f"less {self.memory_reserve_percent} % of the"
+        if level == "burstable":
+            pods = self._pods("Guaranteed")
+            of = f"{requests.guaranteed_memory} that {pods} request are {left}"
+            return f"{self.allocatable_memory} bytes allocatable {less} {of}"
+        pods = self._pods("Burstable")
+        of = f"{requests.burstable_memory} that {pods} request"
+        limit = self.config.best_effort_memory_limit
+        return f"the {left} bytes for Burstable pods {less} {of} are {limit}"
+
+    def _pods(self, qos_class: QOSClass) -> str:
+        count = sum(_qos_class(pod, self.facts) == qos_class for pod in self.pods)
+        return f"{count} {qos_class} pod{'' if count == 1 else 's'}"
+
+
+class NodeDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """What is reserved, what pods may use together, what is reserved too much, and of what."""
+
+    capacity: Quantities
+    settings: ReservationSettings
+    facts: CgroupFacts
     reservation: dict[str, Quantity]
     kubepods: dict[str, Quantity]
     config: ResourceConfig
     over_reserved: list[str]
+
+    def explain(self, path: Path) -> str:
+        """The rule for the value at a path of the outcome, as users see it."""
+        match path:
+            case ("reservation", name):
+                hard = self.settings.eviction_hard
+                eviction = hard_eviction_reservation(hard, self.capacity, self.facts)
+                due = {**self._reserves(name), "hard eviction": eviction.get(name, ZERO)}
+                sums = " + ".join(f"{n.canonical()} ({of})" for of, n in due.items() if n.sign)
+                reason = f"it is {sums}" if sums else "nothing of it is reserved"
+                return reason if name in self.capacity else _NO_RESOURCE
+            case ("kubepods", "resources", name):
+                return self._left(name)
+            case ("kubepods", "memoryLimit"):
+                return self._left("memory")
+            case ("kubepods", "cpuShares"):
+                if "cpu" not in self.kubepods:
+                    return "the node has no cpu"
+                milli = self.kubepods["cpu"].milli_value()
+                reason = shares_reason(milli, self.config.cpu_shares or 0)
+                return f"all pods may use {milli} m of cpu, {reason}"
+            case ("overReserved",):
+                over = ", ".join(
+                    f"{self.reservation[n].canonical()} of {self.capacity[n].canonical()} {n}"
+                    for n in self.over_reserved
+                )
+                return f"reserved are {over}" if over else "of no resource more than there is"
+        return ""
+
+    def _reserves(self, name: str) -> dict[str, Quantity]:
+        """Setting -> what it takes off a resource."""
+        return {
+            "systemReserved": self.settings.system_reserved.get(name, ZERO),
+            "kubeReserved": self.settings.kube_reserved.get(name, ZERO),
+        }
+
+    def _left(self, name: str) -> str:
+        if name not in self.capacity:
+            return _NO_RESOURCE
+        left, text = self.capacity[name], f"it is the capacity, {self.capacity[name].canonical()}"
+        for setting, amount in self._reserves(name).items():
+            left = left.sub(amount)
+            text += f", less {amount.canonical()} ({setting})" if amount.sign else ""
+        return f"{text}, but not below 0" if left.sign < 0 else text
 
 
 def decide_pod(
@@ -163,9 +262,7 @@ def decide_pod(
         CgroupNameError: the pod's UID cannot be part of a name.
     """
     check_asked(lists_of_pods((pod,)))
-    qos_class = pod_qos(
-        pod, status_wins=facts.qos_class_from_status, pod_level=facts.pod_level_resources
-    )
+    qos_class = _qos_class(pod, facts)
     name = pod_cgroup(qos_class, pod.metadata.uid or "")
     exclusive: frozenset[str] = frozenset()
     if static_cpu_policy:
@@ -229,9 +326,7 @@ def decide_pod_unified(
         BadInputError: an amount of the pod cannot be asked for.
     """
     check_asked(lists_of_pods((pod,)))
-    qos_class = pod_qos(
-        pod, status_wins=facts.qos_class_from_status, pod_level=facts.pod_level_resources
-    )
+    qos_class = _qos_class(pod, facts)
     return PodUnifiedDecision(
         qos_class=qos_class,
         pod_files=pod_files(pod, qos_class, facts, settings),
@@ -248,17 +343,32 @@ def decide_qos(
     *,
     allocatable_memory: int | None,
     memory_reserve_percent: int | None,
-) -> QOSConfig:
+) -> QOSDecision:
     """Values for the QoS cgroups over the active pods.
 
     Raises:
         BadInputError: an amount of a pod cannot be asked for.
     """
     check_asked(lists_of_pods(pods))
-    return qos_config(
-        qos_requests(pods, facts),
+    requests = qos_requests(pods, facts)
+    config = qos_config(
+        requests,
         allocatable_memory=allocatable_memory,
         memory_reserve_percent=memory_reserve_percent,
+    )
+    return QOSDecision(
+        pods=pods,
+        facts=facts,
+        allocatable_memory=allocatable_memory,
+        memory_reserve_percent=memory_reserve_percent,
+        requests=requests,
+        config=config,
+    )
+
+
+def _qos_class(pod: Pod, facts: CgroupFacts) -> QOSClass:
+    return pod_qos(
+        pod, status_wins=facts.qos_class_from_status, pod_level=facts.pod_level_resources
     )
 
 
@@ -273,6 +383,9 @@ def decide_node(
     reservation = node_reservation(capacity, settings, facts)
     kubepods = kubepods_resources(capacity, settings)
     return NodeDecision(
+        capacity=capacity,
+        settings=settings,
+        facts=facts,
         reservation=reservation,
         kubepods=kubepods,
         config=resource_config_for_node(kubepods),

@@ -16,14 +16,12 @@ import msgspec
 
 from kubeledger.kubelet.cgroups.conversions import shares_of_milli_cpu
 from kubeledger.kubelet.cgroups.pod_config import ResourceConfig, huge_page_limits
-from kubeledger.kubelet.cgroups.reasons import shares_reason
 from kubeledger.kubelet.kube.cpuset import cpus_of
 from kubeledger.kubelet.kube.quantity import ZERO, Format, Quantity, int64_of_float
 from kubeledger.kubelet.kube.thresholds import EvictionThresholdError, parse_threshold
 from kubeledger.kubelet.profile.cgroups import CgroupFacts
 
 __all__ = [
-    "NO_SUCH",
     "EvictionThresholdError",
     "Quantities",
     "ReservationSettings",
@@ -32,7 +30,6 @@ __all__ = [
     "hard_eviction_reservation",
     "kubepods_resources",
     "node_allocatable",
-    "node_reasons",
     "node_reservation",
     "over_reservation_message",
     "over_reserved",
@@ -64,7 +61,6 @@ _DEFAULT_THRESHOLDS: Final = {
 }
 _SIGNALS_OF_SPLIT_DISKS: Final = ("containerfs.available", "containerfs.inodesFree")
 _SPLIT_DISKS_SINCE: Final = 29
-NO_SUCH: Final = "the node has no such resource"
 
 
 class ReservationSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -207,46 +203,6 @@ def over_reserved(capacity: Quantities, reservation: Quantities) -> list[str]:
     Source: v1.20.2 pkg/kubelet/cm/node_container_manager_linux.go validateNodeAllocatable
     """
     return sorted(n for n, amount in reservation.items() if amount > capacity.get(n, ZERO))
-
-
-def node_reasons(
-    capacity: Quantities, settings: ReservationSettings, facts: CgroupFacts
-) -> dict[tuple[str, ...], str]:
-    """The rules for the values of :func:`decide_node`, as users see them.
-
-    Returns:
-        path of a value in the outcome -> which capacity, reserve and threshold give it.
-    """
-    eviction = hard_eviction_reservation(settings.eviction_hard, capacity, facts)
-    reservation = node_reservation(capacity, settings, facts)
-    kubepods = kubepods_resources(capacity, settings)
-    reasons: dict[tuple[str, ...], str] = {}
-    for name, amount in capacity.items():
-        system, kube = (
-            each.get(name, ZERO) for each in (settings.system_reserved, settings.kube_reserved)
-        )
-        parts = {"systemReserved": system, "kubeReserved": kube}
-        due = parts | {"hard eviction": eviction.get(name, ZERO)}
-        sums = " + ".join(f"{n.canonical()} ({of})" for of, n in due.items() if not n.is_zero)
-        reasons["reservation", name] = f"it is {sums}" if sums else "nothing of it is reserved"
-        less = "".join(f", less {n.canonical()} ({of})" for of, n in parts.items() if not n.is_zero)
-        floor = ", but not below 0" if amount.sub(system).sub(kube).sign < 0 else ""
-        text = f"it is the capacity, {amount.canonical()}{less}{floor}"
-        reasons["kubepods", "resources", name] = text
-    milli = kubepods["cpu"].milli_value() if "cpu" in kubepods else 0
-    shares = shares_reason(milli, resource_config_for_node(kubepods).cpu_shares or 0)
-    over = ", ".join(
-        f"{reservation[name].canonical()} of {capacity[name].canonical()} {name}"
-        for name in over_reserved(capacity, reservation)
-    )
-    none = "of no resource more is reserved than there is"
-    return reasons | {
-        ("kubepods", "cpuShares"): f"all pods may use {milli} m of cpu, {shares}"
-        if "cpu" in kubepods
-        else "the node has no cpu",
-        ("kubepods", "memoryLimit"): reasons.get(("kubepods", "resources", "memory"), NO_SUCH),
-        ("overReserved",): f"reserved are {over}" if over else none,
-    }
 
 
 def over_reservation_message(

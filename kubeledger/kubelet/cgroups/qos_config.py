@@ -8,7 +8,6 @@ what is left after the reserved part of the requests of the classes above it.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -17,7 +16,6 @@ import msgspec
 from kubeledger.kubelet.cgroups.arithmetic import quotient
 from kubeledger.kubelet.cgroups.conversions import MIN_SHARES, shares_of_milli_cpu
 from kubeledger.kubelet.cgroups.pod_config import pod_request
-from kubeledger.kubelet.cgroups.reasons import shares_reason
 from kubeledger.kubelet.kube.amounts import NANOS
 from kubeledger.kubelet.kube.pod import Pod, PodSpec
 from kubeledger.kubelet.kube.podqos import pod_qos
@@ -29,7 +27,6 @@ __all__ = [
     "QOSConfig",
     "QOSRequests",
     "qos_config",
-    "qos_reasons",
     "qos_requests",
     "qos_unified",
     "retried_qos_config",
@@ -127,51 +124,6 @@ def qos_config(
     burstable = allocatable_memory - quotient(requests.guaranteed_memory * percent, 100)
     best_effort = burstable - quotient(requests.burstable_memory * percent, 100)
     return QOSConfig(shares, burstable_memory_limit=burstable, best_effort_memory_limit=best_effort)
-
-
-def qos_reasons(
-    pods: Sequence[Pod],
-    facts: CgroupFacts,
-    *,
-    allocatable_memory: int | None,
-    memory_reserve_percent: int | None,
-) -> dict[tuple[str, ...], str]:
-    """The rules for the values, as users see them; arguments as for ``qos_config``.
-
-    Returns:
-        path of a value in the outcome -> which requests of which pods give it.
-    """
-    requests = qos_requests(pods, facts)
-    config = qos_config(
-        requests,
-        allocatable_memory=allocatable_memory,
-        memory_reserve_percent=memory_reserve_percent,
-    )
-    from_status, level = facts.qos_class_from_status, facts.pod_level_resources
-    classes = Counter(pod_qos(pod, status_wins=from_status, pod_level=level) for pod in pods)
-    guaranteed, burstable = (
-        f"{classes[name]} {name} pod{'' if classes[name] == 1 else 's'}"
-        for name in ("Guaranteed", "Burstable")
-    )
-    milli, of = requests.burstable_milli_cpu, f"less {memory_reserve_percent} % of"
-    shares = shares_reason(milli, config.burstable_shares)
-    memory = {
-        "burstable": f"{allocatable_memory} bytes allocatable {of} the "
-        f"{requests.guaranteed_memory} that {guaranteed} request "
-        f"are {config.burstable_memory_limit}",
-        "besteffort": f"the {config.burstable_memory_limit} bytes for Burstable pods {of} the "
-        f"{requests.burstable_memory} that {burstable} request "
-        f"are {config.best_effort_memory_limit}",
-    }
-    if memory_reserve_percent is None:
-        memory = dict.fromkeys(memory, "qosReserved reserves no memory")
-    elif not allocatable_memory:
-        memory = dict.fromkeys(memory, "there is no allocatable memory to reserve of")
-    return {
-        ("besteffort", "cpuShares"): "BestEffort pods share the least, 2",
-        ("burstable", "cpuShares"): f"the class requests {milli} m over {burstable}, {shares}",
-        **{(name, "memoryLimit"): reason for name, reason in memory.items()},
-    }
 
 
 def retried_qos_config(

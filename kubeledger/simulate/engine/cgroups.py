@@ -31,7 +31,7 @@ from kubeledger.kubelet.cgroups.node_config import (
     reservation_of,
     resource_config_for_node,
 )
-from kubeledger.kubelet.cgroups.qos_config import qos_requests, qos_unified
+from kubeledger.kubelet.cgroups.qos_config import qos_unified
 from kubeledger.kubelet.cgroups.unified import (
     OOM_GROUP,
     TIERED_RESERVATION,
@@ -267,7 +267,13 @@ class CgroupLoop:
             and pod.phase not in ("Succeeded", "Failed")
         ]
         journal, percent = self._sim.journal, self._reserve_percent
-        requests = qos_requests(pods, self._facts)
+        decision = decide_qos(
+            pods,
+            self._facts,
+            allocatable_memory=self.pods_memory_bytes,
+            memory_reserve_percent=percent,
+        )
+        requests, config = decision.requests, decision.config
         if percent is not None:
             for qos_class, requested in (
                 ("Guaranteed", requests.guaranteed_memory),
@@ -280,12 +286,6 @@ class CgroupLoop:
                         reserve_percent=percent,
                     )
                 )
-        config = decide_qos(
-            pods,
-            self._facts,
-            allocatable_memory=self.pods_memory_bytes,
-            memory_reserve_percent=percent,
-        )
         files: dict[str, dict[str, str]] = {}
         if self._unified.memory_qos:
             files = qos_unified(requests, self._facts, tiered_reservation=self._tiered)

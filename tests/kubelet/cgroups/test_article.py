@@ -63,7 +63,7 @@ def reserved(version: str, *pods: Pod) -> QOSConfig:
         resolve(version).cgroups,
         allocatable_memory=8 * GIB,
         memory_reserve_percent=100,
-    )
+    ).config
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -82,8 +82,8 @@ def test_all_pods_and_the_classes_as_a_recorded_node_shows_them() -> None:
         a_pod(cpu="200m", memory="128Mi", cpu_limit="200m", memory_limit="128Mi"),
         a_pod(cpu="1470m", memory="356Mi"),
     ]
-    config = decide_qos(pods, NEW, allocatable_memory=24471207936, memory_reserve_percent=50)
-    levels = qos_level_configs(config)
+    qos = decide_qos(pods, NEW, allocatable_memory=24471207936, memory_reserve_percent=50)
+    levels = qos_level_configs(qos.config)
     assert files_v1(levels["burstable"], NEW) == {
         "memory.limit_in_bytes": "24404099072",
         "cpu.shares": "1505",
