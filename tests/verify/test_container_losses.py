@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.bodies.prober import ProbeCountersRead, ProbeType
 from kubeledger.model.record import Body
 from tests.verify.container_scenes import (
@@ -17,6 +18,7 @@ from tests.verify.container_scenes import (
     killed,
     listed,
     restarted,
+    settings,
     started,
     tick,
     verdicts,
@@ -201,3 +203,41 @@ def test_an_instance_that_only_lists_tell_of() -> None:
     for previous, verdict in (("c2", "match"), ("c9", "impossible")):
         found, _ = judged(*steps, (20, restarted("c3", previous, restart_count=2)), tail)
         assert found[0].verdict == verdict
+
+
+WAITING = listed({"readinessProbe": PROBE | {"failureThreshold": 2, "successThreshold": 1}})
+AGAIN = KubeletStarted(pid=2, kubelet_version="1.36.2", version_source="log", restart=True)
+
+
+def listed_since(second: int) -> Body:
+    """A list that tells when container c2 began."""
+    state = {"running": {"startedAt": f"1970-01-01T00:{second // 60:02}:{second % 60:02}Z"}}
+    reported = {"name": "app", "containerID": "containerd://c2", "state": state}
+    return msgspec.structs.replace(WAITING, status={"containerStatuses": [reported]})
+
+
+@pytest.mark.parametrize(
+    ("began", "before", "verdict"),
+    [
+        pytest.param(None, "failure", "unverifiable", id="told when first listed: failure"),
+        pytest.param(None, "unknown", "unverifiable", id="told when first listed: unknown"),
+        pytest.param(1050, "unknown", "match", id="long before"),
+        pytest.param(1050, "failure", "unverifiable", id="long before, told otherwise"),
+        pytest.param(1091, "unknown", "unverifiable", id="at the border: unknown"),
+        pytest.param(1091, "failure", "unverifiable", id="at the border: failure"),
+        pytest.param(1100, "failure", "match", id="after it"),
+        pytest.param(1100, "unknown", "impossible", id="after it, told otherwise"),
+    ],
+)
+def test_a_container_about_as_old_as_the_kubelet(
+    began: int | None, before: str, verdict: str
+) -> None:
+    """What runs for ten seconds when a kubelet begins is not unready first, since 1.35."""
+    change = changed_to("success", before, "readiness", container_id="c2", run=1, threshold=1)  # type: ignore[arg-type] # one of two results
+    found = verdicts(
+        (1, added()), (2, started("c1")), (40, died("c1")),
+        (100, AGAIN), (100.1, settings()), (101, added()), (101.5, started("c2")),
+        (105, tick("success", "readiness", "c2")), (105.1, change),
+        (140, WAITING if began is None else listed_since(began)),
+    )  # fmt: skip
+    assert found == [verdict]

@@ -416,41 +416,19 @@ LIMITED: dict[str, Any] = {
     "containers": [{"name": "c", "resources": {"limits": {"ephemeral-storage": "10Mi"}}}],
 }
 EMPTY_DIR = 'Usage of EmptyDir volume "d" exceeds the limit "50Mi". '
+ALL_OF_POD = "Pod ephemeral local storage usage exceeds the total limit of containers 10Mi. "
+ONE_OF_POD = 'Container c exceeded its local ephemeral storage limit "10Mi". '
 
 
 @pytest.mark.parametrize(
     ("signal", "message", "verdict"),
     [
-        (
-            "emptydirfs.limit",
-            'Usage of EmptyDir volume "d" exceeds the limit "50Mi". ',
-            "unverifiable",
-        ),
-        (
-            "emptydirfs.limit",
-            'Usage of EmptyDir volume "d" exceeds the limit "60Mi". ',
-            "impossible",
-        ),
-        (
-            "emptydirfs.limit",
-            'Usage of EmptyDir volume "e" exceeds the limit "50Mi". ',
-            "impossible",
-        ),
-        (
-            "ephemeralpodfs.limit",
-            "Pod ephemeral local storage usage exceeds the total limit of containers 10Mi. ",
-            "match",
-        ),
-        (
-            "ephemeralcontainerfs.limit",
-            'Container c exceeded its local ephemeral storage limit "10Mi". ',
-            "unverifiable",
-        ),
-        (
-            "ephemeralcontainerfs.limit",
-            'Container x exceeded its local ephemeral storage limit "10Mi". ',
-            "impossible",
-        ),
+        ("emptydirfs.limit", EMPTY_DIR, "unverifiable"),
+        ("emptydirfs.limit", EMPTY_DIR.replace("50Mi", "60Mi"), "impossible"),
+        ("emptydirfs.limit", EMPTY_DIR.replace('"d"', '"e"'), "impossible"),
+        ("ephemeralpodfs.limit", ALL_OF_POD, "match"),
+        ("ephemeralcontainerfs.limit", ONE_OF_POD, "unverifiable"),
+        ("ephemeralcontainerfs.limit", ONE_OF_POD.replace("r c", "r x"), "impossible"),
     ],
 )
 def test_a_limit_of_local_storage(signal: str, message: str, verdict: str) -> None:

@@ -21,7 +21,6 @@ from tests.verify.image_scenes import alone
 
 __all__ = ["alone"]
 
-NODES = ("node-a", "node-b")
 DECISIONS = (GarbageCollectionStarted, ImageDeleted, GarbageCollected)
 KINDS = {kind.kind for kind in DECISIONS}
 
