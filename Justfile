@@ -56,9 +56,11 @@ docs:
 notebook:
     {{python}} -m tests.notebook docs/analysis.ipynb
 
-# rewrite what views and shipped queries give for the fixture ledger (tests/analyze/sql/expected)
+# rewrite what views and shipped queries give for the fixture ledger (tests/analyze/sql/expected), and what verification
+# says of the recordings (tests/verify/expected)
 expected:
     {{python}} -m tests.analyze.sql.expected_rows
+    {{python}} -m tests.verify.expected_findings
 
 # rewrite recordings/golden from tests/testing/goldens
 golden:
