@@ -13,9 +13,9 @@ from pathlib import Path
 from kubeledger.verify import Contradiction
 from tests.verify.histories import outcomes, recorded
 
-__all__ = ["EXPECTED", "NODES", "lines"]
+__all__ = ["EXPECTED", "RECORDINGS", "lines"]
 
-NODES = ("node-a", "node-b")
+RECORDINGS = ("node-a", "node-b", "node-e-evictions", "node-e-oom")
 EXPECTED = Path(__file__).parent / "expected"
 
 
@@ -30,6 +30,6 @@ def lines(node: str) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    for name in NODES:
+    for name in RECORDINGS:
         text = "".join(f"{line}\n" for line in lines(name))
         (EXPECTED / f"{name}.txt").write_text(text)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kubeledger.model.bodies.images import (
-    GarbageCollected,
-)
+from kubeledger.model.bodies.images import GarbageCollected
 from kubeledger.model.bodies.node import ClockStepped
 from kubeledger.model.record import Body, Record
-from kubeledger.verify import Finding, Verdict
+from kubeledger.verify import Finding, Variant, Verdict
 from tests.verify.histories import findings
 from tests.verify.image_scenes import (
     CAPACITY,
@@ -271,3 +269,19 @@ def test_a_record_that_is_there_twice() -> None:
     for at in range(len(steps)):
         doubled = [*steps[: at + 1], *steps[at:]]
         assert "impossible" not in {v for _, v in verdicts(history(*SEEN, *doubled))}
+
+
+def test_what_another_threshold_would_have_removed() -> None:
+    """A start and removals that no record shows are reported under a variant, and only there."""
+    steps = [*SEEN, (600.9, disk(30)), (601.0, detected("abcd", used="b")), (601.1, BELOW)]
+    policy = {"imageGCHighThresholdPercent": 60, "imageGCLowThresholdPercent": 50}
+    records = history(*steps)
+    assert verdicts(records) == [("GarbageCollected", "match")]
+    found = [f for f in findings(records, Variant(settings=policy)) if f.recorded is None]
+    assert [f.subject for f in found] == ["node", "image/c", "image/d", "image/a"]
+    size = {"size_bytes": 1_000_000, "pass": "space"}
+    assert [f.expected for f in found] == [
+        {"usage_percent": 70, "high_threshold_percent": 60, "low_threshold_percent": 50,
+         "bytes_to_free": CAPACITY // 5},
+        *({"image_id": name, **size} for name in "cda"),
+    ]  # fmt: skip

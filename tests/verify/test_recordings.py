@@ -39,7 +39,7 @@ from kubeledger.verify import RECORDED, Contradiction, Finding, Outcome, Variant
 from kubeledger.verify.registry import verifiers_of
 from kubeledger.verify.rules.admission.judging import VICTIMS
 from kubeledger.verify.rules.cgroups.drift import drift_of
-from tests.verify.expected_findings import EXPECTED, NODES, lines
+from tests.verify.expected_findings import EXPECTED, RECORDINGS, lines
 from tests.verify.histories import changed, reader, recorded
 
 Kinds = tuple[type[Body], ...]
@@ -49,6 +49,7 @@ CGROUPS: Kinds = (CgroupUpdated, CgroupRemoved, QOSCgroupsUpdated)
 CONTAINERS: Kinds = (ProbeTransitioned, ContainerKilled, ContainerRestarted, RestartBackedOff)
 DEVICES: Kinds = (AllocationFailed, DevicesAllocated, DevicesReleased, AffinityDecided)
 IMAGES: Kinds = (GarbageCollectionStarted, ImageDeleted, GarbageCollected)
+NODES = ("node-a", "node-b")
 GROUPS = (ADMISSION, CGROUPS, CONTAINERS, DEVICES, IMAGES)
 """Kinds of decisions whose rules rest on the same records: a lie in one may show in another."""
 
@@ -101,7 +102,7 @@ def without(records: Records, gone: Iterable[Record]) -> list[Record]:
     return [record for record in records if record.seq not in seqs]
 
 
-@pytest.mark.parametrize("node", NODES)
+@pytest.mark.parametrize("node", RECORDINGS)
 def test_findings_of_a_recording(node: str) -> None:
     """All that is said of it; ``just expected`` writes the files anew."""
     assert list(lines(node)) == (EXPECTED / f"{node}.txt").read_text().splitlines()
