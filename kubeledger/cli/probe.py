@@ -51,7 +51,7 @@ _SILENCE_S = 10
     default=1,
     show_default=True,
     metavar="N",
-    help="Make each probe so often.",
+    help="How often to make each probe.",
 )
 @click.option(
     "--period",

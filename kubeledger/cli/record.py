@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from kubeledger.cli.memory import give_back_freed
 from kubeledger.cli.options import kubelet_options, ledger_option, reports_errors
 from kubeledger.cli.output import counted, printable
 from kubeledger.cli.service import metrics_option, served, until_stopped
@@ -30,8 +31,7 @@ _LEVEL = 6
 """To seal a segment takes 9 MiB of memory then, and 27 by the writer's own default."""
 _DAY_NS = 24 * 3600 * 10**9
 _SHIPPED_SEGMENT_NS = 3600 * 10**9
-"""What is shipped is sealed after so long, however little it is: a node that is lost takes no
-more than that with it."""
+"""Age at which a segment that is shipped is sealed: a lost node takes no more with it."""
 
 _path = click.Path(path_type=Path)
 
@@ -97,6 +97,7 @@ def record(
     from kubeledger.record.recorder import Limits
     from kubeledger.record.setup import Wanted, found_on, sources_of
 
+    give_back_freed()
     wanted = Wanted(
         log=log,
         journal=journal,
@@ -134,7 +135,9 @@ class _Beside(NamedTuple):
 
     def sealed(self) -> None:
         """A segment was sealed."""
-        self.metrics.segments_sealed()
+        from kubeledger.record.metrics import SEALED
+
+        self.metrics.add(SEALED)
         if self.shipping is not None:
             self.shipping.sealed()
 
@@ -167,6 +170,7 @@ def _not_shipped(words: str) -> None:
 
 
 def _record(beside: _Beside, node: str, wanted: Wanted, limits: Limits) -> None:
+    from kubeledger.record.metrics import READY
     from kubeledger.record.recorder import Recorder
     from kubeledger.record.setup import sources_of
 
@@ -178,22 +182,22 @@ def _record(beside: _Beside, node: str, wanted: Wanted, limits: Limits) -> None:
         sources = sources_of(wanted)
         started = Recorder(ledger, writer, node, sources, time.time_ns(), limits, metrics)
         with closing(started) as recorder:
-            metrics.ready()
+            metrics.set(READY, 1)
             click.echo(printable(f"recording {node}: {', '.join(sources)}"), err=True)
-            _tell(recorder)
+            _report(recorder)
             if wanted.once:
                 recorder.drain(time.time_ns)
                 if shipping is not None:
                     writer.seal_open()
             else:
                 while waits(0 if recorder.step(time.time_ns()) else _STEP_S):
-                    _tell(recorder)
-            _tell(recorder)
+                    _report(recorder)
+            _report(recorder)
         click.echo(printable(f"recorded {node}: {counted(recorder.appended, 'record')}"), err=True)
 
 
-def _tell(recorder: Recorder) -> None:
-    """What happened to chapters since it was said last."""
+def _report(recorder: Recorder) -> None:
+    """What happened to chapters since the last report."""
     while recorder.ended:
         report = recorder.ended.pop(0)
         click.echo(

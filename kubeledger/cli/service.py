@@ -72,7 +72,7 @@ class Waits:
         self.stopped = False
 
     def __call__(self, seconds: float) -> bool:
-        """Wait so long, or until a signal comes; whether to go on."""
+        """Wait, at most until a signal comes; whether to go on."""
         if not self.stopped:
             select.select([self._read_fd], [], [], seconds)
         return not self.stopped

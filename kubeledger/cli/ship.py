@@ -79,10 +79,11 @@ def _ship_once(opened: Ledger, url: str) -> None:
 
 def _follow(opened: Ledger, url: str, look_s: float, metrics_address: str | None) -> None:
     from kubeledger.cli.output import printable
+    from kubeledger.record.metrics import READY
     from kubeledger.record.shipping import follow
 
     with served(metrics_address) as metrics, until_stopped() as waits:
-        metrics.ready()
+        metrics.set(READY, 1)
 
         def wait(seconds: float) -> bool:
             metrics.loop_turned()

@@ -15,6 +15,7 @@ from kubeledger.cli.verify_output import encode, outcome_line
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.units import format_ts
+from kubeledger.record.metrics import FINDINGS, READY
 from kubeledger.verify import Contradiction
 
 __all__ = ["follow_verdicts"]
@@ -46,8 +47,9 @@ def follow_verdicts(
             for news in watch.look(begun_s):
                 _print(news, output)
             sys.stdout.flush()
-            metrics.findings(watch.stands.items())
-            metrics.ready()
+            for what, count in watch.stands.items():
+                metrics.set(FINDINGS, count, what)
+            metrics.set(READY, 1)
             left_s = max(_LOOK_S, (time.monotonic() - begun_s) * (_SHARE - 1))
             while left_s > 0:
                 metrics.loop_turned()

@@ -1,4 +1,4 @@
-"""What a person's ``curl`` would have done otherwise, and whether that bears on the result."""
+"""How ``curl`` would have behaved instead, and whether that bears on the result."""
 
 from __future__ import annotations
 

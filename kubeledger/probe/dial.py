@@ -150,7 +150,7 @@ def _resolve(host: str, port: int, watch: Watch) -> list[tuple[int, Sockaddr]]:
 
 
 def _look_up(host: str, port: int, watch: Watch) -> list[tuple[int, Sockaddr]]:
-    """By the system's resolver, which hears no timeout: it is left behind."""
+    """By the system's resolver, which takes no timeout: a lookup that is late is abandoned."""
     found: list[tuple[int, Sockaddr]] = []
 
     def ask() -> None:

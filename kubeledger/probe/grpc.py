@@ -27,7 +27,7 @@ __all__ = ["grpc_attempt", "need_h2"]
 _CHECK = "/grpc.health.v1.Health/Check"
 _STATUSES: tuple[GRPCStatus, ...] = ("UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN")
 _BACKOFF = 1.6
-"""Source: grpc-go backoff.DefaultConfig: a second, then so many times as long."""
+"""Source: grpc-go backoff.DefaultConfig: a second, then 1.6 times as long each time."""
 
 
 def need_h2() -> None:

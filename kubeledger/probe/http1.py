@@ -1,4 +1,4 @@
-"""Replies of HTTP/1 as Go reads them, with Go's words for those that are none."""
+"""Replies of HTTP/1 as Go reads them, with Go's errors for malformed ones."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Reply:
         """Read the head; ``began`` is called once with the first byte.
 
         Raises:
-            TransportError: there is none; with Go's text.
+            TransportError: no valid head; with Go's text.
         """
         self._stream = stream
         self._buffer = bytearray()

@@ -34,7 +34,7 @@ class HTTP2Reply:
         """Send the request and read the head; ``began`` is called once with its first byte.
 
         Raises:
-            TransportError: there is none; with Go's text.
+            TransportError: no valid head; with Go's text.
         """
         import h2.connection
 

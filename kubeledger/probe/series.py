@@ -1,4 +1,4 @@
-"""Probes again and again, each at its period, and all that came of them."""
+"""Probes, each repeated at its period, and their results."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def pod_target(raw: dict[str, Any], address: str | None = None) -> PodTarget:
         address: to probe instead of the pod's IP.
 
     Raises:
-        BadInputError: it is none.
+        BadInputError: not a valid pod.
     """
     metadata = raw.get("metadata") or {}
     namespace, name = str(metadata.get("namespace") or "default"), str(metadata.get("name") or "")

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kubeledger.ledger.batch import Draft
-from kubeledger.record.metrics import Metrics
+from kubeledger.model.units import NS_PER_S
+from kubeledger.record.metrics import (
+    BYTES_READ,
+    BYTES_WRITTEN,
+    GAPS,
+    NEWEST,
+    OBSERVED,
+    RECORDS,
+    SETTLED,
+    SUCCESS,
+    UP,
+    Metrics,
+)
 from kubeledger.record.observations import Gap, Lines, Observation, size_of
 
 __all__ = ["Accounting"]
+
+_NUMBER = re.compile(r"\d+")
 
 
 class Accounting:
     """Turns what sources gave, and what was appended, into numbers.
 
-    A source whose poll ends is up; what a gap that lasts says is down, until its end or until
+    A source whose poll ends is up; what a gap that lasts names is down, until its end or until
     lines come again.
     """
 
@@ -30,33 +45,43 @@ class Accounting:
                 self._gap(source, each)
             elif isinstance(each, Lines):
                 self._over(each.stream)
-        self._metrics.source_read(source, now_ns, size_of(given))
+        self._metrics.set(UP, 1, source)
+        self._metrics.set(SUCCESS, now_ns / NS_PER_S, source)
+        self._metrics.add(BYTES_READ, size_of(given), source)
         for stream, of_source in self._down.items():
             if of_source == source:
-                self._metrics.source_failed(stream)
+                self._metrics.set(UP, 0, stream)
 
     def stepped(self, now_ns: int, *, given: bool, more: bool) -> None:
         """A step is done: whether sources gave something, and may have more at once."""
         if given:
-            self._metrics.observed(now_ns)
+            self._metrics.raise_to(OBSERVED, now_ns / NS_PER_S)
         if not more:
-            self._metrics.settled(now_ns)
+            self._metrics.raise_to(SETTLED, now_ns / NS_PER_S)
         self._metrics.loop_turned()
 
     def appended(self, drafts: Sequence[Draft], size_bytes: int) -> None:
         """Records of these drafts were appended; ``size_bytes`` of lines."""
         if drafts:
-            kinds = Counter(draft.body.kind for draft in drafts)
-            self._metrics.appended(kinds, size_bytes, max(draft.ts_ns for draft in drafts))
+            self.imported(Counter(draft.body.kind for draft in drafts), size_bytes)
+            self._metrics.raise_to(NEWEST, max(draft.ts_ns for draft in drafts) / NS_PER_S)
+
+    def imported(self, kinds: Mapping[str, int], size_bytes: int) -> None:
+        """As :meth:`appended`, of times that were recorded before: kind -> how many."""
+        for kind, count in kinds.items():
+            self._metrics.add(RECORDS, count, kind)
+        self._metrics.add(BYTES_WRITTEN, size_bytes, "ledger")
 
     def _gap(self, source: str, gap: Gap) -> None:
         if gap.stream not in self._down:  # else it is the end of one that was counted
-            self._metrics.gap(gap.stream, gap.reason)
+            # Numbers in a reason make no series of their own.
+            self._metrics.add(GAPS, 1, gap.stream, _NUMBER.sub("N", gap.reason))
         if gap.until_ns is None:
             self._down[gap.stream] = source
         else:
             self._over(gap.stream)
 
     def _over(self, stream: str) -> None:
+        """A part of a source has no number of its own while all is well."""
         if self._down.pop(stream, None) is not None:
-            self._metrics.outage_over(stream)
+            self._metrics.drop(UP, stream)

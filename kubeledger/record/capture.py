@@ -117,7 +117,7 @@ class Capture:
             return [Chapter(path) for path in sorted(self._directory.glob(f"*{_ENDED}"))]
 
     def put_aside(self, chapter: Chapter) -> None:
-        """Keep an ended chapter that cannot be imported, and look at it no more.
+        """Keep an ended chapter that cannot be imported; it is not tried again.
 
         Raises:
             LedgerUnavailableError: the operating system refused.

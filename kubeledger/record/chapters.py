@@ -66,14 +66,14 @@ def packed(batch: Batch) -> bytes:
 
 def gap_line(gap: Gap, at_ns: int) -> bytes:
     """A gap, noticed at ``at_ns``, as the line that an import reads."""
-    told = {
+    line = {
         "gap": gap.stream,
         "at": format_ts(at_ns),
         "reason": gap.reason,
         "since": None if gap.since_ns is None else format_ts(gap.since_ns),
         "until": None if gap.until_ns is None else format_ts(gap.until_ns),
     }
-    return json.dumps(told, ensure_ascii=False).encode() + b"\n"
+    return json.dumps(line, ensure_ascii=False).encode() + b"\n"
 
 
 class Chapter:
@@ -84,7 +84,7 @@ class Chapter:
         cursors: source -> from where it goes on.
         size_bytes: of the observations, unpacked.
         begun_ns, at_ns: times of the first and the last batch; None without one.
-        sound_bytes: behind the last frame that is whole; what follows was never acknowledged.
+        sound_bytes: end of the last whole frame; what follows was never acknowledged.
         damaged: bytes before that which are no frame.
     """
 

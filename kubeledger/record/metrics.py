@@ -1,6 +1,6 @@
-"""What a recorder says of itself: numbers that its parts update, and their text for Prometheus.
+"""A recorder's own metrics: numbers that its parts update, and their text for Prometheus.
 
-Sources, recorder and shipper call :class:`Metrics` where something happened; any thread may. The
+Recorder, shipper and verifier update :class:`Metrics` from any thread. The
 text is written by hand: the client library takes 5 MiB of a recorder's 64
 (docs/dependencies.md).
 """
@@ -9,25 +9,42 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from kubeledger import __version__
 
-__all__ = ["FAMILIES", "Family", "Metrics"]
-
-PREFIX = "kubeledger_"
-NS_PER_S = 1_000_000_000
+__all__ = [
+    "BACKLOG",
+    "BACKLOG_BYTES",
+    "BYTES_READ",
+    "BYTES_SHIPPED",
+    "BYTES_WRITTEN",
+    "FAMILIES",
+    "FINDINGS",
+    "GAPS",
+    "NEWEST",
+    "OBSERVED",
+    "READY",
+    "RECORDS",
+    "SEALED",
+    "SETTLED",
+    "SHIPPED",
+    "SHIP_FAILURES",
+    "SHIP_SUCCESS",
+    "SUCCESS",
+    "UP",
+    "Family",
+    "Metrics",
+]
 
 _SERIES_MAX = 200
 """Of one family; what comes later is counted under ``other``, so that memory is bounded."""
 _OTHER = "other"
 
-_NUMBER = re.compile(r"\d+")
 _LABEL_LENGTH_MAX = 120
 
 
@@ -47,12 +64,22 @@ class Family(NamedTuple):
     help: str
 
 
+FAMILIES: list[Family] = []
+"""All metrics, in the order of the page."""
+
+
+def _full(name: str) -> str:
+    return name if name.startswith("process_") else f"kubeledger_{name}"
+
+
 def _counter(name: str, help_: str, *labels: str) -> Family:
-    return Family(PREFIX + name, "counter", labels, help_)
+    FAMILIES.append(Family(_full(name), "counter", labels, help_))
+    return FAMILIES[-1]
 
 
 def _gauge(name: str, help_: str, *labels: str) -> Family:
-    return Family(PREFIX + name, "gauge", labels, help_)
+    FAMILIES.append(Family(_full(name), "gauge", labels, help_))
+    return FAMILIES[-1]
 
 
 BUILD = _gauge("build_info", "Version of kubeledger and of Python; always 1.", "version", "python")
@@ -68,7 +95,10 @@ BYTES_READ = _counter("read_bytes_total", "Bytes that a source observed.", "sour
 BYTES_WRITTEN = _counter("written_bytes_total", "Bytes written: raw capture, records.", "to")
 RECORDS = _counter("records_total", "Records appended to the ledger.", "kind")
 GAPS = _counter(
-    "gaps_total", "Times that a source could not observe; numbers are N.", "source", "reason"
+    "gaps_total",
+    "Times that a source could not observe; numbers are N.",
+    "source",
+    "reason",
 )
 UP = _gauge("source_up", "0 while a source, or a part of one, cannot be read.", "source")
 SUCCESS = _gauge(
@@ -85,149 +115,58 @@ SHIP_SUCCESS = _gauge(
     "ship_last_success_timestamp_seconds", "When nothing was left to ship the last time."
 )
 
-MEMORY = Family("process_resident_memory_bytes", "gauge", (), "Resident memory.")
-CPU = Family("process_cpu_seconds_total", "counter", (), "Processor time, user and system.")
-START = Family("process_start_time_seconds", "gauge", (), "When the recorder started.")
-
-FAMILIES = (
-    BUILD,
-    READY,
-    OBSERVED,
-    SETTLED,
-    NEWEST,
-    LAG,
-    BYTES_READ,
-    BYTES_WRITTEN,
-    RECORDS,
-    GAPS,
-    UP,
-    SUCCESS,
-    FINDINGS,
-    SEALED,
-    SHIPPED,
-    BYTES_SHIPPED,
-    BACKLOG,
-    BACKLOG_BYTES,
-    SHIP_FAILURES,
-    SHIP_SUCCESS,
-    MEMORY,
-    CPU,
-    START,
-)
-"""All metrics, in the order of the page."""
+MEMORY = _gauge("process_resident_memory_bytes", "Resident memory.")
+CPU = _counter("process_cpu_seconds_total", "Processor time, user and system.")
+START = _gauge("process_start_time_seconds", "When the recorder started.")
 
 
 class Metrics:
-    """The numbers of one recorder, all in memory; a method takes a microsecond or two."""
+    """The numbers of one process, all in memory; a method takes a microsecond or two."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._turned_s = time.monotonic()
         self._values: dict[Family, dict[tuple[str, ...], float]] = {f: {} for f in FAMILIES}
-        self._set(BUILD, 1, __version__, platform.python_version())
-        self._set(START, time.time())
-        self._set(READY, 0)
+        self.set(BUILD, 1, __version__, platform.python_version())
+        self.set(START, time.time())
+        self.set(READY, 0)
+
+    def add(self, family: Family, amount: float = 1, *labels: str) -> None:
+        """Count."""
+        with self._lock:
+            series = self._values[family]
+            key = _key(series, labels)
+            series[key] = series.get(key, 0) + amount
+
+    def set(self, family: Family, value: float, *labels: str) -> None:
+        """Replace a value."""
+        with self._lock:
+            series = self._values[family]
+            series[_key(series, labels)] = value
+
+    def raise_to(self, family: Family, value: float) -> None:
+        """Replace a lower value."""
+        with self._lock:
+            series = self._values[family]
+            series[()] = max(value, series.get((), value))
+
+    def drop(self, family: Family, *labels: str) -> None:
+        """Forget a series."""
+        with self._lock:
+            self._values[family].pop(labels, None)
 
     def loop_turned(self) -> None:
-        """The recorder's loop has come round once more, whether there was something or not."""
+        """The loop has come round once more, whether there was something to do or not."""
         self._turned_s = time.monotonic()
 
     @property
     def stalled_s(self) -> float:
-        """How long ago the recorder's loop came round, in seconds."""
+        """How long ago the loop came round, in seconds."""
         return time.monotonic() - self._turned_s
-
-    def source_read(self, source: str, now_ns: int, size_bytes: int = 0) -> None:
-        """A source could be read at ``now_ns``, and gave so many bytes, maybe none."""
-        self._set(UP, 1, source)
-        self._set(SUCCESS, now_ns / NS_PER_S, source)
-        self._add(BYTES_READ, size_bytes, source)
-
-    def source_failed(self, source: str) -> None:
-        """A source, or a part of one, cannot be read."""
-        self._set(UP, 0, source)
-
-    def outage_over(self, source: str) -> None:
-        """It can be read again; a part of a source has no number of its own while all is well."""
-        with self._lock:
-            self._values[UP].pop((source,), None)
-
-    def gap(self, source: str, reason: str) -> None:
-        """A source missed something; a gap that lasts counts once.
-
-        Args:
-            source: which.
-            reason: as in ``observations.Gap``; numbers in it make no series of their own.
-        """
-        self._add(GAPS, 1, source, _NUMBER.sub("N", reason))
-
-    def observed(self, now_ns: int) -> None:
-        """A source gave something at ``now_ns``."""
-        self._raise_to(OBSERVED, now_ns / NS_PER_S)
-
-    def settled(self, now_ns: int) -> None:
-        """All that sources had at ``now_ns`` was read."""
-        self._raise_to(SETTLED, now_ns / NS_PER_S)
-
-    def captured(self, size_bytes: int) -> None:
-        """So many bytes were appended to the raw capture."""
-        self._add(BYTES_WRITTEN, size_bytes, "capture")
-
-    def appended(
-        self, kinds: Mapping[str, int], size_bytes: int, newest_ts_ns: int | None = None
-    ) -> None:
-        """Records were appended to the ledger.
-
-        Args:
-            kinds: kind -> how many.
-            size_bytes: of their lines.
-            newest_ts_ns: the latest of their times; None where they are of times recorded before.
-        """
-        if newest_ts_ns is not None:
-            self._raise_to(NEWEST, newest_ts_ns / NS_PER_S)
-        for kind, count in kinds.items():
-            self._add(RECORDS, count, kind)
-        self._add(BYTES_WRITTEN, size_bytes, "ledger")
-
-    def findings(self, counts: Iterable[tuple[str, int]]) -> None:
-        """What stands by now: impossible or missed decisions, contradictions; how many of each."""
-        for what, count in counts:
-            self._set(FINDINGS, count, what)
-
-    def segments_sealed(self, count: int = 1) -> None:
-        """Segments were sealed."""
-        self._add(SEALED, count)
-
-    def shipping_started(self) -> None:
-        """Segments are shipped from now on: the numbers of it begin with 0."""
-        for family in (SHIPPED, BYTES_SHIPPED, SHIP_FAILURES):
-            self._add(family, 0)
-
-    def segment_shipped(self, size_bytes: int) -> None:
-        """A segment was stored, and proved to be there."""
-        self._add(SHIPPED, 1)
-        self._add(BYTES_SHIPPED, size_bytes)
-
-    def ship_backlog(self, segments: int, size_bytes: int) -> None:
-        """So much is sealed and not shipped."""
-        self._set(BACKLOG, segments)
-        self._set(BACKLOG_BYTES, size_bytes)
-
-    def ship_succeeded(self, now_ns: int) -> None:
-        """Nothing is left to ship."""
-        self._set(SHIP_SUCCESS, now_ns / NS_PER_S)
-
-    def ship_failed(self) -> None:
-        """Shipping failed, and is put off."""
-        self._add(SHIP_FAILURES, 1)
-
-    def ready(self) -> None:
-        """What was captured before is read, and the recorder follows live."""
-        self._set(READY, 1)
 
     @property
     def is_ready(self) -> bool:
-        """See :meth:`ready`."""
+        """What was captured before is read, and the recorder follows live."""
         with self._lock:
             return self._values[READY][()] == 1
 
@@ -246,22 +185,6 @@ class Metrics:
         values[MEMORY][()] = _resident_bytes()
         values[CPU][()] = time.process_time()
         return "".join(line for family in FAMILIES for line in _lines(family, values[family]))
-
-    def _add(self, family: Family, amount: float, *labels: str) -> None:
-        with self._lock:
-            series = self._values[family]
-            key = _key(series, labels)
-            series[key] = series.get(key, 0) + amount
-
-    def _set(self, family: Family, value: float, *labels: str) -> None:
-        with self._lock:
-            series = self._values[family]
-            series[_key(series, labels)] = value
-
-    def _raise_to(self, family: Family, value: float) -> None:
-        with self._lock:
-            series = self._values[family]
-            series[()] = max(value, series.get((), value))
 
 
 def _resident_bytes() -> int:

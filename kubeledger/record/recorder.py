@@ -37,7 +37,7 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.record.accounting import Accounting
 from kubeledger.record.capture import Capture
 from kubeledger.record.chapters import GAPS, Chapter, gap_line
-from kubeledger.record.metrics import Metrics
+from kubeledger.record.metrics import BYTES_WRITTEN, Metrics
 from kubeledger.record.observations import (
     POLL_BYTES,
     Document,
@@ -53,15 +53,15 @@ from kubeledger.replay.dropping import Dropped, drop_of_node
 __all__ = ["Limits", "Recorder"]
 
 _FIRST_LOOK_NS = 2 * NS_PER_S
-"""A chapter is begun to be read when there is a log, or documents and so much time without one."""
+"""A chapter is first read when it has a log; without one, this long after its begin."""
 _LOOKS_AGAIN_NS = tuple(minutes * 60 * NS_PER_S for minutes in (1, 4, 15))
-"""So long after its begin a chapter is read again, with all that was learned since."""
+"""At these ages a chapter is read again, with all that was learned since."""
 _LOOK_BYTES_MAX = 16 << 20
 """A larger chapter is read again before it ends only if what came asks for it."""
 _LOOK_SHARE = 20
-"""Reading again takes at most one part of so many of the time."""
+"""Reading again takes at most one part in 20 of the time."""
 _ROUND_S = 60
-"""So long a recorder that is to end waits for answers."""
+"""How long a recorder that is to end waits for answers."""
 _DAY_NS = 24 * 3600 * NS_PER_S
 _KILL = b"oom-kill"
 
@@ -77,7 +77,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         age_max_ns: after its first batch.
         keep_ns: as a chapter ends, older records are dropped, but for what is to be shipped first
             (``ledger.retention``); None: none are. Longer than a chapter.
-        segment_age_max_ns: after so long a segment is sealed, however small; None: when it is full.
+        segment_age_max_ns: a segment is sealed at this age, however small; None: when it is full.
     """
 
     bytes_max: int = 256 << 20
@@ -155,14 +155,15 @@ class Recorder:
         for source in self._sources:
             given = list(source.poll(now_ns))
             self._accounting.polled(source.name, given, now_ns)
-            told = [each.cursor for each in given if each.cursor is not None]
-            cursors |= {source.name: told[-1]} if told else {}
+            moved = [each.cursor for each in given if each.cursor is not None]
+            cursors |= {source.name: moved[-1]} if moved else {}
             more = more or size_of(given) >= POLL_BYTES // 2
             seen += given
         if self._is_full(now_ns) and not self._is_inside_an_entry(seen):
             self.end_chapter(now_ns)
         if seen:
-            self._metrics.captured(self._capture.append(now_ns, cursors, seen))
+            size_bytes = self._capture.append(now_ns, cursors, seen)
+            self._metrics.add(BYTES_WRITTEN, size_bytes, "capture")
         self._read(seen, now_ns, more=more)
         self._seal_by_age(now_ns)
         self._accounting.stepped(now_ns, given=bool(seen), more=more)
@@ -306,7 +307,7 @@ class Recorder:
                 self.ended.append(report)
                 self.appended += report.added
                 size_bytes = self._writer.appended_bytes - before_bytes
-                self._metrics.appended(report.by_kind, size_bytes)
+                self._accounting.imported(report.by_kind, size_bytes)
             self._capture.drop(chapter)
 
 
@@ -327,8 +328,8 @@ class _Reading:
     def is_outdated(self, seen: Sequence[Observation]) -> bool:
         """Whether what came can only be read with all the rest.
 
-        That is another log than the one that is followed; a kernel log in which a kill is told,
-        whose time other sources tell; or a log that shows another time zone than was thought.
+        That is another log than the one that is followed; a kernel log that reports a kill,
+        whose time other sources show; or a log that shows another time zone than was assumed.
         """
         others = [
             each for each in seen if isinstance(each, Lines) and each.stream != self._pipeline.log

@@ -1,4 +1,4 @@
-"""Shipping that goes on while a ledger is written: storage that fails is put off, and said.
+"""Shipping while a ledger is written: what storage refuses is put off and reported.
 
 It reads the ledger like any reader and never waits for its writer, nor the writer for it.
 """
@@ -14,17 +14,25 @@ from contextlib import ExitStack
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.lock import shipper_lock
 from kubeledger.model.errors import KubeledgerError
-from kubeledger.record.metrics import Metrics
+from kubeledger.record.metrics import (
+    BACKLOG,
+    BACKLOG_BYTES,
+    BYTES_SHIPPED,
+    SHIP_FAILURES,
+    SHIP_SUCCESS,
+    SHIPPED,
+    Metrics,
+)
 from kubeledger.remote.shipping import Shipment, Shipper
 from kubeledger.remote.store import Store, absolute_url
 
 __all__ = ["ShippingThread", "abandoned", "follow"]
 
 LOOK_S = 30.0
-"""So often the ledger is looked at for what was sealed, unless somebody says that something was."""
+"""How often the ledger is checked for sealed segments, if nobody reports one."""
 
 RETRY_S = 10.0
-"""Storage that fails is asked again for so long at once; then the rest is put off."""
+"""How long a failing request is repeated before the rest is put off."""
 
 _PAUSES_S = (2.0, 240.0)
 
@@ -51,10 +59,11 @@ def follow(
         metrics: to be kept up to date.
         on_shipped: called with each segment that is stored.
         on_trouble: called with one sentence, when what fails is not what failed before.
-        wait: waits for so many seconds at most; whether to go on.
+        wait: waits for at most this many seconds; returns whether to go on.
         look_s: see ``LOOK_S``.
     """
-    metrics.shipping_started()
+    for family in (SHIPPED, BYTES_SHIPPED, SHIP_FAILURES):
+        metrics.add(family, 0)
     pause_s, trouble, shipper, goes_on = _PAUSES_S[0], "", None, True
     while True:
         try:
@@ -63,7 +72,7 @@ def follow(
             pause_s, trouble = _PAUSES_S[0], ""
             wait_s = look_s
         except KubeledgerError as error:
-            metrics.ship_failed()
+            metrics.add(SHIP_FAILURES)
             shipper = None
             if str(error) != trouble:
                 trouble = str(error)
@@ -80,13 +89,16 @@ def follow(
 
 def _round(shipper: Shipper, metrics: Metrics, on_shipped: Callable[[Shipment], None]) -> None:
     segments, size_bytes = shipper.backlog()
-    metrics.ship_backlog(segments, size_bytes)
+    metrics.set(BACKLOG, segments)
+    metrics.set(BACKLOG_BYTES, size_bytes)
     for shipment in shipper.ship():
         segments, size_bytes = max(0, segments - 1), max(0, size_bytes - shipment.size_bytes)
-        metrics.segment_shipped(shipment.size_bytes)
-        metrics.ship_backlog(segments, size_bytes)
+        metrics.set(BACKLOG, segments)
+        metrics.set(BACKLOG_BYTES, size_bytes)
+        metrics.add(SHIPPED)
+        metrics.add(BYTES_SHIPPED, shipment.size_bytes)
         on_shipped(shipment)
-    metrics.ship_succeeded(time.time_ns())
+    metrics.set(SHIP_SUCCESS, time.time())
 
 
 class ShippingThread:
@@ -127,7 +139,7 @@ class ShippingThread:
                 wait=self._wait,
             )
         except Exception as error:  # the recorder goes on; the age of the last success shows it
-            metrics.ship_failed()
+            metrics.add(SHIP_FAILURES)
             on_trouble(f"bug in kubeledger, nothing is shipped any more: {error!r}")
 
     def _wait(self, seconds: float) -> bool:

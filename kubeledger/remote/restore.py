@@ -187,7 +187,7 @@ def _download(store: Store, file: StoredObject, path: Path) -> None:
 
 
 def _count(ledger: Ledger) -> None:
-    """Write the manifest with all that is there: a copy's may be behind its segments."""
+    """Write the manifest with all that is there: a copy's manifest may lack its last segments."""
     nodes: dict[str, NodeInfo] = {}
     for node in ledger.nodes():
         info = nodes[node] = ledger.info(node)

@@ -37,7 +37,7 @@ SCHEMES = ("s3", "gs", "az")
 """Of object storage; whatever has none is a local path."""
 
 RETRY_S = 60.0
-"""Storage that answers 503 or nothing is asked again for so long."""
+"""How long a request is repeated that storage answers with 503 or not at all."""
 
 _PAUSES_S = (0.1, 15.0)
 _RETRIES_MAX = 1 << 20
@@ -103,7 +103,7 @@ class Store:
         Args:
             url: a local path, ``file://``, ``s3://``, ``gs://`` or ``az://``.
             make: see above.
-            retry_s: so long storage that fails is asked again; None: ``RETRY_S``.
+            retry_s: how long a request that fails is repeated; None: ``RETRY_S``.
 
         Raises:
             BadQuestionError: no URL of a kind that is known, or no directory that can
@@ -374,7 +374,7 @@ def _object(meta: ObjectMeta) -> StoredObject:
 
 
 class _LocalError(Exception):
-    """An error of this machine's disk, which is none of storage."""
+    """An error of this machine's disk, not of storage."""
 
     def __init__(self, error: OSError) -> None:
         self.error = error

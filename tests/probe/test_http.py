@@ -37,9 +37,8 @@ SECOND_NS = 1_000_000_000
 LONG_NS = 8_000_000_000
 AWAITING = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
 READING = "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
-BROKEN = "net/http: HTTP/1.x transport connection broken: "
-OK = "HTTP/1.1 200 OK\r\n"
-CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+OK = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
 def request(
@@ -78,6 +77,11 @@ def got(text: str, scheme: str = "http") -> str:
     return f'Get "{scheme}://SERVER/healthz": {text}'
 
 
+def broken(text: str) -> str:
+    """The error of a reply that is none."""
+    return got(f"net/http: HTTP/1.x transport connection broken: {text}")
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_a_server_gets_and_what_it_is_taken_for(version: str) -> None:
     """What a server gets and what it is taken for."""
@@ -96,186 +100,84 @@ def test_what_a_server_gets_and_what_it_is_taken_for(version: str) -> None:
     assert exchange.address == f"127.0.0.1:{server.port}"
 
 
-@pytest.mark.parametrize(
-    ("habit", "outcome", "text"),
-    [
-        pytest.param(
-            resets,
-            "failure",
-            got("read tcp US->SERVER: read: connection reset by peer"),
-            id="reset",
-        ),
-        pytest.param(says(b""), "failure", got("EOF"), id="closed"),
-        pytest.param(
-            says(b"HTTP/1.1 2"),
-            "failure",
-            got(BROKEN + 'malformed HTTP status code "2"'),
-            id="half a status",
-        ),
-        pytest.param(
-            says(b"HTTP/1.1 200 OK\r\nContent-"),
-            "failure",
-            got(BROKEN + 'malformed MIME header: missing colon: "Content-"'),
-            id="half a header",
-        ),
-        pytest.param(
-            says(b"HTTP/1.1 200 OK\r\nA: b\r\n"),
-            "failure",
-            got(BROKEN + "unexpected EOF"),
-            id="half a head",
-        ),
-        pytest.param(
-            says(OK.encode() + b"Content-Length: 100\r\n\r\nabc"),
-            "error",
-            "unexpected EOF",
-            id="half a body",
-        ),
-        pytest.param(
-            says(b"HTTP/1.1 500 X\r\nContent-Length: 100\r\n\r\nabc"),
-            "error",
-            "unexpected EOF",
-            id="half a body of a failure",
-        ),
-        pytest.param(
-            says(CHUNKED + b"3\r\nabc\r\n1;x\r\nd\r\n0\r\n\r\n"),
-            "success",
-            "abcd",
-            id="chunks",
-        ),
-        pytest.param(
-            says(CHUNKED + b"zz\r\n"),
-            "error",
-            "invalid byte in chunk length",
-            id="no chunk",
-        ),
-        pytest.param(
-            says(CHUNKED + b"5\r\nabc"),
-            "error",
-            "unexpected EOF",
-            id="half a chunk",
-        ),
-        pytest.param(
-            says(b"SSH-2.0-OpenSSH_9\r\n"),
-            "failure",
-            got(BROKEN + 'malformed HTTP response "SSH-2.0-OpenSSH_9"'),
-            id="another protocol",
-        ),
-        pytest.param(
-            says(b"\x15\x03\x03\x00\x02\x02\x16"),
-            "failure",
-            got(BROKEN + r'malformed HTTP response "\x15\x03\x03\x00\x02\x02\x16"'),
-            id="TLS",
-        ),
-        pytest.param(
-            says(b"\x00\x01\xff\xfeabc\r\n\r\n"),
-            "failure",
-            got(BROKEN + r'malformed HTTP response "\x00\x01\xff\xfeabc"'),
-            id="bytes",
-        ),
-        pytest.param(
-            says(b"HTTP/1.10 200 OK\r\n\r\n"),
-            "failure",
-            got(BROKEN + 'malformed HTTP version "HTTP/1.10"'),
-            id="version",
-        ),
-        pytest.param(
-            says(b"HTTP/1.1 abc OK\r\n\r\n"),
-            "failure",
-            got(BROKEN + 'malformed HTTP status code "abc"'),
-            id="abc",
-        ),
-        pytest.param(
-            says(OK.encode() + b" x: x\r\n\r\n"),
-            "failure",
-            got(BROKEN + "malformed MIME header initial line:  x: x"),
-            id="folded",
-        ),
-        pytest.param(
-            says(OK.encode() + b"Content-Length: x\r\n\r\n"),
-            "failure",
-            got(BROKEN + 'bad Content-Length "x"'),
-            id="length",
-        ),
-        pytest.param(
-            says(OK.encode() + b"Content-Length: 3\r\nContent-Length: 4\r\n\r\nbarf"),
-            "failure",
-            got(
-                BROKEN
-                + 'http: message cannot contain multiple Content-Length headers; got ["3" "4"]'
-            ),
-            id="two lengths",
-        ),
-        pytest.param(
-            says(OK.encode() + b"Transfer-Encoding: gzip\r\n\r\nbar"),
-            "failure",
-            got(BROKEN + 'unsupported transfer encoding: "gzip"'),
-            id="encoding",
-        ),
-        pytest.param(
-            says(b"HTTP/1.1 103 X\r\n\r\nHTTP/1.1 200 OK\n\nbar"),
-            "success",
-            "bar",
-            id="early hints",
-        ),
-        pytest.param(says(b"HTTP/1.0 200\r\n\r\nbar"), "success", "bar", id="HTTP/1.0"),
-        pytest.param(
-            says(b"HTTP/1.1 204 No\r\nContent-Length: 3\r\n\r\nbar"), "success", "", id="204"
-        ),
-        pytest.param(
-            answers("200 OK", b"fine", keep_alive=True), "success", "fine", id="kept alive"
-        ),
-        pytest.param(
-            answers("503 X", b"x"), "failure", "HTTP probe failed with statuscode: 503", id="503"
-        ),
-        pytest.param(
-            answers("404 X"), "failure", "HTTP probe failed with statuscode: 404", id="404"
-        ),
-        pytest.param(
-            answers("304 X"), "warning", "Probe terminated redirects, Response body: ", id="304"
-        ),
-    ],
-)
-def test_replies(habit: Habit, outcome: str, text: str) -> None:
+NOT_HTTP = "malformed HTTP response"
+LENGTHS = "http: message cannot contain multiple Content-Length headers; got"
+REPLIES: dict[str, tuple[Habit | bytes, str, str]] = {
+    "reset": (resets, "failure", got("read tcp US->SERVER: read: connection reset by peer")),
+    "closed": (b"", "failure", got("EOF")),
+    "half a status": (b"HTTP/1.1 2", "failure", broken('malformed HTTP status code "2"')),
+    "half a header": (
+        OK + b"Content-", "failure", broken('malformed MIME header: missing colon: "Content-"')
+    ),
+    "half a head": (OK + b"A: b\r\n", "failure", broken("unexpected EOF")),
+    "half a body": (OK + b"Content-Length: 100\r\n\r\nabc", "error", "unexpected EOF"),
+    "half a body of a failure": (
+        b"HTTP/1.1 500 X\r\nContent-Length: 100\r\n\r\nabc", "error", "unexpected EOF"
+    ),
+    "chunks": (CHUNKED + b"3\r\nabc\r\n1;x\r\nd\r\n0\r\n\r\n", "success", "abcd"),
+    "no chunk": (CHUNKED + b"zz\r\n", "error", "invalid byte in chunk length"),
+    "half a chunk": (CHUNKED + b"5\r\nabc", "error", "unexpected EOF"),
+    "SSH": (b"SSH-2.0-OpenSSH_9\r\n", "failure", broken(f'{NOT_HTTP} "SSH-2.0-OpenSSH_9"')),
+    "TLS": (
+        b"\x15\x03\x03\x00\x02\x02\x16", "failure",
+        broken(NOT_HTTP + r' "\x15\x03\x03\x00\x02\x02\x16"'),
+    ),
+    "bytes": (
+        b"\x00\x01\xff\xfeabc\r\n\r\n", "failure", broken(NOT_HTTP + r' "\x00\x01\xff\xfeabc"')
+    ),
+    "version": (
+        b"HTTP/1.10 200 OK\r\n\r\n", "failure", broken('malformed HTTP version "HTTP/1.10"')
+    ),
+    "abc": (b"HTTP/1.1 abc OK\r\n\r\n", "failure", broken('malformed HTTP status code "abc"')),
+    "folded": (
+        OK + b" x: x\r\n\r\n", "failure", broken("malformed MIME header initial line:  x: x")
+    ),
+    "length": (OK + b"Content-Length: x\r\n\r\n", "failure", broken('bad Content-Length "x"')),
+    "two lengths": (
+        OK + b"Content-Length: 3\r\nContent-Length: 4\r\n\r\nbarf", "failure",
+        broken(f'{LENGTHS} ["3" "4"]'),
+    ),
+    "encoding": (
+        OK + b"Transfer-Encoding: gzip\r\n\r\nbar", "failure",
+        broken('unsupported transfer encoding: "gzip"'),
+    ),
+    "early hints": (b"HTTP/1.1 103 X\r\n\r\nHTTP/1.1 200 OK\n\nbar", "success", "bar"),
+    "HTTP/1.0": (b"HTTP/1.0 200\r\n\r\nbar", "success", "bar"),
+    "204": (b"HTTP/1.1 204 No\r\nContent-Length: 3\r\n\r\nbar", "success", ""),
+    "kept alive": (answers("200 OK", b"fine", keep_alive=True), "success", "fine"),
+    "503": (answers("503 X", b"x"), "failure", "HTTP probe failed with statuscode: 503"),
+    "404": (answers("404 X"), "failure", "HTTP probe failed with statuscode: 404"),
+    "304": (answers("304 X"), "warning", "Probe terminated redirects, Response body: "),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REPLIES)
+def test_replies(name: str) -> None:
     """Replies."""
-    with serve(habit) as server:
+    habit, outcome, text = REPLIES[name]
+    with serve(says(habit) if isinstance(habit, bytes) else habit) as server:
         assert outcome_of(probe(server.port), server.port) == (outcome, text)
 
 
 @pytest.mark.parametrize(
-    ("habit", "outcome", "text"),
+    ("said", "outcome", "text", "ns"),
     [
-        pytest.param(hangs, "failure", got(AWAITING), id="silent"),
-        pytest.param(
-            says(b"HTTP/1.1 200 OK\r\nConte", then_hangs=True),
-            "failure",
-            got(AWAITING),
-            id="half a head",
-        ),
-        pytest.param(
-            says(OK.encode() + b"Content-Length: 100\r\n\r\nabc", then_hangs=True),
-            "error",
-            READING,
-            id="half a body",
-        ),
-        pytest.param(
-            says(OK.encode() + b"\r\nabc", then_hangs=True),
-            "error",
-            READING,
-            id="body without an end",
-        ),
+        (b"", "failure", got(AWAITING), BRIEF_NS),
+        (OK + b"Conte", "failure", got(AWAITING), BRIEF_NS),
+        (OK + b"Content-Length: 100\r\n\r\nabc", "error", READING, SECOND_NS),
+        (OK + b"\r\nabc", "error", READING, SECOND_NS),
     ],
+    ids=["silent", "half a head", "half a body", "body without an end"],
 )
-def test_the_timeout_covers_head_and_body(habit: Habit, outcome: str, text: str) -> None:
+def test_the_timeout_covers_head_and_body(said: bytes, outcome: str, text: str, ns: int) -> None:
     """The timeout covers head and body."""
-    with serve(habit) as server:
-        assert outcome_of(
-            probe(server.port, ns=SECOND_NS if outcome == "error" else BRIEF_NS), server.port
-        ) == (outcome, text)
+    with serve(says(said, then_hangs=True)) as server:
+        assert outcome_of(probe(server.port, ns=ns), server.port) == (outcome, text)
 
 
 def test_ten_kibibytes_of_a_body_without_an_end_are_enough() -> None:
     """Ten kibibytes of a body without an end are enough."""
-    with serve(says(OK.encode() + b"\r\n" + b"x" * 20000, then_hangs=True)) as server:
+    with serve(says(OK + b"\r\n" + b"x" * 20000, then_hangs=True)) as server:
         attempt = probe(server.port)
     assert outcome_of(attempt, server.port) == ("success", "x" * 10240)
     assert attempt.exchanges[0].body_cut
@@ -384,30 +286,21 @@ def test_nobody_checks_the_certificate(version: str, tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("habit", "text"),
-    [
-        pytest.param(
-            says(b"HTTP/1.1 400 Bad Request\r\n\r\n"),
-            "http: server gave HTTP response to HTTPS client",
-            id="HTTP",
-        ),
-        pytest.param(
-            says(b"hello there everyone"),
-            "tls: first record does not look like a TLS handshake",
-            id="no TLS",
-        ),
-        pytest.param(says(b"hi"), "unexpected EOF", id="short"),
-        pytest.param(says(b""), "EOF", id="closed"),
-        pytest.param(resets, "read tcp US->SERVER: read: connection reset by peer", id="reset"),
-        pytest.param(
-            says(bytes([21, 3, 3, 0, 2, 2, 40])), "remote error: tls: handshake failure", id="alert"
-        ),
-    ],
-)
-def test_handshakes_that_fail(habit: Habit, text: str) -> None:
+HANDSHAKES: dict[str, tuple[Habit | bytes, str]] = {
+    "HTTP": (b"HTTP/1.1 400 Bad\r\n\r\n", "http: server gave HTTP response to HTTPS client"),
+    "no TLS": (b"hello there", "tls: first record does not look like a TLS handshake"),
+    "short": (b"hi", "unexpected EOF"),
+    "closed": (b"", "EOF"),
+    "reset": (resets, "read tcp US->SERVER: read: connection reset by peer"),
+    "alert": (bytes([21, 3, 3, 0, 2, 2, 40]), "remote error: tls: handshake failure"),
+}
+
+
+@pytest.mark.parametrize("name", HANDSHAKES)
+def test_handshakes_that_fail(name: str) -> None:
     """Handshakes that fail."""
-    with serve(habit) as server:
+    habit, text = HANDSHAKES[name]
+    with serve(says(habit) if isinstance(habit, bytes) else habit) as server:
         attempt = probe(server.port, scheme="HTTPS")
     assert outcome_of(attempt, server.port) == ("failure", got(text, "https"))
 
@@ -482,70 +375,46 @@ def _leaves(connection: Any, stream: int, asked: list[tuple[str, str]]) -> None:
     connection.close_connection(0)
 
 
-@pytest.mark.parametrize(
-    ("act", "then", "outcome", "text"),
-    [
-        pytest.param(_says((":status", "200"), body=b"fine"), "waits", "success", "fine", id="200"),
-        pytest.param(
-            _says((":status", "500")),
-            "waits",
-            "failure",
-            "HTTP probe failed with statuscode: 500",
-            id="500",
-        ),
-        pytest.param(
-            _says((":status", "302"), ("location", "http://other/"), body=b"go"),
-            "waits",
-            "warning",
-            "Probe terminated redirects, Response body: go",
-            id="302",
-        ),
-        pytest.param(
-            _says((":status", "200"), body=b"x" * 16000, ends=False),
-            "waits",
-            "success",
-            "x" * 10240,
-            id="a body without an end",
-        ),
-        pytest.param(
-            _says((":status", "200"), ("content-length", "9"), body=b"abc"),
-            "waits",
-            "error",
-            "unexpected EOF",
-            id="a body too short",
-        ),
-        pytest.param(
-            _resets,
-            "waits",
-            "failure",
-            got("stream error: stream ID 1; INTERNAL_ERROR; received from peer", "https"),
-            id="reset",
-        ),
-        pytest.param(
-            _leaves,
-            "closes",
-            "failure",
-            got(
-                "http2: server sent GOAWAY and closed the connection; LastStreamID=1, "
-                'ErrCode=NO_ERROR, debug=""',
-                "https",
-            ),
-            id="GOAWAY",
-        ),
-        pytest.param(
-            _says((":status", "200"), body=b"abc", ends=False),
-            "closes",
-            "error",
-            "unexpected EOF",
-            id="half a body",
-        ),
-    ],
+RESET = "stream error: stream ID 1; INTERNAL_ERROR; received from peer"
+GOAWAY = (
+    "http2: server sent GOAWAY and closed the connection; LastStreamID=1, "
+    'ErrCode=NO_ERROR, debug=""'
 )
-def test_http_2(act: Act, then: str, outcome: str, text: str, tmp_path: Path) -> None:
-    """A server that chooses HTTP/2."""
-    context = certificate(tmp_path)
+MOVED = ((":status", "302"), ("location", "http://other/"))
+SHORT = ((":status", "200"), ("content-length", "9"))
+HTTP_2: dict[str, tuple[Act, str, str, str]] = {
+    "200": (_says((":status", "200"), body=b"fine"), "waits", "success", "fine"),
+    "500": (
+        _says((":status", "500")), "waits", "failure", "HTTP probe failed with statuscode: 500"
+    ),
+    "302": (
+        _says(*MOVED, body=b"go"), "waits", "warning",
+        "Probe terminated redirects, Response body: go",
+    ),
+    "a body without an end": (
+        _says((":status", "200"), body=b"x" * 16000, ends=False), "waits", "success", "x" * 10240
+    ),
+    "a body too short": (_says(*SHORT, body=b"abc"), "waits", "error", "unexpected EOF"),
+    "reset": (_resets, "waits", "failure", got(RESET, "https")),
+    "GOAWAY": (_leaves, "closes", "failure", got(GOAWAY, "https")),
+    "half a body": (
+        _says((":status", "200"), body=b"abc", ends=False), "closes", "error", "unexpected EOF"
+    ),
+}  # fmt: skip
+
+
+def chooses_http_2(directory: Path) -> ssl.SSLContext:
+    """A server's context that takes nothing else."""
+    context = certificate(directory)
     context.set_alpn_protocols(["h2"])
-    with serve(speaks(act, then=then), context=context) as server:
+    return context
+
+
+@pytest.mark.parametrize("name", HTTP_2)
+def test_http_2(name: str, tmp_path: Path) -> None:
+    """A server that chooses HTTP/2."""
+    act, then, outcome, text = HTTP_2[name]
+    with serve(speaks(act, then=then), context=chooses_http_2(tmp_path)) as server:
         attempt = probe(server.port, scheme="HTTPS")
     assert outcome_of(attempt, server.port) == (outcome, text)
     assert attempt.exchanges[0].http2
@@ -554,9 +423,8 @@ def test_http_2(act: Act, then: str, outcome: str, text: str, tmp_path: Path) ->
 def test_http_2_fields_and_silence(tmp_path: Path) -> None:
     """What is sent, and the same timeout as ever."""
     asked: list[list[tuple[str, str]]] = []
-    context = certificate(tmp_path)
-    context.set_alpn_protocols(["h2"])
-    with serve(speaks(lambda _c, _s, fields: asked.append(fields)), context=context) as server:
+    act: Act = lambda _connection, _stream, fields: asked.append(fields)  # noqa: E731
+    with serve(speaks(act), context=chooses_http_2(tmp_path)) as server:
         attempt = probe(server.port, scheme="HTTPS", ns=SECOND_NS)
     assert outcome_of(attempt, server.port) == ("failure", got(AWAITING, "https"))
     assert asked == [

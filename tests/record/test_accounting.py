@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.record.accounting import Accounting
-from kubeledger.record.metrics import Metrics
+from kubeledger.record.metrics import SEALED, Metrics
 from kubeledger.record.observations import Document, Gap, Lines
 from kubeledger.record.recorder import Limits, Recorder
 from tests.ingest.node_files import write_node
@@ -63,7 +63,7 @@ def test_the_numbers_of_a_recorder_are_those_of_its_ledger(tmp_path: Path) -> No
         return feeds[-1]
 
     with ledger.writer() as writer:
-        writer.on_sealed = metrics.segments_sealed
+        writer.on_sealed = lambda: metrics.add(SEALED)
         limits = Limits(segment_age_max_ns=1)
         begin_ns = files.lines[0].ts_ns
         recorder = Recorder(ledger, writer, "node-x", {"feed": make}, begin_ns, limits, metrics)

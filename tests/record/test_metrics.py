@@ -13,8 +13,22 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.record import metrics_server
-from kubeledger.record.metrics import FAMILIES, Metrics
+from kubeledger.record.accounting import Accounting
+from kubeledger.record.metrics import (
+    BYTES_SHIPPED,
+    BYTES_WRITTEN,
+    FAMILIES,
+    FINDINGS,
+    GAPS,
+    NEWEST,
+    OBSERVED,
+    READY,
+    SETTLED,
+    UP,
+    Metrics,
+)
 from kubeledger.record.metrics_server import MetricsServer
+from kubeledger.record.observations import Gap, Lines
 
 S = 1_000_000_000
 
@@ -29,23 +43,22 @@ def samples(metrics: Metrics) -> dict[tuple[str, ...], float]:
 
 
 def everything() -> Metrics:
-    """Each method called once."""
+    """A value of each family, by the recorder's accounting where that gives it."""
     metrics = Metrics()
-    metrics.source_read("journal", 1_700_000_000 * S, 500)
-    metrics.source_failed("pod resources")
-    metrics.gap("journal", '412 messages were "suppressed"\nand \\ more')
-    metrics.observed(1_700_000_010 * S)
-    metrics.settled(1_700_000_007 * S + S // 2)
-    metrics.captured(700)
-    metrics.appended({"prober.ProbeExecuted": 3, "node.KubeletStarted": 1}, 900, 1_700_000_009 * S)
-    metrics.findings([("impossible", 1), ("missed", 0)])
-    metrics.segments_sealed()
-    metrics.shipping_started()
-    metrics.segment_shipped(300)
-    metrics.ship_backlog(2, 600)
-    metrics.ship_succeeded(1_700_000_011 * S)
-    metrics.ship_failed()
-    metrics.ready()
+    accounting = Accounting(metrics)
+    accounting.polled("pod resources", [Gap("pod resources", "gone", None, None)], S)
+    lines = Lines("kubelet.log", bytes(500), "")
+    gap = Gap("kubelet.log", '412 messages were "suppressed"\nand \\ more', 1, 2)
+    accounting.polled("journal", [lines, gap], 1_700_000_000 * S)
+    metrics.raise_to(OBSERVED, 1_700_000_010)
+    metrics.raise_to(SETTLED, 1_700_000_007.5)
+    metrics.raise_to(NEWEST, 1_700_000_009)
+    metrics.add(BYTES_WRITTEN, 700, "capture")
+    accounting.imported({"prober.ProbeExecuted": 3, "node.KubeletStarted": 1}, 900)
+    metrics.set(FINDINGS, 1, "impossible")
+    for family in FAMILIES:
+        if not family.labels and f"\n{family.name} " not in metrics.text():
+            metrics.add(family)
     return metrics
 
 
@@ -67,35 +80,33 @@ def test_the_page_lists_them() -> None:
 
 
 def test_values() -> None:
-    """As they were given; labels with what must be escaped; numbers in reasons are one series."""
+    """Labels with what must be escaped; numbers in reasons are one series."""
     metrics = everything()
-    metrics.gap("journal", '7 messages were "suppressed"\nand \\ more')
+    gap = Gap("kubelet.log", '7 messages were "suppressed"\nand \\ more', 1, 2)
+    Accounting(metrics).polled("journal", [gap], 1_700_000_000 * S)
+    expected = {
+        ("kubeledger_lag_seconds",): 2.5,
+        ("kubeledger_gaps_total", "kubelet.log", 'N messages were "suppressed"\nand \\ more'): 2,
+        ("kubeledger_read_bytes_total", "journal"): 500,
+        ("kubeledger_source_up", "journal"): 1,
+        ("kubeledger_source_up", "pod resources"): 0,
+        ("kubeledger_source_last_success_timestamp_seconds", "journal"): 1_700_000_000,
+        ("kubeledger_records_total", "prober.ProbeExecuted"): 3,
+        ("kubeledger_written_bytes_total", "capture"): 700,
+        ("kubeledger_written_bytes_total", "ledger"): 900,
+        ("kubeledger_findings", "impossible"): 1,
+    }
     read = samples(metrics)
-    assert read["kubeledger_lag_seconds",] == 2.5
-    assert (
-        read["kubeledger_gaps_total", "journal", 'N messages were "suppressed"\nand \\ more'] == 2
-    )
-    assert read["kubeledger_read_bytes_total", "journal"] == 500
-    assert read["kubeledger_source_up", "journal"] == 1
-    assert read["kubeledger_source_up", "pod resources"] == 0
-    assert read["kubeledger_source_last_success_timestamp_seconds", "journal"] == 1_700_000_000
-    assert read["kubeledger_records_total", "prober.ProbeExecuted"] == 3
-    assert read["kubeledger_written_bytes_total", "capture"] == 700
-    assert read["kubeledger_written_bytes_total", "ledger"] == 900
-    assert read["kubeledger_findings", "impossible"] == 1
-    assert read["kubeledger_findings", "missed"] == 0
-    assert read["kubeledger_segments_shipped_total",] == 1
-    assert read["kubeledger_shipped_bytes_total",] == 300
-    assert read["kubeledger_ship_backlog_segments",] == 2
+    assert {key: read[key] for key in expected} == expected
     assert read["process_resident_memory_bytes",] > 1 << 20
 
 
 def test_a_clock_that_steps_back_moves_no_time_back() -> None:
     """Nor is the lag ever below zero."""
     metrics = Metrics()
-    metrics.observed(20 * S)
-    metrics.observed(10 * S)
-    metrics.settled(30 * S)
+    metrics.raise_to(OBSERVED, 20)
+    metrics.raise_to(OBSERVED, 10)
+    metrics.raise_to(SETTLED, 30)
     read = samples(metrics)
     assert read["kubeledger_newest_observed_timestamp_seconds",] == 20
     assert read["kubeledger_lag_seconds",] == 0
@@ -105,7 +116,7 @@ def test_memory_is_bounded() -> None:
     """Words that differ each time end in one series."""
     metrics = Metrics()
     for word in range(1000):
-        metrics.gap("journal", chr(ord("一") + word) + "x" * 1000)
+        metrics.add(GAPS, 1, "journal", chr(ord("一") + word) + "x" * 1000)
     series = [key for key in samples(metrics) if key[0] == "kubeledger_gaps_total"]
     assert len(series) <= 201
     assert samples(metrics)["kubeledger_gaps_total", "other", "other"] > 0
@@ -118,7 +129,7 @@ def test_threads_lose_no_count() -> None:
 
     def ship() -> None:
         for _ in range(500):
-            metrics.segment_shipped(2)
+            metrics.add(BYTES_SHIPPED, 2)
 
     threads = [threading.Thread(target=ship) for _ in range(4)]
     for thread in threads:
@@ -156,13 +167,13 @@ def test_what_is_served(
     assert status == 200
     assert "kubeledger_build_info{" in text
     assert ask(server, "/healthz") == (200, "ok\n")
-    metrics.source_failed("journal")
+    metrics.set(UP, 0, "journal")
     assert ask(server, "/readyz") == (
         503,
         "reading what was captured before; journal cannot be read\n",
     )
-    metrics.source_read("journal", S)
-    metrics.ready()
+    metrics.set(UP, 1, "journal")
+    metrics.set(READY, 1)
     assert ask(server, "/readyz") == (200, "following\n")
     assert ask(server, "/")[0] == 404
     assert ask(server, "/metrics", "POST")[0] == 501

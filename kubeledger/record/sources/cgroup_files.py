@@ -1,7 +1,7 @@
 """The values of the kubelet's cgroups, as one file of lines ``PATH/FILE VALUE``.
 
 With cgroup v1 each path begins with its controller, as the directories do. Only what the kubelet or
-a runtime at its behest writes is read, not what is used: a snapshot is given when a value changed.
+its runtime writes is read, not what is used; a snapshot is given when a value changed.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _values(
 
 
 def _is_limit(name: bytes, hugetlb: bytes) -> bool:
-    """Whether a file limits huge pages; reservations are none of the kubelet's."""
+    """Whether a file limits huge pages; the kubelet sets no reservations."""
     return name.startswith(b"hugetlb.") and name.endswith(hugetlb) and b".rsvd." not in name
 
 

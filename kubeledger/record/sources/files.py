@@ -256,6 +256,6 @@ def _digest(file: BinaryIO, size: int) -> tuple[int, str]:
 
 
 def _holds(file: BinaryIO, offset: int) -> bool:
-    """Whether a file has so many bytes."""
+    """Whether a file is that long."""
     file.seek(max(0, offset - 1))
     return not offset or len(file.read(1)) == 1

@@ -40,9 +40,9 @@ _CURSOR_TIME = re.compile(r"(?:^|;)t=([0-9a-f]+)")
 _PATIENCE_NS = 60 * NS_PER_S
 _REOPEN_NS = 15 * NS_PER_S
 _MAPPED_BYTES_MAX = 2 << 20
-"""So much is read before the journal is opened anew: what was read of it stays mapped."""
+"""After this much the journal is opened again: what was read of it stays mapped."""
 _OPEN_NS_MAX = 300 * NS_PER_S
-"""So long it stays open: journald may write elsewhere by now."""
+"""How long it stays open: journald may write elsewhere by then."""
 
 
 class JournalStream(NamedTuple):
@@ -217,11 +217,11 @@ class JournalSource:
             return entry.message.decode("utf-8", "replace")
         if message_id not in (_SUPPRESSED, _MISSED):
             return None
-        told = _SUPPRESSED_TEXT.match(entry.message)
-        unit = entry.about_unit or (told["unit"].rpartition(b"/")[2] if told else b"")
+        match = _SUPPRESSED_TEXT.match(entry.message)
+        unit = entry.about_unit or (match["unit"].rpartition(b"/")[2] if match else b"")
         if unit.decode("utf-8", "replace") not in self._stream.units:
             return ""
-        count = told["count"].decode() if told else "some"
+        count = match["count"].decode() if match else "some"
         return f"journald suppressed {count} messages, which were too many"
 
     def _never_seen(self, now_ns: int) -> Iterator[Gap]:

@@ -161,9 +161,9 @@ class JournalCommand:
 
 
 def _entry(row: _Row) -> JournalEntry:
-    told = _bytes(row.sent_us)
+    sent_us = _bytes(row.sent_us)
     entry = JournalEntry(
-        realtime_us=int(told if told.isdigit() else row.realtime_us),
+        realtime_us=int(sent_us if sent_us.isdigit() else row.realtime_us),
         host=_bytes(row.host),
         identifier=_bytes(row.syslog_identifier) or _bytes(row.comm),
         pid=_bytes(row.pid) or _bytes(row.syslog_pid),

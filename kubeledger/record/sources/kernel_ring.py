@@ -81,10 +81,10 @@ class KernelRing:
         self._host = host.encode()
         self._boot = boot
         self._uptime_ns = uptime_ns
-        told = _CURSOR.fullmatch(cursor or "")
-        self._last_ns = None if told is None else int(told["ts_ns"])
+        match = _CURSOR.fullmatch(cursor or "")
+        self._last_ns = None if match is None else int(match["ts_ns"])
         self._since_ns = since_ns if self._last_ns is None else self._last_ns
-        self._seq = int(told["seq"]) if told is not None and told["boot"] == boot else None
+        self._seq = int(match["seq"]) if match is not None and match["boot"] == boot else None
         self._lost = 0
 
     def poll(self, now_ns: int) -> Iterable[Lines | Gap]:

@@ -41,7 +41,7 @@ class KubeletClient:
         silence_s: how long it may be silent.
 
     Raises:
-        BadQuestionError: the URL is none of HTTPS.
+        BadQuestionError: no URL of HTTPS.
     """
 
     def __init__(

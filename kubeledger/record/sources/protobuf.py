@@ -40,7 +40,7 @@ def decode(messages: Messages, message: str, data: bytes) -> dict[str, Any]:
     """A message as JSON; fields without a value have their default, messages are left out.
 
     Raises:
-        ValueError: the bytes are none of this message.
+        ValueError: the bytes are not such a message.
     """
     return _decode(messages, message, memoryview(data), _DEPTH_MAX)
 
