@@ -97,7 +97,6 @@ def record(
     from kubeledger.record.recorder import Limits
     from kubeledger.record.setup import Wanted, found_on, sources_of
 
-    give_back_freed()
     wanted = Wanted(
         log=log,
         journal=journal,
@@ -148,6 +147,7 @@ def _beside(directory: Path, ship: str | None, metrics_address: str | None) -> I
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.ledger.writer import WriterOptions
 
+    give_back_freed()
     with ExitStack() as stack:
         metrics = stack.enter_context(served(metrics_address))
         if ship is not None:
