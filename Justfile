@@ -56,11 +56,12 @@ docs:
 notebook:
     {{python}} -m tests.notebook docs/analysis.ipynb
 
-# rewrite what views and shipped queries give for the fixture ledger (tests/analyze/sql/expected), and what verification
-# says of the recordings (tests/verify/expected)
+# rewrite what views and shipped queries give for the fixture ledger (tests/analyze/sql/expected), what verification
+# says of the recordings (tests/verify/expected), and what is said of wrong scenarios
 expected:
     {{python}} -m tests.analyze.sql.expected_rows
     {{python}} -m tests.verify.expected_findings
+    {{python}} -m tests.simulate.scenario.test_load
 
 # rewrite recordings/golden from tests/testing/goldens
 golden:

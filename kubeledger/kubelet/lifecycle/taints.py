@@ -7,7 +7,7 @@ from typing import Final
 
 from kubeledger.kubelet.kube.pod import Taint, Toleration
 
-__all__ = ["tolerates_no_execute"]
+__all__ = ["tolerates", "tolerates_no_execute"]
 
 NO_EXECUTE: Final = "NoExecute"
 
@@ -21,14 +21,19 @@ def tolerates_no_execute(taints: Iterable[Taint], tolerations: Iterable[Tolerati
     """
     tolerations = tuple(tolerations)
     return all(
-        any(_tolerates(toleration, taint) for toleration in tolerations)
+        any(tolerates(toleration, taint) for toleration in tolerations)
         for taint in taints
         if taint.effect == NO_EXECUTE
     )
 
 
-def _tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Empty effect and key stand for all; ``Exists`` does not look at the value."""
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Whether one toleration is for a taint.
+
+    Empty effect and key stand for all; ``Exists`` does not look at the value.
+
+    Source: v1.36.2 staging/src/k8s.io/api/core/v1/toleration.go ToleratesTaint
+    """
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:

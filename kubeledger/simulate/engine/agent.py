@@ -107,9 +107,7 @@ class Agent:
     def _list_pod(self, kubelet: Kubelet, pod: SimPod) -> None:
         self._sim.journal.write(
             PodListed(
-                namespace=pod.namespace,
-                pod=pod.name,
-                pod_uid=pod.uid,
+                **pod.identity,
                 labels=pod.labels,
                 annotations=pod.annotations,
                 created_ts_ns=created_ns(pod),
@@ -121,9 +119,7 @@ class Agent:
 
     def _listed_no_more(self, pod: SimPod) -> None:
         gone = PodListed(
-            namespace=pod.namespace,
-            pod=pod.name,
-            pod_uid=pod.uid,
+            **pod.identity,
             spec=None,
             status=None,
             listed_by="kubelet",

@@ -45,9 +45,7 @@ def write_affinity(
 ) -> None:
     """Write down hints, and what the policy makes of them; ``container`` None in pod scope."""
     offered = HintsGenerated(
-        namespace=pod.namespace,
-        pod=pod.name,
-        pod_uid=pod.uid,
+        **pod.identity,
         container=container,
         hints={
             resource: None if each is None else tuple(map(_hint, each))
@@ -57,9 +55,7 @@ def write_affinity(
     cause = sim.journal.write(offered)
     merged, admits = decide(policy, [hints], facts)
     decided = AffinityDecided(
-        namespace=pod.namespace,
-        pod=pod.name,
-        pod_uid=pod.uid,
+        **pod.identity,
         container=container,
         hint=_hint(merged),
         policy=policy.name,

@@ -57,9 +57,7 @@ class BackOffs:
         died, killed = sim.runtime.died.get(newest), sim.runtime.killed.get(newest)
         sim.journal.write(
             RestartBackedOff(
-                namespace=pod.namespace,
-                pod=pod.name,
-                pod_uid=pod.uid,
+                **pod.identity,
                 container=container.name,
                 back_off_s=held.value_ns // NS_PER_S,
             ),

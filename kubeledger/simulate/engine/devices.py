@@ -239,9 +239,7 @@ class DeviceLoop:
             )
             if available is not None:
                 yield AllocationFailed(
-                    namespace=pod.namespace,
-                    pod=pod.name,
-                    pod_uid=pod.uid,
+                    **pod.identity,
                     container=container,
                     resource=resource,
                     requested=requested,

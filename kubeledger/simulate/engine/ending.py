@@ -71,9 +71,7 @@ def written(journal: Journal, facts: LifecycleFacts, pod: SimPod, ending: Ending
     if why != "shutdown" and not facts.pod_worker_gives_grace:
         return ending
     body = PodTerminating(
-        namespace=pod.namespace,
-        pod=pod.name,
-        pod_uid=pod.uid,
+        **pod.identity,
         reason="removed" if why == "deleted" and pod.source == "file" else why,
         grace_period_s=ending.grace_s if why in _GIVES else None,
     )

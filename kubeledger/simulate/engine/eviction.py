@@ -30,7 +30,8 @@ from kubeledger.kubelet.eviction.thresholds import (
     parse_threshold_config,
 )
 from kubeledger.kubelet.kube.critical import is_critical_pod
-from kubeledger.kubelet.kube.pod import Toleration
+from kubeledger.kubelet.kube.pod import Taint
+from kubeledger.kubelet.lifecycle.taints import tolerates
 from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.cgroup_values import MOST_PIDS
@@ -53,7 +54,7 @@ _CLEANUP_NS = 30 * NS_PER_S
 _POLL_NS = NS_PER_S
 _NO_STATS_UNTIL_MINOR = 20
 _PIDS_OF_NODE = 150
-_MEMORY_TAINT = "node.kubernetes.io/memory-pressure"
+_MEMORY_PRESSURE = Taint(key="node.kubernetes.io/memory-pressure", effect="NoSchedule")
 
 
 class EvictionLoop:
@@ -101,7 +102,7 @@ class EvictionLoop:
         if conditions == ("MemoryPressure",):
             if pod.qos_class != "BestEffort":
                 return None
-            if any(_tolerates_memory_pressure(t) for t in pod.api.spec.tolerations or ()):
+            if any(tolerates(each, _MEMORY_PRESSURE) for each in pod.api.spec.tolerations or ()):
                 return None
         return REASON, node_condition_message(conditions)
 
@@ -238,14 +239,3 @@ def _filesystem(space: DiskSpace) -> FsStats:
         inodes_free=space.inodes_free,
         inodes=space.inodes,
     )
-
-
-def _tolerates_memory_pressure(toleration: Toleration) -> bool:
-    """Whether the taint of memory pressure is tolerated."""
-    if toleration.effect and toleration.effect != "NoSchedule":
-        return False
-    if toleration.key and toleration.key != _MEMORY_TAINT:
-        return False
-    if toleration.operator in ("", None, "Equal"):
-        return not toleration.value
-    return toleration.operator == "Exists"

@@ -91,9 +91,7 @@ def write_spared(
     """Critical pods whose turn it was."""
     for uid in decision.passed_over:
         pod = pods[uid]
-        journal.write(
-            PodSpared(namespace=pod.namespace, pod=pod.name, pod_uid=pod.uid), cause=cause
-        )
+        journal.write(PodSpared(**pod.identity), cause=cause)
 
 
 def eviction_body(
@@ -102,9 +100,7 @@ def eviction_body(
     """One evicted pod."""
     own = evicted.pod.spec.termination_grace_period_seconds
     body = PodEvicted(
-        namespace=pod.namespace,
-        pod=pod.name,
-        pod_uid=pod.uid,
+        **pod.identity,
         resource=None,
         signal=evicted.cause,
         threshold_kind="local_storage",
@@ -137,4 +133,4 @@ def _fields(found: Round, threshold: Threshold) -> dict[str, object]:
 
 
 def _ranked(pod: SimPod) -> RankedPod:
-    return RankedPod(namespace=pod.namespace, pod=pod.name, pod_uid=pod.uid)
+    return RankedPod(**pod.identity)

@@ -223,9 +223,7 @@ class Memory:
         dying = self._of(container_id) if victim.with_all else [victim]
         self.kills[container_id] = journal.write(
             ProcessKilled(
-                namespace=victim.pod.namespace,
-                pod=victim.pod.name,
-                pod_uid=victim.pod.uid,
+                **victim.pod.identity,
                 container=victim.instance.container,
                 container_id=container_id,
                 cgroup=short,

@@ -33,9 +33,7 @@ def _died(kubelet: Kubelet, pod: SimPod, instance: Instance) -> None:
         cause = kubelet.sim.memory.kills[instance.container_id]
     kubelet.sim.runtime.died[instance.container_id] = kubelet.sim.journal.write(
         ContainerDied(
-            namespace=pod.namespace,
-            pod=pod.name,
-            pod_uid=pod.uid,
+            **pod.identity,
             container=instance.container,
             container_id=instance.container_id,
             sandbox=instance.container is None,
@@ -50,9 +48,7 @@ def _started(kubelet: Kubelet, pod: SimPod, worker: PodWorker, instance: Instanc
     journal = kubelet.sim.journal
     journal.write(
         ContainerStarted(
-            namespace=pod.namespace,
-            pod=pod.name,
-            pod_uid=pod.uid,
+            **pod.identity,
             container=instance.container,
             container_id=instance.container_id,
             sandbox=instance.container is None,
@@ -67,9 +63,7 @@ def _started(kubelet: Kubelet, pod: SimPod, worker: PodWorker, instance: Instanc
         )
         journal.write(
             ContainerRestarted(
-                namespace=pod.namespace,
-                pod=pod.name,
-                pod_uid=pod.uid,
+                **pod.identity,
                 container=instance.container,
                 container_id=instance.container_id,
                 previous_container_id=instance.previous_id,

@@ -198,9 +198,7 @@ class PodLoop:
         sim = self._kubelet.sim
         return sim.journal.write(
             PodConfigChanged(
-                namespace=pod.namespace,
-                pod=pod.name,
-                pod_uid=pod.uid,
+                **pod.identity,
                 operation=operation,
                 source=pod.source,
             ),
@@ -274,7 +272,7 @@ class PodLoop:
             return
         pod.admitted = True
         kubelet.sim.journal.write(
-            PodAdmitted(namespace=pod.namespace, pod=pod.name, pod_uid=pod.uid, inferred=False),
+            PodAdmitted(**pod.identity, inferred=False),
             cause=cause,
         )
         kubelet.probes.add_pod(pod)
@@ -291,9 +289,7 @@ class PodLoop:
         pod.message = f"Pod was rejected: {message}" if prefixed else f"Pod {message}"
         self._kubelet.sim.journal.write(
             PodRejected(
-                namespace=pod.namespace,
-                pod=pod.name,
-                pod_uid=pod.uid,
+                **pod.identity,
                 reason=pod.reason,
                 message=message,
             ),

@@ -208,9 +208,7 @@ class SimWorker:
     def tick(self, found: Found) -> ProbeExecuted:
         """The record of one tick."""
         return ProbeExecuted(
-            namespace=self.pod.namespace,
-            pod=self.pod.name,
-            pod_uid=self.pod.uid,
+            **self.pod.identity,
             container=self.key[1],
             container_id=self.worker.container_id.partition("://")[2],
             probe_type=self.probe_type,
@@ -239,9 +237,7 @@ class SimWorker:
         spec = self.worker.spec
         threshold = spec.failure_threshold if after == "failure" else spec.success_threshold
         return ProbeTransitioned(
-            namespace=self.pod.namespace,
-            pod=self.pod.name,
-            pod_uid=self.pod.uid,
+            **self.pod.identity,
             container=self.key[1],
             container_id=container_id.partition("://")[2],
             probe_type=self.probe_type,
@@ -255,9 +251,7 @@ class SimWorker:
     def counters(self) -> ProbeCountersRead:
         """The record of its counts."""
         return ProbeCountersRead(
-            namespace=self.pod.namespace,
-            pod=self.pod.name,
-            pod_uid=self.pod.uid,
+            **self.pod.identity,
             container=self.key[1],
             probe_type=self.probe_type,
             successful=self.successful,
@@ -270,9 +264,7 @@ class SimWorker:
             return None
         count, self._count = self._count, 0
         return ProbeTicksFolded(
-            namespace=self.pod.namespace,
-            pod=self.pod.name,
-            pod_uid=self.pod.uid,
+            **self.pod.identity,
             container=self.key[1],
             container_id=self.worker.container_id.partition("://")[2],
             probe_type=self.probe_type,

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from kubeledger.kubelet.prober import objects
+from kubeledger.kubelet.prober.attempts import event_of
 from kubeledger.kubelet.prober.manager import ProbeManager
 from kubeledger.kubelet.prober.results import FAILURE, INITIAL, SUCCESS, UNKNOWN, Result, Update
 from kubeledger.kubelet.prober.syncloop import KnownOfPod, reaction_to
@@ -31,7 +32,6 @@ from kubeledger.kubelet.prober.worker import (
 from kubeledger.model.bodies.prober import ProbeCountersRead, ProbeResult, ProbeType, TickResult
 from kubeledger.model.units import format_ts
 from kubeledger.simulate.engine.kubelet import Kubelet
-from kubeledger.simulate.engine.probe_records import TickRecords
 from kubeledger.simulate.engine.probe_status import (
     RUNTIME,
     is_older,
@@ -40,7 +40,8 @@ from kubeledger.simulate.engine.probe_status import (
     status_of,
     take_up,
 )
-from kubeledger.simulate.engine.probe_worker import SimWorker, handler_of
+from kubeledger.simulate.engine.probe_worker import Found, SimWorker, handler_of
+from kubeledger.simulate.engine.recorder import Ticks
 from kubeledger.simulate.engine.schedule import Action
 from kubeledger.simulate.engine.world import SimContainer, SimPod
 
@@ -77,7 +78,6 @@ class ProbeLoop:
         self._kubelet = kubelet
         self._sim = kubelet.sim
         self._facts = kubelet.sim.profile.prober
-        self._ticks = TickRecords(kubelet)
         self.manager = ProbeManager(self._facts, kubelet.started_ns)
         self._draws = kubelet.sim.draws.stream(f"probes/{kubelet.run}")
         self._workers: dict[str, dict[tuple[str, ProbeType], SimWorker]] = {}
@@ -145,7 +145,7 @@ class ProbeLoop:
 
     def _exit(self, worker: SimWorker) -> None:
         worker.catch_up(self._sim.schedule.now_ns)
-        self._ticks.unfold(worker)
+        self._unfold(worker)
         worker.cancel()
         self._seqs.pop((worker.probe_type, worker.worker.container_id), None)
         self.manager.worker_exited(worker.key)
@@ -225,7 +225,7 @@ class ProbeLoop:
         for workers in self._workers.values():
             for worker in workers.values():
                 worker.catch_up(self._sim.schedule.now_ns)
-                self._ticks.unfold(worker)
+                self._unfold(worker)
 
     # -- ticks ---------------------------------------------------------------------------------
 
@@ -236,7 +236,7 @@ class ProbeLoop:
         now_ns = self._sim.schedule.now_ns
         if worker.folding:
             worker.catch_up(now_ns)
-            self._ticks.unfold(worker)
+            self._unfold(worker)
             worker.folding = False
         worker.skip(now_ns)
         self._wait(worker)
@@ -303,23 +303,56 @@ class ProbeLoop:
         steady = (step.skipped is None and not step.on_hold) or step.skipped is ERRORED
         worker.folding = executed and steady and goes_on and not changes
         worker.folding &= not self._sim.plan.every_tick
-        tick = self._ticks.tick(worker, now_ns, found) if executed else None
+        tick = self._executed(worker, now_ns, found) if executed else None
         seqs = {u: self._transitioned(worker, before, was, u, tick) for u, was in changes}
         for update in updates:
             self._react(worker, update, seqs.get(update))
         return goes_on
 
+    def _executed(self, worker: SimWorker, now_ns: int, found: Found) -> int | None:
+        """Write a tick down, or gather it; seq of its record."""
+        worker.count(found[0], 1)
+        if not worker.folding or not worker.holds(now_ns, found):
+            self._unfold(worker)
+        if worker.folding:
+            worker.gather(now_ns, found)
+            return None
+        seq = self._sim.journal.write(worker.tick(found))
+        self._send_event(worker, found, Ticks(now_ns))
+        return seq
+
+    def _unfold(self, worker: SimWorker) -> None:
+        """Write down what was gathered."""
+        body = worker.unfold()
+        if body is not None:
+            self._sim.journal.write(body)
+            ticks = Ticks(body.first_ts_ns, body.count, body.period_ns)
+            self._send_event(worker, (body.result, body.output or ""), ticks)
+
+    def _send_event(self, worker: SimWorker, found: Found, ticks: Ticks) -> None:
+        """The events that ticks leave, if they leave any.
+
+        Source: v1.36.2 pkg/kubelet/prober/prober.go recordContainerEvent
+        Differs: ticks in one record have their events in one record, too.
+        """
+        event = None
+        if found[0] != "success":
+            event = event_of(worker.probe_type, *found, self._facts)
+        if event is not None:
+            _, reason, message = event.split(" ", 2)
+            self._kubelet.recorder.send(worker.pod, reason, message, worker.key[1], ticks)
+
     def _sleep(self, worker: SimWorker) -> None:
         """Nothing is new until the probe finds something else, or somebody pokes the worker."""
         now_ns = self._sim.schedule.now_ns
         if worker.breaks_off:
-            self._ticks.unfold(worker)
+            self._unfold(worker)
         last_ns = worker.folds_until(worker.changes_ns(now_ns, self._sim.plan.start_ns))
 
         def wake() -> None:
             if last_ns is not None:
                 worker.catch_up(last_ns + 1)
-            self._ticks.unfold(worker)
+            self._unfold(worker)
             worker.folding = False
             self._wait(worker)
 

@@ -115,9 +115,7 @@ class EventRecorder:
         self._journal.write(
             KubernetesEvent(
                 object_kind="Pod",
-                namespace=pod.namespace,
-                pod=pod.name,
-                pod_uid=pod.uid,
+                **pod.identity,
                 container=container,
                 type="Warning" if warns else "Normal",
                 reason=reason,

@@ -250,9 +250,7 @@ class PodWorker:
         """Record the kill and call the runtime; returns when the instance ends."""
         seq = self._kubelet.sim.journal.write(
             ContainerKilled(
-                namespace=self.pod.namespace,
-                pod=self.pod.name,
-                pod_uid=self.pod.uid,
+                **self.pod.identity,
                 container=instance.container,
                 container_id=instance.container_id,
                 reason=reason,
@@ -393,6 +391,6 @@ class PodWorker:
             return
         self.end_recorded = True
         self._kubelet.sim.journal.write(
-            PodTerminated(namespace=self.pod.namespace, pod=self.pod.name, pod_uid=self.pod.uid),
+            PodTerminated(**self.pod.identity),
             cause=None if self.ending is None else self.ending.cause,
         )

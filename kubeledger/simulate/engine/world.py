@@ -100,6 +100,11 @@ class SimPod(msgspec.Struct, kw_only=True):
     containers: list[SimContainer] = []
 
     @property
+    def identity(self) -> dict[str, Any]:
+        """The fields of a body that say which pod it is about."""
+        return {"namespace": self.namespace, "pod": self.name, "pod_uid": self.uid}
+
+    @property
     def active(self) -> bool:
         """It counts on the node: admitted, not ended, and not gone from its source.
 

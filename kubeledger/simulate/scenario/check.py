@@ -126,7 +126,7 @@ def _images(sound: Sound) -> Iterator[Fault]:
                 yield ("images", index, "pinned"), text, "leave it out, or choose 1.23 or later"
     key, disk = ("imageDisk", node.image_disk) if node.image_disk else ("disk", node.disk)
     taken = sum(image.size for _, image in images if image.at == 0)
-    if disk.used + taken > disk.size:
+    if disk.used <= disk.size < disk.used + taken:
         text = f"images of {taken} bytes do not fit beside the {disk.used} bytes that are used"
         yield ("node", key, "size"), text, "make the disk larger, or images smaller"
 

@@ -148,7 +148,7 @@ class _Reader:
     def _key(self, node: yaml.Node, path: Path) -> str | None:
         value = scalar_of(node) if isinstance(node, yaml.ScalarNode) else None
         if isinstance(value, str):
-            return self._text(node, path, value)
+            return value if self._text(node, path, value) == value else None
         if isinstance(node, yaml.ScalarNode) and isinstance(value, bool | int | float):
             return str(node.value)  # labels may look like numbers
         self._problem(node, path, "a key must be a text", "write it in quotes")

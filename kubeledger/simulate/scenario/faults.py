@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from pydantic import ValidationError, model_validator
+from pydantic import ValidationError, ValidationInfo, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from kubeledger.model.units import format_go_duration
 from kubeledger.simulate.scenario.problems import Fault, Path
 
-__all__ = ["FAULT", "in_order", "refuse", "rule", "twice"]
+__all__ = ["FAULT", "Reading", "in_order", "refuse", "rule", "twice"]
 
 T = TypeVar("T")
 
@@ -19,12 +19,30 @@ FAULT = "fault"
 """The type of pydantic's error that holds one."""
 
 
-def refuse(faults: Iterable[Fault]) -> None:
+class Reading(NamedTuple):
+    """The context of a validation.
+
+    Attributes:
+        end_ns: of the simulation; None where it is not known.
+        rules: False lets through what breaks a rule, to check the rest.
+    """
+
+    end_ns: int | None = None
+    rules: bool = True
+
+
+def refuse(faults: Iterable[Fault], info: ValidationInfo | None = None) -> None:
     """Report faults from within a validator, their paths from its value on.
+
+    Args:
+        faults: what a rule found.
+        info: of the validation, for a rule that can be let through.
 
     Raises:
         ValidationError: there are any.
     """
+    if info is not None and info.context is not None and not info.context.rules:
+        return
     found = []
     for path, message, advice, *other in faults:
         error = PydanticCustomError(
@@ -38,8 +56,8 @@ def refuse(faults: Iterable[Fault]) -> None:
 def rule(check: Callable[[Any], Iterable[Fault]]) -> Any:  # noqa: ANN401  (pydantic's own object)
     """Make a method that yields faults a validator of its model."""
 
-    def run(self: T) -> T:
-        refuse(check(self))
+    def run(self: T, info: ValidationInfo) -> T:
+        refuse(check(self), info)
         return self
 
     return model_validator(mode="after")(run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, ValidationInfo
 
 from kubeledger.kubelet.kube.names import is_extended_resource
 from kubeledger.simulate.scenario.faults import in_order, refuse, rule, twice
@@ -39,9 +39,9 @@ _Text = Annotated[str, Field(min_length=1)]
 _Numa = Annotated[int, Field(ge=0, le=255)]
 
 
-def _extended(name: str) -> str:
+def _extended(name: str, info: ValidationInfo) -> str:
     if not is_extended_resource(name):
-        refuse([((), f"{name!r} is no extended resource", "write e.g. example.com/gpu")])
+        refuse([((), f"{name!r} is no extended resource", "write e.g. example.com/gpu")], info)
     return name
 
 

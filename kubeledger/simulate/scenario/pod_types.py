@@ -50,7 +50,7 @@ Meta: annotations=texts? creationTimestamp=text? deletionGracePeriodSeconds
 Spec: activeDeadlineSeconds affinity=NodeAffinities? automountServiceAccountToken
  containers=[Container]! dnsConfig=DNSConfig dnsPolicy enableServiceLinks
  ephemeralContainers=Container
- hostAliases=HostAlias hostIPC hostNetwork hostPID hostUsers hostname hostnameOverride
+ hostAliases=HostAlias hostIPC hostNetwork=bool? hostPID hostUsers hostname hostnameOverride
  imagePullSecrets=Name initContainers=[Container]? nodeName=text? nodeSelector=texts? os=OS?
  overhead=amounts? preemptionPolicy priority=int32? priorityClassName=text?
  readinessGates=ReadinessGate resourceClaims=PodClaim resources=PodResources?
@@ -178,6 +178,7 @@ _Amount = Annotated[Any, PlainValidator(_amount)]
 _VALUES: dict[str, Any] = {
     "amount": _Amount,
     "amounts": dict[str, _Amount],
+    "bool": bool,
     "count": Annotated[int, Field(ge=0, lt=_INT32)],
     "image": Annotated[str, Field(min_length=1)],
     "int32": Annotated[int, Field(ge=-_INT32, lt=_INT32)],

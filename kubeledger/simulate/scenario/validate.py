@@ -13,7 +13,7 @@ import msgspec
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from kubeledger.simulate.scenario.faults import FAULT
+from kubeledger.simulate.scenario.faults import FAULT, Reading
 from kubeledger.simulate.scenario.models import Scenario
 from kubeledger.simulate.scenario.models_base import Model
 from kubeledger.simulate.scenario.models_node import DiskChanges, Image, Plugin, Restart
@@ -114,10 +114,10 @@ def read(
         problems: where what is wrong is noted.
         end_ns: of the simulation, where it is known.
     """
-    left, is_first = data, True
+    left, is_first, rules = data, True, True
     while True:
         try:
-            return model.model_validate(left, context=end_ns)
+            return model.model_validate(left, context=Reading(end_ns, rules))
         except ValidationError as error:
             details = error.errors(include_url=False)
         for each in details:
@@ -129,9 +129,11 @@ def read(
             left, is_first = deepcopy(data), False
         if not isinstance(left, dict):
             return None
-        pruned = [_prune(left, each, path) for each in details]
-        if None in pruned or not any(pruned):
+        wrong = [each for each in details if each["type"] != FAULT or not rules]
+        pruned = [_prune(left, each, path) for each in wrong]
+        if None in pruned or (wrong and not any(pruned)):
             return None
+        rules = bool(wrong) and rules
 
 
 def _prune(data: dict[str, Any], error: ErrorDetails, path: Path) -> bool | None:

@@ -84,11 +84,11 @@ def _instant(value: object) -> int:
 
 
 def _in_time(at_ns: int, info: ValidationInfo) -> int:
-    end_ns: int | None = info.context
+    end_ns = info.context.end_ns if info.context is not None else None
     if end_ns is not None and at_ns > end_ns:
         is_at, end = format_go_duration(at_ns), format_go_duration(end_ns)
         advice = "choose an earlier time, or a longer `duration`"
-        refuse([((), f"is at {is_at}, after the end at {end}", advice)])
+        refuse([((), f"is at {is_at}, after the end at {end}", advice)], info)
     return at_ns
 
 
@@ -103,8 +103,8 @@ def _version(version: str) -> str:
 def room(message: str, advice: str) -> AfterValidator:
     """A size that must be more than nothing."""
 
-    def check(size_bytes: int) -> int:
-        refuse([] if size_bytes else [((), message, advice)])
+    def check(size_bytes: int, info: ValidationInfo) -> int:
+        refuse([] if size_bytes else [((), message, advice)], info)
         return size_bytes
 
     return AfterValidator(check)

@@ -19,7 +19,6 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.scenario.load import load_scenario
 from kubeledger.simulate.scenario.plan import to_plan
-from kubeledger.simulate.scenario.problems import ScenarioError
 from kubeledger.verify.variant import Variant
 from tests.simulate.engine.scenes import bad, records, tally
 
@@ -84,11 +83,3 @@ def test_another_shutdown_is_undecided() -> None:
         result = Outlook(variant=setting)
         list(outlook(read, Variant(settings={setting: "90s"}), result))
         assert result.missing.get(missing, 0) == count
-
-
-def test_a_shutdown_without_time_is_told(tmp_path: Path) -> None:
-    """No manager runs then."""
-    file = tmp_path / "none.yaml"
-    file.write_text(SCENARIO.read_text().replace("shutdownGracePeriod: 40s, ", ""))
-    with pytest.raises(ScenarioError, match="nothing about a shutdown"):
-        load_scenario(file)

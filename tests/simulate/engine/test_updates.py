@@ -21,7 +21,6 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.model.record import Record
 from kubeledger.simulate.scenario.load import load_scenario
 from kubeledger.simulate.scenario.plan import to_plan
-from kubeledger.simulate.scenario.problems import ScenarioError
 from kubeledger.verify.finding import Finding
 from tests.simulate.engine.scenes import bad, outcomes, records
 from tests.verify.histories import reader
@@ -105,20 +104,3 @@ def test_why_tells_of_a_changed_definition() -> None:
     found = explain(history, parse_target("container/default/web/server"))
     assert found is not None
     assert "was killed because its definition changed 2 times" in found.headline
-
-
-def test_wrong_updates_are_told(tmp_path: Path) -> None:
-    """Each with what is wrong."""
-    text = SCENARIO.read_text()
-    for old, new in (("{at: 2m,", "{at: 5m,"), ("{job: ", "{jbo: ")):
-        assert old in text
-        text = text.replace(old, new)
-    file = tmp_path / "wrong.yaml"
-    file.write_text(text)
-    with pytest.raises(ScenarioError) as raised:
-        load_scenario(file)
-    reported = [problem.message for problem in raised.value.problems]
-    assert reported == [
-        "is at 4m0s, not after what comes before it",
-        "the pod has no container 'jbo'",
-    ]

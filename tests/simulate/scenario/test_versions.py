@@ -12,7 +12,6 @@ from kubeledger.model.bodies.node import SettingsObserved
 from kubeledger.simulate.engine.plan import Plan
 from kubeledger.simulate.engine.sim import Sim
 from kubeledger.simulate.scenario import load_scenario, to_plan
-from kubeledger.simulate.scenario.problems import ScenarioError
 from kubeledger.simulate.scenario.static_uid import static_uid
 from tests.recordings import import_recording
 
@@ -42,6 +41,7 @@ def settings_of(plan: Plan) -> list[SettingsObserved]:
         ("1.27.0", "memoryThrottlingFactor", 0.9),
         ("1.35.0", "crashLoopBackOff", {"maxContainerRestartPeriod": "5m0s"}),
         ("1.34.0", "crashLoopBackOff", None),
+        ("1.20.2", "maxPods", 110),
     ],
 )
 def test_settings_have_the_defaults_of_the_version(
@@ -160,14 +160,6 @@ def test_a_gate_turns_pod_level_resources_on_and_off(tmp_path: Path) -> None:
     assert "resources" not in spec_of(tmp_path, "1.36.2", "{limits: {cpu: 4}}", off)
 
 
-def test_what_a_pod_as_a_whole_cannot_have_is_told(tmp_path: Path) -> None:
-    """Devices are containers'; quantities are checked."""
-    with pytest.raises(ScenarioError, match="as a whole cannot have"):
-        spec_of(tmp_path, "1.36.2", "{limits: {a.b/c: 1}}")
-    with pytest.raises(ScenarioError, match="no quantity"):
-        spec_of(tmp_path, "1.36.2", "{limits: {cpu: many}}")
-
-
 def static_pod(tmp_path: Path, version: str, **given: Any) -> str:  # noqa: ANN401  (any key)
     """UID of a static pod; ``seed`` and lines of the scenario may be given."""
     resources = given.get("resources", "{}")
@@ -210,16 +202,3 @@ pods:
     assert reported == ["lifecycle.PodAdmitted", "lifecycle.PodTerminated", "lifecycle.PodAdmitted"]
     started = [r.body for r in records if r.kind == "lifecycle.ContainerStarted"]
     assert len({getattr(body, "container_id", None) for body in started}) == len(started) == 4
-
-
-@pytest.mark.parametrize(("version", "known"), [("1.20.2", False), ("1.36.2", True)])
-def test_pinned_images_are_refused_where_the_kubelet_knows_none(
-    tmp_path: Path, version: str, known: bool
-) -> None:
-    """They would be deleted like all others."""
-    text = "images: [{name: example/web, size: 1Gi, pinned: true}]"
-    if known:
-        assert plan_of(tmp_path, version, text).images[0].pinned
-    else:
-        with pytest.raises(ScenarioError, match="knows no pinned images"):
-            plan_of(tmp_path, version, text)
