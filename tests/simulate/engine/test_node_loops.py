@@ -32,7 +32,6 @@ from tests.simulate.engine.scenes import (
     GIB,
     IMAGE,
     VERSIONS,
-    bad,
     container,
     outcomes,
     plan,
@@ -90,7 +89,6 @@ def test_collection_stops_when_enough_is_freed(version: str) -> None:
     freed = [body.size_bytes for body in deleted]
     assert sum(freed[:-1]) < start.bytes_to_free <= sum(freed)
     assert "freed" in {body.outcome for body in of(found, GarbageCollected)}
-    assert not bad(found)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -105,7 +103,6 @@ def test_a_disk_that_cannot_be_freed(version: str) -> None:
     assert {end.outcome for end in ends} == {"failed"}
     assert all(end.error for end in ends)
     assert len(of(found, ImageDeleted)) == 2
-    assert not bad(found)
 
 
 def test_images_go_for_their_age() -> None:
@@ -115,7 +112,6 @@ def test_images_go_for_their_age() -> None:
     )
     found = records(scene)
     assert {body.pass_ for body in of(found, ImageDeleted)} == {"age"}
-    assert not bad(found)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -156,7 +152,6 @@ def test_cgroups(version: str, cgroup_version: Literal[1, 2], driver: str) -> No
         kubelet_restarts=(KubeletRestart(at_ns=240 * NS_PER_S, down_ns=45 * NS_PER_S),),
     )
     found = records(scene)
-    assert not bad(found)
     levels = {body.level for body in of(found, CgroupUpdated)}
     assert levels == {"node", "qos", "pod", "container"}
     assert all(
@@ -217,7 +212,6 @@ def test_memory_pressure(version: str) -> None:
     assert first.message.startswith("The node was low on resource: memory. ")
     assert "Container app was using" in first.message
     assert ("Threshold quantity: 100Mi" in first.message) is (version == "1.36.2")
-    assert not bad(found)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -255,7 +249,6 @@ def test_a_soft_threshold_waits(version: str) -> None:
     found = records(scene)
     evicted = next(r for r in found if isinstance(r.body, PodEvicted))
     assert 90 <= (evicted.ts_ns - scene.start_ns) / NS_PER_S - 100 < 111
-    assert not bad(found)
     assert eviction_verdicts(found) == {"match"}
 
 
@@ -284,7 +277,6 @@ def test_disk_pressure_reclaims_first(version: str, dedicated: bool) -> None:
     assert eviction_verdicts(found) == {"match"}
     names = {body.signal for body in of(found, EvictionSignalObserved)}
     assert ("containerfs.available" in names) is (version == "1.36.2")
-    assert not bad(found)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -297,7 +289,6 @@ def test_a_pod_over_its_own_limit(version: str) -> None:
     assert evicted.resource is None
     assert "limit of containers 1Gi. " in evicted.message
     assert of(found, PodTerminated)
-    assert not bad(found)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -309,4 +300,3 @@ def test_critical_pods_stay(version: str) -> None:
     )  # fmt: skip
     found = records(plan(critical, version=version))
     assert not of(found, PodEvicted)
-    assert not bad(found)

@@ -12,7 +12,7 @@ from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTicksFolded
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.plan import ContainerScript, KubeletRestart, Plan, ProbeStep
 from kubeledger.simulate.engine.sim import Sim
-from tests.simulate.engine.scenes import VERSIONS, bad, container, plan, planned
+from tests.simulate.engine.scenes import VERSIONS, container, plan, planned, records
 
 PROBE = {
     "httpGet": {"port": 80},
@@ -40,20 +40,19 @@ def events(found: Plan) -> list[KubernetesEvent]:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_each_failed_tick_leaves_an_event(version: str, every_tick: bool) -> None:
     """Folded ones leave one with their number; verification agrees."""
-    records = list(Sim(failing(version, every_tick=every_tick)).run())
-    assert not bad(records)
+    found = records(failing(version, every_tick=every_tick))
     failed = sum(
         getattr(r.body, "count", 1)
-        for r in records
+        for r in found
         if isinstance(r.body, ProbeExecuted | ProbeTicksFolded) and r.body.result == "failure"
     )
-    sent = [r.body for r in records if isinstance(r.body, KubernetesEvent)]
+    sent = [r.body for r in found if isinstance(r.body, KubernetesEvent)]
     assert failed >= 239
     assert sum(body.count for body in sent) == failed
     assert {(b.type, b.reason, b.message, b.container) for b in sent} == {
         ("Warning", "Unhealthy", "Readiness probe failed: connection refused", "app")
     }
-    for before, record in pairwise(records):
+    for before, record in pairwise(found):
         if isinstance(record.body, KubernetesEvent):
             assert isinstance(before.body, ProbeExecuted | ProbeTicksFolded)
             assert before.body.result == "failure"
