@@ -8,11 +8,12 @@ import msgspec
 
 from kubeledger.kubelet.kube.podqos import QOSClass
 from kubeledger.model.bodies.cgroups import CgroupRemoved, CgroupUpdated, QOSCgroupsUpdated
-from tests.testing.goldens.registry import Lie, Made, golden
+from tests.testing.goldens.registry import Lie, maker_of
 from tests.testing.goldens.world import GIB, MIB, World, container, requests
 
 __all__: list[str] = []
 
+golden = maker_of(World)
 NO_LIMIT = 9223372036854771712
 ALL = ("1.20.2", "1.28.0", "1.36.2")
 _CLASSES: dict[str, QOSClass] = {"burstable": "Burstable", "besteffort": "BestEffort"}
@@ -76,9 +77,8 @@ def v2(path: str, weight: int, quota_us: int = -1, memory: int = -1, **files: st
 
 
 @golden("cgroups-qos-classes-v1", *ALL)
-def qos_classes_v1(version: str) -> Made:
+def qos_classes_v1(node: World) -> Lie:
     """Pods of the three classes: shares by request, quota and limit only where all have them."""
-    node = World(version)
     node.pod("guaranteed", container(resources=requests("250m", "100Mi", limits=True)))
     node.pod("burstable", container(resources=requests("1", "1Gi")))
     node.pod("besteffort")
@@ -86,13 +86,12 @@ def qos_classes_v1(version: str) -> Made:
     seq = node.add(v1("kubepods/poduid-guaranteed", 256, 25_000, 100 * MIB))
     node.add(v1("kubepods/burstable/poduid-burstable", 1024))
     node.add(v1("kubepods/besteffort/poduid-besteffort", 2))
-    return node, Lie(seq, {"cpu_shares": 257})
+    return Lie(seq, {"cpu_shares": 257})
 
 
 @golden("cgroups-qos-classes-v2", "1.28.0", "1.36.2")
-def qos_classes_v2(version: str) -> Made:
+def qos_classes_v2(node: World) -> Lie:
     """The same in cgroup version 2: the kubelet's weight is linear in the shares."""
-    node = World(version)
     node.pod("guaranteed", container(resources=requests("250m", "100Mi", limits=True)))
     node.pod("burstable", container(resources=requests("1", "1Gi")))
     node.pod("besteffort")
@@ -101,26 +100,24 @@ def qos_classes_v2(version: str) -> Made:
     seq = node.add(v2("kubepods/burstable/poduid-burstable", 39))
     node.add(v2("kubepods/besteffort/poduid-besteffort", 1))
     lie = v2("kubepods/burstable/poduid-burstable", 100)
-    return node, Lie(seq, {"unified": lie.unified})
+    return Lie(seq, {"unified": lie.unified})
 
 
-@golden("cgroups-systemd")
-def systemd(version: str) -> Made:
+@golden("cgroups-systemd", cgroupDriver="systemd")
+def systemd(node: World) -> Lie:
     """The systemd driver names slices, and rounds a quota up to a whole percent."""
-    node = World(version, cgroupDriver="systemd")
     limits = requests("123m", "100Mi", limits=True)
     node.pod("guaranteed", container(resources=limits))
     node.wait(5)
     path = "kubepods.slice/kubepods-poduid_guaranteed.slice"
     body = v1(path, 125, 13_000, 100 * MIB)
     seq = node.add(msgspec.structs.replace(body, pod_uid="uid-guaranteed"))
-    return node, Lie(seq, {"cpu_quota_us": 14_000})
+    return Lie(seq, {"cpu_quota_us": 14_000})
 
 
 @golden("cgroups-container", "1.20.2", "1.36.2")
-def of_container(version: str) -> Made:
+def of_container(node: World) -> Lie:
     """A container's own cgroup: its part of the spec; the sandbox has the runtime's default."""
-    node = World(version)
     resources = {"requests": {"cpu": "500m"}, "limits": {"cpu": "1", "memory": "100M"}}
     node.pod("web", container(resources=resources))
     node.wait(5)
@@ -129,40 +126,37 @@ def of_container(version: str) -> Made:
     node.add(v1(f"{pod}/sandbox", sandbox=True))
     body = v1(f"{pod}/c1", 512, 100_000, 99_999_744, container="app", sandbox=False)
     seq = node.add(body)
-    return node, Lie(seq, {"memory_limit_bytes": 100_000_000})
+    return Lie(seq, {"memory_limit_bytes": 100_000_000})
 
 
 @golden("cgroups-container-v2")
-def of_container_v2(version: str) -> Made:
+def of_container_v2(node: World) -> Lie:
     """A runtime may convert shares to a weight by the newer formula."""
-    node = World(version)
     node.pod("web", container(resources=requests("1")))
     node.wait(5)
     pod = "kubepods/burstable/poduid-web"
     node.add(v2(pod, 39))
     app = v2(f"{pod}/c1", 100)
     seq = node.add(msgspec.structs.replace(app, container="app", sandbox=False))
-    return node, Lie(seq, {"unified": v2(f"{pod}/c1", 50).unified})
+    return Lie(seq, {"unified": v2(f"{pod}/c1", 50).unified})
 
 
-@golden("cgroups-no-cfs-quota")
-def no_cfs_quota(version: str) -> Made:
+@golden("cgroups-no-cfs-quota", cpuCFSQuota=False)
+def no_cfs_quota(node: World) -> Lie:
     """With cpuCFSQuota off nobody has a quota."""
-    node = World(version, cpuCFSQuota=False)
     node.pod("web", container(resources=requests("250m", "100Mi", limits=True)))
     node.wait(5)
     seq = node.add(v1("kubepods/poduid-web", 256, memory=100 * MIB))
-    return node, Lie(seq, {"cpu_quota_us": 25_000})
+    return Lie(seq, {"cpu_quota_us": 25_000})
 
 
 @golden("cgroups-least-quota")
-def least_quota(version: str) -> Made:
+def least_quota(node: World) -> Lie:
     """No quota is below one millisecond, and no shares are below two."""
-    node = World(version)
     node.pod("tiny", container(resources=requests("1m", "16Mi", limits=True)))
     node.wait(5)
     seq = node.add(v1("kubepods/poduid-tiny", 2, 1_000, 16 * MIB))
-    return node, Lie(seq, {"cpu_quota_us": 100})
+    return Lie(seq, {"cpu_quota_us": 100})
 
 
 def _beat(node: World, at_s: float) -> None:
@@ -172,9 +166,8 @@ def _beat(node: World, at_s: float) -> None:
 
 
 @golden("cgroups-qos-level", "1.20.2", "1.36.2")
-def qos_level(version: str) -> Made:
+def qos_level(node: World) -> Lie:
     """Burstable has the shares of its pods' requests added up, BestEffort two; no limits."""
-    node = World(version)
     node.wait(0.3)
     node.add(QOSCgroupsUpdated())
     begun = node.now
@@ -187,13 +180,12 @@ def qos_level(version: str) -> Made:
     seq = node.add(v1("kubepods/burstable", 1536))
     node.add(v1("kubepods/besteffort", 2))
     _beat(node, begun + 120)
-    return node, Lie(seq, {"cpu_shares": 1024})
+    return Lie(seq, {"cpu_shares": 1024})
 
 
-@golden("cgroups-qos-reserve")
-def qos_reserve(version: str) -> Made:
+@golden("cgroups-qos-reserve", qosReserved={"memory": "50%"}, featureGates={"QOSReserved": True})
+def qos_reserve(node: World) -> Lie:
     """Half of the memory that Guaranteed pods ask for is kept from the other classes."""
-    node = World(version, qosReserved={"memory": "50%"}, featureGates={"QOSReserved": True})
     node.wait(0.3)
     node.add(QOSCgroupsUpdated())
     begun = node.now
@@ -204,23 +196,25 @@ def qos_reserve(version: str) -> Made:
     node.wait(2)
     seq = node.add(v1("kubepods/burstable", 2, memory=7 * GIB))
     _beat(node, begun + 120)
-    return node, Lie(seq, {"memory_limit_bytes": 8 * GIB})
+    return Lie(seq, {"memory_limit_bytes": 8 * GIB})
 
 
-@golden("cgroups-node", "1.20.2", "1.36.2")
-def node_level(version: str) -> Made:
+@golden("cgroups-node", "1.20.2", "1.36.2", kubeReserved={"cpu": "100m", "memory": "1Gi"})
+def node_level(node: World) -> Lie:
     """All pods together have what the machine has, less what is reserved."""
-    node = World(version, kubeReserved={"cpu": "100m", "memory": "1Gi"})
     node.wait(5)
     seq = node.add(v1("kubepods", 3993, memory=7 * GIB))
-    return node, Lie(seq, {"memory_limit_bytes": 8 * GIB})
+    return Lie(seq, {"memory_limit_bytes": 8 * GIB})
 
 
-@golden("cgroups-hugepages", "1.20.2", "1.36.2")
-def hugepages(version: str) -> Made:
+@golden(
+    "cgroups-hugepages",
+    "1.20.2",
+    "1.36.2",
+    capacity={"cpu": "4", "memory": str(8 * GIB), "hugepages-2Mi": "64Mi", "pods": "110"},
+)
+def hugepages(node: World) -> Lie:
     """A pod has the huge pages that it asks for, and none of another size."""
-    capacity = {"cpu": "4", "memory": str(8 * GIB), "hugepages-2Mi": "64Mi", "pods": "110"}
-    node = World(version, capacity=capacity)
     resources = {
         "requests": {"cpu": "1", "hugepages-2Mi": "4Mi"},
         "limits": {"hugepages-2Mi": "4Mi"},
@@ -229,35 +223,34 @@ def hugepages(version: str) -> Made:
     node.wait(5)
     limits = {"2MB": 4 * MIB, "1GB": 0}
     seq = node.add(v1("kubepods/burstable/poduid-web", 1024, hugetlb_limit_bytes=limits))
-    return node, Lie(seq, {"hugetlb_limit_bytes": {"2MB": 2 * MIB, "1GB": 0}})
+    return Lie(seq, {"hugetlb_limit_bytes": {"2MB": 2 * MIB, "1GB": 0}})
 
 
-@golden("cgroups-memory-qos", "1.28.0")
-def memory_qos(version: str) -> Made:
+@golden(
+    "cgroups-memory-qos", "1.28.0", featureGates={"MemoryQoS": True}, memoryThrottlingFactor=0.9
+)
+def memory_qos(node: World) -> Lie:
     """With MemoryQoS, what a pod asks for is protected."""
-    node = World(version, featureGates={"MemoryQoS": True}, memoryThrottlingFactor=0.9)
     node.pod("web", container(resources=requests("1", "100Mi")))
     node.wait(5)
     body = v2("kubepods/burstable/poduid-web", 39, memory_min=str(100 * MIB))
     seq = node.add(body)
     lie = v2("kubepods/burstable/poduid-web", 39, memory_min="0")
-    return node, Lie(seq, {"unified": lie.unified})
+    return Lie(seq, {"unified": lie.unified})
 
 
-@golden("cgroups-pids")
-def pids(version: str) -> Made:
+@golden("cgroups-pids", podPidsLimit=64)
+def pids(node: World) -> Lie:
     """A pod may have as many processes as podPidsLimit says."""
-    node = World(version, podPidsLimit=64)
     node.pod("web", container(resources=requests("1")))
     node.wait(5)
     seq = node.add(v1("kubepods/burstable/poduid-web", 1024, other={"pids.max": "64"}))
-    return node, Lie(seq, {"other": {"pids.max": "1024"}})
+    return Lie(seq, {"other": {"pids.max": "1024"}})
 
 
 @golden("cgroups-removal")
-def removal(version: str) -> Made:
+def removal(node: World) -> Lie:
     """A container's cgroup goes when it has ended, and not before."""
-    node = World(version)
     node.pod("other")
     first = node.started("other")
     node.died("other", first)
@@ -277,4 +270,4 @@ def removal(version: str) -> Made:
         again = node.started("other", number)
         node.wait(20)
         node.died("other", again)
-    return node, Lie(seq, {"cgroup": "kubepods/burstable"})
+    return Lie(seq, {"cgroup": "kubepods/burstable"})

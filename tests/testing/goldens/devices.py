@@ -16,7 +16,7 @@ from kubeledger.model.bodies.devicemanager import (
     PluginRegistered,
 )
 from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint, HintsGenerated
-from tests.testing.goldens.registry import Lie, Made, golden
+from tests.testing.goldens.registry import Lie, maker_of
 from tests.testing.goldens.world import World, container
 
 __all__ = ["GPU", "DeviceWorld", "gpus", "hint"]
@@ -106,44 +106,43 @@ class DeviceWorld(World):
         return self.add(body, cause=cause)
 
 
+golden = maker_of(DeviceWorld)
+
+
 @golden("devices-init-reuse", *ALL)
-def init_reuse(version: str) -> Made:
+def init_reuse(node: DeviceWorld) -> Lie:
     """A device of an init container goes to the app container before any free one."""
-    node = DeviceWorld(version)
     node.plugin()
     node.pod("train", gpus("app", 1), init=(gpus("fetch", 1),))
     node.grant("train", "fetch", "gpu-0")
     seq = node.grant("train", "app", "gpu-0")
-    return node, Lie(seq, {"device_ids": ("gpu-1",)})
+    return Lie(seq, {"device_ids": ("gpu-1",)})
 
 
 @golden("devices-sidecar-keeps")
-def sidecar(version: str) -> Made:
+def sidecar(node: DeviceWorld) -> Lie:
     """A restartable init container keeps its device: the app container gets another."""
-    node = DeviceWorld(version)
     node.plugin()
     node.pod("train", gpus("app", 1), init=(gpus("proxy", 1, restartPolicy="Always"),))
     node.grant("train", "proxy", "gpu-0")
     seq = node.grant("train", "app", "gpu-1")
-    return node, Lie(seq, {"device_ids": ("gpu-0",)})
+    return Lie(seq, {"device_ids": ("gpu-0",)})
 
 
-@golden("devices-sidecar-reused", "1.28.0")
-def sidecar_reused(version: str) -> Made:
+@golden("devices-sidecar-reused", "1.28.0", featureGates={"SidecarContainers": True})
+def sidecar_reused(node: DeviceWorld) -> Lie:
     """Until 1.28 the device manager takes a sidecar for an init container like any other."""
-    node = DeviceWorld(version, featureGates={"SidecarContainers": True})
     node.plugin()
     node.handed("train")
     node.listed("train", gpus("app", 1), init=(gpus("proxy", 1, restartPolicy="Always"),))
     node.grant("train", "proxy", "gpu-0")
     seq = node.grant("train", "app", "gpu-0")
-    return node, Lie(seq, {"device_ids": ("gpu-1",)})
+    return Lie(seq, {"device_ids": ("gpu-1",)})
 
 
-@golden("devices-numa-alignment", *ALL)
-def numa_alignment(version: str) -> Made:
+@golden("devices-numa-alignment", *ALL, numa=(0, 1), topologyManagerPolicy="best-effort")
+def numa_alignment(node: DeviceWorld) -> Lie:
     """Devices on the NUMA node of the affinity come first."""
-    node = DeviceWorld(version, numa=(0, 1), topologyManagerPolicy="best-effort")
     node.plugin()
     node.pod("train", gpus("app", 1))
     offered = node.hints("train", "app", gpu=(hint(0), hint(1), hint(0, 1, preferred=False)))
@@ -152,42 +151,39 @@ def numa_alignment(version: str) -> Made:
     held: dict[str, Numa] = {f"p{n}": {str(n // 2): (f"gpu-{n}",)} for n in range(1, 4)}
     held["train"] = {"0": ("gpu-0",)}
     node.checkpoint(held)
-    return node, Lie(seq, {"device_ids": ("gpu-9",)})
+    return Lie(seq, {"device_ids": ("gpu-9",)})
 
 
 @golden("devices-refusal", *ALL)
-def refusal(version: str) -> Made:
+def refusal(node: DeviceWorld) -> Lie:
     """Three devices are asked for and two are free."""
-    node = DeviceWorld(version)
     node.plugin()
     node.pod("first", gpus("app", 2))
     node.grant("first", "app", "gpu-0", "gpu-1")
     node.handed("second")
     seq = node.short("second", 3, 2)
     node.listed("second", gpus("app", 3))
-    return node, Lie(seq, {"available": 1})
+    return Lie(seq, {"available": 1})
 
 
 @golden("devices-no-plugin", *ALL)
-def no_plugin(version: str) -> Made:
+def no_plugin(node: DeviceWorld) -> Lie:
     """The plugin's endpoint is gone: no device is healthy, and each version says so in its way."""
-    node = DeviceWorld(version)
     node.plugin()
     node.add(EndpointStopped(resource=GPU))
     node.handed("late")
-    if version == "1.20.2":
+    if node.version == "1.20.2":
         seq = node.short("late", 1, 0)
     else:
         error = f"no healthy devices present; cannot allocate unhealthy devices {GPU}"
         seq = node.refuse("late", 1, error)
     node.listed("late", gpus("app", 1))
-    return node, Lie(seq, {"error": f"cannot allocate unregistered device {GPU}"})
+    return Lie(seq, {"error": f"cannot allocate unregistered device {GPU}"})
 
 
 @golden("devices-release")
-def release(version: str) -> Made:
+def release(node: DeviceWorld) -> Lie:
     """Devices of a pod that is gone are given back, all at once, and go to the next pod."""
-    node = DeviceWorld(version)
     node.plugin(("gpu-0",))
     node.pod("first", gpus("app", 1))
     node.grant("first", "app", "gpu-0")
@@ -195,13 +191,12 @@ def release(version: str) -> Made:
     seq = node.add(DevicesReleased(pod_uid="uid-first"))
     node.pod("second", gpus("app", 1))
     node.grant("second", "app", "gpu-0")
-    return node, Lie(seq, {"container": "app", "resource": GPU})
+    return Lie(seq, {"container": "app", "resource": GPU})
 
 
 @golden("devices-held-once", *ALL)
-def held_once(version: str) -> Made:
+def held_once(node: DeviceWorld) -> Lie:
     """A device in the hands of a running pod goes to nobody else."""
-    node = DeviceWorld(version)
     node.plugin()
     node.pod("first", gpus("app", 1))
     node.grant("first", "app", "gpu-0")
@@ -209,13 +204,12 @@ def held_once(version: str) -> Made:
     seq = node.grant("second", "app", "gpu-1")
     node.wait(30)
     node.started("first")
-    return node, Lie(seq, {"device_ids": ("gpu-0",)})
+    return Lie(seq, {"device_ids": ("gpu-0",)})
 
 
 @golden("devices-checkpoint-restore", *ALL)
-def checkpoint_restore(version: str) -> Made:
+def checkpoint_restore(node: DeviceWorld) -> Lie:
     """After a restart the checkpoint tells who holds what."""
-    node = DeviceWorld(version)
     node.plugin()
     node.pod("first", gpus("app", 1))
     node.grant("first", "app", "gpu-0")
@@ -227,13 +221,12 @@ def checkpoint_restore(version: str) -> Made:
     seq = node.grant("second", "app", "gpu-1")
     node.wait(30)
     node.started("first")
-    return node, Lie(seq, {"device_ids": ("gpu-0",)})
+    return Lie(seq, {"device_ids": ("gpu-0",)})
 
 
 @golden("devices-checkpoint-disagrees")
-def checkpoint_disagrees(version: str) -> Made:
+def checkpoint_disagrees(node: DeviceWorld) -> Lie:
     """Log and checkpoint tell the same device; where they do not, one of them lies."""
-    node = DeviceWorld(version)
     node.plugin()
     node.pod("first", gpus("app", 1))
     seq = node.grant("first", "app", "gpu-0")
@@ -241,4 +234,4 @@ def checkpoint_disagrees(version: str) -> Made:
     entry = CheckpointEntry(
         pod_uid="uid-first", container="app", resource=GPU, numa={"0": ("gpu-1",)}
     )
-    return node, Lie(read, {"entries": (entry,)}, blames=seq)
+    return Lie(read, {"entries": (entry,)}, blames=seq)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
+from typing import Any
 
 from kubeledger.model.bodies.cgroups import CgroupUpdated
 from kubeledger.model.bodies.devicemanager import DevicesAllocated
@@ -20,7 +22,7 @@ from kubeledger.model.bodies.prober import ProbeTransitioned
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import parse_ts
 from kubeledger.replay.excerpts import renumbered
-from tests.testing.goldens.registry import Lie, Made, golden
+from tests.testing.goldens.registry import GOLDENS, Golden, Lie
 from tests.verify.histories import recorded
 
 __all__: list[str] = []
@@ -83,98 +85,78 @@ def _is_first(body: Body, seen: set[str]) -> bool:
     return True
 
 
-def last(records: list[Record], kind: type[Body], at: int = -1) -> int:
-    """Seq of the last record of a kind, or of the one at an index."""
-    return [record.seq for record in records if isinstance(record.body, kind)][at]
-
-
 LIVES = (
     "lifecycle.ContainerStarted", "lifecycle.ContainerDied", "lifecycle.ContainerKilled",
     "lifecycle.ContainerRestarted", "lifecycle.PodConfigChanged", "lifecycle.PodAdmitted",
     "lifecycle.RestartBackedOff", "prober.ProbeExecuted", "prober.ProbeTransitioned",
 )  # fmt: skip
-
-
-@golden("node-a-liveness", "1.20.2")
-def liveness(version: str) -> Made:
-    """Pod live-fail of node-a: two kills by its liveness probe, and the restarts."""
-    records = excerpt("node-a", "2026-11-21T03:00:27.5Z", LIVES, {"live-fail"})
-    return records, Lie(last(records, ProbeTransitioned), {"from_result": "unknown"})
-
-
-@golden("node-b-readiness")
-def readiness(version: str) -> Made:
-    """Pod ready-flap of node-b: its readiness goes both ways."""
-    records = excerpt("node-b", "2026-11-21T03:07:50Z", LIVES, {"ready-flap-node-b"})
-    return records, Lie(last(records, ProbeTransitioned), {"to_result": "failure"})
-
-
-@golden("node-b-startup-back-off")
-def startup(version: str) -> Made:
-    """Pod startup-never of node-b: killed by its startup probe, and held back longer each time."""
-    records = excerpt("node-b", "2026-11-21T03:08:25Z", LIVES, {"startup-never-node-b"})
-    return records, Lie(last(records, RestartBackedOff), {"back_off_s": 20})
-
-
-@golden("node-b-startup-kill")
-def startup_killed(version: str) -> Made:
-    """The same pod: the message of the kill."""
-    records = excerpt("node-b", "2026-11-21T03:07:25Z", LIVES, {"startup-never-node-b"})
-    seq = last(records, ContainerKilled)
-    return records, Lie(seq, {"message": "Container app failed liveness probe, will be restarted"})
-
-
 IMAGES = (
     "images.GarbageCollected", "images.GarbageCollectionStarted", "images.ImageDeleted",
     "images.ImageFsObserved", "images.ImagesDetected",
 )  # fmt: skip
-
-
-@golden("node-a-images", "1.20.2")
-def images(version: str) -> Made:
-    """The first space pass of node-a, at 72 % with a threshold of 5 %: all that is unused goes."""
-    records = excerpt("node-a", "2026-11-21T02:57:43Z", IMAGES, ())
-    return records, Lie(last(records, ImageDeleted), {"size_bytes": 1})
-
-
-@golden("node-b-images")
-def images_of_new_kubelet(version: str) -> Made:
-    """The second space pass of node-b, and its error word for word."""
-    records = excerpt("node-b", "2026-11-21T03:11:04Z", IMAGES, ())
-    return records, Lie(last(records, GarbageCollected), {"bytes_freed": 42_999_879})
-
-
 ADMISSIONS = (
     "cgroups.CgroupUpdated", "devicemanager", "images.EvictionSignalObserved",
     "lifecycle.ContainerDied", "lifecycle.ContainerStarted", "lifecycle.PodAdmitted",
     "lifecycle.PodConfigChanged", "lifecycle.PodRejected", "lifecycle.PodTerminated", "preemption",
 )  # fmt: skip
-
-
-@golden("node-a-preemption", "1.20.2")
-def preemption(version: str) -> Made:
-    """A critical pod of node-a lacks 450m of cpu: filler-c goes, and then gpu-a."""
-    records = excerpt("node-a", "2026-11-21T03:00:37Z", ADMISSIONS)
-    lie = {"victim_pod": "filler-a"}
-    return records, Lie(last(records, PodPreempted), lie)
-
-
-@golden("node-b-preemption")
-def preemption_of_static_pods(version: str) -> Made:
-    """On node-b one victim is enough; another pod finds none, as it asks for too much."""
-    records = excerpt("node-b", "2026-11-21T03:07:58Z", ADMISSIONS)
-    lie = {"victim_pod": "filler-b-node-b"}
-    return records, Lie(last(records, PodPreempted), lie)
-
-
 DEVICES = (
     "devicemanager", "lifecycle.PodConfigChanged", "lifecycle.PodRejected", "topologymanager"
 )  # fmt: skip
+_KILL = {"message": "Container app failed liveness probe, will be restarted"}
+_STARTUP = "startup-never-node-b"
+_GPUS = {"gpu-a", "gpu-b", "gpu-c"}
+
+EXCERPTS: dict[
+    str,
+    tuple[str, str, Collection[str], Collection[str] | None, type[Body], dict[str, Any]],
+] = {
+    "node-a-liveness": (
+        "Pod live-fail of node-a: two kills by its liveness probe, and the restarts.",
+        "03:00:27.5", LIVES, {"live-fail"}, ProbeTransitioned, {"from_result": "unknown"},
+    ),
+    "node-b-readiness": (
+        "Pod ready-flap of node-b: its readiness goes both ways.",
+        "03:07:50", LIVES, {"ready-flap-node-b"}, ProbeTransitioned, {"to_result": "failure"},
+    ),
+    "node-b-startup-back-off": (
+        "Pod startup-never of node-b: killed by its startup probe, and held back longer each time.",
+        "03:08:25", LIVES, {_STARTUP}, RestartBackedOff, {"back_off_s": 20},
+    ),
+    "node-b-startup-kill": (
+        "The same pod: the message of the kill.",
+        "03:07:25", LIVES, {_STARTUP}, ContainerKilled, _KILL,
+    ),
+    "node-a-images": (
+        "The first space pass of node-a, at 72 % with a threshold of 5 %: all that is unused goes.",
+        "02:57:43", IMAGES, (), ImageDeleted, {"size_bytes": 1},
+    ),
+    "node-b-images": (
+        "The second space pass of node-b, and its error word for word.",
+        "03:11:04", IMAGES, (), GarbageCollected, {"bytes_freed": 42_999_879},
+    ),
+    "node-a-preemption": (
+        "A critical pod of node-a lacks 450m of cpu: filler-c goes, and then gpu-a.",
+        "03:00:37", ADMISSIONS, None, PodPreempted, {"victim_pod": "filler-a"},
+    ),
+    "node-b-preemption": (
+        "On node-b one victim is enough; another pod finds none, as it asks for too much.",
+        "03:07:58", ADMISSIONS, None, PodPreempted, {"victim_pod": "filler-b-node-b"},
+    ),
+    "node-a-devices": (
+        "GPUs and NICs of node-a: gpu-a uses the device of its init container again.",
+        "03:00:22", DEVICES, _GPUS, DevicesAllocated, {"device_ids": ("gpu-9",)},
+    ),
+}  # fmt: skip
+"""Name -> what it shows; until when, which kinds, about which pods; and the lie: the last record of
+a kind (of devices the first), and what is wrong in it."""
 
 
-@golden("node-a-devices", "1.20.2")
-def devices(version: str) -> Made:
-    """GPUs and NICs of node-a: gpu-a uses the device of its init container again."""
-    pods = {"gpu-a", "gpu-b", "gpu-c"}
-    records = excerpt("node-a", "2026-11-21T03:00:22Z", DEVICES, pods)
-    return records, Lie(last(records, DevicesAllocated, 0), {"device_ids": ("gpu-9",)})
+def _golden(name: str) -> Golden:
+    why, until, kinds, pods, kind, fields = EXCERPTS[name]
+    records = excerpt(name[: len("node-a")], f"2026-11-21T{until}Z", kinds, pods)
+    seqs = [record.seq for record in records if isinstance(record.body, kind)]
+    lie = Lie(seqs[0] if kind is DevicesAllocated else seqs[-1], fields)
+    return Golden(name, tuple(records), lie, why)
+
+
+GOLDENS |= {name: partial(_golden, name) for name in EXCERPTS}

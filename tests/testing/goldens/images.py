@@ -14,7 +14,7 @@ from kubeledger.model.bodies.images import (
     ImagesDetected,
     ListedImage,
 )
-from tests.testing.goldens.registry import Lie, Made, golden
+from tests.testing.goldens.registry import Lie, maker_of
 from tests.testing.goldens.world import World
 
 __all__: list[str] = []
@@ -33,7 +33,9 @@ class ImageWorld(World):
     A detect pass lies before a collection since 1.29, and behind its start until then.
     """
 
-    size = SMALL
+    def __init__(self, version: str, *, size: int = SMALL, **settings: Any) -> None:  # noqa: ANN401
+        super().__init__(version, **settings)
+        self.size = size
 
     def pass_over(self, names: str, *, used: str = "", new: str = "", pinned: str = "") -> int:
         """A detect pass."""
@@ -112,10 +114,7 @@ class ImageWorld(World):
         )
 
 
-class LargeImages(ImageWorld):
-    """Two of them are enough."""
-
-    size = LARGE
+golden = maker_of(ImageWorld)
 
 
 def shortfall(version: str, freed: int) -> str:
@@ -139,95 +138,88 @@ def shortfall(version: str, freed: int) -> str:
     )
 
 
-@golden("images-space-pass", *ALL)
-def space_pass(version: str) -> Made:
+@golden("images-space-pass", *ALL, size=LARGE)
+def space_pass(node: ImageWorld) -> Lie:
     """The least recently used images go until enough is freed, and no more."""
-    node = LargeImages(version)
     node.history("abc")
     start = node.begin(names="abc")
     node.remove("c", start)
     seq = node.remove("a", start)
     node.end(start, 2)
-    return node, Lie(seq, {"image_id": "z"})
+    return Lie(seq, {"image_id": "z"})
 
 
-@golden("images-amount")
-def amount(version: str) -> Made:
+@golden("images-amount", size=LARGE)
+def amount(node: ImageWorld) -> Lie:
     """What is to be freed follows from the disk and the low threshold."""
-    node = LargeImages(version)
     node.history("abc")
     start = node.begin(names="abc")
     node.remove("c", start)
     node.remove("a", start)
     node.end(start, 2)
-    return node, Lie(start, {"low_threshold_percent": 60})
+    return Lie(start, {"low_threshold_percent": 60})
 
 
 @golden("images-shortfall", *ALL)
-def too_little(version: str) -> Made:
+def too_little(node: ImageWorld) -> Lie:
     """All that may go is not enough: the collection fails, in the words of the version."""
-    node = ImageWorld(version)
     node.history()
     start = node.begin()
     for name in "cdab":
         node.remove(name, start)
-    seq = node.end(start, 4, shortfall(version, 4 * SMALL))
-    return node, Lie(seq, {"error": shortfall(version, 5 * SMALL)})
+    seq = node.end(start, 4, shortfall(node.version, 4 * SMALL))
+    return Lie(seq, {"error": shortfall(node.version, 5 * SMALL)})
 
 
 @golden("images-removal-failed")
-def removal_failed(version: str) -> Made:
+def removal_failed(node: ImageWorld) -> Lie:
     """The runtime refuses one image; the pass goes on, and the error tells of it."""
-    node = ImageWorld(version)
     node.history("abc")
     start = node.begin(names="abc")
     node.remove("a", start)
     node.remove("b", start)
     wanted, refused = CAPACITY * 15 // 100, ["image is in use by a snapshot"]
     seq = node.end(start, 2, space_removal_error(wanted, 2 * SMALL, refused))
-    return node, Lie(seq, {"error": space_removal_error(wanted + 1, 2 * SMALL, refused)})
+    return Lie(seq, {"error": space_removal_error(wanted + 1, 2 * SMALL, refused)})
 
 
 @golden("images-below-threshold")
-def below_threshold(version: str) -> Made:
+def below_threshold(node: ImageWorld) -> Lie:
     """The disk is under the high threshold: nothing is to be done."""
-    node = ImageWorld(version)
     node.history()
     node.disk(50)
     node.pass_over("abcd")
     seq = node.add(GarbageCollected(outcome="below_threshold"))
     node.wait(30)
     node.disk(49)
-    return node, Lie(seq, {"outcome": "freed"})
+    return Lie(seq, {"outcome": "freed"})
 
 
-def _kept(name: str, version: str, **kept: Any) -> Made:  # noqa: ANN401 # of `begin`
+def _kept(node: ImageWorld, name: str, **kept: Any) -> Lie:  # noqa: ANN401 # of `begin`
     """A collection that leaves one image."""
-    node = ImageWorld(version)
     node.history(pinned=kept.get("pinned", ""))
     start = node.begin(**kept)
     seqs = [node.remove(each, start) for each in "dcab" if each != name]
     removed = len(seqs)
-    node.end(start, removed, shortfall(version, removed * SMALL))
-    return node, Lie(seqs[-1], {"image_id": name})
+    node.end(start, removed, shortfall(node.version, removed * SMALL))
+    return Lie(seqs[-1], {"image_id": name})
 
 
 @golden("images-in-use", *ALL)
-def in_use(version: str) -> Made:
+def in_use(node: ImageWorld) -> Lie:
     """An image that a container refers to stays, even if the space does not suffice."""
-    return _kept("b", version, used="b")
+    return _kept(node, "b", used="b")
 
 
 @golden("images-pinned", "1.28.0", "1.36.2")
-def pinned(version: str) -> Made:
+def pinned(node: ImageWorld) -> Lie:
     """A pinned image stays."""
-    return _kept("b", version, pinned="b")
+    return _kept(node, "b", pinned="b")
 
 
 @golden("images-minimum-age")
-def minimum_age(version: str) -> Made:
+def minimum_age(node: ImageWorld) -> Lie:
     """An image that was pulled a moment before stays."""
-    node = ImageWorld(version)
     node.history("abc")
     node.disk(15)
     node.pass_over("abcn", new="n")
@@ -242,14 +234,13 @@ def minimum_age(version: str) -> Made:
     node.remove("c", start)
     node.remove("a", start)
     seq = node.remove("b", start)
-    node.end(start, 3, shortfall(version, 3 * SMALL))
-    return node, Lie(seq, {"image_id": "n"})
+    node.end(start, 3, shortfall(node.version, 3 * SMALL))
+    return Lie(seq, {"image_id": "n"})
 
 
-@golden("images-age-pass")
-def age_pass(version: str) -> Made:
+@golden("images-age-pass", imageMaximumGCAge="10m0s")
+def age_pass(node: ImageWorld) -> Lie:
     """What was unused for longer than the maximum age goes, whatever the disk holds."""
-    node = ImageWorld(version, imageMaximumGCAge="10m0s")
     node.history()
     node.wait(200)
     node.disk(50)
@@ -258,12 +249,11 @@ def age_pass(version: str) -> Made:
     node.remove("d", pass_="age")
     seq = node.remove("a", pass_="age")
     node.add(GarbageCollected(outcome="freed", images_removed=3, bytes_freed=3 * SMALL))
-    return node, Lie(seq, {"image_id": "b"})
+    return Lie(seq, {"image_id": "b"})
 
 
-def _reclaimed(version: str, **settings: Any) -> tuple[ImageWorld, int]:  # noqa: ANN401 # any JSON value
+def _reclaimed(node: ImageWorld) -> int:
     """The image filesystem is short, and unused images are removed; the last removal."""
-    node = ImageWorld(version, **settings)
     node.history()
     node.signal(4)
     node.pass_over("abcd", used="b")
@@ -271,18 +261,16 @@ def _reclaimed(version: str, **settings: Any) -> tuple[ImageWorld, int]:  # noqa
         node.remove(name, pass_="all")
     last = node.remove("a", pass_="all")
     node.signal(20)
-    return node, last
+    return last
 
 
-@golden("images-threshold-100", *ALL)
-def threshold_100(version: str) -> Made:
+@golden("images-threshold-100", *ALL, imageGCHighThresholdPercent=100)
+def threshold_100(node: ImageWorld) -> Lie:
     """A high threshold of 100 disables image GC; the eviction manager still removes images."""
-    node, seq = _reclaimed(version, imageGCHighThresholdPercent=100)
-    return node, Lie(seq, {"pass_": "space"})
+    return Lie(_reclaimed(node), {"pass_": "space"})
 
 
 @golden("images-eviction-reclaim", *ALL)
-def eviction_reclaim(version: str) -> Made:
+def eviction_reclaim(node: ImageWorld) -> Lie:
     """The image filesystem is short: the eviction manager has all unused images removed."""
-    node, seq = _reclaimed(version)
-    return node, Lie(seq, {"image_id": "b"})
+    return Lie(_reclaimed(node), {"image_id": "b"})

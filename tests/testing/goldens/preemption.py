@@ -5,11 +5,12 @@ from __future__ import annotations
 from kubeledger.model.bodies.lifecycle import PodAdmitted, PodRejected
 from kubeledger.model.bodies.preemption import InsufficientResource, PodPreempted, PreemptionFailed
 from tests.testing.goldens.admission import asking
-from tests.testing.goldens.registry import Lie, Made, golden
+from tests.testing.goldens.registry import Lie, maker_of
 from tests.testing.goldens.world import CRITICAL, World, container, requests
 
 __all__: list[str] = []
 
+golden = maker_of(World)
 ALL = ("1.20.2", "1.28.0", "1.36.2")
 
 
@@ -40,54 +41,49 @@ def critical(node: World, cpu: str, *victims: str, missing: int) -> list[int]:
 
 
 @golden("preemption-guaranteed-spared", *ALL)
-def guaranteed_spared(version: str) -> Made:
+def guaranteed_spared(node: World) -> Lie:
     """A Burstable pod goes although a Guaranteed one is as near to what is missing."""
-    node = World(version)
     both = container(resources=requests("1", "1Gi", limits=True))
     node.pod("guaranteed", both)
     node.pod("burstable", asking("1"))
     node.pod("large", asking("2"))
     (seq,) = critical(node, "1", "burstable", missing=1000)
-    return node, Lie(seq, _victim(node, "guaranteed"))
+    return Lie(seq, _victim(node, "guaranteed"))
 
 
 @golden("preemption-nearest", *ALL)
-def nearest(version: str) -> Made:
+def nearest(node: World) -> Lie:
     """In one class the pod whose request is nearest to what is missing goes."""
-    node = World(version)
     node.pod("small", asking("500m"))
     node.pod("fitting", asking("1"))
     node.pod("large", asking("2500m"))
     (seq,) = critical(node, "1", "fitting", missing=1000)
-    return node, Lie(seq, _victim(node, "large"))
+    return Lie(seq, _victim(node, "large"))
 
 
 @golden("preemption-tie", *ALL)
-def tie(version: str) -> Made:
+def tie(node: World) -> Lie:
     """Of two pods as near, the one that asks for less memory goes."""
-    node = World(version)
     node.pod("heavy", asking("1", "2Gi"))
     node.pod("light", asking("1", "1Gi"))
     node.pod("large", asking("2", "3Gi"))
     (seq,) = critical(node, "1", "light", missing=1000)
-    return node, Lie(seq, _victim(node, "heavy"))
+    return Lie(seq, _victim(node, "heavy"))
 
 
 @golden("preemption-two-victims")
-def two_victims(version: str) -> Made:
+def two_victims(node: World) -> Lie:
     """No pod is enough: one after the other goes, each the nearest to what is left."""
-    node = World(version)
     node.pod("a", asking("1"))
     node.pod("b", asking("1500m"))
     node.pod("c", asking("1500m", "1Gi"))
     seqs = critical(node, "2", "b", "a", missing=2000)
-    return node, Lie(seqs[1], _victim(node, "c"))
+    return Lie(seqs[1], _victim(node, "c"))
 
 
 @golden("preemption-failed", "1.20.2", "1.36.2")
-def failed(version: str) -> Made:
+def failed(node: World) -> Lie:
     """Only critical pods of the same rank run: nobody may be killed."""
-    node = World(version)
     node.pod("first", asking("3"), priority=CRITICAL)
     node.handed("second")
     error = (
@@ -106,7 +102,7 @@ def failed(version: str) -> Made:
     message = f"Unexpected error while attempting to recover from admission failure: {error}"
     node.add(PodRejected(**node.of("second"), reason="UnexpectedAdmissionError", message=message))
     node.listed("second", asking("2"), priority=CRITICAL)
-    return node, Lie(seq, {"error": error.replace("1000", "2000")})
+    return Lie(seq, {"error": error.replace("1000", "2000")})
 
 
 def _victim(node: World, name: str) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from kubeledger.model.bodies.lifecycle import ContainerKilled, ContainerRestarted, PodConfigChanged
@@ -12,7 +13,7 @@ from kubeledger.model.bodies.prober import (
     ProbeType,
     TickResult,
 )
-from tests.testing.goldens.registry import Lie, Made, golden
+from tests.testing.goldens.registry import Lie, maker_of
 from tests.testing.goldens.world import World, container
 
 __all__ = ["ProbeWorld", "probe"]
@@ -32,269 +33,196 @@ def probe(period: int = 10, failure: int = 3, success: int = 1) -> dict[str, Any
 
 
 class ProbeWorld(World):
-    """A node with a pod ``web`` whose container ``app`` is probed every ten seconds."""
+    """A node with a pod ``web``, one container of which is probed every ten seconds."""
 
+    container = "app"
     container_id = ""
 
-    def begin(self, number: int = 1, container: str = "app") -> str:
-        """An instance of the container runs."""
-        self.container_id = self.started("web", number, container)
-        return self.container_id
+    @property
+    def about(self) -> dict[str, Any]:
+        """The instance that runs, as bodies name it."""
+        return {
+            **self.of("web"), "container": self.container, "container_id": self.container_id
+        }  # fmt: skip
 
-    def tick(
-        self, result: TickResult, type_: ProbeType = "liveness", *, after: float = 10,
-        container: str = "app",
-    ) -> int:  # fmt: skip
-        """The probe is run."""
-        return self.add(
-            ProbeExecuted(
-                **self.of("web"),
-                container=container,
-                container_id=self.container_id,
-                probe_type=type_,
-                result=result,
-                output=None,
-            ),
-            after=after,
-        )
+    def begin(self, number: int = 1) -> None:
+        """An instance of the container runs."""
+        self.container_id = self.started("web", number, self.container)
+
+    def web(self, probes: dict[str, Any] | None = None, **spec: Any) -> None:  # noqa: ANN401 # any field
+        """The pod comes, and its container runs."""
+        self.pod("web", container(**(probes or {})), **spec)
+        self.begin()
+
+    def tick(self, *results: TickResult, type_: ProbeType = "liveness") -> list[int]:
+        """The probe is run, once for each result."""
+        return [
+            self.add(
+                ProbeExecuted(**self.about, probe_type=type_, result=result, output=None), after=10
+            )
+            for result in results
+        ]
 
     def change(
-        self,
-        tick: int,
-        before: ProbeResult,
-        after: ProbeResult,
-        run: int,
-        type_: ProbeType = "liveness",
-        *,
-        container: str = "app",
+        self, before: ProbeResult, after: ProbeResult, run: int, type_: ProbeType = "liveness"
     ) -> int:
-        """The cached result changes, because the run reached its threshold."""
-        return self.add(
-            ProbeTransitioned(
-                **self.of("web"),
-                container=container,
-                container_id=self.container_id,
-                probe_type=type_,
-                from_result=before,
-                to_result=after,
-                run=run,
-                threshold=run,
-            ),
-            cause=tick,
-            after=0,
-        )
+        """The cached result changes, because the run reached its threshold with the next tick."""
+        (tick,) = self.tick(after, type_=type_)
+        body = ProbeTransitioned(
+            **self.about, probe_type=type_, from_result=before, to_result=after, run=run,
+            threshold=run,
+        )  # fmt: skip
+        return self.add(body, cause=tick, after=0)
 
-    def kill(
-        self, reason: str, message: str, cause: int, grace_s: int = 30, container: str = "app"
-    ) -> int:
+    def kill(self, reason: str, message: str, cause: int, grace_s: int = 30) -> int:
         """The container is killed."""
-        return self.add(
-            ContainerKilled(
-                **self.of("web"),
-                container=container,
-                container_id=self.container_id,
-                reason=reason,
-                message=message,
-                grace_period_s=grace_s,
-            ),
-            cause=cause,
-            after=0.001,
-        )
+        body = ContainerKilled(**self.about, reason=reason, message=message, grace_period_s=grace_s)
+        return self.add(body, cause=cause, after=0.001)
 
-    def again(self, number: int, reason: str, container: str = "app", after: float = 1) -> int:
+    def fails(self, run: int, number: int = 2, grace_s: int = 30) -> tuple[int, int]:
+        """A failure too many, a kill, and another instance; change and kill."""
+        change = self.change("success", "failure", run)
+        kill = self.kill("liveness_probe", WORDS.format("liveness"), change, grace_s)
+        self.again(number, "liveness_probe")
+        return change, kill
+
+    def again(self, number: int, reason: str, after: float = 1) -> int:
         """It ends, and is started again."""
         old = self.container_id
         self.wait(after)
-        died = self.died("web", old, 137 if reason.endswith("probe") else 1, container=container)
-        self.begin(number, container)
-        return self.add(
-            ContainerRestarted(
-                **self.of("web"),
-                container=container,
-                container_id=self.container_id,
-                previous_container_id=old,
-                reason=reason,
-            ),
-            cause=died,
-            after=0,
-        )
+        died = self.died("web", old, 137 if reason.endswith("probe") else 1, self.container)
+        self.begin(number)
+        body = ContainerRestarted(**self.about, previous_container_id=old, reason=reason)
+        return self.add(body, cause=died, after=0)
 
 
+golden = maker_of(ProbeWorld)
 WORDS = "Container app failed {} probe, will be restarted"
 
 
-def killed(version: str) -> tuple[ProbeWorld, int, int]:
+def killed(node: ProbeWorld) -> tuple[int, int]:
     """A liveness probe fails three times, and the container is killed; change and kill."""
-    node = ProbeWorld(version)
-    node.pod("web", container(livenessProbe=probe()))
-    node.begin()
+    node.web({"livenessProbe": probe()})
+    node.tick("success", "failure", "failure")
+    found = node.fails(3)
     node.tick("success")
-    for _ in range(2):
-        node.tick("failure")
-    change = node.change(node.tick("failure"), "success", "failure", 3)
-    kill = node.kill("liveness_probe", WORDS.format("liveness"), change)
-    node.again(2, "liveness_probe")
-    node.tick("success")
-    return node, change, kill
+    return found
 
 
 @golden("prober-liveness-threshold", *ALL)
-def liveness_threshold(version: str) -> Made:
+def liveness_threshold(node: ProbeWorld) -> Lie:
     """Three failures in a row make the cached result a failure."""
-    node, change, _ = killed(version)
-    return node, Lie(change, {"run": 2})
+    return Lie(killed(node)[0], {"run": 2})
 
 
 @golden("prober-liveness-kill", *ALL)
-def liveness_kill(version: str) -> Made:
+def liveness_kill(node: ProbeWorld) -> Lie:
     """The sync that follows kills the container, with the pod's grace period."""
-    node, _, kill = killed(version)
-    return node, Lie(kill, {"grace_period_s": 60})
+    return Lie(killed(node)[1], {"grace_period_s": 60})
 
 
 @golden("prober-startup-gate", *ALL)
-def startup_gate(version: str) -> Made:
+def startup_gate(node: ProbeWorld) -> Lie:
     """Until the startup probe has succeeded nobody else probes."""
-    node = ProbeWorld(version)
-    node.pod("web", container(livenessProbe=probe(), startupProbe=probe(failure=30)))
-    node.begin()
-    for _ in range(3):
-        node.tick("failure", "startup")
-    seq = node.change(node.tick("success", "startup"), "unknown", "success", 1, "startup")
-    for _ in range(3):
-        node.tick("success")
-    return node, Lie(seq, {"to_result": "failure"})
+    node.web({"livenessProbe": probe(), "startupProbe": probe(failure=30)})
+    node.tick("failure", "failure", "failure", type_="startup")
+    seq = node.change("unknown", "success", 1, "startup")
+    node.tick("success", "success", "success")
+    return Lie(seq, {"to_result": "failure"})
 
 
 @golden("prober-startup-kill", *ALL)
-def startup_kill(version: str) -> Made:
+def startup_kill(node: ProbeWorld) -> Lie:
     """A startup probe that never succeeds kills, and the next instance begins at unknown."""
-    node = ProbeWorld(version)
-    node.pod("web", container(startupProbe=probe(failure=2)))
-    node.begin()
-    for number in (1, 2):
-        node.tick("failure", "startup")
-        seq = node.change(node.tick("failure", "startup"), "unknown", "failure", 2, "startup")
+    node.web({"startupProbe": probe(failure=2)})
+    for number in (2, 3):
+        node.tick("failure", type_="startup")
+        seq = node.change("unknown", "failure", 2, "startup")
         node.kill("startup_probe", WORDS.format("startup"), seq)
-        node.again(number + 1, "startup_probe")
-    return node, Lie(seq, {"from_result": "success"})
+        node.again(number, "startup_probe")
+    return Lie(seq, {"from_result": "success"})
 
 
 @golden("prober-readiness-flap", *ALL)
-def readiness_flap(version: str) -> Made:
+def readiness_flap(node: ProbeWorld) -> Lie:
     """Readiness follows its thresholds both ways, and never kills."""
-    node = ProbeWorld(version)
-    node.pod("web", container(readinessProbe=probe(failure=2, success=2)))
-    node.begin()
-    cached: ProbeResult = "failure"
-    seq = 0
-    for results in (("success", "success"), ("failure", "failure"), ("success", "success")):
-        to: ProbeResult = "success" if results[0] == "success" else "failure"
-        node.tick(to, "readiness")
-        seq = node.change(node.tick(to, "readiness"), cached, to, 2, "readiness")
-        cached = to
-    node.tick("success", "readiness")
-    return node, Lie(seq, {"threshold": 3})
+    node.web({"readinessProbe": probe(failure=2, success=2)})
+    results: tuple[ProbeResult, ...] = ("failure", "success", "failure", "success")
+    for before, after in pairwise(results):
+        node.tick(after, type_="readiness")
+        seq = node.change(before, after, 2, "readiness")
+    node.tick("success", type_="readiness")
+    return Lie(seq, {"threshold": 3})
 
 
 @golden("prober-streak-broken", *ALL)
-def streak_broken(version: str) -> Made:
+def streak_broken(node: ProbeWorld) -> Lie:
     """A success between failures begins the count anew; a warning counts as a success."""
-    node = ProbeWorld(version)
-    node.pod("web", container(livenessProbe=probe()))
-    node.begin()
+    node.web({"livenessProbe": probe()})
+    ticks = node.tick("success", "failure", "failure", "warning", "failure", "failure")
+    change, _ = node.fails(3)
     node.tick("success")
-    results: tuple[TickResult, ...] = ("failure", "failure", "warning", "failure", "failure")
-    ticks = [node.tick(result) for result in results]
-    seq = node.change(node.tick("failure"), "success", "failure", 3)
-    node.kill("liveness_probe", WORDS.format("liveness"), seq)
-    node.again(2, "liveness_probe")
-    node.tick("success")
-    return node, Lie(ticks[2], {"result": "failure"}, blames=seq)
+    return Lie(ticks[3], {"result": "failure"}, blames=change)
 
 
 @golden("prober-hold", *ALL)
-def hold(version: str) -> Made:
+def hold(node: ProbeWorld) -> Lie:
     """Behind a failure the worker waits for a new container, and counts anew from nothing."""
-    node = ProbeWorld(version)
-    node.pod("web", container(livenessProbe=probe(failure=2)))
-    node.begin()
-    for number in (1, 2):
-        node.tick("success")
-        node.tick("failure")
-        seq = node.change(node.tick("failure"), "success", "failure", 2)
-        node.kill("liveness_probe", WORDS.format("liveness"), seq)
-        node.again(number + 1, "liveness_probe")
+    node.web({"livenessProbe": probe(failure=2)})
+    for number in (2, 3):
+        node.tick("success", "failure")
+        change, _ = node.fails(2, number)
     node.tick("success")
-    return node, Lie(seq, {"run": 4})
+    return Lie(change, {"run": 4})
 
 
 @golden("prober-sidecar")
-def sidecar(version: str) -> Made:
+def sidecar(node: ProbeWorld) -> Lie:
     """A restartable init container is probed and killed like any other container."""
-    node = ProbeWorld(version)
+    node.container = "proxy"
     proxy = container("proxy", restartPolicy="Always", livenessProbe=probe(failure=2))
     node.pod("web", init=(proxy,))
-    node.begin(container="proxy")
-    node.tick("success", container="proxy")
-    node.tick("failure", container="proxy")
-    tick = node.tick("failure", container="proxy")
-    change = node.change(tick, "success", "failure", 2, container="proxy")
+    node.begin()
+    node.tick("success", "failure")
     words = "Init container proxy failed liveness probe"
-    seq = node.kill("liveness_probe", words, change, container="proxy")
-    node.again(2, "liveness_probe", container="proxy")
-    return node, Lie(seq, {"message": words + ", will be restarted"})
+    seq = node.kill("liveness_probe", words, node.change("success", "failure", 2))
+    node.again(2, "liveness_probe")
+    return Lie(seq, {"message": words + ", will be restarted"})
 
 
 @golden("prober-deletion", *ALL)
-def deletion(version: str) -> Made:
+def deletion(node: ProbeWorld) -> Lie:
     """A pod that is deleted is killed because of that, whatever its probes say."""
-    node = ProbeWorld(version)
-    node.pod("web", container(livenessProbe=probe()))
-    node.begin()
-    node.tick("success")
-    node.tick("failure")
+    node.web({"livenessProbe": probe()})
+    node.tick("success", "failure")
     deleted = node.add(
         PodConfigChanged(**node.of("web"), operation="DELETE", source="api"), after=5
     )
     seq = node.kill("pod_deleted", "Stopping container app", deleted)
     node.died("web", node.container_id, 137)
     node.ended("web")
-    return node, Lie(seq, {"reason": "liveness_probe"})
+    return Lie(seq, {"reason": "liveness_probe"})
 
 
 @golden("prober-kubelet-restart", "1.20.2", "1.36.2")
-def kubelet_restart(version: str) -> Made:
+def kubelet_restart(node: ProbeWorld) -> Lie:
     """A new kubelet knows no results: what failed before does not count."""
-    node = ProbeWorld(version)
-    node.pod("web", container(livenessProbe=probe()))
-    node.begin()
-    node.tick("success")
-    for _ in range(2):
-        node.tick("failure")
+    node.web({"livenessProbe": probe()})
+    node.tick("success", "failure", "failure")
     node.restart()
-    node.pod("web", container(livenessProbe=probe()))
-    node.started("web", 1)
-    for _ in range(2):
-        node.tick("failure")
-    seq = node.change(node.tick("failure"), "success", "failure", 3)
-    node.kill("liveness_probe", WORDS.format("liveness"), seq)
-    node.again(2, "liveness_probe")
+    node.web({"livenessProbe": probe()})
+    node.tick("failure", "failure")
+    change, _ = node.fails(3)
     node.tick("success")
-    return node, Lie(seq, {"run": 5})
+    return Lie(change, {"run": 5})
 
 
 @golden("prober-grace-of-probe", "1.20.2", "1.28.0")
-def grace_of_probe(version: str) -> Made:
+def grace_of_probe(node: ProbeWorld) -> Lie:
     """Since 1.22 a probe may have a grace period of its own."""
-    node = ProbeWorld(version)
-    own = {**probe(failure=1), "terminationGracePeriodSeconds": 5}
-    node.pod("web", container(livenessProbe=own))
-    node.begin()
+    node.web({"livenessProbe": {**probe(failure=1), "terminationGracePeriodSeconds": 5}})
     node.tick("success")
-    change = node.change(node.tick("failure"), "success", "failure", 1)
-    grace_s, other_s = (30, 5) if version == "1.20.2" else (5, 30)
-    seq = node.kill("liveness_probe", WORDS.format("liveness"), change, grace_s)
-    node.again(2, "liveness_probe")
+    grace_s, other_s = (30, 5) if node.version == "1.20.2" else (5, 30)
+    _, kill = node.fails(1, grace_s=grace_s)
     node.tick("success")
-    return node, Lie(seq, {"grace_period_s": other_s})
+    return Lie(kill, {"grace_period_s": other_s})

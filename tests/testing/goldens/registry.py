@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, TypeVar
 
 import msgspec
 
 from kubeledger.model.record import Record
-from kubeledger.testing.scene import Scene
+from tests.testing.goldens.world import World
 from tests.verify.histories import changed
 
-__all__ = ["GOLDENS", "Golden", "Lie", "golden", "goldens"]
+__all__ = ["GOLDENS", "Golden", "Lie", "goldens", "maker_of"]
 
 
 class Lie(msgspec.Struct, frozen=True):
@@ -58,35 +59,40 @@ class Golden(msgspec.Struct, frozen=True):
         return {"node": self.records[0].node, "seq": seq, "kind": kind}
 
 
-Made = tuple[Scene | Sequence[Record], Lie]
+W = TypeVar("W", bound=World)
+Play = Callable[[W], Lie]
 GOLDENS: dict[str, Callable[[], Golden]] = {}
 """name -> maker, in the order of definition."""
 
 
-def golden(name: str, *versions: str) -> Callable[[Callable[[str], Made]], Callable[[str], Made]]:
-    """Register a behaviour; with several versions there is one recording for each.
+def maker_of(world: type[W]) -> Callable[..., Callable[[Play[W]], Play[W]]]:
+    """The decorator of behaviours that play on this kind of node.
 
-    The function gets the version, and gives the scene and the lie. Its docstring tells what a
-    reader of the file's name wants to know.
+    It takes the file's name, the versions (with several there is one recording for each), and
+    settings of the node. The function gets the node, adds its records, and gives the lie. Its
+    docstring tells what a reader of the file's name wants to know.
     """
 
-    def register(make: Callable[[str], Made]) -> Callable[[str], Made]:
-        for version in versions or ("1.36.2",):
-            suffix = f"-{version}" if len(versions) > 1 else ""
-            GOLDENS[name + suffix] = _maker(name + suffix, make, version)
-        return make
+    def golden(
+        name: str,
+        *versions: str,
+        **settings: Any,  # noqa: ANN401 # of the world
+    ) -> Callable[[Play[W]], Play[W]]:
+        def register(play: Play[W]) -> Play[W]:
+            def build(name: str, version: str) -> Golden:
+                node = world(version, **settings)
+                lie = play(node)
+                why = (play.__doc__ or "").strip().splitlines()[0]
+                return Golden(name, tuple(node.records), lie, why)
 
-    return register
+            for version in versions or ("1.36.2",):
+                of_version = f"{name}-{version}" if len(versions) > 1 else name
+                GOLDENS[of_version] = partial(build, of_version, version)
+            return play
 
+        return register
 
-def _maker(name: str, make: Callable[[str], Made], version: str) -> Callable[[], Golden]:
-    def build() -> Golden:
-        made, lie = make(version)
-        records = made.records if isinstance(made, Scene) else made
-        why = (make.__doc__ or "").strip().splitlines()[0]
-        return Golden(name, tuple(records), lie, why)
-
-    return build
+    return golden
 
 
 def goldens() -> Iterator[Golden]:
