@@ -492,3 +492,202 @@ def test_thresholds_that_are_met_together() -> None:
     verdict, why = LINES.judged("1.36.2", case_input, wrong)
     assert verdict == "impossible"
     assert why.startswith("step 0: ")
+
+
+# -- amounts, and what is observed -----------------------------------------------------------------
+
+HALF: Json = {"limits": {"ephemeral-storage": "512Mi"}}
+ONE_GIB: Json = {"limits": {"ephemeral-storage": "1Gi"}}
+
+
+@pytest.mark.parametrize(
+    ("version", "inits", "overhead", "limit"),
+    [
+        ("1.36.2", [], None, "512Mi"),
+        ("1.36.2", [HALF], None, "512Mi"),
+        ("1.36.2", [{}, ONE_GIB, HALF], None, "1Gi"),
+        ("1.36.2", [HALF | {"restartPolicy": "Always"}], None, "1Gi"),
+        ("1.27.0", [HALF | {"restartPolicy": "Always"}], None, "512Mi"),
+        (
+            "1.36.2",
+            [HALF | {"restartPolicy": "Always"}, HALF | {"restartPolicy": "Always"}, ONE_GIB],
+            None,
+            "2Gi",
+        ),
+        ("1.36.2", [HALF | {"restartPolicy": "Always"}, {}], None, "1Gi"),
+        ("1.36.2", [], "256Mi", "768Mi"),
+        ("1.36.2", [ONE_GIB], "256Mi", "1280Mi"),
+    ],
+)
+def test_the_storage_limit_of_a_pod(
+    version: str, inits: list[Json], overhead: str | None, limit: str
+) -> None:
+    """Containers and sidecars together, or the largest init container; overhead on top."""
+    limited = pod()
+    limited["spec"]["containers"][0]["resources"] |= HALF
+    limited["spec"]["initContainers"] = [
+        {"name": f"i{at}", "resources": {k: v for k, v in init.items() if k == "limits"}}
+        | {k: v for k, v in init.items() if k != "limits"}
+        for at, init in enumerate(inits)
+    ]
+    if overhead is not None:
+        limited["spec"]["overhead"] = {"ephemeral-storage": overhead}
+    stats = pod_stats()
+    stats["ephemeral-storage"] = {"usedBytes": 4 * GIB}
+    (step,) = steps(version, case(summary(stats), pods=[limited]))
+    (gone,) = step["evicted"]
+    assert f"exceeds the total limit of containers {limit}. " in gone["message"]
+
+
+@pytest.mark.parametrize(
+    ("volume", "gone"),
+    [
+        ({"emptyDir": {}}, ["p0"]),
+        ({"configMap": {"name": "m"}}, ["p0"]),
+        ({"gitRepo": {"repository": "r"}}, ["p0"]),
+        ({"emptyDir": {"medium": "Memory"}}, []),
+        ({"hostPath": {"path": "/h"}}, []),
+        ({"persistentVolumeClaim": {"claimName": "c"}}, []),
+    ],
+)
+def test_volumes_that_were_added_up(volume: Json, gone: list[str]) -> None:
+    """Up to 1.20, against the limit of the pod: those on the node's own disk."""
+    limited = pod(volumes=[volume | {"name": "v"}])
+    limited["spec"]["containers"][0]["resources"] |= ONE_GIB
+    stats = pod_stats(volume=[{"name": "v", "usedBytes": 2 * GIB}])
+    assert evicted("1.20.2", case(summary(stats), pods=[limited])) == [gone]
+
+
+def measured(place: str) -> Json:
+    """Statistics in which all of a kind is short, and was measured at eight o'clock."""
+    short = summary(pod_stats("p0"), pod_stats("p1"), memory=1, nodefs=1)
+    node = short["node"]
+    node["fs"] |= {"inodesFree": 1}
+    node["rlimit"] = {"maxpid": 100, "curproc": 99}
+    node["systemContainers"] = [
+        {"name": "kubelet", "memory": {"availableBytes": 4 * GIB, "workingSetBytes": 1}},
+        {"name": "pods", "memory": {"availableBytes": 1, "workingSetBytes": GIB}},
+    ]
+    of = node["systemContainers"][1]["memory"] if place == "pods" else node[place]
+    of["time"] = "2026-01-05T08:00:00Z"
+    return short
+
+
+@pytest.mark.parametrize(
+    ("place", "signal"),
+    [
+        ("memory", "memory.available"),
+        ("fs", "nodefs.available"),
+        ("fs", "nodefs.inodesFree"),
+        ("rlimit", "pid.available"),
+    ],
+)
+def test_every_signal_is_starved_until_it_is_measured_anew(place: str, signal: str) -> None:
+    """Then the next pod goes."""
+    both = [pod("p0"), pod("p1")]
+    stale, unknown = measured(place), measured(place)
+    unknown["node"][place]["time"] = None
+    for again, gone in ((stale, 0), (unknown, 1)):
+        found = evicted("1.36.2", case(stale, again, pods=both, evictionHard={signal: "50%"}))
+        assert [len(each) for each in found] == [1, gone]
+
+
+@pytest.mark.parametrize(("enforced", "gone"), [([], []), (["pods"], ["p0"])])
+def test_memory_that_all_pods_may_use(enforced: list[str], gone: list[str]) -> None:
+    """A threshold of memory holds for the cgroup of all pods, too, where it is enforced."""
+    short = measured("pods")
+    short["node"]["memory"] = {"availableBytes": 4 * GIB, "workingSetBytes": 4 * GIB}
+    case_input = case(short, pods=[pod()], **HARD, enforceNodeAllocatable=enforced)
+    (step,) = steps("1.36.2", case_input)
+    assert [each["pod"] for each in step["evicted"]] == gone
+    if gone:
+        assert "The node was low on resource: memory." in step["evicted"][0]["message"]
+
+
+def test_a_critical_pod_is_passed_over() -> None:
+    """The next one goes, and the reason names the critical one."""
+    pods = [pod("p0", priority=2_000_000_000), pod("p1", priority=2_000_000_001), pod("p2")]
+    stats = [pod_stats(name) for name in ("p0", "p1")]
+    case_input = case(summary(*stats, memory=1), pods=[pods[0], pods[1]], **HARD)
+    assert evicted("1.36.2", case_input) == [[]]
+    more = case(summary(pod_stats("p2", 50 * MIB), *stats, memory=1), pods=pods, **HARD)
+    assert evicted("1.36.2", more) == [["p2"]]
+
+
+def test_the_minimum_reclaim_of_a_soft_threshold() -> None:
+    """It keeps the threshold met as that of a hard one does."""
+    between = summary(pod_stats("p0"), memory=GIB + 256 * MIB)
+    settings = SOFT | {"evictionMinimumReclaim": {"memory.available": "512Mi"}}
+    case_input = case(SHORT, SHORT, SHORT, between, pods=[pod("p0"), pod("p1")], **settings)
+    assert evicted("1.36.2", case_input) == [[], [], ["p1"], ["p0"]]
+
+
+PRESSURE: Json = {"nodeConditions": ["MemoryPressure"]}
+NO_PRESSURE: Json = {"nodeConditions": []}
+GONE: Json = {"evicted": LINES.decided("1.36.2", case(SHORT, **HARD))["steps"][0]["evicted"]}
+SET = "evictionHard memory.available<1Gi"
+IS_SHORT = f"memory.available is 512Mi, below the 1Gi of {SET}"
+FULL_DISK: Json = {"evictionHard": {"nodefs.available": "10Gi"}}
+DISK_IS_SHORT = "nodefs.available is 5Gi, below the 10Gi of evictionHard nodefs.available<10Gi"
+RECLAIMED = case(summary(pod_stats(), nodefs=5 * GIB), **FULL_DISK)
+RECLAIMED["steps"][0]["after"] = FINE
+SPLIT = case(*[summary(nodefs=5 * GIB)] * 2, **FULL_DISK, dedicatedImageFs=True,
+             splitContainerFs=True)  # fmt: skip
+STARVED = case(*[measured("memory")] * 2, pods=[pod("p0"), pod("p1")], **HARD)
+ENOUGH = summary(pod_stats(), memory=GIB + 256 * MIB)
+MINIMUM: Json = HARD | {"evictionMinimumReclaim": {"memory.available": "512Mi"}}
+
+REASONS: list[tuple[str, Json, int, Json, str]] = [
+    ("1.36.2", case(FINE, **HARD), 0, PRESSURE,
+     f"the node lacks MemoryPressure: memory.available is 4Gi, not below the 1Gi of {SET}"),
+    ("1.36.2", case(FINE, **HARD), 0, {"nodeConditions": ["DiskPressure"]},
+     "the node lacks DiskPressure: no threshold is set for it"),
+    ("1.36.2", case(SHORT, **HARD), 0, NO_PRESSURE, f"the node has MemoryPressure: {IS_SHORT}"),
+    ("1.36.2", case(SHORT, FINE, pods=[], **HARD), 1, NO_PRESSURE,
+     f"the node has MemoryPressure: memory.available is 4Gi, not below the 1Gi of {SET}, and the "
+     "transition period is not over"),
+    ("1.36.2", case(SHORT, ENOUGH, **MINIMUM), 1, NO_PRESSURE,
+     f"the node has MemoryPressure: memory.available is 1280Mi, not below the 1Gi of {SET} "
+     "(minimum reclaim 512Mi)"),
+    ("1.36.2", case(SHORT, **HARD, pressureTransitionPeriod="0s"), 0, PRESSURE,
+     "the node lacks MemoryPressure: its transition period leaves no time for it"),
+    ("1.36.2", case(SHORT, evictionHard={"memory.available": "25%"}), 0, NO_PRESSURE,
+     "the node has MemoryPressure: memory.available is 512Mi, below the 2Gi of evictionHard "
+     "memory.available<25%"),
+    ("1.36.2", case(FINE, evictionHard={"nodefs.inodesFree": "10%"}), 0,
+     {"nodeConditions": ["DiskPressure"]},
+     "the node lacks DiskPressure: nodefs.inodesFree is 1000, not below the 200 of evictionHard "
+     "nodefs.inodesFree<10%; containerfs.inodesFree is 1000, not below the 200 of evictionHard "
+     "nodefs.inodesFree<10% (for containerfs.inodesFree)"),
+    ("1.36.2", case(FINE, evictionHard={"pid.available": "10%"}), 0,
+     {"nodeConditions": ["PIDPressure"]},
+     "the node lacks PIDPressure: pid.available was not observed, for evictionHard "
+     "pid.available<10%"),
+    ("1.36.2", case(FINE, **HARD), 0, GONE, "no pod is evicted: no threshold is met"),
+    ("1.36.2", case(SHORT, SHORT, **SOFT), 1, GONE,
+     "no pod is evicted: evictionSoft memory.available<1Gi must be met for 20 s, and is for 10 s"),
+    ("1.36.2", STARVED, 1, GONE,
+     "no pod is evicted: memory.available was not measured since the last round"),
+    ("1.36.2", case(SHORT, pods=[pod(priority=2_000_000_000)], **HARD), 0, GONE,
+     f"no pod is evicted: {IS_SHORT}, but all pods are critical"),
+    ("1.36.2", case(SHORT, pods=[], **HARD), 0, GONE,
+     f"no pod is evicted: {IS_SHORT}, but no pod is active"),
+    ("1.36.2", RECLAIMED, 0, GONE,
+     f"no pod is evicted: {DISK_IS_SHORT}, but what was reclaimed is enough, minimum reclaim "
+     "included"),
+    ("1.29.0", SPLIT, 0, GONE,
+     "no pod is evicted: the round fails: KubeletSeparateDiskGC is turned off but we still have a "
+     "split filesystem"),
+    ("1.29.0", SPLIT, 1, GONE,
+     f"no pod is evicted: {DISK_IS_SHORT}, but there is no ranking for it on such disks"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("version", "case_input", "at", "change", "why"), REASONS)
+def test_why_a_round_cannot_have_been(
+    version: str, case_input: Json, at: int, change: Json, why: str
+) -> None:
+    """One sentence about the first difference."""
+    outcome = LINES.decided(version, case_input)
+    outcome["steps"][at] |= change
+    assert LINES.judged(version, case_input, outcome) == ("impossible", f"step {at}: {why}")
