@@ -129,6 +129,18 @@ CLOSEST = {"numaDistances": FAR, "preferClosestNUMANodes": True}
         ),
         (
             "1.36.2",
+            merge.case("best-effort", [hint(0, preferred=False)], [hint(0, preferred=False)]),
+            "no combination is of hints that are all preferred and name the same nodes, so the "
+            "nearest to 1 node wins, what the neediest resource requires",
+        ),
+        (
+            "1.36.2",
+            merge.case("single-numa-node", [hint(0), hint(1)], **CLOSEST),
+            "of preferred hints of one node, or of any, of the preferred combinations it has the "
+            "fewest nodes, then the lowest",
+        ),
+        (
+            "1.36.2",
             merge.case("single-numa-node", [hint(0, 1)]),
             "of preferred hints of one node, or of any, no combination has a node in common, which "
             "leaves all nodes, not preferred",
@@ -152,12 +164,21 @@ def test_why_a_merged_hint(version: str, case_input: dict[str, Any], reason: str
 @pytest.mark.parametrize(
     ("policy", "why"),
     [
-        ("best-effort", "admits with the hint {01 true}: it admits with any hint"),
-        ("restricted", "admits with the hint {01 true}: it admits only with a preferred hint"),
+        ("none", "policy none admits with the hint {<nil> false}: it admits with any hint"),
+        (
+            "best-effort",
+            "policy best-effort admits with the hint {01 false}: it admits with any hint",
+        ),
+        (
+            "restricted",
+            "policy restricted does not admit with the hint {01 false}: it admits only with a "
+            "preferred hint",
+        ),
     ],
 )
 def test_why_a_policy_admits(policy: str, why: str) -> None:
     """What it admits is a matter of its name."""
-    made = merge.case(policy, [hint(0)])
-    wrong = merge.LINES.decided("1.36.2", made) | {"admit": False}
-    assert why in merge.LINES.judged("1.36.2", made, wrong)[1]
+    made = merge.case(policy, [hint(0, preferred=False)])
+    decided = merge.LINES.decided("1.36.2", made)
+    wrong = decided | {"admit": not decided["admit"]}
+    assert merge.LINES.judged("1.36.2", made, wrong) == ("impossible", why)

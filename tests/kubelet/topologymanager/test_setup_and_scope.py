@@ -19,7 +19,7 @@ from kubeledger.kubelet.topologymanager.options import (
     check_setup,
     policy_options,
 )
-from kubeledger.kubelet.topologymanager.policies import Policy
+from kubeledger.kubelet.topologymanager.policies import Policy, PolicyName
 from kubeledger.kubelet.topologymanager.scope import HintProvider, admit
 
 FACTS = resolve("1.36.0").topology
@@ -102,11 +102,11 @@ class Node:
         self.calls: list[tuple[str, int | None]] = []
 
     def provider(self, error_for: str = "") -> HintProvider:
-        """As the topology manager sees it."""
+        """As the topology manager sees it; a pod is of containers ``a`` and ``b``."""
 
-        def hints(_: str = "") -> dict[str, tuple[TopologyHint, ...] | None]:
-            fitting = tuple(TopologyHint(1 << n, preferred=True) for n in (0, 1) if self.free[n])
-            return {"r": fitting}
+        def hints(needed: int) -> dict[str, tuple[TopologyHint, ...] | None]:
+            fitting = (n for n in (0, 1) if self.free[n] >= needed)
+            return {"r": tuple(TopologyHint(1 << n, preferred=True) for n in fitting)}
 
         def allocate(container: str, affinity: int | None) -> str:
             self.calls.append((container, affinity))
@@ -115,42 +115,48 @@ class Node:
             self.free[0 if affinity in (None, 1) else 1] -= 1
             return ""
 
-        return HintProvider(container_hints=hints, pod_hints=hints, allocate=allocate)
+        return HintProvider(
+            container_hints=lambda name: hints({"a": 1, "b": 1}[name]),
+            pod_hints=lambda: hints(2),
+            allocate=allocate,
+        )
 
 
-def test_container_scope_aligns_each_container() -> None:
-    """The second finds node 0 used up."""
-    node = Node(1, 1)
-    policy = Policy(name="single-numa-node", numa_nodes=(0, 1))
-    result = admit(["a", "b"], [node.provider()], policy, "container", FACTS)
-    assert (result.admit, result.affinities) == (True, {"a": 1, "b": 2})
+NO_LUCK = "Allocate failed due to no luck, which is unexpected"
+NO_PLACE = "Resources cannot be allocated with Topology locality"
 
 
-def test_pod_scope_gives_all_containers_one_affinity() -> None:
-    """Merged once."""
-    node = Node(2, 1)
-    policy = Policy(name="single-numa-node", numa_nodes=(0, 1))
-    result = admit(["a", "b"], [node.provider()], policy, "pod", FACTS)
-    assert (result.admit, result.affinities) == (True, {"a": 1, "b": 1})
-
-
-@pytest.mark.parametrize("scope", ["container", "pod"])
-def test_no_affinity_is_refused(scope: str) -> None:
-    """With the kubelet's reason and message."""
-    result = admit(
-        ["a"], [Node(0, 0).provider()], Policy(name="restricted", numa_nodes=(0, 1)), scope, FACTS
-    )
-    assert not result.admit
-    assert result.reason == "TopologyAffinityError"
-    assert result.message == "Resources cannot be allocated with Topology locality"
-
-
-def test_policy_none_stores_nothing_and_the_first_error_ends_it() -> None:
-    """Grants before the error stay."""
-    node = Node(9, 9)
-    policy = Policy(name="none", numa_nodes=(0, 1))
-    result = admit(["a", "b", "c"], [node.provider("b")], policy, "container", FACTS)
-    assert result.reason == "UnexpectedAdmissionError"
-    assert result.message == "Allocate failed due to no luck, which is unexpected"
-    assert node.calls == [("a", None), ("b", None)]
-    assert result.affinities == {}
+@pytest.mark.parametrize(
+    ("policy", "scope", "free", "error_for", "message", "affinities", "asked"),
+    [
+        # The second container finds node 0 used up; the pod as a whole fits on node 1 alone.
+        ("single-numa-node", "container", (1, 2), "", "", {"a": 1, "b": 2}, [1, 2]),
+        ("single-numa-node", "pod", (1, 2), "", "", {"a": 2, "b": 2}, [2, 2]),
+        # Grants before an error stay.
+        ("restricted", "container", (1, 0), "", NO_PLACE, {"a": 1}, [1]),
+        ("restricted", "pod", (1, 1), "", NO_PLACE, {}, []),
+        ("restricted", "container", (2, 0), "b", NO_LUCK, {"a": 1, "b": 1}, [1, 1]),
+        # Policy none stores nothing, in either scope.
+        ("none", "container", (9, 9), "b", NO_LUCK, {}, [None, None]),
+        ("none", "pod", (9, 9), "", "", {}, [None, None]),
+    ],
+)
+def test_a_pod_is_aligned(
+    policy: PolicyName,
+    scope: str,
+    free: tuple[int, int],
+    error_for: str,
+    message: str,
+    affinities: dict[str, int],
+    asked: list[int | None],
+) -> None:
+    """Each container by itself, or all by one merged hint; the first error ends it."""
+    node = Node(*free)
+    providers = [node.provider(error_for)]
+    rule = Policy(name=policy, numa_nodes=(0, 1))
+    result = admit(["a", "b"], providers, rule, scope, FACTS)
+    assert (result.admit, result.message) == (not message, message)
+    reasons = {NO_PLACE: "TopologyAffinityError", NO_LUCK: "UnexpectedAdmissionError", "": ""}
+    assert result.reason == reasons[message]
+    assert result.affinities == affinities
+    assert node.calls == list(zip("ab", asked, strict=False))
