@@ -49,7 +49,6 @@ def free_old_images(
             remaining.append(candidate)
         elif error := _free_image(manager, observed, candidate[0], done):
             errors.append(error)
-            remaining.append(candidate)
     done.removed_for_age = len(done.removed)
     if errors:
         done.error = age_removal_error(max_age_ns, errors)
