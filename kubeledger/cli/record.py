@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -56,22 +56,11 @@ _path = click.Path(path_type=Path)
 def record(
     ledger: Path,
     node: str | None,
-    log: Path | None,
-    journal: Path | None,
-    units: tuple[str, ...],
     since: str,
-    kernel: Path | None,
-    kubelet: str | None,
-    token: Path | None,
-    ca: Path | None,
-    insecure: bool,
-    state: Path | None,
-    pod_resources: Path | None,
-    cgroups: Path | None,
     keep_days: int | None,
     ship: str | None,
     metrics_address: str | None,
-    once: bool,
+    **sources: Any,  # noqa: ANN401 # as of Wanted
 ) -> None:
     """Record this node while it runs: what it logs and shows becomes records within seconds.
 
@@ -97,21 +86,7 @@ def record(
     from kubeledger.record.recorder import Limits
     from kubeledger.record.setup import Wanted, found_on, sources_of
 
-    wanted = Wanted(
-        log=log,
-        journal=journal,
-        units=units,
-        since_ns=parse_time(since),
-        kernel=kernel,
-        kubelet=kubelet,
-        token=token,
-        authority=ca,
-        insecure=insecure,
-        state=state,
-        pod_resources=pod_resources,
-        cgroups=cgroups,
-        once=once,
-    )
+    wanted = Wanted(since_ns=parse_time(since), **sources)
     wanted = wanted if sources_of(wanted) else found_on(Path("/"), wanted)
     if not sources_of(wanted):
         raise BadQuestionError(

@@ -7,7 +7,7 @@ be imported as a directory, and the other way round.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import msgspec
 
@@ -18,7 +18,6 @@ __all__ = [
     "Lines",
     "Observation",
     "Source",
-    "Waits",
     "size_of",
 ]
 
@@ -118,13 +117,4 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Close what is open; called once."""
-        ...
-
-
-@runtime_checkable
-class Waits(Protocol):
-    """A source that asks in the background, and so has answers some time after it was polled."""
-
-    def wait(self, timeout_s: float) -> None:
-        """Wait until all has been answered, but not longer."""
         ...

@@ -45,9 +45,9 @@ from kubeledger.record.observations import (
     Lines,
     Observation,
     Source,
-    Waits,
     size_of,
 )
+from kubeledger.record.sources.background import BackgroundSource
 from kubeledger.replay.dropping import Dropped, drop_of_node
 
 __all__ = ["Limits", "Recorder"]
@@ -197,7 +197,7 @@ class Recorder:
         """
         self.step(clock())
         for source in self._sources:
-            if isinstance(source, Waits):
+            if isinstance(source, BackgroundSource):
                 source.wait(_ROUND_S)
         while self.step(clock()):
             pass

@@ -26,8 +26,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         units: in which the kubelet runs; all that are known where there are none.
         since_ns: time of the journal's, or the kernel's, first line that is wanted.
         kernel: ``/dev/kmsg``, where no journal is read.
-        kubelet: URL of its endpoints; ``token``, ``authority``: files, ``insecure``: the
-            certificate is not checked.
+        kubelet: URL of its endpoints; ``token``, ``ca``: files, ``insecure``: the certificate is
+            not checked.
         state: the kubelet's directory, of which its state files are read.
         pod_resources: socket of the pod-resources API.
         cgroups: where cgroups are mounted.
@@ -41,7 +41,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     kernel: Path | None = None
     kubelet: str | None = None
     token: Path | None = None
-    authority: Path | None = None
+    ca: Path | None = None
     insecure: bool = False
     state: Path | None = None
     pod_resources: Path | None = None
@@ -148,7 +148,7 @@ def _kubelet(wanted: Wanted) -> Iterator[_Named]:
     client = KubeletClient(
         wanted.kubelet,
         token_file=wanted.token,
-        ca_file=wanted.authority,
+        ca_file=wanted.ca,
         insecure=wanted.insecure,
     )
     yield _always(KubeletEndpoints.name, lambda: KubeletEndpoints(client))

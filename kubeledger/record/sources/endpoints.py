@@ -1,23 +1,22 @@
 """What the kubelet answers over HTTPS, every 15 seconds.
 
-A round asks for all of them over one connection, in a thread of its own. ``/configz`` is asked for
-as the recorder starts, and whenever the kubelet's process is another or it was away. An endpoint
-that fails is asked again in the next round, not before.
+A round asks for all of them over one connection. ``/configz`` is asked for as the recorder starts,
+and whenever the kubelet's process is another or it was away. An endpoint that fails is asked again
+in the next round, not before.
 """
 
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import msgspec
 
 from kubeledger.record.observations import Document, Gap
-from kubeledger.record.sources.background import Background
+from kubeledger.record.sources.background import BackgroundSource
 from kubeledger.record.sources.kubelet_client import KubeletClient, RefusedError, UnreachableError
-from kubeledger.record.sources.snapshots import READ_NS, Every, Outage, Unchanged, snapshot
+from kubeledger.record.sources.snapshots import Outage, Unchanged, snapshot
 
 __all__ = ["KubeletEndpoints"]
 
@@ -53,94 +52,64 @@ class _Endpoint(NamedTuple):
     content: Callable[[bytes], tuple[bytes, bytes | tuple[bytes, ...]]]
 
 
-class _Answer(NamedTuple):
-    """What came of one question; ``error`` instead of ``data`` when nothing did."""
-
-    endpoint: _Endpoint
-    ts_ns: int
-    data: bytes = b""
-    error: RefusedError | UnreachableError | None = None
-
-
-class KubeletEndpoints:
+class KubeletEndpoints(BackgroundSource):
     """Pods, statistics, probe counters, metrics and configuration that one kubelet serves."""
 
     name = "kubelet endpoints"
 
     def __init__(self, client: KubeletClient) -> None:
+        super().__init__()
         self._client = client
-        self._rounds = Every(READ_NS)
-        self._work: Background[_Answer] = Background(self.name)
         self._unchanged = Unchanged()
         self._kubelet = Outage(self.name)
-        self._outages = {each: Outage(f"kubelet {each.path}") for each in (*_ENDPOINTS, _CONFIGZ)}
+        self._outages = {each: Outage(f"kubelet {each.path}") for each in _ENDPOINTS}
         self._started: bytes | None = None
         self._config_is_known = False
-
-    def poll(self, now_ns: int) -> Iterable[Document | Gap]:
-        """What has been answered; a round begins when one is due and the last one has ended."""
-        if not self._work.is_busy and self._rounds.due(now_ns):
-            self._work.start(self._round(now_ns))
-        for answer in self._work.results():
-            yield from self._take(answer)
 
     def close(self) -> None:
         """End the connection, and with it the round."""
         self._client.close()
 
-    def wait(self, timeout_s: float) -> None:
-        """Wait for the end of the round, but not longer; then all its answers can be polled."""
-        self._work.wait(timeout_s)
-
-    def _round(self, now_ns: int) -> Iterator[_Answer]:
-        """Ask one endpoint after the other; in the thread."""
-        begin = time.monotonic_ns()
+    def _round(self, clock: Callable[[], int]) -> Iterator[Document | Gap]:
         try:
             for endpoint in _ENDPOINTS:
-                answer = self._ask(endpoint, now_ns + time.monotonic_ns() - begin)
-                yield answer
-                if isinstance(answer.error, UnreachableError):
-                    self._config_is_known = False
-                    return
-                self._notice_restart(answer.data)
-            if not self._config_is_known:
-                answer = self._ask(_CONFIGZ, now_ns + time.monotonic_ns() - begin)
-                yield answer
-                self._config_is_known = answer.error is None
+                if endpoint is not _CONFIGZ or not self._config_is_known:
+                    yield from self._asked(endpoint, clock())
+        except UnreachableError as error:
+            self._config_is_known = False
+            yield from self._kubelet.failed(str(error))
         finally:
             self._client.close()
 
-    def _ask(self, endpoint: _Endpoint, ts_ns: int) -> _Answer:
-        """The answer, dated when the question was asked: what it shows may be younger."""
-        try:
-            return _Answer(endpoint, ts_ns, self._client.get(endpoint.path))
-        except (RefusedError, UnreachableError) as error:
-            return _Answer(endpoint, ts_ns, error=error)
+    def _asked(self, endpoint: _Endpoint, ts_ns: int) -> Iterator[Document | Gap]:
+        """The answer, dated when the question was asked: what it shows may be younger.
 
-    def _notice_restart(self, data: bytes) -> None:
-        match = _STARTED.search(data)
-        if match is not None and match[1] != self._started:
+        Raises:
+            UnreachableError: the kubelet does not answer at all.
+        """
+        outage = self._outages[endpoint]
+        try:
+            answer = self._client.get(endpoint.path)
+        except RefusedError as error:
+            yield from self._kubelet.worked(ts_ns)
+            yield from outage.failed(str(error))
+            return
+        yield from self._kubelet.worked(ts_ns)
+        match = _STARTED.search(answer)
+        if endpoint is _CONFIGZ:
+            self._config_is_known = True
+        elif match is not None and match[1] != self._started:
             self._started, self._config_is_known = match[1], False
-
-    def _take(self, answer: _Answer) -> Iterator[Document | Gap]:
-        if isinstance(answer.error, UnreachableError):
-            yield from self._kubelet.failed(str(answer.error))
-            return
-        yield from self._kubelet.worked(answer.ts_ns)
-        endpoint, outage = answer.endpoint, self._outages[answer.endpoint]
-        if answer.error is not None:
-            yield from outage.failed(str(answer.error))
-            return
         try:
-            data, essence = endpoint.content(answer.data)
+            data, essence = endpoint.content(answer)
         except ValueError as error:
             yield from outage.failed(f"the answer is not whole: {error}")
             return
-        yield from outage.worked(answer.ts_ns)
+        yield from outage.worked(ts_ns)
         # A configuration is what a process runs with: another process, another observation.
         is_new = endpoint is _CONFIGZ or self._unchanged.is_new(endpoint.name, essence)
         if data and is_new:  # a kubelet without probes has no counters
-            yield snapshot(endpoint.name, endpoint.format, data, answer.ts_ns)
+            yield snapshot(endpoint.name, endpoint.format, data, ts_ns)
 
 
 class _PodList(msgspec.Struct):
@@ -164,7 +133,7 @@ def _whole_lines(data: bytes) -> tuple[bytes, bytes]:
     return data, data
 
 
-def _telling_metrics(data: bytes) -> tuple[bytes, bytes]:
+def _decision_metrics(data: bytes) -> tuple[bytes, bytes]:
     """The metrics that report decisions, with their types."""
     data, _ = _whole_lines(data)
     heads = tuple(
@@ -179,10 +148,11 @@ def _telling_metrics(data: bytes) -> tuple[bytes, bytes]:
     return kept, kept
 
 
+_CONFIGZ = _Endpoint("/configz", "configz.json", "kubelet-configz", _object)
 _ENDPOINTS = (
     _Endpoint("/metrics/probes", "metrics-probes.txt", "metrics", _whole_lines),
     _Endpoint("/pods", "pods.json", "pod-list", _pods),
     _Endpoint("/stats/summary", "stats-summary.json", "stats-summary", _object),
-    _Endpoint("/metrics", "metrics.txt", "metrics", _telling_metrics),
+    _Endpoint("/metrics", "metrics.txt", "metrics", _decision_metrics),
+    _CONFIGZ,
 )
-_CONFIGZ = _Endpoint("/configz", "configz.json", "kubelet-configz", _object)

@@ -9,15 +9,15 @@ from __future__ import annotations
 import json
 import socket
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.record.observations import Document, Gap
-from kubeledger.record.sources.background import Background
+from kubeledger.record.sources.background import BackgroundSource
 from kubeledger.record.sources.protobuf import Field, Messages, decode
-from kubeledger.record.sources.snapshots import READ_NS, Every, Outage, Unchanged, snapshot
+from kubeledger.record.sources.snapshots import Outage, Unchanged, snapshot
 
 __all__ = ["PodResourcesSource"]
 
@@ -91,16 +91,11 @@ _METHODS = (
 )
 
 
-class _Answer(NamedTuple):
-    """What came of one call: its JSON, or why there is none."""
-
-    method: _Method
-    ts_ns: int
-    data: bytes = b""
-    error: str = ""
+class _NoAnswerError(Exception):
+    """The text says why."""
 
 
-class PodResourcesSource:
+class PodResourcesSource(BackgroundSource):
     """The API behind one socket.
 
     Args:
@@ -121,55 +116,45 @@ class PodResourcesSource:
                 "the pod-resources API is spoken over HTTP/2, for which h2 is not installed",
                 advice="pip install 'kubeledger[record]'",
             ) from None
+        super().__init__()
         self._socket = path
         self._silence_s = silence_s
-        self._rounds = Every(READ_NS)
-        self._work: Background[_Answer] = Background(self.name)
         self._unchanged = Unchanged()
         self._outages = {each: Outage(f"{self.name} {each.name}") for each in _METHODS}
 
-    def poll(self, now_ns: int) -> Iterable[Document | Gap]:
-        """What has been answered; a round begins when one is due and the last one has ended."""
-        if not self._work.is_busy and self._rounds.due(now_ns):
-            self._work.start(self._round(now_ns))
-        for answer in self._work.results():
-            outage = self._outages[answer.method]
-            if answer.error:
-                yield from outage.failed(answer.error)
+    def _round(self, clock: Callable[[], int]) -> Iterator[Document | Gap]:
+        for method in _METHODS:
+            ts_ns, outage = clock(), self._outages[method]
+            try:
+                data = self._answered(method)
+            except _NoAnswerError as error:
+                yield from outage.failed(str(error))
                 continue
-            yield from outage.worked(answer.ts_ns)
-            if self._unchanged.is_new(answer.method.name, answer.data):
-                yield snapshot(answer.method.document, "pod-resources", answer.data, answer.ts_ns)
+            yield from outage.worked(ts_ns)
+            if self._unchanged.is_new(method.name, data):
+                yield snapshot(method.document, "pod-resources", data, ts_ns)
 
-    def close(self) -> None:
-        """A round that is under way ends by itself."""
+    def _answered(self, method: _Method) -> bytes:
+        """A method's answer as JSON.
 
-    def wait(self, timeout_s: float) -> None:
-        """Wait for the end of the round, but not longer; then all its answers can be polled."""
-        self._work.wait(timeout_s)
-
-    def _round(self, now_ns: int) -> Iterator[_Answer]:
-        """One call after the other; in the thread."""
+        Raises:
+            _NoAnswerError: there is none.
+        """
         from kubeledger.record.sources.grpc_call import GRPCStatusError
 
-        begin = time.monotonic_ns()
-        for method in _METHODS:
-            ts_ns = now_ns + time.monotonic_ns() - begin
-            try:
-                message = self._called(method.name)
-                yield _Answer(method, ts_ns, _json(decode(_MESSAGES, method.response, message)))
-            except GRPCStatusError as error:
-                is_old = error.code == "Unimplemented"
-                shown = " ".join(str(error).split())[:_SHOWN]
-                why = "this kubelet does not answer it" if is_old else shown
-                yield _Answer(method, ts_ns, error=why)
-            except TimeoutError:
-                yield _Answer(method, ts_ns, error="no answer in time")
-            except OSError as error:
-                why = f"no connection to {self._socket}: {error.strerror or error}"
-                yield _Answer(method, ts_ns, error=why)
-            except ValueError as error:
-                yield _Answer(method, ts_ns, error=f"the answer is no {method.response}: {error}")
+        try:
+            return _json(decode(_MESSAGES, method.response, self._called(method.name)))
+        except GRPCStatusError as error:
+            is_old = error.code == "Unimplemented"
+            shown = " ".join(str(error).split())[:_SHOWN]
+            why = "this kubelet does not answer it" if is_old else shown
+        except TimeoutError:
+            why = "no answer in time"
+        except OSError as error:
+            why = f"no connection to {self._socket}: {error.strerror or error}"
+        except ValueError as error:
+            why = f"the answer is no {method.response}: {error}"
+        raise _NoAnswerError(why)
 
     def _called(self, method: str) -> bytes:
         from kubeledger.record.sources.grpc_call import UnaryCall
