@@ -206,21 +206,13 @@ class OpenLedger:
         import msgspec
 
         from kubeledger.analyze.headlines import counts_on
-        from kubeledger.analyze.why import explain, explain_node, find_target
-        from kubeledger.analyze.why.why import no_such_target
+        from kubeledger.analyze.why import answers_to
 
-        histories = self._histories(node)
-        asked = find_target(target, histories)
-        ask = explain_node if asked.kind == "node" else explain
-        upto_ts_ns = self._ns(at, node)
-        answers = [ask(history, asked, upto_ts_ns=upto_ts_ns) for history in histories]
-        found = tuple(answer for answer in answers if answer is not None)
-        if not found:
-            raise no_such_target(asked, histories)
-        if asked.kind == "node" and at is None:
+        found = answers_to(target, self._histories(node), upto_ts_ns=self._ns(at, node))
+        if target.partition("/")[0] == "node" and at is None:
             count = partial(counts_on, lambda query, params: self.sql(query, params).dicts())
-            found = tuple(msgspec.structs.replace(each, counts=count(each.node)) for each in found)
-        return Reasons(found)
+            found = [msgspec.structs.replace(each, counts=count(each.node)) for each in found]
+        return Reasons(tuple(found))
 
     def whatif(
         self, *settings: str, kubelet_version: str | None = None, node: str | None = None

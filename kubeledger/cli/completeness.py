@@ -9,13 +9,14 @@ from pathlib import Path
 import click
 
 from kubeledger.cli.options import (
+    instant,
     ledger_option,
     node_option,
     output_option,
-    parse_time,
     reports_errors,
     time_option,
 )
+from kubeledger.cli.output import write_document
 from kubeledger.cli.screen import paged
 
 __all__ = ["completeness"]
@@ -56,32 +57,28 @@ def completeness(
 
     with progress("reading and verifying"), histories_for(sources, ledger, node) as histories:
         recorded = partial(span_of_histories, histories)
-        since_ns, until_ns = (
-            None if text is None else parse_time(text, recorded) for text in (since, until)
-        )
+        since_ns, until_ns = (instant(text, recorded) for text in (since, until))
         if since_ns is not None and until_ns is not None and since_ns > until_ns:
             raise click.UsageError("--since is later than --until")
         reports = [
             report_on(history, Span(since_ns, until_ns), time_in_name) for history in histories
         ]
-    if output != "table":
+    if output == "json":
+        write_document({"nodes": reports}, order="deterministic")
+        return
+    if output == "jsonl":
         import msgspec
 
         encode = msgspec.json.Encoder(order="deterministic").encode
-        if output == "json":
-            document = msgspec.json.format(encode({"nodes": reports}), indent=2)
-            sys.stdout.buffer.write(document + b"\n")
-        else:
-            sys.stdout.buffer.writelines(encode(report) + b"\n" for report in reports)
+        sys.stdout.buffer.writelines(encode(report) + b"\n" for report in reports)
         return
-    from kubeledger.cli.completeness_output import write_report
-    from kubeledger.cli.completeness_summary import write_summary
+    from kubeledger.cli.completeness_output import write_report, write_summary
 
     with paged():
         for number, report in enumerate(reports):
             if number:
                 click.echo()
             if full:
-                write_report(report, sys.stdout)
+                write_report(report)
             else:
                 write_summary(report)

@@ -1,41 +1,40 @@
-"""The completeness report as text: short tables, then lists, cut where they get long."""
+"""The completeness report as text: all sections, or a summary on one screen."""
 
 from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Any, TextIO
+from collections.abc import Iterable, Iterator
 
 import click
 
 from kubeledger.analyze.completeness import Completeness
 from kubeledger.analyze.completeness.counters import WorkerCount
-from kubeledger.analyze.completeness.event_delivery import EventReport
+from kubeledger.analyze.completeness.events import EventReport
 from kubeledger.analyze.completeness.gaps import GapReport, Hole, LostLines
 from kubeledger.analyze.completeness.missing import MissingReport
 from kubeledger.analyze.completeness.sources import LostSpan, SourcesReport
 from kubeledger.analyze.completeness.verbosity import VerbosityReport
-from kubeledger.cli.output import counted, printable, write_rows
+from kubeledger.cli.output import counted, printable, write_wrapped
 from kubeledger.cli.screen import screen_width
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.evidence.periodic import Gap
 
-__all__ = ["span_words", "write_head", "write_line", "write_report"]
+__all__ = ["write_report", "write_summary"]
 
 _LISTED_MAX = 10
 """Entries of one list; the JSON form has all."""
 
 
-def write_report(report: Completeness, stream: TextIO) -> None:
+def write_report(report: Completeness) -> None:
     """Write the whole report of one node."""
     write_head(report)
-    _sources(report.sources, stream)
-    _verbosity(report.verbosity, stream)
-    _gaps(report.gaps, stream)
+    _sources(report.sources)
+    _verbosity(report.verbosity)
+    _gaps(report.gaps)
     _counters(report.counters)
-    _events(report.events, stream)
-    _missing(report.missing, stream)
+    _events(report.events)
+    _missing(report.missing)
 
 
 def write_head(report: Completeness) -> None:
@@ -48,7 +47,7 @@ def write_head(report: Completeness) -> None:
         write_line(f"{counted(report.records, 'record')} from {first} to {last}")
 
 
-def _sources(part: SourcesReport, stream: TextIO) -> None:
+def _sources(part: SourcesReport) -> None:
     _head("1. Sources")
     columns = ("format", "files", "lines", "not understood", "records", "from", "to", "first")
     rows = [
@@ -64,7 +63,7 @@ def _sources(part: SourcesReport, stream: TextIO) -> None:
         )
         for group in part.groups
     ]
-    _table(columns, rows, stream)
+    write_wrapped(columns, rows)
     begins = {"start": "with its start", "middle": "in the middle: what was before is not there"}
     ends = {
         "restart": "where the next process begins",
@@ -106,7 +105,7 @@ def _lost_records(lost: LostSpan) -> str:
     )
 
 
-def _verbosity(part: VerbosityReport, stream: TextIO) -> None:
+def _verbosity(part: VerbosityReport) -> None:
     _head("2. Verbosity")
     setting = "is not known" if part.verbosity is None else f"is {part.verbosity} by the settings"
     seen = "no line shows one" if part.shown is None else f"lines of level {part.shown} are there"
@@ -126,10 +125,10 @@ def _verbosity(part: VerbosityReport, stream: TextIO) -> None:
     )
     if rows:
         columns = ("lines", "level", "records", "status", "what they would show")
-        _table(columns, rows, stream)
+        write_wrapped(columns, rows)
 
 
-def _gaps(part: GapReport, stream: TextIO) -> None:
+def _gaps(part: GapReport) -> None:
     _head("3. Gaps")
     if part.activities:
         rows = [
@@ -141,7 +140,7 @@ def _gaps(part: GapReport, stream: TextIO) -> None:
             )
             for activity in part.activities
         ]
-        _table(("periodic line", "period s", "shown", "longest s"), rows, stream)
+        write_wrapped(("periodic line", "period s", "shown", "longest s"), rows)
     else:
         write_line("nothing that a kubelet does regularly is in the records: gaps are not known")
     write_line(counted(part.probe_workers, "probe worker"))
@@ -214,7 +213,7 @@ def _counters(counts: list[WorkerCount]) -> None:
     )
 
 
-def _events(part: EventReport, stream: TextIO) -> None:
+def _events(part: EventReport) -> None:
     _head("4. Decisions and API events")
     if part.standalone:
         write_line("the kubelet has no API server: its events are in its log only")
@@ -227,14 +226,14 @@ def _events(part: EventReport, stream: TextIO) -> None:
     if sent:
         columns = ("decision", "taken", "event", "counted later", "never an event", "unknown")
         rows = [(k.kind, k.decisions, k.event, k.counted, k.never, k.not_reported) for k in sent]
-        _table(columns, rows, stream)
+        write_wrapped(columns, rows)
     silent = [kind for kind in part.kinds if kind.why]
     if silent:
         total = sum(kind.decisions for kind in silent)
         further, kinds = counted(total, "further decision"), counted(len(silent), "kind")
         write_line(f"of kinds that never become an event: {further} of {kinds}")
     if part.event_list:
-        _reports(part, stream)
+        _reports(part)
     _list(
         "decisions that never became an event",
         (
@@ -246,7 +245,7 @@ def _events(part: EventReport, stream: TextIO) -> None:
     )
 
 
-def _reports(part: EventReport, stream: TextIO) -> None:
+def _reports(part: EventReport) -> None:
     lossy = [reason for reason in part.reasons if reason.never or reason.counted]
     reported = sum(reason.reported for reason in part.reasons)
     write_line(f"in the log: {counted(reported, 'event')}")
@@ -256,12 +255,12 @@ def _reports(part: EventReport, stream: TextIO) -> None:
         others = [reason for reason in part.reasons if reason not in lossy]
         total = sum(reason.reported for reason in others)
         rows.append((counted(len(others), "other reason"), total, total, 0, 0))
-    _table(columns, rows, stream)
+    write_wrapped(columns, rows)
     for lost in part.lost:
         write_line(f"{lost.reports} never became an event: {lost.why}")
 
 
-def _missing(part: MissingReport, stream: TextIO) -> None:
+def _missing(part: MissingReport) -> None:
     _head("5. What could not be verified")
     write_line(f"{part.unverifiable} of {part.decisions} decisions could not be verified")
     _list(
@@ -306,10 +305,6 @@ def write_line(text: str, indent: str = "") -> None:
     )
 
 
-def _table(columns: Sequence[str], rows: Iterable[Sequence[Any]], stream: TextIO) -> None:
-    write_rows(columns, rows, "table", stream, width_max=screen_width(), wrapped=True)
-
-
 def _at(ts_ns: int | None) -> str | None:
     return None if ts_ns is None else format_ts(ts_ns)
 
@@ -321,3 +316,105 @@ def span_words(from_ns: int, to_ns: int) -> str:
 
 def _seconds(nanoseconds: int) -> float:
     return round(nanoseconds / NS_PER_S, 1)
+
+
+_NAMED_MAX = 3
+
+
+def write_summary(report: Completeness) -> None:
+    """Write the summary of one node's report."""
+    write_head(report)
+    click.echo()
+    for title, parts in (
+        ("Sources", _brief_sources(report.sources)),
+        ("Verbosity", _brief_verbosity(report.verbosity)),
+        ("Gaps", _brief_gaps(report.gaps)),
+        ("Events", _brief_events(report.events)),
+        ("Verified", _verified(report.missing)),
+    ):
+        write_line(f"{title}: {'; '.join(parts)}")
+    if report.missing.inputs:
+        click.echo()
+        write_line("What to collect next time, for most decisions first:")
+        for advice in _named(dict.fromkeys(one.advice for one in report.missing.inputs)):
+            write_line(f"- {advice}")
+    click.echo()
+    write_line("(--full has all of it)")
+
+
+def _brief_sources(part: SourcesReport) -> Iterator[str]:
+    files, lines = sum(g.files for g in part.groups), sum(g.lines or 0 for g in part.groups)
+    yield f"{counted(files, 'file')} of {counted(len(part.groups), 'format')}"
+    lost = sum(group.not_understood or 0 for group in part.groups)
+    yield f"{counted(lines, 'line')}, {lost:,} not understood"
+    begun = sum(process.begins == "start" for process in part.processes)
+    if part.processes:
+        number = counted(len(part.processes), "kubelet process", "kubelet processes")
+        yield f"{number}, {begun} logged from the start"
+    if part.open_decisions:
+        yield f"{counted(len(part.open_decisions), 'decision')} without their end"
+    if part.lost:
+        yield f"the ledger lost records in {counted(len(part.lost), 'place')}"
+    if part.unfinished_imports:
+        yield f"{counted(part.unfinished_imports, 'import')} cut off: import the same again"
+    if part.findings:
+        yield counted(len(part.findings), "finding")
+
+
+def _brief_verbosity(part: VerbosityReport) -> Iterator[str]:
+    yield "not known" if part.verbosity is None else f"{part.verbosity} by the settings"
+    if part.thinned:
+        yield "the log was thinned out"
+    absent = [line.name for line in part.lines if line.status != "there"]
+    yield f"{len(part.lines) - len(absent)} of {len(part.lines)} kinds of lines are there"
+    if absent:
+        yield f"not there: {', '.join(_named(absent))}"
+
+
+def _brief_gaps(part: GapReport) -> Iterator[str]:
+    found = False
+    for one, many, gaps in (
+        ("hole in the log", "holes in the log", part.holes),
+        ("missing periodic line", "missing periodic lines", part.gaps),
+        ("time without a kubelet", "times without a kubelet", part.downtimes),
+        ("time of lost lines", "times of lost lines", part.lost),
+    ):
+        spans = [(gap.from_ts_ns, gap.to_ts_ns) for gap in gaps]
+        if spans:
+            found = True
+            longest = max(spans, key=lambda span: span[1] - span[0])
+            yield f"{counted(len(spans), one, many)}, the longest {span_words(*longest)}"
+    if part.clock_steps:
+        found = True
+        yield f"the clock was set back {counted(len(part.clock_steps), 'time')}"
+    if not found and part.activities:
+        yield "none"
+    elif not found:
+        yield "not known: nothing that a kubelet does regularly is in the records"
+
+
+def _brief_events(part: EventReport) -> Iterator[str]:
+    if part.standalone:
+        yield "the kubelet has no API server"
+    elif not part.event_list:
+        yield "no list of the API server's events was imported"
+    never = sum(one.delivery == "never" for one in part.decisions)
+    if part.event_list:
+        yield f"{counted(never, 'decision')} never became one"
+        lost = sum(one.reports for one in part.lost)
+        yield f"of those in the log {lost:,} never reached the API server"
+
+
+def _verified(part: MissingReport) -> Iterator[str]:
+    verified = part.decisions - part.unverifiable
+    yield f"{verified:,} of {counted(part.decisions, 'decision')}"
+    if part.inputs:
+        what = _named([f"{one.what} ({one.decisions:,})" for one in part.inputs])
+        yield f"for the others is missing: {', '.join(what)}"
+
+
+def _named(names: Iterable[str]) -> list[str]:
+    """The first few, and how many more there are."""
+    listed = list(names)
+    more = len(listed) - _NAMED_MAX
+    return [*listed[:_NAMED_MAX], f"and {more} more"] if more > 1 else listed

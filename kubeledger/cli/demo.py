@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -145,7 +144,7 @@ def _state(ledger: Path) -> None:
     _title(f"3. The node as it was at {_INCIDENT}")
     with open_ledger(ledger) as opened:
         state = opened.state(_INCIDENT)
-    write_tables(state, ("pods", "devices", "probes"), sys.stdout)
+    write_tables(state, ("pods", "devices", "probes"))
 
 
 def _verify(ledger: Path) -> None:
@@ -191,7 +190,7 @@ def _answer(queryable: Queryable, question: str, query: str) -> None:
     click.secho(f"\n{question}", fg="cyan")
     click.echo(query)
     rows = queryable.sql(query)
-    write_rows(rows.columns, rows, "table", sys.stdout, types=rows.types, width_max=screen_width())
+    write_rows(rows.columns, rows, "table", types=rows.types, width_max=screen_width())
 
 
 def _next_steps(ledger: Path, page: Path, *, kept: bool) -> None:

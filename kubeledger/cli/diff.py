@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kubeledger.cli.options import node_option, output_option, parse_time, reports_errors
-from kubeledger.cli.output import printable, write_objects
+from kubeledger.cli.output import printable, write_document, write_objects
 from kubeledger.model.errors import BadQuestionError, RecordsDroppedError
 from kubeledger.model.units import format_ts, whole_number
 
@@ -45,8 +45,8 @@ def diff(a: str, b: str, node: str | None, exact: bool, output: str) -> None:
     container IDs. With @TIME or @SEQ after both (ledger@+5m, ledger@03:17) the states then
     are compared. Exits with 1 when there is a difference.
     """
-    from kubeledger.cli.losses import warn_of_losses_in
     from kubeledger.cli.progress import progress, watched
+    from kubeledger.cli.sources import warn_of_losses_in
 
     (source_a, at_a), (source_b, at_b) = _split(a), _split(b)
     if (at_a is None) != (at_b is None):
@@ -188,7 +188,6 @@ def _print_all(found: Sequence[msgspec.Struct], kind: type[msgspec.Struct], outp
     import msgspec
 
     if output == "json":
-        data = msgspec.json.encode({"differences": found}, order="deterministic")
-        sys.stdout.buffer.write(msgspec.json.format(data, indent=2) + b"\n")
+        write_document({"differences": found}, order="deterministic")
         return
-    write_objects(map(msgspec.to_builtins, found), kind.__struct_fields__, output, sys.stdout)
+    write_objects(map(msgspec.to_builtins, found), kind.__struct_fields__, output)

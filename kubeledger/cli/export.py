@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from kubeledger.cli.complete import complete_kinds, complete_pods
 from kubeledger.cli.options import (
+    instant,
+    kinds_option,
     ledger_option,
     node_option,
-    parse_time,
+    output_file,
+    pod_option,
     reports_errors,
     time_option,
 )
@@ -40,7 +42,7 @@ __all__ = ["export"]
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, readable=False, dir_okay=False, allow_dash=True),
+    type=output_file,
     default="-",
     metavar="FILE",
     help="Write this file, all of it or nothing; compressed if it ends with .zst. "
@@ -48,20 +50,8 @@ __all__ = ["export"]
 )
 @ledger_option
 @node_option
-@click.option(
-    "--pod",
-    metavar="POD",
-    shell_complete=complete_pods,
-    help="NAMESPACE/NAME, NAME or UID of a pod.",
-)
-@click.option(
-    "--kind",
-    "kinds",
-    multiple=True,
-    metavar="GLOB",
-    shell_complete=complete_kinds,
-    help="Kind of record, e.g. 'images.*' or 'Pod*'. May be given several times.",
-)
+@pod_option
+@kinds_option
 @time_option("--since", "First time")
 @click.option("--until", metavar="TIME", help="Last time.")
 @click.option(
@@ -118,8 +108,8 @@ def export(
         node=node,
         pod=pod,
         kinds=kinds,
-        since_ns=parse_time(since, span) if since is not None else None,
-        until_ns=parse_time(until, span) if until is not None else None,
+        since_ns=instant(since, span),
+        until_ns=instant(until, span),
     )
     if format_ == "perfetto":
         if kinds or redact:
@@ -140,8 +130,8 @@ def _write_records(
     from kubeledger.analyze.sql.listing import list_records
     from kubeledger.analyze.sql.redaction import redacted
     from kubeledger.cli.files import is_standard, write_lines_to
-    from kubeledger.cli.losses import warn_of_losses
     from kubeledger.cli.progress import progress
+    from kubeledger.cli.sources import warn_of_losses
 
     is_recording = format_ == "jsonl"
     lines = lines_of_excerpt(ledger, wanted)

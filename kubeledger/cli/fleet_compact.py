@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 
 import click
@@ -66,4 +65,4 @@ def compact(lake: str, older_than: str, output: str) -> None:
         ("large files removed", before - stay, None),
         ("markers in the index", markers, None),
     )
-    write_rows(_COLUMNS, rows, output, sys.stdout)
+    write_rows(_COLUMNS, rows, output)

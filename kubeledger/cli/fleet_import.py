@@ -5,13 +5,17 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, closing
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kubeledger.cli.fleet_options import engine_options, lake_option, watched_results
+from kubeledger.cli.fleet_options import (
+    Running,
+    engine_options,
+    lake_option,
+    node_settings,
+    watched_run,
+)
 from kubeledger.cli.options import output_option, reports_errors
 from kubeledger.cli.output import write_rows
 from kubeledger.model.errors import BadQuestionError
@@ -66,11 +70,7 @@ def import_(
     lake: str,
     from_: str | None,
     shard: str | None,
-    engine: str,
-    address: str | None,
-    workers: int | None,
-    attempts: int,
-    timeout_s: float,
+    running: Running,
     output: str,
     **known: Any,  # noqa: ANN401 # fields of NodeSpec
 ) -> None:
@@ -83,49 +83,32 @@ def import_(
 
     The other forms of output have a row a source.
     """
-    from kubeledger.cli.fleet_summary import Tally, print_summary
-    from kubeledger.fleet.engines.choose import engine_of
+    from kubeledger.cli.fleet_summary import print_summary
     from kubeledger.fleet.lake import Lake
-    from kubeledger.fleet.rules import rules_version
-    from kubeledger.fleet.run import parse_shard, plan_import, run_plan
+    from kubeledger.fleet.run import parse_shard, plan_import
     from kubeledger.fleet.sources import expand, stamp_of
-    from kubeledger.fleet.task import node_task
-    from kubeledger.fleet.types import NodeSpec
     from kubeledger.ingest.planning.options import ImportOptions
     from kubeledger.remote.store import absolute_url
 
     _split_key(known)
     ImportOptions(node=known["name"], kubelet_version=known["kubelet_version"], year=known["year"])
     part = None if shard is None else parse_shard(shard)
-    chosen = engine_of(engine, workers=workers, address=address)
+    chosen = running.chosen()
     named = [*sources, *([] if from_ is None else _listed(from_))]
     if not named:
         raise BadQuestionError("no source is named", advice="name some, or --from FILE")
     urls = expand(named)
-    with ExitStack() as stack:
-        settings = NodeSpec(
-            lake=absolute_url(lake),
-            rules=rules_version(),
-            started_ns=time.time_ns(),
-            scratch=stack.enter_context(chosen.scratch()),
-            **known,
-        )
+    with node_settings(chosen, absolute_url(lake), **known) as settings:
         place = Lake.open_or_create(lake)
         plan = plan_import(place, urls, settings, stamp_of, part)
-        tally = Tally(plan)
-        results = stack.enter_context(
-            closing(
-                run_plan(place, plan, chosen, node_task, attempts=attempts, timeout_s=timeout_s)
-            )
-        )
-        watched = watched_results(results, "importing", len(plan.specs), attrgetter("failure"))
-        shown = tally.counting(watched)
-        if output == "table":
-            for _ in shown:
-                pass
-            print_summary(tally, chosen, lake, (time.time_ns() - settings.started_ns) // NS_PER_S)
-        else:
-            write_rows(_COLUMNS, _rows(plan, shown), output, sys.stdout)
+        with watched_run(place, plan, chosen, running, "importing") as (tally, results):
+            if output == "table":
+                for _ in results:
+                    pass
+                seconds = (time.time_ns() - settings.started_ns) // NS_PER_S
+                print_summary(tally, chosen, lake, seconds)
+            else:
+                write_rows(_COLUMNS, _rows(plan, results), output)
     if tally.failures:
         sys.exit(_FAILED)
 

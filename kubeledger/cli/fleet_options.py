@@ -1,21 +1,36 @@
-"""What the commands of a fleet share: options, and how a run shows how far it is."""
+"""What the commands of a fleet share: options, the run on an engine, and how far it is."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import closing, contextmanager
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from kubeledger.cli.options import Seconds
+from kubeledger.cli.options import Seconds, options_as
 from kubeledger.cli.output import counted
 
 if TYPE_CHECKING:
-    from kubeledger.fleet.types import Failure
+    from kubeledger.cli.fleet_summary import Tally
+    from kubeledger.fleet.engines.engine import Engine
+    from kubeledger.fleet.lake import Lake
+    from kubeledger.fleet.run import Plan
+    from kubeledger.fleet.types import Failure, NodeResult, NodeSpec
 
-__all__ = ["engine_options", "known_lake_option", "lake_option", "watched_results"]
+__all__ = [
+    "Running",
+    "ask_lake",
+    "engine_options",
+    "known_lake_option",
+    "lake_option",
+    "node_settings",
+    "watched_results",
+    "watched_run",
+]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _R = TypeVar("_R")
@@ -47,45 +62,106 @@ def _lake(*, required: bool) -> Callable[[_F], _F]:
     )
 
 
-def engine_options(function: _F) -> _F:
-    """``--engine --address --workers --attempts --timeout``, passed by these names."""
-    for option in reversed(
-        (
-            click.option(
-                "--engine",
-                default="local",
-                show_default=True,
-                metavar="local|ray|ray=ADDRESS",
-                help="Where the work is done: by processes of this machine, or on Ray.",
-            ),
-            click.option("--address", metavar="ADDRESS", help="Of a Ray cluster to join."),
-            click.option(
-                "--workers",
-                type=click.IntRange(min=1),
-                metavar="N",
-                help="Nodes at once.  [default: one a processor]",
-            ),
-            click.option(
-                "--attempts",
-                type=click.IntRange(min=1),
-                default=3,
-                show_default=True,
-                metavar="N",
-                help="For a node whose worker dies, whose storage fails, or that lacks memory.",
-            ),
-            click.option(
-                "--timeout",
-                "timeout_s",
-                type=Seconds(min=0, min_open=True),
-                default=3600.0,
-                show_default="3600",
-                metavar="SECONDS",
-                help="Longest time for a node.",
-            ),
+class Running(NamedTuple):
+    """Where and how the work on the nodes is done, as the options of engines say."""
+
+    engine: str
+    address: str | None
+    workers: int | None
+    attempts: int
+    timeout_s: float
+
+    def chosen(self) -> Engine:
+        """The engine.
+
+        Raises:
+            BadQuestionError: there is none of that name.
+        """
+        from kubeledger.fleet.engines.choose import engine_of
+
+        return engine_of(self.engine, workers=self.workers, address=self.address)
+
+
+_ENGINE_OPTIONS = (
+    click.option(
+        "--engine",
+        default="local",
+        show_default=True,
+        metavar="local|ray|ray=ADDRESS",
+        help="Where the work is done: by processes of this machine, or on Ray.",
+    ),
+    click.option("--address", metavar="ADDRESS", help="Of a Ray cluster to join."),
+    click.option(
+        "--workers",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Nodes at once.  [default: one a processor]",
+    ),
+    click.option(
+        "--attempts",
+        type=click.IntRange(min=1),
+        default=3,
+        show_default=True,
+        metavar="N",
+        help="For a node whose worker dies, whose storage fails, or that lacks memory.",
+    ),
+    click.option(
+        "--timeout",
+        "timeout_s",
+        type=Seconds(min=0, min_open=True),
+        default=3600.0,
+        show_default="3600",
+        metavar="SECONDS",
+        help="Longest time for a node.",
+    ),
+)
+
+
+def engine_options(function: Callable[..., None]) -> Callable[..., None]:
+    """``--engine --address --workers --attempts --timeout``, passed as ``running: Running``."""
+    return options_as("running", Running, _ENGINE_OPTIONS)(function)
+
+
+@contextmanager
+def node_settings(chosen: Engine, lake: str, **known: Any) -> Iterator[NodeSpec]:  # noqa: ANN401 # fields of NodeSpec
+    """What the tasks of one run have in common; the scratch place is removed at the end."""
+    from kubeledger.fleet.rules import rules_version
+    from kubeledger.fleet.types import NodeSpec
+
+    with chosen.scratch() as scratch:
+        yield NodeSpec(
+            lake=lake,
+            rules=rules_version(),
+            started_ns=time.time_ns(),
+            scratch=scratch,
+            **known,
         )
-    ):
-        function = option(function)
-    return function
+
+
+@contextmanager
+def watched_run(
+    place: Lake, plan: Plan, chosen: Engine, running: Running, words: str
+) -> Iterator[tuple[Tally, Iterator[NodeResult]]]:
+    """Run a plan: what came of it so far, and its results as they come.
+
+    Args:
+        place: the lake.
+        plan: the tasks.
+        chosen: the engine.
+        running: as the options have it.
+        words: what is done to the nodes.
+    """
+    from kubeledger.cli.fleet_summary import Tally
+    from kubeledger.fleet.run import run_plan
+    from kubeledger.fleet.task import node_task
+
+    tally = Tally(plan)
+    attempts, timeout_s = running.attempts, running.timeout_s
+    with closing(
+        run_plan(place, plan, chosen, node_task, attempts=attempts, timeout_s=timeout_s)
+    ) as results:
+        watched = watched_results(results, words, len(plan.specs), attrgetter("failure"))
+        yield tally, tally.counting(watched)
 
 
 def watched_results(
@@ -124,3 +200,53 @@ def watched_results(
                 written_s = now_s()
                 click.echo(f"{done:,} of {counted(total, 'node')}{bar.remark}", err=True)
             yield result
+
+
+S = TypeVar("S")
+R = TypeVar("R")
+
+
+def ask_lake(
+    lake: Lake,
+    keys: Collection[str],
+    question: Callable[[S], R | Failure],
+    spec_of: Callable[[NodeSpec], S],
+    task_of: Callable[[S], NodeSpec],
+    words: str,
+    running: Running,
+) -> Iterator[tuple[str, R | Failure]]:
+    """Key of each node and its answer, or why there is none; as they come.
+
+    Args:
+        lake: where the nodes are.
+        keys: of the nodes.
+        question: what a worker does.
+        spec_of: from a node's task to the spec of the question.
+        task_of: and back.
+        words: what is done to the nodes.
+        running: as the options have it.
+
+    Raises:
+        KubeledgerError: no task can run.
+    """
+    import msgspec
+
+    from kubeledger.fleet.ask import ask_nodes
+    from kubeledger.fleet.types import Failure
+
+    chosen = running.chosen()
+    attempts, timeout_s = running.attempts, running.timeout_s
+    with node_settings(chosen, lake.store.url) as task:
+        specs = (spec_of(msgspec.structs.replace(task, node=key)) for key in keys)
+        with closing(
+            ask_nodes(chosen, question, specs, task_of, attempts=attempts, timeout_s=timeout_s)
+        ) as answers:
+            for spec, answer in watched_results(
+                answers,
+                words,
+                len(keys),
+                lambda each: each[1] if isinstance(each[1], Failure) else None,
+            ):
+                key = task_of(spec).node
+                assert key is not None
+                yield key, answer

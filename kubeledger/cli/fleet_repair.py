@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import ExitStack, closing
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import click
 
-from kubeledger.cli.fleet_options import engine_options, lake_option, watched_results
+from kubeledger.cli.fleet_options import (
+    Running,
+    engine_options,
+    lake_option,
+    node_settings,
+    watched_run,
+)
 from kubeledger.cli.options import output_option, reports_errors
 from kubeledger.cli.output import counted, write_rows
 from kubeledger.cli.screen import terminal_width
@@ -37,11 +41,7 @@ def repair(
     nodes: tuple[str, ...],
     lake: str,
     partly: bool,
-    engine: str,
-    address: str | None,
-    workers: int | None,
-    attempts: int,
-    timeout_s: float,
+    running: Running,
     output: str,
 ) -> None:
     """Read each file of a lake, or of some NODEs of it, and make again what is damaged or gone.
@@ -52,43 +52,27 @@ def repair(
 
     Lists what was damaged.
     """
-    from kubeledger.cli.fleet_summary import Tally, print_failures
-    from kubeledger.fleet.engines.choose import engine_of
+    from kubeledger.cli.fleet_summary import print_failures
     from kubeledger.fleet.lake import Lake
     from kubeledger.fleet.repair import lost_nodes, mend_small_files
-    from kubeledger.fleet.rules import rules_version
-    from kubeledger.fleet.run import plan_repair, run_plan
-    from kubeledger.fleet.task import node_task
-    from kubeledger.fleet.types import NodeSpec
+    from kubeledger.fleet.run import plan_repair
     from kubeledger.remote.store import absolute_url
 
-    chosen = engine_of(engine, workers=workers, address=address)
+    chosen = running.chosen()
     files = mend_small_files(absolute_url(lake))
     place = Lake.open(lake)
     lost = lost_nodes(place, files, time.time_ns())
-    with ExitStack() as stack:
-        settings = NodeSpec(
-            lake=place.store.url,
-            rules=rules_version(),
-            started_ns=time.time_ns(),
-            scratch=stack.enter_context(chosen.scratch()),
-        )
+    with node_settings(chosen, place.store.url) as settings:
         plan = plan_repair(place, settings, nodes, partly=partly)
-        tally = Tally(plan)
-        results = stack.enter_context(
-            closing(
-                run_plan(place, plan, chosen, node_task, attempts=attempts, timeout_s=timeout_s)
-            )
-        )
-        watched = watched_results(results, "repairing", len(plan.specs), attrgetter("failure"))
-        changed = [result for result in tally.counting(watched) if result.failure or result.changed]
+        with watched_run(place, plan, chosen, running, "repairing") as (tally, results):
+            changed = [result for result in results if result.failure or result.changed]
     rows = _rows(files, changed, lost)
     if output != "table":
-        write_rows(_COLUMNS, rows, output, sys.stdout)
+        write_rows(_COLUMNS, rows, output)
     else:
         listed = [row for row in rows if row[1] != "failed"]
         if listed:
-            write_rows(_COLUMNS, listed, output, sys.stdout, width_max=terminal_width())
+            write_rows(_COLUMNS, listed, output, width_max=terminal_width())
         click.echo(
             f"{counted(tally.done, 'node')} read, {len(changed) - len(tally.failures)} repaired"
         )

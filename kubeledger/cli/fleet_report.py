@@ -7,13 +7,13 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import click
 
-from kubeledger.cli.fleet_options import engine_options, lake_option
-from kubeledger.cli.options import reports_errors
+from kubeledger.cli.fleet_options import Running, engine_options, lake_option
+from kubeledger.cli.options import output_file, reports_errors
 from kubeledger.cli.output import counted
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def _worst(context: click.Context, parameter: click.Parameter, value: str) -> in
 @lake_option
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, readable=False, dir_okay=False, allow_dash=True),
+    type=output_file,
     default="fleet.html",
     show_default=True,
     metavar="FILE",
@@ -69,7 +69,7 @@ def report(
     out: Path,
     pages: Path | None,
     worst: int | None,
-    **running: Any,  # noqa: ANN401 # the options of engines
+    running: Running,
 ) -> None:
     """Draw all nodes of a lake as one HTML file that opens from disk, worst nodes first.
 
@@ -107,13 +107,13 @@ def report(
 
 
 def _write_pages(
-    lake: Lake, keys: Sequence[str], directory: Path, running: dict[str, Any]
+    lake: Lake, keys: Sequence[str], directory: Path, running: Running
 ) -> list[Failure]:
     """Write the pages of these nodes; what failed."""
     import zstandard
 
     from kubeledger.cli.files import new_output, output_errors
-    from kubeledger.cli.fleet_asking import ask_lake
+    from kubeledger.cli.fleet_options import ask_lake
     from kubeledger.fleet.report import node_page, page_name
     from kubeledger.fleet.types import Failure
 
@@ -121,7 +121,7 @@ def _write_pages(
         directory.mkdir(parents=True, exist_ok=True)
     failures = []
     for key, answer in ask_lake(
-        lake, keys, node_page, lambda task: task, lambda task: task, "drawing", **running
+        lake, keys, node_page, lambda task: task, lambda task: task, "drawing", running
     ):
         if isinstance(answer, Failure):
             failures.append(answer)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
-import time
-from contextlib import ExitStack, closing
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kubeledger.cli.fleet_options import engine_options, lake_option, watched_results
+from kubeledger.cli.fleet_options import (
+    Running,
+    engine_options,
+    lake_option,
+    node_settings,
+    watched_run,
+)
 from kubeledger.cli.options import output_option, reports_errors
 from kubeledger.cli.output import counted, write_rows
 from kubeledger.cli.screen import terminal_width
@@ -29,8 +32,8 @@ _COLUMNS = (
     *("node", "pool", "versions", "decisions", "impossible", "unverifiable", "admissible"),
     *("match", "contradictions"),
 )
-_ALWAYS = ("node", "decisions", "impossible")
-_NEVER = ("admissible", "match")
+_ALWAYS = {"node", "decisions", "impossible"}
+_NEVER = {"admissible", "match"}
 """Columns of the table; it has the others where a node has something in them."""
 
 
@@ -43,11 +46,7 @@ _NEVER = ("admissible", "match")
 def verify(
     lake: str,
     all_: bool,
-    engine: str,
-    address: str | None,
-    workers: int | None,
-    attempts: int,
-    timeout_s: float,
+    running: Running,
     output: str,
 ) -> None:
     """Decide again what other rules than this program's have verified, and list the nodes.
@@ -59,37 +58,23 @@ def verify(
     The table has the worst nodes, and no column without a number; the other forms of output
     have all nodes and columns.
     """
-    from kubeledger.cli.fleet_summary import Tally, decisions, print_failures
-    from kubeledger.fleet.engines.choose import engine_of
+    from kubeledger.cli.fleet_summary import decisions, print_failures
     from kubeledger.fleet.lake import Lake
-    from kubeledger.fleet.rules import rules_version
-    from kubeledger.fleet.run import plan_verify, run_plan
-    from kubeledger.fleet.task import node_task
-    from kubeledger.fleet.types import NodeSpec
+    from kubeledger.fleet.run import plan_verify
 
-    chosen = engine_of(engine, workers=workers, address=address)
+    chosen = running.chosen()
     place = Lake.open(lake)
-    with ExitStack() as stack:
-        settings = NodeSpec(
-            lake=place.store.url,
-            rules=rules_version(),
-            started_ns=time.time_ns(),
-            scratch=stack.enter_context(chosen.scratch()),
-        )
+    with node_settings(chosen, place.store.url) as settings:
         plan = plan_verify(place, settings, all_=all_)
-        tally = Tally(plan)
-        results = stack.enter_context(
-            closing(
-                run_plan(place, plan, chosen, node_task, attempts=attempts, timeout_s=timeout_s)
-            )
-        )
-        watched = watched_results(results, "verifying", len(plan.specs), attrgetter("failure"))
-        for _ in tally.counting(watched):
-            pass
+        with watched_run(place, plan, chosen, running, "verifying") as (tally, results):
+            for _ in results:
+                pass
     nodes = sorted(tally.nodes.values(), key=_badness)
     shown = nodes[:_SHOWN_MAX] if output == "table" else nodes
-    columns, rows = _narrowed(shown) if output == "table" else (_COLUMNS, map(_row, shown))
-    write_rows(columns, rows, output, sys.stdout, width_max=terminal_width())
+    rows = [_row(node) for node in shown]
+    empty = {name for at, name in enumerate(_COLUMNS) if not any(row[at] for row in rows)}
+    left_out = (empty | _NEVER) - _ALWAYS
+    write_rows(_COLUMNS, rows, output, wide_only=left_out, width_max=terminal_width())
     if output == "table":
         if len(shown) < len(nodes):
             click.echo(f"and {len(nodes) - len(shown):,} nodes more; -o csv has all")
@@ -103,17 +88,6 @@ def verify(
 
 def _badness(node: NodeSummary) -> tuple[Any, ...]:
     return (-node.impossible, -node.unverifiable, node.node)
-
-
-def _narrowed(nodes: list[NodeSummary]) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Columns and rows of what fits a screen; the other forms of output have all."""
-    rows = list(map(_row, nodes))
-    kept = [
-        at
-        for at, name in enumerate(_COLUMNS)
-        if name in _ALWAYS or (name not in _NEVER and any(row[at] for row in rows))
-    ]
-    return [_COLUMNS[at] for at in kept], [tuple(row[at] for at in kept) for row in rows]
 
 
 def _row(node: NodeSummary) -> tuple[Any, ...]:

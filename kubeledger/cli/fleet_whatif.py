@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import click
 
-from kubeledger.cli.fleet_options import engine_options, lake_option
+from kubeledger.cli.fleet_options import Running, engine_options, lake_option
 from kubeledger.cli.options import output_option, reports_errors
-from kubeledger.cli.whatif_options import read_configs, variant_options
+from kubeledger.cli.whatif import read_configs, variant_options
 
 __all__ = ["whatif"]
 
@@ -30,7 +29,7 @@ def whatif(
     configs: tuple[str, ...],
     full: bool,
     output: str,
-    **running: Any,  # noqa: ANN401 # the options of engines
+    running: Running,
 ) -> None:
     """Replay the observations of all nodes under other settings, and count what changes.
 
@@ -44,7 +43,7 @@ def whatif(
     node and variant. A node that cannot be asked is a row with the reason; then the exit code
     is 1.
     """
-    from kubeledger.cli.fleet_asking import ask_lake
+    from kubeledger.cli.fleet_options import ask_lake
     from kubeledger.cli.fleet_whatif_output import Answer, write_answers
     from kubeledger.fleet.lake import Lake
     from kubeledger.fleet.types import Failure, NodeSpec
@@ -59,7 +58,7 @@ def whatif(
         return WhatifSpec(task=task, settings=settings, versions=versions, configs=documents)
 
     asked = ask_lake(
-        place, nodes, whatif_node, spec_of, lambda spec: spec.task, "replaying", **running
+        place, nodes, whatif_node, spec_of, lambda spec: spec.task, "replaying", running
     )
     answers = [Answer(nodes[key], answer) for key, answer in asked]
     write_answers(names, answers, output, full=full)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -55,7 +54,7 @@ def write_answers(
     harms = [f"{harm}_{name}" for harm in HARMS for name in _COUNTS]
     columns = ("node", "pool", "kubelet_version", "variant", *_TOTALS, *harms, "missing", "failure")
     types = ["JSON" if name == "missing" else "" for name in columns]
-    write_rows(columns, _rows(variants, ordered), output, sys.stdout, types=types)
+    write_rows(columns, _rows(variants, ordered), output, types=types)
 
 
 def _most_changed_first(answer: Answer) -> tuple[Any, ...]:
@@ -147,7 +146,7 @@ def _write_nodes(
         (name, *([node_pool] if pools else []), *cells)
         for name, (_, node_pool), cells in zip(names, named, counts, strict=True)
     )
-    write_rows(("node", *(["pool"] if pools else []), *heads), rows, "table", sys.stdout)
+    write_rows(("node", *(["pool"] if pools else []), *heads), rows, "table")
 
 
 def _words(harm: str) -> str:

@@ -10,14 +10,14 @@ import click
 
 from kubeledger.cli.complete import complete_objects, complete_resources
 from kubeledger.cli.options import (
+    instant,
     ledger_option,
     node_option,
     output_option,
-    parse_time,
     reports_errors,
     time_option,
 )
-from kubeledger.cli.output import printable
+from kubeledger.cli.output import printable, write_document
 from kubeledger.model.errors import BadQuestionError
 
 __all__ = ["get"]
@@ -62,7 +62,7 @@ def get(
     first record about it.
     """
     from kubeledger.cli.get_rows import TABLES, matches, not_known
-    from kubeledger.cli.losses import warn_of_losses
+    from kubeledger.cli.sources import warn_of_losses
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.replay import state_at
 
@@ -74,7 +74,7 @@ def get(
         )
     names = (name, *names) if slash else names
     opened = Ledger.open(ledger)
-    ts_ns = None if at is None else parse_time(at, partial(opened.span, node))
+    ts_ns = instant(at, partial(opened.span, node))
     warn_of_losses(opened, node)
     state = state_at(opened, node, ts_ns=ts_ns)
     now_ns = ts_ns if ts_ns is not None else state.latest_ts_ns or 0
@@ -93,7 +93,7 @@ def get(
     if output in ("yaml", "json"):
         _write_objects(found if len(names) != 1 or len(found) != 1 else found[0], output)
     elif found:
-        table.write(found, now_ns, wide=output == "wide")
+        table.write(found, now_ns, output)
     else:
         where = f" in {namespace} namespace" if namespace and not all_namespaces else ""
         click.echo(printable(why_none or f"No resources found{where}."), err=True)
@@ -103,10 +103,7 @@ def _write_objects(found: dict[str, object] | list[dict[str, object]], output: s
     document = {"apiVersion": "v1", "kind": "List", "items": found}
     shown = document if isinstance(found, list) else found
     if output == "json":
-        import msgspec
-
-        data = msgspec.json.format(msgspec.json.encode(shown), indent=4)
-        sys.stdout.buffer.write(data + b"\n")
+        write_document(shown, indent=4)
         return
     import yaml
 

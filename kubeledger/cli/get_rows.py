@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.document import document
 from kubeledger.replay.node.state import NodeState
 
-__all__ = ["TABLES", "Table", "human_duration", "matches", "not_known", "pod_status"]
+__all__ = ["TABLES", "human_duration", "matches", "not_known", "pod_status"]
 
 Item = dict[str, Any]
 
@@ -32,22 +31,20 @@ class Table(msgspec.Struct, frozen=True):
         items: objects as ``-o json`` shows them, from a state and the time of asking, ns; each
             has a ``name``, most a ``namespace``.
         columns: (n,) heads.
-        wide: (m,) heads that only the wide form has.
-        row: (n + m,) cells of an object, given the time of asking.
+        wide_only: those that only the wide form has.
+        row: (n,) cells of an object, given the time of asking.
     """
 
     items: Callable[[NodeState, int], list[Item]]
     columns: tuple[str, ...]
-    wide: tuple[str, ...]
+    wide_only: frozenset[str]
     row: Callable[[Item, int], Sequence[Any]]
 
-    def write(self, items: Sequence[Item], now_ns: int, *, wide: bool) -> None:
-        """A table of the objects."""
-        columns = self.columns + (self.wide if wide else ())
-        rows = [self.row(item, now_ns)[: len(columns)] for item in items]
+    def write(self, items: Sequence[Item], now_ns: int, form: str) -> None:
+        """A ``table`` of the objects, or a ``wide`` one."""
+        rows = (self.row(item, now_ns) for item in items)
         with paged():
-            form = "wide" if wide else "table"
-            write_rows(columns, rows, form, sys.stdout, width_max=screen_width())
+            write_rows(self.columns, rows, form, wide_only=self.wide_only, width_max=screen_width())
 
 
 def matches(item: Item, name: str) -> bool:
@@ -313,26 +310,37 @@ def _probe_row(item: Item, now_ns: int) -> Sequence[Any]:
 TABLES: dict[str, Table] = {
     "pods": Table(
         _pods,
-        ("NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE"),
-        ("NODE", "QOS", "UID"),
+        ("NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "NODE", "QOS", "UID"),
+        frozenset({"NODE", "QOS", "UID"}),
         _pod_row,
     ),
     "devices": Table(
         _devices,
-        ("RESOURCE", "DEVICE", "NUMA", "NAMESPACE", "POD", "CONTAINER", "AGE"),
-        ("POD UID",),
+        ("RESOURCE", "DEVICE", "NUMA", "NAMESPACE", "POD", "CONTAINER", "AGE", "POD UID"),
+        frozenset({"POD UID"}),
         _device_row,
     ),
     "images": Table(
         _images,
-        ("IMAGE ID", "SIZE", "IN USE", "LAST USED", "AGE"),
-        ("PINNED", "FULL ID"),
+        ("IMAGE ID", "SIZE", "IN USE", "LAST USED", "AGE", "PINNED", "FULL ID"),
+        frozenset({"PINNED", "FULL ID"}),
         _image_row,
     ),
     "probes": Table(
         _probes,
-        ("NAMESPACE", "POD", "CONTAINER", "PROBE", "RESULT", "LAST", "SEEN"),
-        ("TICKS", "FAILED", "CONTAINER ID"),
+        (
+            "NAMESPACE",
+            "POD",
+            "CONTAINER",
+            "PROBE",
+            "RESULT",
+            "LAST",
+            "SEEN",
+            "TICKS",
+            "FAILED",
+            "CONTAINER ID",
+        ),
+        frozenset({"TICKS", "FAILED", "CONTAINER ID"}),
         _probe_row,
     ),
 }

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from kubeledger.cli.options import DEFAULT_LEDGER, ledger_option, output_option, reports_errors
-from kubeledger.cli.output import counted, printable, write_rows
-from kubeledger.cli.screen import screen_width
+from kubeledger.cli.output import counted, printable, write_document, write_wrapped
 from kubeledger.model.errors import BadQuestionError
 
 if TYPE_CHECKING:
     from kubeledger.ingest.api import ImportReport, NodeReport
-    from kubeledger.ingest.pipeline import Progress
     from kubeledger.ingest.planning.options import ImportOptions
     from kubeledger.model.bodies.ledger import SourceAccount
 
@@ -85,39 +81,23 @@ def import_into(
     Raises:
         KubeledgerError: as ``import_sources``; a ledger that was made for nothing is removed.
     """
+    from kubeledger.cli.progress import progress
     from kubeledger.ingest.api import import_and_snapshot
 
     if any(not str(source) for source in sources):
         raise BadQuestionError("a source has no name", advice="`.` is the present directory")
-    with _progress() as progress:
-        report = import_and_snapshot(
-            directory, [str(source) for source in sources], options, progress
-        )
-    _warn(report, all_files=all_files)
-    if output == "json":
-        _print_json(report)
-    else:
-        _print_tables(report, directory, brief=brief, all_files=all_files)
-
-
-@contextmanager
-def _progress() -> Iterator[Progress | None]:
-    """A progress bar on a terminal's stderr; nothing elsewhere."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("looking at the files", total=None)
+    with progress("looking at the files") as bar:
 
         def show(done: int, total: int) -> None:
-            words = f"reading {done / 1e6:,.0f} of {total / 1e6:,.0f} MB"
-            bar.update(task, description=words, completed=done, total=total)
+            bar.words, bar.unit = "reading", "MB"
+            bar.done, bar.total = done // 1_000_000, total // 1_000_000
 
-        yield show
+        report = import_and_snapshot(directory, [str(source) for source in sources], options, show)
+    _warn(report, all_files=all_files)
+    if output == "json":
+        write_document(report)
+    else:
+        _print_tables(report, directory, brief=brief, all_files=all_files)
 
 
 def _warn(report: ImportReport, *, all_files: bool) -> None:
@@ -127,12 +107,6 @@ def _warn(report: ImportReport, *, all_files: bool) -> None:
         for message, files in _by_message((f.message, f.file) for f in bundle.findings):
             place = f"{_named(files, all_files=all_files)}: " if files else ""
             click.echo(f"warning: {printable(place + message)}", err=True)
-
-
-def _print_json(report: ImportReport) -> None:
-    import msgspec
-
-    click.echo(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
 
 
 def _print_tables(report: ImportReport, directory: Path, *, brief: bool, all_files: bool) -> None:
@@ -147,7 +121,7 @@ def _print_tables(report: ImportReport, directory: Path, *, brief: bool, all_fil
         if not brief:
             _print_sources(bundle, all_files=all_files)
         if all_files:
-            _table(("kind", "records"), sorted(bundle.by_kind.items()))
+            write_wrapped(("kind", "records"), sorted(bundle.by_kind.items()))
             click.echo()
         click.echo(_totals(bundle))
         if bundle.superseded:
@@ -251,7 +225,7 @@ def _print_sources(bundle: NodeReport, *, all_files: bool) -> None:
             (one.file, bundle.formats.get(one.file), *_counts(bundle, one))
             for one in bundle.accounts
         ]
-        _table(("file", "format", *_COUNTS), rows)
+        write_wrapped(("file", "format", *_COUNTS), rows)
         _confirming(bundle, {one.file: [one] for one in bundle.accounts})
         click.echo()
         return
@@ -259,7 +233,7 @@ def _print_sources(bundle: NodeReport, *, all_files: bool) -> None:
     for one in bundle.accounts:
         groups.setdefault(bundle.formats.get(one.file, "unknown"), []).append(one)
     counts = {form: [_counts(bundle, one) for one in each] for form, each in groups.items()}
-    _table(
+    write_wrapped(
         ("format", "files", *_COUNTS),
         [
             (form, len(each), *map(sum, zip(*each, strict=True)))
@@ -287,7 +261,3 @@ def _counts(bundle: NodeReport, account: SourceAccount) -> tuple[int, ...]:
         account.not_understood,
         sum(account.records.values()),
     )
-
-
-def _table(columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
-    write_rows(columns, rows, "table", sys.stdout, width_max=screen_width(), wrapped=True)

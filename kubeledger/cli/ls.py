@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kubeledger.cli.complete import complete_containers, complete_kinds, complete_pods
+from kubeledger.cli.complete import complete_containers
 from kubeledger.cli.options import (
+    instant,
+    kinds_option,
     ledger_option,
     node_option,
     output_option,
-    parse_time,
+    pod_option,
     reports_errors,
     time_option,
 )
@@ -47,23 +49,11 @@ _NS_PER_DAY = 24 * 3600 * NS_PER_S
 @click.command(epilog="Example: kubeledger ls --pod default/web --kind 'prober.*' --since +5m")
 @ledger_option
 @node_option
-@click.option(
-    "--pod",
-    metavar="POD",
-    shell_complete=complete_pods,
-    help="NAMESPACE/NAME, NAME or UID of a pod.",
-)
+@pod_option
 @click.option(
     "--container", metavar="NAME", shell_complete=complete_containers, help="Name of a container."
 )
-@click.option(
-    "--kind",
-    "kinds",
-    multiple=True,
-    metavar="GLOB",
-    shell_complete=complete_kinds,
-    help="Kind of record, e.g. 'images.*' or 'Pod*'. May be given several times.",
-)
+@kinds_option
 @time_option("--since", "First time")
 @click.option("--until", metavar="TIME", help="Last time.")
 @click.option("-f", "--follow", is_flag=True, help="Go on with the records that are appended.")
@@ -91,7 +81,7 @@ def ls(
     later ones supersede is not taken back: ledger.RecordsSuperseded names it.
     """
     from kubeledger.analyze.sql.listing import Filter, selection
-    from kubeledger.cli.losses import warn_of_losses
+    from kubeledger.cli.sources import warn_of_losses
     from kubeledger.ledger.following import Following
     from kubeledger.ledger.ledger import Ledger
 
@@ -104,8 +94,8 @@ def ls(
         pod=pod,
         container=container,
         kinds=kinds,
-        since_ns=parse_time(since, span) if since is not None else None,
-        until_ns=parse_time(until, span) if until is not None else None,
+        since_ns=instant(since, span),
+        until_ns=instant(until, span),
     )
     following = Following(opened, node) if follow else None
     wants = selection(opened, wanted)
@@ -124,7 +114,7 @@ def ls(
         columns, narrow = _narrow(opened, node)
     count = _Count(map(narrow, rows))
     with paged(wanted=output in ("table", "wide") and not follow):
-        write_rows(columns, count, output, sys.stdout, width_max=screen_width())
+        write_rows(columns, count, output, width_max=screen_width())
     if following is not None:
         left = None if limit is None else limit - count.rows
         _follow(following, wants, left, narrow, output)
@@ -175,7 +165,7 @@ def _follow(
                 elif output == "csv":
                     click.echo(csv_line(row), nl=False)
                 else:
-                    write_rows(_COLUMNS, [row], output, sys.stdout)
+                    write_rows(_COLUMNS, [row], output)
                 sys.stdout.flush()
                 limit = None if limit is None else limit - 1
                 if limit == 0 or waits.stopped:
@@ -203,7 +193,7 @@ def _narrow(ledger: Ledger, node: str | None) -> tuple[tuple[str, ...], Narrow]:
 
 def no_record_words(ledger: Ledger, wanted: Filter) -> str:
     """What to say where no record passes the filter."""
-    from kubeledger.analyze.sql.names import similar_pods
+    from kubeledger.analyze.sql.listing import similar_pods
 
     if not ledger.nodes():
         return "the ledger has no records; `kubeledger import` adds some"

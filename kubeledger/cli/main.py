@@ -17,7 +17,7 @@ from click.exceptions import NoArgsIsHelpError
 from kubeledger import __version__
 from kubeledger.cli.lazy import LazyGroup
 
-__all__ = ["CLOSED_PIPE_EXIT_CODE", "COMMANDS", "INTERRUPTED_EXIT_CODE", "cli", "run"]
+__all__ = ["CLOSED_PIPE_EXIT_CODE", "COMMANDS", "cli", "run"]
 
 INTERRUPTED_EXIT_CODE = 130
 """Of Ctrl-C: 128 and the number of the signal."""

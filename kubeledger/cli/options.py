@@ -18,14 +18,14 @@ import functools
 import math
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from kubeledger.analyze.clock import TIME_HELP, parse_time
-from kubeledger.cli.complete import complete_nodes
+from kubeledger.analyze.clock import TIME_HELP, Span, parse_time
+from kubeledger.cli.complete import complete_kinds, complete_nodes, complete_pods
 from kubeledger.cli.output import printable
 from kubeledger.model.errors import KubeledgerError, OutputError
 
@@ -33,11 +33,16 @@ __all__ = [
     "BUG_EXIT_CODE",
     "DEFAULT_LEDGER",
     "Seconds",
+    "instant",
+    "kinds_option",
     "kubelet_options",
     "ledger_option",
     "node_option",
+    "options_as",
+    "output_file",
     "output_option",
     "parse_time",
+    "pod_option",
     "reports_errors",
     "time_option",
     "timeout_option",
@@ -86,6 +91,27 @@ node_option = click.option(
     help="Node to look at, where the ledger holds several.",
 )
 """``--node NAME``, passed as ``node: str | None``."""
+
+pod_option = click.option(
+    "--pod",
+    metavar="POD",
+    shell_complete=complete_pods,
+    help="NAMESPACE/NAME, NAME or UID of a pod.",
+)
+"""``--pod POD``, passed as ``pod: str | None``."""
+
+kinds_option = click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    metavar="GLOB",
+    shell_complete=complete_kinds,
+    help="Kind of record, e.g. 'images.*' or 'Pod*'. May be given several times.",
+)
+"""``--kind GLOB``, passed as ``kinds: tuple[str, ...]``."""
+
+output_file = click.Path(path_type=Path, readable=False, dir_okay=False, allow_dash=True)
+"""A file to be written, or ``-``."""
 
 timeout_option = click.option(
     "--timeout",
@@ -137,6 +163,26 @@ def kubelet_options(function: _F) -> _F:
     return function
 
 
+def options_as(
+    name: str, kind: type[tuple[Any, ...]], options: Sequence[Callable[[Any], Any]]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Options whose values are passed as one ``NamedTuple``, whose fields have their names."""
+
+    def decorated(function: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(function)
+        def wrapper(**values: Any) -> None:  # noqa: ANN401 - click's values
+            fields: tuple[str, ...] = kind._fields  # type: ignore[attr-defined] # NamedTuple's
+            given = kind(**{field: values.pop(field) for field in fields})
+            function(**{name: given}, **values)
+
+        command: Callable[..., None] = wrapper
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorated
+
+
 def output_option(*formats: str) -> Callable[[_F], _F]:
     """``-o FORMAT``, passed as ``output: str``; the first of ``formats`` is the default."""
     return click.option(
@@ -150,9 +196,18 @@ def output_option(*formats: str) -> Callable[[_F], _F]:
 
 
 def time_option(name: str, help_: str, *, default: str = "") -> Callable[[_F], _F]:
-    """An option that takes a TIME, passed as text; for :func:`parse_time`."""
+    """An option that takes a TIME, passed as text; for :func:`instant`."""
     after = f" {default}" if default else ""
     return click.option(*name.split(), metavar="TIME", help=f"{help_}: {TIME_HELP}.{after}")
+
+
+def instant(text: str | None, span: Span) -> int | None:
+    """The time that an option says, ns; None where it is not given.
+
+    Raises:
+        BadQuestionError: as ``parse_time``.
+    """
+    return None if text is None else parse_time(text, span)
 
 
 def reports_errors(function: _F) -> _F:

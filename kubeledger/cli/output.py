@@ -12,14 +12,15 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import chain
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 from uuid import UUID
 
-from kubeledger.cli.screen import color_wanted
+from kubeledger.cli.screen import color_wanted, screen_width
 from kubeledger.cli.table import table_lines
 
 __all__ = [
@@ -28,8 +29,10 @@ __all__ = [
     "counted",
     "csv_line",
     "printable",
+    "write_document",
     "write_objects",
     "write_rows",
+    "write_wrapped",
 ]
 
 Row = Sequence[Any]
@@ -47,9 +50,10 @@ def write_rows(
     columns: Sequence[str],
     rows: Iterable[Row],
     format_: str,
-    stream: TextIO,
+    stream: TextIO | None = None,
     *,
     types: Sequence[str] = (),
+    wide_only: Collection[str] = (),
     width_max: int | None = None,
     wrapped: bool = False,
 ) -> None:
@@ -59,11 +63,16 @@ def write_rows(
         columns: (n,) names.
         rows: each of n Python values; taken one after the other.
         format_: one of ``FORMATS``.
-        stream: where to.
+        stream: where to; None: standard output.
         types: (n,) DuckDB types, if known: a ``JSON`` column is JSON in JSON.
+        wide_only: names of columns that a ``table`` leaves out.
         width_max: columns of the screen that a ``table`` must fit; None: nothing is cut.
         wrapped: a ``table`` breaks long texts instead of cutting them.
     """
+    stream = stream or sys.stdout
+    if wide_only and format_ == "table":
+        kept = [at for at, column in enumerate(columns) if column not in wide_only]
+        columns, rows = [columns[at] for at in kept], ([row[at] for at in kept] for row in rows)
     buffer: list[str] = []
     size = 0
     if format_ in _TABLES:
@@ -82,22 +91,37 @@ def write_rows(
 
 
 def write_objects(
-    objects: Iterable[Mapping[str, Any]], columns: Sequence[str], format_: str, stream: TextIO
+    objects: Iterable[Mapping[str, Any]], columns: Sequence[str], format_: str
 ) -> None:
-    """Write JSON objects as lines or as CSV, whose cells hold JSON where a value is no scalar.
+    """Print JSON objects as lines or as CSV, whose cells hold JSON where a value is no scalar.
 
     Args:
         objects: taken one after the other.
         columns: (n,) of CSV; what an object has not is an empty cell.
         format_: ``jsonl`` or ``csv``.
-        stream: where to.
     """
     rows = ([each.get(column) for column in columns] for each in objects)
     if format_ == "csv":
-        write_rows(columns, rows, format_, stream)
+        write_rows(columns, rows, format_)
         return
     for each in objects:
-        write_rows(tuple(each), [tuple(each.values())], format_, stream)
+        write_rows(tuple(each), [tuple(each.values())], format_)
+
+
+def write_wrapped(columns: Sequence[str], rows: Iterable[Row]) -> None:
+    """Print a table that fits the screen; long texts take several lines."""
+    write_rows(columns, rows, "table", width_max=screen_width(), wrapped=True)
+
+
+def write_document(
+    document: object, *, indent: int = 2, order: Literal["deterministic"] | None = None
+) -> None:
+    """Print one JSON document; keys in the order that they have, or sorted."""
+    import msgspec
+
+    data = msgspec.json.format(msgspec.json.encode(document, order=order), indent=indent)
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data + b"\n")
 
 
 def csv_line(values: Row) -> str:

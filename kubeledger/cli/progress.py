@@ -18,7 +18,7 @@ from kubeledger.cli.output import printable
 if TYPE_CHECKING:
     from kubeledger.analyze.histories.history import History
 
-__all__ = ["Progress", "progress", "watched"]
+__all__ = ["progress", "watched"]
 
 _DELAY_S = 1.0
 _REFRESH_S = 0.2

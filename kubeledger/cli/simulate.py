@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
-from kubeledger.cli.options import ledger_option, output_option, reports_errors
-from kubeledger.cli.output import counted, printable, write_rows
+from kubeledger.cli.options import ledger_option, output_file, output_option, reports_errors
+from kubeledger.cli.output import counted, printable, write_document, write_rows
 from kubeledger.model.errors import BadQuestionError
-from kubeledger.model.units import format_go_duration, parse_go_duration
+from kubeledger.model.units import NS_PER_S, format_go_duration, parse_go_duration
 
 if TYPE_CHECKING:
     from kubeledger.model.record import Record
@@ -37,7 +36,7 @@ _BAD_INPUT = 3
 @ledger_option
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, readable=False, dir_okay=False, allow_dash=True),
+    type=output_file,
     metavar="FILE",
     help="Write this *.ledger.jsonl[.zst] (in place of a ledger, unless --ledger is given too); "
     "- is standard output.",
@@ -156,8 +155,6 @@ def _show(error: Exception) -> None:
 
 def _print_contents(plan: Plan, output: str) -> None:
     if output == "json":
-        import msgspec
-
         data = {
             "node": plan.node.name,
             "kubelet": plan.kubelet_version,
@@ -167,7 +164,7 @@ def _print_contents(plan: Plan, output: str) -> None:
             "images": len(plan.images),
             "device_plugins": len(plan.plugins),
         }
-        click.echo(msgspec.json.format(msgspec.json.encode(data), indent=2).decode())
+        write_document(data)
         return
     parts = [
         f"kubelet {plan.kubelet_version}",
@@ -182,14 +179,23 @@ def _print_contents(plan: Plan, output: str) -> None:
 def _run(plan: Plan, directory: Path | None, out: Path | None) -> tuple[Counter[str], int]:
     """Records by kind, and how many were new to the ledger."""
     from kubeledger.cli.files import write_lines_to
+    from kubeledger.cli.progress import progress
     from kubeledger.cli.simulate_ledger import into_ledger
     from kubeledger.ledger.standalone import encode_recording
     from kubeledger.simulate.engine.sim import Sim
 
     counts: Counter[str] = Counter()
     added = [0]
-    with _progress(plan) as seen:
-        records = _counted(Sim(plan).run(), counts, seen)
+    with progress("simulating") as bar:
+        bar.unit, bar.total = "second", plan.duration_ns // NS_PER_S
+
+        def counted_records() -> Iterator[Record]:
+            for record in Sim(plan).run():
+                counts[record.kind] += 1
+                bar.done = (record.ts_ns - plan.start_ns) // NS_PER_S
+                yield record
+
+        records = counted_records()
         if directory is not None:
             records = into_ledger(records, directory, plan.node.name, added)
         if out is not None:
@@ -198,45 +204,6 @@ def _run(plan: Plan, directory: Path | None, out: Path | None) -> tuple[Counter[
             for _ in records:
                 pass
     return counts, added[0]
-
-
-def _counted(
-    records: Iterator[Record], counts: Counter[str], seen: Callable[[int], None]
-) -> Iterator[Record]:
-    for record in records:
-        counts[record.kind] += 1
-        seen(record.ts_ns)
-        yield record
-
-
-@contextmanager
-def _progress(plan: Plan) -> Iterator[Callable[[int], None]]:
-    """A progress bar on a terminal's stderr; nothing elsewhere."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskProgressColumn,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (TextColumn("simulating"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    step_ns = max(plan.duration_ns // 1000, 1)
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("simulating", total=plan.duration_ns)
-        last = [0]
-
-        def seen(ts_ns: int) -> None:
-            done = ts_ns - plan.start_ns
-            if done - last[0] >= step_ns:  # drawing takes longer than simulating
-                last[0] = done
-                bar.update(task, completed=done)
-
-        yield seen
 
 
 _HAPPENED = {
@@ -255,8 +222,6 @@ _HAPPENED = {
 def _print(plan: Plan, counts: Counter[str], added: int, *, quiet: bool, output: str) -> None:
     happened = {name: counts[kind] for kind, name in _HAPPENED.items()}
     if output == "json":
-        import msgspec
-
         data = {
             "node": plan.node.name,
             "seed": plan.seed,
@@ -265,11 +230,11 @@ def _print(plan: Plan, counts: Counter[str], added: int, *, quiet: bool, output:
             "kinds": dict(sorted(counts.items())),
             "happened": happened,
         }
-        click.echo(msgspec.json.format(msgspec.json.encode(data), indent=2).decode())
+        write_document(data)
         return
     if not quiet:
-        write_rows(("kind", "records"), sorted(counts.items()), "table", sys.stdout)
+        write_rows(("kind", "records"), sorted(counts.items()), "table")
         click.echo()
         rows = [(name, count) for name, count in happened.items() if count]
-        write_rows(("what happened", "times"), rows, "table", sys.stdout)
+        write_rows(("what happened", "times"), rows, "table")
         click.echo()

@@ -2,33 +2,44 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from kubeledger.cli.complete import Complete, complete_queries
 from kubeledger.cli.options import (
     ledger_option,
+    options_as,
     output_option,
+    parse_time,
     reports_errors,
     timeout_option,
 )
-from kubeledger.cli.output import write_rows
+from kubeledger.cli.output import printable, write_rows, write_wrapped
 from kubeledger.cli.screen import paged, screen_width, terminal_width
-from kubeledger.cli.sql_parameters import bound, named
-from kubeledger.model.errors import BadInputError, BadQuestionError
+from kubeledger.model.errors import BadInputError, BadQuestionError, KubeledgerError
+from kubeledger.model.units import format_ts
 
 if TYPE_CHECKING:
     from kubeledger.analyze.clock import Span
     from kubeledger.analyze.sql.api import Queryable
     from kubeledger.analyze.sql.library import ShippedQuery
     from kubeledger.analyze.sql.tables import Tables
+    from kubeledger.analyze.sql.views import View
 
-__all__ = ["Asked", "answer", "asking_options", "sql"]
+__all__ = [
+    "Asked",
+    "Shell",
+    "answer",
+    "asking_options",
+    "bound",
+    "sql",
+]
 
 _TABLES = ("table", "wide")
 _QUERY_BYTES_MAX = 16 << 20
@@ -73,19 +84,7 @@ def asking_options(complete: Complete) -> Callable[[Callable[..., None]], Callab
             help="Memory for data and query, e.g. 2GB; the rest goes to a temporary directory.",
         ),
     )
-
-    def decorated(function: Callable[..., None]) -> Callable[..., None]:
-        @functools.wraps(function)
-        def wrapper(**values: Any) -> None:  # noqa: ANN401 - click's values
-            asked = Asked(*(values.pop(name) for name in Asked._fields))
-            function(asked=asked, **values)
-
-        command: Callable[..., None] = wrapper
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorated
+    return options_as("asked", Asked, options)
 
 
 @click.command(epilog='Example: kubeledger sql "SELECT pod, reason FROM container_restarts" -o csv')
@@ -100,7 +99,7 @@ def sql(ledger: Path, asked: Asked) -> None:
     """
     from kubeledger.analyze.sql.ledger_tables import LedgerTables
     from kubeledger.analyze.sql.library import load_library
-    from kubeledger.cli.losses import warn_of_losses
+    from kubeledger.cli.sources import warn_of_losses
     from kubeledger.ledger.ledger import Ledger
 
     def opened() -> tuple[Tables, Span]:
@@ -147,8 +146,6 @@ def answer(
             shipped = find_query(asked.run_, library)
             show(shipped.sql, bound(shipped, given, span))
         elif asked.query is None and sys.stdin is not None and sys.stdin.isatty():
-            from kubeledger.cli.sql_shell import Shell
-
             Shell(show, span, tables.views, library).run()
         else:
             text = _query_on_stdin() if asked.query in {None, "-"} else asked.query
@@ -174,13 +171,13 @@ def _show(
     with progress("reading records, running the query"), paged(wanted=output in _TABLES):
         rows = database.sql(query, params)
         width = terminal_width()
-        write_rows(rows.columns, rows, output, sys.stdout, types=rows.types, width_max=width)
+        write_rows(rows.columns, rows, output, types=rows.types, width_max=width)
 
 
 def _show_library(library: Mapping[str, ShippedQuery], output: str) -> None:
     rows = [(query.name, query.title, " ".join(_signature(query))) for query in library.values()]
     columns = ("name", "question", "parameters")
-    write_rows(columns, rows, output, sys.stdout, width_max=screen_width(), wrapped=True)
+    write_rows(columns, rows, output, width_max=screen_width(), wrapped=True)
 
 
 def _signature(query: ShippedQuery) -> list[str]:
@@ -188,3 +185,169 @@ def _signature(query: ShippedQuery) -> list[str]:
         parameter.name if parameter.required else f"[{parameter.name}]"
         for parameter in query.parameters
     ]
+
+
+def bound(shipped: ShippedQuery, given: dict[str, str], span: Span) -> dict[str, str | None]:
+    """Values of a shipped query's parameters; a TIME becomes RFC 3339.
+
+    Args:
+        shipped: the query.
+        given: name -> value as the user wrote it.
+        span: of the records that are asked about.
+
+    Raises:
+        BadQuestionError: a parameter is missing, unknown, or no time where it must be one.
+    """
+    values = shipped.bind(given)
+    for parameter in shipped.parameters:
+        text = values[parameter.name]
+        if parameter.is_time and text is not None:
+            values[parameter.name] = format_ts(parse_time(text, span))
+    return values
+
+
+def named(params: tuple[str, ...]) -> dict[str, str]:
+    """Name -> value of texts ``NAME=VALUE``.
+
+    Raises:
+        BadQuestionError: one is no such text.
+    """
+    named = {}
+    for param in params:
+        name, separator, value = param.partition("=")
+        if not separator or not name.isidentifier():
+            raise BadQuestionError(f"{param!r} is not NAME=VALUE")
+        named[name] = value
+    return named
+
+
+_HISTORY_LENGTH = 1000
+_HELP = """\
+.tables         the views
+.schema VIEW    columns of a view, with what they hold
+.queries        the shipped queries
+.run NAME       run a shipped query; parameters as NAME=VALUE after it
+.help           this
+.quit           leave (or Ctrl-D)
+A query may span lines and ends with a semicolon."""
+
+Show = Callable[[str, dict[str, str] | dict[str, str | None]], None]
+
+
+class Shell:
+    """Reads queries line by line and shows their answers.
+
+    Args:
+        show: runs a query with parameters and prints its rows.
+        span: of the records that are asked about.
+        views: that there are to ask.
+        library: shipped queries over them.
+        ask: prints a prompt and returns a line; raises EOFError at the end.
+    """
+
+    def __init__(
+        self,
+        show: Show,
+        span: Span,
+        views: Mapping[str, View],
+        library: Mapping[str, ShippedQuery],
+        ask: Callable[[str], str] = input,
+    ) -> None:
+        self._show = show
+        self._span = span
+        self._views = views
+        self._library = library
+        self._ask = ask
+
+    def run(self) -> None:
+        """Until `.quit` or the end of input; errors are shown and forgotten."""
+        click.echo("Views in SQL. `.help` helps, `.quit` leaves.", err=True)
+        with _history():
+            for statement in self._statements():
+                try:
+                    if statement.startswith("."):
+                        self._command(statement)
+                    else:
+                        self._show(statement, {})
+                except KubeledgerError as error:
+                    click.echo(printable(f"error: {error}"), err=True)
+                except KeyboardInterrupt:
+                    click.echo("interrupted", err=True)
+
+    def _statements(self) -> Iterator[str]:
+        lines: list[str] = []
+        while True:
+            try:
+                line = self._ask("   ...> " if lines else "kubeledger> ")
+            except EOFError:
+                click.echo()
+                return
+            except KeyboardInterrupt:
+                click.echo()
+                lines.clear()
+                continue
+            if not lines and line.strip() in {".quit", ".exit"}:
+                return
+            if not lines and (not line.strip() or line.startswith(".")):
+                if line.strip():
+                    yield line.strip()
+                continue
+            lines.append(line)
+            if line.rstrip().endswith(";"):
+                yield "\n".join(lines)
+                lines.clear()
+
+    def _command(self, text: str) -> None:
+        command, *words = text.split()
+        match command:
+            case ".help":
+                click.echo(_HELP)
+            case ".tables":
+                write_wrapped(("view", "rows"), [(v.name, v.doc) for v in self._views.values()])
+            case ".schema":
+                _schema(self._views, words)
+            case ".queries":
+                write_wrapped(
+                    ("query", "question"), [(q.name, q.title) for q in self._library.values()]
+                )
+            case ".run":
+                self._run(words)
+            case _:
+                raise BadQuestionError(f"unknown command {command}", advice="`.help` lists them")
+
+    def _run(self, words: list[str]) -> None:
+        from kubeledger.analyze.sql.library import find_query
+
+        if not words:
+            raise BadQuestionError("which query?", advice="`.queries` lists them")
+        shipped = find_query(words[0], self._library)
+        self._show(shipped.sql, bound(shipped, named(tuple(words[1:])), self._span))
+
+
+def _schema(views: Mapping[str, View], words: list[str]) -> None:
+    for name in words or list(views):
+        view = views.get(name.lower())
+        if view is None:
+            raise BadQuestionError(f"there is no view {name}", advice="`.tables` lists them")
+        click.echo(click.wrap_text(f"{view.name}: {view.doc}", screen_width()))
+        rows = [(column.name, column.type, column.comment) for column in view.columns]
+        write_wrapped(("column", "type", "what it holds"), rows)
+
+
+@contextlib.contextmanager
+def _history() -> Iterator[None]:
+    """Line editing and a history file, where the platform has them."""
+    try:
+        import readline
+    except ImportError:
+        yield
+        return
+    path = Path.home() / ".kubeledger_history"
+    with contextlib.suppress(OSError):
+        readline.read_history_file(path)
+    try:
+        yield
+    finally:
+        readline.set_history_length(_HISTORY_LENGTH)
+        with contextlib.suppress(OSError):
+            readline.write_history_file(path)

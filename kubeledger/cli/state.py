@@ -8,10 +8,10 @@ import click
 
 from kubeledger.cli.complete import complete_parts
 from kubeledger.cli.options import (
+    instant,
     ledger_option,
     node_option,
     output_option,
-    parse_time,
     reports_errors,
     time_option,
 )
@@ -47,7 +47,7 @@ def state(
     import sys
     from functools import partial
 
-    from kubeledger.cli.losses import warn_of_losses
+    from kubeledger.cli.sources import warn_of_losses
     from kubeledger.cli.state_tables import write_tables
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.replay import state_at
@@ -55,7 +55,7 @@ def state(
 
     parts = _parts(only)
     opened = Ledger.open(ledger)
-    ts_ns = None if at is None else parse_time(at, partial(opened.span, node))
+    ts_ns = instant(at, partial(opened.span, node))
     warn_of_losses(opened, node)
     rebuilt = state_at(opened, node, ts_ns=ts_ns, seq=seq)
     if rebuilt.seq == 0:
@@ -67,7 +67,7 @@ def state(
         sys.stdout.buffer.write(canonical_json(rebuilt, parts))
     else:
         with paged():
-            write_tables(rebuilt, parts, sys.stdout, screen_width() if output == "table" else None)
+            write_tables(rebuilt, parts, screen_width() if output == "table" else None)
 
 
 def _parts(only: str | None) -> list[str]:

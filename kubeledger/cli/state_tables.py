@@ -6,7 +6,9 @@ The narrow form leaves columns out, and cuts what does not fit the screen.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any, TextIO
+from typing import Any
+
+import click
 
 from kubeledger.cli.output import counted, printable, write_rows
 from kubeledger.kubelet.cpumanager.state import HeldCpus
@@ -26,20 +28,17 @@ _NS_PER_DAY = 24 * 3600 * NS_PER_S
 _NO_LIMIT = (9223372036854771712, -1)  # of memory, in cgroup v1 and in v2
 
 
-def write_tables(
-    state: NodeState, parts: Collection[str], stream: TextIO, width_max: int | None = None
-) -> None:
-    """Write the parts one after the other, each under its name.
+def write_tables(state: NodeState, parts: Collection[str], width_max: int | None = None) -> None:
+    """Print the parts one after the other, each under its name.
 
     Args:
         state: what is shown.
         parts: names of ``PARTS``.
-        stream: where to.
         width_max: columns of the screen, for the narrow form; None is the wide form.
     """
     at = "nothing recorded" if state.ts_ns is None else format_ts(state.ts_ns)
-    stream.write(f"{printable(state.node)}  after record {state.seq}  {at}\n")
-    page = _Page(stream, width_max, state.ts_ns)
+    click.echo(f"{printable(state.node)}  after record {state.seq}  {at}")
+    page = _Page(width_max, state.ts_ns)
     for part, write in _PARTS.items():
         if part in parts:
             write(state, page)
@@ -48,8 +47,7 @@ def write_tables(
 class _Page:
     """Takes tables; see ``write_tables``."""
 
-    def __init__(self, stream: TextIO, width_max: int | None, now_ns: int | None) -> None:
-        self.stream = stream
+    def __init__(self, width_max: int | None, now_ns: int | None) -> None:
         self._width_max = width_max
         self._day = None if now_ns is None else now_ns // _NS_PER_DAY
 
@@ -58,15 +56,14 @@ class _Page:
     ) -> None:
         """A table under its name, without the columns that only the wide form has."""
         rows = list(rows)
-        self.stream.write(f"\n{title.upper()} ({len(rows)})\n")
-        left_out = wide_only if self._width_max is not None else ()
-        kept = [at for at, column in enumerate(columns) if column not in left_out]
+        click.echo(f"\n{title.upper()} ({len(rows)})")
         if rows:
-            self.rows([columns[at] for at in kept], [[row[at] for at in kept] for row in rows])
+            self.rows(columns, rows, wide_only=wide_only)
 
-    def rows(self, columns: Sequence[str], rows: Rows) -> None:
+    def rows(self, columns: Sequence[str], rows: Rows, *, wide_only: Collection[str] = ()) -> None:
         """A table without a name."""
-        write_rows(columns, rows, "table", self.stream, width_max=self._width_max)
+        form, width = "wide" if self._width_max is None else "table", self._width_max
+        write_rows(columns, rows, form, wide_only=wide_only, width_max=width)
 
     def time(self, ts_ns: int | None) -> str:
         """To the millisecond; in the narrow form to the second, of another day with the day."""
@@ -98,7 +95,7 @@ def _kubelet(state: NodeState, page: _Page) -> None:
     columns = ("version", "pid", "started", "restarts")
     page.table("kubelet", columns, [row] if kubelet.started_ts_ns is not None else [])
     for conflict in state.conflicts:
-        page.stream.write(f"conflict: {printable(conflict)}\n")
+        click.echo(f"conflict: {printable(conflict)}")
 
 
 def _machine(state: NodeState, page: _Page) -> None:
@@ -118,9 +115,9 @@ def _machine(state: NodeState, page: _Page) -> None:
         )
         or "none",
     }
-    page.stream.write("\nMACHINE\n")
+    click.echo("\nMACHINE")
     for name, value in facts.items():
-        page.stream.write(f"{name}: {'not known' if value is None else value}\n")
+        click.echo(f"{name}: {'not known' if value is None else value}")
     if rows:
         page.rows(("resource", "capacity", "allocatable"), rows)
 
@@ -216,7 +213,7 @@ def _cpus(state: NodeState, page: _Page) -> None:
         "shared pool": manager.default_cpu_set,
     }
     if text := ", ".join(f"{name} {value}" for name, value in shown.items() if value):
-        page.stream.write(f"{printable(text)}\n")
+        click.echo(f"{printable(text)}")
 
 
 def _memory(state: NodeState, page: _Page) -> None:
@@ -267,15 +264,13 @@ def _images(state: NodeState, page: _Page) -> None:
     page.table("images", columns, rows, wide_only=("first detected",))
     fs, run = state.images.image_fs, state.images.last_run
     if fs is not None:
-        page.stream.write(
-            f"image filesystem: {fs.available_bytes} of {fs.capacity_bytes} bytes free\n"
-        )
+        click.echo(f"image filesystem: {fs.available_bytes} of {fs.capacity_bytes} bytes free")
     if run is not None:
         when = page.time(run.finished_ts_ns or run.started_ts_ns)
         outcome = f"{run.outcome or 'running'}, {counted(run.images_removed, 'image')} removed"
-        page.stream.write(f"last garbage collection: {when} {outcome}\n")
+        click.echo(f"last garbage collection: {when} {outcome}")
         if run.error:
-            page.stream.write(f"  {printable(run.error)}\n")
+            click.echo(f"  {printable(run.error)}")
     signals = [
         (name, signal.available, signal.capacity, page.time(signal.read_ts_ns))
         for name, signal in sorted(state.images.signals.items())
@@ -321,7 +316,7 @@ def _settings(state: NodeState, page: _Page) -> None:
     page.table("settings", ("setting", "value", "source"), rows)
     defaults = len(state.settings) - len(given)
     if defaults:
-        page.stream.write(f"and {defaults} left at their default (see -o json)\n")
+        click.echo(f"and {defaults} left at their default (see -o json)")
 
 
 def _counts(state: NodeState, page: _Page) -> None:

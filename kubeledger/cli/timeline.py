@@ -12,9 +12,10 @@ import click
 
 from kubeledger.cli.complete import complete_pods
 from kubeledger.cli.options import (
+    instant,
     ledger_option,
     node_option,
-    parse_time,
+    output_file,
     reports_errors,
     time_option,
 )
@@ -33,7 +34,7 @@ _OUT = "timeline.html"
 @node_option
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, readable=False, dir_okay=False, allow_dash=True),
+    type=output_file,
     default=_OUT,
     show_default=True,
     metavar="FILE",
@@ -76,8 +77,8 @@ def timeline(
         span = partial(Ledger.open(directory).span, node)
         scope = Scope(
             pods=pods,
-            from_ns=None if from_ is None else parse_time(from_, span),
-            to_ns=None if to is None else parse_time(to, span),
+            from_ns=instant(from_, span),
+            to_ns=instant(to, span),
         )
         count = write_timeline(directory, out, node=node, scope=scope, report=bar.report)
     if not is_standard(out):

@@ -33,9 +33,8 @@ def ui(sources: tuple[str, ...], ledger: Path, port: int, timeout_s: float) -> N
     ledger that grows is followed. PATH is a ledger, a *.ledger.jsonl file, or a node's files,
     which are imported for the while; without one the ledger is shown. Ctrl-C ends it.
     """
-    from kubeledger.cli.losses import warn_of_losses
     from kubeledger.cli.progress import progress
-    from kubeledger.cli.sources import ledger_for
+    from kubeledger.cli.sources import ledger_for, warn_of_losses
     from kubeledger.cli.ui_answers import Answers
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.timeline.server import Server

@@ -14,6 +14,7 @@ from kubeledger.cli.options import (
     Seconds,
     ledger_option,
     node_option,
+    output_file,
     output_option,
     reports_errors,
 )
@@ -44,7 +45,7 @@ _UNVERIFIED = 5
 )
 @click.option(
     "--junit",
-    type=click.Path(path_type=Path, readable=False, dir_okay=False, allow_dash=True),
+    type=output_file,
     metavar="FILE",
     help="Also write the findings as JUnit XML; - writes it to standard output, and nothing else.",
 )
@@ -149,8 +150,8 @@ def histories_for(
     """
     from kubeledger.analyze.histories.history import histories_of_ledger
     from kubeledger.analyze.histories.sources import open_histories
-    from kubeledger.cli.losses import warn_of_losses, warn_of_losses_in
     from kubeledger.cli.progress import progress, watched
+    from kubeledger.cli.sources import warn_of_losses, warn_of_losses_in
     from kubeledger.ledger.ledger import Ledger
 
     if not sources:

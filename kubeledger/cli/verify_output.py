@@ -21,7 +21,7 @@ from kubeledger.cli.screen import screen_width
 from kubeledger.verify import Contradiction, Finding, Outcome, Verdict
 from kubeledger.verify.tally import VERDICTS, Tally
 
-__all__ = ["Writer", "encode", "junit_writer", "outcome_line", "writer_of"]
+__all__ = ["encode", "junit_writer", "outcome_line", "writer_of"]
 
 _SPOOL_BYTES = 4 << 20
 _CSV_COLUMNS = (
@@ -176,7 +176,7 @@ class _Table(Writer):
         ]
         rows.append(("all", tally.decisions, *(tally.count(verdict) for verdict in VERDICTS)))
         columns = ("kind", "decisions", *VERDICTS)
-        write_rows(columns, rows, self._form, sys.stdout, width_max=screen_width())
+        write_rows(columns, rows, self._form, width_max=screen_width())
         for missing, count in sorted(tally.missing.items(), key=lambda item: (-item[1], item[0])):
             click.echo(f"missing for {count}: {printable(missing)}")
         if tally.contradictions:

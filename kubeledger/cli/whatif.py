@@ -2,21 +2,77 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from kubeledger.cli.options import ledger_option, node_option, output_option, reports_errors
-from kubeledger.cli.output import write_objects
+from kubeledger.cli.output import write_document, write_objects
 from kubeledger.cli.screen import paged
-from kubeledger.cli.whatif_options import read_configs, variant_options
+from kubeledger.model.errors import BadQuestionError
 
 if TYPE_CHECKING:
     from kubeledger.analyze.whatif import Change, Outlook
+    from kubeledger.analyze.whatif.configs import ConfigFile
 
-__all__ = ["whatif"]
+__all__ = ["read_configs", "variant_options", "whatif"]
+
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def variant_options(function: _F) -> _F:
+    """``--set --kubelet-version --config``: tuples ``settings``, ``versions`` and ``configs``."""
+    for option in reversed(
+        (
+            click.option(
+                "--set",
+                "settings",
+                multiple=True,
+                metavar="KEY=VALUE",
+                help="A KubeletConfiguration field, or what a pod asks for (pod/POD/CONTAINER."
+                "livenessProbe.failureThreshold=5); KEY=A|B makes two variants. May be repeated.",
+            ),
+            click.option(
+                "--kubelet-version",
+                "versions",
+                multiple=True,
+                metavar="VERSION",
+                help="Decide by the rules of this kubelet; several make several variants.",
+            ),
+            click.option(
+                "--config",
+                "configs",
+                multiple=True,
+                metavar="FILE",
+                help="A KubeletConfiguration in place of the node's, or - for standard input; "
+                "several make several variants.",
+            ),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+def read_configs(names: Sequence[str]) -> list[ConfigFile]:
+    """The configurations in files, or on standard input (``-``).
+
+    Raises:
+        BadInputError: one cannot be read, or is none.
+        BadQuestionError: standard input is named twice.
+    """
+    from kubeledger.analyze.whatif.configs import config_of
+    from kubeledger.cli.files import STANDARD_INPUT, is_standard, read_input
+    from kubeledger.ingest.sources.streams import DOCUMENT_MAX
+
+    if sum(map(is_standard, names)) > 1:
+        raise BadQuestionError(f"{STANDARD_INPUT} can be read once, and is named twice")
+    return [
+        config_of(STANDARD_INPUT if is_standard(name) else name, read_input(name, DOCUMENT_MAX))
+        for name in names
+    ]
 
 
 @click.command(epilog="Example: kubeledger whatif --set 'imageGCHighThresholdPercent=80|90'")
@@ -78,8 +134,7 @@ def _print_json(found: list[tuple[str, Outlook, list[Change]]]) -> None:
         {"node": node, **msgspec.to_builtins(result), "changes": changes}
         for node, result, changes in found
     ]
-    data = msgspec.json.encode({"variants": variants}, order="deterministic")
-    sys.stdout.buffer.write(msgspec.json.format(data, indent=2) + b"\n")
+    write_document({"variants": variants}, order="deterministic")
 
 
 def _print_lines(found: list[tuple[str, Outlook, list[Change]]], output: str) -> None:
@@ -93,4 +148,4 @@ def _print_lines(found: list[tuple[str, Outlook, list[Change]]], output: str) ->
         for change in changes
     )
     columns = ("node", "variant", *Change.__struct_fields__)
-    write_objects(lines, columns, output, sys.stdout)
+    write_objects(lines, columns, output)

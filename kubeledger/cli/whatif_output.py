@@ -13,7 +13,7 @@ from kubeledger.cli.table import cut
 from kubeledger.cli.why_output import screen_size
 from kubeledger.model.units import format_ts
 
-__all__ = ["Found", "text_of"]
+__all__ = ["text_of"]
 
 Found = tuple[str, Outlook, list[Change]]
 """A node, and what a variant makes of it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -11,13 +10,14 @@ import click
 
 from kubeledger.cli.complete import complete_targets
 from kubeledger.cli.options import (
+    instant,
     ledger_option,
     node_option,
     output_option,
-    parse_time,
     reports_errors,
     time_option,
 )
+from kubeledger.cli.output import write_document
 from kubeledger.cli.screen import paged
 
 __all__ = ["why"]
@@ -55,8 +55,7 @@ def why(
     from kubeledger.analyze.headlines import counts_on
     from kubeledger.analyze.histories.history import span_of_histories
     from kubeledger.analyze.sql.api import connect
-    from kubeledger.analyze.why import explain, explain_node, find_target
-    from kubeledger.analyze.why.why import no_such_target
+    from kubeledger.analyze.why import answers_to
     from kubeledger.cli.sources import ledger_for
     from kubeledger.cli.verify import histories_for
     from kubeledger.cli.why_output import full_text, screen_size, short_text
@@ -66,21 +65,14 @@ def why(
         if is_of_node and sources:  # SQL counts what happened
             ledger, sources = stack.enter_context(ledger_for(sources, ledger)), ()
         histories = stack.enter_context(histories_for(sources, ledger, node))
-        upto_ts_ns = None if at is None else parse_time(at, partial(span_of_histories, histories))
-        asked = find_target(target, histories)
-        ask = explain_node if asked.kind == "node" else explain
-        answers = [ask(history, asked, upto_ts_ns=upto_ts_ns) for history in histories]
-        found = [answer for answer in answers if answer is not None]
-        if not found:
-            raise no_such_target(asked, histories)
+        upto_ts_ns = instant(at, partial(span_of_histories, histories))
+        found = answers_to(target, histories, upto_ts_ns=upto_ts_ns)
         if is_of_node and at is None:
             with connect(ledger) as queryable:
                 count = partial(counts_on, lambda text, given: queryable.sql(text, given).dicts())
                 found = [msgspec.structs.replace(each, counts=count(each.node)) for each in found]
     if output == "json":
-        document = msgspec.to_builtins(found[0] if len(histories) == 1 else found)
-        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(document), indent=2))
-        sys.stdout.buffer.write(b"\n")
+        write_document(found[0] if len(histories) == 1 else found)
         return
     width, height = screen_size()
     with paged(wanted=full):

@@ -12,8 +12,8 @@ import click
 
 from kubeledger.analyze.sql.shorten import cut
 from kubeledger.analyze.why import Answer, Explanation, Piece, StoryStep
+from kubeledger.analyze.why.pieces import time
 from kubeledger.analyze.why.story import most_important
-from kubeledger.analyze.why.words import time
 from kubeledger.cli.output import counted, printable
 from kubeledger.cli.table import verdict_text
 from kubeledger.model.units import format_ts

@@ -10,8 +10,7 @@ from kubeledger.timeline.ask import NodeView, Scope
 from kubeledger.timeline.blocks import blocks
 from kubeledger.timeline.build import build_drawing
 from kubeledger.timeline.drawing import Drawing
-from kubeledger.timeline.ledger_page import write_ledger_page
-from kubeledger.timeline.page import write_page
+from kubeledger.timeline.page import write_ledger_page, write_page
 from kubeledger.timeline.perfetto import write_trace
 
 __all__ = [

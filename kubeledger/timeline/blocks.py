@@ -14,7 +14,7 @@ from kubeledger.analyze.sql.summaries import subject_of, summary_of
 from kubeledger.model.units import format_ts
 from kubeledger.timeline.ask import NodeView, ViewRow
 
-__all__ = ["BLOCK_RECORDS", "Block", "blocks", "records_between"]
+__all__ = ["Block", "blocks", "records_between"]
 
 BLOCK_RECORDS = 1000
 _TEXT_MAX = 4000

@@ -14,7 +14,7 @@ from kubeledger.timeline.ask import NodeView
 from kubeledger.verify import Finding, Variant
 from kubeledger.verify.finding import Fields
 
-__all__ = ["CHANGES_MAX", "Overlay"]
+__all__ = ["Overlay"]
 
 CHANGES_MAX = 10_000
 """More marks are counted, and not drawn."""

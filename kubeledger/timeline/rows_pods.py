@@ -11,9 +11,8 @@ import msgspec
 
 from kubeledger.analyze.headlines import shortened
 from kubeledger.timeline.ask import NodeView, ViewRow
-from kubeledger.timeline.container_tracks import container_tracks
+from kubeledger.timeline.container_tracks import add_ticks, container_tracks
 from kubeledger.timeline.drawing import Arrow, Row, Section
-from kubeledger.timeline.ticks import add_ticks
 
 __all__ = ["pod_sections"]
 

@@ -54,12 +54,12 @@ class Nodes:
         return str(RECORDINGS / f"{name}.tar.zst")
 
 
-def run(*args: str) -> Result:
-    """Run a command."""
-    return CliRunner().invoke(cli, list(args))
+def run(*words: str | Path, input: bytes | None = None) -> Result:
+    """Run a command, with something on its standard input."""
+    return CliRunner().invoke(cli, [str(word) for word in words], input=input)
 
 
-def answer(*args: str, exit_code: int = 0) -> Any:  # noqa: ANN401 # any JSON value
+def answer(*args: str | Path, exit_code: int = 0) -> Any:  # noqa: ANN401 # any JSON value
     """The JSON that a command writes with ``-o json``."""
     result = run(*args, "-o", "json")
     assert result.exit_code == exit_code, result.output

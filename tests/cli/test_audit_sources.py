@@ -8,15 +8,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from kubeledger.cli.main import cli
+from tests.cli.nodes import run
 from tests.recordings import extract
-
-
-def run(*arguments: str | Path) -> Result:
-    """One command."""
-    return CliRunner().invoke(cli, [str(argument) for argument in arguments])
 
 
 @pytest.fixture(scope="module")

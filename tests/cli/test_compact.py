@@ -6,19 +6,12 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
-from click.testing import CliRunner, Result
-
-from kubeledger.cli.main import cli
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.errors import LedgerUnavailableError
 from kubeledger.testing.faults import Fault, FaultyDisk, PowerCut
+from tests.cli.nodes import run
 from tests.ledger.making import append, batch, ledger_of, segment_paths, seqs
-
-
-def run(*arguments: str | Path) -> Result:
-    """One command."""
-    return CliRunner().invoke(cli, [str(argument) for argument in arguments])
 
 
 def test_all_is_compressed_and_nothing_changes(tmp_path: Path) -> None:
@@ -78,9 +71,3 @@ def test_a_failure_or_a_crash_at_every_call(tmp_path: Path) -> None:
         if not disk.struck:
             break
     assert at > 15
-
-
-def test_without_a_ledger(tmp_path: Path) -> None:
-    """Nothing is made."""
-    assert run("compact", "--ledger", tmp_path / "no").exit_code == 2
-    assert not (tmp_path / "no").exists()

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from kubeledger.cli.main import cli
-from tests.recordings import import_recording
+from tests.cli.nodes import Nodes, run
 
 
-@pytest.fixture(scope="module")
-def ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def ledger(nodes: Nodes) -> Path:
     """A ledger of node-a."""
-    path = tmp_path_factory.mktemp("node-a") / "ledger"
-    import_recording("node-a", path)
-    return path
+    return Path(nodes.ledger("node-a"))
 
 
 def ask(ledger: Path, *args: str) -> Result:
     """Run the command."""
-    return CliRunner().invoke(cli, ["completeness", "--ledger", str(ledger), *args])
+    return run("completeness", "--ledger", ledger, *args)
 
 
 def test_the_five_sections(ledger: Path) -> None:
@@ -64,9 +58,8 @@ def test_json_has_all(ledger: Path) -> None:
 
 def test_a_line_a_node(ledger: Path) -> None:
     """The nodes of the JSON form."""
-    arguments = ["completeness", "--ledger", str(ledger), "-o"]
-    document = json.loads(CliRunner().invoke(cli, [*arguments, "json"]).stdout)
-    lines = CliRunner().invoke(cli, [*arguments, "jsonl"]).stdout.splitlines()
+    document = json.loads(ask(ledger, "-o", "json").stdout)
+    lines = ask(ledger, "-o", "jsonl").stdout.splitlines()
     assert [json.loads(line) for line in lines] == document["nodes"]
 
 
@@ -86,24 +79,3 @@ def test_bad_questions(ledger: Path, args: tuple[str, ...]) -> None:
     result = ask(ledger, *args)
     assert result.exit_code == 2
     assert "Traceback" not in result.output
-
-
-def test_the_same_bytes_in_any_process(ledger: Path) -> None:
-    """Hash seed and time zone do not matter."""
-    code = "from kubeledger.cli.main import run; run()"
-    outputs = []
-    for seed, zone in (("1", "UTC"), ("2", "Asia/Tokyo")):
-        command = [
-            sys.executable,
-            "-c",
-            code,
-            "completeness",
-            "--ledger",
-            str(ledger),
-            "-o",
-            "json",
-        ]
-        env = {**os.environ, "PYTHONHASHSEED": seed, "TZ": zone}
-        outputs.append(subprocess.run(command, env=env, capture_output=True, check=True).stdout)
-    assert outputs[0] == outputs[1]
-    assert outputs[0]

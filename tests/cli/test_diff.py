@@ -14,7 +14,7 @@ from freezegun import freeze_time
 from kubeledger.model.bodies.lifecycle import PodAdmitted, PodRejected
 from kubeledger.model.record import Evidence
 from kubeledger.testing.scene import Scene
-from tests.cli.nodes import WORLDS, Nodes, answer, lied, output_in, run, seq_of
+from tests.cli.nodes import Nodes, answer, lied, run, seq_of
 
 GC = "images.GarbageCollectionStarted"
 NOON = "2026-11-21T03:00:00Z"
@@ -187,11 +187,3 @@ def test_names_cannot_speak_to_the_terminal(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "b\\x1b[2J: only in B" in result.stdout
     assert "\x1b" not in result.stdout
-
-
-@pytest.mark.parametrize("at", ["", f"@{NOON}"])
-def test_the_same_bytes_in_any_world(nodes: Nodes, at: str) -> None:
-    """Hash seed, time zone and locale."""
-    sides = [f"{nodes.ledger(name)}{at}" for name in ("node-a", "node-b")]
-    for output in ("table", "json"):
-        assert len({output_in(world, "diff", *sides, "-o", output) for world in WORLDS}) == 1

@@ -12,9 +12,8 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from kubeledger.cli.main import cli
 from kubeledger.ledger.standalone import read_recording
 from tests.cli.nodes import Nodes, answer, run
 
@@ -31,7 +30,12 @@ def _in_a_directory_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def fed(data: bytes, *arguments: str) -> Result:
     """A command with something on standard input."""
-    return CliRunner().invoke(cli, list(arguments), input=data)
+    return run(*arguments, input=data)
+
+
+def placed(nodes: Nodes, command: tuple[str, ...]) -> list[str]:
+    """The words of a command; A is a ledger."""
+    return [nodes.ledger("node-a") if word == "A" else word for word in command]
 
 
 def test_a_scenario_on_standard_input(tmp_path: Path) -> None:
@@ -181,7 +185,7 @@ MISSING: tuple[tuple[str, ...], ...] = (
 @pytest.mark.parametrize("command", MISSING, ids=" ".join)
 def test_an_input_that_is_not_there(nodes: Nodes, command: tuple[str, ...]) -> None:
     """Bad input, wherever it is asked for."""
-    result = run(*(nodes.ledger("node-a") if word == "A" else word for word in command))
+    result = run(*placed(nodes, command))
     assert result.exit_code == 3, result.output
     assert result.stderr.startswith("error: none.")
     assert "no such file" in result.stderr
@@ -198,7 +202,7 @@ def test_an_input_that_is_no_file(nodes: Nodes, command: tuple[str, ...], tmp_pa
         (tmp_path / name).mkdir()
     else:
         os.mkfifo(tmp_path / name)
-    result = run(*(nodes.ledger("node-a") if word == "A" else word for word in command))
+    result = run(*placed(nodes, command))
     assert result.exit_code == 3, result.output
     assert "Traceback" not in result.output
 
@@ -209,7 +213,7 @@ def test_an_input_that_is_forbidden(nodes: Nodes, command: tuple[str, ...], tmp_
     """Bad input, too."""
     (name,) = {word for word in command if word.startswith("none.")}
     (tmp_path / name).touch(mode=0)
-    result = run(*(nodes.ledger("node-a") if word == "A" else word for word in command))
+    result = run(*placed(nodes, command))
     assert result.exit_code == 3, result.output
     assert "permission denied" in result.stderr.lower()
 
@@ -226,7 +230,7 @@ def test_an_input_that_is_forbidden(nodes: Nodes, command: tuple[str, ...], tmp_
 )
 def test_a_closed_standard_input(nodes: Nodes, command: tuple[str, ...]) -> None:
     """``<&-``: bad input, and no fault of the program."""
-    words = [nodes.ledger("node-a") if word == "A" else word for word in command]
+    words = placed(nodes, command)
     done = subprocess.run(
         ["sh", "-c", '"$@" <&-', "sh", sys.executable, "-m", "kubeledger", *words],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -280,7 +284,7 @@ UNWRITABLE: tuple[tuple[str, ...], ...] = (
 @pytest.mark.parametrize("command", UNWRITABLE, ids=lambda words: words[0])
 def test_an_output_that_cannot_be_written(nodes: Nodes, command: tuple[str, ...]) -> None:
     """A wrong call, and no damage of a ledger; the hint is about the file."""
-    words = [nodes.ledger("node-a") if word == "A" else word for word in command]
+    words = placed(nodes, command)
     result = run(*words, "no/such/place.ledger.jsonl")
     assert result.exit_code == 2, result.output
     assert result.stderr == (
@@ -300,7 +304,7 @@ def test_an_output_that_is_forbidden(
 ) -> None:
     """Nothing is said about rights to a ledger."""
     (tmp_path / "closed").mkdir(mode=0o555)
-    words = [nodes.ledger("node-a") if word == "A" else word for word in command]
+    words = placed(nodes, command)
     result = run(*words, "closed/x.ledger.jsonl")
     assert result.exit_code == 2
     assert "closed/x.ledger.jsonl: cannot be written: permission denied" in result.stderr
@@ -314,7 +318,7 @@ def test_an_output_without_room(nodes: Nodes, command: tuple[str, ...], tmp_path
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
 
-    words = [nodes.ledger("node-a") if word == "A" else word for word in command]
+    words = placed(nodes, command)
     done = subprocess.run(
         [sys.executable, "-m", "kubeledger", *words, "x.ledger.jsonl"],
         env={**os.environ, "PYTHONPATH": str(ROOT)},

@@ -9,9 +9,7 @@ from zlib import crc32
 import duckdb
 import msgspec
 import pytest
-from click.testing import CliRunner, Result
 
-from kubeledger.cli.main import cli
 from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.history.index import HISTORY, Index, load_index, save_index
 from kubeledger.ledger.ledger import Ledger
@@ -19,11 +17,7 @@ from kubeledger.ledger.regular import file_crc
 from kubeledger.replay import refresh_snapshots
 from kubeledger.replay.encoding import STATE_VERSION
 from tests.analyze.sql.fixture_ledger import whole_story
-
-
-def run(*arguments: str | Path) -> Result:
-    """One command."""
-    return CliRunner().invoke(cli, [str(argument) for argument in arguments])
+from tests.cli.nodes import run
 
 
 @pytest.fixture

@@ -109,7 +109,6 @@ def test_import_as_json(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "says"),
     [
-        (("does-not-exist",), 3, "does-not-exist"),
         ((NODE_B, "--format", "novel"), 2, "novel"),
         ((NODE_B, "--year", "3"), 2, "year"),
         ((NODE_B, "--kubelet-version", "latest"), 2, "latest"),
@@ -160,12 +159,6 @@ def test_audit_finds_a_flipped_byte(ledger: Path, tmp_path: Path) -> None:
     assert segment.name in result.stdout
     as_json = run("audit", "--ledger", copy, "-o", "json")
     assert json.loads(as_json.stdout)["findings"]
-
-
-def test_audit_without_a_ledger(tmp_path: Path) -> None:
-    """A question that makes no sense."""
-    result = run("audit", "--ledger", tmp_path / "none")
-    assert result.exit_code == 2
 
 
 def test_demo_leaves_a_ledger_alone(ledger: Path) -> None:

@@ -7,18 +7,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from kubeledger.cli.main import cli
 from kubeledger.ledger.ledger import Ledger
+from tests.cli.nodes import run
 from tests.recordings import extract
 
 WARNING = "warning: the ledger lost acknowledged records of node-b ("
-
-
-def run(*arguments: str | Path) -> Result:
-    """One command."""
-    return CliRunner().invoke(cli, [str(argument) for argument in arguments])
 
 
 @pytest.fixture(scope="module")

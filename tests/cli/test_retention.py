@@ -10,11 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
 from kubeledger.analyze.histories.history import histories_of_ledger
 from kubeledger.analyze.sql.api import connect
-from kubeledger.cli.main import cli
 from kubeledger.ingest.api import import_sources
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.ledger import Ledger
@@ -23,14 +21,10 @@ from kubeledger.ledger.writer import WriterOptions
 from kubeledger.model.units import format_ts
 from kubeledger.replay.dropping import drop_by_policy
 from kubeledger.verify import Finding
+from tests.cli.nodes import run
 from tests.ledger.making import NODE, append, batch, ledger_of
 
 RECORDINGS = Path(__file__).parents[2] / "recordings"
-
-
-def run(*arguments: str | Path) -> Result:
-    """One command."""
-    return CliRunner().invoke(cli, [str(argument) for argument in arguments])
 
 
 def small(path: Path) -> Ledger:
@@ -215,7 +209,6 @@ def test_a_recorded_node(tmp_path: Path, recorded: Ledger) -> None:
 
 READER = """
 import sys, time
-from kubeledger.ledger.audit import audit
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.replay import state_at

@@ -52,20 +52,18 @@ def test_all_problems_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "message"),
+    ("arguments", "message"),
     [
-        ((), 2, "what is to be simulated?"),
-        ((FIRST, "--duration", "soon"), 2, "'soon' is not a duration"),
-        ((FIRST, "--duration", "0s"), 2, "'0s' is not a duration"),
-        ((FIRST, "--openb", "a", "b"), 2, "what is to be simulated?"),
-        (("none.yaml",), 3, "none.yaml: cannot be read: no such file"),
-        (("--openb", "none.csv", "none.csv", "--node", "n"), 3, "none.csv: cannot be read"),
+        ((), "what is to be simulated?"),
+        ((FIRST, "--duration", "soon"), "'soon' is not a duration"),
+        ((FIRST, "--duration", "0s"), "'0s' is not a duration"),
+        ((FIRST, "--openb", "a", "b"), "what is to be simulated?"),
     ],
 )
-def test_a_wrong_call(arguments: tuple[str | Path, ...], code: int, message: str) -> None:
+def test_a_wrong_call(arguments: tuple[str | Path, ...], message: str) -> None:
     """What is wrong, in words."""
     result = run(*arguments)
-    assert result.exit_code == code
+    assert result.exit_code == 2
     assert message in result.output
     assert "Traceback" not in result.output
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from kubeledger.analyze.sql.library import load_library
 from kubeledger.analyze.sql.views import load_views
 from kubeledger.cli.main import cli
-from kubeledger.cli.sql_shell import Shell
+from kubeledger.cli.sql import Shell
 from kubeledger.model.errors import BadQuestionError
 from tests.cli.conftest import Run
 
@@ -120,13 +120,6 @@ def test_json_nested_too_deep_is_a_text(ask: Run) -> None:
     )
     assert result.exit_code == 0
     assert json.loads(result.stdout) == [{"x": "[" * depth + "]" * depth}]
-
-
-def test_no_ledger(tmp_path: Path) -> None:
-    """A directory that is none is told by name."""
-    result = CliRunner().invoke(cli, ["sql", "SELECT 1", "--ledger", str(tmp_path / "none")])
-    assert result.exit_code == 2
-    assert "none" in result.stderr
 
 
 def test_list(ask: Run) -> None:

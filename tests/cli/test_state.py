@@ -232,16 +232,3 @@ def test_several_nodes(ledger: Path) -> None:
     assert result.exit_code == 2
     assert "2 nodes: node-a, node-b" in result.stderr
     assert shown(ledger, "--node", "node-b").startswith("node-b  after record 1 ")
-
-
-def test_no_ledger(tmp_path: Path) -> None:
-    """Says what to do."""
-    result = run(tmp_path / "nothing")
-    assert result.exit_code == 2
-    assert "kubeledger import" in result.stderr
-
-
-def test_help_has_an_example() -> None:
-    """As every command's."""
-    result = CliRunner().invoke(state, ["--help"])
-    assert "Example: kubeledger state" in result.stdout

@@ -13,12 +13,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from kubeledger.cli.main import cli
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.testing.faults import Fault, FaultyDisk
+from tests.cli.nodes import run
 
 ROOT = Path(__file__).parents[2]
 
@@ -47,11 +46,6 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
     assert list(ledger.records("first"))[: len(before)] == before
     assert audit(ledger).findings == ()
     assert len(before) > 2
-
-
-def run(*arguments: str | Path) -> Result:
-    """One command."""
-    return CliRunner().invoke(cli, [str(argument) for argument in arguments])
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from kubeledger.model.bodies.lifecycle import PodAdmitted, PodRejected
 from kubeledger.model.bodies.node import SettingsObserved
 from kubeledger.testing.scene import Scene
 from kubeledger.verify import Finding
-from tests.cli.nodes import WORLDS, Nodes, answer, lied, output_in, run, seq_of
+from tests.cli.nodes import Nodes, answer, lied, run, seq_of
 
 HOSTILE = "web\x1b[2J<b>&\"'\x9b\u202e\ufffe\uffff\n]]>"
 GC = "images.GarbageCollectionStarted"
@@ -209,7 +209,7 @@ def test_junit(tmp_path: Path, nodes: Nodes) -> None:
 
 
 def test_junit_is_all_or_nothing(tmp_path: Path, nodes: Nodes) -> None:
-    """A damaged source leaves the report of before; a bad place is told before the work."""
+    """A damaged source leaves the report of before."""
     out = tmp_path / "out.xml"
     out.write_text("before")
     bad = tmp_path / "bad.ledger.jsonl"
@@ -218,19 +218,12 @@ def test_junit_is_all_or_nothing(tmp_path: Path, nodes: Nodes) -> None:
     assert run("verify", str(bad), "--junit", str(out)).exit_code == 3
     assert out.read_text() == "before"
     assert list(tmp_path.glob("*.tmp")) == []
-    result = run("verify", nodes.ledger("node-a"), "--junit", str(tmp_path / "no" / "out.xml"))
-    assert result.exit_code == 2
-    assert "cannot be written: no such file or directory" in result.stderr
-    assert result.stdout == ""
 
 
 @pytest.mark.parametrize(
     ("args", "exit_code", "message"),
     [
-        (("nothing-there",), 3, "no such file"),
-        (("nothing-there.ledger.jsonl",), 3, "no such file"),
         (("",), 2, "a source has no name"),
-        (("--ledger", "nothing-there"), 2, "there is no nothing-there"),
         (("-o", "xml"), 2, "xml"),
         (("--junit", "."), 2, "is a directory"),
     ],
@@ -252,13 +245,9 @@ def test_an_unknown_node(nodes: Nodes) -> None:
 
 
 def test_nothing_to_verify(tmp_path: Path) -> None:
-    """An empty ledger, an empty recording, a recording without decisions."""
+    """An empty ledger, a recording without decisions."""
     Ledger.create(tmp_path / "empty")
     assert run("verify", "--ledger", str(tmp_path / "empty")).exit_code == 2
-    (tmp_path / "empty.ledger.jsonl").touch()
-    result = run("verify", str(tmp_path / "empty.ledger.jsonl"))
-    assert result.exit_code == 3
-    assert "no source holds a record" in result.stderr
     Scene("1.36.2").save(tmp_path / "start.ledger.jsonl")
     found = answer("verify", str(tmp_path / "start.ledger.jsonl"))
     assert (found["decisions"], found["items"], found["contradictions"]) == (0, [], [])
@@ -298,14 +287,6 @@ def test_python_gives_the_same_findings(nodes: Nodes) -> None:
     assert [(f.seq, f.kind, f.verdict) for f in found] == [
         (item["seq"], item["kind"], item["verdict"]) for item in items
     ]
-
-
-@pytest.mark.parametrize("output", ["table", "json", "jsonl"])
-def test_the_same_bytes_in_any_world(nodes: Nodes, output: str) -> None:
-    """Hash seed, time zone and locale."""
-    args = ("verify", nodes.ledger("node-a"), "--all"[: 5 * (output == "table")], "-o", output)
-    seen = {output_in(world, *filter(None, args)) for world in WORLDS}
-    assert len(seen) == 1
 
 
 def test_a_refusal_without_reason_is_no_crash(tmp_path: Path) -> None:

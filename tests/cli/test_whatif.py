@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.nodes import WORLDS, Nodes, answer, output_in, run
+from tests.cli.nodes import Nodes, answer, run
 from tests.recordings import extract
 
 
@@ -228,10 +228,3 @@ def test_bad_configuration_files(nodes: Nodes, tmp_path: Path, text: str, messag
     assert message in result.stderr
     assert "config.yaml: " in result.stderr
     assert "Traceback" not in result.output
-
-
-@pytest.mark.parametrize("output", ["table", "json"])
-def test_the_same_bytes_in_any_world(nodes: Nodes, output: str) -> None:
-    """Hash seed, time zone and locale."""
-    args = ("whatif", "--set", "maxPods=5|10", nodes.ledger("node-a"), "-o", output)
-    assert len({output_in(world, *args) for world in WORLDS}) == 1

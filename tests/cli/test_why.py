@@ -10,7 +10,7 @@ from freezegun import freeze_time
 
 from kubeledger.model.bodies.lifecycle import PodAdmitted
 from kubeledger.testing.scene import Scene
-from tests.cli.nodes import WORLDS, Nodes, answer, output_in, run
+from tests.cli.nodes import Nodes, answer, run
 
 BURSTABLE = "kubepods/burstable/pod50de8d34-c6b6-4560-94f6-8112cb42465b"
 REMOVED = "sha256:5e3c775663b8edad90449cb2bf53ca9c503e3dc8bd8babe5bc984b8b6575c5a0"
@@ -278,10 +278,3 @@ def test_what_cannot_be_decided_again_says_why(tmp_path: Path) -> None:
     assert "not decided again" in full.stdout
     assert "\x1b" not in full.stdout
     assert "\x1b" not in result.stdout
-
-
-@pytest.mark.parametrize("output", ["table", "json"])
-def test_the_same_bytes_in_any_world(nodes: Nodes, output: str) -> None:
-    """Hash seed, time zone and locale."""
-    args = ("why", "pod/default/gpu-c", nodes.ledger("node-a"), "-o", output)
-    assert len({output_in(world, *args) for world in WORLDS}) == 1

@@ -278,8 +278,8 @@ def test_storage_that_takes_long_is_told_of_meanwhile(monkeypatch: pytest.Monkey
         }.items():
             monkeypatch.setenv(name, value)
         monkeypatch.setattr("kubeledger.remote.store.RETRY_S", 1.0)
-        monkeypatch.setattr("kubeledger.cli.fleet_waits._AFTER_S", 0.2)
-        monkeypatch.setattr("kubeledger.cli.fleet_waits._LOOK_S", 0.05)
+        monkeypatch.setattr("kubeledger.cli.fleet._AFTER_S", 0.2)
+        monkeypatch.setattr("kubeledger.cli.fleet._LOOK_S", 0.05)
         words = ["fleet", "sql", "--lake", "s3://bucket/lake", "SELECT 1"]
         result = CliRunner().invoke(cli, words)
     assert result.exit_code == 4

@@ -40,7 +40,7 @@ from kubeledger.model.bodies.prober import ProbeTicksFolded
 from kubeledger.model.units import NS_PER_S
 from kubeledger.timeline import Drawing, NodeView, Scope, build_drawing
 from kubeledger.timeline.drawing import Item, Row, Section
-from kubeledger.timeline.payload import node_payload
+from kubeledger.timeline.page import node_payload
 from tests.analyze.sql.fixture_ledger import START_NS, Story, write_ledger
 
 

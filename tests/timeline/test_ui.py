@@ -20,8 +20,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from kubeledger.analyze.sql.api import connect
-from kubeledger.cli.ui_answers import ROWS_MAX, Answers
-from kubeledger.cli.ui_snapshots import Snapshot
+from kubeledger.cli.ui_answers import ROWS_MAX, Answers, Snapshot
 from kubeledger.ingest.api import import_sources
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.lifecycle import PodAdmitted

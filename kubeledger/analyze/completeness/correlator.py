@@ -17,7 +17,7 @@ import msgspec
 from kubeledger.model.bodies.lifecycle import KubernetesEvent
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["AGGREGATE_MAX", "SPAM_BURST", "SPAM_REFILL_S", "Correlator", "Passage", "Sender"]
+__all__ = ["SPAM_BURST", "SPAM_REFILL_S", "Correlator", "Passage", "Sender"]
 
 SPAM_BURST = 25
 SPAM_REFILL_S = 300

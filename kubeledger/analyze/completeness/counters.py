@@ -5,10 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from kubeledger.analyze.completeness.span import Span
+from kubeledger.analyze.histories.logs import LogEntry
 from kubeledger.kubelet.kube.keys import pod_key
-from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.bodies.prober import ProbeCountersRead, ProbeExecuted, ProbeTicksFolded
-from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 
 __all__ = ["CounterPart", "WorkerCount"]
@@ -65,10 +64,10 @@ class CounterPart:
         self._readings: dict[_Worker, _Reading] = {}
         self._counts: list[WorkerCount] = []
 
-    def see(self, record: Record) -> None:
+    def see(self, entry: LogEntry) -> None:
         """Take in one record."""
-        body = record.body
-        if isinstance(body, KubeletStarted):
+        record, body = entry.record, entry.record.body
+        if entry.begins:
             self._settle()
         elif isinstance(body, ProbeExecuted):
             self._ticked(body, (record.ts_ns, 1, 1))

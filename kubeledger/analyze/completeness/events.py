@@ -7,8 +7,9 @@ when the list has only a later repetition, which carries the count of all before
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -19,30 +20,175 @@ from kubeledger.analyze.completeness.correlator import (
     Passage,
     Sender,
 )
-from kubeledger.analyze.completeness.event_delivery import (
-    DecisionDelivery,
-    Delivery,
-    EventReport,
-    KindDeliveries,
-    Lost,
-    ReasonDeliveries,
-)
-from kubeledger.analyze.completeness.logs import LogFiles, begins_a_process
-from kubeledger.analyze.completeness.reports import NO_EVENT, TOLD, subject_of
 from kubeledger.analyze.completeness.span import Span
+from kubeledger.analyze.histories.logs import LogEntry
 from kubeledger.kubelet.profile.facts import parse_version
 from kubeledger.model.bodies.images import GarbageCollected
 from kubeledger.model.bodies.ledger import ImportStarted
 from kubeledger.model.bodies.lifecycle import KubernetesEvent, PodRejected
 from kubeledger.model.bodies.node import KubeletStarted, SettingsObserved
 from kubeledger.model.errors import BadQuestionError
-from kubeledger.model.record import Body, Record
+from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.model.units import NS_PER_S, format_ts
 
-__all__ = ["EventPart"]
+__all__ = ["NO_EVENT", "TOLD", "EventPart", "EventReport"]
+
+Delivery = Literal["event", "counted", "never", "no list", "no report"]
+"""``event``: it became an event. ``counted``: it did not, but a later repetition that did
+carries it in its count. ``never``: the API server's list does not hold it. ``no list``: no
+list was imported. ``no report``: no line of the log reports it."""
+
+
+class DecisionDelivery(msgspec.Struct, frozen=True, kw_only=True):
+    """One decision and its event.
+
+    Attributes:
+        report_seq: record of its report; None when no line reports it.
+        why: one sentence where it did not become an event by its own.
+    """
+
+    seq: int
+    ts_ns: int
+    kind: str
+    subject: str
+    place: str
+    reason: str | None
+    report_seq: int | None
+    delivery: Delivery
+    why: str
+
+
+class KindDeliveries(msgspec.Struct, kw_only=True):
+    """Decisions of one kind.
+
+    Attributes:
+        event, counted, never: as in ``Delivery``.
+        not_reported: no list was imported, or no line reports it.
+        never_sent: no kubelet sends an event about it; ``why`` says what it does instead.
+    """
+
+    kind: str
+    decisions: int = 0
+    event: int = 0
+    counted: int = 0
+    never: int = 0
+    not_reported: int = 0
+    never_sent: int = 0
+    why: str = ""
+
+
+class ReasonDeliveries(msgspec.Struct, kw_only=True):
+    """Reports with one reason.
+
+    Attributes:
+        reported: lines of the log.
+        only_api: occurrences that only the API server's list has.
+        event, counted, never: what became of the reported.
+        dropped: reports that the spam filter dropped, by its rules.
+        combined: reports that were sent as one of several similar ones, by its rules.
+    """
+
+    reason: str
+    reported: int = 0
+    only_api: int = 0
+    event: int = 0
+    counted: int = 0
+    never: int = 0
+    dropped: int = 0
+    combined: int = 0
+
+
+class Lost(msgspec.Struct, kw_only=True):
+    """Reports that never became an event, by cause."""
+
+    why: str
+    reports: int = 0
+
+
+class EventReport(msgspec.Struct, kw_only=True):
+    """Section 4.
+
+    Attributes:
+        event_list: a list of the API server's events was imported.
+        standalone: the kubelet had no API server to send events to; None when not known.
+        newest_api_ts_ns: time of the newest report that the list holds.
+        event_record_qps, event_burst: settings of the client that sends.
+        longest_wait_s: how long that client made an event wait, by its rules; None when
+            the settings are not known or there is no limit.
+        decisions: what did not become an event by its own, in the order of records.
+    """
+
+    event_list: bool
+    standalone: bool | None
+    newest_api_ts_ns: int | None
+    event_record_qps: float | None
+    event_burst: int | None
+    longest_wait_s: float | None
+    kinds: list[KindDeliveries]
+    reasons: list[ReasonDeliveries]
+    lost: list[Lost]
+    decisions: list[DecisionDelivery]
+
+
+TOLD: dict[str, frozenset[str]] = {
+    "images.GarbageCollected": frozenset(
+        {"ImageGCFailed", "FreeDiskSpaceFailed", "InvalidDiskCapacity"}
+    ),
+    "lifecycle.ContainerKilled": frozenset({"Killing"}),
+    "lifecycle.ContainerRestarted": frozenset({"Started", "Created"}),
+    "lifecycle.PodEvicted": frozenset({"Evicted"}),
+    "lifecycle.PodRejected": frozenset(),
+    "lifecycle.RestartBackedOff": frozenset({"BackOff"}),
+    "preemption.PodPreempted": frozenset({"Preempting"}),
+}
+"""Kind of decision -> reasons of its events; of a rejection it is the rejection's own."""
+
+NO_EVENT: dict[str, str] = {
+    "cgroups.CgroupRemoved": "the kubelet sends no event about cgroups",
+    "cgroups.CgroupUpdated": "the kubelet sends no event about cgroups",
+    "cgroups.QOSCgroupsUpdated": "the kubelet sends no event about cgroups",
+    "cpumanager.CpuAllocationFailed": "only the rejection of the pod is an event",
+    "cpumanager.CpuStateRefused": "the kubelet ends without an event",
+    "cpumanager.CpusAllocated": "the kubelet sends no event about CPUs it gives",
+    "cpumanager.CpusReleased": "the kubelet sends no event about CPUs it takes back",
+    "devicemanager.AllocationFailed": "only the rejection of the pod is an event",
+    "devicemanager.DevicesAllocated": "the kubelet sends no event about devices it gives",
+    "devicemanager.DevicesReleased": "the kubelet sends no event about devices it takes back",
+    "eviction.NodeConditionsChanged": "conditions are in the node's status",
+    "eviction.PodSpared": "only a pod that is evicted has an event",
+    "eviction.ReclaimAttempted": "its event EvictionThresholdMet is about the node",
+    "images.GarbageCollectionStarted": "only a collection that fails is an event",
+    "images.ImageDeleted": "the kubelet sends no event about images it removes",
+    "lifecycle.PodAdmitted": "the kubelet sends no event about pods it admits",
+    "memorymanager.MemoryAllocated": "the kubelet sends no event about memory it gives",
+    "memorymanager.MemoryAllocationFailed": "only the rejection of the pod is an event",
+    "memorymanager.MemoryReleased": "the kubelet sends no event about memory it takes back",
+    "memorymanager.MemoryStateRefused": "the kubelet ends without an event",
+    "oom.ProcessKilled": "only a shortage of the node's own memory is an event",
+    "preemption.PreemptionFailed": "only the rejection of the pod is an event",
+    "prober.ProbeTransitioned": "each failed probe is an event, a changed result is not",
+    "topologymanager.AffinityDecided": "only the rejection of a pod is an event",
+}
+"""Kind of decision -> why it never becomes an event."""
+
+
+def subject_of(body: Body) -> str:
+    """What a decision is about, for people: ``pod/NS/NAME``, ``container/NS/POD/C``, ``node``."""
+    namespace = getattr(body, "victim_namespace", None) or getattr(body, "namespace", None)
+    pod = getattr(body, "victim_pod", None) or getattr(body, "pod", None)
+    if not pod:
+        return "node"
+    container = getattr(body, "container", None)
+    if container:
+        return f"container/{namespace}/{pod}/{container}"
+    return f"pod/{namespace}/{pod}"
+
 
 _TTL_NS = 3600 * NS_PER_S
 """The API server keeps events for an hour, unless configured otherwise."""
+
+_START = re.compile(r"FLAG: --|Kubelet version|Version: v\d|Starting kubelet")
+"""In a line that a kubelet logs only when it starts."""
 
 _NO_REPORT = "no line of the log reports it (events are logged from --v=3)"
 
@@ -71,9 +217,8 @@ class EventPart:
     A decision rests on the line that reports it, so the two are joined by that line.
     """
 
-    def __init__(self, span: Span, logs: LogFiles) -> None:
+    def __init__(self, span: Span) -> None:
         self._span = span
-        self._logs = logs
         self._has_list = False
         self._standalone: bool | None = None
         self._settings: tuple[float | None, int | None] = (None, None)
@@ -89,23 +234,23 @@ class EventPart:
         self._never_sent: Counter[str] = Counter()
         self._only_api: Counter[str] = Counter()
 
-    def see(self, record: Record) -> None:
+    def see(self, entry: LogEntry) -> None:
         """Take in one record."""
-        body = record.body
+        record, body = entry.record, entry.record.body
         match body:
             case ImportStarted():
                 self._has_list |= any(source.format == "events" for source in body.sources)
-            case KubeletStarted():
-                self._restart(record, body)
+            case KubeletStarted() if entry.begins:
+                self._restart(entry.line, body)
             case SettingsObserved():
                 self._set(body)
             case KubernetesEvent():
-                self._report(record, body)
+                self._report(record, body, entry.line)
             case _ if record.role == "decision" and self._span.holds(record.ts_ns):
                 self._decide(record)
 
-    def _restart(self, record: Record, body: KubeletStarted) -> None:
-        self._whole = begins_a_process(self._logs.line_of(record))
+    def _restart(self, line: Evidence | None, body: KubeletStarted) -> None:
+        self._whole = line is not None and _START.search(line.text or "") is not None
         try:
             minor = parse_version(body.kubelet_version or "").minor
         except BadQuestionError:
@@ -128,8 +273,7 @@ class EventPart:
         if qps and burst and isinstance(qps, int | float) and isinstance(burst, int):
             self._sender = Sender(qps, burst)
 
-    def _report(self, record: Record, body: KubernetesEvent) -> None:
-        line = self._logs.line_of(record)
+    def _report(self, record: Record, body: KubernetesEvent, line: Evidence | None) -> None:
         if body.api_count is not None:
             self._has_list = True
             self._newest_ns = max(self._newest_ns or 0, record.ts_ns)

@@ -14,29 +14,20 @@ from itertools import pairwise
 
 import msgspec
 
-from kubeledger.analyze.completeness.logs import LogFiles
 from kubeledger.analyze.completeness.probe_periods import ProbePeriods
 from kubeledger.analyze.completeness.span import Span
+from kubeledger.analyze.histories.logs import LogEntry
 from kubeledger.model.bodies.cgroups import QOSCgroupsUpdated
 from kubeledger.model.bodies.images import EvictionSignalObserved, GarbageCollected, ImagesDetected
 from kubeledger.model.bodies.ledger import ImportStarted
-from kubeledger.model.bodies.node import ClockStepped, KubeletStarted, LogThinned
+from kubeledger.model.bodies.node import ClockStepped, LogThinned
 from kubeledger.model.record import Evidence, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.coverage import Coverage
 from kubeledger.verify.evidence.periodic import Gap, PeriodicActivity
 from kubeledger.verify.evidence.pods import PodRegister
 
-__all__ = [
-    "ActivityCount",
-    "ClockStep",
-    "Downtime",
-    "GapPart",
-    "GapReport",
-    "Hole",
-    "LostLines",
-    "SourceTime",
-]
+__all__ = ["ActivityCount", "GapPart", "GapReport", "Hole", "LostLines", "SourceTime"]
 
 SourceTime = Callable[[str], int | None]
 """When a source was taken, from its name; None when the name does not say."""
@@ -160,11 +151,8 @@ class GapReport(msgspec.Struct, kw_only=True):
 class GapPart:
     """Gathers section 3, without the counters."""
 
-    def __init__(
-        self, span: Span, logs: LogFiles, pods: PodRegister, source_time: SourceTime
-    ) -> None:
+    def __init__(self, span: Span, pods: PodRegister, source_time: SourceTime) -> None:
         self._span = span
-        self._logs = logs
         self._source_time = source_time
         self._coverage = Coverage()
         self._activities: dict[str, PeriodicActivity] = {}
@@ -180,9 +168,9 @@ class GapPart:
         self._steps: list[ClockStep] = []
         self._lost: list[LostLines] = []
 
-    def see(self, record: Record) -> None:
+    def see(self, entry: LogEntry) -> None:
         """Take in one record."""
-        body = record.body
+        record, body, line = entry.record, entry.record.body, entry.line
         self._coverage.note(record)
         if isinstance(body, ImportStarted):
             times = (self._source_time(source.file) for source in body.sources)
@@ -191,24 +179,22 @@ class GapPart:
             self._steps.append(
                 ClockStep(seq=record.seq, from_ts_ns=body.from_ts_ns, to_ts_ns=body.to_ts_ns)
             )
-        line = self._logs.line_of(record)
         if isinstance(body, LogThinned):
             # Its lines stand further above: it is about the whole process.
             self._lost.append(_lost_lines(record.seq, body))
-        elif isinstance(body, KubeletStarted):
-            self._restart(record)
+        elif entry.begins:
+            self._restart(record, line)
         elif line is not None:
             self._note(record, line)
         self._probes.see(record)
 
-    def _restart(self, record: Record) -> None:
+    def _restart(self, record: Record, line: Evidence | None) -> None:
         if self._last is not None:
             self._downtimes.append(
                 Downtime(from_ts_ns=self._last[0], to_ts_ns=record.ts_ns, seq=record.seq)
             )
         self._settle()
         self._begin_ns = record.ts_ns
-        line = self._logs.line_of(record)
         self._last = (record.ts_ns, line) if line is not None else None
 
     def _note(self, record: Record, line: Evidence) -> None:

@@ -11,7 +11,7 @@ from kubeledger.analyze.completeness.span import Span
 from kubeledger.verify import Contradiction, Outcome
 from kubeledger.verify.tally import Tally
 
-__all__ = ["MissingInput", "MissingReport", "advice_on", "missing_report"]
+__all__ = ["MissingReport", "advice_on", "missing_report"]
 
 _ADVICE: tuple[tuple[str, str], ...] = (
     (r"end of the ledger|log that goes on", "Import a piece of the log that goes on for longer: "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-from kubeledger.kubelet.kube.defaults import PROBE
 from kubeledger.kubelet.kube.keys import pod_key
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
@@ -19,6 +18,7 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.periodic import Gap
 from kubeledger.verify.evidence.pods import PodRegister
+from kubeledger.verify.rules.container_specs import ProbeSpec, versions_of
 
 __all__ = ["ProbePeriods"]
 
@@ -26,34 +26,10 @@ _Worker = tuple[str, str, str]
 """Pod key, container, probe type."""
 
 
-class _Probe(msgspec.Struct, rename="camel"):
-    """API defaults stand where a manifest is silent."""
-
-    period_seconds: int = 0
-    timeout_seconds: int = 0
-
-
-class _Container(msgspec.Struct, rename="camel"):
-    name: str
-    liveness_probe: _Probe | None = None
-    readiness_probe: _Probe | None = None
-    startup_probe: _Probe | None = None
-
-
-class _Spec(msgspec.Struct, rename="camel"):
-    containers: list[_Container] = []
-    init_containers: list[_Container] | None = None
-
-
-class _Pod(msgspec.Struct):
-    spec: _Spec
-
-
 class _Last(msgspec.Struct):
     ts_ns: int
     subject: str
-    period_ns: int
-    timeout_ns: int
+    probe: ProbeSpec
     container_id: str | None
 
 
@@ -79,16 +55,13 @@ class ProbePeriods:
                 self._tick(tick, record.ts_ns, record.ts_ns)
             case ProbeTicksFolded() as ticks:
                 self._tick(ticks.tick(), ticks.first_ts_ns, ticks.last_ts_ns)
-            case ContainerStarted() | ContainerDied() | ContainerKilled() | ContainerRestarted():
-                body = record.body
+            case (
+                ContainerStarted() | ContainerDied() | ContainerKilled() | ContainerRestarted()
+            ) as body:
                 key = pod_key(body.pod_uid, body.namespace, body.pod)
                 self._forget(key, body.container)
-            case PodTerminated() as body:
+            case PodTerminated() | PodConfigChanged(operation="DELETE" | "REMOVE") as body:
                 self._forget(pod_key(body.pod_uid, body.namespace, body.pod), None)
-            case PodConfigChanged(operation="DELETE" | "REMOVE") as body:
-                self._forget(pod_key(body.pod_uid, body.namespace, body.pod), None)
-            case _:
-                pass
 
     def _tick(self, tick: ProbeExecuted, first_ns: int, last_ns: int) -> None:
         """One tick, or several in their time, of a worker."""
@@ -99,27 +72,27 @@ class ProbePeriods:
         last = self._last.pop(worker, None)
         if last is not None and last.container_id == tick.container_id:
             self._compare(last, first_ns)
-        periods = self._periods(last_ns, tick)
-        if periods is None:
+        probe = self._probe(last_ns, tick)
+        if probe is None:
             self.without_spec.add(f"{tick.namespace}/{tick.pod}")
         elif not (tick.probe_type == "startup" and tick.result == "success"):
             # A startup probe that succeeded is asked no more.
             self._last[worker] = _Last(
                 last_ns,
                 f"{tick.probe_type} probe of {tick.namespace}/{tick.pod}/{tick.container}",
-                *periods,
+                probe,
                 tick.container_id,
             )
 
     def _compare(self, last: _Last, ts_ns: int) -> None:
-        length_ns = ts_ns - last.ts_ns
-        if length_ns > last.period_ns * 5 // 2 + last.timeout_ns:
+        length_ns, period_ns = ts_ns - last.ts_ns, last.probe.period_ns
+        if length_ns > period_ns * 5 // 2 + last.probe.timeout_s * NS_PER_S:
             gap = Gap(
                 activity=last.subject,
-                period_ns=last.period_ns,
+                period_ns=period_ns,
                 from_ts_ns=last.ts_ns,
                 to_ts_ns=ts_ns,
-                missing=max(1, round(length_ns / last.period_ns) - 1),
+                missing=max(1, round(length_ns / period_ns) - 1),
             )
             self._found.append(gap)
 
@@ -142,18 +115,9 @@ class ProbePeriods:
         self._found = []
         self._successes = False
 
-    def _periods(self, ts_ns: int, tick: ProbeExecuted) -> tuple[int, int] | None:
+    def _probe(self, ts_ns: int, tick: ProbeExecuted) -> ProbeSpec | None:
         listed = self._pods.at(ts_ns, tick.pod_uid, tick.namespace, tick.pod)
-        if listed is None:
-            return None
-        try:
-            spec = listed.as_(_Pod).spec
-        except msgspec.ValidationError:
-            return None
-        for container in (*spec.containers, *(spec.init_containers or ())):
-            probe = getattr(container, f"{tick.probe_type}_probe")
-            if container.name == tick.container and isinstance(probe, _Probe):
-                period_s = probe.period_seconds or PROBE["periodSeconds"]
-                timeout_s = probe.timeout_seconds or PROBE["timeoutSeconds"]
-                return period_s * NS_PER_S, timeout_s * NS_PER_S
+        for spec in () if listed is None else versions_of((listed,)):
+            if (container := spec.container(tick.container)) is not None:
+                return container.probe(tick.probe_type)
         return None

@@ -5,15 +5,14 @@ from __future__ import annotations
 import msgspec
 
 from kubeledger.analyze.completeness.counters import CounterPart, WorkerCount
-from kubeledger.analyze.completeness.event_delivery import EventReport
-from kubeledger.analyze.completeness.events import EventPart
+from kubeledger.analyze.completeness.events import EventPart, EventReport
 from kubeledger.analyze.completeness.gaps import GapPart, GapReport, SourceTime
-from kubeledger.analyze.completeness.logs import LogFiles
 from kubeledger.analyze.completeness.missing import MissingReport, missing_report
 from kubeledger.analyze.completeness.sources import SourcesPart, SourcesReport
 from kubeledger.analyze.completeness.span import ALWAYS, Span
 from kubeledger.analyze.completeness.verbosity import VerbosityPart, VerbosityReport
 from kubeledger.analyze.histories.history import History
+from kubeledger.analyze.histories.logs import LogReading
 from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.verify.evidence.pods import PodRegister
 
@@ -59,16 +58,16 @@ def completeness(
     Raises:
         KubeledgerError: as reading and verifying the history.
     """
-    logs = LogFiles()
-    sources, verbosity = SourcesPart(span, logs), VerbosityPart(span, logs)
-    gaps = GapPart(span, logs, _pods(history), source_time)
-    counters, events = CounterPart(span), EventPart(span, logs)
-    parts = (logs, sources, verbosity, gaps, counters, events)
+    log = LogReading()
+    sources, verbosity = SourcesPart(span, log), VerbosityPart(span, log)
+    gaps = GapPart(span, _pods(history), source_time)
+    counters, events = CounterPart(span), EventPart(span)
     first_ns = last_ns = None
     records = 0
     for record in history.read(None):
-        for part in parts:
-            part.see(record)
+        entry = log.entry(record)
+        for part in (sources, verbosity, gaps, counters, events):
+            part.see(entry)
         if span.holds(record.ts_ns):
             records += 1
             first_ns = record.ts_ns if first_ns is None else min(first_ns, record.ts_ns)
@@ -99,11 +98,10 @@ def log_gaps(history: History, span: Span = ALWAYS) -> GapReport:
     Raises:
         KubeledgerError: as reading the history.
     """
-    logs = LogFiles()
-    gaps = GapPart(span, logs, _pods(history), _no_time)
+    log = LogReading()
+    gaps = GapPart(span, _pods(history), _no_time)
     for record in history.read(None):
-        logs.see(record)
-        gaps.see(record)
+        gaps.see(log.entry(record))
     return gaps.report()
 
 

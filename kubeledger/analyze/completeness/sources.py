@@ -7,8 +7,8 @@ from typing import Literal
 
 import msgspec
 
-from kubeledger.analyze.completeness.logs import LogFiles
 from kubeledger.analyze.completeness.span import Span
+from kubeledger.analyze.histories.logs import LogEntry, LoggedProcess, LogReading
 from kubeledger.model.bodies.images import GarbageCollected, GarbageCollectionStarted
 from kubeledger.model.bodies.ledger import (
     FindingReported,
@@ -19,12 +19,11 @@ from kubeledger.model.bodies.ledger import (
     SourceAccount,
 )
 from kubeledger.model.bodies.lifecycle import ContainerDied, ContainerKilled
-from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.model.record import Evidence, Record
 from kubeledger.verify.evidence.lost_records import LostRecords
 
-__all__ = ["FileGroup", "LostSpan", "OpenDecision", "Process", "SourcesPart", "SourcesReport"]
+__all__ = ["LostSpan", "SourcesPart", "SourcesReport"]
 
 
 class FileGroup(msgspec.Struct, kw_only=True):
@@ -67,7 +66,7 @@ class LostSpan(msgspec.Struct, frozen=True, kw_only=True):
     last_ts_ns: int | None
 
 
-class Process(msgspec.Struct, kw_only=True):
+class Process(msgspec.Struct, frozen=True, kw_only=True):
     """One process of the kubelet, as its log shows it.
 
     Attributes:
@@ -83,7 +82,7 @@ class Process(msgspec.Struct, kw_only=True):
     pid: int | None
     kubelet_version: str | None
     begins: Literal["start", "middle"]
-    ends: Literal["restart", "open"] = "open"
+    ends: Literal["restart", "open"]
     first_ts_ns: int
     last_ts_ns: int
 
@@ -120,22 +119,21 @@ class SourcesReport(msgspec.Struct, kw_only=True):
 class SourcesPart:
     """Gathers section 1."""
 
-    def __init__(self, span: Span, logs: LogFiles) -> None:
+    def __init__(self, span: Span, log: LogReading) -> None:
         self._span = span
-        self._logs = logs
+        self._log = log
         self._formats: dict[str, str] = {}
         self._accounts: dict[str, SourceAccount] = {}
         self._pending: set[str] = set()
         self._seen: dict[str, FileGroup] = {}
         self._shapes: Counter[tuple[str, str]] = Counter()
         self._findings: dict[tuple[str, str | None, str], None] = {}
-        self._processes: list[Process] = []
         self._open: dict[tuple[str, object], OpenDecision] = {}
         self._lost = LostRecords()
 
-    def see(self, record: Record) -> None:
+    def see(self, entry: LogEntry) -> None:
         """Take in one record."""
-        body = record.body
+        record, body = entry.record, entry.record.body
         self._lost.note(record)
         match body:
             case ImportStarted():
@@ -150,47 +148,15 @@ class SourcesPart:
             case FindingReported():
                 self._findings[body.finding, body.file, body.message] = None
             case _:
-                self._see_fact(record)
+                self._see_fact(entry)
 
-    def _see_fact(self, record: Record) -> None:
-        line = self._logs.line_of(record)
-        if isinstance(record.body, KubeletStarted):
-            self._begin(record, record.body)
-        elif line is not None:
-            self._go_on(record)
+    def _see_fact(self, entry: LogEntry) -> None:
+        record = entry.record
+        if entry.begins:
+            self._open.clear()
         if record.evidence and self._span.holds(record.ts_ns):
             self._count(record, record.evidence[0])
         self._see_begun(record)
-
-    def _begin(self, record: Record, body: KubeletStarted) -> None:
-        if self._processes:
-            self._processes[-1].ends = "restart"
-        self._processes.append(
-            Process(
-                seq=record.seq,
-                pid=body.pid,
-                kubelet_version=body.kubelet_version,
-                begins="start" if body.from_start else "middle",
-                first_ts_ns=record.ts_ns,
-                last_ts_ns=record.ts_ns,
-            )
-        )
-        self._open.clear()
-
-    def _go_on(self, record: Record) -> None:
-        if not self._processes:
-            self._processes.append(
-                Process(
-                    seq=None,
-                    pid=None,
-                    kubelet_version=None,
-                    begins="middle",
-                    first_ts_ns=record.ts_ns,
-                    last_ts_ns=record.ts_ns,
-                )
-            )
-        process = self._processes[-1]
-        process.last_ts_ns = max(process.last_ts_ns, record.ts_ns)
 
     def _count(self, record: Record, evidence: Evidence) -> None:
         group = self._seen.get(evidence.file)
@@ -231,7 +197,11 @@ class SourcesPart:
         span = self._span
         return SourcesReport(
             groups=self._groups(),
-            processes=[p for p in self._processes if span.touches(p.first_ts_ns, p.last_ts_ns)],
+            processes=[
+                _process(each, is_last=each is self._log.processes[-1])
+                for each in self._log.processes
+                if span.touches(each.first.ts_ns, each.last.ts_ns)
+            ],
             open_decisions=[one for one in self._open.values() if span.holds(one.ts_ns)],
             not_understood=[
                 (file, shape, count)
@@ -257,6 +227,19 @@ class SourcesPart:
                 group.records += seen.records
                 _widen(group, seen.first_ts_ns, seen.last_ts_ns)
         return sorted(groups.values(), key=_order)
+
+
+def _process(logged: LoggedProcess, *, is_last: bool) -> Process:
+    start = logged.start
+    return Process(
+        seq=None if start is None else logged.first.seq,
+        pid=None if start is None else start.pid,
+        kubelet_version=None if start is None else start.kubelet_version,
+        begins="start" if start is not None and start.from_start else "middle",
+        ends="open" if is_last else "restart",
+        first_ts_ns=logged.first.ts_ns,
+        last_ts_ns=logged.last.ts_ns,
+    )
 
 
 def _add_account(group: FileGroup, account: SourceAccount | None) -> None:

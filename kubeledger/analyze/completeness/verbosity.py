@@ -9,15 +9,14 @@ from typing import Any, Literal
 import msgspec
 
 from kubeledger.analyze.completeness.levels import KINDS, LineKind
-from kubeledger.analyze.completeness.logs import LogFiles
 from kubeledger.analyze.completeness.span import Span
+from kubeledger.analyze.histories.logs import LogEntry, LogReading
 from kubeledger.kubelet.profile.facts import parse_version
 from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserved
 from kubeledger.model.errors import BadQuestionError
-from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, whole_number
 
-__all__ = ["Configured", "LineStatus", "VerbosityPart", "VerbosityReport"]
+__all__ = ["VerbosityPart", "VerbosityReport"]
 
 Status = Literal["there", "not logged", "none", "missing", "not in this version", "not known"]
 """``there``: records rest on such lines. ``not logged``: the verbosity is below theirs.
@@ -79,9 +78,9 @@ class VerbosityReport(msgspec.Struct, frozen=True, kw_only=True):
 class VerbosityPart:
     """Gathers section 2."""
 
-    def __init__(self, span: Span, logs: LogFiles) -> None:
+    def __init__(self, span: Span, log: LogReading) -> None:
         self._span = span
-        self._logs = logs
+        self._log = log
         self._configured: list[Configured] = []
         self._version: str | None = None
         self._first_ns: int | None = None
@@ -93,16 +92,16 @@ class VerbosityPart:
                 named = (kind.name, re.compile(kind.pattern))
                 self._by_record.setdefault(record_kind, []).append(named)
 
-    def see(self, record: Record) -> None:
+    def see(self, entry: LogEntry) -> None:
         """Take in one record."""
-        body = record.body
+        record, body = entry.record, entry.record.body
         if isinstance(body, SettingsObserved):
             self._configured.append(_configured(record.seq, body.settings))
         elif isinstance(body, KubeletStarted):
             self._version = body.kubelet_version or self._version
         if not self._span.holds(record.ts_ns):
             return
-        texts = [e.text for e in record.evidence if e.text and self._logs.is_line(e)]
+        texts = [e.text for e in record.evidence if e.text and self._log.is_line(e)]
         if texts:
             self._first_ns = record.ts_ns if self._first_ns is None else self._first_ns
             self._last_ns = max(self._last_ns, record.ts_ns)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from kubeledger.analyze.headlines.amounts import bytes_text, shortened
-from kubeledger.analyze.headlines.headline import Headline, Incident
-from kubeledger.analyze.headlines.incidents import incidents
+from kubeledger.analyze.headlines.incidents import (
+    Headline,
+    Incident,
+    bytes_text,
+    incidents,
+    shortened,
+)
 from kubeledger.analyze.headlines.summary import counts_on, happened, headlines
 
 __all__ = [

@@ -1,25 +1,125 @@
-"""The incidents of a node: one query a kind over the views."""
+"""The incidents of a node: one query a kind over the views.
+
+An incident is one thing that went wrong; a headline is several that belong together.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
-from kubeledger.analyze.headlines.amounts import bytes_text, missing_text, names_text, shortened
-from kubeledger.analyze.headlines.headline import Incident
+import msgspec
+
+from kubeledger.analyze.sql.shorten import cut
 from kubeledger.kubelet.lifecycle.exits import how_it_ended
 
-__all__ = ["Answers", "incidents"]
+__all__ = [
+    "Answers",
+    "Headline",
+    "Incident",
+    "bytes_text",
+    "incidents",
+    "missing_text",
+    "names_text",
+    "shortened",
+]
+
+_UNITS = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
+_NAMES_MAX = 3
+_NAMES_SHOWN = 2
+_TEXT_MAX = 80
+_CAUSE_MIN = 30
+"""Less (``no such file or directory``) says nothing without what stands before it."""
+
+
+def bytes_text(count: int) -> str:
+    """Three digits: ``184 GB``, ``9.0 MB``."""
+    for size, unit in _UNITS:
+        if count >= size:
+            value = count / size
+            return f"{value:.0f} {unit}" if value >= 99.95 else f"{value:.1f} {unit}"
+    return f"{count} B"
+
+
+def missing_text(insufficient: str) -> str:
+    """``cpu=450, memory=1000`` (the views' form) as ``450m cpu, 1.0 kB memory``."""
+    return ", ".join(_missing(*each.partition("=")[::2]) for each in insufficient.split(", "))
+
+
+def _missing(resource: str, amount: str) -> str:
+    if not amount.isdecimal():
+        return f"{amount} {resource}".strip()
+    if resource == "cpu":
+        return f"{amount}m cpu"
+    if resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-"):
+        return f"{bytes_text(int(amount))} {resource}"
+    return f"{amount} {resource}"
+
+
+def names_text(names: Sequence[str]) -> str:
+    """Up to three names, of more the first two and how many more; each once."""
+    once = list(dict.fromkeys(names))
+    if len(once) <= _NAMES_MAX:
+        return ", ".join(once)
+    return f"{', '.join(once[:_NAMES_SHOWN])} and {len(once) - _NAMES_SHOWN} more"
+
+
+def shortened(message: str) -> str:
+    """The end of a chain of errors, which is their cause, cut where it is long."""
+    cause = message.strip().splitlines()[0] if message.strip() else "no message"
+    while len(cause) > _TEXT_MAX and len(rest := cause.partition(": ")[2]) >= _CAUSE_MIN:
+        cause = rest
+    return cut(cause, _TEXT_MAX)
+
+
+class Incident(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that went wrong, or several of a kind about one subject.
+
+    Attributes:
+        kind: what happened: ``preempted``, ``evicted``, ``oom``, ``killed``, ``refused``,
+            ``sandbox_failed``, ``crashed``, ``held_back``, ``unready``, ``gc_failed``, ``deleted``,
+            ``kubelet_died``, ``kubelet_restarted``, ``pressure``, ``impossible``, or, of the
+            evidence, ``log_lost``, ``clock_step`` and ``finding``.
+        severity: 5 (the worst) to 1; 0: it happened, and is no headline.
+        subject: whom it hit, as in ``default/web/app``; what headlines are put together by.
+        text: the sentence.
+        count: how many records it stands for.
+        ts_ns: of the first of them.
+        seq: the record that shows it best.
+        target: what ``kubeledger why`` would be asked; None: nothing of it.
+        late: of the pods that were evicted, those that took longer than the kubelet waited.
+    """
+
+    kind: str
+    severity: int
+    subject: str
+    target: str | None
+    text: str
+    count: int
+    ts_ns: int
+    seq: int
+    late: int = 0
+
+
+class Headline(msgspec.Struct, frozen=True, kw_only=True):
+    """A button of the page: an incident, or several of one kind.
+
+    Attributes:
+        kind, severity, text, ts_ns, seq: as of an incident; of several, those of the first one.
+    """
+
+    kind: str
+    severity: int
+    text: str
+    ts_ns: int
+    seq: int
+
 
 Row = Mapping[str, Any]
 
 
-class Answers(Protocol):
-    """Whatever answers SQL with rows by column name."""
-
-    def __call__(self, query: str, params: Mapping[str, object]) -> list[dict[str, Any]]:
-        """Rows of a query."""
-        ...
+Answers = Callable[[str, Mapping[str, object]], Sequence[Row]]
+"""Answers SQL and its parameters with rows by column name."""
 
 
 def incidents(answer: Answers, node: str, *, verdicts: bool) -> list[Incident]:

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from kubeledger.analyze.headlines.headline import Headline, Incident
-from kubeledger.analyze.headlines.incidents import Answers, incidents
+from kubeledger.analyze.headlines.incidents import Answers, Headline, Incident, incidents
 
 __all__ = ["HEADLINES_MAX", "counts_on", "happened", "headlines"]
 

@@ -28,14 +28,7 @@ from kubeledger.ledger.regular import open_regular
 from kubeledger.ledger.storage import storage_errors
 from kubeledger.model.errors import BadInputError, BadQuestionError
 
-__all__ = [
-    "RECORDING_SUFFIXES",
-    "STDIN",
-    "is_ledger",
-    "is_recording",
-    "open_histories",
-    "recording_on_stdin",
-]
+__all__ = ["STDIN", "is_ledger", "is_recording", "open_histories", "recording_on_stdin"]
 
 RECORDING_SUFFIXES = (".ledger.jsonl", ".ledger.jsonl.zst")
 

@@ -15,7 +15,7 @@ from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify import Contradiction, Outcome
 
-__all__ = ["WHAT", "News", "Watch", "What"]
+__all__ = ["News", "Watch"]
 
 What = Literal["impossible", "missed", "contradiction"]
 WHAT: tuple[What, ...] = get_args(What)

@@ -30,7 +30,7 @@ from kubeledger.model.errors import (
     LedgerUnavailableError,
 )
 
-__all__ = ["DEFAULT_TIMEOUT_S", "Queryable", "Rows", "abandoned", "connect"]
+__all__ = ["DEFAULT_TIMEOUT_S", "Queryable", "connect"]
 
 DEFAULT_TIMEOUT_S = 60.0
 _LOOKS = 5

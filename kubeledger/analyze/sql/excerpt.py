@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from enum import IntEnum
 
 import msgspec
 
-from kubeledger.analyze.sql.inputs import with_inputs
-from kubeledger.analyze.sql.listing import Filter, selection
+from kubeledger.analyze.sql.listing import Filter, pods_of, selection
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.runs import replays_in_seq_order
 from kubeledger.ledger.standalone import encode_recording
@@ -20,11 +21,177 @@ from kubeledger.model.bodies.node import (
     SettingsObserved,
 )
 from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S
 from kubeledger.model.wire.codec import decode_line
 from kubeledger.replay.excerpts import renumbered
-from kubeledger.verify import Reader
+from kubeledger.verify import Contradiction, Finding, Outcome, Reader, verify
+from kubeledger.verify.evidence.pods_without_add import PodsWithoutAdd
+from kubeledger.verify.registry import kinds_seen_for
 
 __all__ = ["excerpt", "lines_of_excerpt", "records_of_excerpt"]
+
+_LISTS = frozenset(kind.kind for kind in PodsWithoutAdd.KINDS)
+"""Lists, and the pods' arrivals: a pod that only a list shows has lost its lines."""
+_BEFORE_NS, _AFTER_NS = 600 * NS_PER_S, 60 * NS_PER_S
+_GROWTH = 4
+"""A step with kinds lets what is kept grow by one in so many at least: each is verified."""
+
+
+class _Step(IntEnum):
+    """Where to look, as the module says."""
+
+    NAMED = 1
+    PODS = 2
+    LISTS = 3
+    MINUTES = 4
+    ALL_TIMES = 5
+    EVERYTHING = 6
+
+
+def with_inputs(read: Reader, kept: Collection[int], wanted: Collection[int]) -> set[int]:
+    """Records that verify by themselves as they do among all.
+
+    Args:
+        read: opens all records of a node.
+        kept: (n,) seqs of records that are kept in any case.
+        wanted: (n,) seqs of the decisions among them whose verdicts must be the same.
+
+    Returns:
+        seqs of all that is to be kept, with their causes. Of these records no decision is
+        impossible that is not so among all, and nothing is a contradiction that is not one among
+        all. Memory grows with the number of records.
+    """
+    whole = _Whole(read)
+    chosen = whole.with_causes(kept)
+    steps: dict[Hashable, list[_Step]] = defaultdict(lambda: list(_Step))
+    while True:
+        grown: set[Hashable] = set()
+        for outcome in list(whole.differences(chosen, wanted)):
+            left = steps[_key(outcome)]
+            while left:
+                of_node = left[0] >= _Step.LISTS
+                group = _kinds_for(outcome) if of_node else _key(outcome)
+                if group in grown:  # the verifier has had a step of the node's records already
+                    break
+                added = whole.step(left[0], outcome, chosen) - chosen
+                if added:
+                    chosen |= added if of_node else whole.with_causes(added)
+                    grown.add(group)
+                    break
+                del left[0]
+        if not grown:
+            return chosen
+
+
+class _Whole:
+    """All records of a node, and what verification says of them."""
+
+    def __init__(self, read: Reader) -> None:
+        self._read = read
+        self._by_kind: dict[str, list[int]] = defaultdict(list)
+        self._by_pod: dict[str, set[int]] = defaultdict(set)
+        self._causes: dict[int, int] = {}
+        self._effects: dict[int, list[int]] = defaultdict(list)
+        self._pods: dict[int, tuple[str, ...]] = {}
+        self._times: dict[int, int] = {}
+        for record in read(None):
+            self._by_kind[record.kind].append(record.seq)
+            self._times[record.seq] = record.ts_ns
+            self._pods[record.seq] = pods = tuple(pods_of(record.body))
+            for pod in pods:
+                self._by_pod[pod].add(record.seq)
+            if record.cause is not None:
+                self._causes[record.seq] = record.cause
+                self._effects[record.cause].append(record.seq)
+        self._outcomes = {_key(outcome): outcome for outcome in verify(read)}
+
+    def with_causes(self, seqs: Iterable[int]) -> set[int]:
+        """These records and all that led to them."""
+        found: set[int] = set()
+        for seq in seqs:
+            above: int | None = seq
+            while above is not None and above not in found:
+                found.add(above)
+                above = self._causes.get(above)
+        return found & self._pods.keys()
+
+    def differences(self, chosen: set[int], wanted: Collection[int]) -> Iterator[Outcome]:
+        """What verification says of the chosen records alone, and must not."""
+        for outcome in verify(
+            lambda kinds: (record for record in self._read(kinds) if record.seq in chosen)
+        ):
+            known = self._outcomes.get(_key(outcome))
+            if isinstance(outcome, Contradiction):
+                if known is None:
+                    yield outcome
+                continue
+            verdict = known.verdict if isinstance(known, Finding) else None
+            is_wanted = outcome.seq in wanted and outcome.recorded is not None
+            if outcome.verdict != verdict and (is_wanted or outcome.verdict == "impossible"):
+                yield outcome
+
+    def step(self, step: _Step, outcome: Outcome, chosen: set[int]) -> set[int]:
+        """What the outcome may rest on, more with each step."""
+        match step:
+            case _Step.NAMED:
+                return self._named(outcome)
+            case _Step.PODS:
+                pods = {pod for seq in self._named(outcome) for pod in self._pods.get(seq, ())}
+                about = {seq for pod in pods for seq in self._by_pod[pod]}
+                return about & self._of_kinds(_kinds_for(outcome))
+            case _Step.LISTS:
+                return self._of_kinds(_LISTS)
+            case _Step.MINUTES:
+                span = outcome.ts_ns - _BEFORE_NS, outcome.ts_ns + _AFTER_NS
+                return self._rarest(_kinds_for(outcome), chosen, span)
+            case _Step.ALL_TIMES:
+                return self._rarest(_kinds_for(outcome), chosen)
+            case _Step.EVERYTHING:
+                return set(self._pods)
+
+    def _named(self, outcome: Outcome) -> set[int]:
+        if isinstance(outcome, Contradiction):
+            return {side.seq for side in outcome.sides}
+        named = {outcome.seq, *outcome.inputs, *self._effects[self._causes.get(outcome.seq, 0)]}
+        known = self._outcomes.get(_key(outcome))
+        return named | set(known.inputs) if isinstance(known, Finding) else named
+
+    def _of_kinds(self, kinds: frozenset[str] | None) -> set[int]:
+        names = self._by_kind if kinds is None else kinds & self._by_kind.keys()
+        return {seq for kind in names for seq in self._by_kind[kind]}
+
+    def _rarest(
+        self, kinds: frozenset[str] | None, chosen: set[int], span: tuple[int, int] | None = None
+    ) -> set[int]:
+        """What is not chosen yet (in a span of time), kinds with the fewest records first."""
+        names = self._by_kind if kinds is None else kinds & self._by_kind.keys()
+        missing = []
+        for kind in names:
+            left = {
+                seq
+                for seq in self._by_kind[kind]
+                if seq not in chosen and (span is None or span[0] <= self._times[seq] <= span[1])
+            }
+            if left:
+                missing.append((len(left), kind, left))
+        added: set[int] = set()
+        for _, _, left in sorted(missing):
+            added |= left
+            if len(added) * _GROWTH >= len(chosen):
+                break
+        return added
+
+
+def _key(outcome: Outcome) -> Hashable:
+    if isinstance(outcome, Contradiction):
+        return outcome.why, tuple(side.seq for side in outcome.sides)
+    return outcome.seq, outcome.kind, outcome.recorded is None
+
+
+def _kinds_for(outcome: Outcome) -> frozenset[str] | None:
+    """What its verifier looks at; None, any kind, where nobody says which verifier it was."""
+    return kinds_seen_for(outcome.kind) if isinstance(outcome, Finding) else None
+
 
 _ALWAYS = (ClockStepped, KubeletStarted, LogThinned, NodeObserved, SettingsObserved)
 

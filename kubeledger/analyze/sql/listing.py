@@ -6,8 +6,9 @@ the chain.
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -17,7 +18,16 @@ from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Body, Record
 
-__all__ = ["Filter", "Shown", "body_of", "list_records", "pods_of", "selection", "show_record"]
+__all__ = [
+    "Filter",
+    "Shown",
+    "body_of",
+    "list_records",
+    "pods_of",
+    "selection",
+    "show_record",
+    "similar_pods",
+]
 
 _CAUSE = re.compile(rb'"cause":(\d+),"evidence":')
 _POD_FIELDS = (
@@ -205,3 +215,33 @@ def _take_uids(record: Record, pod: str, uids: set[str]) -> None:
         uid = getattr(record.body, fields[2], None)
         if uid is not None and _names(record.body, fields, pod):
             uids.add(uid)
+
+
+_SUGGESTIONS_MAX = 3
+
+
+def similar_pods(records: Iterable[Record], asked: str) -> list[str]:
+    """Pods as ``NAMESPACE/NAME`` whose name may have been meant, the most likely first.
+
+    Args:
+        records: of any kinds.
+        asked: ``NAMESPACE/NAME`` or ``NAME``.
+
+    Returns:
+        (n,) n <= 3: of the same name in another namespace; of a name that it begins, as
+        a static pod's does with the node's name and others' with what their controller adds;
+        of a name that is written much like it.
+    """
+    name = asked.rpartition("/")[2]
+    pods: dict[str, str] = {}
+    for record in records:
+        body: Any = record.body
+        if getattr(body, "object_kind", "Pod") == "Pod" and getattr(body, "pod", None):
+            pods[f"{body.namespace}/{body.pod}"] = body.pod
+    same = sorted(pod for pod, its in pods.items() if its == name)
+    longer = sorted(pod for pod, its in pods.items() if its.startswith(f"{name}-"))
+    names = difflib.get_close_matches(name, sorted(set(pods.values())), _SUGGESTIONS_MAX)
+    alike = sorted((pod for pod in pods if pods[pod] in names), key=lambda p: names.index(pods[p]))
+    found = dict.fromkeys([*same, *longer, *alike])
+    found.pop(asked, None)
+    return list(found)[:_SUGGESTIONS_MAX]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
-__all__ = ["Pass", "Rows", "in_utc"]
+__all__ = ["Rows", "in_utc"]
 
 _FETCH_ROWS = 2048
 _SHOWN_ROWS = 20

@@ -16,7 +16,7 @@ import msgspec
 
 from kubeledger.analyze.sql.header import parse_header
 
-__all__ = ["ALL_KINDS", "RECORDS", "Column", "Needs", "View", "load_views", "needs_of"]
+__all__ = ["RECORDS", "Needs", "View", "load_views", "needs_of"]
 
 ALL_KINDS = "all"
 RECORDS = "records"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from kubeledger.analyze.whatif.changes import Becomes, Change, Outlook, becomes, outlook
-from kubeledger.analyze.whatif.of_history import variants_of
-from kubeledger.analyze.whatif.variants import parse_variants
+from kubeledger.analyze.whatif.variants import parse_variants, variants_of
 
 __all__ = [
     "Becomes",

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kubeledger.analyze.histories.history import History
-from kubeledger.analyze.whatif.of_history import recorded_settings, setting_values, variants_of
 from kubeledger.analyze.whatif.refusals import refusal
+from kubeledger.analyze.whatif.variants import recorded_settings, setting_values, variants_of
 from kubeledger.ingest.correlate.settings import SettingsSources, Statement, effective_settings
 from kubeledger.ingest.messages.settings_flags import FLAGS, minor_version
 from kubeledger.ingest.sources.plain import plain

@@ -10,17 +10,7 @@ from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify import Finding
 from kubeledger.verify.finding import Fields
 
-__all__ = [
-    "addition",
-    "below",
-    "earlier_kill",
-    "finding",
-    "no_restart",
-    "open_addition",
-    "reached",
-    "spared",
-    "unruled",
-]
+__all__ = ["no_restart"]
 
 _RULE = "pkg/kubelet/prober/worker.go doProbe"
 
@@ -31,18 +21,12 @@ def finding(record: Record, subject: str, why: str, expected: Fields | None = No
     if expected is not None:
         recorded["at"] = format_ts(record.ts_ns)
         recorded = {name: recorded.get(name) for name in expected}
-    return Finding(
-        seq=record.seq, ts_ns=record.ts_ns, kind=record.kind, subject=subject, why=why,
-        verdict="impossible", expected=expected, recorded=recorded, rule=_RULE,
-    )  # fmt: skip
+    return _finding(record, subject, why, expected=expected, recorded=recorded)
 
 
 def addition(tick: Record, kind: str, subject: str, why: str, expected: Fields) -> Finding:
     """A decision that is not recorded, at the tick that would have led to it."""
-    return Finding(
-        seq=tick.seq, ts_ns=tick.ts_ns, kind=kind, subject=subject, verdict="impossible",
-        expected=expected, why=why, rule=_RULE,
-    )  # fmt: skip
+    return _finding(tick, subject, why, kind=kind, expected=expected)
 
 
 def open_addition(
@@ -50,30 +34,37 @@ def open_addition(
 ) -> Finding:
     """A decision that is not recorded, and may have been taken."""
     why = f"whether the {probe_type} probe's result would have changed is not known"
-    return Finding(
-        seq=tick.seq, ts_ns=tick.ts_ns, kind=kind, subject=subject, verdict="unverifiable",
-        missing=(missing,), why=f"{why} without {missing}", rule=_RULE,
-    )  # fmt: skip
+    return _finding(tick, subject, f"{why} without {missing}", kind=kind, missing=missing)
 
 
 def unruled(record: Record, subject: str, missing: str) -> Finding:
     """A recorded decision that perhaps would not have been taken."""
+    why = f"whether it would have been taken is not known without {missing}"
+    recorded = msgspec.to_builtins(record.body)
+    return _finding(record, subject, why, recorded=recorded, missing=missing)
+
+
+def _finding(
+    record: Record,
+    subject: str,
+    why: str,
+    *,
+    kind: str = "",
+    missing: str = "",
+    expected: Fields | None = None,
+    recorded: Fields | None = None,
+) -> Finding:
     return Finding(
-        seq=record.seq, ts_ns=record.ts_ns, kind=record.kind, subject=subject,
-        verdict="unverifiable", recorded=msgspec.to_builtins(record.body), missing=(missing,),
-        why=f"whether it would have been taken is not known without {missing}", rule=_RULE,
+        seq=record.seq, ts_ns=record.ts_ns, kind=kind or record.kind, subject=subject, why=why,
+        verdict="unverifiable" if missing else "impossible", expected=expected,
+        recorded=recorded, missing=(missing,) if missing else (), rule=_RULE,
     )  # fmt: skip
 
 
 def no_restart(record: Record, kill_seq: int) -> Finding:
     """What followed a kill that would not have come."""
-    container = record.body
-    subject = "/".join(
-        (
-            "container",
-            *(str(getattr(container, name)) for name in ("namespace", "pod", "container")),
-        )
-    )
+    names = (str(getattr(record.body, name)) for name in ("namespace", "pod", "container"))
+    subject = "/".join(("container", *names))
     why = f"the container would have run on then, without the kill at record {kill_seq}"
     return finding(record, subject, why)
 

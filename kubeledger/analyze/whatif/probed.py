@@ -18,7 +18,7 @@ from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify import Finding
 from kubeledger.verify.rules.container_specs import ProbeSpec
 
-__all__ = ["Ahead", "ProbedTwin"]
+__all__ = ["ProbedTwin"]
 
 _LOGGED_WITHIN_NS = 20 * NS_PER_S
 """A change that the sync loop logs comes so soon after its tick."""

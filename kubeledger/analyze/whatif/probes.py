@@ -119,17 +119,14 @@ class Probes:
         for record in read(None):
             if type(record.body) in _SEEN:
                 self._see(record)
-        for probed_container in self._all():
-            for twin in probed_container.twins.values():
-                self._settle(probed_container, twin)
+        for probed, twin in self._twins():
+            self._settle(probed, twin)
         self.added.sort(key=lambda finding: (finding.ts_ns, finding.seq))
 
-    def _all(self) -> Iterator[_ProbedContainer]:
-        return (
-            probed_container
-            for probed_container in self._containers.values()
-            if probed_container is not None
-        )
+    def _twins(self) -> Iterator[tuple[_ProbedContainer, ProbedTwin]]:
+        for probed in filter(None, self._containers.values()):
+            for twin in probed.twins.values():
+                yield probed, twin
 
     def _see(self, record: Record) -> None:
         body = record.body
@@ -138,9 +135,8 @@ class Probes:
             if isinstance(body, KubeletStarted):
                 self._kubelet_started()
         elif isinstance(body, ClockStepped):
-            for probed_container in self._all():
-                for twin in probed_container.twins.values():
-                    twin.lose(same=False)
+            for _, twin in self._twins():
+                twin.lose(same=False)
         elif isinstance(body, PodConfigChanged | PodTerminated):
             if isinstance(body, PodTerminated) or body.operation == "ADD":
                 self._pod_came_or_went(body)
@@ -157,27 +153,27 @@ class Probes:
 
     def _of_container(self, record: Record) -> None:
         body = record.body
-        probed_container = self._container(body, record.ts_ns)
+        probed = self._container(body, record.ts_ns)
         if isinstance(body, ProbeExecuted):
             self._successes_logged |= body.result == "success"
-        if probed_container is None:
+        if probed is None:
             return
         if isinstance(body, ProbeExecuted):
-            self._ticked(record, body, probed_container)
+            self._ticked(record, body, probed)
         elif isinstance(body, ContainerStarted):
-            self._started(probed_container, body.container_id, record.ts_ns)
+            self._started(probed, body.container_id, record.ts_ns)
         elif isinstance(body, ContainerDied):
-            for twin in probed_container.twins.values():
+            for twin in probed.twins.values():
                 twin.has_ended = True
         elif record.role == "decision":
-            if probed_container.since is not None:
-                self.since[record.seq] = probed_container.since
+            if probed.since is not None:
+                self.since[record.seq] = probed.since
             if isinstance(body, ProbeTransitioned):
-                self._transitioned(record, body, probed_container)
+                self._transitioned(record, body, probed)
             elif isinstance(body, ContainerKilled):
-                self._killed(record, body, probed_container)
+                self._killed(record, body, probed)
             elif isinstance(body, ContainerRestarted | RestartBackedOff):
-                self._follows(record, probed_container)
+                self._follows(record, probed)
 
     @property
     def own(self) -> frozenset[int]:
@@ -199,10 +195,10 @@ class Probes:
             and known.pod_uid not in (None, uid)
         ):
             self._containers[key] = self._new_container(namespace, pod, container, uid, ts_ns)
-        probed_container = self._containers[key]
-        if probed_container is not None and probed_container.pod_uid is None:
-            probed_container.pod_uid = uid
-        return probed_container
+        probed = self._containers[key]
+        if probed is not None and probed.pod_uid is None:
+            probed.pod_uid = uid
+        return probed
 
     def _new_container(
         self, namespace: str, pod: str, container: str, uid: str | None, ts_ns: int
@@ -228,10 +224,9 @@ class Probes:
     def _kubelet_started(self) -> None:
         self._successes_logged = False
         self._fresh.clear()
-        for probed_container in self._all():
-            for twin in probed_container.twins.values():
-                self._settle(probed_container, twin)
-                twin.kubelet_started()
+        for probed, twin in self._twins():
+            self._settle(probed, twin)
+            twin.kubelet_started()
 
     def _pod_came_or_went(self, body: PodConfigChanged | PodTerminated) -> None:
         """Its workers are new ones: those of a pod that goes have ended."""
@@ -239,50 +234,42 @@ class Probes:
         if isinstance(body, PodConfigChanged):
             self._fresh.add(name)
         for key in [key for key in self._containers if key[:2] == name]:
-            probed_container = self._containers[key]
-            if isinstance(body, PodTerminated) and probed_container is not None:
-                for twin in probed_container.twins.values():
-                    self._settle(probed_container, twin)
-            if (
-                isinstance(body, PodTerminated)
-                or probed_container is None
-                or probed_container.pod_uid != body.pod_uid
-            ):
+            probed = self._containers[key]
+            if isinstance(body, PodTerminated) and probed is not None:
+                for twin in probed.twins.values():
+                    self._settle(probed, twin)
+            if isinstance(body, PodTerminated) or probed is None or probed.pod_uid != body.pod_uid:
                 del self._containers[key]
 
     # -- what happened ---------------------------------------------------------------------
 
-    def _started(
-        self, probed_container: _ProbedContainer, container_id: str | None, ts_ns: int
-    ) -> None:
-        if container_id is None or container_id == probed_container.container_id:
+    def _started(self, probed: _ProbedContainer, container_id: str | None, ts_ns: int) -> None:
+        if container_id is None or container_id == probed.container_id:
             return
-        for twin in probed_container.twins.values():
-            self._settle(probed_container, twin)
-            if probed_container.container_id is not None:
+        for twin in probed.twins.values():
+            self._settle(probed, twin)
+            if probed.container_id is not None:
                 twin.follow(ts_ns)
             else:
                 twin.started_ns = ts_ns
-        probed_container.container_id = container_id
-        probed_container.in_chain = probed_container.spared is not None
+        probed.container_id = container_id
+        probed.in_chain = probed.spared is not None
 
-    def _ticked(
-        self, record: Record, body: ProbeExecuted, probed_container: _ProbedContainer
-    ) -> None:
-        if body.container_id is not None and probed_container.container_id is None:
-            probed_container.container_id = body.container_id
-        elif body.container_id not in (None, probed_container.container_id):
-            self._started(probed_container, body.container_id, record.ts_ns)
-        twin = probed_container.twins.get(body.probe_type)
+    def _ticked(self, record: Record, body: ProbeExecuted, probed: _ProbedContainer) -> None:
+        if body.container_id is not None and probed.container_id is None:
+            probed.container_id = body.container_id
+        elif body.container_id not in (None, probed.container_id):
+            self._started(probed, body.container_id, record.ts_ns)
+        twin = probed.twins.get(body.probe_type)
         if twin is None:
             return
-        self._no_record(probed_container, twin)
+        self._no_record(probed, twin)
         twin.tick(record, body, successes_logged=self._successes_logged)
         if twin.is_undecidable and not twin.is_reported:
             twin.is_reported = True
-            self._open(probed_container, twin, record)
+            self._open(probed, twin, record)
 
-    def _no_record(self, probed_container: _ProbedContainer, twin: ProbedTwin) -> None:
+    def _no_record(self, probed: _ProbedContainer, twin: ProbedTwin) -> None:
         """No record shows a change at the tick before."""
         tick = twin.awaited
         if tick is None:
@@ -290,24 +277,24 @@ class Probes:
         would = twin.resolve(None)
         if len(would) > 1 and not twin.is_reported:
             twin.is_reported = True
-            self._open(probed_container, twin, tick)
+            self._open(probed, twin, tick)
         (result, *others) = would
         if others or result is None:
             return
         self._add_ahead(twin)
         if twin.ends_container(result):
-            probed_container.diverge(tick.seq)
-        twin.note_ahead(tick, result, probed_container.doubt)
+            probed.diverge(tick.seq)
+        twin.note_ahead(tick, result, probed.doubt)
 
-    def _open(self, probed_container: _ProbedContainer, twin: ProbedTwin, tick: Record) -> None:
+    def _open(self, probed: _ProbedContainer, twin: ProbedTwin, tick: Record) -> None:
         """Whether the probe would have changed its result then is undecided."""
         if twin.probe_type != "readiness":
-            probed_container.diverge(tick.seq)
-        self._add(twin.undecided(tick), probed_container.doubt)
+            probed.diverge(tick.seq)
+        self._add(twin.undecided(tick), probed.doubt)
 
-    def _settle(self, probed_container: _ProbedContainer, twin: ProbedTwin) -> None:
+    def _settle(self, probed: _ProbedContainer, twin: ProbedTwin) -> None:
         """Its container has ended, or the records have."""
-        self._no_record(probed_container, twin)
+        self._no_record(probed, twin)
         self._add_ahead(twin)
 
     def _add_ahead(self, twin: ProbedTwin) -> None:
@@ -324,16 +311,16 @@ class Probes:
     # -- what was decided ------------------------------------------------------------------
 
     def _transitioned(
-        self, record: Record, body: ProbeTransitioned, probed_container: _ProbedContainer
+        self, record: Record, body: ProbeTransitioned, probed: _ProbedContainer
     ) -> None:
-        twin = probed_container.twins.get(body.probe_type)
+        twin = probed.twins.get(body.probe_type)
         if twin is None:
             return
         if twin.is_undecidable:
-            self._rule(record, twin.unruled(record), probed_container)
+            self._rule(record, twin.unruled(record), probed)
             return
         if not twin.is_meant(record, body):
-            self._no_record(probed_container, twin)
+            self._no_record(probed, twin)
             if twin.has_ended and body.to_result == "failure":
                 twin.put(body.to_result)  # nothing was probed: the container had ended
                 return
@@ -344,45 +331,43 @@ class Probes:
             return
         ends = twin.ends_container(body.to_result) or body.probe_type == "startup"
         if ends:
-            probed_container.diverge(record.seq)
+            probed.diverge(record.seq)
         if len(would) > 1:
-            self._rule(record, twin.unruled(record), probed_container)
+            self._rule(record, twin.unruled(record), probed)
         elif ahead is not None and ahead.to_result == body.to_result:
             twin.ahead, twin.early = None, ahead
-            self._rule(record, twin.earlier(record, ahead), probed_container)
+            self._rule(record, twin.earlier(record, ahead), probed)
         else:
             self._add_ahead(twin)
-            self._rule(record, twin.not_reached(record, body), probed_container)
+            self._rule(record, twin.not_reached(record, body), probed)
 
-    def _rule(self, record: Record, finding: Finding, probed_container: _ProbedContainer) -> None:
+    def _rule(self, record: Record, finding: Finding, probed: _ProbedContainer) -> None:
         self.rulings[record.seq] = finding
         self.since.pop(record.seq, None)
-        if probed_container.doubt is not None:
-            self.since[record.seq] = probed_container.doubt
+        if probed.doubt is not None:
+            self.since[record.seq] = probed.doubt
 
-    def _killed(
-        self, record: Record, body: ContainerKilled, probed_container: _ProbedContainer
-    ) -> None:
+    def _killed(self, record: Record, body: ContainerKilled, probed: _ProbedContainer) -> None:
         probe_type = PROBE_OF_KILL.get(body.reason)
-        twin = None if probe_type is None else probed_container.twins.get(probe_type)
+        twin = None if probe_type is None else probed.twins.get(probe_type)
         if twin is None:
             return
-        self._no_record(probed_container, twin)
+        self._no_record(probed, twin)
         finding = twin.judge_kill(record)
         if finding is None:
             return
-        probed_container.diverge(record.seq)
+        probed.diverge(record.seq)
         if finding.verdict == "impossible" and finding.expected is None:
-            probed_container.spared = record.seq
-        self._rule(record, finding, probed_container)
+            probed.spared = record.seq
+        self._rule(record, finding, probed)
 
-    def _follows(self, record: Record, probed_container: _ProbedContainer) -> None:
+    def _follows(self, record: Record, probed: _ProbedContainer) -> None:
         """A restart, or one that was held back, after a kill that would not have come."""
-        if probed_container.spared is None:
+        if probed.spared is None:
             return
-        self._rule(record, no_restart(record, probed_container.spared), probed_container)
+        self._rule(record, no_restart(record, probed.spared), probed)
         if isinstance(record.body, ContainerRestarted):
-            probed_container.spared, probed_container.in_chain = None, False
+            probed.spared, probed.in_chain = None, False
 
 
 def _changed(probe: ProbeSpec, changes: list[ProbeChange], probe_type: ProbeType) -> ProbeSpec:

@@ -6,7 +6,7 @@ from kubeledger.analyze.why.explanation import Answer, Explanation, Piece, Story
 from kubeledger.analyze.why.names import find_target
 from kubeledger.analyze.why.node import explain_node
 from kubeledger.analyze.why.target import Target, parse_target
-from kubeledger.analyze.why.why import explain
+from kubeledger.analyze.why.why import answers_to, explain
 
 __all__ = [
     "Answer",
@@ -14,6 +14,7 @@ __all__ = [
     "Piece",
     "StoryStep",
     "Target",
+    "answers_to",
     "explain",
     "explain_node",
     "find_target",

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
-from kubeledger.analyze.why.named import pods_in
 from kubeledger.analyze.why.target import Target
 from kubeledger.model.record import Record
 
 __all__ = [
     "concerns",
+    "containers_in",
     "is_about_others",
     "is_about_pod",
     "is_image",
     "main_of",
+    "pods_in",
     "tells_of",
     "weight_of",
 ]
@@ -154,3 +155,36 @@ def _names_pod(body: Any, pod: tuple[str, ...], uids: frozenset[str]) -> bool:  
         if named.pod == pod:
             return named.role != "preemptor_" or not hasattr(body, "victim_pod")
     return getattr(body, "pod", None) is None and getattr(body, "pod_uid", None) in uids
+
+
+_GROUPS = ("initContainers", "containers", "ephemeralContainers")
+_STATUSES = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+
+
+class Named(NamedTuple):
+    """A pod that a record names.
+
+    Attributes:
+        role: ``victim_``, ``preemptor_`` or empty.
+        pod: namespace and name.
+        uid: None where the record has none.
+    """
+
+    role: str
+    pod: tuple[str, str]
+    uid: str | None
+
+
+def pods_in(body: Any) -> Iterator[Named]:  # noqa: ANN401 # any body
+    """The pods that a body names, a victim before the one that it made room for."""
+    for role in ("", "victim_", "preemptor_"):
+        namespace, pod = getattr(body, f"{role}namespace", None), getattr(body, f"{role}pod", None)
+        if namespace and pod:
+            yield Named(role, (namespace, pod), getattr(body, f"{role or 'pod_'}uid", None))
+
+
+def containers_in(part: object) -> Iterator[dict[str, Any]]:
+    """The containers of a spec, or those of a status, as the API gives them."""
+    if isinstance(part, dict):
+        for group in (*_GROUPS, *_STATUSES):
+            yield from (each for each in part.get(group) or () if isinstance(each, dict))

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from kubeledger.analyze.sql.shorten import cut
-from kubeledger.analyze.why.named import containers_in
+from kubeledger.analyze.why.concern import containers_in
 from kubeledger.kubelet.kube.defaults import PROBE
 from kubeledger.model.record import Record
 from kubeledger.verify import Finding

@@ -16,7 +16,7 @@ from kubeledger.analyze.why.facts import (
     started_at,
     why_of,
 )
-from kubeledger.analyze.why.words import size
+from kubeledger.analyze.why.pieces import size
 from kubeledger.kubelet.lifecycle.exits import UNKNOWN_KILLER, how_it_ended, killer_unknown
 from kubeledger.model.record import Record
 
@@ -29,7 +29,6 @@ __all__ = [
     "RULES",
     "STOPPED",
     "WORTH_TELLING",
-    "Rule",
     "Words",
 ]
 

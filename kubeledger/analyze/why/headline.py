@@ -1,4 +1,4 @@
-"""The answer about an image, a device or a cgroup in one short sentence."""
+"""What a decision says in one clause, and the answer about an image, a device or a cgroup."""
 
 from __future__ import annotations
 
@@ -6,16 +6,56 @@ from collections.abc import Iterable
 
 from kubeledger.analyze.sql.shorten import cut_clause
 from kubeledger.analyze.why.explanation import StoryStep
+from kubeledger.analyze.why.facts import Facts
 from kubeledger.analyze.why.focus import words_about
-from kubeledger.analyze.why.lead import clause, happened
-from kubeledger.analyze.why.pieces import words_of
+from kubeledger.analyze.why.happenings import RULES, Words
+from kubeledger.analyze.why.pieces import HEADLINE_MAX, ended, seconds, time, words_of
 from kubeledger.analyze.why.target import Target
-from kubeledger.analyze.why.words import HEADLINE_MAX, ended, seconds, time
 from kubeledger.model.bodies.node import KubeletExited, KubeletStarted
 from kubeledger.model.record import Record
+from kubeledger.model.units import format_ts
 from kubeledger.verify import Finding
 
-__all__ = ["counted_steps", "short_headline"]
+__all__ = ["clause", "counted_steps", "short_headline"]
+
+_WHOLE = frozenset(
+    {
+        "images.GarbageCollectionStarted",
+        "preemption.PodPreempted",
+        "preemption.PreemptionFailed",
+    }
+)
+"""Kinds whose reasons name the subject and say what happened to it."""
+
+
+def clause(record: Record, finding: Finding) -> str:
+    """One decision in words that stand alone: subject, what happened, when and why.
+
+    Args:
+        record: the decision.
+        finding: what is found about it.
+    """
+    why = finding.why.rstrip(".")
+    sound = finding.verdict in {"match", "admissible"}
+    if sound and record.kind in _WHOLE:
+        return f"at {format_ts(record.ts_ns)} {why}"
+    begin, text = happened(record, finding)
+    if finding.verdict == "unverifiable":
+        text = text or getattr(record.body, "message", "") or getattr(record.body, "error", "")
+        missing = " and ".join(finding.missing)
+        return f"{begin}{f': {text}' if text else ''} (not decided again: {missing} is missing)"
+    return f"{begin}{': ' if sound else ', which cannot be as it is recorded: '}{why}"
+
+
+def happened(record: Record, finding: Finding) -> tuple[str, str]:
+    """Whom a decision hit (not for the node),  what happened and when; and why."""
+    rule = RULES.get(record.kind)
+    facts = Facts(main=record, findings={record.seq: finding})
+    words = rule.words([record], facts) if rule else Words("", words_of(record)[1])
+    kind, _, name = finding.subject.partition("/")
+    whom = f"{kind} {name}" if name else ""
+    return " ".join(filter(None, (whom, words.what, f"at {format_ts(record.ts_ns)}"))), words.why
+
 
 _NAME_MAX = 90
 

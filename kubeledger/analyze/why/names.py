@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 
 from kubeledger.analyze.histories.history import History
-from kubeledger.analyze.why.concern import weight_of
-from kubeledger.analyze.why.named import containers_in, pods_in
+from kubeledger.analyze.why.concern import containers_in, pods_in, weight_of
 from kubeledger.analyze.why.target import FORMS, Target, TargetKind, parse_target
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Record

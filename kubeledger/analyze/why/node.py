@@ -8,12 +8,23 @@ from typing import Any
 import msgspec
 
 from kubeledger.analyze.histories.history import History
+from kubeledger.analyze.histories.logs import LoggedProcess, LogReading
 from kubeledger.analyze.sql.shorten import cut_clause
 from kubeledger.analyze.why.explanation import Answer, StoryStep
 from kubeledger.analyze.why.headline import counted_steps
-from kubeledger.analyze.why.pieces import cited, evidence_of, in_time, step_of, words_of
+from kubeledger.analyze.why.pieces import (
+    HEADLINE_MAX,
+    cited,
+    ended,
+    evidence_of,
+    in_time,
+    seconds,
+    step_of,
+    time,
+    times,
+    words_of,
+)
 from kubeledger.analyze.why.target import Target
-from kubeledger.analyze.why.words import HEADLINE_MAX, ended, seconds, time, times
 from kubeledger.model.bodies.eviction import NodeConditionsChanged
 from kubeledger.model.bodies.lifecycle import KubernetesEvent, PodTerminating
 from kubeledger.model.bodies.node import ClockStepped, KubeletExited, KubeletStarted, LogThinned
@@ -42,25 +53,27 @@ class _Process(msgspec.Struct):
     """A kubelet process.
 
     Attributes:
-        first: its start; its end where the log does not hold the start.
+        logged: as its log shows it; its end alone where the log does not hold the start.
         end: the record of its end.
-        last: the last record of its log, until the next process.
         shut_down: pods that it stopped because the node shut down.
     """
 
-    first: Record
+    logged: LoggedProcess
     end: Record | None = None
-    last: Record | None = None
     shut_down: list[Record] = []
+
+    @property
+    def first(self) -> Record:
+        return self.logged.first
+
+    @property
+    def start(self) -> KubeletStarted | None:
+        return self.logged.start
 
     @property
     def pid(self) -> int | None:
         body = self.first.body
         return body.pid if isinstance(body, KubeletStarted | KubeletExited) else None
-
-    @property
-    def start(self) -> KubeletStarted | None:
-        return self.first.body if isinstance(self.first.body, KubeletStarted) else None
 
     @property
     def died(self) -> bool:
@@ -92,13 +105,12 @@ def explain_node(history: History, target: Target, *, upto_ts_ns: int | None) ->
         return None
     processes: list[_Process] = []
     about: list[Record] = []
+    log = LogReading()
     for record in history.read(None):
         if upto_ts_ns is not None and record.ts_ns > upto_ts_ns:
             continue
-        if isinstance(record.body, KubeletStarted):
-            processes.append(_Process(record, last=record))
-        elif processes and _is_of_log(processes[-1], record):
-            processes[-1].last = max(processes[-1].last or record, record, key=in_time)
+        if log.entry(record).begins:
+            processes.append(_Process(log.processes[-1]))
         if _is_of_node(record):
             about.append(record)
             _note_end(processes, record)
@@ -111,7 +123,7 @@ def explain_node(history: History, target: Target, *, upto_ts_ns: int | None) ->
     sentence = f"node {history.node}: {'; '.join([*_of_processes(processes, because), *rest])}"
     wordless = _wordless(processes)
     steps = [r for r in (*about, *because.values()) if not _is_first_seen(r)]
-    last = [process.last for process in wordless if process.last is not None]
+    last = (process.logged.last for process in wordless)
     by_seq = {record.seq: record for record in (*about, *because.values(), *last)}
     records = sorted(by_seq.values(), key=in_time)
     evidence = evidence_of(records[-_STEPS_MAX:], target)
@@ -177,18 +189,12 @@ def _is_of_node(record: Record) -> bool:
     return isinstance(body, kinds)
 
 
-def _is_of_log(process: _Process, record: Record) -> bool:
-    """Whether the record is in the log that the process began in."""
-    file = process.first.evidence[0].file if process.first.evidence else None
-    return any(piece.file == file and piece.line is not None for piece in record.evidence[:1])
-
-
 def _note_end(processes: list[_Process], record: Record) -> None:
     """Note the newest process's end, or one of which only its end is recorded."""
     body = record.body
     if isinstance(body, KubeletExited):
         if not any(each.start and each.pid == body.pid for each in processes):
-            processes.append(_Process(record, record, record))
+            processes.append(_Process(LoggedProcess(record, record), record))
         elif processes[-1].pid == body.pid:
             processes[-1].end = processes[-1].end or record
     elif isinstance(body, ProcessKilled) and body.process == "kubelet" and processes:
@@ -233,8 +239,7 @@ def _end(process: _Process, because: dict[int, Record]) -> str:
     end = process.end
     if end is None:
         return (
-            f"left no record of its end, after {format_ts((process.last or process.first).ts_ns)}: "
-            f"{_WORDLESS}"
+            f"left no record of its end, after {format_ts(process.logged.last.ts_ns)}: {_WORDLESS}"
         )
     if isinstance(end.body, ProcessKilled):
         return f"was killed by the kernel's OOM killer at {format_ts(end.ts_ns)}"
@@ -298,7 +303,7 @@ def _is_first_seen(record: Record) -> bool:
 
 def _last_heard(process: _Process) -> StoryStep:
     """That it left no word of its end, as of its last record."""
-    last = process.last or process.first
+    last = process.logged.last
     return StoryStep(
         ts_ns=last.ts_ns,
         last_ts_ns=last.ts_ns,

@@ -8,14 +8,21 @@ from typing import Any
 import msgspec
 
 from kubeledger.analyze.sql.shorten import cut_clause
-from kubeledger.analyze.why.concern import is_image
+from kubeledger.analyze.why.concern import containers_in, is_image
 from kubeledger.analyze.why.explanation import Answer, StoryStep
 from kubeledger.analyze.why.headline import counted_steps
-from kubeledger.analyze.why.named import containers_in
-from kubeledger.analyze.why.pieces import cited, evidence_of, step_of, words_of
+from kubeledger.analyze.why.pieces import (
+    HEADLINE_MAX,
+    cited,
+    ended,
+    evidence_of,
+    seconds,
+    step_of,
+    time,
+    words_of,
+)
 from kubeledger.analyze.why.scope import Scope
 from kubeledger.analyze.why.target import Target
-from kubeledger.analyze.why.words import HEADLINE_MAX, ended, seconds, time
 from kubeledger.model.record import Record
 
 __all__ = ["image_answer", "undecided_answer"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from kubeledger.analyze.why.concern import pods_in
 from kubeledger.analyze.why.explanation import Namesake
-from kubeledger.analyze.why.named import pods_in
 from kubeledger.analyze.why.target import Target
 from kubeledger.model.record import Record
 

@@ -28,12 +28,12 @@ from kubeledger.analyze.why.happenings import (
     WORTH_TELLING,
     Words,
 )
+from kubeledger.analyze.why.pieces import HEADLINE_MAX, ended, seconds, time, times
 from kubeledger.analyze.why.target import Target
-from kubeledger.analyze.why.words import HEADLINE_MAX, ended, seconds, time, times
 from kubeledger.model.record import Record
 from kubeledger.verify import Finding
 
-__all__ = ["STEPS_MAX", "Story", "most_important", "story_of"]
+__all__ = ["most_important", "story_of"]
 
 STEPS_MAX = 8
 

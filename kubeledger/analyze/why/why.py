@@ -6,25 +6,30 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kubeledger.analyze.histories.history import History
-from kubeledger.analyze.sql.names import similar_pods
-from kubeledger.analyze.why.attempts import attempts_note, ending_attempt
+from kubeledger.analyze.sql.listing import similar_pods
 from kubeledger.analyze.why.concern import (
     concerns,
+    containers_in,
     is_about_others,
     is_about_pod,
     is_image,
     main_of,
     tells_of,
 )
-from kubeledger.analyze.why.ends import ended_by_itself, last_end
 from kubeledger.analyze.why.explanation import Answer, Explanation, StoryStep
 from kubeledger.analyze.why.focus import passes_about
-from kubeledger.analyze.why.headline import counted_steps, short_headline
-from kubeledger.analyze.why.lead import clause
-from kubeledger.analyze.why.named import containers_in
+from kubeledger.analyze.why.headline import clause, counted_steps, short_headline
+from kubeledger.analyze.why.names import find_target
+from kubeledger.analyze.why.node import explain_node
+from kubeledger.analyze.why.notes import (
+    attempts_note,
+    ended_by_itself,
+    ending_attempt,
+    failures_about,
+    last_end,
+)
 from kubeledger.analyze.why.observed import image_answer, undecided_answer
 from kubeledger.analyze.why.pieces import cited, evidence_of, in_time, step_of, words_of
-from kubeledger.analyze.why.sandboxes import failures_about
 from kubeledger.analyze.why.scope import Scope, scope_of
 from kubeledger.analyze.why.story import most_important, story_of
 from kubeledger.analyze.why.target import Target
@@ -34,7 +39,7 @@ from kubeledger.model.units import format_ts
 from kubeledger.verify import Finding, Reader, verify
 from kubeledger.verify.registry import verifiers_of
 
-__all__ = ["HISTORY_MAX", "explain"]
+__all__ = ["HISTORY_MAX", "answers_to", "explain"]
 
 HISTORY_MAX = 200
 """Older decisions about the target are not listed."""
@@ -60,6 +65,28 @@ _KILLED = "lifecycle.ContainerKilled"
 _AFTER_START = frozenset(
     {"lifecycle.ContainerKilled", "lifecycle.RestartBackedOff", "oom.ProcessKilled"}
 )
+
+
+def answers_to(
+    text: str, histories: Sequence[History], *, upto_ts_ns: int | None = None
+) -> list[Answer]:
+    """Why something is as it is: an answer of each node that knows of it.
+
+    Args:
+        text: the target as users write it.
+        histories: of the nodes that are asked.
+        upto_ts_ns: as of this time; None: as of the last record.
+
+    Raises:
+        BadQuestionError: nothing is known of it.
+    """
+    target = find_target(text, histories)
+    ask = explain_node if target.kind == "node" else explain
+    answers = (ask(history, target, upto_ts_ns=upto_ts_ns) for history in histories)
+    found = [answer for answer in answers if answer is not None]
+    if not found:
+        raise _no_such_target(target, histories)
+    return found
 
 
 def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) -> Answer | None:
@@ -303,11 +330,11 @@ def _lacks_container(read: Reader, target: Target) -> bool:
     """Whether the pod's specs are known, and none has the container that is asked about."""
     if target.kind != "container":
         return False
-    known = containers_of(read, target)
+    known = _containers_of(read, target)
     return bool(known) and target.parts[2] not in known
 
 
-def containers_of(read: Reader, target: Target) -> list[str]:
+def _containers_of(read: Reader, target: Target) -> list[str]:
     """Names of the containers that the specs of the target's pod have; none without a spec."""
     found: dict[str, None] = {}
     for record in read({"lifecycle.PodListed"}):
@@ -318,12 +345,12 @@ def containers_of(read: Reader, target: Target) -> list[str]:
     return list(found)
 
 
-def no_such_target(target: Target, histories: Sequence[History] = ()) -> BadQuestionError:
+def _no_such_target(target: Target, histories: Sequence[History]) -> BadQuestionError:
     """The error for a target that no decision is about."""
     known: dict[str, None] = {}
     if target.kind == "container":
         for history in histories:
-            known |= dict.fromkeys(containers_of(history.read, target))
+            known |= dict.fromkeys(_containers_of(history.read, target))
     if known and target.parts[2] not in known:
         pod = "/".join(target.parts[:2])
         return BadQuestionError(

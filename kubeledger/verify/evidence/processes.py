@@ -25,7 +25,7 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.snapshot_time import time_in_name
 from kubeledger.verify.evidence.coverage import Coverage
 
-__all__ = ["Process", "Processes"]
+__all__ = ["Process", "Processes", "is_same_process"]
 
 _ALIKE_MIN: Final = 2
 """So many accounts that agree hold for a process that gives none."""
@@ -127,7 +127,7 @@ class Processes:
         self._noted.sort(key=lambda start: start[:2])
         for ts_ns, seq, body in self._noted:
             last = self.all[-1] if self.all else None
-            if last is not None and _goes_on(last, body):
+            if last is not None and is_same_process(last.pid, body):
                 last.version = last.version or body.kubelet_version
                 continue
             if last is not None:
@@ -226,9 +226,9 @@ class Processes:
         return MappingProxyType({n: s.decoded() for n, s in alike.items()}), seq
 
 
-def _goes_on(process: Process, body: KubeletStarted) -> bool:
-    """Whether a start is only that of another piece of the same process's log."""
-    return body.pid is not None and body.pid == process.pid and not body.from_start
+def is_same_process(pid: int | None, body: KubeletStarted) -> bool:
+    """Whether a start is only that of another piece of the log of the process with that PID."""
+    return body.pid is not None and body.pid == pid and not body.from_start
 
 
 def _taken_ns(record: Record) -> int | None:

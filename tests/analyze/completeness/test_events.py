@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kubeledger.analyze.completeness.reports import NO_EVENT, TOLD
+from kubeledger.analyze.completeness.events import NO_EVENT, TOLD
 from kubeledger.model.bodies.images import GarbageCollected
 from kubeledger.model.bodies.lifecycle import ContainerKilled, PodRejected
 from kubeledger.model.record import Record

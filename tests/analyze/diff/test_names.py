@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from kubeledger.analyze.diff.alike import Names
+from kubeledger.analyze.diff import Names
 from kubeledger.model.bodies.cgroups import CgroupRemoved
 from kubeledger.model.bodies.lifecycle import PodConfigChanged
 from kubeledger.model.record import Body, Record

@@ -8,8 +8,13 @@ import msgspec
 import pytest
 
 from kubeledger.analyze.headlines import Incident, happened, headlines
-from kubeledger.analyze.headlines.amounts import bytes_text, missing_text, names_text, shortened
-from kubeledger.analyze.headlines.incidents import incidents
+from kubeledger.analyze.headlines.incidents import (
+    bytes_text,
+    incidents,
+    missing_text,
+    names_text,
+    shortened,
+)
 from kubeledger.analyze.headlines.summary import HEADLINES_MAX
 from kubeledger.analyze.sql.api import connect
 from kubeledger.kubelet.lifecycle.exits import how_it_ended

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 from kubeledger.ledger.names import segment_file
 from kubeledger.model.bodies.cgroups import CgroupUpdated
@@ -76,13 +76,10 @@ from kubeledger.model.wire.codec import GENESIS, encode_line
 START_NS = parse_ts("2026-11-21T03:00:00.123456789Z")
 
 
-class Container(TypedDict):
-    """What names a container."""
-
-    namespace: str
-    pod: str
-    pod_uid: str
-    container: str
+def of(pod: str, container: str = "") -> dict[str, Any]:
+    """What names a pod of the namespace ``default``, or a container of it."""
+    named = {"namespace": "default", "pod": pod, "pod_uid": f"u-{pod}"}
+    return {**named, "container": container} if container else named
 
 
 class Story:
@@ -139,43 +136,28 @@ def _node_and_devices(story: Story) -> None:
     gpu = "example.com/gpu"
     story.add(PluginRegistered(resource=gpu))
     story.add(DevicesReported(resource=gpu, total=4, healthy=3))
-    story.add(PodAdmitted(namespace="default", pod="train", pod_uid="u-train"))
+    story.add(PodAdmitted(**of("train")))
     story.add(
         DevicesAllocated(
-            namespace="default",
-            pod="train",
-            pod_uid="u-train",
-            container="main",
+            **of("train", "main"),
             resource=gpu,
             device_ids=("gpu-0", "gpu-1"),
             numa={"0": ("gpu-0",), "1": ("gpu-1",)},
         )
     )
-    story.add(
-        DevicesAllocated(
-            namespace="default",
-            pod="serve",
-            pod_uid="u-serve",
-            container="main",
-            resource=gpu,
-            device_ids=("gpu-2",),
-        )
-    )
+    story.add(DevicesAllocated(**of("serve", "main"), resource=gpu, device_ids=("gpu-2",)))
     story.add(
         AffinityDecided(
-            namespace="default",
-            pod="serve",
-            pod_uid="u-serve",
-            container="main",
+            **of("serve", "main"),
             hint=Hint(numa_nodes=(0,), preferred=True),
             policy="best-effort",
             admit=True,
         )
     )
-    story.add(PodTerminated(namespace="default", pod="train", pod_uid="u-train"))
+    story.add(PodTerminated(**of("train")))
     story.add(DevicesReleased(pod_uid="u-train"))
     story.add(EndpointStopped(resource=gpu, error="connection closed"))
-    story.add(PodAdmitted(namespace="default", pod="serve", pod_uid="u-serve", inferred=False))
+    story.add(PodAdmitted(**of("serve"), inferred=False))
     for cpu_shares in (102, 204):
         story.add(
             CgroupUpdated(
@@ -194,7 +176,7 @@ def _node_and_devices(story: Story) -> None:
 
 
 def _probes(story: Story) -> None:
-    web = Container(namespace="default", pod="web", pod_uid="u-web", container="app")
+    web = of("web", "app")
     story.add(ContainerStarted(**web, container_id="c1", sandbox=False))
     tick = 0
     results: tuple[TickResult, ...] = ("success", "failure", "failure")
@@ -305,20 +287,11 @@ def _images(story: Story) -> None:
 
 def _admission(story: Story) -> None:
     story.add(
-        PodRejected(
-            namespace="default",
-            pod="big",
-            pod_uid="u-big",
-            reason="OutOfcpu",
-            message="Node didn't have enough resource: cpu",
-        )
+        PodRejected(**of("big"), reason="OutOfcpu", message="Node didn't have enough resource: cpu")
     )
     story.add(
         AllocationFailed(
-            namespace="default",
-            pod="greedy",
-            pod_uid="u-greedy",
-            container="main",
+            **of("greedy", "main"),
             resource="example.com/gpu",
             requested=9,
             available=1,
@@ -344,9 +317,7 @@ def _admission(story: Story) -> None:
     story.add(
         KubernetesEvent(
             object_kind="Pod",
-            namespace="default",
-            pod="serve",
-            pod_uid="u-serve",
+            **of("serve"),
             type="Warning",
             reason="Preempting",
             message="Preempted in order to admit critical pod",
@@ -375,9 +346,7 @@ def _admission(story: Story) -> None:
     )
     story.add(
         PodListed(
-            namespace="default",
-            pod="web",
-            pod_uid="u-web",
+            **of("web"),
             labels={"app": "web"},
             annotations={"kubernetes.io/config.source": "file"},
             spec={"priority": 10},
@@ -390,7 +359,7 @@ def _admission(story: Story) -> None:
 def _out_of_memory(story: Story) -> None:
     """A container at its limit."""
     group = "kubepods/burstable/podu-web/c2"
-    web: Any = {"namespace": "default", "pod": "web", "pod_uid": "u-web", "container": "app"}
+    web = of("web", "app")
     task = Task(
         pid=41, process="java", rss_pages=16000, swap_pages=0, page_table_bytes=81920,
         oom_score_adj=968,
@@ -439,8 +408,8 @@ def _ledger_itself(story: Story) -> None:
 def manager_story() -> list[Record]:
     """CPUs and memory: one container gave back what it had, another's no state file shows."""
     story = Story("node-m")
-    serve = Container(namespace="default", pod="serve", pod_uid="u-serve", container="main")
-    train = Container(namespace="default", pod="train", pod_uid="u-train", container="main")
+    serve = of("serve", "main")
+    train = of("train", "main")
     story.add(
         CpusAllocated(
             **serve, cpu_set="2-3", requested=2, numa_nodes=(0,), default_cpu_set="0-1,4-7"
@@ -461,9 +430,7 @@ def manager_story() -> list[Record]:
 
 def _evictions(story: Story) -> None:
     story.add(NodeConditionsChanged(conditions=("DiskPressure",), observed=("DiskPressure",)))
-    ranked = tuple(
-        RankedPod(namespace="default", pod=name, pod_uid=f"u-{name}") for name in ("vital", "hog")
-    )
+    ranked = tuple(RankedPod(**of(name)) for name in ("vital", "hog"))
     attempt = story.add(
         ReclaimAttempted(
             resource="ephemeral-storage",
@@ -476,12 +443,10 @@ def _evictions(story: Story) -> None:
             outcome="evicting",
         )
     )
-    story.add(PodSpared(namespace="default", pod="vital", pod_uid="u-vital"), cause=attempt)
+    story.add(PodSpared(**of("vital")), cause=attempt)
     story.add(
         PodEvicted(
-            namespace="default",
-            pod="hog",
-            pod_uid="u-hog",
+            **of("hog"),
             resource="ephemeral-storage",
             signal="imagefs.available",
             threshold=10_000,
@@ -497,9 +462,7 @@ def _evictions(story: Story) -> None:
     )
     story.add(
         PodEvicted(
-            namespace="default",
-            pod="scribe",
-            pod_uid="u-scribe",
+            **of("scribe"),
             resource=None,
             signal="ephemeralpodfs.limit",
             threshold=1024,
@@ -508,15 +471,7 @@ def _evictions(story: Story) -> None:
             evicted=None,
         )
     )
-    row = PodUsage(
-        namespace="default",
-        pod="hog",
-        pod_uid="u-hog",
-        memory_bytes=5,
-        memory_ts_ns=START_NS,
-        processes=2,
-        storage_bytes=9,
-    )
+    row = PodUsage(**of("hog"), memory_bytes=5, memory_ts_ns=START_NS, processes=2, storage_bytes=9)
     story.add(PodUsageObserved(pods=(row, PodUsage(namespace="default", pod="idle", pod_uid=None))))
 
 

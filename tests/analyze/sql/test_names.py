@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kubeledger.analyze.sql.names import similar_pods
+from kubeledger.analyze.sql.listing import similar_pods
 from kubeledger.model.bodies.lifecycle import PodAdmitted
 from kubeledger.model.record import Record
 

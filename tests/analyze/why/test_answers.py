@@ -16,7 +16,7 @@ import kubeledger.analyze.why.why as why_module
 from kubeledger.analyze.histories.history import History, history_of_reader
 from kubeledger.analyze.why import Answer, explain, explain_node, find_target
 from kubeledger.analyze.why.names import known_names
-from kubeledger.analyze.why.words import HEADLINE_MAX
+from kubeledger.analyze.why.pieces import HEADLINE_MAX
 from kubeledger.cli.why_output import short_text
 from kubeledger.verify import Outcome, Reader
 from tests.verify.histories import outcomes, reader, recorded

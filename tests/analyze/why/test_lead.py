@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kubeledger.analyze.why.lead import clause
+from kubeledger.analyze.why.headline import clause
 from kubeledger.model.bodies.lifecycle import PodRejected
 from kubeledger.model.record import Record
 from kubeledger.verify import Finding

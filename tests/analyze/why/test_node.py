@@ -9,7 +9,7 @@ import pytest
 
 from kubeledger.analyze.histories.history import history_of_reader
 from kubeledger.analyze.why import Answer, explain_node, parse_target
-from kubeledger.analyze.why.words import HEADLINE_MAX
+from kubeledger.analyze.why.pieces import HEADLINE_MAX
 from kubeledger.model.bodies.eviction import NodeCondition, NodeConditionsChanged
 from kubeledger.model.bodies.lifecycle import PodTerminating
 from kubeledger.model.bodies.node import ClockStepped, KubeletExited, KubeletStarted, LogThinned

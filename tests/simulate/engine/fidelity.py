@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.analyze.diff.alike import NAMING_KINDS, Names
+from kubeledger.analyze.diff import NAMING_KINDS, Names
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from tests.simulate.engine.pod_histories import KINDS, Item, histories_of, match

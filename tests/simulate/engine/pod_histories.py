@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.analyze.diff.alike import Names
+from kubeledger.analyze.diff import Names
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 

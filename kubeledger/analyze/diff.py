@@ -2,20 +2,80 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from typing import Any, Literal
 
 import msgspec
 
-from kubeledger.analyze.diff.alike import NAMING_KINDS, Names
 from kubeledger.analyze.histories.history import History
+from kubeledger.analyze.sql.summaries import subject_of
+from kubeledger.model.bodies.lifecycle import ContainerRestarted, ContainerStarted, PodListed
 from kubeledger.model.record import Record
 from kubeledger.replay.node.document import canonical_json
 from kubeledger.replay.node.state import NodeState
 
-__all__ = ["Difference", "Place", "StateDifference", "diff_decisions", "diff_states"]
+__all__ = [
+    "NAMING_KINDS",
+    "Difference",
+    "Names",
+    "StateDifference",
+    "diff_decisions",
+    "diff_states",
+]
+
+NAMING_KINDS = frozenset(
+    {
+        PodListed.kind,
+        "lifecycle.PodConfigChanged",
+        ContainerStarted.kind,
+        ContainerRestarted.kind,
+    }
+)
+"""Kinds of records that show which name an ID stands for."""
+
+_ID = re.compile(
+    # After ``pod``, as in names of cgroups, too: its last letter is no digit of the ID.
+    r"(?<!po)(?:[0-9a-f]{64}|[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})"
+)
+
+
+class Names:
+    """Names of the IDs of one history."""
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        self._names: dict[str, str] = {}
+        for record in records:
+            body: Any = record.body
+            pod = f"{body.namespace}/{body.pod}"
+            if body.pod_uid:
+                self._names[body.pod_uid] = f"<{pod}>"
+            if getattr(body, "container_id", None):
+                container = getattr(body, "container", None) or "sandbox"
+                self._names[body.container_id] = f"<{pod}/{container}>"
+
+    def comparable(self, record: Record) -> tuple[str, dict[str, Any]]:
+        """Subject and body of a record, with names in place of IDs."""
+        body = self._named(msgspec.to_builtins(record.body))
+        return self._text(subject_of(body)), body
+
+    def _named(self, value: Any) -> Any:  # noqa: ANN401 # any JSON value
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, dict):
+            return {self._text(key): self._named(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._named(item) for item in value]
+        return value
+
+    def _text(self, text: str) -> str:
+        return _ID.sub(self._name, text) if len(text) >= 32 else text
+
+    def _name(self, match: re.Match[str]) -> str:
+        found = match[0]
+        return self._names.get(found) or self._names.get(found.replace("_", "-")) or found
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
