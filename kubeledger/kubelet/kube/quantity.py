@@ -8,7 +8,7 @@ they no longer fit. Both are modelled here: overflow gives what the kubelet on a
 64-bit machine gets (the low 64 bits or 0), not an error. There are no floats and no
 decimal context anywhere.
 
-Deciders ask ``value_of`` and ``milli_value_of``, which remember texts they have seen.
+Deciders ask ``value_of``, which remembers texts it has seen.
 The rules are the same in every kubelet from 1.19 to 1.36.
 """
 
@@ -55,7 +55,6 @@ __all__ = [
     "Quantity",
     "QuantityError",
     "int64_of_float",
-    "milli_value_of",
     "parse",
     "value_of",
     "wrapped",
@@ -317,23 +316,6 @@ def value_of(text: str) -> int:
         if text[-1:] == "m" and number.isdigit():
             return -(-int(number) // 1000)
     return parse(text).value()
-
-
-@lru_cache(maxsize=1 << 16)
-def milli_value_of(text: str) -> int:
-    """``parse(text).milli_value()``: thousandths, such as millicores. Fast.
-
-    Raises:
-        QuantityError: the text is no quantity.
-    """
-    # Below 16 digits a thousandfold cannot overflow.
-    if len(text) <= 15 and text.isascii():
-        if text.isdigit():
-            return int(text) * 1000
-        number = text[:-1]
-        if text[-1:] == "m" and number.isdigit():
-            return int(number)
-    return parse(text).milli_value()
 
 
 def _parse_wide(unscaled: int, exponent: int, format: Format) -> Quantity:

@@ -14,13 +14,28 @@ import msgspec
 
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 
-__all__ = ["GATES", "Gate", "GatedFact", "with_gates"]
+__all__ = ["GATED_FACTS", "GATES", "with_gates"]
+
+
+class Stages(msgspec.Struct, frozen=True):
+    """A feature gate over versions.
+
+    Attributes:
+        alpha, beta: first minor versions of these stages, in which ``AllAlpha`` and
+            ``AllBeta`` stand for it; None: it has no such stage.
+        locked: first minor version that does not let it be set any more; None: all do.
+    """
+
+    alpha: int | None = None
+    beta: int | None = None
+    locked: int | None = None
 
 
 class GatedFact(msgspec.Struct, frozen=True):
     """A fact that a gate decides.
 
     Attributes:
+        gate: as in ``featureGates``.
         group: subsystem, as ``KubeletProfile`` names it.
         name: of the fact.
         since: first minor version whose code asks the gate.
@@ -28,6 +43,7 @@ class GatedFact(msgspec.Struct, frozen=True):
         when_off: the fact with the gate off.
     """
 
+    gate: str
     group: str
     name: str
     since: int
@@ -35,201 +51,95 @@ class GatedFact(msgspec.Struct, frozen=True):
     when_off: bool = False
 
 
-class Gate(msgspec.Struct, frozen=True, kw_only=True):
-    """A feature gate over versions.
-
-    Attributes:
-        name: as in ``featureGates``.
-        alpha, beta: first minor versions of these stages, in which ``AllAlpha`` and
-            ``AllBeta`` stand for it; None: it has no such stage.
-        locked: first minor version that does not let it be set any more; None: all do.
-        facts: (n,) what it decides.
-    """
-
-    name: str
-    alpha: int | None = None
-    beta: int | None = None
-    locked: int | None = None
-    facts: tuple[GatedFact, ...]
-
-
-GATES: Final = (
-    Gate(
-        name="SidecarContainers",
-        alpha=28,
-        beta=29,
-        locked=33,
-        facts=(
-            GatedFact("admission", "sidecars_forbidden", 28, when_on=False, when_off=True),
-            GatedFact("kuberuntime", "sidecar_gate_on", 28),
-            GatedFact("lifecycle", "sidecars_end_in_order", 29),
-            GatedFact("cgroups", "oom_sidecar_outlives_containers", 32),
-        ),
+GATES: Final[Mapping[str, Stages]] = {
+    "SidecarContainers": Stages(alpha=28, beta=29, locked=33),
+    "PodLevelResources": Stages(alpha=32, beta=34),
+    "DisableCPUQuotaWithExclusiveCPUs": Stages(beta=33),
+    "InPlacePodVerticalScaling": Stages(alpha=27, beta=33, locked=35),
+    "InPlacePodLevelResourcesVerticalScaling": Stages(alpha=35, beta=36),
+    "DRAExtendedResource": Stages(alpha=34, beta=36),
+    "ImageVolume": Stages(alpha=31, beta=33, locked=36),
+    "ImageMaximumGCAge": Stages(alpha=29, beta=30, locked=35),
+    "GracefulNodeShutdown": Stages(alpha=20, beta=21),
+    "GracefulNodeShutdownBasedOnPodPriority": Stages(alpha=23, beta=24),
+    "KubeletSeparateDiskGC": Stages(alpha=29, beta=31),
+    "AllowOverwriteTerminationGracePeriodSeconds": Stages(locked=35),
+    "EphemeralContainers": Stages(alpha=16, beta=23, locked=25),
+    "InPlacePodVerticalScalingInitContainers": Stages(beta=36),
+    "LegacySidecarContainers": Stages(locked=34),
+    "ExecProbeTimeout": Stages(locked=35),
+    "GRPCContainerProbe": Stages(alpha=23, beta=24, locked=27),
+    "ContainerRestartRules": Stages(alpha=34, beta=35),
+    "RestartAllContainersOnContainerExits": Stages(alpha=35, beta=36),
+    "ChangeContainerStatusOnKubeletRestart": Stages(),
+    "PodDisruptionConditions": Stages(alpha=25, beta=26, locked=31),
+    "PodObservedGenerationTracking": Stages(alpha=33, beta=34, locked=35),
+}
+GATED_FACTS: Final = (
+    GatedFact(
+        "SidecarContainers", "admission", "sidecars_forbidden", 28, when_on=False, when_off=True
     ),
-    Gate(
-        name="PodLevelResources",
-        alpha=32,
-        beta=34,
-        facts=(
-            GatedFact("admission", "pod_level_resources", 32),
-            GatedFact("cgroups", "pod_level_resources", 32),
-            GatedFact("eviction", "message_names_pod_request", 34),
-        ),
+    GatedFact("SidecarContainers", "kuberuntime", "sidecar_gate_on", 28),
+    GatedFact("SidecarContainers", "lifecycle", "sidecars_end_in_order", 29),
+    GatedFact("SidecarContainers", "cgroups", "oom_sidecar_outlives_containers", 32),
+    GatedFact("PodLevelResources", "admission", "pod_level_resources", 32),
+    GatedFact("PodLevelResources", "cgroups", "pod_level_resources", 32),
+    GatedFact("PodLevelResources", "eviction", "message_names_pod_request", 34),
+    GatedFact("DisableCPUQuotaWithExclusiveCPUs", "cgroups", "exclusive_cpus_unlimited", 33),
+    GatedFact("InPlacePodVerticalScaling", "admission", "resized_requests_count", 27),
+    GatedFact("InPlacePodVerticalScaling", "kuberuntime", "resizes_in_place", 33),
+    GatedFact(
+        "InPlacePodLevelResourcesVerticalScaling",
+        "admission",
+        "resized_pod_level_requests_count",
+        35,
     ),
-    Gate(
-        name="DisableCPUQuotaWithExclusiveCPUs",
-        beta=33,
-        facts=(GatedFact("cgroups", "exclusive_cpus_unlimited", 33),),
+    GatedFact(
+        "InPlacePodLevelResourcesVerticalScaling", "kuberuntime", "pod_level_resources_resized", 35
     ),
-    Gate(
-        name="InPlacePodVerticalScaling",
-        alpha=27,
-        beta=33,
-        locked=35,
-        facts=(
-            GatedFact("admission", "resized_requests_count", 27),
-            GatedFact("kuberuntime", "resizes_in_place", 33),
-        ),
+    GatedFact("DRAExtendedResource", "admission", "drops_resources_claimed_from_drivers", 36),
+    GatedFact("DRAExtendedResource", "devices", "claimed_resources_skipped", 35),
+    GatedFact("ImageVolume", "images", "image_volumes_in_use", 31),
+    GatedFact("ImageMaximumGCAge", "images", "maximum_age_gate_on", 29),
+    GatedFact("GracefulNodeShutdown", "lifecycle", "graceful_shutdown", 20),
+    GatedFact("GracefulNodeShutdownBasedOnPodPriority", "lifecycle", "shutdown_by_priority", 23),
+    GatedFact("KubeletSeparateDiskGC", "eviction", "split_disk_gate_on", 29),
+    GatedFact(
+        "AllowOverwriteTerminationGracePeriodSeconds",
+        "eviction",
+        "soft_eviction_grace_at_most_the_pods",
+        32,
+        when_on=False,
+        when_off=True,
     ),
-    Gate(
-        name="InPlacePodLevelResourcesVerticalScaling",
-        alpha=35,
-        beta=36,
-        facts=(
-            GatedFact("admission", "resized_pod_level_requests_count", 35),
-            GatedFact("kuberuntime", "pod_level_resources_resized", 35),
-        ),
+    GatedFact("EphemeralContainers", "kuberuntime", "ephemeral_containers", 16),
+    GatedFact(
+        "InPlacePodVerticalScalingInitContainers", "kuberuntime", "init_containers_resized", 36
     ),
-    Gate(
-        name="DRAExtendedResource",
-        alpha=34,
-        beta=36,
-        facts=(
-            GatedFact("admission", "drops_resources_claimed_from_drivers", 36),
-            GatedFact("devices", "claimed_resources_skipped", 35),
-        ),
+    GatedFact("LegacySidecarContainers", "kuberuntime", "init_walk_only_with_sidecars", 33),
+    GatedFact("ExecProbeTimeout", "prober", "exec_timeout_fails", 20),
+    GatedFact("GRPCContainerProbe", "prober", "grpc_probes", 23),
+    GatedFact("ContainerRestartRules", "kuberuntime", "container_restart_rules", 34),
+    GatedFact("ContainerRestartRules", "prober", "container_restart_rules", 34),
+    GatedFact("RestartAllContainersOnContainerExits", "kuberuntime", "restart_all_containers", 35),
+    GatedFact("RestartAllContainersOnContainerExits", "prober", "restart_all_containers", 35),
+    GatedFact(
+        "ChangeContainerStatusOnKubeletRestart",
+        "prober",
+        "kubelet_restart_keeps_results",
+        35,
+        when_on=False,
+        when_off=True,
     ),
-    Gate(
-        name="ImageVolume",
-        alpha=31,
-        beta=33,
-        locked=36,
-        facts=(GatedFact("images", "image_volumes_in_use", 31),),
+    # Some patch releases lack the condition whatever the gate says.
+    GatedFact("PodDisruptionConditions", "admission", "preempted_pod_condition", 26, when_on=None),
+    GatedFact("PodDisruptionConditions", "eviction", "disruption_target_condition", 26),
+    GatedFact(
+        "PodObservedGenerationTracking", "admission", "preempted_pod_condition_generation", 33
     ),
-    Gate(
-        name="ImageMaximumGCAge",
-        alpha=29,
-        beta=30,
-        locked=35,
-        facts=(GatedFact("images", "maximum_age_gate_on", 29),),
-    ),
-    Gate(
-        name="GracefulNodeShutdown",
-        alpha=20,
-        beta=21,
-        facts=(GatedFact("lifecycle", "graceful_shutdown", 20),),
-    ),
-    Gate(
-        name="GracefulNodeShutdownBasedOnPodPriority",
-        alpha=23,
-        beta=24,
-        facts=(GatedFact("lifecycle", "shutdown_by_priority", 23),),
-    ),
-    Gate(
-        name="KubeletSeparateDiskGC",
-        alpha=29,
-        beta=31,
-        facts=(GatedFact("eviction", "split_disk_gate_on", 29),),
-    ),
-    Gate(
-        name="AllowOverwriteTerminationGracePeriodSeconds",
-        locked=35,
-        facts=(
-            GatedFact(
-                "eviction",
-                "soft_eviction_grace_at_most_the_pods",
-                32,
-                when_on=False,
-                when_off=True,
-            ),
-        ),
-    ),
-    Gate(
-        name="EphemeralContainers",
-        alpha=16,
-        beta=23,
-        locked=25,
-        facts=(GatedFact("kuberuntime", "ephemeral_containers", 16),),
-    ),
-    Gate(
-        name="InPlacePodVerticalScalingInitContainers",
-        beta=36,
-        facts=(GatedFact("kuberuntime", "init_containers_resized", 36),),
-    ),
-    Gate(
-        name="LegacySidecarContainers",
-        locked=34,
-        facts=(GatedFact("kuberuntime", "init_walk_only_with_sidecars", 33),),
-    ),
-    Gate(
-        name="ExecProbeTimeout",
-        locked=35,
-        facts=(GatedFact("prober", "exec_timeout_fails", 20),),
-    ),
-    Gate(
-        name="GRPCContainerProbe",
-        alpha=23,
-        beta=24,
-        locked=27,
-        facts=(GatedFact("prober", "grpc_probes", 23),),
-    ),
-    Gate(
-        name="ContainerRestartRules",
-        alpha=34,
-        beta=35,
-        facts=(
-            GatedFact("kuberuntime", "container_restart_rules", 34),
-            GatedFact("prober", "container_restart_rules", 34),
-        ),
-    ),
-    Gate(
-        name="RestartAllContainersOnContainerExits",
-        alpha=35,
-        beta=36,
-        facts=(
-            GatedFact("kuberuntime", "restart_all_containers", 35),
-            GatedFact("prober", "restart_all_containers", 35),
-        ),
-    ),
-    Gate(
-        name="ChangeContainerStatusOnKubeletRestart",
-        facts=(
-            GatedFact("prober", "kubelet_restart_keeps_results", 35, when_on=False, when_off=True),
-        ),
-    ),
-    Gate(
-        name="PodDisruptionConditions",
-        alpha=25,
-        beta=26,
-        locked=31,
-        # Some patch releases lack the condition whatever the gate says.
-        facts=(
-            GatedFact("admission", "preempted_pod_condition", 26, when_on=None),
-            GatedFact("eviction", "disruption_target_condition", 26),
-        ),
-    ),
-    Gate(
-        name="PodObservedGenerationTracking",
-        alpha=33,
-        beta=34,
-        locked=35,
-        facts=(
-            GatedFact("admission", "preempted_pod_condition_generation", 33),
-            GatedFact("eviction", "disruption_target_generation", 33),
-        ),
-    ),
+    GatedFact("PodObservedGenerationTracking", "eviction", "disruption_target_generation", 33),
 )
-"""Gates in the order of the subsystems.
+"""By gate; gates in the order of the subsystems.
 
 Source: pkg/features/kube_features.go of v1.20 to v1.36.2, and where each is asked.
 """
@@ -243,19 +153,20 @@ def with_gates(profile: KubeletProfile, gates: Mapping[str, object] | None) -> K
         gates: ``featureGates``: name -> on or off; others than booleans count as not set.
     """
     given = {name: value for name, value in (gates or {}).items() if isinstance(value, bool)}
-    values = tuple((gate.name, _value(gate, profile.version.minor, given)) for gate in GATES)
+    values = tuple((name, _value(name, profile.version.minor, given)) for name in GATES)
     return _applied(profile, tuple((name, on) for name, on in values if on is not None))
 
 
-def _value(gate: Gate, minor: int, given: Mapping[str, bool]) -> bool | None:
+def _value(name: str, minor: int, given: Mapping[str, bool]) -> bool | None:
     """What is set for a gate; None when nothing is, or the version does not let it be set."""
-    if gate.locked is not None and minor >= gate.locked:
+    stages = GATES[name]
+    if stages.locked is not None and minor >= stages.locked:
         return None
-    if gate.name in given:
-        return given[gate.name]
-    if gate.beta is not None and minor >= gate.beta:
+    if name in given:
+        return given[name]
+    if stages.beta is not None and minor >= stages.beta:
         return given.get("AllBeta")
-    if gate.alpha is not None and minor >= gate.alpha:
+    if stages.alpha is not None and minor >= stages.alpha:
         return given.get("AllAlpha")
     return None
 
@@ -264,10 +175,10 @@ def _value(gate: Gate, minor: int, given: Mapping[str, bool]) -> bool | None:
 def _applied(profile: KubeletProfile, values: tuple[tuple[str, bool], ...]) -> KubeletProfile:
     by_group: dict[str, dict[str, bool]] = {}
     given = dict(values)
-    for gate in GATES:
-        for fact in gate.facts if gate.name in given else ():
-            value = fact.when_on if given[gate.name] else fact.when_off
-            if value is not None and profile.version.minor >= fact.since:
+    for fact in GATED_FACTS:
+        if fact.gate in given and profile.version.minor >= fact.since:
+            value = fact.when_on if given[fact.gate] else fact.when_off
+            if value is not None:
                 by_group.setdefault(fact.group, {})[fact.name] = value
     groups = {
         group: msgspec.structs.replace(getattr(profile, group), **facts)

@@ -15,7 +15,6 @@ from kubeledger.kubelet.kube.quantity import (
     Format,
     Quantity,
     QuantityError,
-    milli_value_of,
     parse,
     value_of,
 )
@@ -153,7 +152,7 @@ def test_read(
     assert quantity.canonical() == canonical
     assert str(quantity) == logged
     assert quantity.format is format
-    assert (value_of(text), milli_value_of(text)) == (value, milli)
+    assert value_of(text) == value
 
 
 REFUSED = {
@@ -184,7 +183,7 @@ REFUSED = {
 @pytest.mark.parametrize(("text", "message"), REFUSED.values(), ids=list(REFUSED))
 def test_refused(text: str, message: str) -> None:
     """What is no quantity is refused in the kubelet's words, by every way in."""
-    for read in (parse, value_of, milli_value_of):
+    for read in (parse, value_of):
         with pytest.raises(QuantityError) as caught:
             read(text)
         assert str(caught.value) == message
@@ -208,7 +207,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         assert str(error) in {FORMAT_WRONG, NUMERIC_WRONG, SUFFIX_WRONG}  # noqa: PT017 - both ways
     else:
         assert INT64_MIN <= quantity.value() <= INT64_MAX
-        assert (value_of(text), milli_value_of(text)) == (quantity.value(), quantity.milli_value())
+        assert value_of(text) == quantity.value()
 
 
 @given(texts)
@@ -223,7 +222,7 @@ def test_roundings_agree_with_fractions(text: str) -> None:
     amount, quantity = oracle(text), parse(text)
     assume(amount * 1000 <= INT64_MAX)
     assert quantity.value() == value_of(text) == away_from_zero(amount)
-    assert quantity.milli_value() == milli_value_of(text) == away_from_zero(amount * 1000)
+    assert quantity.milli_value() == away_from_zero(amount * 1000)
     assert quantity.scaled_value(3) == away_from_zero(amount / 1000)
 
 
@@ -234,9 +233,7 @@ def test_roundings_agree_with_fractions(text: str) -> None:
                  st.sampled_from(["", "m", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"])))  # fmt: skip
 def test_short_way_equals_the_long_one(text: str) -> None:
     """The common forms take a short cut that changes nothing, at any length."""
-    quantity = parse(text)
-    assert value_of(text) == quantity.value()
-    assert milli_value_of(text) == quantity.milli_value()
+    assert value_of(text) == parse(text).value()
 
 
 # --- writing ---------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kubeledger.kubelet.profile.gates import GATES, with_gates
+from kubeledger.kubelet.profile.gates import GATED_FACTS, GATES, with_gates
 from kubeledger.kubelet.profile.resolve import FACT_TABLES, resolve
 
 
@@ -17,14 +17,18 @@ def fact(version: str, path: str, **gates: object) -> bool:
 
 def test_every_gate_decides_facts_that_exist() -> None:
     """Once each, from a version on in which the gate is known."""
-    decided = [(each.group, each.name) for gate in GATES for each in gate.facts]
+    decided = [(each.group, each.name) for each in GATED_FACTS]
     known = {(group, name) for group, table in FACT_TABLES.items() for name in table}
     assert set(decided) <= known
     assert len(decided) == len(set(decided))
-    for gate in GATES:
-        begins = [stage for stage in (gate.alpha, gate.beta) if stage is not None]
-        assert all(each.since >= min(begins, default=0) for each in gate.facts)
-        assert gate.locked is None or gate.locked > max(begins, default=0)
+    assert {each.gate for each in GATED_FACTS} == GATES.keys()
+    begins = {
+        name: [stage for stage in (of.alpha, of.beta) if stage is not None]
+        for name, of in GATES.items()
+    }
+    assert all(each.since >= min(begins[each.gate], default=0) for each in GATED_FACTS)
+    for name, of in GATES.items():
+        assert of.locked is None or of.locked > max(begins[name], default=0)
 
 
 @pytest.mark.parametrize("version", [f"1.{minor}.0" for minor in range(19, 37)])
