@@ -6,104 +6,108 @@ import csv
 import io
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Annotated, Literal, TypeVar
 
-import msgspec
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from kubeledger.ledger.regular import read_regular
-from kubeledger.simulate.scenario.problems import Place, Problem, ScenarioError
+from kubeledger.simulate.scenario.faults import rule
+from kubeledger.simulate.scenario.problems import Fault, Place, Problem, Problems, ScenarioError
+from kubeledger.simulate.scenario.validate import read
 
 __all__ = ["TraceNode", "TracePod", "read_nodes", "read_pods"]
 
-_NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
-_POD_COLUMNS = (
-    "name",
-    "cpu_milli",
-    "memory_mib",
-    "num_gpu",
-    "gpu_milli",
-    "gpu_spec",
-    "qos",
-    "pod_phase",
-    "creation_time",
-    "deletion_time",
-    "scheduled_time",
-)
-_PHASES = frozenset({"Succeeded", "Failed", "Running", "Pending"})
 _NONE = frozenset({"", "nan", "NaN", "None"})
 _MILLI = 1000
-_MAX = 2**53
 _BYTES_MAX = 256 << 20
 
 
-class TraceNode(msgspec.Struct, frozen=True):
-    """A node; ``model`` of its GPUs, empty without."""
+def _text(cell: str) -> str:
+    return "" if cell in _NONE else cell
+
+
+def _whole(cell: str) -> int:
+    """A whole number; ``32000.0`` is one."""
+    digits = cell.removesuffix(".0")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 20):
+        raise ValueError("must be a whole number")
+    return int(digits)
+
+
+_Text = Annotated[str, BeforeValidator(_text)]
+_Name = Annotated[_Text, Field(min_length=1)]
+_Count = Annotated[int, BeforeValidator(_whole), Field(le=2**53)]
+_Least1 = Annotated[_Count, Field(ge=1)]
+_Gpus = Annotated[_Count, Field(le=64)]
+_Models = Annotated[frozenset[str], BeforeValidator(lambda cell: {*_text(cell).split("|")} - {""})]
+_NEVER = -1
+_Perhaps = Annotated[
+    int, BeforeValidator(lambda cell: _whole(cell) if _text(cell) else _NEVER), Field(le=2**53)
+]
+
+
+class _Row(BaseModel):
+    model_config = ConfigDict(frozen=True)
 
     line: int
-    name: str
-    cpu_milli: int
-    memory_mib: int
-    gpus: int
-    model: str
 
 
-class TracePod(msgspec.Struct, frozen=True, kw_only=True):
-    """A pod that was scheduled; times in seconds of the trace.
+class TraceNode(_Row):
+    """A node; ``model`` of its GPUs, empty without."""
+
+    name: Annotated[_Name, Field(alias="sn")]
+    cpu_milli: _Least1
+    memory_mib: _Least1
+    gpus: Annotated[_Gpus, Field(alias="gpu")]
+    model: _Text
+
+    @rule
+    def _gpus_have_a_model(self) -> Iterator[Fault]:
+        if self.gpus and not self.model:
+            yield ("model",), "a node with GPUs needs their model", "write e.g. T4"
+
+
+class TracePod(_Row):
+    """A pod; times in seconds of the trace.
 
     Attributes:
         gpu_milli: of each GPU; below 1000 it shares one.
         models: of GPUs that it can run on; empty: any.
+        scheduled_s: negative: it never was.
         node: where it ran, if the list says so.
     """
 
-    line: int
-    name: str
-    cpu_milli: int
-    memory_mib: int
-    gpus: int
-    gpu_milli: int
-    models: frozenset[str]
-    qos: str
-    phase: str
-    scheduled_s: int
-    deleted_s: int
-    node: str = ""
+    name: _Name
+    cpu_milli: _Count
+    memory_mib: _Count
+    gpus: Annotated[_Gpus, Field(alias="num_gpu")]
+    gpu_milli: Annotated[_Count, Field(le=_MILLI)]
+    models: Annotated[_Models, Field(alias="gpu_spec")]
+    qos: _Text
+    phase: Annotated[Literal["Failed", "Pending", "Running", "Succeeded"], Field(alias="pod_phase")]
+    created_s: Annotated[_Count, Field(alias="creation_time")]
+    deleted_s: Annotated[_Count, Field(alias="deletion_time")]
+    scheduled_s: Annotated[_Perhaps, Field(alias="scheduled_time")]
+    node: _Text = ""
 
     @property
     def shares_gpu(self) -> bool:
         """It has a part of one GPU."""
         return self.gpus == 1 and self.gpu_milli < _MILLI
 
+    @rule
+    def _can_be(self) -> Iterator[Fault]:
+        if self.gpus and not self.gpu_milli:
+            yield ("gpu_milli",), "a GPU of which it gets nothing", f"write 1 up to {_MILLI}"
+        if self.deleted_s < self.created_s:
+            text = f"{self.deleted_s} is before its creation at {self.created_s}"
+            yield ("deletion_time",), text, "fix it"
+        elif _NEVER < self.scheduled_s < self.created_s:
+            text = f"{self.scheduled_s} is before its creation at {self.created_s}"
+            yield ("scheduled_time",), text, "fix it"
 
-class _Row:
-    """One row, and what is wrong with it."""
 
-    def __init__(self, file: str, line: int, cells: dict[str, str], found: list[Problem]) -> None:
-        self.place = Place(file, line)
-        self.cells = cells
-        self._found = found
-        self.good = True
-
-    def wrong(self, column: str, message: str, advice: str) -> None:
-        """Note what is wrong."""
-        self.good = False
-        problem = Problem(place=self.place, path=column, message=message, advice=advice)
-        self._found.append(problem)
-
-    def number(self, column: str, least: int = 0, most: int = _MAX) -> int:
-        """A whole number; ``32000.0`` is one."""
-        text = self.cells[column]
-        whole = text.removesuffix(".0")
-        if not (whole.isascii() and whole.isdigit()) or not least <= int(whole[:20]) <= most:
-            limit = f" up to {most}" if most < _MAX else ""
-            advice = f"write a whole number from {least}{limit}"
-            self.wrong(column, f"{text!r} is no such number", advice)
-            return least
-        return int(whole)
-
-    def text(self, column: str) -> str:
-        """A text; empty where there is none."""
-        value = self.cells.get(column, "")
-        return "" if value in _NONE else value
+RowT = TypeVar("RowT", TraceNode, TracePod)
 
 
 def read_nodes(file: Path, problems: list[Problem]) -> list[TraceNode]:
@@ -112,22 +116,7 @@ def read_nodes(file: Path, problems: list[Problem]) -> list[TraceNode]:
     Raises:
         ScenarioError: the file cannot be read.
     """
-    found: list[TraceNode] = []
-    taken: dict[str, int] = {}
-    for row in _rows(file, _NODE_COLUMNS, problems):
-        node = TraceNode(
-            line=row.place.line,
-            name=_name(row, "sn", taken),
-            cpu_milli=row.number("cpu_milli", 1),
-            memory_mib=row.number("memory_mib", 1),
-            gpus=row.number("gpu", 0, 64),
-            model=row.text("model"),
-        )
-        if node.gpus and not node.model:
-            row.wrong("model", "a node with GPUs needs their model", "write e.g. T4")
-        if row.good:
-            found.append(node)
-    return found
+    return _read(TraceNode, file, problems)
 
 
 def read_pods(file: Path, problems: list[Problem]) -> list[TracePod]:
@@ -136,55 +125,35 @@ def read_pods(file: Path, problems: list[Problem]) -> list[TracePod]:
     Raises:
         ScenarioError: the file cannot be read.
     """
-    found: list[TracePod] = []
+    return [pod for pod in _read(TracePod, file, problems) if pod.scheduled_s > _NEVER]
+
+
+def _read(model: type[RowT], file: Path, problems: list[Problem]) -> list[RowT]:
+    columns = [
+        field.alias or name
+        for name, field in model.model_fields.items()
+        if field.is_required() and name != "line"
+    ]
+    found: list[RowT] = []
     taken: dict[str, int] = {}
-    for row in _rows(file, _POD_COLUMNS, problems):
-        name = _name(row, "name", taken)
-        created, deleted = row.number("creation_time"), row.number("deletion_time")
-        scheduled = row.number("scheduled_time") if row.text("scheduled_time") else None
-        phase = row.text("pod_phase")
-        if phase not in _PHASES:
-            row.wrong("pod_phase", f"{phase!r} is none", f"one of {', '.join(sorted(_PHASES))}")
-        gpus = row.number("num_gpu", 0, 64)
-        pod = TracePod(
-            line=row.place.line,
-            name=name,
-            cpu_milli=row.number("cpu_milli"),
-            memory_mib=row.number("memory_mib"),
-            gpus=gpus,
-            gpu_milli=row.number("gpu_milli", 1 if gpus else 0, _MILLI),
-            models=frozenset(row.text("gpu_spec").split("|")) - {""},
-            qos=row.text("qos"),
-            phase=phase,
-            scheduled_s=scheduled or 0,
-            deleted_s=deleted,
-            node=row.text("node"),
-        )
-        if row.good:
-            _check_times(row, created, scheduled, deleted)
-        if row.good and scheduled is not None:
-            found.append(pod)
+    for line, cells in _rows(file, columns, problems):
+        place = Place(str(file), line)
+        row_problems = Problems({(): place}, place)
+        row = read(model, {"line": line, **cells}, (), row_problems)
+        if (name := _text(cells[columns[0]])) in taken and name:
+            advice = f"it is already in line {taken[name]}"
+            row_problems.add((columns[0],), f"{name!r} is there twice", advice)
+        taken.setdefault(name, line)
+        problems += row_problems.found
+        if row is not None:
+            found.append(row)
     return found
 
 
-def _name(row: _Row, column: str, taken: dict[str, int]) -> str:
-    name = row.text(column)
-    if not name:
-        row.wrong(column, "a row needs a name", "add one")
-    elif name in taken:
-        row.wrong(column, f"{name!r} is there twice", f"it is already in line {taken[name]}")
-    taken.setdefault(name, row.place.line)
-    return name
-
-
-def _check_times(row: _Row, created: int, scheduled: int | None, deleted: int) -> None:
-    if deleted < created:
-        row.wrong("deletion_time", f"{deleted} is before its creation at {created}", "fix it")
-    elif scheduled is not None and scheduled < created:
-        row.wrong("scheduled_time", f"{scheduled} is before its creation at {created}", "fix it")
-
-
-def _rows(file: Path, columns: tuple[str, ...], problems: list[Problem]) -> Iterator[_Row]:
+def _rows(
+    file: Path, columns: list[str], problems: list[Problem]
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Line and cells of each row."""
     name = str(file)
     fail: Callable[[int, str, str], ScenarioError] = lambda line, message, advice: ScenarioError(  # noqa: E731  (one use twice)
         [Problem(place=Place(name, line), path="", message=message, advice=advice)]
@@ -206,10 +175,11 @@ def _rows(file: Path, columns: tuple[str, ...], problems: list[Problem]) -> Iter
         for cells in reader:
             if not cells:
                 continue
-            row = _Row(name, reader.line_num, dict(zip(header, cells, strict=False)), problems)
             if len(cells) != len(header):
-                row.wrong("", f"has {len(cells)} cells, not {len(header)}", "fix the row")
+                text = f"has {len(cells)} cells, not {len(header)}"
+                place = Place(name, reader.line_num)
+                problems.append(Problem(place=place, path="", message=text, advice="fix the row"))
                 continue
-            yield row
+            yield reader.line_num, dict(zip(header, cells, strict=True))
     except csv.Error as error:
         raise fail(reader.line_num, f"is not CSV: {error}", "fix the row") from error

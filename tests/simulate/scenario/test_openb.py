@@ -82,14 +82,14 @@ def test_a_recorded_node_is_believed(trace: tuple[Path, Path]) -> None:
 @pytest.mark.parametrize(
     ("row", "column", "message"),
     [
-        ("p0,x,1,0,0,,LS,Running,0,9,5", "cpu_milli", "'x' is no such number"),
-        ("p0,1,-1,0,0,,LS,Running,0,9,5", "memory_mib", "'-1' is no such number"),
-        ("p0,1,1,1,2000,,LS,Running,0,9,5", "gpu_milli", "'2000' is no such number"),
-        ("p0,1,1,0,0,,LS,Gone,0,9,5", "pod_phase", "'Gone' is none"),
+        ("p0,x,1,0,0,,LS,Running,0,9,5", "cpu_milli", "whole number, not 'x'"),
+        ("p0,1,-1,0,0,,LS,Running,0,9,5", "memory_mib", "whole number, not '-1'"),
+        ("p0,1,1,1,2000,,LS,Running,0,9,5", "gpu_milli", "at most 1000, not '2000'"),
+        ("p0,1,1,0,0,,LS,Gone,0,9,5", "pod_phase", "'Succeeded', not 'Gone'"),
         ("p0,1,1,0,0,,LS,Running,9,5,9", "deletion_time", "before its creation"),
         ("p0,1,1,0,0,,LS,Running,5,9,1", "scheduled_time", "before its creation"),
         ("p0,1,1", "", "has 3 cells, not 11"),
-        (",1,1,0,0,,LS,Running,0,9,5", "name", "needs a name"),
+        (",1,1,0,0,,LS,Running,0,9,5", "name", "must not be empty"),
     ],
 )
 def test_a_bad_row_is_named_with_its_line(
