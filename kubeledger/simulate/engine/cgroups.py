@@ -112,14 +112,11 @@ class CgroupLoop:
             asked = resource_config_for_node(self._capacity)
         else:
             pids = kubepods_resources(pids, self._reservation)
-        self._write(
-            self._path(node_cgroup()),
-            values_of(
-                version=self._version,
-                shares=asked.cpu_shares or MIN_SHARES,
-                memory=asked.memory_limit_bytes,
-                pids=pids["pid"].value() or None,
-            ),
+        self.tree[self._path(node_cgroup())] = values_of(
+            version=self._version,
+            shares=asked.cpu_shares or MIN_SHARES,
+            memory=asked.memory_limit_bytes,
+            pids=pids["pid"].value() or None,
         )
         self._update_qos()
         self._kubelet.every(_QOS_PERIOD_NS, self._update_qos)
@@ -139,17 +136,14 @@ class CgroupLoop:
         files = None
         if self._unified.memory_qos:
             files = decide_pod_unified(pod.api, self._facts, self._unified).pod
-        self._write(
-            path,
-            values_of(
-                version=self._version,
-                shares=asked.cpu_shares or MIN_SHARES,
-                quota_us=asked.cpu_quota_us,
-                period_us=asked.cpu_period_us,
-                memory=asked.memory_limit_bytes,
-                pids=self._pids,
-                files=files,
-            ),
+        self.tree[path] = values_of(
+            version=self._version,
+            shares=asked.cpu_shares or MIN_SHARES,
+            quota_us=asked.cpu_quota_us,
+            period_us=asked.cpu_period_us,
+            memory=asked.memory_limit_bytes,
+            pids=self._pids,
+            files=files,
         )
 
     def pod_killed(self, pod: SimPod, cause: int | None = None) -> None:
@@ -167,9 +161,9 @@ class CgroupLoop:
         if self._on:
             path = self._container_path(pod, container_id)
             if container is None:
-                self._write(path, self._values(MIN_SHARES))
+                self.tree[path] = values_of(version=self._version, shares=MIN_SHARES)
             else:
-                self._write(path, self._container_values(pod, container.name))
+                self.tree[path] = self._container_values(pod, container.name)
 
     def container_cgroup(self, pod: SimPod, container_id: str) -> str:
         """In which cgroup a container runs; empty where the kubelet makes none."""
@@ -245,9 +239,6 @@ class CgroupLoop:
             files=files,
         )
 
-    def _values(self, shares: int, memory: int | None = None) -> CgroupValues:
-        return values_of(version=self._version, shares=shares, memory=memory)
-
     # -- the QoS level -------------------------------------------------------------------------
 
     def _update_qos(self, cause: int | None = None) -> None:
@@ -295,7 +286,7 @@ class CgroupLoop:
         )
         if files.get("kubepods"):
             path = self._path(node_cgroup())
-            self._write(path, _with_files(self.tree[path], files["kubepods"]))
+            self.tree[path] = _with_files(self.tree[path], files["kubepods"])
         journal.write(QOSCgroupsUpdated(), cause=cause)
 
     def _write_qos(
@@ -312,12 +303,9 @@ class CgroupLoop:
             values = msgspec.structs.replace(values, memory_limit_bytes=limit)
             if self._version == 2 and "memory.max" in before.unified:
                 values = _with_files(values, {"memory.max": before.unified["memory.max"]})
-        self._write(path, values)
+        self.tree[path] = values
 
     # -- the tree ------------------------------------------------------------------------------
-
-    def _write(self, path: str, values: CgroupValues) -> None:
-        self.tree[path] = values
 
     def _path(self, cgroup: Sequence[str]) -> str:
         written = to_systemd(cgroup) if self._systemd else to_cgroupfs(cgroup)

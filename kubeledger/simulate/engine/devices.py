@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any
 
 from kubeledger.kubelet.devicemanager.calls import AllocateCall
 from kubeledger.kubelet.devicemanager.checkpoint_content import (
@@ -146,11 +145,6 @@ class DeviceLoop:
 
     # -- what the node lists ---------------------------------------------------------------
 
-    def allocatable(self, resource: str) -> int | None:
-        """Healthy devices of a resource; None for one that no plugin serves."""
-        healthy = self.manager.healthy.get(resource)
-        return None if healthy is None else len(healthy)
-
     def capacity(self) -> Mapping[str, str]:
         """Extended resources of the node's last status: all devices."""
         return self._capacity
@@ -289,13 +283,7 @@ class DeviceLoop:
 
     def _write_served(self, pod: SimPod, served: Served) -> None:
         request, journal, cause = served.request, self._sim.journal, None
-        whose: dict[str, Any] = {
-            "namespace": pod.namespace,
-            "pod": pod.name,
-            "pod_uid": pod.uid,
-            "container": request.container,
-            "resource": request.resource,
-        }
+        whose = {**pod.identity, "container": request.container, "resource": request.resource}
         if served.needed and request.required and not served.error.startswith(_BEFORE_NEED):
             cause = journal.write(AllocationRequested(**whose, needed=request.required))
         if served.error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kubeledger.model.bodies.lifecycle import ContainerDied, ContainerRestarted, ContainerStarted
 from kubeledger.simulate.engine.instances import KILLED, Instance
 from kubeledger.simulate.engine.kubelet import Kubelet
@@ -26,49 +28,39 @@ def write_changes(kubelet: Kubelet, pod: SimPod, worker: PodWorker, changes: Cha
         _started(kubelet, pod, worker, instance)
 
 
+def _which(pod: SimPod, instance: Instance) -> dict[str, Any]:
+    return {
+        **pod.identity,
+        "container": instance.container,
+        "container_id": instance.container_id,
+    }
+
+
 def _died(kubelet: Kubelet, pod: SimPod, instance: Instance) -> None:
-    killed = kubelet.sim.runtime.killed.get(instance.container_id)
+    runtime, sandbox = kubelet.sim.runtime, instance.container is None
+    killed = runtime.killed.get(instance.container_id)
     cause = None if killed is None else killed.seq
     if cause is None and instance.oom_killed and instance.exit_code == KILLED:
         cause = kubelet.sim.memory.kills[instance.container_id]
-    kubelet.sim.runtime.died[instance.container_id] = kubelet.sim.journal.write(
-        ContainerDied(
-            **pod.identity,
-            container=instance.container,
-            container_id=instance.container_id,
-            sandbox=instance.container is None,
-            exit_code=instance.exit_code if instance.container is not None else None,
-        ),
+    exit_code = None if sandbox else instance.exit_code
+    runtime.died[instance.container_id] = kubelet.sim.journal.write(
+        ContainerDied(**_which(pod, instance), sandbox=sandbox, exit_code=exit_code),
         cause=cause,
         source=None if cause is not None else kubelet.sim.plan.pods[pod.index].place,
     )
 
 
 def _started(kubelet: Kubelet, pod: SimPod, worker: PodWorker, instance: Instance) -> None:
-    journal = kubelet.sim.journal
-    journal.write(
-        ContainerStarted(
-            **pod.identity,
-            container=instance.container,
-            container_id=instance.container_id,
-            sandbox=instance.container is None,
+    journal, runtime = kubelet.sim.journal, kubelet.sim.runtime
+    which, previous = _which(pod, instance), instance.previous_id
+    journal.write(ContainerStarted(**which, sandbox=instance.container is None))
+    if instance.container is not None and previous and instance.container_id in worker.started:
+        killed = runtime.killed.get(previous)
+        restarted = ContainerRestarted(
+            **which,
+            previous_container_id=previous,
+            reason="exited" if killed is None else killed.reason,
+            restart_count=instance.restarts,
         )
-    )
-    if instance.container is None:
-        return
-    if instance.previous_id and instance.container_id in worker.started:
-        killed, died = (
-            kubelet.sim.runtime.killed.get(instance.previous_id),
-            kubelet.sim.runtime.died.get(instance.previous_id),
-        )
-        journal.write(
-            ContainerRestarted(
-                **pod.identity,
-                container=instance.container,
-                container_id=instance.container_id,
-                previous_container_id=instance.previous_id,
-                reason="exited" if killed is None else killed.reason,
-                restart_count=instance.restarts,
-            ),
-            cause=died if killed is None else killed.seq,
-        )
+        cause = runtime.died.get(previous) if killed is None else killed.seq
+        journal.write(restarted, cause=cause)

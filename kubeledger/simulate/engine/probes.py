@@ -84,9 +84,6 @@ class ProbeLoop:
         self._status: dict[str, objects.PodStatus] = {}
         self._seqs: dict[tuple[ProbeType, str], int] = {}
 
-    def start(self) -> None:
-        """Nothing: workers come with pods."""
-
     # -- which workers there are ---------------------------------------------------------------
 
     def add_pod(self, pod: SimPod) -> None:

@@ -192,7 +192,6 @@ class Sim:
         kubelet.cgroups.start()
         kubelet.devices.start()
         kubelet.eviction.start()
-        kubelet.probes.start()
         kubelet.pods.start()
 
     def _restart(self, restart: KubeletRestart) -> Callable[[], None]:

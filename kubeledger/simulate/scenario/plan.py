@@ -5,10 +5,12 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
+import msgspec
+
 from kubeledger.ingest.messages.settings_flags import minor_version
 from kubeledger.kubelet.profile.gates import with_gates
 from kubeledger.kubelet.profile.resolve import resolve
-from kubeledger.model.bodies.prober import ProbeType
+from kubeledger.model.bodies.prober import ProbeType, TickResult
 from kubeledger.simulate.engine.draws import Draws
 from kubeledger.simulate.engine.plan import (
     ContainerScript,
@@ -23,14 +25,14 @@ from kubeledger.simulate.engine.plan import (
     PlannedUpdate,
     PluginScript,
     PluginStep,
+    ProbeStep,
     Usage,
 )
 from kubeledger.simulate.scenario.load import Loaded, Manifest
 from kubeledger.simulate.scenario.models_node import Node, Plugin, Restart
-from kubeledger.simulate.scenario.models_pods import Container, Pods
+from kubeledger.simulate.scenario.models_pods import Container, Pods, Probe
 from kubeledger.simulate.scenario.pod_defaults import Cluster, defaulted, drawn_hash
 from kubeledger.simulate.scenario.pods import containers_of
-from kubeledger.simulate.scenario.rules import probe_steps
 from kubeledger.simulate.scenario.settings import effective
 
 __all__ = ["to_plan"]
@@ -271,22 +273,10 @@ def _scripts(
         if ends and not script.exits:
             # Else it would run for ever, and block all that come after it.
             done = (ExitStep(after_ns=_INIT_NS, code=0),)
-            script = _with_exits(script, done)
+            script = msgspec.structs.replace(script, exits=done, exits_repeat=True)
         if name in containers or ends:
             scripts[name] = script
     return scripts
-
-
-def _with_exits(script: ContainerScript, exits: tuple[ExitStep, ...]) -> ContainerScript:
-    return ContainerScript(
-        exits=exits,
-        exits_repeat=True,
-        probes=script.probes,
-        usage=script.usage,
-        child=script.child,
-        hook_failures=script.hook_failures,
-        stop_ns=script.stop_ns,
-    )
 
 
 def _script(container: Container, end_ns: int) -> ContainerScript:
@@ -294,7 +284,7 @@ def _script(container: Container, end_ns: int) -> ContainerScript:
     kinds: tuple[ProbeType, ...] = ("liveness", "readiness", "startup")
     for kind in kinds:
         if (probe := getattr(container.probes, kind)) is not None:
-            probes[kind] = probe_steps(probe, end_ns)
+            probes[kind] = _probe_steps(probe, end_ns)
     return ContainerScript(
         exits=tuple(ExitStep(after_ns=each.after, code=each.code) for each in container.exits),
         exits_repeat=container.exits_repeat,
@@ -307,6 +297,35 @@ def _script(container: Container, end_ns: int) -> ContainerScript:
         hook_failures=container.post_start_failures,
         stop_ns=container.stops_after,
     )
+
+
+def _probe_steps(probe: Probe, end_ns: int) -> tuple[ProbeStep, ...]:
+    """The steps that a script stands for; ``flaps`` continues until the end."""
+    if probe.steps is not None:
+        return tuple(_step(probe, step.from_, step.result, step.output) for step in probe.steps)
+    found: list[ProbeStep] = []
+    for start_ns, stop_ns in _failures(probe, end_ns):
+        found.append(_step(probe, start_ns, probe.result, probe.output))
+        if stop_ns is not None:
+            found.append(_step(probe, stop_ns, "success", ""))
+    return tuple(found)
+
+
+def _failures(probe: Probe, end_ns: int) -> list[tuple[int, int | None]]:
+    if probe.flaps is not None:
+        every = probe.flaps.every
+        first = probe.flaps.from_ + every
+        return [(at, at + every) for at in range(first, max(end_ns, first) + 1, 2 * every)]
+    spans = probe.fails if isinstance(probe.fails, list) else [probe.fails]
+    return [
+        (span.from_, None if span.for_ is None else span.from_ + span.for_)
+        for span in spans
+        if span is not None
+    ]
+
+
+def _step(probe: Probe, from_ns: int, result: TickResult, output: str) -> ProbeStep:
+    return ProbeStep(from_ns=from_ns, since=probe.since, result=result, output=output)
 
 
 def _disk_changes(loaded: Loaded) -> tuple[DiskChange, ...]:

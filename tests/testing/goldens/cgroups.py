@@ -13,7 +13,6 @@ from tests.testing.goldens.world import GIB, MIB, World, container, requests
 
 __all__: list[str] = []
 
-golden = maker_of(World)
 NO_LIMIT = 9223372036854771712
 ALL = ("1.20.2", "1.28.0", "1.36.2")
 _CLASSES: dict[str, QOSClass] = {"burstable": "Burstable", "besteffort": "BestEffort"}
@@ -76,13 +75,34 @@ def v2(path: str, weight: int, quota_us: int = -1, memory: int = -1, **files: st
     return _cgroup(path, fields)
 
 
+class CgroupWorld(World):
+    """A node whose cgroups are read some seconds after its pods came."""
+
+    def runs(self, name: str, resources: dict[str, Any]) -> None:
+        """A pod with one container comes."""
+        self.pod(name, container(resources=resources))
+        self.wait(5)
+
+    def three_classes(self) -> None:
+        """A pod of each QoS class comes."""
+        self.pod("guaranteed", container(resources=requests("250m", "100Mi", limits=True)))
+        self.pod("burstable", container(resources=requests("1", "1Gi")))
+        self.pod("besteffort")
+        self.wait(5)
+
+    def write_qos(self, at_s: float) -> None:
+        """The QoS level is written, as every minute."""
+        self.wait(at_s - self.now - 0.1)
+        self.add(QOSCgroupsUpdated())
+
+
+golden = maker_of(CgroupWorld)
+
+
 @golden("cgroups-qos-classes-v1", *ALL)
-def qos_classes_v1(node: World) -> Lie:
+def qos_classes_v1(node: CgroupWorld) -> Lie:
     """Pods of the three classes: shares by request, quota and limit only where all have them."""
-    node.pod("guaranteed", container(resources=requests("250m", "100Mi", limits=True)))
-    node.pod("burstable", container(resources=requests("1", "1Gi")))
-    node.pod("besteffort")
-    node.wait(5)
+    node.three_classes()
     seq = node.add(v1("kubepods/poduid-guaranteed", 256, 25_000, 100 * MIB))
     node.add(v1("kubepods/burstable/poduid-burstable", 1024))
     node.add(v1("kubepods/besteffort/poduid-besteffort", 2))
@@ -90,12 +110,9 @@ def qos_classes_v1(node: World) -> Lie:
 
 
 @golden("cgroups-qos-classes-v2", "1.28.0", "1.36.2")
-def qos_classes_v2(node: World) -> Lie:
+def qos_classes_v2(node: CgroupWorld) -> Lie:
     """The same in cgroup version 2: the kubelet's weight is linear in the shares."""
-    node.pod("guaranteed", container(resources=requests("250m", "100Mi", limits=True)))
-    node.pod("burstable", container(resources=requests("1", "1Gi")))
-    node.pod("besteffort")
-    node.wait(5)
+    node.three_classes()
     node.add(v2("kubepods/poduid-guaranteed", 10, 25_000, 100 * MIB))
     seq = node.add(v2("kubepods/burstable/poduid-burstable", 39))
     node.add(v2("kubepods/besteffort/poduid-besteffort", 1))
@@ -104,11 +121,10 @@ def qos_classes_v2(node: World) -> Lie:
 
 
 @golden("cgroups-systemd", cgroupDriver="systemd")
-def systemd(node: World) -> Lie:
+def systemd(node: CgroupWorld) -> Lie:
     """The systemd driver names slices, and rounds a quota up to a whole percent."""
     limits = requests("123m", "100Mi", limits=True)
-    node.pod("guaranteed", container(resources=limits))
-    node.wait(5)
+    node.runs("guaranteed", limits)
     path = "kubepods.slice/kubepods-poduid_guaranteed.slice"
     body = v1(path, 125, 13_000, 100 * MIB)
     seq = node.add(msgspec.structs.replace(body, pod_uid="uid-guaranteed"))
@@ -116,11 +132,10 @@ def systemd(node: World) -> Lie:
 
 
 @golden("cgroups-container", "1.20.2", "1.36.2")
-def of_container(node: World) -> Lie:
+def of_container(node: CgroupWorld) -> Lie:
     """A container's own cgroup: its part of the spec; the sandbox has the runtime's default."""
     resources = {"requests": {"cpu": "500m"}, "limits": {"cpu": "1", "memory": "100M"}}
-    node.pod("web", container(resources=resources))
-    node.wait(5)
+    node.runs("web", resources)
     pod = "kubepods/burstable/poduid-web"
     node.add(v1(pod, 512, 100_000, 99_999_744))
     node.add(v1(f"{pod}/sandbox", sandbox=True))
@@ -130,10 +145,9 @@ def of_container(node: World) -> Lie:
 
 
 @golden("cgroups-container-v2")
-def of_container_v2(node: World) -> Lie:
+def of_container_v2(node: CgroupWorld) -> Lie:
     """A runtime may convert shares to a weight by the newer formula."""
-    node.pod("web", container(resources=requests("1")))
-    node.wait(5)
+    node.runs("web", requests("1"))
     pod = "kubepods/burstable/poduid-web"
     node.add(v2(pod, 39))
     app = v2(f"{pod}/c1", 100)
@@ -142,31 +156,23 @@ def of_container_v2(node: World) -> Lie:
 
 
 @golden("cgroups-no-cfs-quota", cpuCFSQuota=False)
-def no_cfs_quota(node: World) -> Lie:
+def no_cfs_quota(node: CgroupWorld) -> Lie:
     """With cpuCFSQuota off nobody has a quota."""
-    node.pod("web", container(resources=requests("250m", "100Mi", limits=True)))
-    node.wait(5)
+    node.runs("web", requests("250m", "100Mi", limits=True))
     seq = node.add(v1("kubepods/poduid-web", 256, memory=100 * MIB))
     return Lie(seq, {"cpu_quota_us": 25_000})
 
 
 @golden("cgroups-least-quota")
-def least_quota(node: World) -> Lie:
+def least_quota(node: CgroupWorld) -> Lie:
     """No quota is below one millisecond, and no shares are below two."""
-    node.pod("tiny", container(resources=requests("1m", "16Mi", limits=True)))
-    node.wait(5)
+    node.runs("tiny", requests("1m", "16Mi", limits=True))
     seq = node.add(v1("kubepods/poduid-tiny", 2, 1_000, 16 * MIB))
     return Lie(seq, {"cpu_quota_us": 100})
 
 
-def _beat(node: World, at_s: float) -> None:
-    """The QoS level is written, as every minute."""
-    node.wait(at_s - node.now - 0.1)
-    node.add(QOSCgroupsUpdated())
-
-
 @golden("cgroups-qos-level", "1.20.2", "1.36.2")
-def qos_level(node: World) -> Lie:
+def qos_level(node: CgroupWorld) -> Lie:
     """Burstable has the shares of its pods' requests added up, BestEffort two; no limits."""
     node.wait(0.3)
     node.add(QOSCgroupsUpdated())
@@ -175,16 +181,16 @@ def qos_level(node: World) -> Lie:
         node.wait(10)
         node.pod(name, container(resources=requests(cpu)))
         node.add(QOSCgroupsUpdated())
-    _beat(node, begun + 60)
+    node.write_qos(begun + 60)
     node.wait(2)
     seq = node.add(v1("kubepods/burstable", 1536))
     node.add(v1("kubepods/besteffort", 2))
-    _beat(node, begun + 120)
+    node.write_qos(begun + 120)
     return Lie(seq, {"cpu_shares": 1024})
 
 
 @golden("cgroups-qos-reserve", qosReserved={"memory": "50%"}, featureGates={"QOSReserved": True})
-def qos_reserve(node: World) -> Lie:
+def qos_reserve(node: CgroupWorld) -> Lie:
     """Half of the memory that Guaranteed pods ask for is kept from the other classes."""
     node.wait(0.3)
     node.add(QOSCgroupsUpdated())
@@ -192,15 +198,15 @@ def qos_reserve(node: World) -> Lie:
     node.wait(10)
     node.pod("db", container(resources=requests("1", "2Gi", limits=True)))
     node.add(QOSCgroupsUpdated())
-    _beat(node, begun + 60)
+    node.write_qos(begun + 60)
     node.wait(2)
     seq = node.add(v1("kubepods/burstable", 2, memory=7 * GIB))
-    _beat(node, begun + 120)
+    node.write_qos(begun + 120)
     return Lie(seq, {"memory_limit_bytes": 8 * GIB})
 
 
 @golden("cgroups-node", "1.20.2", "1.36.2", kubeReserved={"cpu": "100m", "memory": "1Gi"})
-def node_level(node: World) -> Lie:
+def node_level(node: CgroupWorld) -> Lie:
     """All pods together have what the machine has, less what is reserved."""
     node.wait(5)
     seq = node.add(v1("kubepods", 3993, memory=7 * GIB))
@@ -213,14 +219,13 @@ def node_level(node: World) -> Lie:
     "1.36.2",
     capacity={"cpu": "4", "memory": str(8 * GIB), "hugepages-2Mi": "64Mi", "pods": "110"},
 )
-def hugepages(node: World) -> Lie:
+def hugepages(node: CgroupWorld) -> Lie:
     """A pod has the huge pages that it asks for, and none of another size."""
     resources = {
         "requests": {"cpu": "1", "hugepages-2Mi": "4Mi"},
         "limits": {"hugepages-2Mi": "4Mi"},
     }
-    node.pod("web", container(resources=resources))
-    node.wait(5)
+    node.runs("web", resources)
     limits = {"2MB": 4 * MIB, "1GB": 0}
     seq = node.add(v1("kubepods/burstable/poduid-web", 1024, hugetlb_limit_bytes=limits))
     return Lie(seq, {"hugetlb_limit_bytes": {"2MB": 2 * MIB, "1GB": 0}})
@@ -229,10 +234,9 @@ def hugepages(node: World) -> Lie:
 @golden(
     "cgroups-memory-qos", "1.28.0", featureGates={"MemoryQoS": True}, memoryThrottlingFactor=0.9
 )
-def memory_qos(node: World) -> Lie:
+def memory_qos(node: CgroupWorld) -> Lie:
     """With MemoryQoS, what a pod asks for is protected."""
-    node.pod("web", container(resources=requests("1", "100Mi")))
-    node.wait(5)
+    node.runs("web", requests("1", "100Mi"))
     body = v2("kubepods/burstable/poduid-web", 39, memory_min=str(100 * MIB))
     seq = node.add(body)
     lie = v2("kubepods/burstable/poduid-web", 39, memory_min="0")
@@ -240,16 +244,15 @@ def memory_qos(node: World) -> Lie:
 
 
 @golden("cgroups-pids", podPidsLimit=64)
-def pids(node: World) -> Lie:
+def pids(node: CgroupWorld) -> Lie:
     """A pod may have as many processes as podPidsLimit says."""
-    node.pod("web", container(resources=requests("1")))
-    node.wait(5)
+    node.runs("web", requests("1"))
     seq = node.add(v1("kubepods/burstable/poduid-web", 1024, other={"pids.max": "64"}))
     return Lie(seq, {"other": {"pids.max": "1024"}})
 
 
 @golden("cgroups-removal")
-def removal(node: World) -> Lie:
+def removal(node: CgroupWorld) -> Lie:
     """A container's cgroup goes when it has ended, and not before."""
     node.pod("other")
     first = node.started("other")

@@ -72,14 +72,12 @@ class ImageWorld(World):
             )
         )
 
-    def begin(
-        self, usage: int = 85, *, names: str = "abcd", used: str = "", pinned: str = ""
-    ) -> int:
+    def begin(self, usage: int = 85, *, names: str = "abcd", **seen: str) -> int:
         """A space pass begins, with its detect pass before or behind."""
         before = self.version == "1.36.2"
         self.disk(100 - usage)
         if before:
-            self.pass_over(names, used=used, pinned=pinned)
+            self.pass_over(names, **seen)
         seq = self.add(
             GarbageCollectionStarted(
                 usage_percent=usage,
@@ -89,7 +87,7 @@ class ImageWorld(World):
             )
         )
         if not before:
-            self.pass_over(names, used=used, pinned=pinned)
+            self.pass_over(names, **seen)
         return seq
 
     def remove(self, name: str, cause: int | None = None, pass_: _Pass = "space") -> int:
@@ -112,6 +110,15 @@ class ImageWorld(World):
             ),
             cause=start,
         )
+
+    def freed(self) -> tuple[int, int]:
+        """A collection for which two images are enough: its start and the last removal."""
+        self.history("abc")
+        start = self.begin(names="abc")
+        self.remove("c", start)
+        last = self.remove("a", start)
+        self.end(start, 2)
+        return start, last
 
 
 golden = maker_of(ImageWorld)
@@ -141,22 +148,14 @@ def shortfall(version: str, freed: int) -> str:
 @golden("images-space-pass", *ALL, size=LARGE)
 def space_pass(node: ImageWorld) -> Lie:
     """The least recently used images go until enough is freed, and no more."""
-    node.history("abc")
-    start = node.begin(names="abc")
-    node.remove("c", start)
-    seq = node.remove("a", start)
-    node.end(start, 2)
+    _, seq = node.freed()
     return Lie(seq, {"image_id": "z"})
 
 
 @golden("images-amount", size=LARGE)
 def amount(node: ImageWorld) -> Lie:
     """What is to be freed follows from the disk and the low threshold."""
-    node.history("abc")
-    start = node.begin(names="abc")
-    node.remove("c", start)
-    node.remove("a", start)
-    node.end(start, 2)
+    start, _ = node.freed()
     return Lie(start, {"low_threshold_percent": 60})
 
 
@@ -221,16 +220,7 @@ def pinned(node: ImageWorld) -> Lie:
 def minimum_age(node: ImageWorld) -> Lie:
     """An image that was pulled a moment before stays."""
     node.history("abc")
-    node.disk(15)
-    node.pass_over("abcn", new="n")
-    start = node.add(
-        GarbageCollectionStarted(
-            usage_percent=85,
-            high_threshold_percent=80,
-            low_threshold_percent=70,
-            bytes_to_free=CAPACITY * 15 // 100,
-        )
-    )
+    start = node.begin(names="abcn", new="n")
     node.remove("c", start)
     node.remove("a", start)
     seq = node.remove("b", start)
