@@ -13,16 +13,16 @@ A title, and below it, indented, what files show (``~``), the log, and the recor
   word alone is one of the scenes' own beginnings.
 * A record is its body's name, some fields, ``@SECONDS``, ``<NAME`` of the cause, ``lines=`` of the
   evidence. Of a kind that is named there is no other record; ``!NAME``: there is none.
-* Files: ``spec`` names the containers of pod ``a``, or is JSON; ``status`` is JSON, or follows from
-  ``ran NAME ID [LAST] JSON``; ``pod NAME JSON`` is what lists show of another pod; ``version``;
-  ``id ID NAME`` names a container.
+* Files: ``spec`` names the containers of pod ``a``, or is JSON; ``probe TYPE JSON`` is that of its
+  container ``c``; ``status`` is JSON, or follows from ``ran NAME ID [LAST] JSON``; ``pod NAME
+  JSON`` is what lists show of another pod; ``version``; ``id ID NAME`` names a container.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -103,8 +103,17 @@ WORDS: Mapping[str, str] = {
 ID that the first one stands for."""
 
 
-def played_out(text: str, words: Mapping[str, str] = WORDS) -> Callable[[str], None]:
-    """The test of all scenes of a text; ``words``: further ones, and beginnings of logs."""
+Play = Callable[[list[str], list[str], Mapping[str, str]], list[Fact]]
+
+
+def played_out(
+    text: str, words: Mapping[str, str], play: Play | None = None
+) -> Callable[[str], None]:
+    """The test of all scenes of a text.
+
+    ``words``: further ones, and beginnings of logs; ``play``: what makes facts of the rows about
+    files and of the log, instead of the assemblers of pods.
+    """
     scenes = re.split(r"\n(?=\S)", text.strip())
     titles = [scene.partition("\n")[0] for scene in scenes]
     assert len(set(titles)) == len(titles)
@@ -115,7 +124,7 @@ def played_out(text: str, words: Mapping[str, str] = WORDS) -> Callable[[str], N
         rows = [row.lstrip() for row in scene.splitlines()[1:]]
         files = [row.removeprefix("~ ") for row in rows if row.startswith("~ ")]
         log = [row for row in rows if row and row[:2] not in ("~ ", "= ")]
-        facts = _played(_context(files), log, {**WORDS, **words})
+        facts = (play or _played)(files, log, {**WORDS, **words})
         check(facts, [_named(row.removeprefix("= ")) for row in rows if row.startswith("= ")])
 
     return test
@@ -123,7 +132,7 @@ def played_out(text: str, words: Mapping[str, str] = WORDS) -> Callable[[str], N
 
 def facts_of_scene(log: Iterable[str], kind: type, words: Mapping[str, str]) -> list[Fact]:
     """The facts of one kind, of a log alone."""
-    facts = _played(world(), log, {**WORDS, **words})
+    facts = _played([], list(log), {**WORDS, **words})
     return [fact for fact in facts if isinstance(fact.body, kind)]
 
 
@@ -139,6 +148,10 @@ def _context(files: Iterable[str]) -> BundleContext:
             known[rest[0]] = json.loads(rest[2:])
         elif word == "id":
             context.containers[IDS[rest[0]]] = ContainerRef(A, rest[2:])
+        elif word == "probe":
+            kind, probe = rest.split(" ", 1)
+            container = {"name": "c", f"{kind}Probe": json.loads(probe)}
+            known.setdefault("a", {})["spec"] = {"containers": [container]}
         elif word == "spec":
             names = {"containers": [{"name": name} for name in rest.split()]}
             known.setdefault("a", {})["spec"] = json.loads(rest) if rest[0] == "{" else names
@@ -171,18 +184,28 @@ def ran_status(
     return {"containerStatuses": [status]}
 
 
-def _played(context: BundleContext, rows: Iterable[str], words: Mapping[str, str]) -> list[Fact]:
-    log: list[str] = []
-    items: list[PodList | ApiEvent] = []
+def events_of(rows: Iterable[str], words: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Time, word and rest of each event; beginnings that have a name are spelled out."""
     for event in " | ".join(words.get(row, row) for row in rows).split(" | "):
         seconds, word, *rest = event.lstrip().split(" ", 2)
-        text, time = " ".join(rest), clock(float(seconds))
+        yield clock(float(seconds)), word, " ".join(rest)
+
+
+def line_of(time: str, word: str, text: str, words: Mapping[str, str]) -> str:
+    """The line of an event."""
+    line = f"{word} {text}" if word.endswith(".go") else _line(words[word], text)
+    return klog(time, *_named(line).split(" ", 1))
+
+
+def _played(files: list[str], rows: list[str], words: Mapping[str, str]) -> list[Fact]:
+    log: list[str] = []
+    items: list[PodList | ApiEvent] = []
+    for time, word, text in events_of(rows, words):
         if word in ("list", "api"):
             items.append(_item(word, time, _named(text)))
         else:
-            line = f"{word} {text}" if word.endswith(".go") else _line(words[word], text)
-            log.append(klog(time, *_named(line).split(" ", 1)))
-    return ingest_lines(context, log or "", items)
+            log.append(line_of(time, word, text, words))
+    return ingest_lines(_context(files), log or "", items)
 
 
 def clock(seconds: float) -> str:
