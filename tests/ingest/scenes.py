@@ -28,11 +28,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from kubeledger.ingest.correlate.assembler import Assembler
 from kubeledger.ingest.correlate.context import BundleContext, ContainerRef
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import ApiEvent, PodList
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
+from tests.ingest.feeding import feed, log_line
 from tests.ingest.pod_world import at, ingest_lines, klog, know_pod, pod_list, world
 
 A, B = "aaaaaaaa-0000-4000-8000-00000000000a", "bbbbbbbb-0000-4000-8000-00000000000b"
@@ -195,6 +197,17 @@ def line_of(time: str, word: str, text: str, words: Mapping[str, str]) -> str:
     """The line of an event."""
     line = f"{word} {text}" if word.endswith(".go") else _line(words[word], text)
     return klog(time, *_named(line).split(" ", 1))
+
+
+def played_by(assembler_of: Callable[[list[str]], Assembler]) -> Play:
+    """What one assembler makes of the log; it is made by what files show."""
+
+    def play(files: list[str], rows: list[str], words: Mapping[str, str]) -> list[Fact]:
+        events = enumerate(events_of(rows, words), 1)
+        log = [log_line(line_of(*event, words), number) for number, event in events]
+        return feed(assembler_of(files), log)
+
+    return play
 
 
 def _played(files: list[str], rows: list[str], words: Mapping[str, str]) -> list[Fact]:

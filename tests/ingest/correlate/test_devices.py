@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -38,13 +38,14 @@ from kubeledger.model.bodies.devicemanager import (
 )
 from kubeledger.model.bodies.ledger import FindingReported
 from kubeledger.model.record import Evidence
-from kubeledger.model.units import NS_PER_S, parse_ts
-from tests.ingest.feeding import DATA, at, bodies, feed, lines, of_kind, recorded
+from kubeledger.model.units import parse_ts
+from tests.ingest.feeding import DATA, at, bodies, feed, log_line, of_kind, recorded
+from tests.ingest.pod_world import at as clock_ns
+from tests.ingest.scenes import WORDS as SHARED
+from tests.ingest.scenes import events_of, line_of, played_out
 
 POD_A = "36aa1f99-e71c-4fcf-b3f7-3254b6127099"
 POD_C = "0c8b8f31-f9c9-4d7f-88d1-8a748a34c6fe"
-UNAVAILABLE = "requested number of devices unavailable for r/x. Requested: 3, Available: 1"
-REFUSAL = f"Allocate failed due to {UNAVAILABLE}, which is unexpected"
 FILE = Evidence(file="checkpoint")
 
 
@@ -105,33 +106,12 @@ def checkpoint(
     return Checkpoint(ts_ns, data, json.dumps(data).encode(), FILE)
 
 
-def run(stream: Sequence[Item], **pods: str) -> list[Fact]:
-    """Facts of a stream; the context knows its checkpoints."""
-    known = [piece for piece in stream if isinstance(piece, Checkpoint)]
-    return feed(devices_of(context(*known, **pods)), stream)
-
-
 def granted(facts: list[Fact]) -> list[tuple[Any, ...]]:
     """UID, container, resource, devices and nodes of every allocation."""
     return [
         (body.pod_uid, body.container, body.resource, body.device_ids, body.numa)
         for body in bodies(facts, DevicesAllocated)
     ]
-
-
-def need(uid: str, container: str, resource: str = "r/x", count: int = 1) -> str:
-    """1.20's line before an allocation."""
-    return (
-        f'manager.go Needs to allocate {count} "{resource}" for pod "{uid}" container "{container}"'
-    )
-
-
-def make(*devices: str, resource: str = "r/x") -> str:
-    """1.20's line of the Allocate call."""
-    return (
-        f"manager.go Making allocation request for devices [{' '.join(devices)}] "
-        f"for device plugin {resource}"
-    )
 
 
 class TestRecordings:
@@ -257,599 +237,323 @@ class TestRecordings:
         assert "EOF" in str(bodies(facts, EndpointStopped)[0].error)
 
 
-class TestGrants:
-    """Allocations by lines, by checkpoints, by both."""
+LOCALITY = "Resources cannot be allocated with Topology locality"
+OTHERS = "the checkpoint b; what was recorded first is used"
+UNAVAILABLE = "requested number of devices unavailable for r/x. Requested: 3, Available: 1"
+REFUSAL = f"Allocate failed due to {UNAVAILABLE}, which is unexpected"
+_CALL = 'manager.go "Making allocation request for device plugin" devices={*}'
+_EVENT = 'event.go "Event occurred" object="ns/p" kind="Pod" apiVersion="v1" type="Warning"'
+_SHORT = "topology_hints.go [devicemanager] Unable to generate topology hints: requested number of"
+_REGISTER = "manager.go Got registration request from device plugin with resource name"
+_FOUND = "manager.go Found pre-allocated devices for resource {2} container"
+WORDS = {
+    "need": 'manager.go Needs to allocate {3} "{2}" for pod "u" container "{1}"',
+    "make": "manager.go Making allocation request for devices [{*}] for device plugin r/x",
+    "makey": "manager.go Making allocation request for devices [{*}] for device plugin r/y",
+    "Need": 'manager.go "Need devices to allocate for pod" deviceNumber=2 resourceName="r/x" '
+    'podUID="u" containerName="c"',
+    "Make": f'{_CALL} resourceName="r/x"',
+    "Call": f'{_CALL} resourceName="r/x" pod="ns/p" containerName="c"',
+    "found": f'{_FOUND} "{{1}}" in Pod "u": [{{*}}]',
+    "restored": "pod_devices.go Get checkpoint entry: u c r/x map[-1:[b] 0:[a]] [10 13]",
+    "Restored": 'pod_devices.go "Get checkpoint entry" podUID="v" containerName="c" '
+    'resourceName="r/x" deviceIDs={"1":["d"]} allocated="CgE="',
+    "removed": "manager.go pods to be removed: [u]",
+    "Removed": 'manager.go "Pods to be removed" podUIDs=["u","v"]',
+    "denied": 'allocation_manager.go "Pod admission denied" podUID="u" pod="ns/p" '
+    'reason="UnexpectedAdmissionError" message="{*}"',
+    "sent": f'{_EVENT} reason="{{1}}" message="{{*}}"',
+    "set": 'status_manager.go Status Manager: adding pod: "u", with status: (1, {Failed [] Pod {*} '
+    "UnexpectedAdmissionError    [] <nil> [] []  []}) to x",
+    "kept": 'status_manager.go Status Manager: syncing pod: "u", with status: (2, {Failed [] Pod '
+    "{*} UnexpectedAdmissionError    [] <nil> [] []  []}) from x",
+    "oldevent": 'event.go Event(v1.ObjectReference{Kind:"Pod", Namespace:"ns", Name:"p", UID:"u", '
+    'APIVersion:"v1", ResourceVersion:"7", FieldPath:""}): type: \'Warning\' reason: '
+    "'UnexpectedAdmissionError' {*}",
+    "short": f"{_SHORT} devices unavailable for 'r/x': requested: {{1}}, available: 1",
+    "register": f'{_REGISTER} "r/x"',
+    "bad": f'{_REGISTER} "bad name"',
+    "refused": 'manager.go Bad registration request from device plugin with resource name "bad '
+    'name": invalid name',
+    "Register": 'server.go "Got registration request from device plugin with resource" '
+    'resourceName="r/x"',
+    "undialled": 'server.go "Error connecting to device plugin client" err="dial failed"',
+    "registered": "manager.go Registered endpoint &{0xc0 0xc1 r/x}",
+    "ended": "endpoint.go listAndWatch ended unexpectedly for device plugin r/x with error EOF",
+    "marked": "manager.go Mark all resources Unhealthy for resource r/x",
+    "unhealthy": "manager.go Endpoint (r/x, &{0xc0}) became unhealthy",
+    "pushed": "endpoint.go State pushed for device plugin r/x",
+    "Pushed": '{1}.go "State pushed for device plugin" {2}="{3}" resourceCapacity=4',
+    "counted": 'manager.go "Processed device updates for resource" resourceName="r/z" '
+    "totalCount=4 healthyCount=2",
+}
 
-    def test_without_a_checkpoint_the_nodes_are_unknown(self) -> None:
-        """No guess."""
-        facts = run(lines(need("u", "c"), make("b", "a")), u="ns/p")
-        assert granted(facts) == [("u", "c", "r/x", ("a", "b"), None)]
-        assert bodies(facts, DevicesAllocated)[0].pod == "p"
+SCENES = rf"""
+without a checkpoint the nodes are unknown
+    0 need c r/x 1 | .1 make b a
+    = DevicesAllocated pod=p pod_uid=u container=c resource=r/x device_ids=('a', 'b') numa=None
+a call that failed gave nothing: the line comes before the call, the refusal shows how it went
+    0 need c r/x 1 | .1 make a
+    .2 sent UnexpectedAdmissionError Allocate failed due to rpc error: code = x, which is unexpected
+    = !DevicesAllocated
+    = AllocationFailed container=c resource=r/x error=rpc error: code = x
+only the last call of a refused pod failed
+    0 need one r/x 1 | .1 make a | .2 need two r/x 3 | .3 denied {REFUSAL}
+    = DevicesAllocated container=one
+    = AllocationFailed container=two
+errors of other managers are in the same words
+    0 need c r/x 1 | .1 make a
+    .2 sent UnexpectedAdmissionError Allocate failed due to not enough cpus available, which is x
+    = DevicesAllocated container=c
+    = !AllocationFailed
+structured lines of versions in between: Go lists, and no pod in the line of the call
+    0 Need | .1 Make [b a]
+    = DevicesAllocated pod_uid=u container=c resource=r/x device_ids=('a', 'b') numa=None
+a call without its request names pod and container itself
+    0 Call ["a"]
+    = DevicesAllocated pod_uid=u container=c
+so it does where no source shows the UID
+    ~ nobody
+    0 Call ["a"]
+    = DevicesAllocated namespace=ns pod=p pod_uid=None
+a call for another resource than was asked for is recorded as it stands, with its request
+    0 need c r/x 1 | .1 makey a
+    = DevicesAllocated <AllocationRequested container=c resource=r/y device_ids=('a',)
+long after the request it is another's, whose own request is not in the log
+    0 need c r/x 1 | 5 makey a
+    = !DevicesAllocated
+a call that stands twice in the log
+    0 Call ["a"] | 0 Call ["a"]
+    = DevicesAllocated container=c
+a second call
+    0 Call ["a"] | .1 Call ["a"]
+    = DevicesAllocated @0
+    = DevicesAllocated @0.1
+how an allocation became known: from the call, or from what a new kubelet finds of before
+    0 need c r/x 1 | .1 make a | .2 found d r/x b
+    = DevicesAllocated container=c told_by=call
+    = DevicesAllocated container=d told_by=restore
+at low verbosity only the checkpoint shows what was allocated, once
+    60 checkpoint u c r/x 1:b,a r=a | 120 checkpoint u c r/x 1:b,a r=a,b
+    = DevicesAllocated @60 device_ids=('a', 'b') numa={{'1': ('a', 'b')}} told_by=checkpoint
+    = CheckpointRead @60
+    = CheckpointRead @120
+a request leads to what the checkpoint shows: 1.36 at verbosity 3 does not log the devices
+    0 need c r/x 1 | 60 checkpoint u c r/x 0:a
+    = DevicesAllocated <AllocationRequested
+a snapshot of the same second is named by the whole second before the line
+    0 checkpoint u c r/x 0:a | .1 need c r/x 1 | .2 make a
+    = DevicesAllocated told_by=checkpoint
+where log and checkpoint disagree the log is believed, and a finding names both, once
+    0 need c r/x 1 | .1 make a | 60 checkpoint u c r/x 0:b | 120 checkpoint u c r/x 0:b r=b
+    = DevicesAllocated device_ids=('a',)
+    = FindingReported finding=contradiction lines=checkpoint,2
+after its release the same UID may hold others: a static pod's is a hash
+    0 need c r/x 1 | .1 make a | 5 checkpoint u c r/x 0:a | 9 removed | 9.1 need c r/x 1
+    9.2 make b | 20 checkpoint u c r/x 0:b
+    = DevicesAllocated device_ids=('a',)
+    = DevicesAllocated device_ids=('b',)
+    = !FindingReported
+restored entries are recorded where nothing showed them before
+    0 restored | .1 found c r/x a b | .2 found c r/y z | .3 Restored
+    = DevicesAllocated pod_uid=u device_ids=('a', 'b') numa={{'-1': ('b',), '0': ('a',)}}
+    = DevicesAllocated pod_uid=u resource=r/y device_ids=('z',) numa=None
+    = DevicesAllocated pod_uid=v resource=r/x device_ids=('d',) numa={{'1': ('d',)}}
+a container keeps its devices: a checkpoint that shows others, once, disagrees
+    10 checkpoint 0c-00 c r/x 0:a | 20 checkpoint 0c-00 c r/x 0:b | 30 checkpoint 0c-00 c r/x 0:a
+    = DevicesAllocated device_ids=('a',)
+    = !DevicesReleased
+    = FindingReported message=all sources so far give r/x a to container c of pod 0c-00, {OTHERS}
 
-    def test_a_call_that_failed_gave_nothing(self) -> None:
-        """The line comes before the call; the refusal tells how it went."""
-        error = "rpc error: code = Unavailable desc = transport is closing"
-        facts = run(
-            lines(
-                need("u", "c"),
-                make("a"),
-                'event.go "Event occurred" object="ns/p" kind="Pod" apiVersion="v1" '
-                'type="Warning" reason="UnexpectedAdmissionError" '
-                f'message="Allocate failed due to {error}, which is unexpected"',
-            ),
-            u="ns/p",
-        )
-        assert granted(facts) == []
-        (refusal,) = bodies(facts, AllocationFailed)
-        assert (refusal.container, refusal.resource, refusal.error) == ("c", "r/x", error)
+a release by a line, once: the kubelet may log it again after a restart
+    0 need c r/x 1 | .1 make a | .2 Removed | .3 removed
+    = DevicesReleased pod_uid=u
+    = DevicesReleased pod_uid=v
+a stale entry is no allocation: the checkpoint is not rewritten when devices come free
+    0 need c r/x 1 | .1 make a | 5 checkpoint u c r/x 0:a | 9 removed
+    20 checkpoint u c r/x 0:a r=a
+    = DevicesAllocated @0.1
+    = DevicesReleased @9
+a release by absence: of one container, then of the whole pod
+    60 checkpoint u c r/x 0:a u d r/x 0:b | 120 checkpoint u d r/x 0:b | 180 checkpoint
+    = DevicesReleased pod_uid=u container=c resource=r/x inferred=True
+    = DevicesReleased pod_uid=u container=None resource=None inferred=True
+other devices in a later checkpoint were allocated anew
+    60 checkpoint u c r/x 0:a | 120 checkpoint u c r/x 0:b
+    = DevicesAllocated device_ids=('a',)
+    = DevicesReleased inferred=True
+    = DevicesAllocated device_ids=('b',)
 
-    def test_only_the_last_call_of_a_refused_pod_failed(self) -> None:
-        """The first container's devices stay held."""
-        facts = run(
-            lines(
-                need("u", "one"),
-                make("a"),
-                need("u", "two", count=3),
-                'allocation_manager.go "Pod admission denied" podUID="u" pod="ns/p" '
-                f'reason="UnexpectedAdmissionError" message="{REFUSAL}"',
-            ),
-            u="ns/p",
-        )
-        assert [container for _, container, *_ in granted(facts)] == ["one"]
-        assert [body.container for body in bodies(facts, AllocationFailed)] == ["two"]
+a pod refused again is a second refusal: a static pod is admitted anew after each restart
+    0 denied {REFUSAL} | 60 denied {REFUSAL}
+    = AllocationFailed @0
+    = AllocationFailed @60
+other words at once are no second refusal: what says it otherwise is evidence
+    0 set {REFUSAL} | .1 sent UnexpectedAdmissionError {REFUSAL.replace("e: 1", "e: 2")}
+    .2 kept {REFUSAL}
+    = AllocationFailed lines=1,2,3 error={UNAVAILABLE}
+a status that is repeated later is no refusal: only an admission refuses
+    0 kept {REFUSAL} | 60 kept {REFUSAL}
+    = AllocationFailed @0
+with a strict policy the topology manager refuses before the device manager can
+    0 short 3 | .1 sent TopologyAffinityError {LOCALITY}
+    = AllocationFailed pod_uid=u resource=r/x requested=3 available=1
+it refuses for other reasons, too
+    .1 sent TopologyAffinityError {LOCALITY}
+    = !AllocationFailed
+of two pods short of the same each refusal takes its own shortage, by the counts
+    0 short 5 | .1 short 3 | .2 sent UnexpectedAdmissionError {REFUSAL}
+    = AllocationFailed lines=2,3
+up to 1.19 events were free text
+    ~ nobody
+    0 oldevent {REFUSAL}
+    = AllocationFailed namespace=ns pod=p pod_uid=u
+an event of the API alone, at its time
+    ~ nobody
+    7 event {REFUSAL}
+    = AllocationFailed @7 told_by=event
+an event and the line a moment later: the event has whole seconds
+    ~ nobody
+    0 event {REFUSAL} | .1 denied {REFUSAL}
+    = AllocationFailed @0.1 lines=2,events.json
+an event that the first look found is evidence
+    ~ event {REFUSAL}
+    .1 denied {REFUSAL}
+    = AllocationFailed lines=1,checkpoint
+the status of a failed pod, in as many lists as there are; mirror pods by their hash
+    ~ nobody
+    0 status {REFUSAL} | 60 status {REFUSAL} | 120 status {REFUSAL}
+    = AllocationFailed pod_uid=u requested=3 told_by=status
+heartbeats end the wait: a refusal leaves with the next housekeeping line
+    0 denied {REFUSAL} | 2 turn | 3 removed
+    = AllocationFailed @0
+    = DevicesReleased @3
 
-    def test_errors_of_other_managers_are_not_ours(self) -> None:
-        """The CPU manager fails in the same words; the devices stay allocated."""
-        facts = run(
-            lines(
-                need("u", "c"),
-                make("a"),
-                'event.go "Event occurred" object="ns/p" kind="Pod" apiVersion="v1" '
-                'type="Warning" reason="UnexpectedAdmissionError" message="Allocate failed due '
-                'to not enough cpus available to satisfy request, which is unexpected"',
-            ),
-            u="ns/p",
-        )
-        assert len(granted(facts)) == 1
-        assert bodies(facts, AllocationFailed) == []
-
-    def test_structured_lines_of_versions_in_between(self) -> None:
-        """Go lists instead of JSON, and no pod in the line of the call."""
-        facts = run(
-            lines(
-                'manager.go "Need devices to allocate for pod" deviceNumber=2 '
-                'resourceName="r/x" podUID="u" containerName="c"',
-                'manager.go "Making allocation request for device plugin" devices=[b a] '
-                'resourceName="r/x"',
-            ),
-            u="ns/p",
-        )
-        assert granted(facts) == [("u", "c", "r/x", ("a", "b"), None)]
-
-    def test_a_call_without_its_request(self) -> None:
-        """The log begins in the middle: the line names pod and container itself."""
-        line = (
-            'manager.go "Making allocation request for device plugin" devices=["a"] '
-            'resourceName="r/x" pod="ns/p" containerName="c"'
-        )
-        assert granted(run(lines(line), u="ns/p"))[0][:2] == ("u", "c")
-        (unknown,) = bodies(run(lines(line)), DevicesAllocated)
-        assert (unknown.namespace, unknown.pod, unknown.pod_uid) == ("ns", "p", None)
-
-    def test_a_call_for_another_resource_than_was_asked_for(self) -> None:
-        """It is told as it stands, with the request that it answers as its cause."""
-        facts = run(lines(need("u", "c"), make("a", resource="r/y")), u="ns/p")
-        assert granted(facts) == [("u", "c", "r/y", ("a",), None)]
-        asked, given = of_kind(facts, AllocationRequested), of_kind(facts, DevicesAllocated)
-        assert [fact.cause for fact in given] == asked
-        # Long after the request it is another's, whose own request is not in the log.
-        late = run(lines(need("u", "c"), "+5s " + make("a", resource="r/y")), u="ns/p")
-        assert granted(late) == []
-
-    def test_a_call_that_stands_twice_in_the_log(self) -> None:
-        """One line, repeated."""
-        call = (
-            'manager.go "Making allocation request for device plugin" devices=["a"] '
-            'resourceName="r/x" pod="ns/p" containerName="c"'
-        )
-        line, other = lines(call, call)
-        known = context(u="ns/p")
-        assert len(granted(feed(devices_of(known), [line, line]))) == 1
-        assert len(granted(feed(devices_of(known), [line, other]))) == 2
-
-    def test_how_an_allocation_became_known(self) -> None:
-        """From the call, or from what a new kubelet finds of before."""
-        found = (
-            'manager.go Found pre-allocated devices for resource r/x container "d" in Pod "u": [b]'
-        )
-        facts = run(lines(need("u", "c"), make("a"), found), u="ns/p")
-        reported = {body.container: body.told_by for body in bodies(facts, DevicesAllocated)}
-        assert reported == {"c": "call", "d": "restore"}
-
-    def test_low_verbosity(self) -> None:
-        """Only the checkpoint shows what was allocated; told once."""
-        first = checkpoint(at("02:01:00"), ("u", "c", "r/x", {"1": ["b", "a"]}), r=["a"])
-        again = checkpoint(at("02:02:00"), ("u", "c", "r/x", {"1": ["b", "a"]}), r=["a", "b"])
-        facts = run([first, again], u="ns/p")
-        assert granted(facts) == [("u", "c", "r/x", ("a", "b"), {"1": ("a", "b")})]
-        assert of_kind(facts, DevicesAllocated)[0].ts_ns == at("02:01:00")
-        assert [body.told_by for body in bodies(facts, DevicesAllocated)] == ["checkpoint"]
-        assert len(bodies(facts, CheckpointRead)) == 2
-
-    def test_a_request_leads_to_what_the_checkpoint_shows(self) -> None:
-        """1.36 at verbosity 3 logs the request, not the devices."""
-        facts = run(
-            [
-                *lines(need("u", "c")),
-                checkpoint(at("02:01:00"), ("u", "c", "r/x", {"0": ["a"]})),
-            ],
-            u="ns/p",
-        )
-        (allocated,) = of_kind(facts, DevicesAllocated)
-        assert allocated.cause is not None
-        assert isinstance(allocated.cause.body, AllocationRequested)
-
-    def test_a_snapshot_of_the_same_second(self) -> None:
-        """It is named by the whole second before the line, and shows what comes after."""
-        stamp = at("02:00:00")
-        facts = run(
-            [checkpoint(stamp, ("u", "c", "r/x", {"0": ["a"]})), *lines(need("u", "c"), make("a"))],
-            u="ns/p",
-        )
-        assert len(granted(facts)) == 1
-
-    def test_log_and_checkpoint_disagree(self) -> None:
-        """The log is believed, the finding names both, once."""
-        one = checkpoint(at("02:01:00"), ("u", "c", "r/x", {"0": ["b"]}))
-        two = checkpoint(at("02:02:00"), ("u", "c", "r/x", {"0": ["b"]}), r=["b"])
-        facts = run([*lines(need("u", "c"), make("a")), one, two], u="ns/p")
-        assert granted(facts) == [("u", "c", "r/x", ("a",), None)]
-        (finding,) = of_kind(facts, FindingReported)
-        assert isinstance(finding.body, FindingReported)
-        assert finding.body.finding == "contradiction"
-        assert {piece.file for piece in finding.evidence} == {"checkpoint", "kubelet.log"}
-
-    def test_a_pod_with_the_same_uid_comes_back(self) -> None:
-        """A static pod's UID is a hash: after its release the same UID may hold others."""
-        facts = run(
-            [
-                *lines(
-                    need("u", "c"),
-                    make("a"),
-                    "+9s manager.go pods to be removed: [u]",
-                    need("u", "c"),
-                    make("b"),
-                ),
-                checkpoint(at("02:00:05"), ("u", "c", "r/x", {"0": ["a"]})),
-                checkpoint(at("02:00:20"), ("u", "c", "r/x", {"0": ["b"]})),
-            ],
-            u="ns/p",
-        )
-        assert [ids for *_, ids, _ in granted(facts)] == [("a",), ("b",)]
-        assert bodies(facts, FindingReported) == []
-
-    def test_restored_entries_are_told_when_nothing_did_before(self) -> None:
-        """The log begins with a restart."""
-        facts = run(
-            lines(
-                "pod_devices.go Get checkpoint entry: u c r/x map[-1:[b] 0:[a]] [10 13]",
-                'manager.go Found pre-allocated devices for resource r/x container "c" in Pod "u": '
-                "[a b]",
-                'manager.go Found pre-allocated devices for resource r/y container "c" in Pod "u": '
-                "[z]",
-                'pod_devices.go "Get checkpoint entry" podUID="v" containerName="c" '
-                'resourceName="r/x" deviceIDs={"1":["d"]} allocated="CgE="',
-            ),
-            u="ns/p",
-        )
-        assert granted(facts) == [
-            ("u", "c", "r/x", ("a", "b"), {"-1": ("b",), "0": ("a",)}),
-            ("u", "c", "r/y", ("z",), None),
-            ("v", "c", "r/x", ("d",), {"1": ("d",)}),
-        ]
-
-    def test_a_container_keeps_its_devices(self) -> None:
-        """A checkpoint that tells others, once, disagrees; nothing is released for it."""
-        uid = "0c2c5a4e-0000"
-        facts = run(
-            [
-                checkpoint(at("02:00:10"), (uid, "c", "r/x", {"0": ["a"]})),
-                checkpoint(at("02:00:20"), (uid, "c", "r/x", {"0": ["b"]})),
-                checkpoint(at("02:00:30"), (uid, "c", "r/x", {"0": ["a"]})),
-            ],
-            u="ns/p",
-        )
-        assert [ids for *_, ids, _ in granted(facts)] == [("a",)]
-        assert bodies(facts, DevicesReleased) == []
-        (finding,) = bodies(facts, FindingReported)
-        assert finding.finding == "contradiction"
-        assert "all sources so far give r/x a" in finding.message
-
-
-class TestReleases:
-    """Devices given back."""
-
-    def test_by_a_line_once(self) -> None:
-        """The kubelet may say it again after a restart, of what it restored."""
-        facts = run(
-            lines(
-                need("u", "c"),
-                make("a"),
-                'manager.go "Pods to be removed" podUIDs=["u","v"]',
-                "manager.go pods to be removed: [u]",
-            ),
-            u="ns/p",
-        )
-        assert [body.pod_uid for body in bodies(facts, DevicesReleased)] == ["u", "v"]
-
-    def test_a_stale_entry_is_no_allocation(self) -> None:
-        """The checkpoint is not rewritten when devices come free."""
-        facts = run(
-            [
-                *lines(need("u", "c"), make("a"), "+9s manager.go pods to be removed: [u]"),
-                checkpoint(at("02:00:05"), ("u", "c", "r/x", {"0": ["a"]})),
-                checkpoint(at("02:00:20"), ("u", "c", "r/x", {"0": ["a"]}), r=["a"]),
-            ],
-            u="ns/p",
-        )
-        assert len(granted(facts)) == 1
-        assert len(bodies(facts, DevicesReleased)) == 1
-
-    def test_by_absence(self) -> None:
-        """An entry missing later: one container's, then the whole pod's."""
-        both = (("u", "c", "r/x", {"0": ["a"]}), ("u", "d", "r/x", {"0": ["b"]}))
-        facts = run(
-            [
-                checkpoint(at("02:01:00"), *both),
-                checkpoint(at("02:02:00"), both[1]),
-                checkpoint(at("02:03:00")),
-            ],
-            u="ns/p",
-        )
-        assert bodies(facts, DevicesReleased) == [
-            DevicesReleased(pod_uid="u", container="c", resource="r/x", inferred=True),
-            DevicesReleased(pod_uid="u", inferred=True),
-        ]
-
-    def test_other_devices_in_a_later_checkpoint(self) -> None:
-        """A re-allocation that the log does not show: released and granted."""
-        facts = run(
-            [
-                checkpoint(at("02:01:00"), ("u", "c", "r/x", {"0": ["a"]})),
-                checkpoint(at("02:02:00"), ("u", "c", "r/x", {"0": ["b"]})),
-            ],
-            u="ns/p",
-        )
-        assert [ids for *_, ids, _ in granted(facts)] == [("a",), ("b",)]
-        assert [body.inferred for body in bodies(facts, DevicesReleased)] == [True]
+a bad registration is none: the request alone is not enough when the answer is an error
+    0 bad | .1 refused | .2 Register | .3 undialled
+    = !PluginRegistered
+at low verbosity the request counts
+    0 register
+    = PluginRegistered resource=r/x
+a replaced endpoint ends without effect: the new one is in place before the old one ends
+    0 register | .1 registered | .2 ended | .3 unhealthy
+    = PluginRegistered lines=1,2
+    = !EndpointStopped
+an endpoint that ends: three lines, one fact
+    0 ended | .1 marked | .2 unhealthy
+    = EndpointStopped resource=r/x error=EOF lines=1,2,3
+reports by version: without counts, with a total, with both
+    0 pushed | .1 Pushed endpoint resource r/y | .2 Pushed client resource r/z | .3 counted
+    = DevicesReported resource=r/x total=None healthy=None
+    = DevicesReported resource=r/y total=4 healthy=None
+    = DevicesReported resource=r/z total=4 healthy=2
+a checkpoint with a wrong checksum is recorded, found, and not relied on
+    60 wrong u c r/x 0:a r=a
+    = CheckpointRead checksum_ok=False
+    = FindingReported finding=checksum_mismatch
+    = !DevicesAllocated
+an unchanged file is read once, as often as an agent copies it
+    0 checkpoint r=a | 60 checkpoint r=a | 120 checkpoint r=a
+    = CheckpointRead @0
+a plugin that is away reports nothing: its empty list is none that it sent
+    60 checkpoint r=a | 120 checkpoint r=
+    = DevicesReported healthy=1
+"""
 
 
-class TestRefusals:
-    """All ways in which the device manager says no."""
-
-    @pytest.mark.parametrize(
-        ("error", "found"),
-        [
-            (UNAVAILABLE, ("c", "r/x", 3, 1)),
-            ("can't allocate unregistered device r/x", ("c", "r/x", None, None)),
-            ("cannot allocate unregistered device r/x", ("c", "r/x", None, None)),
-            (
-                "no healthy devices present; cannot allocate unhealthy devices r/x",
-                ("c", "r/x", None, None),
-            ),
-            (
-                "previously allocated devices are no longer healthy; cannot allocate unhealthy "
-                "devices r/x",
-                ("c", "r/x", None, None),
-            ),
-            (
-                'pod "u" container "other" changed request for resource "r/x" from 1 to 2',
-                ("other", "r/x", 2, None),
-            ),
-            (
-                "unexpectedly allocated less resources than required. Requested: 3, Got: 2",
-                ("c", "r/x", 3, None),
-            ),
-            ("unknown Device Plugin r/x", ("c", "r/x", None, None)),
-            (
-                "device plugin GetPreferredAllocation rpc failed with err: x",
-                ("c", "r/x", None, None),
-            ),
-        ],
-    )
-    def test_errors(self, error: str, found: tuple[str, str, int | None, int | None]) -> None:
-        """Container and resource come from the request when the text has none."""
-        quoted = f"Allocate failed due to {error}, which is unexpected".replace('"', '\\"')
-        facts = run(
-            lines(
-                need("u", "c"),
-                'allocation_manager.go "Pod admission denied" podUID="u" pod="ns/p" '
-                f'reason="UnexpectedAdmissionError" message="{quoted}"',
-            ),
-            u="ns/p",
-        )
-        (body,) = bodies(facts, AllocationFailed)
-        assert (body.container, body.resource, body.requested, body.available) == found
-        assert body.error == error
-
-    def test_a_pod_refused_again_is_a_second_refusal(self) -> None:
-        """A static pod is admitted anew after each restart."""
-        denied = (
-            'allocation_manager.go "Pod admission denied" podUID="u" pod="ns/p" '
-            f'reason="UnexpectedAdmissionError" message="{REFUSAL}"'
-        )
-        facts = run(lines(denied, f"+60s {denied}"), u="ns/p")
-        assert len(bodies(facts, AllocationFailed)) == 2
-
-    def test_other_words_at_once_are_no_second_refusal(self) -> None:
-        """A pod is refused once an admission; what tells it otherwise stands by as evidence."""
-        other = REFUSAL.replace("Available: 1", "Available: 2")
-        assert other != REFUSAL
-        facts = run(
-            lines(
-                'status_manager.go Status Manager: adding pod: "u", with status: (1, {Failed [] '
-                f"Pod {REFUSAL} UnexpectedAdmissionError    [] <nil> [] []  []}}) to x",
-                'event.go "Event occurred" object="ns/p" kind="Pod" apiVersion="v1" '
-                f'type="Warning" reason="UnexpectedAdmissionError" message="{other}"',
-                'status_manager.go Status Manager: syncing pod: "u", with status: (1, {Failed [] '
-                f"Pod {REFUSAL} UnexpectedAdmissionError    [] <nil> [] []  []}}) from x",
-            ),
-            u="ns/p",
-        )
-        (fact,) = of_kind(facts, AllocationFailed)
-        assert isinstance(fact.body, AllocationFailed)
-        assert fact.body.error in REFUSAL
-        assert len(fact.evidence) == 3
-
-    def test_a_status_that_is_repeated_later_is_not(self) -> None:
-        """Only an admission refuses."""
-        status = (
-            'status_manager.go Status Manager: syncing pod: "u", with status: (2, {Failed [] '
-            f"Pod {REFUSAL} UnexpectedAdmissionError    [] <nil> [] []  []}}) from podStatusChannel"
-        )
-        facts = run(lines(status, f"+60s {status}"), u="ns/p")
-        assert len(bodies(facts, AllocationFailed)) == 1
-
-    def test_topology_refusal_for_want_of_devices(self) -> None:
-        """With a strict policy the topology manager refuses before the device manager can."""
-        facts = run(
-            lines(
-                "topology_hints.go [devicemanager] Unable to generate topology hints: requested "
-                "number of devices unavailable for 'r/x': requested: 3, available: 1",
-                'event.go "Event occurred" object="ns/p" kind="Pod" apiVersion="v1" '
-                'type="Warning" reason="TopologyAffinityError" message="Resources cannot be '
-                'allocated with Topology locality"',
-            ),
-            u="ns/p",
-        )
-        (body,) = bodies(facts, AllocationFailed)
-        assert (body.pod_uid, body.resource, body.requested, body.available) == ("u", "r/x", 3, 1)
-
-    def test_topology_refusal_for_other_reasons(self) -> None:
-        """No device was short."""
-        event = (
-            'event.go "Event occurred" object="ns/p" kind="Pod" apiVersion="v1" type="Warning" '
-            'reason="TopologyAffinityError" message="Resources cannot be allocated with '
-            'Topology locality"'
-        )
-        assert run(lines(event), u="ns/p") == []
-
-    def test_two_pods_short_of_the_same(self) -> None:
-        """Each refusal takes its own shortage, by the counts."""
-        facts = run(
-            lines(
-                "topology_hints.go [devicemanager] Unable to generate topology hints: requested "
-                "number of devices unavailable for 'r/x': requested: 5, available: 1",
-                "topology_hints.go [devicemanager] Unable to generate topology hints: requested "
-                "number of devices unavailable for 'r/x': requested: 3, available: 1",
-                'event.go "Event occurred" object="ns/p" kind="Pod" apiVersion="v1" '
-                f'type="Warning" reason="UnexpectedAdmissionError" message="{REFUSAL}"',
-            ),
-            u="ns/p",
-        )
-        (refusal,) = of_kind(facts, AllocationFailed)
-        assert [piece.line for piece in refusal.evidence] == [2, 3]
-
-    def test_the_oldest_event_form(self) -> None:
-        """Up to 1.19 events were free text."""
-        facts = run(
-            lines(
-                'event.go Event(v1.ObjectReference{Kind:"Pod", Namespace:"ns", Name:"p", '
-                'UID:"u", APIVersion:"v1", ResourceVersion:"7", FieldPath:""}): type: \'Warning\' '
-                f"reason: 'UnexpectedAdmissionError' {REFUSAL}"
-            )
-        )
-        (body,) = bodies(facts, AllocationFailed)
-        assert (body.namespace, body.pod, body.pod_uid) == ("ns", "p", "u")
+def _checkpoint(ts_ns: int, text: str) -> Checkpoint:
+    """``UID CONTAINER RESOURCE NODE:IDS``, of each entry; then ``RESOURCE=IDS`` as registered."""
+    words = text.split()
+    registered = dict(word.split("=") for word in words if "=" in word)
+    entries = [word for word in words if "=" not in word]
+    parsed = []
+    for uid, container, resource, devices in zip(*(iter(entries),) * 4, strict=True):
+        node, _, ids = devices.partition(":")
+        parsed.append((uid, container, resource, {node: ids.split(",")}))
+    lists = {name: [each for each in ids.split(",") if each] for name, ids in registered.items()}
+    return checkpoint(ts_ns, *parsed, **lists)
 
 
-class TestRefusalsWithoutTheLog:
-    """API events and pod lists tell refusals too."""
-
-    def event(self, ts_ns: int) -> ApiEvent:
-        """The event of the refusal."""
-        return ApiEvent(
-            ts_ns,
-            {
-                "involvedObject": {"kind": "Pod", "namespace": "ns", "name": "p", "uid": "u"},
-                "reason": "UnexpectedAdmissionError",
-                "message": REFUSAL,
-            },
-            Evidence(file="events.json", line=3),
-        )
-
-    def test_an_event_alone(self) -> None:
-        """At the event's time."""
-        (refusal,) = of_kind(run([self.event(at("02:00:07"))]), AllocationFailed)
-        assert refusal.ts_ns == at("02:00:07")
-
-    def test_an_event_and_the_line_a_moment_later(self) -> None:
-        """The event has whole seconds: the line's time is the better one."""
-        line = (
-            'allocation_manager.go "Pod admission denied" podUID="u" pod="ns/p" '
-            f'reason="UnexpectedAdmissionError" message="{REFUSAL}"'
-        )
-        (refusal,) = of_kind(run([self.event(at("02:00:00")), *lines(line)]), AllocationFailed)
-        assert refusal.ts_ns > at("02:00:00")
-        assert {piece.file for piece in refusal.evidence} == {"kubelet.log", "events.json"}
-
-    def test_an_indexed_event_is_evidence(self) -> None:
-        """It was found by the first look over the bundle."""
-        line = (
-            'allocation_manager.go "Pod admission denied" podUID="u" pod="ns/p" '
-            f'reason="UnexpectedAdmissionError" message="{REFUSAL}"'
-        )
-        known = context(u="ns/p")
-        when = at("02:00:00")
-        known.events["Pod", "ns", "p", "UnexpectedAdmissionError", REFUSAL] = IndexedEvent(
-            event={}, count=1, first_ts_ns=when, last_ts_ns=when, evidence=(FILE,)
-        )
-        (refusal,) = of_kind(feed(devices_of(known), lines(line)), AllocationFailed)
-        assert FILE in refusal.evidence
-
-    def test_pod_lists(self) -> None:
-        """The status of a failed pod, in as many lists as there are; mirror pods by their hash."""
-        pod = {
-            "metadata": {
-                "namespace": "ns",
-                "name": "p",
-                "uid": "mirror",
-                "annotations": {"kubernetes.io/config.mirror": "u"},
-            },
-            "status": {
-                "phase": "Failed",
-                "reason": "UnexpectedAdmissionError",
-                "message": f"Pod was rejected: {REFUSAL}",
-            },
-        }
-        lists = [
-            PodList(
-                ts_ns=at(f"02:0{minute}:00"),
-                listed_by="api",
-                pods=[pod],
-                complete=True,
-                evidence=FILE,
-            )
-            for minute in range(3)
-        ]
-        (body,) = bodies(run(lists), AllocationFailed)
-        assert (body.pod_uid, body.requested, body.told_by) == ("u", 3, "status")
+def _item(word: str, ts_ns: int, text: str) -> Item | None:
+    """What a word that is no line stands for."""
+    pod = {"namespace": "ns", "name": "p", "uid": "u"}
+    match word:
+        case "checkpoint" | "wrong":
+            item = _checkpoint(ts_ns, text)
+            item.data["Checksum"] ^= word == "wrong"
+            return item
+        case "event":
+            about = {"involvedObject": {"kind": "Pod", **pod}, "message": text}
+            event = {**about, "reason": "UnexpectedAdmissionError"}
+            return ApiEvent(ts_ns, event, Evidence(file="events.json"))
+        case "status":
+            mirror = {"uid": "mirror", "annotations": {"kubernetes.io/config.mirror": "u"}}
+            reason = {"phase": "Failed", "reason": "UnexpectedAdmissionError"}
+            status = {**reason, "message": f"Pod was rejected: {text}"}
+            return PodList(ts_ns, "api", [{"metadata": pod | mirror, "status": status}], True, FILE)
+        case _:
+            return None
 
 
-class TestPlugins:
-    """Registration, reports and ends."""
-
-    def test_a_bad_registration_is_none(self) -> None:
-        """The request alone is not enough when the answer is an error."""
-        facts = run(
-            lines(
-                "manager.go Got registration request from device plugin with resource name "
-                '"bad name"',
-                'manager.go Bad registration request from device plugin with resource name "bad '
-                'name": invalid name',
-                'server.go "Got registration request from device plugin with resource" '
-                'resourceName="r/x"',
-                'server.go "Error connecting to device plugin client" err="dial failed"',
-            )
-        )
-        assert facts == []
-
-    def test_at_low_verbosity_the_request_counts(self) -> None:
-        """Nothing else is logged."""
-        line = 'manager.go Got registration request from device plugin with resource name "r/x"'
-        assert bodies(run(lines(line)), PluginRegistered) == [PluginRegistered(resource="r/x")]
-
-    def test_a_replaced_endpoint_ends_without_effect(self) -> None:
-        """The plugin restarted: its new endpoint is in place before the old one ends."""
-        facts = run(
-            lines(
-                'manager.go Got registration request from device plugin with resource name "r/x"',
-                "manager.go Registered endpoint &{0xc0 0xc1 r/x}",
-                "endpoint.go listAndWatch ended unexpectedly for device plugin r/x with error EOF",
-                "manager.go Endpoint (r/x, &{0xc0}) became unhealthy",
-            )
-        )
-        assert [type(fact.body) for fact in facts] == [PluginRegistered]
-
-    def test_an_endpoint_that_ends(self) -> None:
-        """Three lines, one fact."""
-        facts = run(
-            lines(
-                "endpoint.go listAndWatch ended unexpectedly for device plugin r/x with error EOF",
-                "manager.go Mark all resources Unhealthy for resource r/x",
-                "manager.go Endpoint (r/x, &{0xc0}) became unhealthy",
-            )
-        )
-        assert bodies(facts, EndpointStopped) == [EndpointStopped(resource="r/x", error="EOF")]
-        assert len(facts[0].evidence) == 3
-
-    def test_reports_by_version(self) -> None:
-        """Without counts, with a total, with both."""
-        facts = run(
-            lines(
-                "endpoint.go State pushed for device plugin r/x",
-                'endpoint.go "State pushed for device plugin" resource="r/y" resourceCapacity=4',
-                'client.go "State pushed for device plugin" resource="r/z" resourceCapacity=4',
-                'manager.go "Processed device updates for resource" resourceName="r/z" '
-                "totalCount=4 healthyCount=2",
-            )
-        )
-        assert bodies(facts, DevicesReported) == [
-            DevicesReported(resource="r/x"),
-            DevicesReported(resource="r/y", total=4),
-            DevicesReported(resource="r/z", total=4, healthy=2),
-        ]
+def play(files: list[str], rows: list[str], words: Mapping[str, str]) -> list[Fact]:
+    """The facts of a scene on a node that knows pod ``u``, unless it knows nobody."""
+    stream: list[Item] = []
+    for number, (clock, word, text) in enumerate(events_of(rows, words), 1):
+        item = _item(word, clock_ns(clock), text)
+        stream.append(item or log_line(line_of(clock, word, text, words), number))
+    known = [piece for piece in stream if isinstance(piece, Checkpoint)]
+    made = context(*known, **({} if "nobody" in files else {"u": "ns/p"}))
+    for row in files:
+        message = row.removeprefix("event ")
+        when = clock_ns("10:00:00")
+        key = ("Pod", "ns", "p", "UnexpectedAdmissionError", message)
+        made.events[key] = IndexedEvent({}, 1, when, when, (FILE,))
+    return feed(devices_of(made), stream)
 
 
-class TestCheckpointFiles:
-    """Files as observations."""
-
-    def test_a_wrong_checksum(self) -> None:
-        """Recorded, found, and not relied on."""
-        item = checkpoint(at("02:01:00"), ("u", "c", "r/x", {"0": ["a"]}), r=["a"])
-        item.data["Checksum"] ^= 1
-        facts = run([item])
-        assert [type(fact.body) for fact in facts] == [CheckpointRead, FindingReported]
-        assert bodies(facts, CheckpointRead)[0].checksum_ok is False
-        assert bodies(facts, FindingReported)[0].finding == "checksum_mismatch"
-
-    def test_the_first_look_relies_on_no_wrong_checksum(self) -> None:
-        """What such a file holds is no evidence of a grant, and a sound one behind it is."""
-        wrong = checkpoint(at("02:01:00"), ("u", "c", "r/x", {"0": ["a"]}), r=["a"])
-        wrong.data["Checksum"] ^= 1
-        sound = checkpoint(at("02:02:00"), ("u", "c", "r/x", {"1": ["a"]}), r=["a"])
-        broken = Checkpoint(at("02:03:00"), {"Data": {"PodDeviceEntries": []}}, b"{", FILE)
-        looked = BundleContext(node="n")
-        for item in (wrong, sound, broken):
-            _take_checkpoint(looked, item)
-        assert looked.allocations["u", "c", "r/x"].numa == {"1": ("a",)}
-
-    def test_half_a_checkpoint(self) -> None:
-        """A finding, no crash."""
-        half = Checkpoint(at("02:01:00"), {"Data": {"PodDeviceEntries": 3}}, b"{", FILE)
-        facts = feed(devices_of(BundleContext(node="n")), [half])
-        assert [body.finding for body in bodies(facts, FindingReported)] == ["malformed_checkpoint"]
-
-    def test_an_unchanged_file_is_read_once(self) -> None:
-        """As often as an agent copies it."""
-        items = [checkpoint(at(f"02:0{minute}:00"), r=["a"]) for minute in range(3)]
-        assert len(bodies(run([*items]), CheckpointRead)) == 1
-
-    def test_a_plugin_that_is_away_reports_nothing(self) -> None:
-        """An empty list is not a list that a plugin sent."""
-        facts = run([checkpoint(at("02:01:00"), r=["a"]), checkpoint(at("02:02:00"), r=[])])
-        assert [report.healthy for report in bodies(facts, DevicesReported)] == [1]
+test_scene = played_out(SCENES, WORDS, play)
 
 
-def test_heartbeats_end_the_wait() -> None:
-    """A refusal leaves with the next housekeeping line, not at the end of the log."""
-    assembler = devices_of(context(u="ns/p"))
-    denied, beat = lines(
-        'allocation_manager.go "Pod admission denied" podUID="u" pod="ns/p" '
-        f'reason="UnexpectedAdmissionError" message="{REFUSAL}"',
-        '+2s kubelet.go "SyncLoop (housekeeping)"',
-    )
-    assert list(assembler.structured()[denied.message](denied) or ()) == []
-    (fact,) = assembler.structured()[beat.message](beat) or ()
-    assert isinstance(fact.body, AllocationFailed)
-    assert beat.ts_ns - fact.ts_ns > NS_PER_S
+@pytest.mark.parametrize(
+    ("error", "found"),
+    [
+        (UNAVAILABLE, ("c", "r/x", 3, 1)),
+        ("can't allocate unregistered device r/x", ("c", "r/x", None, None)),
+        ("cannot allocate unregistered device r/x", ("c", "r/x", None, None)),
+        ("no healthy devices present; cannot allocate unhealthy devices r/x",
+         ("c", "r/x", None, None)),
+        ("previously allocated devices are no longer healthy; cannot allocate unhealthy devices "
+         "r/x", ("c", "r/x", None, None)),
+        ('pod "u" container "other" changed request for resource "r/x" from 1 to 2',
+         ("other", "r/x", 2, None)),
+        ("unexpectedly allocated less resources than required. Requested: 3, Got: 2",
+         ("c", "r/x", 3, None)),
+        ("unknown Device Plugin r/x", ("c", "r/x", None, None)),
+        ("device plugin GetPreferredAllocation rpc failed with err: x", ("c", "r/x", None, None)),
+    ],
+)  # fmt: skip
+def test_errors(error: str, found: tuple[str, str, int | None, int | None]) -> None:
+    """Container and resource come from the request when the text has none."""
+    quoted = f"Allocate failed due to {error}, which is unexpected".replace('"', '\\"')
+    facts = play([], ["0 need c r/x 1", f".1 denied {quoted}"], {**SHARED, **WORDS})
+    (body,) = bodies(facts, AllocationFailed)
+    assert (body.container, body.resource, body.requested, body.available) == found
+    assert body.error == error
+
+
+def test_the_first_look_relies_on_no_wrong_checksum() -> None:
+    """What such a file holds is no evidence of a grant, and a sound one after it is."""
+    wrong, sound = _checkpoint(1, "u c r/x 0:a r=a"), _checkpoint(2, "u c r/x 1:a r=a")
+    wrong.data["Checksum"] ^= 1
+    broken = Checkpoint(3, {"Data": {"PodDeviceEntries": []}}, b"{", FILE)
+    looked = BundleContext(node="n")
+    for item in (wrong, sound, broken):
+        _take_checkpoint(looked, item)
+    assert looked.allocations["u", "c", "r/x"].numa == {"1": ("a",)}
+
+
+def test_half_a_checkpoint() -> None:
+    """A finding, no crash."""
+    half = Checkpoint(1, {"Data": {"PodDeviceEntries": 3}}, b"{", FILE)
+    facts = feed(devices_of(BundleContext(node="n")), [half])
+    assert [body.finding for body in bodies(facts, FindingReported)] == ["malformed_checkpoint"]
