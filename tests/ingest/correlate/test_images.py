@@ -64,10 +64,10 @@ WORDS = {
     "lists": 'image_gc_manager.go "Adding image ID to currentImages" imageID="{1}"',
     "has": 'image_gc_manager.go "Image ID has size" imageID="a" size=7',
     "pins": 'image_gc_manager.go "Image ID is pinned" imageID="a" pinned={1}',
-    "PASS": "0 lists a | .1 new | .2 lastused | .3 has | .4 pins true | .5 uses | .6 lists b | .7 gone",
+    "PASS": "0 lists a | .1 new | .2 used | .3 has | .4 pins true | .5 uses | .6 lists b | .7 gone",
     "new": 'image_gc_manager.go "Image ID is new" imageID="a" runtimeHandler=""',
     "uses": 'image_gc_manager.go "Container uses image" pod="ns/p" imageID="a"',
-    "lastused": 'image_gc_manager.go "Setting Image ID lastUsed" imageID="a" '
+    "used": 'image_gc_manager.go "Setting Image ID lastUsed" imageID="a" '
     'lastUsed="2026-11-21 02:00:00.5 +0000 UTC m=+0.4"',
     "gone": 'image_gc_manager.go "Image ID is no longer present; removing from imageRecords" '
     'imageID="c"',

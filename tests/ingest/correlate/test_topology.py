@@ -13,7 +13,8 @@ from kubeledger.ingest.sources.items import KubeletConfigFile, LogLine
 from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint, HintsGenerated
 from kubeledger.model.record import Evidence
 from tests.ingest import feeding
-from tests.ingest.feeding import at, bodies, feed, lines, of_kind, recorded
+from tests.ingest.feeding import bodies, feed, lines, of_kind, recorded
+from tests.ingest.scenes import played_by, played_out
 
 FILE = Evidence(file="pods.json")
 ANY = Hint(numa_nodes=None, preferred=True)
@@ -55,9 +56,7 @@ class TestRecordings:
     def test_1_20(self) -> None:
         """Hints by resource, the node 0 in binary; an affinity for every one."""
         facts = run(recorded("topology/v1.20.2.log"))
-        assert [
-            (body.pod, body.container, body.hints) for body in bodies(facts, HintsGenerated)
-        ] == [
+        assert offered(facts) == [
             ("gpu-a", "warmup", {GPU: (NODE_0,)}),
             ("gpu-a", "train", {GPU: (NODE_0,), NIC: (NODE_0,)}),
             ("gpu-b", "train", {GPU: ()}),
@@ -86,9 +85,7 @@ class TestRecordings:
     def test_1_36(self) -> None:
         """JSON: null and the empty list are two things, and masks are numbers."""
         facts = run(recorded("topology/v1.36.2.log"), u="default/gpu-a-node-b")
-        assert [
-            (body.pod, body.container, body.hints) for body in bodies(facts, HintsGenerated)
-        ] == [
+        assert offered(facts) == [
             ("gpu-a-node-b", "warmup", {GPU: (NODE_0,)}),
             ("gpu-a-node-b", "side", {GPU: (NODE_0,)}),
             ("gpu-a-node-b", "train", {GPU: (NODE_0,), NIC: (NODE_0,)}),
@@ -139,274 +136,172 @@ class TestHints:
         assert nodes_of_mask(1 << 63 | 1) == (0, 63)
 
 
-def hints_20(resource: str = "r/x", hints: str = "[{01 true}]", container: str = "c") -> str:
-    """1.20's line of a provider's hints."""
-    return (
-        f"scope_container.go {TAG} TopologyHints for pod 'p_ns(u)', container '{container}': "
-        f"map[{resource}:{hints}]"
-    )
+SCOPE = f"scope_container.go {TAG}"
+HINTS = f"{SCOPE} TopologyHints for pod 'p_ns(u)', container 'c': map[%s:[{{01 true}}]]"
+MERGED = f"{SCOPE} ContainerTopologyHint: {{01 true}}"
+UID = "36aa1f99-e71c-4fcf-b3f7-3254b6127099"
+LOCALITY = "Resources cannot be allocated with Topology locality"
+_BEST = 'bestHint={"NUMANodeAffinity":3,"Preferred":false} pod="ns/p" containerName="c"'
+_POD = 'bestHint={"NUMANodeAffinity":1,"Preferred":true} pod="ns/p"'
+_MANAGER, _OF_POD = "topology_manager.go", f"scope_pod.go {TAG}"
+WORDS = {
+    "hints": HINTS % "{1}",
+    "nohints": f"{SCOPE} TopologyHints for pod 'q_ns(v)', container 'c': map[]",
+    "hint": f"{SCOPE} ContainerTopologyHint: {{{{*}}}}",
+    "best": f"{SCOPE} Best TopologyHint for (pod: {{1}} container: c): {{{{*}}}}",
+    "stored": f"{SCOPE} Topology Affinity for (pod: {{1}} container: c): {{{{*}}}}",
+    "oldevent": 'event.go Event(v1.ObjectReference{Kind:"Pod", Namespace:"ns", Name:"p", UID:"u", '
+    'APIVersion:"v1", ResourceVersion:"7", FieldPath:""}): type: \'Warning\' reason: '
+    f"'TopologyAffinityError' {LOCALITY}",
+    "sent": 'event.go "Event occurred" object="ns/p" kind="Pod" apiVersion="v1" type="Warning" '
+    f'reason="TopologyAffinityError" message="{LOCALITY}"',
+    "set": 'status_manager.go Status Manager: adding pod: "u", with status: (1, {Failed [] Pod '
+    f"{LOCALITY} TopologyAffinityError}})",
+    "Hint": f'scope_container.go "ContainerTopologyHint" {_BEST}',
+    "Best": f'scope_container.go "Best TopologyHint" {_BEST}',
+    "result": f'{_MANAGER} "Pod Admit Result" Message="{LOCALITY}" pod="ns/p"',
+    "fine": f'{_MANAGER} "Pod Admit Result" Message="" pod="ns/q"',
+    "podscope": f'{_MANAGER} "Creating topology manager with policy per scope" '
+    'topologyPolicyName="restricted" topologyScopeName="pod"',
+    "PodHints": 'scope_pod.go "TopologyHints" hints={"r/x":[{"NUMANodeAffinity":1,"Preferred":'
+    'true}]} pod="ns/p"',
+    "PodHint": f'scope_pod.go "PodTopologyHint" {_POD}',
+    "PodBest": f'scope_pod.go "Best TopologyHint" {_POD}',
+    "PodStored": f'scope_pod.go "Topology Affinity" {_POD} containerName="{{1}}"',
+    "podhints": f"{_OF_POD} TopologyHints for pod 'p_ns(u)': map[r/x:[{{10 true}}]]",
+    "podhint": f"{_OF_POD} PodTopologyHint: {{10 true}}",
+    "podbest": f"{_OF_POD} Best TopologyHint for (pod: p_ns(u)): {{10 true}}",
+    "podstored": f"{_OF_POD} Topology Affinity for (pod: p_ns(u) container: c): {{10 true}}",
+    "single": f"{_MANAGER} {TAG} Creating topology manager with single-numa-node policy",
+    "besteffort": f"{_MANAGER} {TAG} Creating topology manager with best-effort policy per",
+    "none": f'{_MANAGER} "Creating topology manager with none policy"',
+    "hints19": f"{_MANAGER} {TAG} TopologyHints for pod 'p', container 'c': map[r/x:[{{01 true}}]]",
+    "TWO": "0 hints r/x | .1 best p_ns(u) 11 false | .2 nohints | .3 best q_ns(v) 01 true",
+}
+_BOTH = "Hint(numa_nodes=(0, 1), preferred=False)"
+_NODE_0, _NODE_1 = (f"Hint(numa_nodes=({node},), preferred=True)" for node in (0, 1))
+_DECIDED = "0 hints r/x | .1 hint 01 true | .2 best p_ns(u) 01 true | .3 stored p_ns(u) 01 true"
+
+SCENES = f"""
+providers add up: each has a line of its own
+    0 hints cpu | .1 hints r/x | .2 hint 01 true | .3 best p_ns(u) 01 true
+    .4 stored p_ns(u) 01 true
+    = HintsGenerated hints={{'cpu': ({_NODE_0},), 'r/x': ({_NODE_0},)}}
+    = AffinityDecided namespace=ns pod=p pod_uid=u policy=None admit=True disputed=None
+lines that disagree: all of them write one variable, and another value in one of them is kept
+    0 hints cpu | .1 hint 01 true | .2 best p_ns(u) 01 false | .3 stored p_ns(u) 01 true
+    = AffinityDecided hint={_NODE_0} disputed=Hint(numa_nodes=(0,), preferred=False)
+so it is in the last of them
+    0 hints cpu | .1 hint 01 true | .2 best p_ns(u) 01 true | .3 stored p_ns(u) 10 true
+    = AffinityDecided hint={_NODE_0} disputed={_NODE_1}
+a lost line of the hint is no refusal
+    {_DECIDED.replace(" | .1 hint 01 true", "")} | 5 turn
+    = AffinityDecided admit=True
+a lost line of the best hint is no refusal
+    {_DECIDED.replace(" | .2 best p_ns(u) 01 true", "")} | 5 turn
+    = AffinityDecided admit=True
+a lost line of the affinity is no refusal
+    {_DECIDED.partition(" | .3")[0]} | 5 turn
+    = AffinityDecided admit=None
+a refusal after the next admission: events come from another goroutine
+    TWO
+    .4 oldevent | 5 turn
+    = AffinityDecided pod=p admit=False
+    = AffinityDecided pod=q admit=None
+without one, nothing says that anybody was refused
+    TWO
+    5 turn
+    = AffinityDecided pod=p admit=None
+    = AffinityDecided pod=q admit=None
+at a low verbosity only the status shows a refusal
+    ~ pod u ns/p
+    ~ refused u
+    TWO
+    5 turn
+    = AffinityDecided pod=p admit=False
+    = AffinityDecided pod=q admit=None
+a refusal of 1.20 in event and status lines
+    0 hints r/x | .1 hint 11 false | .2 best p_ns(u) 11 false | .3 set | .4 sent
+    = AffinityDecided admit=False hint={_BOTH} lines=2,3,4,5
+a refusal of 1.36: the result names the pod; other results do not matter
+    ~ pod u ns/p
+    0 Hint | .1 Best | .2 result | 60 fine
+    = AffinityDecided admit=False pod_uid=u lines=1,2,3
+a log that ends in the middle: whether the pod was admitted is not known
+    0 hints r/x | .1 hint 01 true
+    = AffinityDecided admit=None
+hints without a decision are recorded at the end
+    0 hints r/x
+    = HintsGenerated pod=p
+    = !AffinityDecided
+pod scope: one decision; an affinity for each container says it again
+    ~ pod u ns/p
+    0 podscope | .1 PodHints | .2 PodHint | .3 PodBest | .4 PodStored one | 3 PodStored two
+    = HintsGenerated container=None
+    = AffinityDecided container=None admit=True policy=restricted
+pod scope of 1.20, in free text
+    0 podhints | .1 podhint | .2 podbest | .3 podstored
+    = AffinityDecided pod=p container=None hint={_NODE_1} lines=2,3,4
+1.19 names the pod by its name before the decision, by its UID after it
+    ~ pod {UID} ns/p
+    0 single | .1 hints19 | .2 hint 01 true | .3 stored {UID} 01 true
+    = AffinityDecided namespace=ns pod=p pod_uid={UID} policy=single-numa-node admit=True
+the same container admitted twice: a restart asks again
+    0 hints r/x | .1 hint 01 true | .2 stored p_ns(u) 01 true
+    .3 hints r/x | .4 hint 01 true | .5 stored p_ns(u) 01 true
+    = HintsGenerated @0
+    = HintsGenerated @0.3
+    = AffinityDecided @0.1
+    = AffinityDecided @0.4
+a log that begins in the middle: a merged hint that names nobody waits for one that does
+    0 hint 01 true | .1 stored p_ns(u) 01 true
+    = AffinityDecided <None lines=2
+the policy of the file, where nothing else shows it
+    ~ file restricted
+    0 stored p_ns(u) 01 true
+    = AffinityDecided policy=restricted
+the policy of the log is in force
+    ~ file restricted
+    0 besteffort | .1 stored p_ns(u) 01 true
+    = AffinityDecided policy=best-effort
+no policy has a message of its own
+    ~ file restricted
+    0 none | .1 stored p_ns(u) 01 true
+    = AffinityDecided policy=none
+"""
 
 
-class TestAdmissions:
-    """What the sequence of lines means."""
-
-    def test_providers_add_up(self) -> None:
-        """Each has a line of its own."""
-        facts = run(
-            lines(
-                hints_20("cpu"),
-                hints_20("r/x"),
-                f"scope_container.go {TAG} ContainerTopologyHint: {{01 true}}",
-                f"scope_container.go {TAG} Best TopologyHint for (pod: p_ns(u) container: c): "
-                "{01 true}",
-                f"scope_container.go {TAG} Topology Affinity for (pod: p_ns(u) container: c): "
-                "{01 true}",
-            )
-        )
-        (generated,) = bodies(facts, HintsGenerated)
-        assert list(generated.hints) == ["cpu", "r/x"]
-        (decided,) = bodies(facts, AffinityDecided)
-        assert (decided.namespace, decided.pod, decided.pod_uid) == ("ns", "p", "u")
-        assert decided.policy is None
-
-    @pytest.mark.parametrize(("best", "stored"), [("01 false", "01 true"), ("01 true", "10 true")])
-    def test_lines_that_disagree(self, best: str, stored: str) -> None:
-        """All of them write one variable: another value in one of them is told."""
-        whom = "(pod: p_ns(u) container: c)"
-        facts = run(
-            lines(
-                hints_20("cpu"),
-                f"scope_container.go {TAG} ContainerTopologyHint: {{01 true}}",
-                f"scope_container.go {TAG} Best TopologyHint for {whom}: {{{best}}}",
-                f"scope_container.go {TAG} Topology Affinity for {whom}: {{{stored}}}",
-            )
-        )
-        (decided,) = bodies(facts, AffinityDecided)
-        assert decided.hint == NODE_0
-        other = best if best != "01 true" else stored
-        assert decided.disputed == hint_of(f"{{{other}}}")
-
-    @pytest.mark.parametrize("lost", [1, 2, 3])
-    def test_a_lost_line_is_no_refusal(self, lost: int) -> None:
-        """Whichever line of a decision is missing, nothing says that the pod was refused."""
-        whom = "(pod: p_ns(u) container: c)"
-        every = [
-            hints_20(),
-            f"scope_container.go {TAG} ContainerTopologyHint: {{01 true}}",
-            f"scope_container.go {TAG} Best TopologyHint for {whom}: {{01 true}}",
-            f"scope_container.go {TAG} Topology Affinity for {whom}: {{01 true}}",
-        ]
-        del every[lost]
-        facts = run(lines(*every, "+5s kubelet.go SyncLoop (housekeeping)"))
-        (decided,) = bodies(facts, AffinityDecided)
-        assert decided.admit is (None if lost == 3 else True)
-
-    def refused(self, *reported: str, known: BundleContext | None = None) -> list[bool | None]:
-        """Whether two containers were let in, the first one's pod refused by these lines."""
-        stream = lines(
-            hints_20(),
-            f"scope_container.go {TAG} Best TopologyHint for (pod: p_ns(u) container: c): {{11 "
-            "false}",
-            f"scope_container.go {TAG} TopologyHints for pod 'q_ns(v)', container 'c': map[]",
-            f"scope_container.go {TAG} Best TopologyHint for (pod: q_ns(v) container: c): {{01 "
-            "true}",
-            *reported,
-            "+5s kubelet.go SyncLoop (housekeeping)",
-        )
-        facts = feed(TopologyAssembler(known or context()), stream)
-        return [body.admit for body in bodies(facts, AffinityDecided)]
-
-    def test_a_refusal_told_behind_the_next_admission(self) -> None:
-        """Events come from another goroutine."""
-        event = (
-            'event.go Event(v1.ObjectReference{Kind:"Pod", Namespace:"ns", Name:"p", UID:"u", '
-            'APIVersion:"v1", ResourceVersion:"7", FieldPath:""}): type: \'Warning\' reason: '
-            "'TopologyAffinityError' Resources cannot be allocated with Topology locality"
-        )
-        assert self.refused(event) == [False, None]
-        assert self.refused() == [None, None]
-
-    def test_a_refusal_that_only_the_status_tells(self) -> None:
-        """At a low verbosity the log has no line of it."""
-        known = context(u="ns/p")
-        status = {
-            "phase": "Failed",
-            "reason": "TopologyAffinityError",
-            "message": "Pod Resources cannot be allocated with Topology locality",
-        }
-        known.pods["u"].statuses.append(status)
-        assert self.refused(known=known) == [False, None]
-
-    def test_a_refusal_of_1_20(self) -> None:
-        """Event and status lines tell it."""
-        facts = run(
-            lines(
-                hints_20(),
-                f"scope_container.go {TAG} ContainerTopologyHint: {{11 false}}",
-                f"scope_container.go {TAG} Best TopologyHint for (pod: p_ns(u) container: c): "
-                "{11 false}",
-                'status_manager.go Status Manager: adding pod: "u", with status: (1, {Failed [] '
-                "Pod Resources cannot be allocated with Topology locality TopologyAffinityError})",
-                'event.go "Event occurred" object="ns/p" kind="Pod" apiVersion="v1" '
-                'type="Warning" reason="TopologyAffinityError" message="Resources cannot be '
-                'allocated with Topology locality"',
-            )
-        )
-        (decided,) = of_kind(facts, AffinityDecided)
-        assert isinstance(decided.body, AffinityDecided)
-        assert decided.body.admit is False
-        assert decided.body.hint == Hint(numa_nodes=(0, 1), preferred=False)
-        assert len(decided.evidence) == 4
-
-    def test_a_refusal_of_1_36(self) -> None:
-        """The result names the pod; other results do not matter."""
-        best = 'bestHint={"NUMANodeAffinity":3,"Preferred":false} pod="ns/p" containerName="c"'
-        facts = run(
-            lines(
-                f'scope_container.go "ContainerTopologyHint" {best}',
-                f'scope_container.go "Best TopologyHint" {best}',
-                'topology_manager.go "Pod Admit Result" Message="Resources cannot be allocated '
-                'with Topology locality" pod="ns/p"',
-                '+60s topology_manager.go "Pod Admit Result" Message="" pod="ns/q"',
-            ),
-            u="ns/p",
-        )
-        (decided,) = of_kind(facts, AffinityDecided)
-        assert isinstance(decided.body, AffinityDecided)
-        assert (decided.body.admit, decided.body.pod_uid) == (False, "u")
-        assert len(decided.evidence) == 3
-
-    def test_a_log_that_ends_in_the_middle(self) -> None:
-        """Whether the pod was admitted is not known."""
-        facts = run(
-            lines(hints_20(), f"scope_container.go {TAG} ContainerTopologyHint: {{01 true}}")
-        )
-        assert [body.admit for body in bodies(facts, AffinityDecided)] == [None]
-
-    def test_hints_without_a_decision(self) -> None:
-        """They are told at the end."""
-        assert [type(fact.body) for fact in run(lines(hints_20()))] == [HintsGenerated]
-
-    def test_hints_that_may_go_on_hold_back_what_is_later(self) -> None:
-        """Until they are complete: by the merged hint, or because nothing follows."""
-        merged = f"scope_container.go {TAG} ContainerTopologyHint: {{01 true}}"
-        for ending in (merged, "+1.1s kubelet.go SyncLoop (housekeeping)"):
-            assembler = TopologyAssembler(context())
-            first, second, end = lines(hints_20("cpu"), hints_20("r/x"), ending)
-            assert assembler.waiting_since() is None
-            for line in (first, second):
-                assert hear(assembler, line) == []
-                assert assembler.waiting_since() == first.ts_ns
-            (fact, *_) = hear(assembler, end)
-            assert isinstance(fact.body, HintsGenerated)
-            assert (fact.ts_ns, list(fact.body.hints)) == (first.ts_ns, ["cpu", "r/x"])
-            assert assembler.waiting_since() in (None, end.ts_ns)
-
-    def test_pod_scope(self) -> None:
-        """One decision; an affinity for each container says it again."""
-        best = 'bestHint={"NUMANodeAffinity":1,"Preferred":true} pod="ns/p"'
-        facts = run(
-            lines(
-                'topology_manager.go "Creating topology manager with policy per scope" '
-                'topologyPolicyName="restricted" topologyScopeName="pod"',
-                'scope_pod.go "TopologyHints" hints={"r/x":[{"NUMANodeAffinity":1,"Preferred":'
-                'true}]} pod="ns/p"',
-                f'scope_pod.go "PodTopologyHint" {best}',
-                f'scope_pod.go "Best TopologyHint" {best}',
-                f'scope_pod.go "Topology Affinity" {best} containerName="one"',
-                f'+3s scope_pod.go "Topology Affinity" {best} containerName="two"',
-            ),
-            u="ns/p",
-        )
-        (generated,) = bodies(facts, HintsGenerated)
-        (decided,) = bodies(facts, AffinityDecided)
-        assert generated.container is None
-        assert (decided.container, decided.admit, decided.policy) == (None, True, "restricted")
-
-    def test_pod_scope_of_1_20(self) -> None:
-        """The same in free text."""
-        facts = run(
-            lines(
-                f"scope_pod.go {TAG} TopologyHints for pod 'p_ns(u)': map[r/x:[{{10 true}}]]",
-                f"scope_pod.go {TAG} PodTopologyHint: {{10 true}}",
-                f"scope_pod.go {TAG} Best TopologyHint for (pod: p_ns(u)): {{10 true}}",
-                f"scope_pod.go {TAG} Topology Affinity for (pod: p_ns(u) container: c): "
-                "{10 true}",
-            )
-        )
-        (decided,) = of_kind(facts, AffinityDecided)
-        assert isinstance(decided.body, AffinityDecided)
-        assert (decided.body.pod, decided.body.container) == ("p", None)
-        assert decided.body.hint.numa_nodes == (1,)
-        assert len(decided.evidence) == 3
-
-    def test_1_19_names_the_pod_in_two_ways(self) -> None:
-        """By its name before the decision, by its UID after it."""
-        uid = "36aa1f99-e71c-4fcf-b3f7-3254b6127099"
-        known = BundleContext(node="n")
-        known.learn_uid("ns", "p", uid, 0, FILE)
-        facts = feed(
-            TopologyAssembler(known),
-            lines(
-                f"topology_manager.go {TAG} Creating topology manager with single-numa-node policy",
-                f"topology_manager.go {TAG} TopologyHints for pod 'p', container 'c': "
-                "map[r/x:[{01 true}]]",
-                f"topology_manager.go {TAG} ContainerTopologyHint: {{01 true}}",
-                f"topology_manager.go {TAG} Topology Affinity for (pod: {uid} container: c): "
-                "{01 true}",
-            ),
-        )
-        (decided,) = bodies(facts, AffinityDecided)
-        assert (decided.namespace, decided.pod, decided.pod_uid) == ("ns", "p", uid)
-        assert (decided.policy, decided.admit) == ("single-numa-node", True)
-
-    def test_the_same_container_admitted_twice(self) -> None:
-        """A restart asks again: two decisions."""
-        once = (
-            hints_20(),
-            f"scope_container.go {TAG} ContainerTopologyHint: {{01 true}}",
-            f"scope_container.go {TAG} Topology Affinity for (pod: p_ns(u) container: c): "
-            "{01 true}",
-        )
-        facts = run(lines(*once, *once))
-        assert len(bodies(facts, HintsGenerated)) == len(bodies(facts, AffinityDecided)) == 2
-
-    def test_a_log_that_begins_in_the_middle(self) -> None:
-        """A merged hint that names nobody waits for one that does."""
-        facts = run(
-            lines(
-                f"scope_container.go {TAG} ContainerTopologyHint: {{01 true}}",
-                f"scope_container.go {TAG} Topology Affinity for (pod: p_ns(u) container: c): "
-                "{01 true}",
-            )
-        )
-        (decided,) = of_kind(facts, AffinityDecided)
-        assert (decided.cause, len(decided.evidence)) == (None, 1)
+def _assembler(files: list[str]) -> TopologyAssembler:
+    """Of a node that knows pods, refusals of them, and the policy of a file."""
+    known = BundleContext(node="n")
+    made = TopologyAssembler(known)
+    for row in files:
+        word, name, *rest = row.split(" ")
+        if word == "pod":
+            known.learn_uid(*rest[0].split("/"), name, 0, FILE)
+        elif word == "refused":
+            message, reason = f"Pod {LOCALITY}", "TopologyAffinityError"
+            status = {"phase": "Failed", "reason": reason, "message": message}
+            known.pods[name].statuses.append(status)
+        else:
+            item = KubeletConfigFile(0, {"topologyManagerPolicy": name}, FILE)
+            assert list(made.items()[KubeletConfigFile](item)) == []
+    return made
 
 
-class TestPolicy:
-    """The log's policy beats the file's."""
+test_scene = played_out(SCENES, WORDS, played_by(_assembler))
 
-    def decided(self, *texts: str) -> AffinityDecided:
-        """A decision after these lines, with a configuration file of policy ``restricted``."""
-        config = KubeletConfigFile(at("01:00:00"), {"topologyManagerPolicy": "restricted"}, FILE)
-        late = KubeletConfigFile(at("02:00:00"), {}, FILE)
-        affinity = f"{TAG} Topology Affinity for (pod: p_ns(u) container: c): {{01 true}}"
-        stream = lines(*texts, f"scope_container.go {affinity}")
-        facts = feed(TopologyAssembler(context()), [config, *stream, *([late] if texts else [])])
-        (body,) = bodies(facts, AffinityDecided)
-        return body
 
-    def test_from_the_file(self) -> None:
-        """Nothing else tells."""
-        assert self.decided().policy == "restricted"
-
-    def test_from_the_log(self) -> None:
-        """It is in force."""
-        line = f"topology_manager.go {TAG} Creating topology manager with best-effort policy per"
-        assert self.decided(line).policy == "best-effort"
-
-    def test_none(self) -> None:
-        """A message of its own."""
-        line = 'topology_manager.go "Creating topology manager with none policy"'
-        assert self.decided(line).policy == "none"
+def test_hints_that_may_go_on_hold_back_what_is_later() -> None:
+    """Until they are complete: by the merged hint, or because nothing follows."""
+    for ending in (MERGED, "+1.1s kubelet.go SyncLoop (housekeeping)"):
+        assembler = TopologyAssembler(context())
+        first, second, end = lines(HINTS % "cpu", HINTS % "r/x", ending)
+        assert assembler.waiting_since() is None
+        for line in (first, second):
+            assert hear(assembler, line) == []
+            assert assembler.waiting_since() == first.ts_ns
+        (fact, *_) = hear(assembler, end)
+        assert isinstance(fact.body, HintsGenerated)
+        assert (fact.ts_ns, list(fact.body.hints)) == (first.ts_ns, ["cpu", "r/x"])
+        assert assembler.waiting_since() in (None, end.ts_ns)
