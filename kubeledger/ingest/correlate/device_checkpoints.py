@@ -36,8 +36,7 @@ class CheckpointItems:
         self._reported: set[tuple[str, str]] = set()
 
     @takes(Checkpoint)
-    def checkpoint(self, item: Checkpoint) -> None:
-        """``kubelet_internal_checkpoint``."""
+    def _checkpoint(self, item: Checkpoint) -> None:
         if item.raw == self._raw:
             return
         self._raw = item.raw

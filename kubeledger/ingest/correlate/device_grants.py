@@ -49,8 +49,7 @@ class GrantLines:
         self._calls: dict[str, tuple[Holder, Waiting[DevicesAllocated]]] = {}
 
     @reads("Need devices to allocate for pod")
-    def needs(self, entry: Entry) -> None:
-        """A container needs devices of a resource."""
+    def _needs(self, entry: Entry) -> None:
         holder, needed = _holder(entry), entry.number("deviceNumber")
         if needed is None:
             return
@@ -60,8 +59,7 @@ class GrantLines:
         self._model.ask(holder, needed, entry)
 
     @reads("Making allocation request for device plugin")
-    def calls_plugin(self, entry: Entry) -> None:
-        """The plugin is asked to allocate devices."""
+    def _calls_plugin(self, entry: Entry) -> None:
         resource, devices = entry.text("resourceName"), strings_of(entry.values.get("devices"))
         name, container = split_pod(entry.get("pod")), entry.get("containerName")
         holder = self._caller(resource, name, container, entry.ts_ns)
@@ -110,7 +108,7 @@ class GrantLines:
         return (uid or f"{namespace}/{pod}", container, resource)
 
     @reads("Checkpoint file written")
-    def checkpoint_written(self, entry: Entry) -> None:
+    def _checkpoint_written(self, entry: Entry) -> None:
         """The kubelet writes its checkpoint only after all calls for a container went well."""
         for _, waiting in self._calls.values():
             waiting.settle()
@@ -126,15 +124,14 @@ class GrantLines:
         return call[0]
 
     @reads("Found pre-allocated devices for resource on pod")
-    def preallocated(self, entry: Entry) -> None:
+    def _preallocated(self, entry: Entry) -> None:
         """Devices of an init container, or from before, are found again."""
         holder = _holder(entry)
         self._model.asking[holder[0]] = holder
         self._restore(entry, holder, {"": strings_of(entry.values.get("devices"))})
 
     @reads("Get checkpoint entry")
-    def restored(self, entry: Entry) -> None:
-        """An entry of the checkpoint, at the start of the kubelet."""
+    def _restored(self, entry: Entry) -> None:
         self._restore(entry, _holder(entry), numa_of(entry.values.get("deviceIDs")))
 
     def _restore(self, entry: Entry, holder: Holder, numa: Numa) -> None:
@@ -153,8 +150,7 @@ class GrantLines:
         self._model.queue.add(fact)
 
     @reads("Pods to be removed")
-    def removed(self, entry: Entry) -> None:
-        """Pods that are gone give their devices back."""
+    def _removed(self, entry: Entry) -> None:
         for uid in strings_of(entry.values.get("podUIDs")):
             if self._model.holdings.release_pod(uid):
                 self._model.queue.add(shown(entry, DevicesReleased(pod_uid=uid)))

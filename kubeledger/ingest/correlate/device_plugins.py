@@ -24,15 +24,14 @@ class PluginLines:
         self._stopping: dict[str, Waiting[EndpointStopped]] = {}
 
     @reads("Got registration request from device plugin with resource")
-    def registration_requested(self, entry: Entry) -> None:
+    def _registration_requested(self, entry: Entry) -> None:
         """A plugin calls Register; what follows shows whether it can be reached."""
         resource = _resource(entry)
         body = PluginRegistered(resource=resource)
         self._registering[resource] = self._queue.hold(shown(entry, body))
 
     @reads("Device plugin connected", "Registered endpoint")
-    def registered(self, entry: Entry) -> None:
-        """The endpoint is in place."""
+    def _registered(self, entry: Entry) -> None:
         resource = _resource(entry)
         waiting = self._registering.pop(resource, None) if resource else self._latest()
         if waiting is not None:
@@ -42,8 +41,7 @@ class PluginLines:
             self._queue.add(shown(entry, PluginRegistered(resource=resource)))
 
     @reads("Bad registration request from device plugin")
-    def registration_failed(self, entry: Entry) -> None:
-        """The plugin was refused, or could not be reached."""
+    def _registration_failed(self, entry: Entry) -> None:
         resource = _resource(entry)
         if not resource and (dialled := _DIAL_FAILED_RESOURCE.search(entry.line.message)):
             resource = dialled[1]
@@ -52,7 +50,7 @@ class PluginLines:
             waiting.drop()
 
     @reads("State pushed for device plugin")
-    def state_pushed(self, entry: Entry) -> None:
+    def _state_pushed(self, entry: Entry) -> None:
         """A plugin sent its list; newer versions count it in a second line."""
         resource, total = _resource(entry), entry.number("resourceCapacity")
         waiting = self._queue.hold(shown(entry, DevicesReported(resource=resource, total=total)))
@@ -62,8 +60,7 @@ class PluginLines:
             self._pushed[resource] = waiting
 
     @reads("Processed device updates for resource")
-    def updates_processed(self, entry: Entry) -> None:
-        """The counts of a list."""
+    def _updates_processed(self, entry: Entry) -> None:
         resource = _resource(entry)
         total, healthy = entry.number("totalCount"), entry.number("healthyCount")
         waiting = self._pushed.pop(resource, None)
@@ -74,14 +71,13 @@ class PluginLines:
         waiting.settle()
 
     @reads("listAndWatch ended unexpectedly for device plugin")
-    def watch_ended(self, entry: Entry) -> None:
-        """The stream of a plugin broke."""
+    def _watch_ended(self, entry: Entry) -> None:
         resource = _resource(entry)
         body = EndpointStopped(resource=resource, error=entry.get("err"))
         self._stopping[resource] = self._queue.hold(shown(entry, body))
 
     @reads("Mark all resources Unhealthy for resource")
-    def marked_unhealthy(self, entry: Entry) -> None:
+    def _marked_unhealthy(self, entry: Entry) -> None:
         """Its devices count as unhealthy from now on: it was the live endpoint."""
         resource = _resource(entry)
         waiting = self._stopping.get(resource)
@@ -92,7 +88,7 @@ class PluginLines:
             waiting.join(entry.evidence)
 
     @reads("Endpoint became unhealthy")
-    def became_unhealthy(self, entry: Entry) -> None:
+    def _became_unhealthy(self, entry: Entry) -> None:
         """The end of an endpoint, logged for one that a new plugin has replaced as well.
 
         A replaced endpoint ends without its devices being marked: nothing changes then.

@@ -71,8 +71,7 @@ class RefusalLines:
         self._shortages: list[_Shortage] = []
 
     @reads("Unable to generate topology hints: requested number of devices unavailable")
-    def shortage(self, entry: Entry) -> None:
-        """The device manager cannot make hints."""
+    def _shortage(self, entry: Entry) -> None:
         error = DeviceError(
             error=NO_HINTS,
             container=entry.get("containerName"),
@@ -87,19 +86,16 @@ class RefusalLines:
         return [s for s in self._shortages if ts_ns - s.seen.ts_ns <= _SHORTAGE_LIFE_NS]
 
     @reads("Pod admission denied", "Pod Admit Result")
-    def denied(self, entry: Entry) -> None:
-        """The admission's own lines."""
+    def _denied(self, entry: Entry) -> None:
         self._refused(entry, entry.subject, entry.text("message"))
 
     @reads("Event occurred")
-    def event(self, entry: Entry) -> None:
-        """An event about a pod."""
+    def _event(self, entry: Entry) -> None:
         if entry.values.get("reason") in _REASONS and entry.values.get("kind") == "Pod":
             self._refused(entry, entry.event_subject, entry.text("message"))
 
     @reads("Status shows a refusal")
-    def status_refusal(self, entry: Entry) -> None:
-        """A status of which the row shows pod and message."""
+    def _status_refusal(self, entry: Entry) -> None:
         self._refused(entry, entry.subject, entry.text("message"), repeats=True)
 
     @reads(
@@ -108,15 +104,13 @@ class RefusalLines:
         "Status Manager: adding pod",
         "Status Manager: syncing pod",
     )
-    def status(self, entry: Entry) -> None:
-        """A status, or a patch of one."""
+    def _status(self, entry: Entry) -> None:
         found = _REFUSAL.search(entry.text("patch")) or _REFUSAL.search(entry.text("status"))
         if found is not None:
             self._refused(entry, entry.subject, found[0], repeats=True)
 
     @takes(ApiEvent)
-    def api_event(self, item: ApiEvent) -> None:
-        """The API's event about a pod."""
+    def _api_event(self, item: ApiEvent) -> None:
         event = item.event
         about = event.get("involvedObject") or event.get("regarding") or {}
         if event.get("reason") in _REASONS and about.get("kind") == "Pod":
@@ -125,8 +119,7 @@ class RefusalLines:
             self._refused(item, pod, message, from_event=True)
 
     @takes(PodList)
-    def pod_list(self, item: PodList) -> None:
-        """Statuses of pods."""
+    def _pod_list(self, item: PodList) -> None:
         for pod in item.pods:
             status, metadata = pod.get("status") or {}, pod.get("metadata") or {}
             if status.get("reason") in _REASONS:
@@ -223,7 +216,7 @@ class RefusalLines:
             told_by=told_by,
         )
         short = (shortage.seen.evidence,) if shortage is not None else ()
-        evidence = (*short, seen.evidence, *self._event(pod, error, seen.ts_ns))
+        evidence = (*short, seen.evidence, *self._events_about(pod, error, seen.ts_ns))
         cause = self._model.requests.pop(asking, None) if asking else None
         fact = Fact(seen.ts_ns, body, evidence, cause)
         refusal = _Refusal(fact, error.error, from_event=told_by != "log")
@@ -248,7 +241,7 @@ class RefusalLines:
             self._shortages.remove(chosen)
         return chosen
 
-    def _event(self, pod: Subject, error: DeviceError, ts_ns: int) -> tuple[Evidence, ...]:
+    def _events_about(self, pod: Subject, error: DeviceError, ts_ns: int) -> tuple[Evidence, ...]:
         """The API server's event about this refusal, when the bundle has it."""
         message = f"Allocate failed due to {error.error}, which is unexpected"
         key = ("Pod", pod.namespace or "", pod.pod or "", "UnexpectedAdmissionError", message)

@@ -111,13 +111,11 @@ class PressureConditions:
         self._concluded = False
 
     @reads("Eviction manager: node conditions - observed")
-    def see_observed(self, entry: Entry) -> None:
-        """Conditions whose threshold is met."""
+    def _see_observed(self, entry: Entry) -> None:
         self._observed = entry
 
     @reads("Eviction manager: node conditions - transition period not met")
-    def see_reported(self, entry: Entry) -> None:
-        """Conditions that are reported."""
+    def _see_reported(self, entry: Entry) -> None:
         self._reported = entry
 
     @reads("Eviction manager: no resources are starved")

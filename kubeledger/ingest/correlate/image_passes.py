@@ -53,7 +53,7 @@ class DetectPasses:
         self._last_ns = 0
 
     @reads("Adding image ID to currentImages", _BY_HANDLER)
-    def listed(self, entry: Entry) -> None:
+    def _listed(self, entry: Entry) -> None:
         """The next image of the runtime's list; where handlers matter, under a key with its own."""
         self.keyed_by_handler |= entry.message == _BY_HANDLER
         self._list(entry, entry.text("imageKey", "imageID"))
@@ -69,12 +69,11 @@ class DetectPasses:
         self._note(entry)
 
     @reads("Image ID is new")
-    def is_new(self, entry: Entry) -> None:
-        """The kubelet had no record of it."""
+    def _is_new(self, entry: Entry) -> None:
         self._image(entry).new = True
 
     @reads("Setting Image ID lastUsed")
-    def used(self, entry: Entry) -> None:
+    def _used(self, entry: Entry) -> None:
         """A container uses it; the time is in Go's notation."""
         image = self._image(entry)
         image.in_use = True
@@ -84,18 +83,15 @@ class DetectPasses:
             image.last_used_ts_ns = None
 
     @reads("Image ID has size")
-    def has_size(self, entry: Entry) -> None:
-        """Its size."""
+    def _has_size(self, entry: Entry) -> None:
         self._image(entry).size_bytes = entry.number("size")
 
     @reads("Image ID is pinned")
-    def is_pinned(self, entry: Entry) -> None:
-        """Whether the runtime pins it."""
+    def _is_pinned(self, entry: Entry) -> None:
         self._image(entry).pinned = entry.text("pinned") == "true"
 
     @reads("Image ID is no longer present, removing from imageRecords")
-    def dropped(self, entry: Entry) -> None:
-        """The record of an image that the list has no more is dropped."""
+    def _dropped(self, entry: Entry) -> None:
         if self._waiting is not None:
             self._note(entry)
 

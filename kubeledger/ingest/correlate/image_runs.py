@@ -98,8 +98,7 @@ class GcRuns:
         "Disk usage on image filesystem is over the high threshold, trying to free bytes down to"
         " the low threshold"
     )
-    def started(self, entry: Entry) -> None:
-        """The disk is over the high threshold."""
+    def _started(self, entry: Entry) -> None:
         self._passes.end()
         names = ("usage", "highThreshold", "lowThreshold", "amountToFree")
         amounts = dict(zip(_OF_START, map(entry.number, names), strict=True))
@@ -114,20 +113,19 @@ class GcRuns:
         self._start = self._queue.add(shown(entry, body))
 
     @reads("Eviction manager: threshold observed resource")
-    def threshold_met(self, entry: Entry) -> None:
+    def _threshold_met(self, entry: Entry) -> None:
         """The eviction manager finds a signal of a resource under its threshold."""
         resource = RESOURCE_OF.get(entry.text("signal"))
         if resource and entry.text("log") == _ACTED_ON:
             self._signals.setdefault(resource, set()).add(entry.text("signal"))
 
     @reads("Eviction manager: attempting to reclaim")
-    def reclaiming(self, entry: Entry) -> None:
-        """The eviction manager begins to reclaim a resource, on the node first."""
+    def _reclaiming(self, entry: Entry) -> None:
         self._deleted_unused()
         self._reclaimed = entry.get("resourceName")
 
     @reads("Eviction manager:")
-    def signal(self, entry: Entry) -> None:
+    def _signal(self, entry: Entry) -> None:
         """A round of the eviction manager begins with all signals; it observes them again later."""
         log = entry.text("log")
         if log == _FIRST_LOOK:
@@ -143,8 +141,7 @@ class GcRuns:
             self._queue.add(shown(entry, body))
 
     @reads("Attempting to delete unused images")
-    def deleting_unused(self, entry: Entry) -> None:
-        """The eviction manager has all unused images deleted."""
+    def _deleting_unused(self, entry: Entry) -> None:
         self._settle_removals()
         self._unused = True
 
@@ -155,8 +152,7 @@ class GcRuns:
         "Eviction manager: synchronize housekeeping",
         "Eviction manager: unexpected error when attempting to reduce resource pressure",
     )
-    def goes_on(self, entry: Entry) -> None:
-        """The eviction manager continues."""
+    def _goes_on(self, entry: Entry) -> None:
         self._deleted_unused()
 
     def _deleted_unused(self) -> None:
@@ -166,7 +162,7 @@ class GcRuns:
             self._unused = False
 
     @reads("Evaluating image ID for possible garbage collection", _BY_AGE)
-    def evaluating(self, entry: Entry) -> None:
+    def _evaluating(self, entry: Entry) -> None:
         """An image is considered, so the removal before it is over."""
         self._passes.end()
         self._settle_removals()
@@ -174,8 +170,7 @@ class GcRuns:
         self._aged = entry.text("imageID") if entry.message == _BY_AGE else None
 
     @reads("Removing image to free bytes")
-    def removing(self, entry: Entry) -> None:
-        """The manager asks the runtime to remove an image."""
+    def _removing(self, entry: Entry) -> None:
         image_id, handler = entry.text("imageID"), entry.get("runtimeHandler")
         if handler and self._passes.keyed_by_handler:
             image_id = f"{image_id},{handler}"
@@ -200,8 +195,7 @@ class GcRuns:
             self._presume(entry.ts_ns)
 
     @reads("Failed to remove image")
-    def removal_failed(self, entry: Entry) -> None:
-        """The runtime did not remove it."""
+    def _removal_failed(self, entry: Entry) -> None:
         image_id = entry.get("imageID")
         for removal in reversed(self._removals):
             if removal.body.image_id.split(",", 1)[0] == image_id and removal.is_open:
@@ -211,18 +205,16 @@ class GcRuns:
                 return
 
     @reads("Image garbage collection succeeded")
-    def succeeded(self, entry: Entry) -> None:
-        """The run is over, without an error."""
+    def _succeeded(self, entry: Entry) -> None:
         freed = self._start is not None or self._of_run()
         self._end(entry, "freed" if freed else "below_threshold", "")
 
     @reads("Image garbage collection failed multiple times in a row")
-    def failed(self, entry: Entry) -> None:
-        """The run is over, with an error."""
+    def _failed(self, entry: Entry) -> None:
         self._end(entry, "failed", entry.text("err"))
 
     @reads("Event occurred")
-    def event(self, entry: Entry) -> None:
+    def _event(self, entry: Entry) -> None:
         """An API event about a run: it may be logged before or after the run's own end."""
         if entry.values.get("kind") != "Node" or entry.values.get("reason") not in _EVENT_REASONS:
             return

@@ -78,7 +78,7 @@ class SettingsCollector:
         self._emitted: SettingsObserved | None = None
 
     @takes(KubeletConfigFile)
-    def config_file(self, item: KubeletConfigFile) -> None:
+    def _config_file(self, item: KubeletConfigFile) -> None:
         """A configuration document of the bundle.
 
         One that comes after the account was closed corrects it; another answer at
@@ -100,14 +100,13 @@ class SettingsCollector:
             self.close(item.ts_ns)
 
     @reads("Kubelet version")
-    def version(self, entry: Entry) -> None:
+    def _stated_version(self, entry: Entry) -> None:
         """The log's own word, for a bundle that shows no version otherwise."""
         if minor_version(self._version) is None:
             self._version = entry.text("kubeletVersion").removeprefix("v")
 
     @reads("FLAG")
-    def flag(self, entry: Entry) -> None:
-        """One ``FLAG:`` line."""
+    def _flag(self, entry: Entry) -> None:
         name, quoted = entry.get("name"), entry.text("value")
         if name is None:
             return
@@ -119,8 +118,7 @@ class SettingsCollector:
         self._log.flags[name] = Statement(text, entry.evidence)
 
     @reads("KubeletConfiguration")
-    def dump(self, entry: Entry) -> None:
-        """The dump of the whole configuration: Go's literal, or JSON."""
+    def _dump(self, entry: Entry) -> None:
         fields = entry.values.get("configuration")
         configuration = _configuration(entry.get("literal"), fields)
         if configuration is not None:
@@ -128,7 +126,7 @@ class SettingsCollector:
             self._log.dump = Statement(configuration, entry.evidence)
 
     @reads("Creating Container Manager object based on Node Config")
-    def node_config(self, entry: Entry) -> None:
+    def _node_config(self, entry: Entry) -> None:
         """The container manager's ``NodeConfig``; what was collected is emitted."""
         self._follow(entry.line)
         fields = entry.values.get("nodeConfig")
@@ -140,8 +138,7 @@ class SettingsCollector:
         self.close(entry.ts_ns)
 
     @reads(*_REPLACES)
-    def replaced(self, entry: Entry) -> None:
-        """A line that says that settings were replaced."""
+    def _replaced(self, entry: Entry) -> None:
         self._follow(entry.line)
         fields = {field: entry.values.get(field) for field in _REPLACES[entry.message]}
         if entry.message == _ROOT_DEFAULTED:
@@ -151,7 +148,7 @@ class SettingsCollector:
                 self._log.replaced[field] = Statement(_resource_list(value), entry.evidence)
 
     @reads(*_STATE)
-    def stated(self, entry: Entry) -> None:
+    def _stated(self, entry: Entry) -> None:
         """A line in which a part of the kubelet says what settings it runs with.
 
         One that comes after the account was closed corrects it, if it shows anything new.
@@ -168,8 +165,7 @@ class SettingsCollector:
             self.close(entry.ts_ns)
 
     @reads("Recording event message for node", "Started kubelet", "Updating node status")
-    def running(self, entry: Entry) -> None:
-        """A sign of a kubelet that is past its start."""
+    def _running(self, entry: Entry) -> None:
         self.runs(entry.line)
 
     def runs(self, line: LogLine) -> None:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.klog.lines import LineCutter
 from kubeledger.ingest.klog.log_survey import LogSurvey
 from kubeledger.ingest.planning.timing import Timing
 from kubeledger.ingest.sources.findings import Finding
@@ -131,14 +132,9 @@ def _look_into(log: SourceFile, context: BundleContext, reported: ReportedTimes)
 
 def _lines(log: SourceFile) -> Iterator[tuple[int, int, str]]:
     """1-based number, byte offset and text of the lines that the kernel may have written."""
-    number, offset, tail = 0, 0, b""
-    for chunk in log.chunks():
-        *lines, tail = (tail + chunk).split(b"\n")
-        for line in lines:
-            number += 1
-            if b"kernel" in line:
-                yield number, offset, line.rstrip(b"\r").decode("utf-8", "replace")
-            offset += len(line) + 1
+    for number, offset, line in LineCutter().numbered(log.chunks()):
+        if b"kernel" in line:
+            yield number + 1, offset, line.rstrip(b"\r").decode("utf-8", "replace")
 
 
 def date_reports(

@@ -11,18 +11,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from copy import copy
+from os.path import commonpath
 
 import msgspec
 
 from kubeledger.ingest.klog.log_survey import survey_log
 from kubeledger.ingest.planning.bundle import Bundle, FoundFile
 from kubeledger.ingest.planning.identity import NamesInside, name_of_bundle, names_inside
-from kubeledger.ingest.planning.node_parts import is_below, own_directories, part_of
 from kubeledger.ingest.planning.options import ImportOptions
 from kubeledger.ingest.sources.findings import Finding
 from kubeledger.ingest.sources.node_lines import NodeLines, Writers, is_local, same_machine
 from kubeledger.ingest.sources.places import node_of_place
-from kubeledger.ingest.sources.streams import CHUNK
+from kubeledger.ingest.sources.streams import CHUNK, SourceFile
 from kubeledger.model.errors import BadInputError
 
 __all__ = ["split_by_node"]
@@ -85,9 +86,9 @@ def _split(bundle: Bundle, options: ImportOptions) -> list[Bundle]:
         nodes = [_chosen(bundle, nodes, options.node)]
     elif len(nodes) == 1 and nodes[0].is_nameless and not bundle.logs:
         nodes = _nodes_of_lists(bundle, nodes[0])
-    tops = own_directories([node.parents for node in nodes]) if bundle.is_tree else {}
+    tops = _own_directories([node.parents for node in nodes]) if bundle.is_tree else {}
     parts = [
-        part_of(
+        _part_of(
             bundle, node.files, tops.get(index), [top for at, top in tops.items() if at != index]
         )
         for index, node in enumerate(nodes)
@@ -197,8 +198,13 @@ def _parent(name: str) -> str:
     return name.rpartition("/")[0]
 
 
+def _is_below(path: str, other: str) -> bool:
+    """Whether a path lies inside a directory; the empty one holds all."""
+    return path != other and (not other or path.startswith(f"{other}/"))
+
+
 def _related(path: str, other: str) -> bool:
-    return path == other or is_below(path, other) or is_below(other, path)
+    return path == other or _is_below(path, other) or _is_below(other, path)
 
 
 # -- documents ----------------------------------------------------------------------------
@@ -280,7 +286,7 @@ def _beside(name: str, logs: Sequence[_Node]) -> _Node | None:
         near = [
             node
             for node in logs
-            if any(path == parent or is_below(path, parent) for path in node.parents)
+            if any(path == parent or _is_below(path, parent) for path in node.parents)
         ]
         if len(near) == 1 and (parent or len(logs) == 1):
             return near[0]
@@ -372,3 +378,75 @@ def _of_several(writers: Writers) -> str:
         f"holds lines of several kubelets, and nothing shows their nodes: process {writers.pids[0]}"
         " is read as a node of its own"
     )
+
+
+def _own_directories(parents: Sequence[set[str]]) -> dict[int, str]:
+    """Node -> the directory that holds all its logs, and no other node's; of several nodes.
+
+    Args:
+        parents: (n,) the directories that hold logs of each node.
+    """
+    every = set().union(*parents)
+    if len(parents) < 2 or not every:
+        return {}
+    common = commonpath(every)
+    prefix = f"{common}/" if common else ""
+    tops = [
+        {path[len(prefix) :].partition("/")[0] for path in own if path != common} for own in parents
+    ]
+    found = {}
+    for index, own in enumerate(tops):
+        alone = not any(own & other for other in (*tops[:index], *tops[index + 1 :]))
+        if len(own) == 1 and alone and common not in parents[index]:
+            found[index] = prefix + next(iter(own))
+    return found
+
+
+def _part_of(
+    bundle: Bundle, own: Sequence[FoundFile], top: str | None, others: Sequence[str]
+) -> Bundle:
+    """The bundle of one node; names are relative to its directory, if it has one.
+
+    Args:
+        bundle: of several nodes.
+        own: files of the node.
+        top: its directory.
+        others: the other nodes' directories.
+    """
+
+    def concerns(name: str) -> bool:
+        return not any(_is_below(name, other) for other in others)
+
+    def name_in(name: str) -> str:
+        if top is None:
+            return name
+        return name[len(top) + 1 :] if _is_below(name, top) else f"../{name}"
+
+    files = []
+    for file in sorted(own, key=lambda file: file.source.name):
+        source = _renamed(file.source, name_in(file.source.name))
+        survey = file.survey
+        if survey is not None:
+            survey = msgspec.structs.replace(survey, source=source)
+        files.append(FoundFile(source, file.format, file.digests, survey))
+    return Bundle(
+        bundle.label if top is None else f"{bundle.label.rstrip('/')}/{top}",
+        bundle.name if top is None else top.rpartition("/")[2],
+        files,
+        {name_in(name): why for name, why in bundle.skipped.items() if concerns(name)},
+        [
+            msgspec.structs.replace(found, file=None if found.file is None else name_in(found.file))
+            for found in bundle.findings
+            if found.file is None or concerns(found.file)
+        ],
+        is_tree=bundle.is_tree,
+        contents=bundle.contents,
+    )
+
+
+def _renamed(source: SourceFile, name: str) -> SourceFile:
+    if source.name == name:
+        return source
+    renamed = copy(source)
+    renamed.name = name
+    return renamed

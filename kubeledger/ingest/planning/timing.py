@@ -9,18 +9,34 @@ full times in the log show another one.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from kubeledger.ingest.klog.log_survey import LogSurvey, VersionMark
 from kubeledger.ingest.klog.stamps import stamp_ns
 from kubeledger.ingest.planning.bundle import Bundle, Finding
-from kubeledger.ingest.planning.document_time import document_time
 from kubeledger.ingest.planning.options import YEAR_MAX, YEAR_MIN, ImportOptions
-from kubeledger.ingest.sources.documents import Document, DocumentContents, read_document
+from kubeledger.ingest.sources.documents import (
+    Document,
+    DocumentContents,
+    event_times,
+    first_time,
+    read_document,
+)
+from kubeledger.ingest.sources.items import (
+    ApiEvent,
+    CollectedAt,
+    Item,
+    KernelReports,
+    NodeObject,
+    PodList,
+    RuntimeObjects,
+    StatsSummary,
+)
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.snapshot_time import time_in_name
@@ -44,6 +60,13 @@ _UNTIMED = (
     "pod-resources",
 )
 """Formats that hold no time."""
+_PAST = frozenset(
+    (
+        *("creationTimestamp", "startTime", "startedAt", "finishedAt", "lastProbeTime"),
+        *("lastTransitionTime", "lastHeartbeatTime", "time"),
+    )
+)
+"""Fields that say that something had happened when the document was written."""
 _COLLECTED = re.compile(r"(?<!\d)(20\d\d)-?([01]\d)-?([0-3]\d)(?!\d)")
 """The day in the name of a collection: ``eks_i-0a1b_2023-04-19_1510-UTC_0.7.3``."""
 
@@ -131,7 +154,9 @@ def timing_of(
 
 def starts_of(timing: Timing) -> tuple[int, ...]:
     """When kubelets stated their version in the logs, sorted."""
-    return tuple(sorted(set(_starts(timing.logs, timing.year, timing.offset_ns))))
+    marks = ((log, mark) for log in timing.logs for mark in log.versions)
+    times = {mark_time(*each, timing.year, timing.offset_ns) for each in marks}
+    return tuple(sorted(ts_ns for ts_ns in times if ts_ns is not None))
 
 
 def _doubtful(document_ns: dict[str, int | None], spans: list[int]) -> list[Finding]:
@@ -154,9 +179,46 @@ def time_of_document(document: Document, contents: DocumentContents) -> int | No
     if document.format in _UNTIMED:
         return None
     try:
-        return document_time(read_document(document, contents)[0])
+        return max(_past_times(read_document(document, contents)[0]), default=None)
     except BadInputError:  # reported when the document is read
         return None
+
+
+def _past_times(items: Sequence[Item]) -> Iterator[int]:
+    """When what a document shows had happened: it was written at the latest of these, or later.
+
+    Only fields that report the past count: an annotation may hold any time.
+    """
+    for item in items:
+        match item:
+            case PodList():
+                yield from _past([[pod.get("metadata"), pod.get("status")] for pod in item.pods])
+            case NodeObject():
+                yield from _past([item.node.get("metadata"), item.node.get("status")])
+            case StatsSummary():
+                yield from _past(item.data)
+            case ApiEvent():
+                if event_times(item.event) is not None:
+                    yield item.ts_ns
+            case KernelReports():
+                stamps = (report.stamp for report in item.reports)
+                yield from (stamp.value_ns for stamp in stamps if stamp.form == "utc")
+            case RuntimeObjects():
+                yield from (each.created_ns for each in item.containers if each.created_ns)
+            case CollectedAt():
+                yield item.collected_ns
+
+
+def _past(value: Any) -> Iterator[int]:  # noqa: ANN401 - any JSON value
+    if isinstance(value, list):
+        for member in value:
+            yield from _past(member)
+    elif isinstance(value, dict):
+        for key, member in value.items():
+            if key not in _PAST:
+                yield from () if key in ("labels", "annotations") else _past(member)
+            elif (ts_ns := first_time(member)) is not None:
+                yield ts_ns
 
 
 def _documents(
@@ -177,10 +239,7 @@ def _documents(
 
 def _offset(logs: Sequence[LogSurvey]) -> int:
     """The zone that most lines with a full time agree on."""
-    votes: dict[int, int] = {}
-    for log in logs:
-        for offset_ns, count in log.offsets_ns.items():
-            votes[offset_ns] = votes.get(offset_ns, 0) + count
+    votes = sum((Counter(log.offsets_ns) for log in logs), Counter[int]())
     return max(votes, key=lambda offset_ns: (votes[offset_ns], -abs(offset_ns)), default=0)
 
 
@@ -273,24 +332,13 @@ def _nearest_year(stamp: bytes, reference_ns: int, offset_ns: int) -> int:
 
 
 def _span(log: LogSurvey, year: int | None, offset_ns: int) -> Iterator[int]:
-    if log.first_ns is not None:
-        yield log.first_ns
-    if log.last_ns is not None:
-        yield log.last_ns
+    yield from (ts_ns for ts_ns in (log.first_ns, log.last_ns) if ts_ns is not None)
     if year is None or log.first_stamp is None:
         return
     for stamp in (log.first_stamp, log.last_stamp or log.first_stamp):
         ts_ns = _time_of(log.first_stamp, stamp, year, offset_ns)
         if ts_ns is not None:
             yield ts_ns
-
-
-def _starts(logs: Sequence[LogSurvey], year: int | None, offset_ns: int) -> Iterator[int]:
-    for log in logs:
-        for mark in log.versions:
-            ts_ns = mark_time(log, mark, year, offset_ns)
-            if ts_ns is not None:
-                yield ts_ns
 
 
 def mark_time(log: LogSurvey, mark: VersionMark, year: int | None, offset_ns: int) -> int | None:

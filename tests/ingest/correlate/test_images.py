@@ -76,6 +76,19 @@ WORDS = {
     "removekata": 'image_gc_manager.go "Removing image to free bytes" imageID="a" size=5 '
     'runtimeHandler="kata"',
 }
+_MET = (
+    'helpers.go "Eviction manager: threshold observed resource" log="thresholds - %s" signal="{1}"'
+)
+WORDS |= {
+    "sees": f'{_SIGNAL}" signal="memory.available" available="1" capacity="2"',
+    "met": f'{_MET % "updated stats"} resourceName="x" quantity="9" available="1"',
+    "ignored": f'{_MET % "ignoring grace period"} resourceName="x" quantity="9" available="1"',
+    "oldmet": "helpers.go eviction manager: thresholds - updated stats: threshold "
+    "[signal=nodefs.inodesFree, quantity=9] observed 1",
+    "oldreclaim": "eviction_manager.go eviction manager: attempting to reclaim inodes",
+    "reclaim": 'eviction_manager.go "Eviction manager: attempting to reclaim" '
+    'resourceName="ephemeral-storage"',
+}
 _A = "ListedImage(image_id='a', size_bytes=7, pinned="
 _USED = f"in_use=True, new=True, last_used_ts_ns={at('02:00:00') + 500_000_000}"
 _SEEN = "in_use=False, new=False, last_used_ts_ns=None"
@@ -176,6 +189,16 @@ unused images, 1.36
 unused images are no part of a run before, which ended when it had freed enough
     0 start | .1 remove a 110 | 290 unused | 290.1 remove b 70 | 360 turn
     = GarbageCollected @0.1
+what is reclaimed, and the signals that a round acted on
+    0 sees | .1 ignored nodefs.available | .2 met imagefs.available | .3 met memory.available
+    .4 reclaim | .5 Unused | .6 Remove a 10
+    = ImageDeleted pass_=all reclaimed=ephemeral-storage signals=('imagefs.available',)
+what is reclaimed, in free text
+    0 oldmet | .1 oldreclaim | .2 unused | .3 Remove a 10
+    = ImageDeleted pass_=all reclaimed=inodes signals=('nodefs.inodesFree',)
+what is reclaimed is not known without these lines
+    0 Unused | .1 Remove a 10
+    = ImageDeleted pass_=all reclaimed=None signals=()
 a log that begins in a run: of which pass the removal is, is not known
     0 remove a 70 | .1 ok
     = ImageDeleted image_id=a pass_=None

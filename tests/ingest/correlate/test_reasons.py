@@ -9,6 +9,7 @@ from kubeledger.ingest.correlate.reasons import ReasonAssembler
 from kubeledger.ingest.sources.api_events import COMBINED, ApiReason
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import ApiEvent, LogLine
+from kubeledger.model.bodies.images import ImageDeleted
 from kubeledger.model.bodies.lifecycle import KubernetesEvent
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import parse_ts
@@ -332,3 +333,32 @@ def test_line_that_lacks_its_values() -> None:
     assembler = ReasonAssembler(BundleContext(node="n"), ())
     facts = list(assembler.structured()["Event occurred"](line) or ())
     assert reasons(facts)[0].object_kind == ""
+
+
+PAUSE = "registry.k8s.io/pause:3.9"
+
+
+@pytest.mark.parametrize(
+    ("message", "sizes", "found"),
+    [
+        (f'rpc error: failed to get sandbox image "{PAUSE}": failed to pull', {PAUSE: 10}, True),
+        (f'rpc error: failed pulling image "{PAUSE}": no such host', {PAUSE: 10}, True),
+        (f"creating pod sandbox: initializing source docker://{PAUSE}: x", {PAUSE: 10}, True),
+        (f'failed to get sandbox image "{PAUSE}"', {PAUSE: 11}, False),
+        (f'failed to get sandbox image "{PAUSE}"', {PAUSE: 10, "other": 10}, False),
+        (f'failed to get sandbox image "{PAUSE}"', {}, False),
+        ("failed to set up the network", {PAUSE: 10}, False),
+    ],
+)
+def test_a_failed_sandbox(message: str, sizes: dict[str, int], found: bool) -> None:
+    """It goes back to the newest removal of an image of the size that the named one alone has."""
+    now, file = parse_ts(SECOND), Evidence(file="kubelet.log")
+    removals = [
+        Fact(now + second, ImageDeleted(image_id=name, size_bytes=size), (file,))
+        for second, name, size in ((-3, "a", 10), (-2, "b", 10), (-1, "c", 12), (10**9, "d", 10))
+    ]
+    assembler = ReasonAssembler(BundleContext(node="n", image_sizes=sizes), removals)
+    for reason, cause in (("FailedCreatePodSandBox", removals[1] if found else None), ("x", None)):
+        line = LINE.replace("Unhealthy", reason).replace(MESSAGE, message.replace('"', '\\"'))
+        (fact,) = feed_log(assembler, klog("event.go", line))
+        assert fact.cause is cause

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from kubeledger.ingest.correlate.memory import MemoryAssembler
 from kubeledger.model.bodies.eviction import ReclaimAttempted
 from kubeledger.model.bodies.lifecycle import ContainerKilled
-from kubeledger.model.bodies.memorymanager import MemoryStateRefused
-from tests.ingest.feeding import bodies, feed, lines
 from tests.ingest.pod_world import container, ingest_lines, klog, know_pod, of, values, world
 
 UID = "aaaaaaaa-0000-4000-8000-00000000000a"
@@ -117,25 +114,3 @@ def test_two_thresholds_of_one_signal() -> None:
     (body,) = of(ingest_lines(world("1.24.0"), log), ReclaimAttempted)
     reported = values(body, "signal", "threshold", "threshold_kind", "observed")
     assert reported == ("memory.available", None, None, 80 << 20)
-
-
-@pytest.mark.parametrize(
-    "table",
-    [
-        "{{TotalMemSize:9 SystemReserved:1 Allocatable:8 Reserved:0 Free:{}}}",
-        '{{"total":9,"systemReserved":1,"allocatable":8,"reserved":0,"free":{}}}',
-    ],
-)
-def test_a_refused_memory_state(table: str) -> None:
-    """The tables that differ, up to 1.26 and since."""
-    states = f"memoryState1={table.format(8)} memoryState2={table.format(7)}"
-    differ = '"Memory states for the NUMA node and resource are different" node=0'
-    refused = '"Invalid state, please drain node and remove policy state file" err="state"'
-    context = world()
-    log = lines(
-        f'policy_static.go {differ} resource="memory" {states}', f"policy_static.go {refused}"
-    )
-    (body,) = bodies(feed(MemoryAssembler(context), log), MemoryStateRefused)
-    assert body.stored is not None
-    assert body.expected is not None
-    assert (body.stored.free_bytes, body.expected.free_bytes) == (8, 7)

@@ -100,6 +100,21 @@ a line is of a change of its time, not of the oldest one that has none
     = ProbeTransitioned to_result=success inferred=True
     = ProbeTransitioned to_result=failure inferred=False
     = ProbeTransitioned to_result=success inferred=False
+a slow probe leaves no gap in which a success was not logged
+    ~ version 1.36.2
+    ~ probe liveness {{"failureThreshold":2,"periodSeconds":5,"timeoutSeconds":30}}
+    1 No Liveness c | 31 No Liveness c
+    = ProbeTransitioned run=2 inferred=True
+a gap of two periods hides a success that was not logged
+    ~ version 1.36.2
+    ~ probe liveness {{"failureThreshold":2}}
+    1 No Liveness c | 21 No Liveness c
+    = !ProbeTransitioned
+below the threshold nothing changes
+    ~ version 1.20.2
+    ~ probe readiness {{"successThreshold":3,"failureThreshold":2}}
+    -60 loop | 1 yes | 2 yes | 3 no Readiness | 4 yes | 5 yes | 6 yes
+    = ProbeTransitioned @6 to_result=success run=3
 a kill ends the run whatever the ticks show: the next container's ticks begin anew
     ~ version 1.20.2
     ~ probe startup {{"failureThreshold":3}}
