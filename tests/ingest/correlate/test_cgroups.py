@@ -11,14 +11,10 @@ from kubeledger.ingest.correlate.registers import Containers
 from kubeledger.ingest.sources.documents import Document, read_document
 from kubeledger.ingest.sources.items import CgroupFiles, Item
 from kubeledger.ingest.sources.streams import SourceFile
-from kubeledger.model.bodies.cgroups import (
-    CgroupRemoved,
-    CgroupUpdated,
-    QOSCgroupsUpdated,
-    QOSReserveComputed,
-)
+from kubeledger.model.bodies.cgroups import CgroupRemoved, CgroupUpdated
 from kubeledger.model.record import Evidence
-from tests.ingest.pieces import feed_items, feed_log, klog, klog_json
+from tests.ingest.pieces import feed_items, feed_log, klog
+from tests.ingest.scenes import played_by, played_out
 from tests.recordings import extract
 
 POD = "kubepods/burstable/podabc"
@@ -215,71 +211,38 @@ def test_containers_and_sandboxes(assembler: CgroupAssembler) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        klog(
-            "qos_container_manager_linux.go", "[ContainerManager]: Updated QoS cgroup configuration"
-        ),
-        klog("qos_container_manager_linux.go", '"Updated QoS cgroup configuration"'),
-        klog_json(
-            "cm/qos_container_manager_linux.go:401",
-            "Updated QoS cgroup configuration",
-        ),
-    ],
+_QOS = "qos_container_manager_linux.go"
+_MANAGER = f"{_QOS} [Container Manager]"
+SCENES = f"""
+the QoS cgroups were written, in free text
+    0 {_QOS} [ContainerManager]: Updated QoS cgroup configuration
+    = QOSCgroupsUpdated failed=False
+the QoS cgroups were written
+    0 {_QOS} "Updated QoS cgroup configuration"
+    = QOSCgroupsUpdated failed=False
+the kernel did not take a write, in free text: it is recorded, and that it failed
+    0 {_QOS} [ContainerManager]: Failed to update QoS cgroup configuration
+    = QOSCgroupsUpdated failed=True
+the kernel did not take a write
+    0 {_QOS} "Failed to update QoS cgroup configuration" err="device or resource busy"
+    = QOSCgroupsUpdated failed=True
+what a class requests, in free text
+    0 {_MANAGER} Burstable pod requests total 373293056 bytes (reserve 50%)
+    = QOSReserveComputed qos_class=Burstable requested_bytes=373293056 reserve_percent=50
+what a class requests
+    0 {_QOS} "QoS pod memory limit" qos="Burstable" limits=373293056 percentReserve=50
+    = QOSReserveComputed qos_class=Burstable requested_bytes=373293056 reserve_percent=50
+"""
+
+test_scene = played_out(
+    SCENES, {}, played_by(lambda _: CgroupAssembler(BundleContext(node="n"), Containers()))
 )
-def test_update_lines(assembler: CgroupAssembler, line: str) -> None:
-    """The line that says that the QoS cgroups were written, in its three forms."""
-    (fact,) = feed_log(assembler, line)
-    assert fact.body == QOSCgroupsUpdated()
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        klog(
-            "qos_container_manager_linux.go",
-            "[Container Manager] Burstable pod requests total 373293056 bytes (reserve 50%)",
-        ),
-        klog(
-            "qos_container_manager_linux.go",
-            '"QoS pod memory limit" qos="Burstable" limits=373293056 percentReserve=50',
-        ),
-        klog_json(
-            "cm/qos_container_manager_linux.go:256",
-            "QoS pod memory limit",
-            qos="Burstable",
-            limits=373293056,
-            percentReserve=50,
-        ),
-    ],
-)
-def test_reserve_lines(assembler: CgroupAssembler, line: str) -> None:
-    """What a class requests, in its three forms."""
-    (fact,) = feed_log(assembler, line)
-    assert fact.body == QOSReserveComputed(
-        qos_class="Burstable", requested_bytes=373293056, reserve_percent=50
-    )
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[ContainerManager]: Failed to update QoS cgroup configuration",
-        '"Failed to update QoS cgroup configuration" err="device or resource busy"',
-    ],
-)
-def test_a_failed_update(assembler: CgroupAssembler, text: str) -> None:
-    """The kernel did not take it: the write is recorded, and that it failed."""
-    (fact,) = feed_log(assembler, klog("qos_container_manager_linux.go", text))
-    assert fact.body == QOSCgroupsUpdated(failed=True)
 
 
 def test_what_was_not_computed_is_no_record(assembler: CgroupAssembler) -> None:
     """The line is understood."""
-    text = klog(
-        "qos_container_manager_linux.go",
+    text = (
         "[Container Manager] Allocatable memory value could not be determined.  "
-        "Not setting QOS memory limts.",
+        "Not setting QOS memory limts."
     )
-    assert feed_log(assembler, text) == []
+    assert feed_log(assembler, klog(_QOS, text)) == []
