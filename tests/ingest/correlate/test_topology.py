@@ -278,7 +278,8 @@ def _assembler(files: list[str]) -> TopologyAssembler:
     for row in files:
         word, name, *rest = row.split(" ")
         if word == "pod":
-            known.learn_uid(*rest[0].split("/"), name, 0, FILE)
+            namespace, _, pod = rest[0].partition("/")
+            known.learn_uid(namespace, pod, name, 0, FILE)
         elif word == "refused":
             message, reason = f"Pod {LOCALITY}", "TopologyAffinityError"
             status = {"phase": "Failed", "reason": reason, "message": message}
