@@ -30,6 +30,9 @@ SECOND_NS = 1_000_000_000
 LONG_NS = 8_000_000_000
 
 
+Answer = Callable[[Any, threading.Event], bytes]
+
+
 class Health:
     """A server whose health service answers by ``answer``.
 
@@ -37,7 +40,7 @@ class Health:
         asked: (service, user agent) of each call.
     """
 
-    def __init__(self, answer: Callable[[Any, threading.Event], bytes] | None) -> None:
+    def __init__(self, answer: Answer | None) -> None:
         self.asked: list[tuple[bytes, str]] = []
         self.over = threading.Event()
         self._answer = answer
@@ -63,7 +66,7 @@ class Health:
 
 
 @contextmanager
-def health(answer: Callable[[Any, threading.Event], bytes] | None) -> Iterator[Health]:
+def health(answer: Answer | None) -> Iterator[Health]:
     """A server, for one ``with``."""
     server = Health(answer)
     try:
@@ -72,7 +75,7 @@ def health(answer: Callable[[Any, threading.Event], bytes] | None) -> Iterator[H
         server.close()
 
 
-def says(data: bytes) -> Callable[[Any, threading.Event], bytes]:
+def says(data: bytes) -> Answer:
     """Answers so."""
     return lambda _context, _over: data
 
@@ -95,41 +98,34 @@ def probe(port: int, service: str = "", ns: int = LONG_NS) -> Attempt:
     return grpc_attempt(to, service, ns, facts_of("1.28.0"), "kube-probe/1.28")
 
 
-@pytest.mark.parametrize(
-    ("answer", "outcome", "text"),
-    [
-        pytest.param(says(b"\x08\x01"), "success", "service healthy", id="SERVING"),
-        pytest.param(
-            says(b"\x08\x02"),
-            "failure",
-            'service unhealthy (responded with "NOT_SERVING")',
-            id="NOT_SERVING",
-        ),
-        pytest.param(
-            says(b""), "failure", 'service unhealthy (responded with "UNKNOWN")', id="UNKNOWN"
-        ),
-        pytest.param(
-            says(b"\x08\x07"), "failure", 'service unhealthy (responded with "7")', id="a new one"
-        ),
-        pytest.param(
-            aborts,
-            "failure",
-            "error: health rpc probe failed: rpc error: code = NotFound desc = unknown service",
-            id="status",
-        ),
-        pytest.param(
-            None,
-            "failure",
-            "error: this server does not implement the grpc health protocol "
-            "(grpc.health.v1.Health): Method not found!",
-            id="unimplemented",
-        ),
-    ],
-)
-def test_answers(
-    answer: Callable[[Any, threading.Event], bytes] | None, outcome: str, text: str
-) -> None:
+ANSWERS: dict[str, tuple[Answer | None, str, str]] = {
+    "SERVING": (says(b"\x08\x01"), "success", "service healthy"),
+    "NOT_SERVING": (
+        says(b"\x08\x02"), "failure", 'service unhealthy (responded with "NOT_SERVING")'
+    ),
+    "UNKNOWN": (says(b""), "failure", 'service unhealthy (responded with "UNKNOWN")'),
+    "a new one": (says(b"\x08\x07"), "failure", 'service unhealthy (responded with "7")'),
+    "no answer to it": (
+        says(b"\x12\x01"), "failure",
+        "error: health rpc probe failed: rpc error: code = Internal desc = grpc: failed to "
+        "unmarshal the received message: no HealthCheckResponse",
+    ),
+    "status": (
+        aborts, "failure",
+        "error: health rpc probe failed: rpc error: code = NotFound desc = unknown service",
+    ),
+    "unimplemented": (
+        None, "failure",
+        "error: this server does not implement the grpc health protocol "
+        "(grpc.health.v1.Health): Method not found!",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_answers(name: str) -> None:
     """Answers."""
+    answer, outcome, text = ANSWERS[name]
     with health(answer) as server:
         attempt = probe(server.port)
     assert (attempt.execution.outcome, attempt.execution.text) == (outcome, text)
@@ -182,49 +178,33 @@ def test_without_h2(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "kubeledger[probe]" in caught.value.advice
 
 
-def _ends(connection: Any, stream: int, asked: list[tuple[str, str]]) -> None:  # noqa: ANN401 # h2's
-    """Closes without an answer."""
-
-
-def _is_the_web(connection: Any, stream: int, asked: list[tuple[str, str]]) -> None:  # noqa: ANN401 # h2's
-    """Answers as a web server does."""
-    headers = [(":status", "404"), ("content-type", "text/html")]
-    connection.send_headers(stream, headers, end_stream=True)
-
-
-def _resets(connection: Any, stream: int, asked: list[tuple[str, str]]) -> None:  # noqa: ANN401 # h2's
-    """Ends the stream with REFUSED_STREAM."""
-    connection.reset_stream(stream, 7)
-
-
-def _leaves(connection: Any, stream: int, asked: list[tuple[str, str]]) -> None:  # noqa: ANN401 # h2's
-    """Says GOAWAY."""
-    connection.close_connection(0)
+WEB = [(":status", "404"), ("content-type", "text/html")]
+GRPC = [(":status", "200"), ("content-type", "application/grpc")]
 
 
 def _has_no_trailers(connection: Any, stream: int, asked: list[tuple[str, str]]) -> None:  # noqa: ANN401 # h2's
     """Ends with the data."""
-    connection.send_headers(stream, [(":status", "200"), ("content-type", "application/grpc")])
+    connection.send_headers(stream, GRPC)
     connection.send_data(stream, b"\0\0\0\0\2\x08\1", end_stream=True)
 
 
 @pytest.mark.parametrize(
     ("act", "code", "text"),
     [
-        (_ends, "Unavailable", "error reading from server: EOF"),
+        (lambda _c, _stream, _asked: None, "Unavailable", "error reading from server: EOF"),
         (
-            _is_the_web,
+            lambda c, stream, _: c.send_headers(stream, WEB, end_stream=True),
             "Unimplemented",
             "unexpected HTTP status code received from server: 404 (Not Found); "
             'transport: received unexpected content-type "text/html"',
         ),
         (
-            _resets,
+            lambda c, stream, _: c.reset_stream(stream, 7),
             "Unavailable",
             "stream terminated by RST_STREAM with error code: REFUSED_STREAM",
         ),
         (
-            _leaves,
+            lambda c, _stream, _asked: c.close_connection(0),
             "Unavailable",
             'closing transport due to: connection error: desc = "error reading from server: EOF", '
             'received prior goaway: code: NO_ERROR, debug data: ""',

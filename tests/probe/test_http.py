@@ -365,16 +365,6 @@ def _says(*headers: tuple[str, str], body: bytes = b"", ends: bool = True) -> Ac
     return act
 
 
-def _resets(connection: Any, stream: int, asked: list[tuple[str, str]]) -> None:  # noqa: ANN401 # h2's
-    """Ends the stream with INTERNAL_ERROR."""
-    connection.reset_stream(stream, 2)
-
-
-def _leaves(connection: Any, stream: int, asked: list[tuple[str, str]]) -> None:  # noqa: ANN401 # h2's
-    """Says GOAWAY."""
-    connection.close_connection(0)
-
-
 RESET = "stream error: stream ID 1; INTERNAL_ERROR; received from peer"
 GOAWAY = (
     "http2: server sent GOAWAY and closed the connection; LastStreamID=1, "
@@ -395,8 +385,10 @@ HTTP_2: dict[str, tuple[Act, str, str, str]] = {
         _says((":status", "200"), body=b"x" * 16000, ends=False), "waits", "success", "x" * 10240
     ),
     "a body too short": (_says(*SHORT, body=b"abc"), "waits", "error", "unexpected EOF"),
-    "reset": (_resets, "waits", "failure", got(RESET, "https")),
-    "GOAWAY": (_leaves, "closes", "failure", got(GOAWAY, "https")),
+    "reset": (lambda c, n, _: c.reset_stream(n, 2), "waits", "failure", got(RESET, "https")),
+    "GOAWAY": (
+        lambda c, _n, _asked: c.close_connection(0), "closes", "failure", got(GOAWAY, "https")
+    ),
     "half a body": (
         _says((":status", "200"), body=b"abc", ends=False), "closes", "error", "unexpected EOF"
     ),
