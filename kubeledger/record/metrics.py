@@ -84,36 +84,34 @@ def _gauge(name: str, help_: str, *labels: str) -> Family:
 
 BUILD = _gauge("build_info", "Version of kubeledger and of Python; always 1.", "version", "python")
 READY = _gauge("ready", "1 once what was captured before is read, and the recorder follows live.")
-OBSERVED = _gauge("newest_observed_timestamp_seconds", "When a source gave something last.")
+OBSERVED = _gauge("newest_observed_timestamp_seconds", "When a source last gave something.")
 SETTLED = _gauge(
     "newest_settled_timestamp_seconds",
-    "When all that sources had was read last; some seconds later what follows from it is recorded.",
+    "When all that sources had was last read; what follows from it is recorded seconds later.",
 )
 NEWEST = _gauge("newest_record_timestamp_seconds", "Time of the newest record.")
-LAG = _gauge("lag_seconds", "How long sources have had more than was read, as of what they gave.")
+LAG = _gauge("lag_seconds", "How long sources have had more than was read.")
 BYTES_READ = _counter("read_bytes_total", "Bytes that a source observed.", "source")
 BYTES_WRITTEN = _counter("written_bytes_total", "Bytes written: raw capture, records.", "to")
 RECORDS = _counter("records_total", "Records appended to the ledger.", "kind")
 GAPS = _counter(
     "gaps_total",
-    "Times that a source could not observe; numbers are N.",
+    "Times that a source could not observe; N stands for numbers.",
     "source",
     "reason",
 )
 UP = _gauge("source_up", "0 while a source, or a part of one, cannot be read.", "source")
 SUCCESS = _gauge(
-    "source_last_success_timestamp_seconds", "When the source was polled last.", "source"
+    "source_last_success_timestamp_seconds", "When the source was last polled.", "source"
 )
-FINDINGS = _gauge("findings", "What `verify -f` said of the ledger and did not withdraw.", "what")
+FINDINGS = _gauge("findings", "Findings of `verify -f` that it did not withdraw.", "what")
 SEALED = _counter("segments_sealed_total", "Segments of the ledger that were sealed.")
-SHIPPED = _counter("segments_shipped_total", "Sealed segments stored, and proved to be there.")
+SHIPPED = _counter("segments_shipped_total", "Sealed segments stored and read back.")
 BYTES_SHIPPED = _counter("shipped_bytes_total", "Bytes of the segments shipped.")
 BACKLOG = _gauge("ship_backlog_segments", "Sealed segments that are not shipped yet.")
 BACKLOG_BYTES = _gauge("ship_backlog_bytes", "Bytes of the segments that are not shipped yet.")
 SHIP_FAILURES = _counter("ship_failures_total", "Times that shipping failed and was put off.")
-SHIP_SUCCESS = _gauge(
-    "ship_last_success_timestamp_seconds", "When nothing was left to ship the last time."
-)
+SHIP_SUCCESS = _gauge("ship_last_success_timestamp_seconds", "When last nothing was left to ship.")
 
 MEMORY = _gauge("process_resident_memory_bytes", "Resident memory.")
 CPU = _counter("process_cpu_seconds_total", "Processor time, user and system.")
