@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
 
 from kubeledger.model.bodies.ledger import KUBELET_LOG
-from kubeledger.record.observations import Source
 from kubeledger.record.recorder import Make
 
 __all__ = ["Wanted", "found_on", "sources_of"]
@@ -72,32 +71,50 @@ def found_on(root: Path, wanted: Wanted) -> Wanted:
 
 def sources_of(wanted: Wanted) -> dict[str, Make]:
     """The sources, by their names; what one needs is loaded only if it is wanted."""
-    makers = (_log, _journal, _kernel, _kubelet, _pod_resources, _state, _cgroups)
-    return dict(found for maker in makers for found in maker(wanted))
+    makes: dict[str, Make] = {}
+    if wanted.log is not None:
+        from kubeledger.record.sources.files import LogFile
+
+        makes[KUBELET_LOG] = partial(LogFile, KUBELET_LOG, wanted.log, is_whole=wanted.once)
+    if wanted.journal is not None:
+        makes |= _of_journal(wanted.journal, wanted)
+    elif wanted.kernel is not None:
+        from kubeledger.record.sources.kernel_ring import KernelRing, boot_id, open_ring
+
+        opened, host = partial(open_ring, wanted.kernel), socket.gethostname()
+        makes[KernelRing.name] = lambda cursor: KernelRing(
+            opened, host, boot_id(), cursor, wanted.since_ns
+        )
+    if wanted.kubelet is not None:
+        from kubeledger.record.sources.endpoints import KubeletEndpoints
+        from kubeledger.record.sources.kubelet_client import KubeletClient
+
+        client = KubeletClient(
+            wanted.kubelet,
+            token_file=wanted.token,
+            ca_file=wanted.ca,
+            insecure=wanted.insecure,
+        )
+        makes[KubeletEndpoints.name] = lambda _: KubeletEndpoints(client)
+    path = wanted.pod_resources or _socket_below(wanted.state)
+    if path is not None:
+        from kubeledger.record.sources.pod_resources import PodResourcesSource
+
+        makes[PodResourcesSource.name] = lambda _: PodResourcesSource(path)
+    state, cgroups = wanted.state, wanted.cgroups
+    if state is not None:
+        from kubeledger.record.sources.state_files import StateFiles
+
+        makes[StateFiles.name] = lambda _: StateFiles(state)
+    if cgroups is not None:
+        from kubeledger.record.sources.cgroup_files import CgroupSnapshots
+
+        makes[CgroupSnapshots.name] = lambda _: CgroupSnapshots(cgroups)
+    return makes
 
 
-_Named = tuple[str, Make]
-
-
-def _always(name: str, make: Callable[[], Source]) -> _Named:
-    """A source that gives the present state again wherever it was left."""
-    return name, lambda _: make()
-
-
-def _log(wanted: Wanted) -> Iterator[_Named]:
-    path = wanted.log
-    if path is None:
-        return
-    from kubeledger.record.sources.files import LogFile
-
-    yield KUBELET_LOG, lambda cursor: LogFile(KUBELET_LOG, path, cursor, is_whole=wanted.once)
-
-
-def _journal(wanted: Wanted) -> Iterator[_Named]:
+def _of_journal(directory: Path, wanted: Wanted) -> dict[str, Make]:
     """Of the kubelet, unless its log is a file, and of the kernel."""
-    directory = wanted.journal
-    if directory is None:
-        return
     from kubeledger.ingest.sources.libsystemd import Journal, Matches, is_installed
     from kubeledger.record.sources.journal import (
         KERNEL,
@@ -113,73 +130,15 @@ def _journal(wanted: Wanted) -> Iterator[_Named]:
         reader = Journal if is_installed() else JournalCommand
         return reader(directory, matches)
 
-    def named(stream: JournalStream) -> _Named:
-        return (
-            JournalSource.name_of(stream),
-            lambda cursor: JournalSource(opened, stream, cursor, wanted.since_ns),
-        )
+    def make(stream: JournalStream) -> Make:
+        return lambda cursor: JournalSource(opened, stream, cursor, wanted.since_ns)
 
-    if wanted.log is None:
-        yield named(kubelet_stream(wanted.units or KUBELET_UNITS))
-    yield named(KERNEL)
+    kubelets = [kubelet_stream(wanted.units or KUBELET_UNITS)] if wanted.log is None else []
+    return {JournalSource.name_of(stream): make(stream) for stream in (*kubelets, KERNEL)}
 
 
-def _kernel(wanted: Wanted) -> Iterator[_Named]:
-    path = wanted.kernel
-    if path is None or wanted.journal is not None:
-        return
-    from kubeledger.record.sources.kernel_ring import KernelRing, boot_id, open_ring
-
-    host = socket.gethostname()
-    yield (
-        KernelRing.name,
-        lambda cursor: KernelRing(
-            lambda: open_ring(path), host, boot_id(), cursor, wanted.since_ns
-        ),
-    )
-
-
-def _kubelet(wanted: Wanted) -> Iterator[_Named]:
-    if wanted.kubelet is None:
-        return
-    from kubeledger.record.sources.endpoints import KubeletEndpoints
-    from kubeledger.record.sources.kubelet_client import KubeletClient
-
-    client = KubeletClient(
-        wanted.kubelet,
-        token_file=wanted.token,
-        ca_file=wanted.ca,
-        insecure=wanted.insecure,
-    )
-    yield _always(KubeletEndpoints.name, lambda: KubeletEndpoints(client))
-
-
-def _pod_resources(wanted: Wanted) -> Iterator[_Named]:
-    """As it was asked for, or that of the kubelet's directory, if it can be spoken."""
-    path = wanted.pod_resources
-    if path is None and wanted.state is not None and find_spec("h2") is not None:
-        path = wanted.state / _SOCKET
-        path = path if path.parent.is_dir() else None
-    if path is None:
-        return
-    from kubeledger.record.sources.pod_resources import PodResourcesSource
-
-    yield _always(PodResourcesSource.name, lambda: PodResourcesSource(path))
-
-
-def _state(wanted: Wanted) -> Iterator[_Named]:
-    directory = wanted.state
-    if directory is None:
-        return
-    from kubeledger.record.sources.state_files import StateFiles
-
-    yield _always(StateFiles.name, lambda: StateFiles(directory))
-
-
-def _cgroups(wanted: Wanted) -> Iterator[_Named]:
-    root = wanted.cgroups
-    if root is None:
-        return
-    from kubeledger.record.sources.cgroup_files import CgroupSnapshots
-
-    yield _always(CgroupSnapshots.name, lambda: CgroupSnapshots(root))
+def _socket_below(state: Path | None) -> Path | None:
+    """The pod-resources API's in the kubelet's directory, if it can be spoken."""
+    if state is None or find_spec("h2") is None or not (state / _SOCKET).parent.is_dir():
+        return None
+    return state / _SOCKET

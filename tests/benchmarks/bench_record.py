@@ -24,7 +24,8 @@ from typing import Any, NamedTuple
 
 from kubeledger.ingest.klog.stamps import stamp_ns
 from kubeledger.ledger.ledger import Ledger
-from tests.record.standin import Standin, answers_of, make_certificate, serve_kubelet
+from tests.certificates import make_certificate
+from tests.record.standin import Standin, answers_of, serve_kubelet
 from tests.recordings import extract
 
 PODS = 110

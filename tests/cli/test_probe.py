@@ -18,8 +18,9 @@ from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.units import NS_PER_S
+from tests.certificates import make_certificate
 from tests.probe.pods import pod, pod_list
-from tests.probe.servers import Habit, answers, certificate, closed_port, says, serve
+from tests.probe.servers import Habit, answers, closed_port, says, serve
 
 
 def probed(*arguments: str, given: dict[str, Any] | None = None) -> Result:
@@ -147,7 +148,7 @@ def test_a_kubelet_is_asked(tmp_path: Path) -> None:
     metrics = b'kubernetes_build_info{build_date="x",git_version="v1.28.5-eks-5e0fdde"} 1\n'
     with serve(answers("200 OK")) as app:
         paths = {"/pods": json.dumps(web(app.port)).encode(), "/metrics": metrics}
-        with serve(kubelet(paths, "secret"), context=certificate(tmp_path)) as server:
+        with serve(kubelet(paths, "secret"), context=make_certificate(tmp_path).context) as server:
             url = f"https://127.0.0.1:{server.port}"
             asked = ("default/web", "--kubelet", url, "-o", "json")
             result = probed(*asked, "--insecure", "--token", str(token))

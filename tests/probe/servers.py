@@ -8,13 +8,11 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 __all__ = [
     "Habit",
     "Server",
     "answers",
-    "certificate",
     "closed_port",
     "full_listener",
     "hangs",
@@ -155,38 +153,3 @@ def full_listener() -> Iterator[int]:
     finally:
         for each in (listener, *waiting):
             each.close()
-
-
-def certificate(directory: Path) -> ssl.SSLContext:
-    """A server's context with a certificate that nobody has reason to trust."""
-    import datetime
-
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "nobody.example")])
-    begin = datetime.datetime(2001, 1, 1, tzinfo=datetime.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(begin)
-        .not_valid_after(begin + datetime.timedelta(days=1))
-        .sign(key, hashes.SHA256())
-    )
-    path = directory / "server.pem"
-    path.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-        + made.public_bytes(serialization.Encoding.PEM)
-    )
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(path)
-    return context

@@ -16,12 +16,12 @@ from kubeledger.kubelet.prober.addressing import HTTPGetAction, HTTPHeader
 from kubeledger.kubelet.prober.httpget import HTTPRequest, http_request, user_agent
 from kubeledger.probe.attempt import Attempt
 from kubeledger.probe.http import http_attempt
+from tests.certificates import make_certificate
 from tests.kubelet.prober.worlds import facts_of
 from tests.probe.http2_servers import Act, speaks
 from tests.probe.servers import (
     Habit,
     answers,
-    certificate,
     closed_port,
     full_listener,
     hangs,
@@ -273,7 +273,7 @@ def test_redirects_that_fail(place: str, text: str) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_nobody_checks_the_certificate(version: str, tmp_path: Path) -> None:
     """Nobody checks the certificate."""
-    with serve(answers("200 OK", b"fine"), context=certificate(tmp_path)) as server:
+    with serve(answers("200 OK", b"fine"), context=make_certificate(tmp_path).context) as server:
         attempt = probe(server.port, version=version, scheme="HTTPS")
     assert outcome_of(attempt, server.port) == ("success", "fine")
     assert attempt.exchanges[0].tls.startswith("TLSv1.")
@@ -315,7 +315,7 @@ def test_handshakes_that_fail(name: str) -> None:
 )
 def test_tls_1_1(version: str, outcome: str, text: str, tmp_path: Path) -> None:
     """Offered before 1.24."""
-    context = certificate(tmp_path)
+    context = make_certificate(tmp_path).context
     context.set_ciphers("DEFAULT:@SECLEVEL=0")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -397,7 +397,7 @@ HTTP_2: dict[str, tuple[Act, str, str, str]] = {
 
 def chooses_http_2(directory: Path) -> ssl.SSLContext:
     """A server's context that takes nothing else."""
-    context = certificate(directory)
+    context = make_certificate(directory).context
     context.set_alpn_protocols(["h2"])
     return context
 
@@ -434,7 +434,7 @@ def test_http_2_fields_and_silence(tmp_path: Path) -> None:
 def test_without_h2_only_http_1_is_offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that has both chooses HTTP/1.1."""
     monkeypatch.setattr("kubeledger.probe.http2.find_spec", lambda _name: None)
-    context = certificate(tmp_path)
+    context = make_certificate(tmp_path).context
     context.set_alpn_protocols(["h2", "http/1.1"])
     with serve(answers("200 OK", b"fine"), context=context) as server:
         attempt = probe(server.port, scheme="HTTPS")

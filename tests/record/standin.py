@@ -6,9 +6,6 @@ loopback and on sockets only, and ends with the test.
 
 from __future__ import annotations
 
-import datetime
-import ipaddress
-import ssl
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -18,21 +15,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import grpc
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from google.protobuf.json_format import ParseDict
 
+from tests.certificates import Certificate
 from tests.record.podresources_pb import SERVICE, message_type
 
 __all__ = [
     "SILENCE",
     "Asked",
-    "Certificate",
     "Standin",
     "answers_of",
-    "make_certificate",
     "serve_kubelet",
     "serve_pod_resources",
 ]
@@ -53,48 +45,11 @@ _FILES = {
 }
 
 
-class Certificate(NamedTuple):
-    """A self-signed certificate, as a kubelet makes its own: it is its own authority."""
-
-    file: Path
-    key_file: Path
-
-
 class Asked(NamedTuple):
     """A request that came."""
 
     path: str
     token: str | None
-
-
-def make_certificate(directory: Path, host: str = "127.0.0.1") -> Certificate:
-    """A certificate of an hour for an address."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "node-x@1")])
-    now = datetime.datetime.now(datetime.UTC)
-    address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(host))])
-    signed = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(minutes=5))
-        .not_valid_after(now + datetime.timedelta(hours=1))
-        .add_extension(address, critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    certificate = Certificate(directory / f"{host}.crt", directory / f"{host}.key")
-    certificate.file.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
-    certificate.key_file.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
-    return certificate
 
 
 def answers_of(snapshot: Path) -> dict[str, bytes]:
@@ -140,10 +95,8 @@ class Standin:
 def serve_kubelet(standin: Standin, certificate: Certificate, port: int = 0) -> Iterator[Standin]:
     """Let it serve on a port of loopback; 0: any that is free."""
     server = _Server(("127.0.0.1", port), _handler(standin))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate.file, certificate.key_file)
     # Handshakes take place where a request is handled, so that one cannot hold up the others.
-    server.socket = context.wrap_socket(
+    server.socket = certificate.context.wrap_socket(
         server.socket, server_side=True, do_handshake_on_connect=False
     )
     standin.url = f"https://127.0.0.1:{server.server_address[1]}"

@@ -14,9 +14,10 @@ from kubeledger.ingest.sources.libsystemd import is_installed
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.ledger import FindingReported, GapObserved
 from kubeledger.record.setup import Wanted, found_on, sources_of
+from tests.certificates import make_certificate
 from tests.ingest.node_files import pod, write_node
 from tests.record.journals import entry, needs_journals, write_journal
-from tests.record.standin import Standin, make_certificate, serve_kubelet, serve_pod_resources
+from tests.record.standin import Standin, serve_kubelet, serve_pod_resources
 
 URL = "https://127.0.0.1:10250"
 

@@ -17,9 +17,10 @@ from kubeledger.record.sources.journal import JournalSource, kubelet_stream
 from kubeledger.record.sources.kubelet_client import KubeletClient
 from kubeledger.record.sources.state_files import StateFiles
 from kubeledger.replay.node.snapshot_time import time_in_name
+from tests.certificates import make_certificate
 from tests.ingest.node_files import snapshot_time, write_node
 from tests.record.journals import entry, needs_journals, write_journal
-from tests.record.standin import Standin, answers_of, make_certificate, serve_kubelet
+from tests.record.standin import Standin, answers_of, serve_kubelet
 
 
 def show(snapshot: Path, standin: Standin, kubelet: Path, cgroups: Path) -> None:

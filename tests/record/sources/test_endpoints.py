@@ -16,12 +16,11 @@ from kubeledger.record.observations import Document, Gap, Observation
 from kubeledger.record.sources.endpoints import KubeletEndpoints
 from kubeledger.record.sources.kubelet_client import KubeletClient
 from kubeledger.replay.node.snapshot_time import time_in_name
+from tests.certificates import Certificate, make_certificate
 from tests.record.standin import (
     Asked,
-    Certificate,
     Standin,
     answers_of,
-    make_certificate,
     serve_kubelet,
 )
 from tests.recordings import extract
