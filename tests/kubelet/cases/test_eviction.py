@@ -496,6 +496,7 @@ def test_thresholds_that_are_met_together() -> None:
 
 # -- amounts, and what is observed -----------------------------------------------------------------
 
+FULL_DISK: Json = {"evictionHard": {"nodefs.available": "10Gi"}}
 HALF: Json = {"limits": {"ephemeral-storage": "512Mi"}}
 ONE_GIB: Json = {"limits": {"ephemeral-storage": "1Gi"}}
 
@@ -612,6 +613,21 @@ def test_a_critical_pod_is_passed_over() -> None:
     assert evicted("1.36.2", case_input) == [[]]
     more = case(summary(pod_stats("p2", 50 * MIB), *stats, memory=1), pods=pods, **HARD)
     assert evicted("1.36.2", more) == [["p2"]]
+    static = pod("p0")
+    static["metadata"]["annotations"] = {"kubernetes.io/config.source": "file"}
+    equal = case(summary(*stats, memory=1), pods=[static, pod("p1")], **HARD)
+    assert evicted("1.36.2", equal) == [["p1"]]
+
+
+@pytest.mark.parametrize(("version", "first"), [("1.28.0", "p1"), ("1.36.2", "p0")])
+def test_what_lies_on_the_nodes_disk_of_a_split(version: str, first: str) -> None:
+    """The layers of containers since 1.29; a split was a dedicated disk before."""
+    stats = [pod_stats("p0", disk=9 * GIB), pod_stats("p1")]
+    stats[1]["containers"][0]["logs"]["usedBytes"] = GIB
+    short = summary(*stats, nodefs=5 * GIB)
+    settings = FULL_DISK | {"dedicatedImageFs": True, "splitContainerFs": True}
+    case_input = case(short, pods=[pod("p0"), pod("p1")], **settings)
+    assert evicted(version, case_input) == [[first]]
 
 
 def test_the_minimum_reclaim_of_a_soft_threshold() -> None:
@@ -627,7 +643,6 @@ NO_PRESSURE: Json = {"nodeConditions": []}
 GONE: Json = {"evicted": LINES.decided("1.36.2", case(SHORT, **HARD))["steps"][0]["evicted"]}
 SET = "evictionHard memory.available<1Gi"
 IS_SHORT = f"memory.available is 512Mi, below the 1Gi of {SET}"
-FULL_DISK: Json = {"evictionHard": {"nodefs.available": "10Gi"}}
 DISK_IS_SHORT = "nodefs.available is 5Gi, below the 10Gi of evictionHard nodefs.available<10Gi"
 RECLAIMED = case(summary(pod_stats(), nodefs=5 * GIB), **FULL_DISK)
 RECLAIMED["steps"][0]["after"] = FINE
