@@ -20,7 +20,7 @@ from kubeledger.kubelet.kube.quantity import QuantityError
 from kubeledger.kubelet.profile.resolve import KubeletProfile, resolve
 from kubeledger.model.errors import BadInputError, BadQuestionError
 
-__all__ = ["SUBSYSTEMS", "decide_line", "decider_of", "input_type", "judge_line", "judge_of"]
+__all__ = ["SUBSYSTEMS", "decider_of", "input_type", "judge_of"]
 
 SUBSYSTEMS: tuple[str, ...] = (
     "admission",
@@ -59,7 +59,16 @@ def decider_of(subsystem: str) -> LineFunction:
         BadQuestionError: no such subsystem.
     """
     module = _module(subsystem)
-    return decide_line(_line_type("Case", module.INPUT, claim=False), module.decide)
+    line_type = _line_type("Case", module.INPUT, claim=False)
+    decode: Callable[[bytes], Any] = msgspec.json.Decoder(line_type).decode
+    encode = msgspec.json.Encoder().encode
+
+    def decide(line: bytes) -> bytes:
+        case = decode(line)
+        outcome = module.decide(case.input, resolve(case.kubelet))
+        return encode({"id": case.id, "outcome": outcome})
+
+    return _checked(decide, line_type)
 
 
 def judge_of(subsystem: str, on_verdict: Callable[[Verdict], object] | None = None) -> LineFunction:
@@ -73,19 +82,18 @@ def judge_of(subsystem: str, on_verdict: Callable[[Verdict], object] | None = No
         BadQuestionError: no such subsystem.
     """
     module = _module(subsystem)
+    line_type = _line_type("Claim", module.INPUT, claim=True)
+    decode: Callable[[bytes], Any] = msgspec.json.Decoder(line_type).decode
+    encode = msgspec.json.Encoder().encode
 
-    def judge(case_input: object, profile: KubeletProfile, outcome: object) -> Judgement:
-        decided = module.decide(case_input, profile)
-        try:
-            claimed = msgspec.convert(outcome, module.OUTCOME, str_keys=True)
-        except msgspec.ValidationError as error:
-            return impossible(f"the outcome has not the shape of one: {error}")
-        if claimed == decided:
-            return MATCH
-        found: Judgement = module.judge(case_input, profile, decided, claimed)
-        return found
+    def judge(line: bytes) -> bytes:
+        claim = decode(line)
+        found = _judgement(module, claim.input, resolve(claim.kubelet), claim.outcome)
+        if on_verdict is not None:
+            on_verdict(found.verdict)
+        return encode({"id": claim.id, "verdict": found.verdict, "why": found.why})
 
-    return judge_line(_line_type("Claim", module.INPUT, claim=True), judge, on_verdict)
+    return _checked(judge, line_type)
 
 
 def input_type(subsystem: str) -> type[msgspec.Struct]:
@@ -98,38 +106,21 @@ def input_type(subsystem: str) -> type[msgspec.Struct]:
     return found
 
 
-def decide_line(
-    line_type: type[msgspec.Struct], decide: Callable[[Any, KubeletProfile], object]
-) -> LineFunction:
-    """Compose decoding, deciding and encoding; the errors are as ``_checked`` says."""
-    decode: Callable[[bytes], Any] = msgspec.json.Decoder(line_type).decode
-    encode = msgspec.json.Encoder().encode
-
-    def line_function(line: bytes) -> bytes:
-        case = decode(line)
-        outcome = decide(case.input, resolve(case.kubelet))
-        return encode({"id": case.id, "outcome": outcome})
-
-    return _checked(line_function, line_type)
-
-
-def judge_line(
-    line_type: type[msgspec.Struct],
-    judge: Callable[[Any, KubeletProfile, Any], Judgement],
-    on_verdict: Callable[[Verdict], object] | None = None,
-) -> LineFunction:
-    """Compose decoding, judging and encoding; the errors are as ``_checked`` says."""
-    decode: Callable[[bytes], Any] = msgspec.json.Decoder(line_type).decode
-    encode = msgspec.json.Encoder().encode
-
-    def line_function(line: bytes) -> bytes:
-        claim = decode(line)
-        verdict = judge(claim.input, resolve(claim.kubelet), claim.outcome)
-        if on_verdict is not None:
-            on_verdict(verdict.verdict)
-        return encode({"id": claim.id, "verdict": verdict.verdict, "why": verdict.why})
-
-    return _checked(line_function, line_type)
+def _judgement(
+    module: Any,  # noqa: ANN401  # the case modules share names, not a type
+    case_input: object,
+    profile: KubeletProfile,
+    outcome: object,
+) -> Judgement:
+    decided = module.decide(case_input, profile)
+    try:
+        claimed = msgspec.convert(outcome, module.OUTCOME, str_keys=True)
+    except msgspec.ValidationError as error:
+        return impossible(f"the outcome has not the shape of one: {error}")
+    if claimed == decided:
+        return MATCH
+    found: Judgement = module.judge(case_input, profile, decided, claimed)
+    return found
 
 
 def _checked(line_function: LineFunction, line_type: type[msgspec.Struct]) -> LineFunction:
