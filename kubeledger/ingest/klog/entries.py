@@ -86,6 +86,7 @@ class EntryReader:
         self._in_block = False
         self._tag: bytes | None = None
         self._latest = NEVER
+        self._is_known = False
         self._split_lines = 0
         self._split_line = 0
         self._out: list[LogOutput] = []
@@ -134,18 +135,26 @@ class EntryReader:
         if line.pid != self._pid and self._is_kubelets(line, place.body):
             self._pid = line.pid
             self._out.append(NewProcess(line))
+        parts = split_structured(line.message)
+        if parts is not None and self._is_known:
+            line.message, rest = parts
+            self._structured(line, rest, None)
+        else:
+            self._take_news(line, place, parts)
+        self._ends.note(self._pending, place)
+        return True
+
+    def _take_news(self, line: LogLine, place: Place, parts: tuple[str, str] | None) -> None:
+        """An entry of which something is to be learned for the lines below."""
         caller = place.body[21 : place.body.find(b"] ", 22, 200)]
         if caller not in self._verdicts and line.severity != "F":
             self._learn(caller, self._router.file_verdict(line.file))
-        parts = split_structured(line.message)
         if parts is None:
             end = len(caller) + 21
             self._free_text(line, place.body[21 : end + 2 + PREFIX_LENGTH])
         else:
             line.message, rest = parts
             self._structured(line, rest, message_key(place.body))
-        self._ends.note(self._pending, place)
-        return True
 
     def _is_kubelets(self, line: LogLine, body: bytes) -> bool:
         """Whether the kubelet wrote the line of another process than the last.
@@ -210,12 +219,11 @@ class EntryReader:
         self._tail = place.body
         self._in_block = opens_block(place.body)
         self._tag = self._bodies.unwrap(place.raw).tag if self._wrapped else None
-        step = self._clock.take_step()
-        if step is not None:
-            self._out.append(ClockStep(line, *step))
-        doubt = self._clock.take_doubt()
-        if doubt is not None:
-            self._out.append(WrongStamp(doubt))
+        if self._clock.has_news:
+            if (step := self._clock.take_step()) is not None:
+                self._out.append(ClockStep(line, *step))
+            if (doubt := self._clock.take_doubt()) is not None:
+                self._out.append(WrongStamp(doubt))
 
     def _learn(self, key: bytes, verdict: Route) -> None:
         if len(self._verdicts) >= VERDICTS_MAX:

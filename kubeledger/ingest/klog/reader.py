@@ -174,6 +174,7 @@ class KlogReader(EntryReader):
                         if tail is not None:
                             self._passed(tail, latest)
                             tail = None
+                        self._is_known = code == READ
                         yield begin + at
                         latest = self._latest
                         at = stop

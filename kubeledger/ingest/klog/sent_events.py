@@ -88,11 +88,14 @@ class SentEvents:
         Controllers in the kubelet's process log theirs at any verbosity. Of an entry that
         was cut it is not known.
         """
+        occurred = line.message == OCCURRED
+        if not occurred and (line.file != "event.go" or not line.message.startswith(SENT_BEGIN)):
+            return False
         values = line.values or {}
         with suppress(CutLineError):
-            if line.message == OCCURRED:
+            if occurred:
                 self._are_logged |= values.get("reason") in _KUBELETS
-            elif line.file == "event.go" and line.message.startswith(SENT_BEGIN):
+            else:
                 text = line.message if line.values is None else str(values.get("event", ""))
                 return self._read(line, text)
         return False
