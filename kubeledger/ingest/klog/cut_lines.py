@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from kubeledger.ingest.sources.prefix import JSON_START, is_entry
+from kubeledger.ingest.sources.prefix import JSON_START
 
 __all__ = [
     "NOT_CUT",
@@ -113,23 +113,14 @@ class EndsSurvey:
         self._lengths: tuple[Counter[int], Counter[int]] = Counter(), Counter()
         self._lengths_open: tuple[Counter[int], Counter[int]] = Counter(), Counter()
 
-    def look(self, lines: Iterable[tuple[bytes, bytes]]) -> None:
-        """Take in lines, raw and without their carrier's prefix.
-
-        Only entries count: what other programs write may end anyhow.
-        """
-        for raw, body in lines:
-            if not is_entry(body):
-                continue
-            self._entries += 1
-            width = _width(raw)
-            widths = width, width if body is raw else _width(body)
-            for width, lengths in zip(widths, self._lengths, strict=True):
-                lengths[width] += 1
-            if ends_open(body):
-                self._open += 1
-                for width, lengths in zip(widths, self._lengths_open, strict=True):
-                    lengths[width] += 1
+    def look(self, entries: Sequence[tuple[bytes, bytes]]) -> None:
+        """Take in entries, raw and without their carrier's prefix."""
+        is_open = [entry for entry in entries if ends_open(entry[1])]
+        self._entries += len(entries)
+        self._open += len(is_open)
+        for index in range(2):
+            self._lengths[index].update(_width(entry[index]) for entry in entries)
+            self._lengths_open[index].update(_width(entry[index]) for entry in is_open)
 
     def found(self) -> LineEnds:
         """What was found out."""

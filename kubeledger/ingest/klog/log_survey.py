@@ -222,11 +222,19 @@ class LogLook:
                 lines = lines[lines.find(b"\n", begin, entry.start()) + 1 or begin :]
         self._head += lines[:missing]
 
-    def _entries(self, window: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Some lines of a part of the log, raw and without a carrier's prefix."""
+    def _entries(self, window: bytes) -> list[tuple[bytes, bytes]]:
+        """Some entries of a part of the log, raw and without a carrier's prefix.
+
+        What other programs write may end anyhow.
+        """
         begin = window.find(b"\n", len(window) // 2) + 1
-        for line in window[begin : begin + _ENDS].split(b"\n")[:-1]:
-            yield line, self._body(line)
+        lines = window[begin : begin + _ENDS].split(b"\n")[:-1]
+        entries = []
+        for line in lines:
+            body = line
+            if is_entry(line) or is_entry(body := self._body(line)):
+                entries.append((line, body))
+        return entries
 
     def _sample(self, lines: bytes) -> None:
         """Look at a line now and then: do they go back in time?"""

@@ -119,8 +119,9 @@ def text_values(rest: str, *, cut: bool = False, torn: bool = False) -> dict[str
     values: dict[str, Any] = {}
     last, open_end, doubtful = "", False, set[str]()
     position = 0
+    next_pair = _PAIR.match
     while True:
-        if pair := _PAIR.match(rest, position):
+        if pair := next_pair(rest, position):
             last, quoted, bare = pair.groups()
             open_end = quoted is None
             if quoted is None:
