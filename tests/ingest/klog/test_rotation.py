@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,8 @@ from kubeledger.ledger.ledger import Ledger
 from tests.ingest.pieces import klog
 
 OPTIONS = ImportOptions(node="n", kubelet_version="1.36.2", year=2026)
+CUTS = ((60, 40), (61, 33), (90, 1), (50, 49))
+"""Where the older log ends and the newer one begins."""
 
 
 def whole() -> list[bytes]:
@@ -41,20 +42,15 @@ def journal(lines: list[bytes]) -> list[bytes]:
     return [b"Nov 21 02:52:41 n kubelet[8337]: " + line for line in lines]
 
 
-def same(lines: list[bytes]) -> list[bytes]:
-    """As it is."""
-    return lines
-
-
-def imported(tmp_path: Path, **files: bytes) -> tuple[list[Any], NodeReport]:
-    """Bodies of what files tell, and the report."""
+def imported(tmp_path: Path, **files: list[bytes]) -> tuple[list[Any], NodeReport]:
+    """Time, kind and body of the records of files, but for those about sources; the report."""
     source = tmp_path / "source"
     source.mkdir(parents=True)
     for name, content in files.items():
-        (source / name).write_bytes(content)
+        (source / name).write_bytes(b"".join(content))
     ledger = Ledger.create(tmp_path / "ledger")
     report = import_sources([str(source)], ledger, OPTIONS).bundles[0]
-    constants = [
+    records = [
         (record.ts_ns, record.kind, msgspec.to_builtins(record.body))
         for record in ledger.records()
         if not record.kind.startswith("ledger.")
@@ -62,62 +58,33 @@ def imported(tmp_path: Path, **files: bytes) -> tuple[list[Any], NodeReport]:
     for account in report.accounts:
         parts = account.understood + account.noise + account.not_understood
         assert parts == account.lines
-    return constants, report
+    return records, report
 
 
-@pytest.mark.parametrize("carried", [same, journal])
-@pytest.mark.parametrize(("first_end", "second_begin"), [(60, 40), (61, 33), (90, 1), (50, 49)])
-def test_what_two_logs_hold_counts_once(
-    first_end: int,
-    second_begin: int,
-    carried: Callable[[list[bytes]], list[bytes]],
-    tmp_path: Path,
+LINES = whole()
+LAST = LINES[59].replace(b"no", b"yes")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "all_lines", "overlaps"),
+    [
+        *((LINES[:end], LINES[begin:], LINES, True) for end, begin in CUTS),
+        *((LINES[:end], journal(LINES[begin:]), LINES, True) for end, begin in CUTS),
+        # The copy was made while a line was written.
+        ([*LINES[:59], LINES[59][:-20]], LINES[40:], LINES, True),
+        # A log that lacks lines of the other is not taken for its end: the two are woven.
+        (LINES[:60], [*LINES[40:50], *LINES[53:]], LINES, True),
+        # The next line may have the stamp of the last one.
+        (LINES[:60], [LAST, *LINES[60:]], [*LINES[:60], LAST, *LINES[60:]], False),
+    ],
+)
+def test_two_logs_say_what_one_says(
+    old: list[bytes], new: list[bytes], all_lines: list[bytes], overlaps: bool, tmp_path: Path
 ) -> None:
-    """Wherever they are cut, and whatever carried one of them here."""
-    lines = whole()
-    old, new = lines[:first_end], carried(lines[second_begin:])
-    constants, report = imported(
-        tmp_path / "two", **{"kubelet.log.1": b"".join(old), "kubelet.log": b"".join(new)}
-    )
-    expected, _ = imported(tmp_path / "one", **{"kubelet.log": b"".join(lines)})
-    assert constants == expected
-    assert sum(account.repeated for account in report.accounts) > 0
-    assert [f.finding for f in report.findings if f.file == "kubelet.log.1"] == ["overlap"]
-    lost = [f.message for f in report.findings if f.finding == "clock_stepped_back"]
-    assert lost == []
-
-
-def test_a_half_written_last_line_is_whole_in_the_next_log(tmp_path: Path) -> None:
-    """The copy was made while a line was written."""
-    lines = whole()
-    old, new = b"".join(lines[:60])[:-20], b"".join(lines[40:])
-    constants, report = imported(tmp_path / "two", **{"kubelet.log.1": old, "kubelet.log": new})
-    expected, _ = imported(tmp_path / "one", **{"kubelet.log": b"".join(lines)})
-    assert constants == expected
-    assert [f.finding for f in report.findings] == ["overlap"]
-
-
-def test_logs_that_only_touch_are_both_read_whole(tmp_path: Path) -> None:
-    """The next line may have the stamp of the last one."""
-    lines = whole()
-    last = lines[59].replace(b"no", b"yes")
-    logs = {"kubelet.log.1": b"".join(lines[:60]), "kubelet.log": b"".join([last, *lines[60:]])}
-    constants, report = imported(tmp_path / "two", **logs)
-    expected, _ = imported(
-        tmp_path / "one", **{"kubelet.log": b"".join([*lines[:60], last, *lines[60:]])}
-    )
-    assert constants == expected
-    assert sum(account.repeated for account in report.accounts) == 0
-
-
-def test_logs_of_one_time_with_other_lines_are_both_read(tmp_path: Path) -> None:
-    """A log that lacks lines of the other is not taken for its end: the two are woven."""
-    lines = whole()
-    logs = {
-        "kubelet.log.1": b"".join(lines[:60]),
-        "kubelet.log": b"".join([*lines[40:50], *lines[53:]]),
-    }
-    constants, report = imported(tmp_path / "two", **logs)
-    expected, _ = imported(tmp_path / "one", **{"kubelet.log": b"".join(lines)})
-    assert constants == expected
-    assert [f.finding for f in report.findings] == ["overlap"]
+    """What both hold counts once, wherever they are cut, and whatever carried one of them here."""
+    records, report = imported(tmp_path / "two", **{"kubelet.log.1": old, "kubelet.log": new})
+    expected, _ = imported(tmp_path / "one", **{"kubelet.log": all_lines})
+    assert records == expected
+    assert [found.finding for found in report.findings] == ["overlap"] * overlaps
+    repeated = sum(account.repeated for account in report.accounts)
+    assert repeated > 0 if overlaps else repeated == 0
