@@ -10,9 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-import msgspec
-
-__all__ = ["NAMING", "ContainerSurvey", "NamedContainer", "named_container"]
+__all__ = ["NAMING", "NamedContainer", "named_container"]
 
 
 NamedContainer = tuple[str, str, str]
@@ -39,27 +37,6 @@ _ID = re.compile(
     rb'[ ,]"?containerID"?[=:](?:"(?:[a-z][\w.+-]*://)?|\{"?Type"?:"?[\w.+-]*"?[ ,]"?ID"?:"?)'
     rb'([^"\\}\s]+)'
 )
-
-
-class ContainerSurvey(msgspec.Struct):
-    """What the lines about kills of containers show.
-
-    Attributes:
-        names: bare container ID -> its pod's UID and its name.
-    """
-
-    names: dict[str, tuple[str, str]] = {}
-
-    def name(self, body: bytes) -> None:
-        """Note an entry that may name a container."""
-        named = named_container(body)
-        if named is not None:
-            container_id, uid, name = named
-            self.names.setdefault(container_id, (uid, name))
-
-    def add(self, other: ContainerSurvey) -> None:
-        """Take in what a later log of the same bundle shows."""
-        self.names = other.names | self.names
 
 
 def named_container(body: bytes) -> NamedContainer | None:

@@ -18,7 +18,7 @@ from contextlib import suppress
 
 import msgspec
 
-from kubeledger.ingest.klog.container_survey import NAMING, ContainerSurvey
+from kubeledger.ingest.klog.container_survey import NAMING, named_container
 from kubeledger.ingest.klog.cut_lines import NOT_CUT, EndsSurvey, LineEnds
 from kubeledger.ingest.klog.fingerprint import version_of_callers
 from kubeledger.ingest.klog.stamps import exact_json_ns, stamp_ns
@@ -106,7 +106,7 @@ class LogSurvey(msgspec.Struct):
         reference_ns: any full time near the log's beginning.
         samples: entries at the beginning and at the end, without a carrier's prefix.
         offsets_ns: zone's offset -> how many lines agree on it.
-        containers: what its lines about kills show of them.
+        containers: bare container ID -> its pod's UID and its name, by lines about kills.
         goes_back: some entry is of an earlier second than one above it; looked for in a few
             lines of a hundred.
         writers: who wrote its entries.
@@ -126,7 +126,7 @@ class LogSurvey(msgspec.Struct):
     reference_ns: int | None = None
     offsets_ns: dict[int, int] = {}
     samples: list[bytes] = []
-    containers: ContainerSurvey = msgspec.field(default_factory=ContainerSurvey)
+    containers: dict[str, tuple[str, str]] = {}
     goes_back: bool = False
     writers: LogWriters = msgspec.field(default_factory=LogWriters)
     ends: LineEnds = NOT_CUT
@@ -376,8 +376,9 @@ class LogLook:
         for needle in NAMING:
             for position in _places(window, needle):
                 body = self._body(_line_at(window, position)[1])
-                if is_entry(body):
-                    self.survey.containers.name(body)
+                if is_entry(body) and (named := named_container(body)) is not None:
+                    container_id, uid, name = named
+                    self.survey.containers.setdefault(container_id, (uid, name))
 
     def _take(self, window: bytes, position: int, base: int) -> None:
         begin, line = _line_at(window, position)

@@ -9,7 +9,6 @@ import msgspec
 
 from kubeledger.ingest.correlate.context import BundleContext, ContainerRef
 from kubeledger.ingest.correlate.survey import fill_context
-from kubeledger.ingest.klog.container_survey import ContainerSurvey
 from kubeledger.ingest.klog.log_survey import LogSurvey, VersionMark
 from kubeledger.ingest.planning.bundle import Bundle, Finding
 from kubeledger.ingest.planning.identity import KubeletVersion, kubelet_version
@@ -127,11 +126,9 @@ def take_logs(plan: Plan) -> None:
 
 def _take_containers(context: BundleContext, bundle: Bundle) -> None:
     """What the logs show of containers, where the lists of pods do not."""
-    survey = ContainerSurvey()
     for log in bundle.logs:
-        survey.add(log.containers)
-    for container_id, (uid, name) in survey.names.items():
-        context.containers.setdefault(container_id, ContainerRef(uid, name))
+        for container_id, (uid, name) in log.containers.items():
+            context.containers.setdefault(container_id, ContainerRef(uid, name))
 
 
 def _leave_out(bundle: Bundle, timing: Timing, file: str, reason: str) -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from kubeledger.ingest.api import import_sources
-from kubeledger.ingest.klog.container_survey import ContainerSurvey, named_container
+from kubeledger.ingest.klog.container_survey import named_container
+from kubeledger.ingest.klog.log_survey import LogLook, LogSurvey
+from kubeledger.ingest.sources.streams import Digests, SourceFile
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.lifecycle import ContainerKilled, ContainerRestarted, ContainerStarted
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTransitioned
@@ -57,15 +59,12 @@ def test_lines_that_do_not(line: str) -> None:
 
 
 def test_the_first_name_of_a_container_stays() -> None:
-    """Of one log, and of several."""
-    kill = 'I1121 10:00:00.000000 1 k.go:9] Container "%s" ({"docker" "%s"}) of pod a_shop(%s): x'
-    survey, later = ContainerSurvey(), ContainerSurvey()
-    survey.name((kill % ("web", FIRST, UID)).encode())
-    survey.name((kill % ("db", FIRST, UID)).encode())
-    later.name((kill % ("db", FIRST, UID)).encode())
-    later.name((kill % ("db", SECOND, UID)).encode())
-    survey.add(later)
-    assert survey.names == {FIRST: (UID, "web"), SECOND: (UID, "db")}
+    """Of all its kills."""
+    kill = 'I1121 10:00:00.000000 1 k.go:9] Container "%s" ({"docker" "%s"}) of pod a_shop(%s): x\n'
+    names = (("web", FIRST, UID), ("db", FIRST, UID), ("db", SECOND, UID))
+    survey = LogSurvey(SourceFile("kubelet.log", Path("kubelet.log")), Digests(0, "", {}))
+    LogLook(survey).feed("".join(kill % each for each in names).encode())
+    assert survey.containers == {FIRST: (UID, "web"), SECOND: (UID, "db")}
 
 
 def _pleg(clock: str, kind: str, container_id: str) -> str:
@@ -80,7 +79,7 @@ def _probe(clock: str) -> str:
 
 
 def _kill(seconds: str, container_id: str, message: str = LIVENESS) -> list[str]:
-    constants = '"SyncLoop (probe)" probe="liveness" status="unhealthy" pod="shop/a"'
+    probe = '"SyncLoop (probe)" probe="liveness" status="unhealthy" pod="shop/a"'
     why = (
         f'"Message for Container of pod" containerName="web" containerStatusID={{"Type":"x",'
         f'"ID":"{container_id}"}} pod="shop/a" containerMessage="{message}"'
@@ -91,7 +90,7 @@ def _kill(seconds: str, container_id: str, message: str = LIVENESS) -> list[str]
     )
     return [
         _probe(f"{seconds}.100000"),
-        klog(f"{seconds}.200000", "kubelet.go", constants),
+        klog(f"{seconds}.200000", "kubelet.go", probe),
         klog(f"{seconds}.300000", "kuberuntime_manager.go", why),
         klog(f"{seconds}.400000", "kuberuntime_container.go", how),
     ]
@@ -122,17 +121,17 @@ def test_a_terse_log_alone_gives_the_whole_chain(tmp_path: Path) -> None:
     found = list(ledger.records(node))
     by_seq = {record.seq: record for record in found}
 
-    def constants(kind: type[Body], field: str = "container_id") -> list[str | None]:
+    def fields(kind: type[Body], field: str = "container_id") -> list[str | None]:
         return [getattr(r.body, field) for r in found if isinstance(r.body, kind)]
 
-    assert constants(ContainerStarted, "container") == ["web", None, "web", "web"]
-    assert constants(ProbeExecuted) == constants(ProbeTransitioned) == [FIRST, SECOND]
-    assert constants(ContainerKilled) == [FIRST, SECOND]
+    assert fields(ContainerStarted, "container") == ["web", None, "web", "web"]
+    assert fields(ProbeExecuted) == fields(ProbeTransitioned) == [FIRST, SECOND]
+    assert fields(ContainerKilled) == [FIRST, SECOND]
     causes = [by_seq[r.cause or 0] for r in found if isinstance(r.body, ContainerKilled)]
     assert [type(cause.body) for cause in causes] == [ProbeTransitioned] * 2
-    assert constants(ContainerRestarted) == [SECOND, THIRD]
-    assert constants(ContainerRestarted, "previous_container_id") == [FIRST, SECOND]
-    assert constants(ContainerRestarted, "reason") == ["liveness_probe"] * 2
+    assert fields(ContainerRestarted) == [SECOND, THIRD]
+    assert fields(ContainerRestarted, "previous_container_id") == [FIRST, SECOND]
+    assert fields(ContainerRestarted, "reason") == ["liveness_probe"] * 2
 
 
 def _after_kill(*more: str) -> list[str | None]:
@@ -163,11 +162,11 @@ def test_an_end_of_what_lists_show_to_have_run() -> None:
 
     def status(container_id: str, count: int, since: str) -> dict[str, object]:
         state = {"running": {"startedAt": f"2026-11-21T{since}Z"}}
-        constants = {"name": "web", "restartCount": count, "containerID": f"x://{container_id}"}
-        return {"containerStatuses": [constants | {"state": state}]}
+        known = {"name": "web", "restartCount": count, "containerID": f"x://{container_id}"}
+        return {"containerStatuses": [known | {"state": state}]}
 
-    constants = ((FIRST, 0, "10:00:01"), (SECOND, 1, "10:00:20"), (THIRD, 2, "10:01:12"))
-    lists = [status(*each) for each in constants]
+    restarts = ((FIRST, 0, "10:00:01"), (SECOND, 1, "10:00:20"), (THIRD, 2, "10:01:12"))
+    lists = [status(*each) for each in restarts]
     know_pod(context, "a", UID, namespace="shop", spec=container("web"), statuses=lists)
     log = [
         _pleg("10:00:02.000000", "ContainerStarted", FIRST),

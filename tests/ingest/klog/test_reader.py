@@ -146,72 +146,6 @@ def test_prefixes(prefix: str, body: str) -> None:
     assert read.counts == (2, 1, 1, 0)
 
 
-@pytest.mark.parametrize("prefix", PREFIXES)
-def test_blocks_behind_prefixes(prefix: str) -> None:
-    """Lines of a block have the prefix of the line that opened it."""
-    read = log(*(prefix + line for line in (NOISE, *BLOCK[:2], *BLOCK[3:])))
-    assert read.lines[0].values is not None
-    assert read.lines[0].values["output"] == "cat: no such file"
-    assert read.counts == (4, 3, 1, 0)
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "12月 25 21:16:17 office k3s[794]: X1121 02:52:41.296376 8337 prober.go:107] x",
-        "12月 25 21:16:17 office k3s[794]: I1121 02:52:41 8337 prober.go:107] x",
-        "12月 25 21:16:17 office k3s[794]: I1121 02:52:41.296376 8337 prober.go] x",
-        "12月 25 21:16:17 office k3s[794]: said I1121 02:52:41.296376 8337 prober.go:107] x",
-    ],
-)
-def test_a_prefix_proves_no_klog_line(line: str) -> None:
-    """Without a header behind it the whole line is one that nobody understands."""
-    assert log(line).counts == (1, 0, 0, 1)
-
-
-def test_bare_logs_are_not_cut() -> None:
-    """What looks like a prefix inside the values of a bare log is none."""
-    quoting = PROBE.replace('"no"', f'"a kubelet[8337]: {PROBE[:40]}"')
-    read = log(NOISE, quoting)
-    assert read.lines[0].values == {
-        "probeType": "Liveness",
-        "pod": "ns/a",
-        "output": f"a kubelet[8337]: {PROBE[:40]}",
-    }
-
-
-def test_cri_partial_lines() -> None:
-    """The runtime cuts long lines; they are put together again, and all are counted."""
-    stamp = "2026-11-21T02:52:41.296376000Z stderr"
-    read = log(f"{stamp} F {NOISE}", f"{stamp} P {PROBE[:60]}", f"{stamp} F {PROBE[60:]}")
-    assert read.lines[0].values == log(PROBE).lines[0].values
-    assert read.counts == (3, 2, 1, 0)
-
-
-def test_other_programs_in_the_journal() -> None:
-    """A line of another unit neither ends nor continues the kubelet's entry."""
-    prefix = "Nov 21 02:52:41 n kubelet[1]: "
-    read = log(
-        prefix + PROBE[:-4] + "<",
-        prefix + "\tline 1",
-        "Nov 21 02:52:41 n containerd[9]: level=error oops",
-        prefix + "\tline 2",
-        prefix + " >",
-    )
-    assert read.lines[0].values is not None
-    assert read.lines[0].values["output"] == "line 1\nline 2"
-    assert read.counts == (5, 4, 1, 0)
-
-
-def test_other_components_of_one_program() -> None:
-    """MicroShift names the component before each entry."""
-    prefix = " 1月 28 17:55:38 node-a microshift[8337]: "
-    other = PROBE.replace(".296376", ".396376")
-    read = log(prefix + "service-manager " + other, prefix + "kubelet " + PROBE)
-    assert read.counts == (2, 1, 1, 0)
-    assert len(read.lines) == 1
-
-
 def json_form(message: str, values: dict[str, Any], **head: object) -> str:
     """A klog JSON entry."""
     entry = {"ts": 0, "caller": "prober/prober.go:107", "msg": message, **head, **values}
@@ -261,61 +195,127 @@ BLOCK = (
 )
 
 
-@pytest.mark.parametrize("cut", [whole, bytewise])
-def test_block_values(cut: Callable[[bytes], Iterable[bytes]]) -> None:
-    """A block belongs to its entry, whatever its lines look like."""
-    read = log(*BLOCK, NOISE, cut=cut)
-    (line,) = read.lines
-    assert line.values is not None
-    assert line.values["output"].splitlines()[0] == "cat: no such file"
-    assert line.values["extra"] == "x"
-    assert read.counts == (5, 4, 1, 0)
+CRI = "2026-11-21T02:52:41.296376000Z stderr"
+JOURNAL = "Nov 21 02:52:41 n kubelet[1]: "
+CONTAINERD = "Nov 21 02:52:41 n containerd[9]: "
+MICROSHIFT = " 1月 28 17:55:38 node-a microshift[8337]: "
+HEADLESS = "12月 25 21:16:17 office k3s[794]: "
+QUOTED = f"a kubelet[8337]: {PROBE[:40]}"
+CAT = {"output": "cat: no such file", "extra": "x"}
 
 
-def test_block_that_never_ends() -> None:
-    """A log cut inside a block: the next header begins a new entry."""
-    read = log(*BLOCK[:2], PROBE)
-    assert [line.values["output"] for line in read.lines if line.values] == [
-        "cat: no such file",
-        "no",
-    ]
+def carried(prefix: str, *lines: str) -> list[str]:
+    """Lines with what a carrier puts before each."""
+    return [prefix + line for line in lines]
 
 
-@pytest.mark.parametrize("prefix", ["", "May 12 04:58:57 n.local kubelet.sh[2473]: "])
-@pytest.mark.parametrize("tab", ["\t", "        ", "#011"])
-def test_tabs_of_a_block_that_became_something_else(prefix: str, tab: str) -> None:
-    """What carried the log here writes a block's tabs in its own way."""
-    block = (BLOCK[0], f"{tab}line 3: kill: `': no", f"{tab}  > indented", " >")
-    read = log(*(prefix + line for line in (NOISE, *block, NOISE)))
-    (line,) = read.lines
-    assert line.values is not None
-    assert line.values["output"] == "line 3: kill: `': no\n  > indented"
-    assert read.counts == (6, 4, 2, 0)
-
-
-def test_indented_line_of_another_program_in_a_block() -> None:
-    """The journal names the program, so its line stays out of the kubelet's value."""
-    prefix = "Nov 21 02:52:41 n kubelet[1]: "
-    lines = [prefix + line for line in (BLOCK[0], BLOCK[1], BLOCK[3])]
-    read = log(*lines[:2], "Nov 21 02:52:41 n containerd[9]:     at main.go", lines[2])
-    assert read.lines[0].values is not None
-    assert read.lines[0].values["output"] == "cat: no such file"
-    assert read.counts == (4, 3, 1, 0)
-
-
-def test_block_whose_lines_are_lost() -> None:
-    """A log that went through grep has only the lines that open blocks."""
-    read = log(BLOCK[0], BLOCK[0].replace(".296376", ".296377"), NOISE)
-    assert [line.values["output"] for line in read.lines if line.values] == [None, None]
-    assert read.counts == (3, 2, 1, 0)
-
-
-def test_foreign_line_in_a_block() -> None:
-    """It is counted on its own, and the block goes on."""
-    read = log(BLOCK[0], BLOCK[1], "Failed to connect to bus: Host is down", BLOCK[3])
-    assert read.lines[0].values is not None
-    assert read.lines[0].values["output"] == "cat: no such file"
-    assert read.counts == (4, 3, 1, 0)
+@pytest.mark.parametrize(
+    ("lines", "values", "counts"),
+    [
+        ([], [], (0, 0, 0, 0)),
+        # The runtime cuts long lines; they are put together again, and all are counted.
+        (
+            [f"{CRI} F {NOISE}", f"{CRI} P {PROBE[:60]}", f"{CRI} F {PROBE[60:]}"],
+            [{"output": "no"}],
+            (3, 2, 1, 0),
+        ),
+        # A line of another unit neither ends nor continues the kubelet's entry.
+        (
+            [
+                *carried(JOURNAL, PROBE[:-4] + "<", "\tline 1"),
+                CONTAINERD + "level=error oops",
+                *carried(JOURNAL, "\tline 2", " >"),
+            ],
+            [{"output": "line 1\nline 2"}],
+            (5, 4, 1, 0),
+        ),
+        (
+            [
+                *carried(JOURNAL, *BLOCK[:2]),
+                CONTAINERD + "    at main.go",
+                JOURNAL + BLOCK[3],
+            ],
+            [CAT],
+            (4, 3, 1, 0),
+        ),
+        # MicroShift names the component before each entry.
+        (
+            [
+                f"{MICROSHIFT}service-manager {PROBE.replace('.296376', '.396376')}",
+                f"{MICROSHIFT}kubelet {PROBE}",
+            ],
+            [{"output": "no"}],
+            (2, 1, 1, 0),
+        ),
+        # What looks like a prefix inside the values of a bare log is none.
+        ([NOISE, PROBE.replace('"no"', f'"{QUOTED}"')], [{"output": QUOTED}], (2, 1, 1, 0)),
+        # A prefix without a header after it proves no klog line.
+        ([f"{HEADLESS}X1121 02:52:41.296376 8337 prober.go:107] x"], [], (1, 0, 0, 1)),
+        ([f"{HEADLESS}I1121 02:52:41 8337 prober.go:107] x"], [], (1, 0, 0, 1)),
+        ([f"{HEADLESS}I1121 02:52:41.296376 8337 prober.go] x"], [], (1, 0, 0, 1)),
+        ([f"{HEADLESS}said I1121 02:52:41.296376 8337 prober.go:107] x"], [], (1, 0, 0, 1)),
+        # A block belongs to its entry, whatever its lines look like.
+        (
+            [*BLOCK, NOISE],
+            [{"output": f"cat: no such file\n{BLOCK[2].strip()}", "extra": "x"}],
+            (5, 4, 1, 0),
+        ),
+        # Its lines have the prefix of the line that opened it.
+        *(
+            (carried(prefix, NOISE, *BLOCK[:2], BLOCK[3]), [CAT], (4, 3, 1, 0))
+            for prefix in PREFIXES
+        ),
+        # What carried the log here writes a block's tabs in its own way.
+        *(
+            (
+                carried(
+                    prefix,
+                    *(NOISE, BLOCK[0], f"{tab}line 3: kill: `': no", f"{tab}  > indented", " >"),
+                    NOISE,
+                ),
+                [{"output": "line 3: kill: `': no\n  > indented"}],
+                (6, 4, 2, 0),
+            )
+            for prefix in ("", "May 12 04:58:57 n.local kubelet.sh[2473]: ")
+            for tab in ("\t", "        ", "#011")
+        ),
+        # A log cut inside a block: the next header begins a new entry.
+        ([*BLOCK[:2], PROBE], [{"output": CAT["output"]}, {"output": "no"}], (3, 3, 0, 0)),
+        # A log that went through grep has only the lines that open blocks.
+        (
+            [BLOCK[0], BLOCK[0].replace(".296376", ".296377"), NOISE],
+            [{"output": None}, {"output": None}],
+            (3, 2, 1, 0),
+        ),
+        # A foreign line is counted on its own, and the block goes on.
+        (
+            [*BLOCK[:2], "Failed to connect to bus: Host is down", BLOCK[3]],
+            [CAT],
+            (4, 3, 1, 0),
+        ),
+        # A carriage return is no part of a value.
+        (
+            [f"{line}\r" for line in (NOISE, PROBE, BLOCK[0], "\tx", " >")],
+            [{"output": "no"}, {"output": "x"}],
+            (5, 4, 1, 0),
+        ),
+        # The container GC names no container: each one that goes has a line of its own.
+        ([f"I{HEAD} container_gc.go:85] attempting to delete unused containers"], [], (1, 0, 1, 0)),
+        (
+            [f'I{HEAD} container_gc.go:85] "Attempting to delete unused containers"'],
+            [],
+            (1, 0, 1, 0),
+        ),
+    ],
+)
+def test_lines_and_their_entries(
+    lines: list[str], values: list[dict[str, Any]], counts: tuple[int, int, int, int]
+) -> None:
+    """What the entries of a log hold besides the probe and its pod, and where each line went."""
+    read = log(*lines)
+    known = {"probeType": "Liveness", "pod": "ns/a"}
+    assert [line.values for line in read.lines] == [known | each for each in values]
+    assert read.counts == counts
 
 
 def test_old_probe_output_over_lines() -> None:
@@ -354,12 +354,6 @@ def test_chunks_do_not_matter() -> None:
     assert first.lines == second.lines
     assert first.counts == second.counts
     assert first.shapes == second.shapes
-
-
-def test_windows_newlines() -> None:
-    """A carriage return is no part of a value."""
-    read = Log(f"{NOISE}\r\n{PROBE}\r\n{BLOCK[0]}\r\n\tx\r\n >\r\n".encode(), whole)
-    assert [line.values["output"] for line in read.lines if line.values] == ["no", "x"]
 
 
 def test_binary_and_bad_bytes_are_counted() -> None:
@@ -402,11 +396,11 @@ def test_a_line_that_was_sent_twice_counts_once(
 
 
 @pytest.mark.parametrize("form", ["text", "json", "journal"])
-@pytest.mark.parametrize(("constants", "ahead"), [("02:54:41", True), ("02:50:41", False)])
-def test_a_wrong_stamp_is_told(form: str, constants: str, *, ahead: bool) -> None:
-    """Behind the lines that show it, also where these need no look."""
+@pytest.mark.parametrize(("stamp", "ahead"), [("02:54:41", True), ("02:50:41", False)])
+def test_a_wrong_stamp(form: str, stamp: str, *, ahead: bool) -> None:
+    """Reported after the lines that show it, also where these need no look."""
     lines = [NOISE.replace(".296376", f".{296376 + n * 1000}") for n in range(20)]
-    lines[8] = PROBE.replace("02:52:41.296376", f"{constants}.304376")
+    lines[8] = PROBE.replace("02:52:41.296376", f"{stamp}.304376")
     lines[13] = PROBE.replace(".296376", ".309376")
     if form == "json":
         lines = [_as_json(line) for line in lines]
@@ -485,20 +479,6 @@ def test_restart_and_clock_step() -> None:
     assert kinds.count(ClockStep) == 1
 
 
-@pytest.mark.parametrize(
-    "message",
-    ["attempting to delete unused containers", '"Attempting to delete unused containers"'],
-)
-def test_container_gc_is_noise(message: str) -> None:
-    """It names no container and decides nothing: each one that goes has a line of its own."""
-    assert log(f"I{HEAD} container_gc.go:85] {message}").counts == (1, 0, 1, 0)
-
-
-def test_empty_log() -> None:
-    """Nothing comes of nothing."""
-    assert Log(b"", whole).counts == (0, 0, 0, 0)
-
-
 def cut_lines(log: Log) -> list[int]:
     """Lines that are told to be cut."""
     return [out.line.line for out in log.out if isinstance(out, CutLine)]
@@ -547,8 +527,7 @@ def test_all_lines_of_one_length_are_cut() -> None:
     ends = LineEnds(cut_at=len(PROBE))
     short = PROBE.replace('"no"', "5")
     read = Log(f"{PROBE[:-4]}5000\n{short}\n{NOISE}\n", whole, ends)
-    constants = [line.values for line in read.lines]
-    assert constants == [
+    assert [line.values for line in read.lines] == [
         {"probeType": "Liveness", "pod": "ns/a"},
         {"probeType": "Liveness", "pod": "ns/a", "output": 5},
     ]

@@ -30,7 +30,7 @@ def router(*rows: Row) -> Router:
     return Router(rows, NOISE, [{"It happened": _handler}])
 
 
-def constants(*patterns: str) -> Router:
+def routes_of(*patterns: str) -> Router:
     """Routes with free text of one file."""
     return router(*(text("x.go", Regex(each), to="It happened") for each in patterns))
 
@@ -41,7 +41,7 @@ def test_whatever_a_pattern_matches_is_routed_by_it(data: st.DataObject) -> None
     """Texts made from all patterns."""
     pattern = data.draw(st.sampled_from(PATTERNS))
     message = data.draw(st.from_regex(re.compile(pattern, re.DOTALL), fullmatch=True))
-    route = constants(pattern).free_text("x.go", message)
+    route = routes_of(pattern).free_text("x.go", message)
     assert isinstance(route, Handled)
     assert route.handlers == (_handler,)
     assert route.match is not None
@@ -66,7 +66,7 @@ def test_whatever_a_pattern_matches_is_routed_by_it(data: st.DataObject) -> None
 )
 def test_first_letters(pattern: str, message: str, fits: bool) -> None:
     """Of groups, classes, alternatives and what may be absent."""
-    route = constants(pattern).free_text("x.go", message)
+    route = routes_of(pattern).free_text("x.go", message)
     assert (route is not Verdict.UNKNOWN) == fits
 
 
@@ -76,7 +76,7 @@ def test_other_patterns_change_no_route(data: st.DataObject) -> None:
     """With all patterns of one file the first that matches has the message, and none else."""
     pattern = data.draw(st.sampled_from(PATTERNS))
     message = data.draw(st.from_regex(re.compile(pattern, re.DOTALL), fullmatch=True))
-    route = constants(*PATTERNS).free_text("x.go", message)
+    route = routes_of(*PATTERNS).free_text("x.go", message)
     first = next(each for each in PATTERNS if re.compile(each, re.DOTALL).match(message))
     assert isinstance(route, Handled)
     assert route.row is not None
@@ -85,7 +85,7 @@ def test_other_patterns_change_no_route(data: st.DataObject) -> None:
 
 def test_what_is_remembered() -> None:
     """Not where a message that begins alike may have a handler."""
-    routes = constants("Container .* died")
+    routes = routes_of("Container .* died")
     assert not routes.may_remember("x.go", "Container web of a")
     assert not routes.may_remember("x.go", "Cont")
     assert routes.may_remember("x.go", "Sandbox web of a pod")

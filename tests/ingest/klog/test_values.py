@@ -157,10 +157,10 @@ def test_a_line_that_was_cut_tells_whole_values_or_none(
     """Wherever it was cut; of others it does not even tell that they are not there."""
     whole = rest.partition("\n")[0] if "cut" in how else rest
     for end in range(len(whole)):
-        constants = text_values(whole[:end], **how)
-        assert constants.items() <= values.items(), rest[:end]
+        found = text_values(whole[:end], **how)
+        assert found.items() <= values.items(), rest[:end]
         if "cut" in how:
-            assert isinstance(constants, CutValues)
-            for key in {*values, "other"} - constants.keys():
+            assert isinstance(found, CutValues)
+            for key in {*values, "other"} - found.keys():
                 with pytest.raises(CutLineError):
-                    constants.get(key)
+                    found.get(key)
