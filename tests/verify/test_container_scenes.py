@@ -10,7 +10,7 @@ import pytest
 from kubeledger.model.bodies.lifecycle import ContainerDied, PodEvicted, PodListed
 from kubeledger.model.bodies.node import ClockStepped
 from kubeledger.model.bodies.preemption import PodPreempted
-from kubeledger.model.bodies.prober import ProbeCountersRead, TickResult
+from kubeledger.model.bodies.prober import ProbeCountersRead
 from kubeledger.model.record import Body
 from tests.verify.container_scenes import (
     WHO,
@@ -45,142 +45,249 @@ def failing(at_s: float, *, times: int = 3) -> list[Step]:
     return [(at_s + 10 * n, tick("failure")) for n in range(times)]
 
 
-# -- probes ----------------------------------------------------------------------------------
+# -- rows ------------------------------------------------------------------------------------
 
 
-def test_a_change_needs_its_run() -> None:
-    """Three failures make one, two do not; a record may not leave out or add any."""
-    good = (*BEGIN, *failing(10), (30, changed_to("failure", "success")), (40, LIVE))
-    assert verdicts(*good) == ["match"]
-    short = (*BEGIN, *failing(10, times=2), (20, changed_to("failure", "success")), (40, LIVE))
-    (finding,), _ = judged(*short)
-    assert finding.verdict == "impossible"
-    assert "2 times in a row" in finding.why
+def said(*steps: Step, version: str | None = "1.36.2") -> list[str]:
+    """Of each decision the verdict, or what is missing; what came not, and contradictions."""
+    found, disputes = judged(*steps, version=version)
+    return [
+        *(
+            " and ".join(f.missing) or (f.verdict if f.recorded is not None else f"absent {f.kind}")
+            for f in found
+        ),
+        *["contradiction"] * len(disputes),
+    ]
 
 
-def test_errors_do_not_count_and_warnings_succeed() -> None:
-    """An errored execution is thrown away; a warning ends a run of failures."""
-    for between, verdict in (("error", "match"), ("warning", "impossible")):
-        steps: list[Step] = [
-            *BEGIN, (10, tick("failure")), (20, tick("failure")), (30, tick(between)),  # type: ignore[arg-type] # both are results
-            (40, tick("failure")), (40, changed_to("failure", "success")), (60, LIVE),
-        ]  # fmt: skip
-        assert verdicts(*steps) == [verdict], between
+def crash(times: int, *, first_s: float = 2, held: bool = True) -> list[Step]:
+    """A container that exits after a second, and is started again when its back-off is over."""
+    steps: list[Step] = []
+    at_s, back_off_s = first_s, 0
+    for n in range(1, times + 1):
+        steps += [(at_s + 1, died(f"c{n}", 1))]
+        if back_off_s and held:
+            steps += [(at_s + 1.5, backed_off(back_off_s))]
+        at_s += 1.5 + back_off_s
+        back_off_s = min(2 * back_off_s, 300) or 10
+        steps += [(at_s, started(f"c{n + 1}")), (at_s, restarted(f"c{n + 1}", f"c{n}"))]
+    return steps
+
+
+DOWN = changed_to("failure", "success")
+UP = changed_to("success", "failure", "readiness", run=1, threshold=1)
+UNSEEN_UP = changed_to("success", "failure", "readiness", run=None, threshold=None)
+STARTED_UP = changed_to("success", "unknown", "startup", run=1, threshold=1)
+STOPPED = changed_to("failure", "success", "readiness", run=None, threshold=None)
+READY = listed({"readinessProbe": PROBE})
+STARTUP = listed({"startupProbe": PROBE})
+READY_BY_TWO = listed({"readinessProbe": PROBE | {"successThreshold": 2}})
+READY_BY_THREE = listed({"readinessProbe": PROBE | {"successThreshold": 3}})
+SECOND_UP = changed_to("success", "failure", "readiness", run=2, threshold=2)
+SEEN_READY: list[Step] = [*BEGIN, (10, tick("success", "readiness")), (10, UP)]
+STARTED_ONCE: list[Step] = [*BEGIN, (10, tick("success", "startup")), (10, STARTED_UP)]
+FAILED_EVENT = event("Unhealthy", "Liveness probe failed: x")
+AGAIN: list[Step] = [(4, started("c2")), (4, restarted("c2", "c1"))]
+CRASHED: list[Step] = [*BEGIN, *crash(1), (5, died("c2", 1))]
+HELD = "the restarts of container app since the kubelet started"
+FAILED_STARTS = "events about starts of container app that failed"
+RULES = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]
+RULED = listed({"restartPolicy": "Never", "restartPolicyRules": RULES}, restartPolicy="Never")
+
+
+def ends_and_restarts(code: int, shown: PodListed, **fields: Any) -> list[Step]:  # noqa: ANN401 # any
+    """A container ends, and is started again at once."""
+    restart = restarted("c2", **({"before": "c1"} | fields))
+    return [*BEGIN, (3, died("c1", code)), (4, started("c2")), (4, restart), (40, shown)]
+
+
+def events_but(lost_s: float) -> list[Step]:
+    """Failures and successes in turn, and the event of each failure but one."""
+    steps: list[Step] = list(BEGIN)
+    for at_s in range(10, 110, 20):
+        steps += [(at_s, tick("failure")), (at_s + 0.01, FAILED_EVENT)]
+        steps += [(at_s + 10, tick("success"))]
+    return [*(step for step in steps if step[0] != lost_s), (140, LIVE)]
+
+
+def told_at_once(died_s: float) -> list[Step]:
+    """Start and end of an instance come out of relists while the sync loop waits."""
+    return [
+        *CRASHED, (5.5, backed_off(10)), (40, started("c3")), (40, restarted("c3", "c2")),
+        (died_s, died("c3", 1)), (45, started("c4")), (45, restarted("c4", "c3")), (60, listed()),
+    ]  # fmt: skip
+
+
+def failed_starts(back_off_s: int) -> list[Step]:
+    """A start that failed raised the back-off, and nobody knows how often."""
+    event_ = event("Failed", "Error: x")
+    return [*BEGIN, *crash(2), (16, died("c3", 1)), (16.1, event_), (16.5, backed_off(back_off_s)),
+            (40, listed())]  # fmt: skip
+
+
+ROWS: dict[str, tuple[list[Step], list[str]]] = {
+    # Probes.
+    "three failures in a row": ([*BEGIN, *failing(10), (30, DOWN), (40, LIVE)], ["match"]),
+    "two failures in a row": (
+        [*BEGIN, *failing(10, times=2), (20, DOWN), (40, LIVE)], ["impossible"]
+    ),
+    "an execution that errors does not count": (
+        [*BEGIN, *failing(10, times=2), (30, tick("error")), (40, tick("failure")), (40, DOWN),
+         (60, LIVE)],
+        ["match"],
+    ),
+    "a warning is a success": (
+        [*BEGIN, *failing(10, times=2), (30, tick("warning")), (40, tick("failure")), (40, DOWN),
+         (60, LIVE)],
+        ["impossible"],
+    ),
+    "an error ends no run of successes that are not logged": (
+        [*BEGIN, (10, tick("failure", "readiness")), (50, tick("error", "readiness")),
+         (52, SECOND_UP), (60, READY_BY_TWO)],
+        ["admissible"],
+    ),
+    "a failure does": (
+        [*BEGIN, (10, tick("failure", "readiness")), (50, tick("failure", "readiness")),
+         (52, SECOND_UP), (60, READY_BY_TWO)],
+        ["impossible"],
+    ),
+    "the run outlives its container": (
+        [*BEGIN, *failing(10, times=2), (22, died("c1", 1)), (23, started("c2")),
+         (23, restarted("c2", "c1")), (30, tick("failure", container_id="c2")),
+         (30, changed_to("failure", "success", container_id="c2")), (50, LIVE)],
+        ["match", "match"],
+    ),
+    "a missing tick": (
+        [*BEGIN, (10, tick("success")), (20, tick("failure")), (41, tick("failure")), (41, DOWN),
+         (70, LIVE)],
+        ["liveness ticks that may be missing before 1970-01-01T00:17:21Z"],
+    ),
+    "a log that begins late": (
+        [(2, started("c1")), (10, tick("failure")),
+         (10, changed_to("failure", "success", run=None)), (50, LIVE)],
+        ["the liveness ticks before the log begins"],
+    ),
+    "a worker on hold does not probe": (
+        [*BEGIN, *failing(10), (30, DOWN), (40, tick("failure")), (60, LIVE)],
+        ["match", "contradiction"],
+    ),
+    "nor does one after a startup success, which is said once": (
+        [*STARTED_ONCE, *((at, tick("failure", "startup")) for at in (20, 30, 40)), (80, STARTUP)],
+        ["match", "contradiction"],
+    ),
+    "a stopped container is cached as failed": (
+        [*SEEN_READY, (12, died("c1", 0)), (13, STOPPED), (30, READY)], ["match", "match"]
+    ),
+    "one that runs is not": ([*SEEN_READY, (13, STOPPED), (30, READY)], ["match", "impossible"]),
+    "successes that are not logged": (
+        [*BEGIN, (10, tick("failure", "readiness")), (41, UNSEEN_UP), (60, READY_BY_THREE)],
+        ["admissible"],
+    ),
+    "no time for successes": (
+        [*BEGIN, (10, tick("failure", "readiness")), (21, UNSEEN_UP), (60, READY_BY_THREE)],
+        ["impossible"],
+    ),
+    "a change that was not recorded": (
+        [*BEGIN, *failing(10), (30, DOWN), (31, killed()), (62, died("c1", 137)),
+         (63, started("c2")), (63, restarted("c2", "c1", reason="liveness_probe")),
+         *((at + 60, tick("failure", container_id="c2")) for at in (10, 20, 30)), (150, LIVE)],
+        ["match", "match", "match", "absent prober.ProbeTransitioned"],
+    ),
+    "a change without a probe": (
+        [*BEGIN, *failing(10), (30, DOWN), (40, listed())], ["impossible", "contradiction"]
+    ),
+    # Other sources.
+    "a tick that is too early for its period": (
+        [*BEGIN, *((at, tick("success")) for at in (10, 20, 23)), (40, LIVE)], ["contradiction"]
+    ),
+    "a tick that follows a late one": (
+        [*BEGIN, *((at, tick("success")) for at in (10, 29, 31)), (40, LIVE)], []
+    ),
+    "readiness may be probed at once": (
+        [*BEGIN, *((at, tick("failure", "readiness")) for at in (10, 20, 23)), (60, READY)], []
+    ),
+    "an event denies a success": (
+        [*BEGIN, (10, tick("success")), (10.01, FAILED_EVENT), (40, LIVE)], ["contradiction"]
+    ),
+    "a failure without its event, where the others have theirs": (
+        events_but(70.01), ["contradiction"]
+    ),
+    "all events": (events_but(0), []),
+    # Restarts and back-off.
+    "back-off doubles": ([*BEGIN, *crash(5), (400, listed())], ["match"] * 9),
+    "an instance seen only at its end": (
+        [*BEGIN, (3, died("c1", 1)), (4, died("c2", 1)), (4, restarted("c2", "c1")),
+         (4.5, backed_off(10)), (15, died("c3", 1)), (15, restarted("c3", "c2")),
+         (15.5, backed_off(20)), (40, listed())],
+        ["match"] * 4,
+    ),
+    "an instance of which start and end are told at once": (
+        told_at_once(40.001), ["match"] * 4
+    ),
+    "one that ran longer than that": (told_at_once(42), ["match"] * 3 + ["impossible"]),
+    "a start before the back-off was over": (
+        [*CRASHED, (8, started("c3")), (8, restarted("c3", "c2")), (40, listed())],
+        ["match", "impossible"],
+    ),
+    "a back-off that was over": (
+        [*CRASHED, (16, backed_off(10)), (40, listed())],
+        ["match", "whether container app ran once more, which no record shows"],
+    ),
+    "a back-off that nothing shows": (
+        [*BEGIN, (3, died("c1", 1)), (3.5, backed_off(10)), (40, listed())], [HELD]
+    ),
+    "back-off is forgotten after ten minutes": (
+        [*BEGIN, *crash(2), *((at, added("RECONCILE")) for at in (200, 400, 600, 800)),
+         (900, died("c3", 1)), (900.5, started("c4")), (900.5, restarted("c4", "c3")),
+         (901, died("c4", 1)), (901.5, backed_off(10)), (950, listed())],
+        ["match"] * 5,
+    ),
+    "a clock that steps back": (
+        [*BEGIN, *crash(2), (14.7, ClockStepped(from_ts_ns=9, to_ts_ns=3)), (16, died("c3", 1)),
+         (16.5, backed_off(20)), (40, listed())],
+        ["match", "match", "match", HELD],
+    ),
+    "a failed start, and the known back-off": (
+        failed_starts(20), ["match"] * 3 + [FAILED_STARTS]
+    ),
+    "a failed start, and a longer back-off": (failed_starts(80), ["match"] * 3 + [FAILED_STARTS]),
+    "a failed start, and a shorter back-off": (failed_starts(10), ["match"] * 3 + ["impossible"]),
+    "restart policy Always": (ends_and_restarts(0, listed()), ["match"]),
+    "OnFailure": (ends_and_restarts(1, listed(restartPolicy="OnFailure")), ["match"]),
+    "OnFailure, exit code 0": (
+        ends_and_restarts(0, listed(restartPolicy="OnFailure")), ["impossible"]
+    ),
+    "Never": (ends_and_restarts(1, listed(restartPolicy="Never")), ["impossible"]),
+    "a container's own rules": (ends_and_restarts(42, RULED), ["match"]),
+    "no rule for that exit code": (ends_and_restarts(1, RULED), ["impossible"]),
+    "another instance before": (ends_and_restarts(1, listed(), before="other"), ["impossible"]),
+    "another reason": (ends_and_restarts(1, listed(), reason="preempted"), ["impossible"]),
+    "a restart of which the end before is not recorded": (
+        [(4, started("c2")), (4, restarted("c2", None, restart_count=3)), (40, listed())],
+        ["the end of the container before"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("steps", "expected"), ROWS.values(), ids=list(ROWS))
+def test_what_decides(steps: list[Step], expected: list[str]) -> None:
+    """Verdicts, or what is missing, one after the other."""
+    assert said(*steps) == expected
 
 
 @pytest.mark.parametrize(
-    ("between", "verdict"), [("error", "admissible"), ("failure", "impossible")]
+    ("row", "version", "expected"),
+    [
+        ("readiness may be probed at once", "1.20.2", ["contradiction"]),
+        ("three failures in a row", "1.99.0", ["the rules of kubelet 1.99.0"]),
+        ("OnFailure, exit code 0", "1.20.2", ["impossible"]),
+        ("Never", "1.20.2", ["impossible"]),
+        ("nor does one after a startup success, which is said once", "1.28.0", ["match"]),
+    ],
 )
-def test_an_error_ends_no_run_of_successes_that_are_not_logged(
-    between: TickResult, verdict: str
-) -> None:
-    """The first success of a new container may be the second in a row."""
-    ready = listed({"readinessProbe": PROBE | {"successThreshold": 2}})
-    steps = (
-        *BEGIN, (10, tick("failure", "readiness")), (50, tick(between, "readiness")),
-        (52, changed_to("success", "failure", "readiness", run=2, threshold=2)), (60, ready),
-    )  # fmt: skip
-    assert verdicts(*steps) == [verdict]
-
-
-def test_the_run_outlives_its_container() -> None:
-    """Two failures, an exit, and one failure of the next instance make three."""
-    steps = (
-        *BEGIN, *failing(10, times=2), (22, died("c1", 1)), (23, started("c2")),
-        (23, restarted("c2", "c1")), (30, tick("failure", container_id="c2")),
-        (30, changed_to("failure", "success", container_id="c2")), (50, LIVE),
-    )  # fmt: skip
-    assert verdicts(*steps) == ["match", "match"]
-
-
-def test_a_missing_tick_leaves_it_open() -> None:
-    """A gap of two periods: what rests on it cannot be verified."""
-    steps = (
-        *BEGIN, (10, tick("success")), (20, tick("failure")), (41, tick("failure")),
-        (41, changed_to("failure", "success")), (70, LIVE),
-    )  # fmt: skip
-    (finding,), _ = judged(*steps)
-    assert finding.missing == ("liveness ticks that may be missing before 1970-01-01T00:17:21Z",)
-
-
-def test_a_log_that_begins_late() -> None:
-    """Without the pod's ADD, ticks before the first one may be missing."""
-    steps = (
-        (2, started("c1")), (10, tick("failure")), (10, changed_to("failure", "success", run=None)),
-        (50, LIVE),
-    )  # fmt: skip
-    (finding,), _ = judged(*steps)
-    assert finding.missing == ("the liveness ticks before the log begins",)
-
-
-def test_a_worker_on_hold_does_not_probe() -> None:
-    """A tick of the same container after a failure: one of both is wrong."""
-    steps = (*BEGIN, *failing(10), (30, changed_to("failure", "success")), (40, tick("failure")),
-             (60, LIVE))  # fmt: skip
-    (finding,), (dispute,) = judged(*steps)
-    assert finding.verdict == "match"
-    assert "waits for a new container" in dispute.why
-
-
-def test_a_startup_success_holds_in_newer_kubelets() -> None:
-    """Since 1.32; before, the worker rests only because the container has started."""
-    startup = listed({"startupProbe": PROBE})
-    steps = (
-        *BEGIN, (10, tick("success", "startup")),
-        (10, changed_to("success", "unknown", "startup", run=1, threshold=1)), (30, startup),
-    )  # fmt: skip
-    assert verdicts(*steps) == ["match"]
-    assert verdicts(*steps, version="1.28.0") == ["match"]
-
-
-def test_a_tick_after_a_startup_success() -> None:
-    """In newer kubelets there is none; it is said once."""
-    ticks = [(20.0 + 10 * n, tick("failure", "startup")) for n in range(3)]
-    steps = (
-        *BEGIN, (10, tick("success", "startup")),
-        (10, changed_to("success", "unknown", "startup", run=1, threshold=1)), *ticks,
-        (80, listed({"startupProbe": PROBE})),
-    )  # fmt: skip
-    (finding,), (dispute,) = judged(*steps)
-    assert finding.verdict == "match"
-    assert "waits for a new container" in dispute.why
-
-
-def test_a_stopped_container_is_cached_as_failed() -> None:
-    """Without a tick, once it has ended; not while it runs."""
-    ready = listed({"readinessProbe": PROBE})
-    up = changed_to("success", "failure", "readiness", run=1, threshold=1)
-    down = changed_to("failure", "success", "readiness", run=None, threshold=None)
-    lead: list[Step] = [*BEGIN, (10, tick("success", "readiness")), (10, up)]
-    assert verdicts(*lead, (12, died("c1", 0)), (13, down), (30, ready)) == ["match", "match"]
-    assert verdicts(*lead, (13, down), (30, ready)) == ["match", "impossible"]
-
-
-def test_successes_that_are_not_logged() -> None:
-    """A told success is admissible when there was time for its ticks."""
-    slow = listed({"readinessProbe": PROBE | {"successThreshold": 3}})
-    up = changed_to("success", "failure", "readiness", run=None, threshold=None)
-    lead: list[Step] = [*BEGIN, (10, tick("failure", "readiness"))]
-    assert verdicts(*lead, (41, up), (60, slow)) == ["admissible"]
-    assert verdicts(*lead, (21, up), (60, slow)) == ["impossible"]
-
-
-def test_a_change_that_was_not_recorded() -> None:
-    """It had to come on the third failure; thresholds of the pod are known from another."""
-    lead: list[Step] = [*BEGIN, *failing(10), (30, changed_to("failure", "success"))]
-    more: list[Step] = [
-        (31, killed()), (62, died("c1", 137)), (63, started("c2")),
-        (63, restarted("c2", "c1", reason="liveness_probe")),
-        *[(at_s + 60, tick("failure", container_id="c2")) for at_s in (10, 20, 30)],
-        (150, LIVE),
-    ]  # fmt: skip
-    assert verdicts(*lead, *more) == ["match", "match", "match", "[ProbeTransitioned]"]
-
-
-def test_a_change_without_a_probe() -> None:
-    """Of a probe that the spec does not have, in a container that it does not have."""
-    steps = (*BEGIN, *failing(10), (30, changed_to("failure", "success")), (40, listed()))
-    assert verdicts(*steps) == ["impossible"]
+def test_another_version(row: str, version: str, expected: list[str]) -> None:
+    """The same history by other rules."""
+    assert said(*ROWS[row][0], version=version) == expected
 
 
 @pytest.mark.parametrize(
@@ -200,57 +307,6 @@ def test_missing_specs(spec: dict[str, Any] | None, missing: str) -> None:
     assert {f.missing for f in found} == {(missing,)}
     assert len(found) == 4
     assert back_off.missing == ("the restarts of container app since the kubelet started",)
-
-
-def test_an_unknown_version() -> None:
-    """The rules of no other version are used."""
-    steps = (*BEGIN, *failing(10), (30, changed_to("failure", "success")), (31, killed()),
-             (40, LIVE))  # fmt: skip
-    found, _ = judged(*steps, version="1.99.0")
-    assert {f.missing for f in found} == {("the rules of kubelet 1.99.0",)}
-
-
-# -- other witnesses -------------------------------------------------------------------------
-
-
-def test_early_ticks_disagree_with_the_period() -> None:
-    """Liveness ticks come a period apart, unless the one before was late."""
-    steps: list[Step] = [*BEGIN, *[(t, tick("success")) for t in (10, 20, 23)], (40, LIVE)]
-    _, (found,) = judged(*steps)
-    assert "every 10 s, and this one 3.0 s after" in found.why
-    late: list[Step] = [*BEGIN, *[(t, tick("success")) for t in (10, 29, 31)], (40, LIVE)]
-    assert judged(*late)[1] == []
-
-
-def test_readiness_may_be_triggered() -> None:
-    """Newer kubelets probe a container that is not ready at once."""
-    ready = listed({"readinessProbe": PROBE})
-    steps: list[Step] = [
-        *BEGIN, *[(t, tick("failure", "readiness")) for t in (10, 20, 23)], (60, ready),
-    ]  # fmt: skip
-    assert judged(*steps)[1] == []
-    assert len(judged(*steps, version="1.20.2")[1]) == 1
-
-
-def test_an_event_denies_a_success() -> None:
-    """The tick and the kubelet's event about it say different things."""
-    steps = (*BEGIN, (10, tick("success")), (10.01, event("Unhealthy", "Liveness probe failed: x")),
-             (40, LIVE))  # fmt: skip
-    _, (found,) = judged(*steps)
-    assert "the kubelet's event says that the probe failed" in found.why
-
-
-def test_a_failure_without_its_event() -> None:
-    """In a log in which the others have theirs."""
-    steps: list[Step] = list(BEGIN)
-    for n in range(5):
-        steps += [
-            (10 + 20 * n, tick("failure")), (20 + 20 * n, tick("success")),
-            (10.01 + 20 * n, event("Unhealthy", "Liveness probe failed: x")),
-        ]  # fmt: skip
-    steps = sorted((step for step in steps if step[0] != 70.01), key=lambda step: step[0])
-    _, (found,) = judged(*steps, (140, LIVE))
-    assert "sent no event" in found.why
 
 
 def test_counts_against_ticks() -> None:
@@ -378,82 +434,7 @@ def test_a_failure_has_to_be_followed_by_a_kill() -> None:
     assert verdicts(*FAILED, (32, added("DELETE")), *late) == ["match"]
 
 
-# -- restarts and back-off -------------------------------------------------------------------
-
-
-def crash(times: int, *, first_s: float = 2, held: bool = True) -> list[Step]:
-    """A container that exits after a second, and is started again when its back-off is over."""
-    steps: list[Step] = []
-    at_s, back_off_s = first_s, 0
-    for n in range(1, times + 1):
-        steps += [(at_s + 1, died(f"c{n}", 1))]
-        if back_off_s and held:
-            steps += [(at_s + 1.5, backed_off(back_off_s))]
-        at_s += 1.5 + back_off_s
-        back_off_s = min(2 * back_off_s, 300) or 10
-        steps += [(at_s, started(f"c{n + 1}")), (at_s, restarted(f"c{n + 1}", f"c{n}"))]
-    return steps
-
-
-def test_back_off_doubles() -> None:
-    """None for the first restart, then 10 s and so on."""
-    steps = [*BEGIN, *crash(5), (400, listed())]
-    found, _ = judged(*steps)
-    assert {f.verdict for f in found} == {"match"}
-    held = [f.expected for f in found if f.kind == "lifecycle.RestartBackedOff"]
-    assert held == [{"back_off_s": value} for value in (10, 20, 40, 80)]
-
-
-def test_an_instance_seen_only_at_its_end() -> None:
-    """What exits at once is not seen to run; its end comes before its restart."""
-    steps: list[Step] = [
-        *BEGIN, (3, died("c1", 1)), (4, died("c2", 1)), (4, restarted("c2", "c1")),
-        (4.5, backed_off(10)), (15, died("c3", 1)), (15, restarted("c3", "c2")),
-        (15.5, backed_off(20)), (40, listed()),
-    ]  # fmt: skip
-    assert verdicts(*steps) == ["match"] * 4
-
-
-@pytest.mark.parametrize(("died_s", "verdict"), [(40.001, "match"), (42, "impossible")])
-def test_an_instance_that_a_waiting_sync_loop_tells_of(died_s: float, verdict: str) -> None:
-    """Start and end come out of two relists; told at once, both were earlier."""
-    steps: list[Step] = [
-        *BEGIN, *crash(1), (5, died("c2", 1)), (5.5, backed_off(10)),
-        (40, started("c3")), (40, restarted("c3", "c2")), (died_s, died("c3", 1)),
-        (45, started("c4")), (45, restarted("c4", "c3")), (60, listed()),
-    ]  # fmt: skip
-    assert verdicts(*steps)[-1] == verdict
-
-
-def test_too_early_and_too_late() -> None:
-    """A start before the back-off was over, and a back-off that was over or nobody knows of."""
-    early: list[Step] = [*BEGIN, *crash(1), (5, died("c2", 1)), (8, started("c3")),
-                         (8, restarted("c3", "c2")), (40, listed())]  # fmt: skip
-    found, _ = judged(*early)
-    assert [f.verdict for f in found] == ["match", "impossible"]
-    assert "of a back-off of 10.0 s had passed" in found[-1].why
-    over: list[Step] = [*BEGIN, *crash(1), (5, died("c2", 1)), (16, backed_off(10)), (40, listed())]
-    assert verdicts(*over) == ["match", "unverifiable"]
-    none: list[Step] = [*BEGIN, (3, died("c1", 1)), (3.5, backed_off(10)), (40, listed())]
-    found, _ = judged(*none)
-    assert found[0].missing == ("the restarts of container app since the kubelet started",)
-
-
-def test_back_off_is_forgotten() -> None:
-    """After ten minutes in which it was not raised."""
-    steps: list[Step] = [
-        *BEGIN, *crash(2), *[(at_s, added("RECONCILE")) for at_s in (200, 400, 600, 800)],
-        (900, died("c3", 1)), (900.5, started("c4")), (900.5, restarted("c4", "c3")),
-        (901, died("c4", 1)), (901.5, backed_off(10)), (950, listed()),
-    ]  # fmt: skip
-    assert verdicts(*steps) == ["match"] * 5
-
-
-def test_starts_that_failed_raise_it_too() -> None:
-    """Nobody knows how often: greater values cannot be verified, smaller ones are impossible."""
-    lead: list[Step] = [*BEGIN, *crash(2), (16, died("c3", 1)), (16.1, event("Failed", "Error: x"))]
-    for value, verdict in ((20, "unverifiable"), (80, "unverifiable"), (10, "impossible")):
-        assert verdicts(*lead, (16.5, backed_off(value)), (40, listed()))[-1] == verdict
+# -- restarts and lists --------------------------------------------------------------------
 
 
 def test_settings_of_the_back_off() -> None:
@@ -481,48 +462,6 @@ def test_settings_of_the_back_off() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("policy", "code", "verdict"),
-    [
-        ("Always", 0, "match"),
-        ("OnFailure", 1, "match"),
-        ("OnFailure", 0, "impossible"),
-        ("Never", 1, "impossible"),
-    ],
-)
-def test_restart_policies(policy: str, code: int, verdict: str) -> None:
-    """By the exit code, in any version."""
-    steps: list[Step] = [
-        *BEGIN, (3, died("c1", code)), (4, started("c2")), (4, restarted("c2", "c1")),
-        (40, listed(restartPolicy=policy)),
-    ]  # fmt: skip
-    for version in ("1.20.2", "1.36.2"):
-        assert verdicts(*steps, version=version) == [verdict]
-
-
-def test_rules_of_a_container() -> None:
-    """They may restart what the policy would not."""
-    rules = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]
-    own = listed({"restartPolicy": "Never", "restartPolicyRules": rules}, restartPolicy="Never")
-    for code, verdict in ((42, "match"), (1, "impossible")):
-        steps: list[Step] = [*BEGIN, (3, died("c1", code)), (4, started("c2")),
-                             (4, restarted("c2", "c1")), (40, own)]  # fmt: skip
-        assert verdicts(*steps) == [verdict]
-
-
-def test_names_of_a_restart() -> None:
-    """The instance before, the reason of its end, and the count."""
-    for fields, verdict in (
-        ({}, "match"),
-        ({"before": "other"}, "impossible"),
-        ({"reason": "preempted"}, "impossible"),
-    ):
-        restart = restarted("c2", **({"before": "c1"} | fields))
-        steps: list[Step] = [*BEGIN, (3, died("c1", 1)), (4, started("c2")), (4, restart),
-                             (40, listed())]  # fmt: skip
-        assert verdicts(*steps) == [verdict]
-
-
 def test_words_of_a_restart_after_a_kill_by_the_kernel() -> None:
     """A death that follows from something, and not from a kill by the kubelet, was the kernel's."""
     steps: list[Step] = [*BEGIN, (3, died("c1", 137)), (4, started("c2")),
@@ -540,22 +479,6 @@ def test_words_of_a_restart_after_a_kill_by_the_kernel() -> None:
     ):
         (found,) = [f for f in findings(records) if f.kind == "lifecycle.ContainerRestarted"]
         assert f" {how}, and restart policy Always starts it again" in found.why
-
-
-def test_a_restart_of_nobody_knows_what() -> None:
-    """The end of the instance before is not recorded."""
-    steps: list[Step] = [(4, started("c2")), (4, restarted("c2", None, restart_count=3)),
-                         (40, listed())]  # fmt: skip
-    found, _ = judged(*steps)
-    assert found[0].missing == ("the end of the container before",)
-
-
-def test_a_clock_that_steps_back() -> None:
-    """Times mean nothing across it, so back-off is not known."""
-    step = ClockStepped(from_ts_ns=9, to_ts_ns=3)
-    steps: list[Step] = [*BEGIN, *crash(2), (14.7, step), (16, died("c3", 1)),
-                         (16.5, backed_off(20)), (40, listed())]  # fmt: skip
-    assert verdicts(*steps)[-1] == "unverifiable"
 
 
 def test_lists_and_manifests_that_disagree() -> None:
