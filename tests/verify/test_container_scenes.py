@@ -432,6 +432,9 @@ def test_a_failure_has_to_be_followed_by_a_kill() -> None:
     assert verdicts(*FAILED, *late) == ["match", "[ContainerKilled]"]
     assert verdicts(*FAILED, (32, died("c1", 0)), *late) == ["match"]
     assert verdicts(*FAILED, (32, added("DELETE")), *late) == ["match"]
+    again: list[Step] = [(32, died("c1", 1)), (33, started("c2")), (33, restarted("c2", "c1"))]
+    found = verdicts(*FAILED, *again, (34, killed("c2")), (99, LIVE))
+    assert found == ["match", "match", "impossible"], "the failure was the one of c1"
 
 
 # -- restarts and lists --------------------------------------------------------------------

@@ -23,7 +23,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodEvicted,
     PodListed,
 )
-from kubeledger.model.bodies.node import KubeletStarted
+from kubeledger.model.bodies.node import ClockStepped, KubeletStarted
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify import Finding, Variant
@@ -489,3 +489,29 @@ def test_a_reclaim_that_was_owed(available: int, gap_s: int, reclaims: int, abse
     found = [f for f in found if f.kind == ReclaimAttempted.kind]
     assert [f.verdict for f in found] == ["impossible"] * absent
     assert all("less than half of it in every round since" in f.why for f in found)
+
+
+@pytest.mark.parametrize(
+    ("changes", "missing"),
+    [
+        ({"evictionHard": None}, "the setting evictionHard"),
+        ({"evictionMinimumReclaim": 5}, "the setting evictionMinimumReclaim"),
+        ({"evictionHard": {"memory.available": "much"}}, "readable thresholds"),
+        ({"version": "1.99.0"}, "the rules of kubelet 1.99.0"),
+    ],
+)
+def test_what_is_missing_is_named(changes: dict[str, Any], missing: str) -> None:
+    """Settings, also such as no kubelet can read, and the version."""
+    records = scene_of(evicted("big"), **changes)
+    for kind in (PodEvicted, ReclaimAttempted):
+        assert found(records, kind).missing[0].startswith(missing)
+
+
+def test_a_clock_that_steps_leaves_a_grace_period_open() -> None:
+    """Rounds may have been held that no record shows."""
+    soft = {"threshold": 2 * GI, "threshold_kind": "soft", "observed": 1800 * MI}
+    step = ClockStepped(from_ts_ns=1_070 * NS_PER_S, to_ts_ns=1_071 * NS_PER_S)
+    steps = [*_every_ten_seconds([(50, 1800), (100, 1800)]), (71.0, step)]
+    steps += [(100.1, reclaim("big", "small", **soft))]
+    one = found(story(*sorted(steps, key=lambda each: each[0]), **SOFT), ReclaimAttempted)
+    assert one.missing == ("the time between rounds, around a step of the clock",)

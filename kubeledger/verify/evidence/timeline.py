@@ -49,11 +49,6 @@ class Active(msgspec.Struct, frozen=True):
     may: dict[str, PodActiveInterval]
     loss: Loss | None
 
-    @property
-    def doubtful(self) -> dict[str, PodActiveInterval]:
-        """Those that may have counted or not."""
-        return {key: interval for key, interval in self.may.items() if key not in self.must}
-
 
 class Timeline:
     """Everything that lives on one node.
