@@ -407,6 +407,16 @@ def test_victims_are_judged() -> None:
     assert (verdict, "the last one of its list" in why) == ("impossible", True)
 
 
+def test_victims_free_what_their_amounts_round_up_to() -> None:
+    """Also where an amount is finer than a millicore, before and after sums were exact."""
+    wants = pod(requests={"cpu": "3"}, priority=CRITICAL)
+    near, far = pod("near", {"cpu": "2999500u"}), pod("far", {"cpu": "1"})
+    for version in ("1.20.2", "1.36.2"):
+        assert LINES.decided(version, case(wants, far, near)) == admitted("near")
+    beside = pod("near", {"cpu": "1"}, initContainers=[sidecar(cpu="1999500u")])
+    assert LINES.decided("1.36.2", case(wants, far, beside)) == admitted("near")
+
+
 @pytest.mark.parametrize(
     ("victims", "why"),
     [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kubeledger.kubelet.images.reducer import evolve, forget_all
-from kubeledger.kubelet.images.state import ImagesState
+from kubeledger.kubelet.images.state import GCRunState, ImageFsState, ImagesState, SignalState
 from kubeledger.model.bodies.images import (
     EvictionSignalObserved,
     GarbageCollected,
@@ -94,13 +94,11 @@ def test_a_run_from_start_to_end() -> None:
     assert (run.images_removed, run.bytes_freed, run.outcome) == (2, 81, None)
     assert state.images == {}
     evolve(state, record(5, GarbageCollected(outcome="failed", images_removed=2, error="E")))
-    assert (run.started_ts_ns, run.finished_ts_ns) == (2 * S, 5 * S)
-    assert (run.outcome, run.error, run.bytes_to_free, run.usage_percent) == (
-        "failed",
-        "E",
-        100,
-        90,
-    )
+    assert run == GCRunState(
+        started_ts_ns=2 * S, finished_ts_ns=5 * S, outcome="failed", error="E", usage_percent=90,
+        high_threshold_percent=85, low_threshold_percent=80, bytes_to_free=100, bytes_freed=81,
+        images_removed=2,
+    )  # fmt: skip
     assert (state.images_removed, state.bytes_freed, state.runs) == (2, 81, {"failed": 1})
 
 
@@ -128,9 +126,12 @@ def test_disk_and_signals_are_the_last_ones_read() -> None:
         EvictionSignalObserved(signal="nodefs.available", available=1, capacity=2),
         EvictionSignalObserved(signal="nodefs.available", available=0, capacity=2),
     )
-    assert state.image_fs is not None
-    assert (state.image_fs.available_bytes, state.image_fs.used_bytes) == (3, 7)
-    assert state.signals["nodefs.available"].available == 0
+    assert state.image_fs == ImageFsState(
+        read_ts_ns=2 * S, capacity_bytes=10, available_bytes=3, used_bytes=7
+    )
+    assert state.signals == {
+        "nodefs.available": SignalState(read_ts_ns=4 * S, available=0, capacity=2)
+    }
 
 
 def test_a_new_process_forgets_records_and_a_run_that_was_cut_off() -> None:

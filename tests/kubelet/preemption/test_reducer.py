@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kubeledger.kubelet.preemption.reducer import evolve, forget_pod, pod_ended, rename_pod
-from kubeledger.kubelet.preemption.state import PreemptionState
+from kubeledger.kubelet.preemption.state import PreemptionFailureState, PreemptionState, VictimState
 from kubeledger.model.bodies.preemption import InsufficientResource, PodPreempted, PreemptionFailed
 from tests.replay.strategies import record
 
@@ -26,12 +26,12 @@ def test_a_victim_is_awaited_until_it_is_down(evicted: bool | None, awaiting: bo
     """A kill that failed brings nothing to wait for."""
     state = evolve(PreemptionState(), record(1, preempted(evicted=evicted)))
     victim = state.victims["u"]
-    assert (victim.awaiting, victim.preemptor, victim.preemptor_uid) == (
-        awaiting, "kube-system/critical", "c",
+    assert victim == VictimState(
+        namespace="ns", pod="victim", preemptor="kube-system/critical", preemptor_uid="c",
+        insufficient=MISSING, evicted=evicted, awaiting=awaiting, since_ts_ns=10**9,
     )  # fmt: skip
-    assert victim.insufficient == MISSING
     pod_ended(state, "u")
-    assert not victim.awaiting
+    assert victim.awaiting is False
     forget_pod(state, "u")
     assert (state.victims, state.preempted) == ({}, 1)
     pod_ended(state, "u")
@@ -40,18 +40,23 @@ def test_a_victim_is_awaited_until_it_is_down(evicted: bool | None, awaiting: bo
 def test_a_uid_that_becomes_known_takes_over() -> None:
     """A victim that stood under its UID already stays."""
     state = evolve(PreemptionState(), record(1, preempted(None)))
+    victim = state.victims["ns/victim"]
     rename_pod(state, "ns/victim", "u")
-    assert set(state.victims) == {"u"}
+    assert state.victims == {"u": victim}
+    evolve(state, record(2, preempted("v")))
+    rename_pod(state, "u", "v")
+    assert (set(state.victims), state.preempted) == ({"v"}, 2)
 
 
 def test_failures_are_counted_and_the_last_is_kept() -> None:
     """No victim comes of it."""
     failed = PreemptionFailed(
-        preemptor_namespace="ns", preemptor_pod="big", preemptor_uid=None, insufficient=MISSING,
+        preemptor_namespace="ns", preemptor_pod="big", preemptor_uid="b", insufficient=MISSING,
         error="no set of running pods found",
     )  # fmt: skip
-    state = evolve(PreemptionState(), record(1, failed))
-    assert state.failed == 1
-    assert state.last_failure is not None
-    assert (state.last_failure.preemptor, state.last_failure.ts_ns) == ("ns/big", 10**9)
-    assert state.victims == {}
+    state = evolve(evolve(PreemptionState(), record(1, failed)), record(2, failed))
+    last = PreemptionFailureState(
+        ts_ns=2 * 10**9, preemptor="ns/big", preemptor_uid="b", insufficient=MISSING,
+        error="no set of running pods found",
+    )  # fmt: skip
+    assert state == PreemptionState(last_failure=last, failed=2)
