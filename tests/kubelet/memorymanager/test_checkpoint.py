@@ -80,16 +80,64 @@ def test_checksums_that_cannot_be_checked() -> None:
     assert read_memory_manager_state(data).checksum_ok is None
 
 
+def test_blocks_and_nodes_are_put_in_order() -> None:
+    """Whatever the order in the file."""
+    blocks = [
+        {"numaAffinity": [1, 0], "type": kind, "size": 1} for kind in ("memory", "hugepages-2Mi")
+    ]
+    machine = {key: {"numberOfAssignments": 1, "cells": [1, 0]} for key in ("10", "2")}
+    body = read_memory_manager_state(
+        recorded() | {"entries": {"u": {"c": blocks}}, "machineState": machine}
+    )
+    assert [block.type for block in body.assignments["u"]["c"]] == ["hugepages-2Mi", "memory"]
+    assert [block.numa_nodes for block in body.assignments["u"]["c"]] == [(0, 1)] * 2
+    assert [(key, node.group) for key, node in body.machine.items()] == [
+        ("2", (0, 1)),
+        ("10", (0, 1)),
+    ]
+
+
+NODE: dict[str, Any] = {"numberOfAssignments": 0, "cells": [0]}
+BLOCK: dict[str, Any] = {"numaAffinity": [0], "type": "memory", "size": 1}
+
+
+def blocks_of(*blocks: object) -> dict[str, Any]:
+    """Blocks of one container."""
+    return {"entries": {"u": {"c": list(blocks)}}}
+
+
 @pytest.mark.parametrize(
-    "change",
+    ("change", "message"),
     [
-        {"policyName": 1},
-        {"machineState": {"x": {}}},
-        {"machineState": {"0": {"numberOfAssignments": -1, "cells": [0]}}},
-        {"entries": {"u": {"c": [{"numaAffinity": ["0"], "type": "memory", "size": 1}]}}},
+        ({"policyName": 1}, "policyName is no string"),
+        ({"checksum": None}, "the checksum is no unsigned integer"),
+        ({"podEntries": []}, "podEntries is no JSON object"),
+        ({"machineState": []}, "machineState is no JSON object"),
+        ({"machineState": {"x": {}}}, "'x' is no NUMA node"),
+        ({"machineState": {"0": []}}, "NUMA node 0 is no JSON object"),
+        (
+            {"machineState": {"0": NODE | {"numberOfAssignments": -1}}},
+            "numberOfAssignments is no unsigned integer",
+        ),
+        ({"machineState": {"0": NODE | {"cells": ["0"]}}}, "cells is no unsigned integer"),
+        ({"machineState": {"0": NODE | {"cells": 0}}}, "cells is no list"),
+        ({"machineState": {"0": NODE | {"memoryMap": []}}}, "memoryMap is no JSON object"),
+        ({"machineState": {"0": NODE | {"memoryMap": {"m": 1}}}}, "m is no JSON object"),
+        (
+            {"machineState": {"0": NODE | {"memoryMap": {"m": {"total": "1"}}}}},
+            "total is no unsigned integer",
+        ),
+        ({"entries": []}, "entries is no JSON object"),
+        ({"entries": {"u": []}}, "entries is no JSON object"),
+        ({"entries": {"u": {"c": 1}}}, "c is no list"),
+        (blocks_of(1), "c is no JSON object"),
+        (blocks_of(BLOCK | {"numaAffinity": ["0"]}), "numaAffinity is no unsigned integer"),
+        (blocks_of(BLOCK | {"type": None}), "type is no string"),
+        (blocks_of(BLOCK | {"size": 2**64}), "size is no unsigned integer"),
     ],
 )
-def test_malformed(change: dict[str, Any]) -> None:
-    """Parts of another type are refused."""
-    with pytest.raises(MalformedCheckpointError):
+def test_malformed(change: dict[str, Any], message: str) -> None:
+    """Parts of another type are refused by name."""
+    with pytest.raises(MalformedCheckpointError) as caught:
         read_memory_manager_state(recorded() | change)
+    assert str(caught.value) == message

@@ -39,6 +39,17 @@ def test_guaranteed_pods_get_what_they_request() -> None:
     assert requested_memory(made.spec.containers[0]) == {"memory": 100, "hugepages-2Mi": 4 << 20}
     burstable = msgspec.convert({"spec": {"containers": [{"name": "a"}]}}, Pod)
     assert not gets_memory(burstable, NEW)
+    said = msgspec.convert({"spec": {"containers": []}, "status": {"qosClass": "Guaranteed"}}, Pod)
+    assert gets_memory(said, NEW)
+
+
+@pytest.mark.parametrize(("version", "gets"), [("1.33.0", True), ("1.34.0", False)])
+def test_pods_with_resources_of_their_own(version: str, gets: bool) -> None:
+    """They are skipped since 1.34."""
+    amounts = {"cpu": "1", "memory": "1Gi"}
+    whole = {"containers": [{"name": "a"}], "resources": {"requests": amounts, "limits": amounts}}
+    made = msgspec.convert({"spec": whole}, Pod)
+    assert gets_memory(made, resolve(version).resourcemanagers) is gets
 
 
 @pytest.mark.parametrize(
