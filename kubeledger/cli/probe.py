@@ -32,7 +32,7 @@ _SILENCE_S = 10
 
 @click.command(epilog="Example: kubeledger probe default/web --kubelet https://10.0.0.4:10250")
 @click.argument("target", metavar="NS/POD[/CONTAINER]", shell_complete=complete_probed)
-@click.option("--pods", metavar="FILE|URL", help="Pod list to find the pod in; - reads it.")
+@click.option("--pods", metavar="FILE|URL", help="Pod list that has the pod; - is standard input.")
 @kubelet_options
 @ledger_option
 @node_option
@@ -58,7 +58,7 @@ _SILENCE_S = 10
     "period_s",
     type=Seconds(min=0),
     metavar="SECONDS",
-    help="From one to the next. Default: the probe's own.",
+    help="Time between executions. Default: the probe's period.",
 )
 @output_option("table", "json")
 @reports_errors

@@ -41,17 +41,27 @@ _path = click.Path(path_type=Path)
 @click.option("--node", metavar="NAME", help="Name of this node.  [default: its host name]")
 @click.option("--log", type=_path, metavar="FILE", help="The kubelet's log; rotation is followed.")
 @click.option("--journal", type=_path, metavar="DIR", help="Journald's directory, or the root /.")
-@click.option("--unit", "units", multiple=True, metavar="UNIT", help="Of the kubelet, if unusual.")
-@click.option("--since", default="-1h", metavar="TIME", help="First of the journal, at first.")
+@click.option(
+    "--unit", "units", multiple=True, metavar="UNIT", help="The kubelet's unit, if unusual."
+)
+@click.option("--since", default="-1h", metavar="TIME", help="Oldest entry that is read.")
 @click.option("--kernel", type=_path, metavar="FILE", help="/dev/kmsg, where there is no journal.")
 @kubelet_options
-@click.option("--state", type=_path, metavar="DIR", help="State files of the kubelet's directory.")
+@click.option(
+    "--state", type=_path, metavar="DIR", help="The kubelet's directory, for state files."
+)
 @click.option("--pod-resources", type=_path, metavar="SOCKET", help="[default: below --state]")
 @click.option("--cgroups", type=_path, metavar="DIR", help="Mount point of the cgroup file system.")
-@click.option("--keep", "keep_days", type=click.IntRange(2), metavar="DAYS", help="Drop the older.")
-@click.option("--ship", metavar="URL", help="Store segments there as they are sealed: `ship`.")
+@click.option(
+    "--keep",
+    "keep_days",
+    type=click.IntRange(2),
+    metavar="DAYS",
+    help="Drop records older than that.",
+)
+@click.option("--ship", metavar="URL", help="Store sealed segments there, as `ship` does.")
 @metrics_option
-@click.option("--once", is_flag=True, help="Take what there is, end the chapter, and stop.")
+@click.option("--once", is_flag=True, help="Record what there is, and stop.")
 @reports_errors
 def record(
     ledger: Path,
@@ -64,19 +74,19 @@ def record(
 ) -> None:
     """Record this node while it runs: what it logs and shows becomes records within seconds.
 
-    All that is observed is kept in the ledger's directory before it is read, with the place from
-    which each source goes on. A recorder that is started again, however it ended, goes on there:
+    What is observed is kept in the ledger's directory before it is read, with the position of each
+    source. A recorder that is started again, however it ended, goes on there:
     nothing is lost, nothing comes twice, and what could not be observed is a record
     (ledger.GapObserved). Once a day, or when much was captured, and with --once, all that was
     captured is imported as a whole, which has the last word on what was recorded live.
 
     With --keep, records that are older are dropped as that is done, as by `compact --keep`. With
     --ship, segments are sealed each hour at the latest and stored below the URL; storage that
-    fails is asked again later, and holds nothing up; what is not stored yet is not dropped.
+    fails is tried again later and delays nothing; what is not stored yet is not dropped.
 
     Without any option that names a source, those at the usual paths are recorded: the journal, the
-    kubelet's directory with its pod-resources API, cgroups. There must be one, or one must be
-    named. The kubelet itself is asked with --kubelet only.
+    kubelet's directory with its pod-resources API, cgroups. The kubelet's endpoints are read with
+    --kubelet only.
 
     On SIGTERM and SIGINT it finishes the current step, then stops. Other commands read the ledger
     meanwhile; `kubeledger ls -f` shows what comes.

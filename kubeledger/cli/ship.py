@@ -32,7 +32,7 @@ __all__ = ["restore", "ship"]
     default=30.0,
     show_default=True,
     metavar="SECONDS",
-    help="How often to look for what was sealed.",
+    help="How often to check for sealed segments.",
 )
 @metrics_option
 @reports_errors
@@ -40,8 +40,8 @@ def ship(ledger: Path, url: str, once: bool, look_s: float, metrics_address: str
     """Store a ledger's sealed segments below a URL, each once, and read them back.
 
     A copy of each node's ledger grows there (URL/NODE/ID), which `restore` or any tool that
-    copies objects brings back. It continues until it is ended, beside a recorder or any other
-    writer; storage that fails is asked again later. What is stored nowhere yet is not dropped by
+    copies objects brings back. It continues until it is stopped, beside a recorder or any other
+    writer; storage that fails is tried again later. What is stored nowhere yet is not dropped by
     `compact`. Credentials come from the environment.
     """
     from kubeledger.ledger.ledger import Ledger

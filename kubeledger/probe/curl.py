@@ -60,7 +60,8 @@ def differences(
         case "tcp":
             found = [
                 Difference("what is asked", "the kubelet connects and closes, sends nothing and "
-                           "reads nothing: the kernel accepts for a server that hangs, too",
+                           "reads nothing: it succeeds with a server that hangs, for which the "
+                           "kernel accepts",
                            tick.outcome == "success"),
                 *_of_timeout(plan, last),
                 *_of_place(target, plan, last),
@@ -68,7 +69,7 @@ def differences(
         case _:
             proxied = Difference(
                 "proxy",
-                "before 1.27 the kubelet's gRPC asks a proxy that "
+                "before 1.27 the kubelet's gRPC uses the proxy that "
                 "HTTPS_PROXY of its own environment names",
                 True,
             )
@@ -93,15 +94,15 @@ def _of_timeout(plan: ProbePlan, last: Attempt) -> Iterator[Difference]:
     )  # fmt: skip
     yield Difference(
         "timeout",
-        f"the kubelet's {timeout_s} s cover {covers} together; curl waits without an end "
+        f"the kubelet's {timeout_s} s cover {covers} together; curl has no timeout "
         f"(--max-time {timeout_s})",
         tight,
     )
     if last.execution.outcome == "error" and last.exchanges and last.exchanges[-1].status:
         yield Difference(
             "body",
-            "a body that is not read to its end is an error, which the kubelet tries twice more "
-            "and then drops: such a probe neither fails nor succeeds",
+            "a body that cannot be read to its end is an error, which the kubelet tries twice more "
+            "and then ignores: such a probe neither fails nor succeeds",
             True,
         )
 
@@ -159,7 +160,7 @@ def _of_proxies(last: Attempt, environ: Mapping[str, str]) -> Iterator[Differenc
     found = [name for name in (*names, "all_proxy", "ALL_PROXY") if environ.get(name)]
     if found:
         yield Difference(
-            "proxy", f"the kubelet asks no proxy; curl takes {found[0]} unless NO_PROXY names the "
+            "proxy", f"the kubelet uses no proxy; curl uses that of {found[0]} unless NO_PROXY names the "
             "host", True,
         )  # fmt: skip
 

@@ -214,6 +214,20 @@ def test_the_ways(made: Path, via: str) -> None:
     assert result.stdout.startswith(f"{out}: {len(manifest_of(found)['taken'])} files, ")
 
 
+def test_where_it_goes(made: Path) -> None:
+    """Standard output alone, a file that is whole or not there, and nowhere."""
+    words = ["collect", NODE, "--via", "raw", "--out"]
+    piped = CliRunner().invoke(cli, [*words, "-"])
+    assert (piped.exit_code, "absent: " in piped.stderr) == (0, True)
+    assert "node.json" in manifest_of(contents(piped.stdout_bytes))["taken"]
+    nowhere = CliRunner().invoke(cli, [*words, str(made / "none" / "x.tar.gz")])
+    assert (nowhere.exit_code, "make the directory first" in nowhere.stderr) == (2, True)
+    script = made / "script.sh"
+    printed = CliRunner().invoke(cli, ["collect", NODE, "--out", str(script)])
+    assert (printed.exit_code, "run it as root" in printed.stderr) == (0, True)
+    assert script.read_text() == script_of(Request(NODE, "none"))
+
+
 def test_what_would_be_run(made: Path) -> None:
     """``--dry-run`` and ``--via none`` run nothing."""
     for name in ("ssh", "kubectl", "journalctl"):
