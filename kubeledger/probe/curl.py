@@ -160,8 +160,8 @@ def _of_proxies(last: Attempt, environ: Mapping[str, str]) -> Iterator[Differenc
     found = [name for name in (*names, "all_proxy", "ALL_PROXY") if environ.get(name)]
     if found:
         yield Difference(
-            "proxy", f"the kubelet uses no proxy; curl uses that of {found[0]} unless NO_PROXY names the "
-            "host", True,
+            "proxy", f"the kubelet uses no proxy; curl uses that of {found[0]} unless NO_PROXY "
+            "names the host", True,
         )  # fmt: skip
 
 
