@@ -145,6 +145,11 @@ def records(of: Plan) -> list[Record]:
     return found
 
 
+def run(*pods: PlannedPod, **more: Any) -> list[Record]:  # noqa: ANN401 # as of `plan`
+    """All records of a node with these pods."""
+    return records(plan(*pods, **more))
+
+
 def outcomes(found: list[Record]) -> list[Outcome]:
     """What verification finds in records."""
 

@@ -9,7 +9,7 @@ import pytest
 from kubeledger.model.bodies.devicemanager import NO_HINTS
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.plan import DeviceScript, KubeletRestart, PluginScript, PluginStep
-from tests.simulate.engine.scenes import VERSIONS, container, of_kind, plan, planned, records
+from tests.simulate.engine.scenes import VERSIONS, container, of_kind, planned, run
 
 S = NS_PER_S
 GPU = "example.com/gpu"
@@ -30,15 +30,13 @@ def gpus(*steps: PluginStep, **more: Any) -> PluginScript:  # noqa: ANN401 # any
 @pytest.mark.parametrize("version", VERSIONS)
 def test_devices_are_granted_released_and_refused(version: str) -> None:
     """Devices are granted released and refused."""
-    found = records(
-        plan(
-            planned("a", asks(3), at_s=30, deleted_s=60),
-            planned("b", asks(2), at_s=40),
-            planned("c", asks(2), at_s=90),
-            plugins=(gpus(),),
-            numa=(0, 1),
-            version=version,
-        )
+    found = run(
+        planned("a", asks(3), at_s=30, deleted_s=60),
+        planned("b", asks(2), at_s=40),
+        planned("c", asks(2), at_s=90),
+        plugins=(gpus(),),
+        numa=(0, 1),
+        version=version,
     )
     granted = {b.pod: b.device_ids for b in of_kind(found, "devicemanager.DevicesAllocated")}
     assert granted == {"a": ("gpu-0", "gpu-1", "gpu-2"), "c": ("gpu-0", "gpu-1")}
@@ -50,9 +48,7 @@ def test_devices_are_granted_released_and_refused(version: str) -> None:
 
 def test_a_refused_pod_that_held_nothing_is_not_released() -> None:
     """A refused pod that held nothing is not released."""
-    found = records(
-        plan(planned("a", asks(9), at_s=30), planned("b", asks(1), at_s=40), plugins=(gpus(),))
-    )
+    found = run(planned("a", asks(9), at_s=30), planned("b", asks(1), at_s=40), plugins=(gpus(),))
     assert of_kind(found, "devicemanager.DevicesReleased") == []
 
 
@@ -61,16 +57,14 @@ def test_a_refused_pod_that_held_nothing_is_not_released() -> None:
 @pytest.mark.parametrize("policy", ["none", "best-effort", "restricted", "single-numa-node"])
 def test_policies_align(version: str, policy: str, scope: str) -> None:
     """Policies align."""
-    found = records(
-        plan(
-            planned("a", asks(1), at_s=30),
-            planned("b", asks(2), at_s=31),
-            planned("c", asks(3), at_s=32),
-            plugins=(gpus(preferred="first"),),
-            numa=(0, 1),
-            settings={"topologyManagerPolicy": policy, "topologyManagerScope": scope},
-            version=version,
-        )
+    found = run(
+        planned("a", asks(1), at_s=30),
+        planned("b", asks(2), at_s=31),
+        planned("c", asks(3), at_s=32),
+        plugins=(gpus(preferred="first"),),
+        numa=(0, 1),
+        settings={"topologyManagerPolicy": policy, "topologyManagerScope": scope},
+        version=version,
     )
     granted = {b.pod: b.device_ids for b in of_kind(found, "devicemanager.DevicesAllocated")}
     aligned = policy != "none"
@@ -84,16 +78,14 @@ def test_policies_align(version: str, policy: str, scope: str) -> None:
 @pytest.mark.parametrize("policy", ["restricted", "single-numa-node"])
 def test_a_refusal_at_hints_is_the_device_managers(version: str, policy: str) -> None:
     """Too few devices for any hint: the manager tells how many before the policy refuses."""
-    found = records(
-        plan(
-            planned("a", asks(2), at_s=30),
-            planned("b", asks(2), at_s=35),
-            planned("c", asks(1), at_s=40),
-            plugins=(gpus(),),
-            numa=(0, 1),
-            settings={"topologyManagerPolicy": policy},
-            version=version,
-        )
+    found = run(
+        planned("a", asks(2), at_s=30),
+        planned("b", asks(2), at_s=35),
+        planned("c", asks(1), at_s=40),
+        plugins=(gpus(),),
+        numa=(0, 1),
+        settings={"topologyManagerPolicy": policy},
+        version=version,
     )
     refused = of_kind(found, "devicemanager.AllocationFailed")
     reported = [(b.pod, b.container, b.requested, b.available, b.error) for b in refused]
@@ -110,17 +102,15 @@ def test_unhealthy_devices_crashes_and_restarts(version: str) -> None:
         PluginStep(at_ns=150 * S, does="crash"),
         PluginStep(at_ns=200 * S, does="register"),
     )
-    found = records(
-        plan(
-            planned("a", asks(1), at_s=30),
-            planned("b", asks(3), at_s=100),
-            planned("c", asks(1), at_s=170),
-            planned("d", asks(1), at_s=260),
-            plugins=(gpus(*steps),),
-            kubelet_restarts=(KubeletRestart(at_ns=230 * S, down_ns=5 * S),),
-            version=version,
-            minutes=6,
-        )
+    found = run(
+        planned("a", asks(1), at_s=30),
+        planned("b", asks(3), at_s=100),
+        planned("c", asks(1), at_s=170),
+        planned("d", asks(1), at_s=260),
+        plugins=(gpus(*steps),),
+        kubelet_restarts=(KubeletRestart(at_ns=230 * S, down_ns=5 * S),),
+        version=version,
+        minutes=6,
     )
     reported = of_kind(found, "devicemanager.DevicesReported")
     assert {(b.total, b.healthy) for b in reported if b.total} == {(4, 4), (4, 3)}
@@ -135,7 +125,7 @@ def test_unhealthy_devices_crashes_and_restarts(version: str) -> None:
 
 def test_the_node_object_follows_within_ten_seconds() -> None:
     """The node object follows within ten seconds."""
-    found = records(plan(plugins=(gpus(),), minutes=1))
+    found = run(plugins=(gpus(),), minutes=1)
     nodes = of_kind(found, "node.NodeObserved")
     assert [body.allocatable.get(GPU) for body in nodes] == [None, "4"]
 
@@ -150,13 +140,11 @@ def test_the_node_object_follows_within_ten_seconds() -> None:
 )
 def test_plugins_prefer(preferred: str, expected: tuple[str, ...]) -> None:
     """Plugins prefer."""
-    found = records(
-        plan(
-            planned("a", asks(1), at_s=30),
-            planned("b", asks(2), at_s=31),
-            plugins=(gpus(preferred=preferred),),
-            numa=(0, 1),
-        )
+    found = run(
+        planned("a", asks(1), at_s=30),
+        planned("b", asks(2), at_s=31),
+        plugins=(gpus(preferred=preferred),),
+        numa=(0, 1),
     )
     granted = of_kind(found, "devicemanager.DevicesAllocated")
     assert [body.device_ids for body in granted] == [("gpu-0",), expected]
@@ -164,9 +152,7 @@ def test_plugins_prefer(preferred: str, expected: tuple[str, ...]) -> None:
 
 def test_spread_takes_numa_nodes_in_turn() -> None:
     """Spread takes numa nodes in turn."""
-    found = records(
-        plan(planned("a", asks(2), at_s=30), plugins=(gpus(preferred="spread"),), numa=(0, 1))
-    )
+    found = run(planned("a", asks(2), at_s=30), plugins=(gpus(preferred="spread"),), numa=(0, 1))
     granted = of_kind(found, "devicemanager.DevicesAllocated")
     # Without an affinity the plugin is not asked: nothing is aligned, so it is about all.
     assert [body.device_ids for body in granted] == [("gpu-0", "gpu-2")]

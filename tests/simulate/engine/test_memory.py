@@ -19,7 +19,7 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.plan import ContainerScript, NodePlan, Plan, PlannedPod, Usage
 from kubeledger.verify.finding import Finding
-from tests.simulate.engine.scenes import GIB, container, outcomes, plan, planned, records
+from tests.simulate.engine.scenes import GIB, container, outcomes, plan, planned, records, run
 
 MIB = 1 << 20
 VERSIONS = ("1.20.2", "1.25.0", "1.28.0", "1.30.14", "1.32.0", "1.36.2")
@@ -55,8 +55,8 @@ def kills(found: list[Record]) -> list[ProcessKilled]:
 def test_a_leak_ends_at_the_limit_until_it_is_mended(version: str) -> None:
     """Status, exit code, restart with back-off, and the kill as their cause."""
     leak = uses((0, 20), (60, 90), (150, 30))
-    found = records(plan(planned("leak", limited("app", 64), scripts={"app": leak}),
-                         version=version))  # fmt: skip
+    found = run(planned("leak", limited("app", 64), scripts={"app": leak}),
+                         version=version)  # fmt: skip
     killed = kills(found)
     assert {(kill.reason, kill.limit_bytes) for kill in killed} == {("pod_limit", 64 * MIB)}
     assert all(kill.rss_bytes == 64 * MIB - 256 * 1024 for kill in killed)  # and the sandbox
@@ -103,7 +103,7 @@ def test_one_process_or_the_whole_container(
 def crowd(*pods: PlannedPod, version: str) -> list[Record]:
     """Pods on 8 GiB that no eviction protects."""
     settings: dict[str, Any] = {"evictionHard": {}, "kubeReserved": {}, "systemReserved": {}}
-    return records(plan(*pods, version=version, settings=settings))
+    return run(*pods, version=version, settings=settings)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -37,6 +37,7 @@ from tests.simulate.engine.scenes import (
     plan,
     planned,
     records,
+    run,
 )
 
 MIB = 1 << 20
@@ -283,7 +284,7 @@ def test_disk_pressure_reclaims_first(version: str, dedicated: bool) -> None:
 def test_a_pod_over_its_own_limit(version: str) -> None:
     """It is evicted although nothing is short."""
     small = container(limits={"ephemeral-storage": "1Gi"})
-    found = records(plan(planned("web", small, scripts=hungry(0, disk=2 * GIB)), version=version))
+    found = run(planned("web", small, scripts=hungry(0, disk=2 * GIB)), version=version)
     (evicted,) = of(found, PodEvicted)
     assert eviction_verdicts(found) == {"match"}
     assert evicted.resource is None
@@ -298,5 +299,5 @@ def test_critical_pods_stay(version: str) -> None:
         "dns", scripts=hungry(8 * GIB), priority=2_000_001_000,
         priorityClassName="system-node-critical",
     )  # fmt: skip
-    found = records(plan(critical, version=version))
+    found = run(critical, version=version)
     assert not of(found, PodEvicted)

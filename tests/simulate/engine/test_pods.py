@@ -14,9 +14,8 @@ from tests.simulate.engine.scenes import (
     VERSIONS,
     container,
     of_kind,
-    plan,
     planned,
-    records,
+    run,
     tally,
 )
 
@@ -56,7 +55,7 @@ def test_pods_are_synced_as_often_as_is_set(frequency: str, apart_s: tuple[int, 
     """By a back-off of minutes each sync finds it under way, half a period late at most."""
     scripts = {"app": CRASHES}
     settings = {"syncFrequency": frequency}
-    found = records(plan(planned("a", scripts=scripts), settings=settings, minutes=15))
+    found = run(planned("a", scripts=scripts), settings=settings, minutes=15)
     times = seconds(found, "lifecycle.RestartBackedOff")
     starts = seconds(found, "lifecycle.ContainerStarted")
     gaps = [
@@ -72,7 +71,7 @@ def test_pods_are_synced_as_often_as_is_set(frequency: str, apart_s: tuple[int, 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_pod_starts(version: str) -> None:
     """A pod starts."""
-    found = records(plan(planned("a", container(requests={"cpu": "500m"})), version=version))
+    found = run(planned("a", container(requests={"cpu": "500m"})), version=version)
     kinds = [r.kind for r in found if getattr(r.body, "pod", None) == "a"]
     assert kinds[:4] == [
         "lifecycle.PodConfigChanged",
@@ -89,7 +88,7 @@ def test_a_pod_starts(version: str) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_back_off_doubles_from_the_second_restart_on(version: str) -> None:
     """Back off doubles from the second restart on."""
-    found = records(plan(planned("a", scripts={"app": CRASHES}), version=version, minutes=30))
+    found = run(planned("a", scripts={"app": CRASHES}), version=version, minutes=30)
     held = of_kind(found, "lifecycle.RestartBackedOff")
     assert list(dict.fromkeys(body.back_off_s for body in held)) == [10, 20, 40, 80, 160, 300]
     restarts = of_kind(found, "lifecycle.ContainerRestarted")
@@ -102,7 +101,7 @@ def test_a_back_off_ends_on_time_since_1_35_and_late_before() -> None:
     """A back off ends on time since 1.35 and late before."""
 
     def gap(version: str) -> float:
-        found = records(plan(planned("a", scripts={"app": CRASHES}), version=version))
+        found = run(planned("a", scripts={"app": CRASHES}), version=version)
         died = seconds(found, "lifecycle.ContainerDied")
         started = seconds(found, "lifecycle.ContainerStarted")
         return started[3] - died[1]  # the sandbox and the first two instances came before
@@ -115,7 +114,7 @@ def test_an_old_back_off_is_dropped_while_it_holds_back(version: str) -> None:
     """Raised 595 s before its container dies, 300 s are forgotten five seconds later."""
     short, long = ExitStep(after_ns=3 * S, code=1), ExitStep(after_ns=595 * S, code=1)
     script = ContainerScript(exits=(*[short] * 6, long))
-    found = records(plan(planned("a", scripts={"app": script}), version=version, minutes=25))
+    found = run(planned("a", scripts={"app": script}), version=version, minutes=25)
     held = [body.back_off_s for body in of_kind(found, "lifecycle.RestartBackedOff")]
     assert held[-1] == 300
     died = seconds(found, "lifecycle.ContainerDied")
@@ -132,7 +131,7 @@ def test_a_configured_back_off_is_remembered_for_600_s_since_1_32() -> None:
         "featureGates": {"KubeletCrashLoopBackOffMax": True},
     }
     pod = planned("a", scripts={"app": ContainerScript(exits=exits)})
-    found = records(plan(pod, version="1.32.0", settings=settings))
+    found = run(pod, version="1.32.0", settings=settings)
     held = [body.back_off_s for body in of_kind(found, "lifecycle.RestartBackedOff")]
     assert list(dict.fromkeys(held)) == [10, 15]
     clean(found)
@@ -147,9 +146,7 @@ def test_a_container_has_rules_of_its_own(version: str, restarts: int, phase: st
     app = container(restartPolicy="Never", restartPolicyRules=[rule])
     exits = (ExitStep(after_ns=5 * S, code=42), ExitStep(after_ns=5 * S, code=0))
     script = ContainerScript(exits=exits)
-    found = records(
-        plan(planned("a", app, restartPolicy="Never", scripts={"app": script}), version=version)
-    )
+    found = run(planned("a", app, restartPolicy="Never", scripts={"app": script}), version=version)
     assert len(of_kind(found, "lifecycle.ContainerRestarted")) == restarts
     assert of_kind(found, "lifecycle.PodListed")[-1].status["phase"] == phase
     clean(found)
@@ -160,7 +157,7 @@ def test_what_runs_has_what_its_spec_says() -> None:
     policy = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]
     limits = {"cpu": "1", "memory": "1Gi"}
     app = container(limits={"cpu": "500m"}, resizePolicy=policy)
-    found = records(plan(planned("a", app, resources={"limits": limits})))
+    found = run(planned("a", app, resources={"limits": limits}))
     assert not of_kind(found, "lifecycle.ContainerKilled")
     clean(found)
 
@@ -173,7 +170,7 @@ def test_a_failed_sidecar_is_restarted_beside_the_app() -> None:
         initContainers=[container("side", restartPolicy="Always"), container("init")],
         scripts={"side": CRASHES},
     )
-    found = records(plan(pod, version="1.36.2"))
+    found = run(pod, version="1.36.2")
     restarted = {body.container for body in of_kind(found, "lifecycle.ContainerRestarted")}
     assert restarted == {"side"}
     assert {body.container for body in of_kind(found, "lifecycle.RestartBackedOff")} == {"side"}
@@ -193,7 +190,7 @@ def test_a_failed_liveness_probe_kills_and_restarts(version: str) -> None:
         },
     )
     pod = planned("a", container(livenessProbe=probe()), scripts={"app": script})
-    found = records(plan(pod, version=version, minutes=10))
+    found = run(pod, version=version, minutes=10)
     by_seq = {r.seq: r for r in found}
     kill = next(r for r in found if r.kind == "lifecycle.ContainerKilled")
     assert kill.cause is not None
@@ -216,12 +213,10 @@ def test_jobs_end(version: str) -> None:
     twice = ContainerScript(
         exits=(ExitStep(after_ns=9 * S, code=3), ExitStep(after_ns=9 * S, code=0))
     )
-    found = records(
-        plan(
-            planned("a", restartPolicy="Never", scripts={"app": once}),
-            planned("b", restartPolicy="OnFailure", scripts={"app": twice}),
-            version=version,
-        )
+    found = run(
+        planned("a", restartPolicy="Never", scripts={"app": once}),
+        planned("b", restartPolicy="OnFailure", scripts={"app": twice}),
+        version=version,
     )
     ended = [body.pod for body in of_kind(found, "lifecycle.PodTerminated")]
     assert sorted(ended) == ["a", "b"]
@@ -235,7 +230,7 @@ def test_jobs_end(version: str) -> None:
 def test_init_containers_run_one_after_the_other(version: str) -> None:
     """Init containers run one after the other."""
     pod = planned("a", initContainers=[container("one"), container("two")])
-    found = records(plan(pod, version=version))
+    found = run(pod, version=version)
     started = [b.container for b in of_kind(found, "lifecycle.ContainerStarted")]
     assert started == [None, "one", "two", "app"]
     clean(found)
@@ -249,7 +244,7 @@ def test_a_sidecar_runs_beside_the_job_and_ends_after_it() -> None:
         initContainers=[container("side", restartPolicy="Always")],
         scripts={"app": ContainerScript(exits=(ExitStep(after_ns=20 * S, code=0),))},
     )
-    found = records(plan(pod, version="1.36.2"))
+    found = run(pod, version="1.36.2")
     died = [b.container for b in of_kind(found, "lifecycle.ContainerDied")]
     assert died == ["app", "side", None] or died == ["app", None, "side"]
     clean(found, unverifiable=1)  # no source tells why a sidecar is stopped
@@ -259,7 +254,7 @@ def test_a_sidecar_runs_beside_the_job_and_ends_after_it() -> None:
 def test_a_deleted_pod_goes_with_its_grace(version: str) -> None:
     """A deleted pod goes with its grace."""
     pod = planned("a", deleted_s=60, scripts={"app": ContainerScript(stop_ns=20 * S)})
-    found = records(plan(pod, version=version))
+    found = run(pod, version=version)
     killed = of_kind(found, "lifecycle.ContainerKilled")
     assert [(b.reason, b.grace_period_s) for b in killed] == [("pod_deleted", 5)]
     operations = [b.operation for b in of_kind(found, "lifecycle.PodConfigChanged")]
@@ -272,7 +267,7 @@ def test_a_deleted_pod_goes_with_its_grace(version: str) -> None:
 def test_a_full_node_refuses(version: str) -> None:
     """A full node refuses."""
     pods = [planned(f"p{n}", container(requests={"cpu": "1"})) for n in range(5)]
-    found = records(plan(*pods, planned("q", nodeSelector={"a": "b"}), version=version))
+    found = run(*pods, planned("q", nodeSelector={"a": "b"}), version=version)
     refused = {b.pod: b.reason for b in of_kind(found, "lifecycle.PodRejected")}
     assert refused == {"p3": "OutOfcpu", "p4": "OutOfcpu", "q": "NodeAffinity"}
     clean(found)
@@ -292,7 +287,7 @@ def test_preemption_kills_one_by_one_and_holds_up_the_rest(version: str) -> None
     ]
     critical = planned("crit", container(requests={"cpu": "2"}), at_s=60, priority=2_000_000_000)
     hopeless = planned("big", container(requests={"cpu": "20"}), at_s=61, priority=2_000_000_000)
-    found = records(plan(*pods, critical, hopeless, planned("late", at_s=61), version=version))
+    found = run(*pods, critical, hopeless, planned("late", at_s=61), version=version)
     victims = [b.victim_pod for b in of_kind(found, "preemption.PodPreempted")]
     assert len(victims) == 2
     killed = [b.pod for b in of_kind(found, "lifecycle.ContainerKilled")]
@@ -318,7 +313,7 @@ def test_a_sidecar_gets_what_its_wait_left_of_the_grace() -> None:
         },
         deleted_s=60,
     )
-    found = records(plan(pod, version="1.36.2"))
+    found = run(pod, version="1.36.2")
     killed = of_kind(found, "lifecycle.ContainerKilled")
     assert [(b.container, b.grace_period_s) for b in killed] == [
         ("app", 20),
@@ -348,7 +343,7 @@ def test_a_victim_that_is_being_killed_already(version: str, fails_s: int) -> No
         },
     )
     critical = planned("crit", container(requests={"cpu": "2"}), at_s=60, priority=2_000_000_000)
-    found = records(plan(pod, critical, version=version))
+    found = run(pod, critical, version=version)
     reported = [b.evicted for b in of_kind(found, "preemption.PodPreempted")]
     assert reported == [None if fails_s < 60 else True]
 
@@ -356,15 +351,13 @@ def test_a_victim_that_is_being_killed_already(version: str, fails_s: int) -> No
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_kubelet_restart_admits_again_and_starts_nothing_twice(version: str) -> None:
     """A kubelet restart admits again and starts nothing twice."""
-    found = records(
-        plan(
-            planned("a"),
-            planned("b", scripts={"app": CRASHES}),
-            planned("new", at_s=123),
-            planned("gone", deleted_s=125),
-            kubelet_restarts=(KubeletRestart(at_ns=120 * S, down_ns=10 * S),),
-            version=version,
-        )
+    found = run(
+        planned("a"),
+        planned("b", scripts={"app": CRASHES}),
+        planned("new", at_s=123),
+        planned("gone", deleted_s=125),
+        kubelet_restarts=(KubeletRestart(at_ns=120 * S, down_ns=10 * S),),
+        version=version,
     )
     assert len(seconds(found, "lifecycle.PodAdmitted")) == 2
     ids = {b.container_id for b in of_kind(found, "lifecycle.ContainerStarted") if b.pod == "a"}
@@ -377,13 +370,11 @@ def test_a_kubelet_restart_admits_again_and_starts_nothing_twice(version: str) -
 @pytest.mark.parametrize("version", VERSIONS)
 def test_after_a_restart_pods_count_once_they_are_handed_over(version: str) -> None:
     """The static pod did not fit beside the API's, which now comes behind it and preempts it."""
-    found = records(
-        plan(
-            planned("api", container(requests={"cpu": "3"}), priority=2_000_000_000),
-            planned("static", container(requests={"cpu": "2"}), at_s=20, source="file"),
-            kubelet_restarts=(KubeletRestart(at_ns=120 * S, down_ns=10 * S),),
-            version=version,
-        )
+    found = run(
+        planned("api", container(requests={"cpu": "3"}), priority=2_000_000_000),
+        planned("static", container(requests={"cpu": "2"}), at_s=20, source="file"),
+        kubelet_restarts=(KubeletRestart(at_ns=120 * S, down_ns=10 * S),),
+        version=version,
     )
     assert len(of_kind(found, "preemption.PreemptionFailed")) == 1  # that of the first process
     (victim,) = of_kind(found, "preemption.PodPreempted")
@@ -393,7 +384,7 @@ def test_after_a_restart_pods_count_once_they_are_handed_over(version: str) -> N
 def test_an_image_that_is_missing_holds_up_the_start() -> None:
     """An image that is missing holds up the start."""
     image = planned("a", {**container(), "image": "registry.local/none:1"})
-    found = records(plan(image))
+    found = run(image)
     reasons = [b.reason for b in of_kind(found, "lifecycle.ReasonReported")]
     assert reasons[:2] == ["ErrImageNeverPull", "Failed"]
     assert [b.sandbox for b in of_kind(found, "lifecycle.ContainerStarted")] == [True]
@@ -412,9 +403,7 @@ def test_a_static_pod_whose_file_is_gone_counts_no_more(version: str) -> None:
         scripts={"app": slow},
         terminationGracePeriodSeconds=40,
     )
-    found = records(
-        plan(static, planned("next", container(requests={"cpu": "2"}), at_s=35), version=version)
-    )
+    found = run(static, planned("next", container(requests={"cpu": "2"}), at_s=35), version=version)
     assert seconds(found, "lifecycle.PodTerminated", "static")[0] > 60
     assert 35 <= seconds(found, "lifecycle.PodAdmitted", "next")[0] < 36
 
@@ -423,13 +412,11 @@ def test_a_static_pod_whose_file_is_gone_counts_no_more(version: str) -> None:
 def test_a_pod_whose_file_went_while_no_kubelet_ran_is_killed(version: str) -> None:
     """The next kubelet finds containers that nobody wants."""
     static = planned("static", container(requests={"cpu": "3"}), source="file", deleted_s=125)
-    found = records(
-        plan(
-            static,
-            planned("next", container(requests={"cpu": "2"}), at_s=150),
-            kubelet_restarts=(KubeletRestart(at_ns=120 * S, down_ns=10 * S),),
-            version=version,
-        )
+    found = run(
+        static,
+        planned("next", container(requests={"cpu": "2"}), at_s=150),
+        kubelet_restarts=(KubeletRestart(at_ns=120 * S, down_ns=10 * S),),
+        version=version,
     )
     (killed,) = of_kind(found, "lifecycle.ContainerKilled")
     assert killed.pod == "static"
@@ -444,7 +431,7 @@ def test_a_pod_that_failed_is_not_started_again_by_another_kubelet(version: str)
     victim = planned("a", asks, scripts=slow, at_s=1, terminationGracePeriodSeconds=30)
     critical = planned("b", asks, at_s=60, priority=2_000_000_000)
     restart = KubeletRestart(at_ns=63 * S, down_ns=30 * S)
-    found = records(plan(victim, critical, version=version, cpus=2, kubelet_restarts=(restart,)))
+    found = run(victim, critical, version=version, cpus=2, kubelet_restarts=(restart,))
     assert [body.victim_pod for body in of_kind(found, "preemption.PodPreempted")] == ["a"]
     assert max(seconds(found, "lifecycle.ContainerStarted", "b")) > 90
     assert not of_kind(found, "lifecycle.ContainerRestarted")
@@ -461,6 +448,6 @@ def test_a_static_pod_that_had_ended_counts_for_an_instant_after_a_restart(versi
     other = planned("b", container(requests={"cpu": "500m"}))
     late = planned("c", container(requests={"cpu": "250m"}), at_s=150, deleted_s=200)
     restart = KubeletRestart(at_ns=60 * S, down_ns=2 * S)
-    found = records(plan(static, other, late, version=version, cpus=2, kubelet_restarts=(restart,)))
+    found = run(static, other, late, version=version, cpus=2, kubelet_restarts=(restart,))
     assert len(seconds(found, "lifecycle.PodAdmitted")) == 2
     assert max(seconds(found, "lifecycle.ContainerStarted")) < 60

@@ -18,7 +18,7 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.reducer import evolve
 from kubeledger.replay.node.state import NodeState
 from kubeledger.simulate.engine.plan import ContainerScript, KubeletRestart, Plan, ProbeStep
-from tests.simulate.engine.scenes import VERSIONS, container, plan, planned, records
+from tests.simulate.engine.scenes import VERSIONS, container, plan, planned, records, run
 
 PROBE: dict[str, Any] = {
     "httpGet": {"port": 80},
@@ -168,7 +168,7 @@ def test_jitter_of_a_late_pod(version: str, waits: bool) -> None:
 
 def test_a_long_steady_time_is_a_few_records() -> None:
     """Counters are read every five minutes, and nothing else breaks the record."""
-    found = records(plan(planned("web", container(livenessProbe=PROBE)), minutes=120))
+    found = run(planned("web", container(livenessProbe=PROBE)), minutes=120)
     assert len(ticks(found)) == pytest.approx(120 * 12, abs=6)
     assert len(of(found, ProbeTicksFolded)) <= 26
 
@@ -207,7 +207,7 @@ def test_workers_see_a_container_when_it_was_listed(version: str) -> None:
         )
         for n in range(20)
     ]
-    found = records(plan(*pods, version=version, minutes=2))
+    found = run(*pods, version=version, minutes=2)
     began = {r.body.container_id: r.ts_ns for r in found if isinstance(r.body, ContainerStarted)}
     early = [tick for tick in ticks(found) if tick[4] < began[str(tick[1])]]
     assert not early

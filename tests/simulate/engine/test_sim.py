@@ -15,7 +15,7 @@ from kubeledger.simulate.engine.plan import KubeletRestart
 from kubeledger.simulate.engine.sim import Sim
 from kubeledger.testing.scenarios import random_plan
 from tests.simulate.engine.properties.check import digest
-from tests.simulate.engine.scenes import VERSIONS, plan, planned, records, tally
+from tests.simulate.engine.scenes import VERSIONS, plan, planned, records, run, tally
 
 S = NS_PER_S
 
@@ -23,7 +23,7 @@ S = NS_PER_S
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_process_begins_as_a_real_one(version: str) -> None:
     """A process begins as a real one."""
-    found = records(plan(planned("a"), version=version))
+    found = run(planned("a"), version=version)
     assert [r.kind for r in found[:3]] == [
         "node.KubeletStarted",
         "node.SettingsObserved",
@@ -46,7 +46,7 @@ def test_another_seed_gives_other_container_ids() -> None:
     """Another seed gives other container ids."""
 
     def ids(seed: int) -> list[Any]:
-        found = records(plan(planned("a"), seed=seed))
+        found = run(planned("a"), seed=seed)
         return [r.body for r in found if r.kind == "lifecycle.ContainerStarted"]
 
     assert ids(1) != ids(2)
@@ -55,7 +55,7 @@ def test_another_seed_gives_other_container_ids() -> None:
 def test_a_restart_may_bring_another_version() -> None:
     """A restart may bring another version."""
     newer = KubeletRestart(at_ns=60 * S, down_ns=5 * S, kubelet_version="1.21.0")
-    found = records(plan(planned("a"), version="1.20.2", kubelet_restarts=(newer,)))
+    found = run(planned("a"), version="1.20.2", kubelet_restarts=(newer,))
     started: list[Any] = [r.body for r in found if r.kind == "node.KubeletStarted"]
     assert [(b.kubelet_version, b.restart) for b in started] == [
         ("1.20.2", False),
@@ -65,7 +65,7 @@ def test_a_restart_may_bring_another_version() -> None:
 
 def test_pods_that_a_list_never_showed_are_listed_before_they_go() -> None:
     """Pods that a list never showed are listed before they go."""
-    found = records(plan(planned("a", at_s=20, deleted_s=22)))
+    found = run(planned("a", at_s=20, deleted_s=22))
     listed = [r for r in found if r.kind == "lifecycle.PodListed"]
     assert [getattr(r.body, "gone", None) for r in listed][:1] == [False]
     assert tally(found)["unverifiable"] == 0
