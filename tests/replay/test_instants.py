@@ -114,7 +114,7 @@ def test_an_import_of_earlier_records_comes_first(tmp_path: Path) -> None:
     assert state_at(ledger, NODE, ts_ns=10).lifecycle.pods["u1"].admitted is False
     assert pods(ledger, ts_ns=15) == {"u1", "early"}
     assert pods(ledger) == {"u1", "early", "late"}
-    assert pods(ledger, seq=2) == {"u1"}  # record 2 comes behind 5 and 6 in time
+    assert pods(ledger, seq=2) == {"u1"}  # record 2 comes after 5 and 6 in time
 
 
 @given(
@@ -237,7 +237,7 @@ def test_the_only_node_need_not_be_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seq", [-1, 12])
 def test_a_record_that_is_not_there(tmp_path: Path, seq: int) -> None:
-    """The range is told."""
+    """The error names the range."""
     with pytest.raises(BadQuestionError, match=f"no record {seq}") as caught:
         state_at(of_one_import(tmp_path / "ledger"), seq=seq)
     assert "1 to 11" in caught.value.advice

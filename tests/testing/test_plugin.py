@@ -122,7 +122,7 @@ def test_a_damaged_recording_fails_with_its_place(pytester: pytest.Pytester) -> 
 
 
 def test_a_recording_changed_by_hand(pytester: pytest.Pytester) -> None:
-    """It is told where, its decisions are tested as they stand, and an update seals it."""
+    """The place is named, its decisions are tested as they stand, and an update seals it."""
     path = pytester.path / "a.ledger.jsonl"
     scene().save(path)
     lines = path.read_bytes().splitlines(keepends=True)

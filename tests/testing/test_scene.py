@@ -39,7 +39,7 @@ def test_settings_are_those_of_a_start_that_is_seen() -> None:
 
 @pytest.mark.parametrize(("shares", "verdict"), [(256, "match"), (257, "impossible")])
 def test_a_qos_class_can_be_judged(shares: int, verdict: Verdict) -> None:  # parameters
-    """The start of the kubelet is seen, so the first write of the QoS cgroups is its first beat."""
+    """The start of the kubelet is seen, so the first write of the QoS level is known."""
     scene = Scene("1.20.2", settings=SETTINGS)
     first = scene.at(0.5, QOSCgroupsUpdated())
     scene.at(0.6, NodeObserved(cpus=4, memory_capacity_bytes=8 << 30))

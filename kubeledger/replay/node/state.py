@@ -2,7 +2,7 @@
 
 It is rebuilt by :func:`kubeledger.replay.node.reducer.evolve` and by nothing else. Whoever folds
 records owns the state and lets it be changed in place. It is bounded by what is on the node:
-what went leaves only counters behind.
+of what went only counters stay.
 """
 
 from __future__ import annotations

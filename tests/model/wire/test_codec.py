@@ -69,7 +69,7 @@ def test_the_line_is_what_the_format_says() -> None:
 @given(records(), st.binary(min_size=32, max_size=32))
 @settings(max_examples=300, deadline=None)
 def test_every_record_comes_back_the_same(given_record: Record, previous: bytes) -> None:
-    """Any record of any kind, behind any digest."""
+    """Any record of any kind, after any digest."""
     line, digest = codec.encode_line(given_record, previous)
     assert line.count(b"\n") == 1
     assert line.endswith(b"\n")

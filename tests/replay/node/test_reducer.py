@@ -229,7 +229,7 @@ def test_another_word_of_the_same_process_is_no_restart(again: KubeletStarted) -
 
 
 def test_the_first_start_is_no_restart() -> None:
-    """What files told before it stays."""
+    """What files showed before it stays."""
     state = after(*about(), kubelet(1))
     assert held(state) == ({"u"}, {"u"}, {"u"})
     assert (state.kubelet.version, state.kubelet.restarts) == ("1.36.2", 0)
@@ -286,7 +286,7 @@ def test_the_node_is_put_together_from_its_sources() -> None:
     assert (machine.labels, machine.taints) == ({}, ())
 
 
-def test_events_of_the_node_and_of_pods_are_told_apart() -> None:
+def test_events_of_the_node_and_of_pods_are_kept_apart() -> None:
     """A node may be named like a pod."""
     reason = {"type": "Normal", "reason": "Starting", "message": "m", "pod_uid": None}
     state = after(

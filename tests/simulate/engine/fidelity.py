@@ -16,7 +16,7 @@ from tests.simulate.engine.pod_histories import KINDS, Item, histories_of, match
 __all__ = ["Compared", "Pair", "compare", "orders", "table"]
 
 _TOLD = {"inferred", "preemptor_inferred", "told_by", "sandbox", "changed"}
-"""Fields that say how a log told a decision, or that a log does not tell."""
+"""Fields that say how a log shows a decision, or that a log does not show."""
 
 
 class Pair(msgspec.Struct, frozen=True, kw_only=True):

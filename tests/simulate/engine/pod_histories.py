@@ -48,7 +48,7 @@ class Life(msgspec.Struct):
 
     Attributes:
         run: kubelet process under which it began.
-        items: probes and kills; ``held``: back-offs behind it; ``restart``: the decision that
+        items: probes and kills; ``held``: back-offs after it; ``restart``: the decision that
             began it, for the first life None.
     """
 
@@ -192,7 +192,7 @@ class _Container:
         return "the kubelet was stopped just before it" if due_ns + _WITHIN_NS >= ends else ""
 
     def _held(self, number: int, ours: list[Life], theirs: list[Life]) -> Iterator[Match]:
-        """The back-off behind a life: its length is the same, how often it was found is free."""
+        """The back-off after a life: its length is the same, how often it was found is free."""
         one, two = ours[number], theirs[number]
         if one.held and two.held:
             for a, b in zip_longest(one.held, two.held):

@@ -302,7 +302,7 @@ def test_preemption_kills_one_by_one_and_holds_up_the_rest(version: str) -> None
 
 
 def test_a_sidecar_gets_what_its_wait_left_of_the_grace() -> None:
-    """Sidecars end behind the others, in the order opposite to their starts, in one grace."""
+    """Sidecars end after the others, in the order opposite to their starts, in one grace."""
     pod = planned(
         "a",
         terminationGracePeriodSeconds=20,
@@ -361,7 +361,7 @@ def test_a_kubelet_restart_admits_again_and_starts_nothing_twice(version: str) -
     )
     assert len(seconds(found, "lifecycle.PodAdmitted")) == 2
     ids = {b.container_id for b in of_kind(found, "lifecycle.ContainerStarted") if b.pod == "a"}
-    assert len(ids) == 2  # its sandbox and its container, each told by both processes
+    assert len(ids) == 2  # its sandbox and its container, each recorded by both processes
     assert seconds(found, "lifecycle.PodAdmitted", "new")[0] > 130
     assert "gone" in [b.pod for b in of_kind(found, "lifecycle.PodTerminated")]
     clean(found, unverifiable=1)
@@ -369,7 +369,7 @@ def test_a_kubelet_restart_admits_again_and_starts_nothing_twice(version: str) -
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_after_a_restart_pods_count_once_they_are_handed_over(version: str) -> None:
-    """The static pod did not fit beside the API's, which now comes behind it and preempts it."""
+    """The static pod did not fit beside the API's, which now comes after it and preempts it."""
     found = run(
         planned("api", container(requests={"cpu": "3"}), priority=2_000_000_000),
         planned("static", container(requests={"cpu": "2"}), at_s=20, source="file"),

@@ -187,7 +187,7 @@ def test_other_results(version: str, result: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_workers_see_a_container_when_it_was_listed(version: str) -> None:
-    """What a sync began is not in the pod's status before the next one, whatever else is told."""
+    """What a sync began is not in the pod's status before the next sync, whatever else happens."""
     often = {**PROBE, "periodSeconds": 1, "failureThreshold": 60}
     restarted = container("app", livenessProbe={**PROBE, "periodSeconds": 1}, startupProbe=often)
     beside = container("beside", startupProbe=often)

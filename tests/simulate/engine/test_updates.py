@@ -74,7 +74,7 @@ def test_a_changed_definition_kills_and_starts_anew(version: str) -> None:
 
 
 def test_another_definition_begins_without_a_back_off() -> None:
-    """A container that fails again and again, and is then mended or not."""
+    """A container that fails again and again, and whose next image is sound or not."""
     values = [r.body.back_off_s for r in run("1.36.2") if isinstance(r.body, RestartBackedOff)]
     reported = list(dict.fromkeys(values[: values.index(80) + 1]))
     assert reported == [10, 20, 40, 80]

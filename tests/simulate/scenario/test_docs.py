@@ -71,7 +71,7 @@ def test_its_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert "ContainerKilled default/web/server: only in A" in reported["diff"]
 
 
-def test_all_contradictions_are_told_at_once(tmp_path: Path) -> None:
+def test_all_contradictions_are_reported_at_once(tmp_path: Path) -> None:
     """Five of them, each with file, line and column."""
     file = tmp_path / "bad.yaml"
     file.write_text(BAD, encoding="utf-8")

@@ -80,7 +80,7 @@ def test_devices_are_aligned_where_they_can_be() -> None:
 
 
 def test_all_of_the_chain_is_verified() -> None:
-    """A whole ledger has the evidence of each decision, though ticks are told late in it."""
+    """A whole ledger has the evidence of each decision, though ticks are recorded late in it."""
     assert set(tally(records("liveness"))) == {"match"}
 
 

@@ -84,7 +84,7 @@ def test_json_with_tabs_is_read(tmp_path: Path) -> None:
 
 
 def test_manifests_of_several_documents_and_lists(tmp_path: Path) -> None:
-    """Files are relative to the scenario; their own lines are told."""
+    """Files are relative to the scenario; problems name their own lines."""
     pod = "{metadata: {name: %s}, spec: {containers: [{name: a, image: i}]}}"
     (tmp_path / "two.yaml").write_text(f"{pod % 'a'}\n---\n{pod % 'b'}\n", encoding="utf-8")
     (tmp_path / "list.yaml").write_text(f"kind: List\nitems:\n- {pod % 'c'}\n", encoding="utf-8")

@@ -122,7 +122,7 @@ def test_rules_become_steps(script: str, steps: list[tuple[int, str]], tmp_path:
 
 
 def test_an_init_container_ends_by_itself(tmp_path: Path) -> None:
-    """Else nothing behind it would ever run; a sidecar goes on."""
+    """Otherwise nothing after it would ever run; a sidecar goes on."""
     text = """
 pods:
 - pod:
@@ -182,7 +182,7 @@ def test_images_that_are_not_named_are_there(tmp_path: Path) -> None:
 
 
 def test_an_image_that_is_loaded_again(tmp_path: Path) -> None:
-    """It arrives twice; the runtime fails while it is told to."""
+    """It arrives twice; the runtime fails for as long as the scenario says."""
     plan = plan_of(
         tmp_path,
         """

@@ -63,7 +63,7 @@ def excerpt(
 
 
 def _is_first(body: Body, seen: set[str]) -> bool:
-    """Whether it tells something that decisions rest on; ``seen`` is what was told already."""
+    """Whether decisions rest on what it says; ``seen`` is what was said already."""
     match body:
         case PodListed():
             key = f"pod {body.pod}"

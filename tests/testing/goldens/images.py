@@ -30,7 +30,7 @@ _Pass = Literal["space", "age", "all"]
 class ImageWorld(World):
     """A node with images of one letter each, all of one size.
 
-    A detect pass lies before a collection since 1.29, and behind its start until then.
+    A detect pass lies before a collection since 1.29, and after its start until then.
     """
 
     def __init__(self, version: str, *, size: int = SMALL, **settings: Any) -> None:  # noqa: ANN401
@@ -73,7 +73,7 @@ class ImageWorld(World):
         )
 
     def begin(self, usage: int = 85, *, names: str = "abcd", **seen: str) -> int:
-        """A space pass begins, with its detect pass before or behind."""
+        """A space pass begins, with its detect pass before or after."""
         before = self.version == "1.36.2"
         self.disk(100 - usage)
         if before:

@@ -58,7 +58,7 @@ class World(Scene):
     """A scene with a clock of its own and pods that are known by name.
 
     Attributes:
-        now: seconds since the start; each record is a tenth of a second behind the one before.
+        now: seconds since the start; each record is a tenth of a second after the one before.
         version: the kubelet's.
     """
 
@@ -95,7 +95,7 @@ class World(Scene):
         )
 
     def add(self, body: Body, *, cause: int | None = None, after: float = 0.1) -> int:
-        """Add a record some seconds behind the last one; its seq."""
+        """Add a record some seconds after the last one; its seq."""
         self.now = round(self.now + after, 3)
         return self.at(self.now, body, cause=cause)
 

@@ -21,7 +21,7 @@ __all__ = ["held_by_one", "within_reports"]
 
 Device = tuple[str, str]
 _LATE = 1_000_000_000
-"""Deaths are told when containers are listed the next time."""
+"""Deaths are recorded when containers are listed the next time."""
 _NEVER = 2**63
 
 

@@ -36,7 +36,7 @@ def test_verification_finds_nothing_impossible(first: int) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("chunk", range(_CHUNKS))
 def test_properties_hold_over_many_scenarios(chunk: int) -> None:
-    """Ten thousand scenarios; all that fail are told."""
+    """Ten thousand scenarios; all that fail are listed."""
     size = _NIGHTLY // _CHUNKS
     failed = [s for s in range(chunk * size, (chunk + 1) * size) if violations(s)]
     assert not failed, "\n  ".join(map(reproduction, failed))
