@@ -87,8 +87,20 @@ def test_cpu_state_checksums_that_cannot_be_checked() -> None:
     assert read_cpu_manager_state(CPU_STATE | pods).checksum_ok is None
 
 
-@pytest.mark.parametrize("change", [{"policyName": 1}, {"entries": []}, {"entries": {"u": 3}}])
-def test_malformed_cpu_state(change: dict[str, Any]) -> None:
-    """Parts of another type are refused."""
-    with pytest.raises(MalformedCheckpointError):
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"policyName": 1}, "policyName is no string"),
+        ({"defaultCpuSet": None}, "defaultCpuSet is no string"),
+        ({"checksum": None}, "the checksum is no unsigned integer"),
+        ({"entries": []}, "entries is no JSON object"),
+        ({"entries": {"u": 3}}, "entries is no JSON object"),
+        ({"entries": {"u": {"a": 3}}}, "a is no string"),
+        ({"podEntries": []}, "podEntries is no JSON object"),
+    ],
+)
+def test_malformed_cpu_state(change: dict[str, Any], message: str) -> None:
+    """Parts of another type are refused by name."""
+    with pytest.raises(MalformedCheckpointError) as caught:
         read_cpu_manager_state(CPU_STATE | change)
+    assert str(caught.value) == message

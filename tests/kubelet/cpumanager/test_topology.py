@@ -28,3 +28,13 @@ def test_whole_units_first(
 ) -> None:
     """Nodes, sockets and cores that are all free, then single threads; the fuller come first."""
     assert cpu_set_text(take_aligned(TWO_NODES, cpus_of(free), count, nodes)) == taken
+
+
+@pytest.mark.parametrize(("per_node", "per_socket"), [(4, 8), (8, 4)])
+def test_the_larger_unit_comes_first(per_node: int, per_socket: int) -> None:
+    """A whole unit of the fuller one: sockets may hold several nodes, or nodes several sockets."""
+    machine = {
+        cpu: CpuPlace(numa_node=cpu // per_node, socket=cpu // per_socket, core=cpu // 2)
+        for cpu in range(16)
+    }
+    assert cpu_set_text(take_aligned(machine, cpus_of("0-5,8-12"), 4, None)) == "8-11"
