@@ -128,37 +128,22 @@ def judge(rulings: Sequence[Ruling], *, cut: str | None = None) -> Judgement:
         raise ValueError("a decision is judged in at least one world")
     allowing = [ruling for ruling in rulings if ruling.allowed]
     denying = [ruling for ruling in rulings if not ruling.allowed]
-    inputs = tuple(dict.fromkeys(seq for ruling in rulings for seq in ruling.inputs))
-    if not denying:
-        first = allowing[0]
-        verdict: Verdict = "match" if all(r.chosen for r in allowing) else "admissible"
-        return Judgement(
-            verdict=verdict,
-            why=first.why,
-            expected=first.expected,
-            inputs=inputs,
-            rule=first.rule,
-        )
-    if allowing or cut is not None:
-        missing = _difference(allowing, denying)
-        if cut is not None:
-            missing = (*missing, cut)
-        why = f"{denying[0].why}; it may be right by {' and '.join(missing)}"
-        return Judgement(
-            verdict="unverifiable",
-            why=why,
-            missing=missing,
-            inputs=inputs,
-            rule=denying[0].rule,
-        )
-    first = denying[0]
-    certain = all(ruling.certain for ruling in denying)
+    first = (denying or allowing)[0]
+    verdict: Verdict = "match" if all(ruling.chosen for ruling in allowing) else "admissible"
+    why, missing = first.why, tuple[str, ...]()
+    if denying and (allowing or cut is not None):
+        verdict = "unverifiable"
+        missing = (*_difference(allowing, denying), *(() if cut is None else (cut,)))
+        why = f"{why}; it may be right by {' and '.join(missing)}"
+    elif denying:
+        verdict = "impossible"
     return Judgement(
-        verdict="impossible",
-        why=first.why,
-        expected=first.expected,
-        inputs=inputs,
-        certain=certain,
+        verdict=verdict,
+        why=why,
+        expected=None if verdict == "unverifiable" else first.expected,
+        missing=missing,
+        inputs=tuple(dict.fromkeys(seq for ruling in rulings for seq in ruling.inputs)),
+        certain=verdict == "impossible" and all(ruling.certain for ruling in denying),
         rule=first.rule,
     )
 
@@ -173,13 +158,17 @@ def same(
     rule: str = "",
 ) -> Judgement:
     """Judge a decision on which all worlds agree; arguments as in :class:`Ruling`."""
-    return Judgement(
-        verdict="match" if allowed else "impossible",
-        why=why,
-        expected=expected,
-        inputs=tuple(dict.fromkeys(inputs)),
-        certain=certain and not allowed,
-        rule=rule,
+    return judge(
+        [
+            Ruling(
+                allowed=allowed,
+                why=why,
+                expected=expected,
+                inputs=tuple(inputs),
+                certain=certain,
+                rule=rule,
+            )
+        ]
     )
 
 
@@ -326,7 +315,7 @@ class RuleVerifier(Verifier):
 
     def lacking(self, record: Record, subject: str, missing: Sequence[str]) -> None:
         """Give a decision the finding that inputs are missing, each named."""
-        self.context.unverifiable(record, subject=subject, missing=missing, rule=self.rule)
+        self.conclude(record, subject, lacks(missing))
 
     def conclude(
         self,

@@ -193,19 +193,6 @@ class VerifyContext:
             )
         )
 
-    def unverifiable(
-        self, record: Record, *, subject: str, missing: Sequence[str], rule: str = ""
-    ) -> None:
-        """Give a decision the finding that inputs are missing, each named."""
-        self.find(
-            record,
-            "unverifiable",
-            subject=subject,
-            missing=missing,
-            rule=rule,
-            why=f"cannot be decided again without {' and '.join(missing)}",
-        )
-
     def absent(
         self,
         observation: Record,

@@ -56,7 +56,7 @@ class PendingFindings:
             del waiting[key]
             yield outcome
 
-    def close(self, subject: str = "node") -> Iterator[Outcome]:
+    def close(self) -> Iterator[Outcome]:
         """The replay ended: what has no finding is unverifiable, and says so."""
         for outcome in self.waiting.values():
             if isinstance(outcome, Record):
@@ -64,7 +64,7 @@ class PendingFindings:
                     seq=outcome.seq,
                     ts_ns=outcome.ts_ns,
                     kind=outcome.kind,
-                    subject=subject,
+                    subject="node",
                     verdict="unverifiable",
                     recorded=msgspec.to_builtins(outcome.body),
                     missing=("the records after the end of the ledger",),
