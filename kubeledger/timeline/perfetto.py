@@ -125,7 +125,7 @@ _KINDS = {
 }
 """Kinds that only a page distinguishes."""
 
-_TOLD = """
+_RECORDS = """
 WITH pieces AS (
     SELECT seq, list(source_file || coalesce(':' || source_line, '')) AS places
     FROM evidence WHERE node = $node GROUP BY seq
@@ -235,7 +235,7 @@ class _Node:
             row["seq"]: _Info(
                 row["kind"], row["cause_seq"], row["verdict"], row["why"], row["places"] or ()
             )
-            for row in self._view.stream(_TOLD)
+            for row in self._view.stream(_RECORDS)
         }
         self._preemptions()
         self._causes()

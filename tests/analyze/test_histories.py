@@ -98,7 +98,7 @@ def test_a_ledger_without_records_or_node(tmp_path: Path) -> None:
 
 
 def test_a_recording_is_checked_whole_before_use(tmp_path: Path) -> None:
-    """Damage behind the records of one node is told for both."""
+    """Damage after the records of one node is reported for both."""
     path = two_nodes(tmp_path)
     assert [history.node for history in histories_of_recording(path)] == ["node-1", "node-2"]
     path.write_bytes(path.read_bytes()[:-5])
@@ -115,7 +115,7 @@ def two_nodes(directory: Path) -> Path:
 
 
 def test_sources_of_every_form_together(places: tuple[Ledger, Path], tmp_path: Path) -> None:
-    """In their order; a node's own files are one source together, and leave nothing behind."""
+    """In their order; a node's own files are one source together, and leave no files."""
     ledger, path = places
     raw = str(RECORDINGS / "node-a.tar.zst")
     sources = [raw, str(path), str(ledger.path), str(two_nodes(tmp_path))]

@@ -1,4 +1,4 @@
-"""Completion: what the shell offers behind Tab, from snapshots alone."""
+"""Completion: what the shell offers after Tab, from snapshots alone."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_commands_are_offered_without_importing_any(monkeypatch: pytest.MonkeyPa
     assert "kubeledger.cli.audit" not in sys.modules
 
 
-def test_the_help_tells_how_to_switch_it_on() -> None:
+def test_the_help_says_how_to_switch_it_on() -> None:
     """In the shells that click knows."""
     text = CliRunner().invoke(cli, ["--help"]).stdout
     for shell in ("bash", "zsh", "fish"):

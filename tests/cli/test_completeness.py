@@ -64,7 +64,7 @@ def test_a_line_a_node(ledger: Path) -> None:
 
 
 def test_a_time_span(ledger: Path) -> None:
-    """Only what is in it is told."""
+    """Only what is in it is reported."""
     args = ("--since", "2026-11-21T03:03:25Z", "--until", "2026-11-21T03:04:00Z", "-o", "json")
     (node,) = json.loads(ask(ledger, *args).output)["nodes"]
     assert [p["pid"] for p in node["sources"]["processes"]] == [26468]
@@ -75,7 +75,7 @@ def test_a_time_span(ledger: Path) -> None:
     "args", [("--since", "soon"), ("--since", "now", "--until", "-1h"), ("--node", "other")]
 )
 def test_bad_questions(ledger: Path, args: tuple[str, ...]) -> None:
-    """They are told, without a traceback."""
+    """They are reported, without a traceback."""
     result = ask(ledger, *args)
     assert result.exit_code == 2
     assert "Traceback" not in result.output

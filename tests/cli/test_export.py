@@ -91,7 +91,7 @@ def test_a_filter_that_nothing_passes(ask: Run) -> None:
 
 
 def test_a_pod_and_a_time(ask: Run, tmp_path: Path) -> None:
-    """Only that pod's lists; nothing behind the end, but the kubelet's start before it."""
+    """Only that pod's lists; nothing after the end, but the kubelet's start before it."""
     records = exported(ask, tmp_path, "--pod", "default/train", "--since", "2026-11-21T03:00:05Z")
     names = {getattr(record.body, "pod", None) or "train" for record in records}
     assert names == {"train"}

@@ -106,7 +106,7 @@ def test_junit_on_standard_output(nodes: Nodes, tmp_path: Path) -> None:
 
 
 def test_a_recording_on_standard_input(nodes: Nodes) -> None:
-    """As from a file; its faults are told with their lines."""
+    """As from a file; its faults are reported with their lines."""
     ledger, whole = nodes.ledger("node-b"), Path(nodes.recording("node-b")).read_bytes()
     for command in (("verify",), ("completeness",), ("diff", ledger)):
         result = fed(whole, *command, "-")
@@ -119,7 +119,7 @@ def test_a_recording_on_standard_input(nodes: Nodes) -> None:
 
 
 def test_an_audit_of_standard_input(nodes: Nodes) -> None:
-    """As of a file: its digest counts, and what does not fit is told with its place."""
+    """As of a file: its digest counts, and what does not fit is reported with its place."""
     path = nodes.recording("node-b")
     whole = Path(path).read_bytes()
     of_file = run("audit", path)
@@ -250,14 +250,14 @@ def test_a_query_on_standard_input_that_is_no_text(nodes: Nodes) -> None:
 
 
 def test_the_subsystem_is_looked_at_first() -> None:
-    """The first wrong word is the one that is told."""
+    """The first wrong word is the one that is reported."""
     result = run("judge", "foo", "x")
     assert result.exit_code == 2
     assert "unknown subsystem 'foo'" in result.stderr
 
 
 def test_a_file_that_is_named_with_a_dot(nodes: Nodes) -> None:
-    """``./x`` is the same file as ``x`` and is told as it was given."""
+    """``./x`` is the same file as ``x`` and is named as it was given."""
     result = run("decide", "qos", "./none.x")
     assert result.stderr.startswith("error: ./none.x: cannot be read: no such file")
     assert result.exit_code == 3

@@ -57,7 +57,7 @@ def forge_line(ledger: Ledger, number: int) -> int:
 def test_a_line_with_a_fitted_crc_is_never_answered(
     ledger: Ledger, question: tuple[str, ...], *, covered: bool
 ) -> None:
-    """Before any history, and in the tail behind one: file, record and offset are named."""
+    """Before any history, and in the lines after one: file, record and offset are named."""
     if covered:
         assert run("index", "--ledger", ledger.path).exit_code == 0
     with ledger.writer() as writer:

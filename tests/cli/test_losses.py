@@ -37,7 +37,7 @@ def cut_once(files: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def lossy_once(cut_once: Path, files: Path) -> Path:
-    """The same after an import of something else, which told of the loss."""
+    """The same after an import of something else, which reported the loss."""
     ledger = Path(shutil.copytree(cut_once, files.parent / "lossy"))
     later = files.parent / "later.log"
     result = run("import", later, "--node", "node-b", "--year", "2026", "--ledger", ledger)
@@ -108,7 +108,7 @@ def test_completeness_names_it(lossy: Path) -> None:
 
 
 def test_it_is_never_forgotten(lossy: Path, files: Path) -> None:
-    """Not with the manifest, which is told to be made anew."""
+    """Not with the manifest, which is reported to be made again."""
     assert run("audit", "--ledger", lossy).exit_code == 1
     (lossy / "ledger.json").unlink()
     later = files.parent / "later.log"
@@ -131,7 +131,7 @@ def test_it_is_healed_by_the_same_import(lossy: Path, files: Path) -> None:
         assert WARNING not in run(command, "--ledger", lossy).stderr
 
 
-def test_recordings_tell_it_too(lossy: Path, files: Path, tmp_path: Path) -> None:
+def test_recordings_report_it_too(lossy: Path, files: Path, tmp_path: Path) -> None:
     """Whole, an excerpt, redacted; and a healed loss is one there, too."""
     for name, options in (
         ("whole", ()),

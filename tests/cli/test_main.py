@@ -159,7 +159,7 @@ def test_other_ends(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
         (["verify", "-o", "\x1b"], ["error: invalid value for '-o' ", "hint: kubeledger verify"]),
     ],
 )
-def test_a_wrong_call_is_told_like_other_errors(
+def test_a_wrong_call_is_reported_like_other_errors(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     arguments: list[str],

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def piped(*arguments: str, reader: str = "head -1") -> tuple[int, int, bytes, str]:
-    """Exit codes of the command and of a reader behind a pipe; what the reader wrote; stderr."""
+    """Exit codes of the command and of a reader of a pipe; what the reader wrote; stderr."""
     script = f'set -o noglob; "$@" | {reader}; echo "${{PIPESTATUS[@]}}" >&2'
     done = subprocess.run(
         ["bash", "-c", script, "bash", sys.executable, "-m", "kubeledger", *arguments],

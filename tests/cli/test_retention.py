@@ -89,13 +89,13 @@ def test_a_list_that_reaches_into_a_drop(tmp_path: Path) -> None:
     """What is not listed is named, and only where it was asked for."""
     ledger = small(tmp_path / "l")
     drop_by_policy(ledger, Policy(before_ns=8, words="before 8"), 10**18)
-    in_drop, behind = "1970-01-01T00:00:00.000000003Z", "1970-01-01T00:00:00.000000008Z"
+    in_drop, after = "1970-01-01T00:00:00.000000003Z", "1970-01-01T00:00:00.000000008Z"
     for args, reported in (
         (("--until", in_drop), True),
         (("--since", in_drop), True),
-        (("--since", in_drop, "--until", behind), True),
-        (("--since", behind), False),
-        (("--since", behind, "--node", NODE), False),
+        (("--since", in_drop, "--until", after), True),
+        (("--since", after), False),
+        (("--since", after, "--node", NODE), False),
         ((), False),
     ):
         result = run("ls", "--ledger", ledger.path, *args, "-o", "jsonl")

@@ -39,7 +39,7 @@ def test_check_as_json() -> None:
     assert found["duration_ns"] == 600 * 10**9
 
 
-def test_all_problems_are_told(tmp_path: Path) -> None:
+def test_all_problems_are_reported(tmp_path: Path) -> None:
     """Each with its line and what to do; exit code 3, nothing is run."""
     bad = tmp_path / "bad.yaml"
     bad.write_text("kubeletVersion: 1.2.3\nduration: 10m\nnode: {memory: -1Gi}\n")

@@ -98,7 +98,7 @@ def test_bad_questions(ask: Run, args: tuple[str, ...], message: str) -> None:
 
 
 def test_time_limit(ask: Run) -> None:
-    """A query that takes too long is stopped and told so."""
+    """A query that takes too long is stopped, and the message says so."""
     endless = "WITH RECURSIVE x(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM x) SELECT max(n) FROM x"
     result = ask("sql", endless, "--timeout", "0.2")
     assert result.exit_code == 2
@@ -164,7 +164,7 @@ class TestShell:
     """The interactive shell."""
 
     def run(self, lines: list[str]) -> list[tuple[str, dict[str, str] | dict[str, str | None]]]:
-        """What the shell runs when it is told these lines."""
+        """What the shell runs for these lines."""
         reported: Iterator[str] = iter(lines)
         ran: list[tuple[str, dict[str, str] | dict[str, str | None]]] = []
 
@@ -188,7 +188,7 @@ class TestShell:
         assert [query for query, _ in ran] == ["SELECT 1;", "SELECT\n\n  2 ;"]
 
     def test_quit(self) -> None:
-        """Nothing runs behind it."""
+        """Nothing runs after it."""
         assert self.run([".quit", "SELECT 1;"]) == []
 
     def test_an_error_does_not_end_it(self, capsys: pytest.CaptureFixture[str]) -> None:
@@ -199,7 +199,7 @@ class TestShell:
             assert message in errors
 
     def test_commands(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """What there is, is told."""
+        """What there is, is listed."""
         assert self.run([".tables", ".schema admissions", ".queries", ".help"]) == []
         shown = capsys.readouterr().out
         for text in ("device_allocations", "admitted", "BOOLEAN", "probe_kills", ".schema VIEW"):

@@ -37,7 +37,7 @@ def log_of(directory: Path, hours: list[int]) -> Path:
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    """Some records; behind each test they must still be there, and sound."""
+    """Some records; after each test they must still be there, and sound."""
     ledger = Ledger.create(tmp_path / "l")
     (tmp_path / "first").mkdir()
     assert run("import", log_of(tmp_path / "first", [1, 2]), "--ledger", ledger.path).exit_code == 0
@@ -142,7 +142,7 @@ def test_the_lock_of_a_crashed_writer(ledger: Ledger, tmp_path: Path) -> None:
     assert not (ledger.path / "writer.pid").exists()
 
 
-def test_a_torn_write_is_told(ledger: Ledger, tmp_path: Path) -> None:
+def test_a_torn_write_is_reported(ledger: Ledger, tmp_path: Path) -> None:
     """What was dropped stands on stderr, in bytes."""
     (segment,) = ledger.path.rglob("segments/*.jsonl")
     with segment.open("ab") as file:
@@ -154,7 +154,7 @@ def test_a_torn_write_is_told(ledger: Ledger, tmp_path: Path) -> None:
 
 
 def test_a_clock_that_goes_back(ledger: Ledger, tmp_path: Path) -> None:
-    """The order of the log counts, and the step is told."""
+    """The order of the log counts, and the step is reported."""
     log = log_of(tmp_path, [9, 10, 4, 5])
     result = run("import", log, "--ledger", ledger.path, "--node", "back")
     assert result.exit_code == 0

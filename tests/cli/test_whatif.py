@@ -136,7 +136,7 @@ def test_several_variants_fit_a_screen(nodes: Nodes, full: bool) -> None:
         assert any("(--full shows all)" in line for line in lines)
 
 
-def test_what_lies_behind_a_change_is_not_trusted(nodes: Nodes) -> None:
+def test_what_follows_a_change_is_not_trusted(nodes: Nodes) -> None:
     """A pod that would have been refused holds nothing, so what follows is marked."""
     result = run("whatif", "--set", "maxPods=10", nodes.ledger("node-a"))
     assert result.exit_code == 0

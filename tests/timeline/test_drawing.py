@@ -129,7 +129,7 @@ def test_a_container_whose_start_was_not_seen(tmp_path: Path, source: str) -> No
     assert node_payload(drawing)["items"]["start"][-2] < 0
 
 
-def test_pods_of_one_name_are_told_apart_and_containers_stand_in_their_order(
+def test_pods_of_one_name_are_distinguished_and_containers_stand_in_their_order(
     tmp_path: Path,
 ) -> None:
     """By the beginning of the UID; init containers and sidecars come first, as in the spec."""
@@ -245,7 +245,7 @@ def test_thresholds_are_steps_in_time(tmp_path: Path) -> None:
 
 
 def test_the_page_ends_with_the_log(tmp_path: Path) -> None:
-    """Where the last lines of a log tell no decision the page goes on to the last of them."""
+    """Where the last lines of a log show no decision the page continues to the last of them."""
     story = begun()
     story.add(FindingReported(finding="x", file=None, message="x"))
     story.add(ImportCompleted(digest="00", accounts=()))
@@ -288,7 +288,7 @@ def test_holes_of_the_log_and_times_without_a_kubelet(tmp_path: Path) -> None:
 
 
 def test_a_decision_without_a_row_has_a_place(tmp_path: Path) -> None:
-    """What is no match and drawn nowhere else; and it is told of where pods are asked for."""
+    """What is no match and drawn nowhere else; and it is counted where pods are asked for."""
     story = begun()
     killed = ProcessKilled(
         namespace=None,

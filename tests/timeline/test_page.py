@@ -52,8 +52,8 @@ def test_what_is_drawn_is_what_the_views_say(
                 assert abs(drawn[kind, seq] - ts_ns) < 2000
 
 
-def test_headlines_tell_what_went_wrong(browser: Browser, pages: dict[str, Path]) -> None:
-    """Preemptions before probes, no more than eight, and each opens the record it tells of."""
+def test_headlines_say_what_went_wrong(browser: Browser, pages: dict[str, Path]) -> None:
+    """Preemptions before probes, no more than eight, and each opens the record it names."""
     browser.open(pages["node-a"])
     headlines = browser.ask("kubeledger.headlines()")
     assert len(headlines) <= 8
@@ -108,7 +108,7 @@ def test_keys_move_zoom_and_step(browser: Browser, pages: dict[str, Path]) -> No
     assert len(set(kinds)) == 3
 
 
-def test_the_cursor_tells_each_rows_state(browser: Browser, pages: dict[str, Path]) -> None:
+def test_the_cursor_shows_each_rows_state(browser: Browser, pages: dict[str, Path]) -> None:
     """Records in view stand in a table for those who cannot see the canvas."""
     browser.open(pages["node-a"])
     browser.wait("return document.querySelectorAll('#listed tr').length > 20")

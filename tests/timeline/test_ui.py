@@ -1,4 +1,4 @@
-"""The served page: who is let in, and what it tells of SQL, why, state, what-if and growth."""
+"""The served page: who is let in, and what it says of SQL, why, state, what-if and growth."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_what_is_sent_may_not_be_framed_guessed_or_kept(node_a: Server) -> None:
 
 
 def test_errors_are_sentences(node_a: Server) -> None:
-    """A bad question is told as on the command line; of a bug the browser learns no more."""
+    """A bad question is refused as on the command line; of a bug the browser learns no more."""
     questions: list[tuple[str, object, str]] = [
         ("/api/sql", {"query": "DROP TABLE events"}, "only queries that read are allowed"),
         ("/api/sql", {"query": "SELECT * FROM read_csv('/etc/passwd')"}, "is not allowed"),
@@ -301,7 +301,7 @@ def test_what_would_not_have_been_is_crossed_out(browser: Browser, node_a: Serve
 
 
 def test_what_cannot_be_decided_is_marked_and_named(node_a: Server) -> None:
-    """Another version needs inputs that a log of this one does not hold: told mark by mark."""
+    """Another version needs inputs that a log of this one does not hold: named mark by mark."""
     reported = answer(node_a, "/api/whatif", {"node": "node-a", "set": "--kubelet-version 1.34.1"})
     marks = [each for each in reported["marks"] if each["change"] == "undecided"]
     assert marks
@@ -315,7 +315,7 @@ def test_what_cannot_be_decided_is_marked_and_named(node_a: Server) -> None:
 def test_what_would_not_have_followed_is_crossed_out_too(
     browser: Browser, ledgers: dict[str, Path]
 ) -> None:
-    """An eviction that would not have been ends no container; what cannot be told is named."""
+    """An eviction that would not have been ends no container; what cannot be decided is named."""
     with served(ledgers["node-e-evictions"]) as server:
         reported = answer(
             server, "/api/whatif", {"node": "node-e", "set": "evictionHard.memory.available=5%"}

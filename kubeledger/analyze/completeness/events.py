@@ -31,7 +31,7 @@ from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.model.units import NS_PER_S, format_ts
 
-__all__ = ["NO_EVENT", "TOLD", "EventPart", "EventReport"]
+__all__ = ["EVENT_REASONS", "NO_EVENT", "EventPart", "EventReport"]
 
 Delivery = Literal["event", "counted", "never", "no list", "no report"]
 """``event``: it became an event. ``counted``: it did not, but a later repetition that did
@@ -130,7 +130,7 @@ class EventReport(msgspec.Struct, kw_only=True):
     decisions: list[DecisionDelivery]
 
 
-TOLD: dict[str, frozenset[str]] = {
+EVENT_REASONS: dict[str, frozenset[str]] = {
     "images.GarbageCollected": frozenset(
         {"ImageGCFailed", "FreeDiskSpaceFailed", "InvalidDiskCapacity"}
     ),
@@ -303,7 +303,7 @@ class EventPart:
 
     def _decide(self, record: Record) -> None:
         self._kinds[record.kind] += 1
-        reasons = TOLD.get(record.kind)
+        reasons = EVENT_REASONS.get(record.kind)
         if reasons is None or _is_no_failure(record.body):
             self._never_sent[record.kind] += 1
             return

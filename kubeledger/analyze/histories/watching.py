@@ -38,7 +38,7 @@ class News(NamedTuple):
 
     @property
     def what(self) -> What:
-        """What is wrong: taken and impossible, not taken, or told otherwise by two sources."""
+        """What is wrong: taken and impossible, not taken, or shown otherwise by two sources."""
         if isinstance(self.outcome, Contradiction):
             return "contradiction"
         return "missed" if self.outcome.recorded is None else "impossible"
@@ -103,9 +103,9 @@ class Watch:
         self._last_seqs[name] = last_seq
 
     def _is_settled(self, key: _Key, news: News, now_s: float) -> bool:
-        behind_ns = self._latest_ns[news.node] - news.outcome.ts_ns
+        later_ns = self._latest_ns[news.node] - news.outcome.ts_ns
         waited_s = now_s - self._since_s[key]
-        return behind_ns >= self._settle_s * NS_PER_S or waited_s >= self._settle_s
+        return later_ns >= self._settle_s * NS_PER_S or waited_s >= self._settle_s
 
 
 def _key(node: str, outcome: Outcome) -> _Key:

@@ -35,7 +35,7 @@ from kubeledger.model.units import format_ts
 __all__ = ["explain_node"]
 
 _STEPS_MAX = 200
-_TOLD_MAX = 5
+_PROCESSES_MAX = 5
 _WORDLESS_WEIGHT = 3
 """As a start's: less than an end that is recorded."""
 _WORDLESS = "it was killed or told to stop, or the log is cut"
@@ -204,7 +204,7 @@ def _note_end(processes: list[_Process], record: Record) -> None:
 
 
 def _of_processes(processes: list[_Process], because: dict[int, Record]) -> Iterator[str]:
-    for process in processes[: -_TOLD_MAX - 1 : -1]:
+    for process in processes[: -_PROCESSES_MAX - 1 : -1]:
         if process.start is None:
             unseen = "" if process.pid is None else ", whose start is not in the log,"
             yield f"{_name(process)}{unseen} {_end(process, because)}"
@@ -215,8 +215,8 @@ def _of_processes(processes: list[_Process], because: dict[int, Record]) -> Iter
             else "and " + _end(process, because)
         )
         yield from _of_shutdowns([process])
-    if len(processes) > _TOLD_MAX:
-        before = len(processes) - _TOLD_MAX
+    if len(processes) > _PROCESSES_MAX:
+        before = len(processes) - _PROCESSES_MAX
         yield f"{before} more process{'es' if before > 1 else ''} came before"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kubeledger.analyze.completeness.events import NO_EVENT, TOLD
+from kubeledger.analyze.completeness.events import EVENT_REASONS, NO_EVENT
 from kubeledger.model.bodies.images import GarbageCollected
 from kubeledger.model.bodies.lifecycle import ContainerKilled, PodRejected
 from kubeledger.model.record import Record
@@ -45,11 +45,11 @@ def kill_after(events: int, *, api: int | None, flags: bool = True) -> list[Reco
     return joined(records, -2, -1)
 
 
-def test_every_kind_of_decision_is_told_of_or_not() -> None:
+def test_every_kind_of_decision_is_an_event_or_not() -> None:
     """A new kind needs a line in one of the tables."""
     decisions = {body.kind for body in BODY_TYPES.values() if body.role == "decision"}
-    assert decisions == TOLD.keys() | NO_EVENT.keys()
-    assert not TOLD.keys() & NO_EVENT.keys()
+    assert decisions == EVENT_REASONS.keys() | NO_EVENT.keys()
+    assert not EVENT_REASONS.keys() & NO_EVENT.keys()
 
 
 def test_a_decision_becomes_an_event() -> None:
@@ -86,7 +86,7 @@ def test_a_report_later_than_the_list() -> None:
     ("flags", "words"), [(True, "passed the kubelet's spam filter"), (False, "log begins while")]
 )
 def test_a_report_that_nothing_explains(flags: bool, words: str) -> None:
-    """It says so, and whether the log would have told."""
+    """It says so, and whether the log would have shown it."""
     records = kill_after(3, api=None, flags=flags)
     later = scene((0, event("Pulled", api=1)), start_s=1_010)[0]
     records.append(msgspec.structs.replace(later, seq=99))
@@ -103,7 +103,7 @@ def test_a_report_that_was_too_old_for_the_list() -> None:
     assert "older than an hour" in delivery.why
 
 
-def test_without_a_list_nothing_is_told() -> None:
+def test_without_a_list_nothing_is_known() -> None:
     """No list, no verdict."""
     records = joined(scene((0, started()), (1, KILL), (1, event())), 1, 2)
     events = report(records).events
@@ -114,7 +114,7 @@ def test_without_a_list_nothing_is_told() -> None:
 
 
 def test_a_kubelet_without_an_api_server() -> None:
-    """Its settings tell."""
+    """Its settings say so."""
     steps = scene((0, started()), (0, settings(kubeconfig="")), (1, KILL), (1, event()))
     events = report(joined(steps, 2, 3)).events
     assert events.standalone is True
@@ -127,7 +127,7 @@ def test_a_decision_that_no_line_reports() -> None:
     assert (delivery.delivery, delivery.report_seq) == ("no report", None)
 
 
-def test_a_rejection_is_told_by_its_own_reason() -> None:
+def test_a_rejection_is_reported_by_its_own_reason() -> None:
     """Another report on the same line is not about it."""
     rejected = PodRejected(**POD, reason="OutOfcpu", message="m")
     records = scene((0, LISTED), (0, started()), (1, rejected), (1, event("OutOfcpu", api=1)))
@@ -142,7 +142,7 @@ def test_a_collection_that_did_not_fail_is_never_sent() -> None:
     assert (kind.never_sent, kind.not_reported) == (1, 0)
 
 
-def test_what_only_the_list_tells_is_counted_apart() -> None:
+def test_what_only_the_list_shows_is_counted_apart() -> None:
     """A fact without a line of the log."""
     (record,) = scene((0, event(api=4, count=4)))
     (alone,) = scene((0, event(api=4, count=4)))

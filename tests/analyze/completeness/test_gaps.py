@@ -1,4 +1,4 @@
-"""Gaps in the beats of a kubelet, holes in its log, and its own counters."""
+"""Gaps in a kubelet's periodic lines, holes in its log, and its own counters."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def ordered(*steps: Steps) -> list[Record]:
 
 
 def test_a_regular_log_has_no_gap() -> None:
-    """Beats that come a bit late are none."""
+    """Lines that come a bit late are none."""
     steps = [(s + (s % 30) / 10, body) for s, body in signals()]
     found = report(ordered(steps)).gaps
     assert (found.holes, found.gaps) == ([], [])
@@ -44,7 +44,7 @@ def test_a_regular_log_has_no_gap() -> None:
     ]
 
 
-def test_a_hole_where_all_beats_are_missing() -> None:
+def test_a_hole_where_all_periodic_lines_are_missing() -> None:
     """The records around it are named."""
     qos = [(float(s), QOSCgroupsUpdated()) for s in (5, 65, 245)]
     found = report(ordered(signals(without=range(100, 240)), qos)).gaps
@@ -56,8 +56,8 @@ def test_a_hole_where_all_beats_are_missing() -> None:
     assert found.gaps == []
 
 
-def test_lost_lines_are_told_as_the_import_saw_them() -> None:
-    """They are no gap of another beat, and the record's own place tells nothing."""
+def test_lost_lines_are_reported_as_the_import_saw_them() -> None:
+    """They are no gap of another line, and the record's own place says nothing."""
     at_ns = parse_ts("1970-01-01T00:18:20Z")
     lost = LogThinned(
         from_ts_ns=at_ns,
@@ -79,7 +79,7 @@ def test_lost_lines_are_told_as_the_import_saw_them() -> None:
     assert report(records, Span(until_ns=at_ns - 1)).gaps.lost == []
 
 
-def test_a_gap_in_one_beat_while_the_log_goes_on() -> None:
+def test_a_gap_in_one_periodic_line_while_the_log_continues() -> None:
     """The log has no hole then."""
     other = [(float(s), QOSCgroupsUpdated()) for s in range(2, 300, 2)]
     found = report(ordered(signals(without=range(100, 200)), other)).gaps
@@ -103,7 +103,7 @@ def test_without_a_spec_the_period_is_not_known() -> None:
     assert (found.gaps, found.without_spec) == ([], ["shop/web"])
 
 
-def test_without_successes_ticks_are_no_beat() -> None:
+def test_without_successes_ticks_are_not_periodic() -> None:
     """Below verbosity 3 failures alone are there."""
     ticks: Steps = [(float(s), tick("failure")) for s in (0, 2, 90)]
     assert report(ordered(ticks, [(95.0, spec_of(2))])).gaps.gaps == []
@@ -125,8 +125,8 @@ def test_a_startup_probe_that_succeeded_is_asked_no_more() -> None:
     assert report(ordered(ticks, late)).gaps.gaps == []
 
 
-def test_between_two_processes_nothing_beats() -> None:
-    """The time is told as such, and is no gap."""
+def test_between_two_processes_nothing_is_due() -> None:
+    """The time is listed as such, and is no gap."""
     restarted: Steps = [(200.0, started(restart=True))]
     found = report(ordered(signals(without=range(100, 210)), restarted)).gaps
     assert (found.holes, found.gaps) == ([], [])
@@ -134,14 +134,14 @@ def test_between_two_processes_nothing_beats() -> None:
     assert down.to_ts_ns - down.from_ts_ns == 110 * NS_PER_S
 
 
-def test_beats_that_stop_before_the_log_does() -> None:
+def test_periodic_lines_that_stop_before_the_log_does() -> None:
     """The gap reaches up to the end."""
     noise = [(s + 0.2, QOSCgroupsUpdated()) for s in range(300)]
     found = report(ordered(signals(without=range(150, 300)), noise)).gaps
     assert [(gap.activity, gap.missing) for gap in found.gaps] == [("eviction signals", 15)]
 
 
-def test_gaps_outside_of_the_span_are_not_told() -> None:
+def test_gaps_outside_of_the_span_are_not_listed() -> None:
     """A report on the first minute knows nothing of the third."""
     records = ordered(signals(without=range(100, 200)))
     assert report(records).gaps.holes

@@ -74,11 +74,11 @@ def test_both_logs_are_whole(node_a: Completeness, node_b: Completeness) -> None
 
 
 def activity(node: Completeness, name: str) -> ActivityCount:
-    """One of the beats."""
+    """One of the periodic lines."""
     return next(activity for activity in node.gaps.activities if activity.name == name)
 
 
-def test_beats_of_both_nodes(node_a: Completeness, node_b: Completeness) -> None:
+def test_periodic_lines_of_both_nodes(node_a: Completeness, node_b: Completeness) -> None:
     """73 and 38 rounds of the eviction manager, none more than 10.1 s after the one before."""
     assert [activity(node, "eviction signals").seen for node in (node_a, node_b)] == [73, 38]
     for node in (node_a, node_b):

@@ -116,7 +116,7 @@ def test_a_log_without_any_start() -> None:
 
 
 def test_a_process_ends_where_the_next_begins() -> None:
-    """And only those of the span are told."""
+    """And only those of the span are listed."""
     records = logged(*scene((0, started()), (1, SIGNAL), (60, started(restart=True))))
     assert [p.ends for p in report(records).sources.processes] == ["restart", "open"]
     assert len(report(records, Span(1_050 * NS_PER_S, None)).sources.processes) == 1

@@ -36,7 +36,7 @@ from tests.analyze.sql.fixture_ledger import Story, write_ledger
     ],
 )
 def test_bytes(count: int, text: str) -> None:
-    """As many digits as tell."""
+    """As many digits as matter."""
     assert bytes_text(count) == text
 
 
@@ -62,7 +62,7 @@ def test_names() -> None:
     assert names_text(["a", "b", "c", "d"]) == "a, b and 2 more"
 
 
-def test_a_long_chain_of_errors_is_told_by_its_end() -> None:
+def test_a_long_chain_of_errors_is_shown_by_its_end() -> None:
     """A short one whole; one without an end is cut."""
     assert shortened("no disk: full") == "no disk: full"
     chain = "Failed to start ContainerManager: start memory manager error: " + "state differs " * 4

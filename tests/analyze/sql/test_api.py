@@ -48,7 +48,7 @@ def test_parameters(database: Queryable) -> None:
         ("SELECT now()", "::TIMESTAMP"),
     ],
 )
-def test_a_bad_query_is_told_in_one_line(database: Queryable, query: str, message: str) -> None:
+def test_a_bad_query_is_refused_in_one_line(database: Queryable, query: str, message: str) -> None:
     """DuckDB's own words, without a traceback or a drawing."""
     with pytest.raises(BadQuestionError) as caught:
         database.sql(query).fetchall()
@@ -82,7 +82,7 @@ def test_a_huge_result_streams(ledger: Path) -> None:
 
 
 def test_memory_limit(ledger: Path) -> None:
-    """A query that needs more than it may is told so."""
+    """A query that needs more than it may is refused."""
     query = "SELECT list(range) FROM range(100000000)"
     with (
         connect(ledger, memory_limit="50MB") as database,
@@ -104,7 +104,7 @@ def test_a_memory_limit_that_holds_no_ledger(ledger: Path) -> None:
         assert "SET " not in reported.value.message
 
 
-def test_who_forgets_to_close_leaves_nothing_behind(
+def test_who_forgets_to_close_leaves_no_files(
     ledger: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Temporary files go with the last reference."""
@@ -125,7 +125,7 @@ def test_results_live_side_by_side(database: Queryable) -> None:
     assert list(first) == [(12,), (37,)]
 
 
-def test_a_query_that_hears_no_interruption_is_left_behind(
+def test_a_query_that_hears_no_interruption_is_abandoned(
     database: Queryable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Inside one call of a function DuckDB looks for nothing; the next query runs all the same."""

@@ -128,7 +128,7 @@ def test_every_pod_of_another_node(recorded: Callable[[str], Recorded]) -> None:
 
 
 def test_on_the_command_line(recorded: Callable[[str], Recorded], tmp_path: Path) -> None:
-    """``export --pod`` and ``verify``; up to a time nothing behind it is kept."""
+    """``export --pod`` and ``verify``; up to a time nothing after it is kept."""
     ledger = str(recorded("node-a").ledger.path)
     out = tmp_path / "x.ledger.jsonl"
     command = ["export", "--ledger", ledger, "--pod", "default/filler-c", "--out", str(out)]

@@ -61,7 +61,7 @@ def test_default_of_a_parameter(database: Queryable) -> None:
     ],
 )
 def test_wrong_parameters(name: str, given: dict[str, str], message: str) -> None:
-    """A missing or unknown parameter is told by name."""
+    """A missing or unknown parameter is named."""
     with pytest.raises(BadQuestionError, match=message):
         find_query(name).bind(given)
 

@@ -139,7 +139,7 @@ def test_newer_records_are_refused(ledger: Path, field: str, value: object, mess
         ask(ledger, COUNT)
 
 
-def test_damaged_line_is_told_with_its_segment(ledger: Path) -> None:
+def test_a_damaged_line_is_reported_with_its_segment(ledger: Path) -> None:
     """A flipped bit in the middle, JSON or not, is damage, with the file's own name."""
     path = only_segment(ledger)
     lines = path.read_bytes().splitlines()
@@ -151,7 +151,7 @@ def test_damaged_line_is_told_with_its_segment(ledger: Path) -> None:
     assert "CRC" in caught.value.message
 
 
-def test_damaged_compression_is_told(ledger: Path) -> None:
+def test_damaged_compression_is_reported(ledger: Path) -> None:
     """A flipped byte in a sealed segment is no shorter answer."""
     sealed = seal(only_segment(ledger))
     data = bytearray(sealed.read_bytes())
@@ -185,7 +185,7 @@ def test_what_the_writer_wrote(tmp_path: Path) -> None:
     assert rows == [(r.seq, r.ts_ns, r.kind, r.cause) for r in records]
 
 
-def test_lost_segment_is_told(tmp_path: Path) -> None:
+def test_a_lost_segment_is_reported(tmp_path: Path) -> None:
     """Records that the manifest counts cannot go missing unnoticed."""
     real_ledger(tmp_path / "real", whole_story())
     only_segment(tmp_path / "real").unlink()

@@ -22,7 +22,7 @@ STARTED = KubeletStarted(pid=1, kubelet_version=None, version_source=None)
 
 
 def at(*times: tuple[float, Body]) -> list[Record]:
-    """Records of one node, each so many minutes behind a full hour."""
+    """Records of one node, each so many minutes after a full hour."""
     story = Story("n")
     for _, body in times:
         story.add(body)
@@ -80,7 +80,7 @@ def test_a_pod_is_evicted_once(tmp_path: Path) -> None:
 
 
 def test_images_that_came_and_went(tmp_path: Path) -> None:
-    """A kubelet that starts knows no image: its first pass tells of none that is new."""
+    """A kubelet that starts knows no image: its first pass names none that is new."""
     old, new = Image(image_id="a", size_bytes=1), Image(image_id="b", size_bytes=1, new=True)
     event = KubernetesEvent(
         object_kind="Pod", namespace="a", pod="p", pod_uid="u", type="Normal", reason="Pulled",

@@ -180,7 +180,7 @@ def test_what_no_rule_knows_is_no_part_of_a_text(word: str, mark: str) -> None:
 
 
 def test_a_message_of_an_unknown_reason_is_replaced_whole() -> None:
-    """Its words may be of the kubelet's, and tell what another program does all the same."""
+    """Its words may be of the kubelet's, and say what another program does all the same."""
     for reason, kept in (("Killing", True), ("AcmeReady", False)):
         body = KubernetesEvent(
             object_kind="Pod", namespace="shop", pod="web", pod_uid=UID, container=None,
@@ -218,7 +218,7 @@ def test_image_ids_keep_their_order() -> None:
 
 @given(st.text(max_size=40))
 def test_any_text_is_replaced_whole(text: str) -> None:
-    """A name of any form gives a pseudonym that tells nothing of it."""
+    """A name of any form gives a pseudonym that shows nothing of it."""
     made = pseudonyms()
     clean = made.name(text)
     assert made.name(text) == clean

@@ -120,7 +120,7 @@ def test_folded_ticks(tmp_path: Path) -> None:
 
 
 def test_how_a_kubelet_ended(tmp_path: Path) -> None:
-    """The end of a process stands in its row, or in one of its own where its start is not told."""
+    """The end of a process stands in its row, or in one of its own where no start is recorded."""
     story = Story("n")
     for pid, ends in ((7, ()), (8, ("first", "second")), (9, ())):
         story.add(KubeletStarted(pid=pid, kubelet_version=None, version_source=None))
@@ -139,7 +139,7 @@ def test_how_a_kubelet_ended(tmp_path: Path) -> None:
         ]
 
 
-def test_the_limit_that_ran_out_is_told_by_the_next_best_source(tmp_path: Path) -> None:
+def test_the_limit_that_ran_out_is_named_by_the_next_best_source(tmp_path: Path) -> None:
     """The kernel, else the cgroup's files, the last before or the first after, else the spec."""
     containers = [{"name": "c", "resources": {"limits": {"memory": "80Mi"}}}]
     kill = ProcessKilled(

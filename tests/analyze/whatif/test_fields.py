@@ -84,7 +84,7 @@ def test_what_real_kubelets_ran_with_is_taken(name: str) -> None:
 
 @given(field=st.sampled_from(sorted(FIELDS)), value=JSON)
 def test_any_value_has_an_answer(field: str, value: Any) -> None:  # noqa: ANN401 # any JSON value
-    """A reason to be read behind the field's name, or none."""
+    """A reason to be read after the field's name, or none."""
     reason = problem(field, value)
     assert reason == "" or reason.split()[0] in {"must", "has", "entry"}
 

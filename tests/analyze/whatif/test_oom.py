@@ -135,6 +135,6 @@ def test_a_bigger_reserve_is_undecided() -> None:
     ],
 )
 def test_no_resource(text: str) -> None:
-    """The form is told."""
+    """The form is named."""
     with pytest.raises(BadQuestionError):
         parse_setting(text)

@@ -86,7 +86,7 @@ def test_another_alignment_reaches_no_further(admit: bool, pod: str, reaches: bo
 
 
 def test_a_collection_is_one_decision() -> None:
-    """Its parts follow from the same inputs; what comes behind it saw another disk."""
+    """Its parts follow from the same inputs; what comes after it saw another disk."""
     taint = Taint()
     taint.change(finding(1, "images.GarbageCollectionStarted", "node"))
     removal, end = finding(2, "images.ImageDeleted", "image/x"), finding(

@@ -21,7 +21,7 @@ ADMISSIONS = (PodAdmitted.kind, PodRejected.kind)
 
 
 def judged(found: Sequence[Record], variant: Variant) -> list[tuple[Finding, int | None]]:
-    """Each finding under a variant, and the change behind which it lies."""
+    """Each finding under a variant, and the change that it follows."""
 
     def read(kinds: Collection[str] | None) -> Iterator[Record]:
         return iter([r for r in found if kinds is None or r.kind in kinds])

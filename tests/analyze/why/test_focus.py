@@ -1,4 +1,4 @@
-"""Of several lines behind a record, the one that tells what happened."""
+"""Of several lines of a record, the one that says what happened."""
 
 from __future__ import annotations
 

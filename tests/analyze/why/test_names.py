@@ -162,7 +162,7 @@ ONLY_TOLD = (
         ("big-0", "pod/prod/big-0"),
     ],
 )
-def test_names_that_any_record_tells(typed: str, means: str) -> None:
+def test_names_that_any_record_holds(typed: str, means: str) -> None:
     """Back-offs, events, preemptions, and records that name nothing but a UID."""
     known = history_of_reader("node-t", "", reader(scene(*enumerate(ONLY_TOLD))))
     assert str(find_target(typed, [known])) in means
@@ -188,7 +188,7 @@ def test_likely_names_come_first(typed: str, advice: str) -> None:
 
 
 def test_a_pod_about_which_nothing_was_decided() -> None:
-    """The answer is what the records tell; none for what no record names."""
+    """The answer is what the records show; none for what no record names."""
     known = history_of_reader("node-t", "", reader(scene(*enumerate(ONLY_TOLD))))
     answer = explain(known, find_target("told", [known]))
     assert answer is not None

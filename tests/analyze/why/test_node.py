@@ -81,7 +81,7 @@ def test_how_a_process_ended(between: list[Body], says: str) -> None:
     assert f"process 7 (1.30.14) started at 1970-01-01T00:16:40Z and {says}" in sentence
 
 
-def test_a_process_of_which_only_the_end_is_told() -> None:
+def test_a_process_of_which_only_the_end_is_recorded() -> None:
     """A fatal end, or an error in the flags: one process each, and no end of the one before."""
     alone = [_ended("fatal", 3), _ended("error", None), _ended("error", None)]
     answer = _answer(_began(7), *alone)
@@ -121,7 +121,7 @@ LONG = KubeletExited(pid=7, reason="error", message="Failed to start: " + "very 
         ),
     ],
 )
-def test_the_headline_tells_of_deaths(bodies: list[Body], says: str) -> None:
+def test_the_headline_names_deaths(bodies: list[Body], says: str) -> None:
     """Whatever else there is, and however much the process had said."""
     answer = _answer(_began(7), *bodies)
     assert answer is not None
@@ -152,7 +152,7 @@ def test_what_befell_the_node(bodies: list[Body], says: str) -> None:
 
 
 def test_which_node_and_when() -> None:
-    """Another node has no answer, and what came later is not told."""
+    """Another node has no answer, and what came later is not reported."""
     assert _sentence(_began(7), target="node/node-t") is not None
     assert _sentence(_began(7), target="node/other") is None
     early = _sentence(_began(7), _ended("error"), _began(8), upto_s=0.5)
@@ -162,7 +162,7 @@ def test_which_node_and_when() -> None:
 
 
 def test_a_log_that_begins_in_the_middle_shows_no_start() -> None:
-    """The process is seen, its start is not; and nothing tells of pressure."""
+    """The process is seen, its start is not; and nothing reports pressure."""
     answer = _answer(_began(7, from_start=False))
     assert answer is not None
     assert answer.steps == ()

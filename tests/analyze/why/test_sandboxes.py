@@ -44,7 +44,7 @@ def history() -> History:
         ("pod/ns/p", "its sandbox could not be made from 1970-01-01T00:16:42Z on (3 times), for"),
     ],
 )
-def test_both_ends_are_told(target: str, reported: str) -> None:
+def test_both_ends_are_reported(target: str, reported: str) -> None:
     """Of the image whom it held up, of the pod what was missing; the records are evidence."""
     found = explain(history(), parse_target(target))
     assert found is not None

@@ -58,7 +58,7 @@ def test_images_by_prefix() -> None:
 
 
 def test_pods_by_name_and_by_uid() -> None:
-    """A record without a name is told by its UID; a preemptor is no victim."""
+    """A record without a name is found by its UID; a preemptor is no victim."""
     target = parse_target("pod/default/web")
     uids = frozenset({"u1"})
     admitted: Any = PodAdmitted
@@ -82,7 +82,7 @@ def preempted(victim: str, preemptor: str) -> Body:
 
 
 def test_a_refusal_explains_more_than_a_later_admission() -> None:
-    """An end outweighs what came before and behind it; of two of a kind, the later."""
+    """An end outweighs what came before and after it; of two of a kind, the later."""
     pod: dict[str, Any] = {"namespace": "default", "pod": "web", "pod_uid": None}
     refused = PodRejected(**pod, reason="OutOfcpu", message="")
     records = scene(

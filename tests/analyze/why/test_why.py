@@ -70,7 +70,7 @@ def test_a_detect_pass_is_shown_by_the_line_about_the_image() -> None:
 
 
 def test_only_what_was_so_by_then() -> None:
-    """No decision behind the time is told of."""
+    """No decision after the time is named."""
     records = recorded("node-a")
     middle = records[len(records) // 2].ts_ns
     found = explain(history("node-a"), parse_target("pod/default/live-fail"), upto_ts_ns=middle)
