@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import click
 
-from kubeledger.cli.lazy import LazyGroup
+from kubeledger.cli.main import LazyGroup
 
 __all__ = ["SUBCOMMANDS", "fleet"]
 
