@@ -14,7 +14,7 @@ import click
 if TYPE_CHECKING:
     from kubeledger.record.metrics import Metrics
 
-__all__ = ["Waits", "metrics_option", "served", "until_stopped"]
+__all__ = ["metrics_option", "served", "until_stopped"]
 
 metrics_option = click.option(
     "--metrics-address", metavar="HOST:PORT", help="Serve /metrics, /healthz, /readyz."

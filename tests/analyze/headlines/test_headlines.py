@@ -7,15 +7,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kubeledger.analyze.headlines import Incident, happened, headlines
-from kubeledger.analyze.headlines.incidents import (
+from kubeledger.analyze.headlines import (
+    HEADLINES_MAX,
+    Incident,
     bytes_text,
+    happened,
+    headlines,
     incidents,
     missing_text,
     names_text,
     shortened,
 )
-from kubeledger.analyze.headlines.summary import HEADLINES_MAX
 from kubeledger.analyze.sql.api import connect
 from kubeledger.kubelet.lifecycle.exits import how_it_ended
 from kubeledger.model.bodies.lifecycle import PodEvicted, PodRejected
