@@ -63,10 +63,7 @@ def finish_drop(directory: Path, base: Base) -> None:
         if segment.first_seq < base.first_seq:
             remove(segment.path)
             remove(segment.sealed_path)
-    store = SnapshotStore(directory.parent, base.node)
-    for seq in store.seqs():
-        if seq < base.first_seq:
-            remove(store.path(seq))
+    SnapshotStore(directory.parent, base.node).drop(last_seq=base.dropped.last_seq)
     _remove_contents(directory.parent, keep=base)
 
 

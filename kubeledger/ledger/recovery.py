@@ -24,7 +24,7 @@ from kubeledger.ledger.regular import file_crc
 from kubeledger.ledger.sealing import finish_seals
 from kubeledger.ledger.segments import Segment, blocks_of, lines_of, list_segments
 from kubeledger.ledger.snapshots import SnapshotStore
-from kubeledger.ledger.storage import WRITE_OWN, remove
+from kubeledger.ledger.storage import WRITE_OWN
 from kubeledger.model.errors import DamagedLedgerError
 from kubeledger.model.record import Body
 from kubeledger.model.wire.codec import (
@@ -145,7 +145,8 @@ def recover_node(
     if lost:
         loss = loss_of(known, info, time.time_ns())
         info.losses += [] if loss is None else [loss]
-        _remove_snapshots(node, directory.parent, info.last_seq)
+        # States of records that are gone: nobody could use them.
+        SnapshotStore(directory.parent, node).drop(info.last_seq + 1)
     elif not same:
         reports.append(CountedAnew(file=str(directory), problem=_OTHERS.format(known.last_seq)))
     note_reopened(info, known if lost or same else NodeInfo())
@@ -191,14 +192,6 @@ def _losses_of(known: NodeInfo) -> NodeInfo:
     """Nothing but the losses, to be found in the records again, or recorded again."""
     losses = [msgspec.structs.replace(loss, seq=0) for loss in known.losses]
     return NodeInfo(losses=losses)
-
-
-def _remove_snapshots(node: str, place: Path, last_seq: int) -> None:
-    """States of records that are gone: nobody could use them."""
-    store = SnapshotStore(place, node)
-    for seq in store.seqs():
-        if seq > last_seq:
-            remove(store.path(seq))
 
 
 def _check_all_there(segments: list[Segment], known: NodeInfo, directory: Path) -> None:

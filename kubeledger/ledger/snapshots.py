@@ -144,17 +144,16 @@ class SnapshotStore:
         read = self._read(seq)
         return None if isinstance(read, str) else read[1]
 
-    def drop(self) -> int:
-        """Remove all snapshots (they are made again at need); how many there were.
+    def drop(self, first_seq: int = 0, last_seq: int | None = None) -> None:
+        """Remove the snapshots of these records, or of all; they are made again at need.
 
         Raises:
             LedgerUnavailableError: the operating system refused.
         """
-        seqs = self.seqs()
-        for seq in seqs:
-            with storage_errors("remove a snapshot", self.path(seq)):
-                remove(self.path(seq))
-        return len(seqs)
+        for seq in self.seqs():
+            if first_seq <= seq and (last_seq is None or seq <= last_seq):
+                with storage_errors("remove a snapshot", self.path(seq)):
+                    remove(self.path(seq))
 
     def path(self, seq: int) -> Path:
         """Where the snapshot of a record is kept."""
