@@ -108,7 +108,7 @@ class _NodeAuditor:
         self.begin = self._begin(listed)
         self.segments = [s for s in listed if s.first_seq > self.begin.seq]
         self.counted = counted = without_dropped(counted, self.begin)
-        lost = {loss.head for loss in counted.losses}
+        lost = {loss.chain for loss in counted.losses}
         self.walk = ChainWalk(node, self.begin.seq, self.begin.chain, lost.union(wanted))
         self.tail: Tail | None = None
         self.heads = {
@@ -262,7 +262,7 @@ class _NodeAuditor:
         unreported = [
             ToldLoss.of(self.node, None, loss.lost, healed=False)
             for loss in self.counted.losses
-            if loss.lost not in walk.lost.values() and loss.head not in walk.held
+            if loss.lost not in walk.lost.values() and loss.chain not in walk.held
         ]
         for loss in [*walk.losses(), *unreported]:
             if not loss.healed:

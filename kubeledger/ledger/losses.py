@@ -37,10 +37,10 @@ def loss_of(counted: NodeInfo, left: NodeInfo, found_ts_ns: int) -> Loss | None:
     return Loss(
         first_seq=left.last_seq + 1,
         last_seq=counted.last_seq,
-        head=counted.head.hex(),
+        chain=counted.head.hex(),
         first_ts_ns=min(begins, default=None),
         last_ts_ns=max((run.max_ts_ns for run in runs), default=None),
-        imports=[run.digest for run in open_ if run.digest is not None],
+        imports=tuple(run.digest for run in open_ if run.digest is not None),
         others=len(open_) < len(runs) or not runs or any(map(holds_others, open_)),
         found_ts_ns=found_ts_ns,
     )

@@ -86,24 +86,23 @@ class Run(msgspec.Struct, kw_only=True):
     reopened_seq: int | None = None
 
 
-class Loss(msgspec.Struct, kw_only=True):
+class Loss(msgspec.Struct, kw_only=True, rename={"chain": "head"}):
     """Acknowledged records that recovery did not find.
 
     It stands here before the record of it can be written, and then as its index.
 
     Attributes:
         seq: number of that record; 0 while there is none.
-        head: chain digest of the last record lost.
 
     The others are as in ``ledger.RecordsLost``.
     """
 
     first_seq: int
     last_seq: int
-    head: str
+    chain: str
     first_ts_ns: int | None = None
     last_ts_ns: int | None = None
-    imports: list[str] = []
+    imports: tuple[str, ...] = ()
     others: bool = True
     found_ts_ns: int = 0
     seq: int = 0
@@ -111,31 +110,14 @@ class Loss(msgspec.Struct, kw_only=True):
     @classmethod
     def of(cls, lost: RecordsLost, seq: int) -> Loss:
         """What record ``seq`` says."""
-        return cls(
-            first_seq=lost.first_seq,
-            last_seq=lost.last_seq,
-            head=lost.chain,
-            first_ts_ns=lost.first_ts_ns,
-            last_ts_ns=lost.last_ts_ns,
-            imports=list(lost.imports),
-            others=lost.others,
-            found_ts_ns=lost.found_ts_ns,
-            seq=seq,
-        )
+        return cls(**msgspec.structs.asdict(lost), seq=seq)
 
     @property
     def lost(self) -> RecordsLost:
         """What its record says, or will say."""
-        return RecordsLost(
-            first_seq=self.first_seq,
-            last_seq=self.last_seq,
-            chain=self.head,
-            first_ts_ns=self.first_ts_ns,
-            last_ts_ns=self.last_ts_ns,
-            imports=tuple(self.imports),
-            others=self.others,
-            found_ts_ns=self.found_ts_ns,
-        )
+        fields = msgspec.structs.asdict(self)
+        del fields["seq"]
+        return RecordsLost(**fields)
 
 
 class NodeInfo(msgspec.Struct, kw_only=True):

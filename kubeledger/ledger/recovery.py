@@ -183,7 +183,7 @@ def _count(
         report = _settle_end(node, segment, info, counted, bad)
     # Lost records that were put back are lost no more; unless a record says that they were.
     info.losses = [
-        loss for loss in info.losses if loss.seq or marks[loss.last_seq].hex() != loss.head
+        loss for loss in info.losses if loss.seq or marks[loss.last_seq].hex() != loss.chain
     ]
     return info, report, marks[known.last_seq] in (b"", known.head)
 

@@ -307,7 +307,7 @@ def test_a_loss_of_a_former_version(tmp_path: Path) -> None:
     """It stood in the manifest only; now a record tells."""
     ledger = ledger_of(tmp_path / "l", batch(0, 2))
     manifest = ledger.manifest()
-    manifest.nodes[NODE].losses = [KnownLoss(first_seq=2, last_seq=9, head="ab" * 32)]
+    manifest.nodes[NODE].losses = [KnownLoss(first_seq=2, last_seq=9, chain="ab" * 32)]
     save_manifest(ledger.path, manifest)
     recovered(ledger)
     ((seq, body),) = reported(ledger)
