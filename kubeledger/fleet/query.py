@@ -23,7 +23,7 @@ from kubeledger.analyze.sql.views import Needs, View, load_views
 from kubeledger.fleet.compaction import JSON_COLUMNS, ReadFile, files_to_read, register_files
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.layout import COMPACT, DONE, FAILURES
-from kubeledger.fleet.types import Head, LakeFile
+from kubeledger.fleet.types import Failure, Head, LakeFile, NodeSummary, columns_of
 from kubeledger.ledger.history.lines import ROW_COLUMNS, create_lines, quoted, rows_sql
 from kubeledger.model.errors import BadQuestionError, DamagedLedgerError
 from kubeledger.remote.store import StorageError, digest_of_file
@@ -38,40 +38,9 @@ _JSON = frozenset(chain.from_iterable(JSON_COLUMNS.values()))
 _PACKAGE = "kubeledger.fleet"
 _COPY_ADVICE = "remove it: it is a copy, which `kubeledger fleet compact` makes again"
 _FILE_ADVICE = "restore it from a copy of the lake, or import the sources into a new lake"
-_FAILURE_COLUMNS = {
-    "source": "VARCHAR",
-    "kind": "VARCHAR",
-    "reason": "VARCHAR",
-    "advice": "VARCHAR",
-    "attempts": "INTEGER",
-    "ts_ns": "BIGINT",
-}
-_FILE_COLUMNS = {
-    "node": "VARCHAR",
-    "path": "VARCHAR",
-    "url": "VARCHAR",
-    "size_bytes": "BIGINT",
-    "rows": "BIGINT",
-    "digest": "VARCHAR",
-}
-_NODE_COLUMNS = {
-    "node": "VARCHAR",
-    "name": "VARCHAR",
-    "cluster": "VARCHAR",
-    "pool": "VARCHAR",
-    "machine_id": "VARCHAR",
-    "kubelet_versions": "VARCHAR[]",
-    "first_ts_ns": "BIGINT",
-    "last_ts_ns": "BIGINT",
-    **dict.fromkeys(("records", "decisions", "match", "admissible", "impossible"), "BIGINT"),
-    **dict.fromkeys(("unverifiable", "contradictions", "lines"), "BIGINT"),
-    **dict.fromkeys(("lines_not_understood", "source_bytes", "lake_bytes"), "BIGINT"),
-    **dict.fromkeys(("import_cpu_ms", "verify_cpu_ms", "write_cpu_ms"), "BIGINT"),
-    "chain": "VARCHAR",
-    "rules": "VARCHAR",
-    "generation": "BIGINT",
-    "sources": "VARCHAR[]",
-}
+_FAILURE_COLUMNS = columns_of(Failure)
+_FILE_COLUMNS = {"node": "VARCHAR", "url": "VARCHAR", **columns_of(LakeFile)}
+_NODE_COLUMNS = {**columns_of(NodeSummary), "generation": "BIGINT", "sources": "VARCHAR[]"}
 
 
 class LakeTables:

@@ -17,7 +17,7 @@ import zstandard
 
 from kubeledger.analyze.sql.tables import VERIFIED_COLUMNS
 from kubeledger.fleet.rules import digest_of_code
-from kubeledger.fleet.types import NodeSummary
+from kubeledger.fleet.types import NodeSummary, columns_of
 from kubeledger.ledger.history.lines import ROW_COLUMNS, create_lines, quoted, rows_sql
 from kubeledger.ledger.history.parts import engine, pieces_of
 from kubeledger.ledger.history.upcasting import upcast_lines
@@ -51,13 +51,6 @@ _COPY_OPTIONS = (
 _LINE_BYTES_MAX = 64 << 20
 
 _JSON = ("body", "expected", "recorded")
-
-_SUMMARY = {
-    field.name: {int: "BIGINT", int | None: "BIGINT", tuple[str, ...]: "VARCHAR[]"}.get(
-        field.type, "VARCHAR"
-    )
-    for field in msgspec.structs.fields(NodeSummary)
-}
 
 
 class DateFile(NamedTuple):
@@ -172,7 +165,7 @@ class NodeTables:
         """Write the node's row."""
         path = self.directory / "summary.jsonl"
         path.write_bytes(msgspec.json.encode(summary))
-        self._load("summary", path, _SUMMARY)
+        self._load("summary", path, columns_of(NodeSummary))
         file = self.directory / "summary.parquet"
         self._copy("SELECT * FROM summary", file)
         return file

@@ -16,6 +16,7 @@ __all__ = [
     "NodeSpec",
     "NodeSummary",
     "SourceSeen",
+    "columns_of",
 ]
 
 
@@ -247,3 +248,9 @@ class NodeResult(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     failure: Failure | None = None
     wall_ms: int = 0
     cpu_ms: int = 0
+
+
+def columns_of(struct: type[msgspec.Struct]) -> dict[str, str]:
+    """Columns of a table that holds structs: names of the fields -> types in SQL."""
+    types = {int: "BIGINT", int | None: "BIGINT", tuple[str, ...]: "VARCHAR[]"}
+    return {f.name: types.get(f.type, "VARCHAR") for f in msgspec.structs.fields(struct)}

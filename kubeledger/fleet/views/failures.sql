@@ -12,5 +12,5 @@ SELECT
     kind,
     reason,
     nullif(advice, '') AS advice,
-    attempts
+    attempts::INTEGER AS attempts
 FROM stored.failures;
