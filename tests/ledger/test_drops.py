@@ -333,15 +333,21 @@ def test_a_drop_that_was_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert audit(ledger).findings == ()
 
 
-def test_a_drop_of_which_some_segments_are_gone(tmp_path: Path) -> None:
-    """Readers begin at the base, the next writer removes the rest."""
+@pytest.mark.parametrize("counted", [False, True], ids=["not counted", "counted"])
+@pytest.mark.parametrize(("first_back", "begins"), [(1, 13), (0, 1)], ids=["some", "all"])
+def test_a_drop_of_which_some_segments_are_gone(
+    tmp_path: Path, first_back: int, begins: int, counted: bool
+) -> None:
+    """Or were put back: readers begin at the base once one is gone, a writer removes the rest."""
     whole = small(tmp_path / "whole")
     ledger = copy(whole, tmp_path / "l")
     drop(ledger, 12)
-    for path in segment_paths(whole)[1:3]:
+    for path in segment_paths(whole)[first_back:3]:
         (segment_paths(ledger)[0].parent / path.name).write_bytes(path.read_bytes())
-    (ledger.path / MANIFEST).write_bytes((whole.path / MANIFEST).read_bytes())
-    assert seqs(ledger) == list(range(13, 26))
+    if not counted:
+        (ledger.path / MANIFEST).write_bytes((whole.path / MANIFEST).read_bytes())
+    assert seqs(ledger) == list(range(begins, 26))
+    assert ledger.info(NODE).last_seq == 25
     assert audit(ledger).findings == ()
     append(ledger, batch(25, 1))
     assert segment_paths(ledger)[0].name.startswith("00000000000000000013")
