@@ -260,10 +260,7 @@ def _proved(lake: Lake, head: Head, files: Sequence[_File]) -> Head:
     """
     again = {_slot(file.path): digest_of_file(file.file) for file in files}
     for file in head.files:
-        copy = files[0].file.with_name("stored")
-        copy.unlink(missing_ok=True)
-        lake.store.download(file.path, copy)
-        is_as_written = digest_of_file(copy) == file.digest
+        is_as_written = lake.store.digest(file.path) == file.digest
         if not is_as_written or again.get(_slot(file.path), file.digest) != file.digest:
             raise StorageError(
                 "it is not what was written there"

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import duckdb
 import msgspec
@@ -26,7 +25,7 @@ from kubeledger.fleet.layout import COMPACT, DONE, FAILURES
 from kubeledger.fleet.types import Failure, Head, LakeFile, NodeSummary, columns_of
 from kubeledger.ledger.history.lines import ROW_COLUMNS, create_lines, quoted, rows_sql
 from kubeledger.model.errors import BadQuestionError, DamagedLedgerError
-from kubeledger.remote.store import StorageError, digest_of_file
+from kubeledger.remote.store import StorageError
 
 __all__ = ["LakeTables", "connect_lake", "fleet_queries"]
 
@@ -143,10 +142,8 @@ class LakeTables:
             if stored is None or stored.size_bytes != file.size_bytes:
                 yield file
         for file in suspects or ([] if ".parquet" in words else files):
-            with TemporaryDirectory(prefix="kubeledger-") as scratch:
-                self._lake.store.download(file.path, copy := Path(scratch) / "file")
-                if digest_of_file(copy) != file.digest:
-                    yield file
+            if self._lake.store.digest(file.path) != file.digest:
+                yield file
 
     def _file_rows(self, head: Head) -> Iterator[dict[str, object]]:
         for file in head.files:

@@ -25,13 +25,12 @@ from kubeledger.fleet.layout import (
     done_path,
     node_of,
 )
-from kubeledger.fleet.scratch import scratch_directory
 from kubeledger.fleet.small_files import CompactIndex, Index, LakeFormat, decoded, encoded
 from kubeledger.fleet.sources import fetch, refuse_changed
 from kubeledger.fleet.types import Failure, Head, LakeFile, NodeSpec, SourceSeen
 from kubeledger.ledger.names import node_name
 from kubeledger.model.errors import BadInputError, DamagedLedgerError
-from kubeledger.remote.store import Store, digest_of_file
+from kubeledger.remote.store import Store
 
 __all__ = ["lost_nodes", "mend_small_files", "repaired"]
 
@@ -75,8 +74,7 @@ def mend_small_files(url: str) -> list[str]:
     lake = Lake.open(url)
     lake.complete_claims()
     compacted = lake.compacted()
-    with scratch_directory(None) as scratch:
-        broken = [each for each in compacted if not _is_sound(store, each.file, scratch / "copy")]
+    broken = [each for each in compacted if not _is_sound(store, each.file)]
     if broken:
         lake.put_compacted(each for each in compacted if each not in broken)
     return damaged + [each.file.path for each in broken]
@@ -131,16 +129,11 @@ def _is_readable(store: Store, path: str, kind: type) -> bool:
         return False
 
 
-def _is_sound(store: Store, file: LakeFile, copy: Path) -> bool:
-    """Whether a file is there as it was written; ``copy`` is where it may stand for the while."""
+def _is_sound(store: Store, file: LakeFile) -> bool:
+    """Whether a file is there as it was written."""
     found = store.stat(file.path)
-    if found is None or found.size_bytes != file.size_bytes:
-        return False
-    store.download(file.path, copy)
-    try:
-        return digest_of_file(copy) == file.digest
-    finally:
-        copy.unlink()
+    is_whole = found is not None and found.size_bytes == file.size_bytes
+    return is_whole and store.digest(file.path) == file.digest
 
 
 def repaired(spec: NodeSpec, lake: Lake, scratch: Path) -> tuple[Head, bool]:
@@ -159,8 +152,7 @@ def repaired(spec: NodeSpec, lake: Lake, scratch: Path) -> tuple[Head, bool]:
     """
     assert spec.node is not None
     head = lake.node(spec.node)
-    copy = scratch / "copy"
-    broken = frozenset(f.path for f in head.files if not _is_sound(lake.store, f, copy))
+    broken = frozenset(file.path for file in head.files if not _is_sound(lake.store, file))
     if not broken:
         return head, False
     sources = head.sources

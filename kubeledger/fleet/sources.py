@@ -11,7 +11,7 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from errno import ENOSPC
 from fnmatch import fnmatchcase
@@ -224,20 +224,19 @@ def _tag(status: os.stat_result) -> str:
 
 
 def _stamp(entries: Sequence[_Entry]) -> str:
-    digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
-    for entry in entries:
-        line = f"{entry.name}\0{entry.size_bytes}\0{entry.tag}\n"
-        digest.update(line.encode("utf-8", "surrogateescape"))
-    return digest.hexdigest()
+    return _digest_of(f"{entry.name}\0{entry.size_bytes}\0{entry.tag}\n" for entry in entries)
 
 
 def _digest(path: Path, entries: Sequence[_Entry]) -> str:
     """Of the content: the same wherever it lies."""
     if not entries[0].name:
         return digest_of_file(path)
+    return _digest_of(f"{each.name}\0{digest_of_file(path / each.name)}\n" for each in entries)
+
+
+def _digest_of(lines: Iterable[str]) -> str:
     digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
-    for entry in entries:
-        line = f"{entry.name}\0{digest_of_file(path / entry.name)}\n"
+    for line in lines:
         digest.update(line.encode("utf-8", "surrogateescape"))
     return digest.hexdigest()
 

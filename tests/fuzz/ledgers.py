@@ -38,7 +38,7 @@ from kubeledger.replay.node.document import PARTS, canonical_json
 from kubeledger.replay.snapshotting import refresh_snapshots
 from tests.fuzz import seeds
 from tests.fuzz.importing import stored_ledger
-from tests.fuzz.mutators import mutate_alike, mutate_json, mutate_text, mutate_value
+from tests.fuzz.mutators import Mutator, mutate_alike, mutate_json, mutate_text, mutate_value
 from tests.fuzz.target import Target, contents, holds, scratch
 
 __all__ = ["TARGETS"]
@@ -241,16 +241,16 @@ def _with_part(pattern: str, data: bytes, *, may_differ: bool = False) -> None:
                 audit(ledger)
 
 
-def _with_crc(pattern: re.Pattern[bytes], frame: Callable[[bytes], bytes]) -> Callable[
-    [Random, bytes, Sequence[bytes]], bytes
-]:  # fmt: skip
+def _with_crc(
+    pattern: re.Pattern[bytes], frame: Callable[[bytes], bytes], end: bytes = b""
+) -> Mutator:
     """Change a file's JSON, and now and then fit its CRC."""
 
     def mutate(random: Random, data: bytes, others: Sequence[bytes]) -> bytes:
         match = pattern.fullmatch(data)
         if match is None or random.randrange(4) == 0:
             return mutate_text(random, data, others)
-        return frame(mutate_json(random, match[1], others))
+        return frame(mutate_json(random, match[1] + end, others))
 
     return mutate
 
@@ -262,13 +262,6 @@ def _manifest(text: bytes) -> bytes:
 
 _MANIFEST = re.compile(rb"(.*),\n  \"crc\": \"[0-9a-f]{8}\"\n\}\n", re.DOTALL)
 _INDEX = re.compile(rb"(.*)\n[0-9a-f]{8}\n", re.DOTALL)
-
-
-def _mutated_manifest(random: Random, data: bytes, others: Sequence[bytes]) -> bytes:
-    match = _MANIFEST.fullmatch(data)
-    if match is None or random.randrange(4) == 0:
-        return mutate_text(random, data, others)
-    return _manifest(mutate_json(random, match[1] + b"}", others))
 
 
 def _mutated_snapshot(random: Random, data: bytes, others: Sequence[bytes]) -> bytes:
@@ -303,7 +296,7 @@ def _mutated_sealed(random: Random, _: bytes, others: Sequence[bytes]) -> bytes:
 def _of_directory(
     name: str,
     pattern: str,
-    mutate: Callable[[Random, bytes, Sequence[bytes]], bytes],
+    mutate: Mutator,
     *,
     may_differ: bool = False,
 ) -> Target:
@@ -324,7 +317,7 @@ TARGETS: tuple[Target, ...] = (
     _of_directory("segment", r"segments/.*\.jsonl$", mutate_text),
     _of_directory("sealed", "^sealed$", mutate_text),
     _of_directory("sealed-lines", "^sealed$", _mutated_sealed, may_differ=True),
-    _of_directory("manifest", r"ledger\.json$", _mutated_manifest),
+    _of_directory("manifest", r"ledger\.json$", _with_crc(_MANIFEST, _manifest, b"}")),
     _of_directory("snapshot", r"\.snapshot$", _mutated_snapshot),
     _of_directory("history-index", r"history/index\.json$",
                   _with_crc(_INDEX, lambda text: text + b"\n%08x\n" % crc32(text + b"\n"))),
