@@ -176,18 +176,15 @@ class _NodeAuditor:
         written = load_base(file.parent)
         if written is None and was_there:
             self._find(str(file), None, None, "the base is damaged or lost; a record names it")
-        if drop is not None and drop.dropped.last_seq > self.begin.seq:
+        if drop is not None and drop[1].last_seq > self.begin.seq:
             # A crash right after the record leaves this, with a base; the next writer continues.
-            if written is None or written.dropped != drop.dropped:
-                problem = f"records up to {drop.dropped.last_seq} should be gone and are there"
-                self._find(str(file), None, drop.record_seq, problem)
+            if written is None or written.dropped != drop[1]:
+                problem = f"records up to {drop[1].last_seq} should be gone and are there"
+                self._find(str(file), None, drop[0], problem)
             return
         if base is None:
             return
-        if drop is None or (drop.record_seq, drop.dropped) != (
-            base.record_seq,
-            base.dropped,
-        ):
+        if drop != (base.record_seq, base.dropped):
             problem = f"no record says that records up to {self.begin.seq} were dropped"
             self._find(str(file), None, base.record_seq, problem)
         try:

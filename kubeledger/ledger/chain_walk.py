@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from kubeledger.ledger.audit_report import ToldLoss
-from kubeledger.ledger.base import Base
 from kubeledger.model.bodies.ledger import ImportCompleted, RecordsDropped, RecordsLost
 from kubeledger.model.record import Record
 from kubeledger.model.wire.codec import (
@@ -54,7 +53,7 @@ class ChainWalk:
         digest: the chain digest after it, 32 raw bytes; empty where it is not known.
         records: lines taken.
         held: those of the digests looked for that stand in a line, with all before it sound.
-        last_drop: what the newest record of a drop says.
+        last_drop: number and body of the newest record of a drop.
         lost: seq of a record about lost ones -> what it says.
         completed: digests of the imports whose end is there.
     """
@@ -75,7 +74,7 @@ class ChainWalk:
         self.first_seq: int | None = None
         self.records = 0
         self.held: set[str] = set()
-        self.last_drop: Base | None = None
+        self.last_drop: tuple[int, RecordsDropped] | None = None
         self.lost: dict[int, RecordsLost] = {}
         self.completed: set[str] = set()
         self.seq, self.digest = seq, digest or b""
@@ -143,7 +142,7 @@ class ChainWalk:
     def _note(self, record: Record) -> None:
         match record.body:
             case RecordsDropped() as body:
-                self.last_drop = Base(node=record.node, record_seq=record.seq, dropped=body)
+                self.last_drop = record.seq, body
             case RecordsLost() as body:
                 self.lost[record.seq] = body
             case ImportCompleted() as body:

@@ -86,15 +86,15 @@ class NodeReader:
         self,
         node: str,
         segments: list[Segment],
-        acknowledged_seq: int = 0,
-        verify: Verify = "chain",
-        begin: Begin | None = None,
+        acknowledged_seq: int,
+        verify: Verify,
+        begin: Begin,
     ) -> None:
         self.node = node
         self.segments = segments
         self.acknowledged_seq = acknowledged_seq
         self.verify: Verify = verify
-        self.begin = begin or Begin()
+        self.begin = begin
         self.last_seq = self.begin.seq
         self.digest = self.begin.chain
         self._prefix = b'{"node":%b,"seq":' % msgspec.json.encode(node)

@@ -170,9 +170,7 @@ class Reading:
             ) from error
 
     def _reader(self, verify: Verify) -> NodeReader:
-        return NodeReader(
-            self.node, self.segments, self._acknowledged_seq, verify, begin=self.begin
-        )
+        return NodeReader(self.node, self.segments, self._acknowledged_seq, verify, self.begin)
 
 
 @contextmanager

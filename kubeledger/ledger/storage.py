@@ -139,6 +139,6 @@ def write_atomically(path: Path, data: bytes) -> None:
         os.replace(temporary, path)  # noqa: PTH105 - named as the system call it is
     except OSError:
         with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+            temporary.unlink()
         raise
     sync_directory(path.parent)
