@@ -286,3 +286,80 @@ def test_an_outcome_has_the_keys_of_its_version() -> None:
     assert "not left out" in LINES.judged("1.36.2", RESIZED, outcome)[1]
     newer = {**LINES.decided("1.30.1", RESIZED), "containersToReset": []}
     assert "shape" in LINES.judged("1.30.1", RESIZED, newer)[1]
+
+
+TWO = pod(container(), initContainers=[container("i"), container("j")])
+
+
+@pytest.mark.parametrize("version", ["1.27.0", "1.32.0", "1.36.2"])
+@pytest.mark.parametrize(
+    ("listed", "inits", "apps", "killed"),
+    [
+        ([], [0], [], {}),
+        ([("i", "created", 0)], [0], [], {}),
+        ([("i", "running", 0)], [], [], {}),
+        ([("i", "exited", 0)], [1], [], {}),
+        ([("i", "exited", 1)], [0], [], {}),
+        ([("i", "unknown", 0)], [0], [], {"c://i": "Unknown"}),
+        ([("j", "exited", 0)], [], [0], {}),
+        ([("j", "exited", 0), ("i", "exited", 0)], [], [0], {}),
+    ],
+)
+def test_init_containers_one_after_the_other(
+    version: str,
+    listed: list[tuple[str, str, int]],
+    inits: list[int],
+    apps: list[int],
+    killed: dict[str, str],
+) -> None:
+    """The last that is done, or runs, says where the pod is."""
+    outcome = LINES.decided(version, case(TWO, *(status(*each) for each in listed)))
+    assert (outcome["initContainersToStart"], outcome["containersToStart"]) == (inits, apps)
+    assert {key: kill["reason"] for key, kill in outcome["containersToKill"].items()} == killed
+
+
+PROBE = {"exec": {"command": ["true"]}}
+
+
+@pytest.mark.parametrize("version", ["1.29.0", "1.36.2"])
+@pytest.mark.parametrize(
+    ("probe", "result", "inits", "killed"),
+    [
+        ("startup", None, [], {}),
+        ("startup", "Success", [1], {}),
+        ("startup", "Failure", [0], {"c://s": "StartupProbe"}),
+        ("liveness", None, [1], {}),
+        ("liveness", "Success", [1], {}),
+        ("liveness", "Failure", [0, 1], {"c://s": "LivenessProbe"}),
+    ],
+)
+def test_a_running_sidecar_by_its_probes(
+    version: str, probe: str, result: str | None, inits: list[int], killed: dict[str, str]
+) -> None:
+    """The next init container starts once it has started; one that failed is restarted."""
+    beside = sidecar("s") | {f"{probe}Probe": PROBE}
+    of = pod(container(), initContainers=[beside, container("j")])
+    cached = {} if result is None else {"c://s": result}
+    outcome = LINES.decided(version, case(of, status("s", "running"), **{probe: cached}))
+    assert outcome["initContainersToStart"] == inits
+    assert {key: kill["reason"] for key, kill in outcome["containersToKill"].items()} == killed
+
+
+@pytest.mark.parametrize(
+    ("probes", "liveness", "resized"),
+    [
+        ({}, {}, {"cpu": ["s"]}),
+        ({"livenessProbe": PROBE}, {}, {}),
+        ({"livenessProbe": PROBE}, {"c://s": "Success"}, {"cpu": ["s"]}),
+        ({"startupProbe": PROBE}, {}, {}),
+    ],
+)
+def test_a_sidecar_is_resized_once_it_is_well(
+    probes: dict[str, Any], liveness: dict[str, str], resized: dict[str, list[str]]
+) -> None:
+    """Started, and with a result of its liveness probe if it has one."""
+    beside = container("s", limits=ONE_CPU, restartPolicy="Always", **probes)
+    of = pod(container(), initContainers=[container("i"), beside])
+    listed = [status("s", "running"), status("i", "exited")]
+    outcome = LINES.decided("1.36.2", case(of, *listed, actuated={}, liveness=liveness))
+    assert outcome["containersToUpdate"] == resized
