@@ -31,6 +31,8 @@ __all__ = ["LivePipeline"]
 
 _LATE_NS = 2 * NS_PER_S
 """A line is in the log so soon after its stamp: what is older than that is all there."""
+_STATUSES_HELD = 16
+"""The last ones of a pod, beside its first: one may change all day, and only now matters."""
 
 
 class LivePipeline(Pipeline):
@@ -110,6 +112,8 @@ class LivePipeline(Pipeline):
             yield finding_fact(finding, document.ts_ns)
             return
         context.forget_instances()
+        for known in context.pods.values():
+            del known.statuses[1:-_STATUSES_HELD]
         due = [*self._documents_due, *self._documents([document])]
         self._documents_due = deque(sorted(due, key=lambda pair: pair[0]))
         del self.accounts[document.source.name]
