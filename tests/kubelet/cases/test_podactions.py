@@ -363,3 +363,42 @@ def test_a_sidecar_is_resized_once_it_is_well(
     listed = [status("s", "running"), status("i", "exited")]
     outcome = LINES.decided("1.36.2", case(of, *listed, actuated={}, liveness=liveness))
     assert outcome["containersToUpdate"] == resized
+
+
+ONE = pod(container())
+ON_HOST = pod(container(), hostNetwork=True)
+DEBUGGED = pod(container(), ephemeralContainers=[{"name": "debug"}, {"name": "more"}])
+RUNS = status("c0", "running")
+DEBUGGING = case(DEBUGGED, RUNS, status("debug", "exited"))
+
+
+@pytest.mark.parametrize(
+    ("of", "change", "why"),
+    [
+        (case(ONE) | {"sandboxes": []}, {"killPod": False},
+         "the pod is killed, because the pod has no sandbox"),
+        (case(ONE) | {"sandboxes": [SANDBOX, SANDBOX | {"id": "sc"}]}, {"attempt": 9},
+         "the attempt is 1, not 9, because 2 sandboxes of the pod are ready"),
+        (case(ONE, sandbox=SANDBOX | {"hostNetwork": True}), {"attempt": 9},
+         "the attempt is 1, not 9, because sandbox sb uses the node's network, the pod does not"),
+        (case(ON_HOST), {"attempt": 9},
+         "the attempt is 1, not 9, because sandbox sb uses a network of its own, the pod does not"),
+        (case(ONE, sandbox=SANDBOX | {"ip": ""}), {"attempt": 9},
+         "the attempt is 1, not 9, because sandbox sb has no IP address"),
+        (case(ONE, RUNS), {"attempt": 9}, "the attempt is 0, not 9, because sandbox sb is ready"),
+        (case(ONE, RUNS), {"killPod": True},
+         "the pod is not killed, because containers of it go on running or are started"),
+        (case(TWO, status("i", "exited")), {"initContainersToStart": []},
+         "init container j is started, because init container i before it is done"),
+        (case(TWO, status("i", "exited", 1)), {"initContainersToStart": []},
+         "init container i is started, because it is in state exited (exit code 1)"),
+        (DEBUGGING, {"ephemeralContainersToStart": [0, 1]},
+         "ephemeral container debug is not started, because it has been"),
+        (DEBUGGING, {"ephemeralContainersToStart": []},
+         "ephemeral container more is started, because it has never been started"),
+    ],
+)  # fmt: skip
+def test_why_of_sandboxes_and_others(of: dict[str, Any], change: dict[str, Any], why: str) -> None:
+    """The state that decides, in one sentence."""
+    outcome = {**LINES.decided("1.36.2", of), **change}
+    assert LINES.judged("1.36.2", of, outcome) == ("impossible", why)
