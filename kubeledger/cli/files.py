@@ -15,7 +15,7 @@ from typing import IO, BinaryIO
 
 from kubeledger.ingest.sources.streams import permission_advice
 from kubeledger.ledger.names import TEMPORARY_SUFFIX
-from kubeledger.ledger.regular import read_regular
+from kubeledger.ledger.regular import NotRegularError, read_regular
 from kubeledger.model.errors import BadInputError, LedgerUnavailableError, OutputError
 
 __all__ = [
@@ -82,8 +82,10 @@ def _input_errors(name: str) -> Iterator[None]:
         yield
     except (OSError, ValueError) as error:  # ValueError: a name with a NUL byte
         reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
+        piped = isinstance(error, NotRegularError)
+        advice = "give - and pipe into it" if piped else permission_advice(error)
         raise BadInputError(
-            f"cannot be read: {reason.lower()}", file=name, advice=permission_advice(error)
+            f"cannot be read: {reason.lower()}", file=name, advice=advice
         ) from error
 
 
