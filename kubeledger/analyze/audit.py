@@ -176,7 +176,7 @@ def audit_sources(
     """Prove records, caches, and what is recorded.
 
     Args:
-        sources: ledgers, recordings, or a node's files, which are imported for the while;
+        sources: ledgers, recordings, or a node's files, which are imported temporarily;
             ``-`` is standard input.
         ledger: is audited when there are no sources.
         expected: ``[NODE=]DIGEST`` each: chain digests that some record must have.

@@ -458,11 +458,11 @@ _COUNTED = {
     "oom": ("OOM kill", "OOM kills"),
     "killed": ("killed by probes or hooks", "killed by probes or hooks"),
     "refused": ("refused", "refused"),
-    "gc_failed": ("image GC failed", "image GCs failed"),
+    "gc_failed": ("image GC run failed", "image GC runs failed"),
     "sandbox_failed": ("sandbox failed", "sandboxes failed"),
     "crashed": ("crash", "crashes"),
     "held_back": ("restart put off", "restarts put off"),
-    "unready": ("time unready", "times unready"),
+    "unready": ("change to unready", "changes to unready"),
     "kubelet_restarted": ("kubelet restart", "kubelet restarts"),
     "deleted": ("image deleted", "images deleted"),
 }

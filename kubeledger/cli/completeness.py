@@ -45,7 +45,7 @@ def completeness(
     The summary names the worst gaps and what to collect next time. With --full there are five
     sections: sources and their lines, the log's verbosity, gaps, decisions that never became an
     event of the API server, and what could not be verified. SOURCE is a ledger, a
-    *.ledger.jsonl file, or a node's files, which are imported for the while; without one the
+    *.ledger.jsonl file, or a node's files, which are imported temporarily; without one the
     report is on the ledger. `-o jsonl` has a line a node.
     """
     from kubeledger.analyze.completeness import Span

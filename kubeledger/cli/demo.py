@@ -37,8 +37,8 @@ _QUESTIONS: tuple[tuple[str, str], ...] = (
         "SELECT ts, pod, reason, message FROM admissions WHERE NOT admitted",
     ),
     (
-        "Which containers did probes restart?",
-        "SELECT pod, container, reason, count(*) AS restarts, min(ts) AS first, max(ts) AS last"
+        "Which containers were restarted, and why?",
+        "SELECT pod, container, reason, count(*) AS restarts, max(ts) AS last"
         " FROM container_restarts GROUP BY ALL ORDER BY restarts DESC",
     ),
     (
@@ -48,7 +48,7 @@ _QUESTIONS: tuple[tuple[str, str], ...] = (
     ),
     (
         "Who got which device, until when?",
-        "SELECT ts, pod, container, resource, device_ids, released_ts FROM device_allocations",
+        "SELECT pod, container, resource, device_ids, released_ts FROM device_allocations",
     ),
 )
 
@@ -144,7 +144,7 @@ def _state(ledger: Path) -> None:
     _title(f"3. The node as it was at {_INCIDENT}")
     with open_ledger(ledger) as opened:
         state = opened.state(_INCIDENT)
-    write_tables(state, ("pods", "devices", "probes"))
+    write_tables(state, ("pods", "devices", "probes"), screen_width())
 
 
 def _verify(ledger: Path) -> None:
@@ -153,6 +153,7 @@ def _verify(ledger: Path) -> None:
     from kubeledger.verify.tally import Tally
 
     _title("4. Decide every decision again, by the rules of that kubelet version")
+    click.echo("match: the same decision; admissible: another that the kubelet was free to take")
     tally = Tally()
     with open_ledger(ledger) as opened, writer_of("table", all_=False) as writer:
         writer.begin(opened.nodes[0])
@@ -190,14 +191,14 @@ def _answer(queryable: Queryable, question: str, query: str) -> None:
     click.secho(f"\n{question}", fg="cyan")
     click.echo(query)
     rows = queryable.sql(query)
-    write_rows(rows.columns, rows, "table", types=rows.types, width_max=screen_width())
+    write_rows(rows.columns, rows, "table", width_max=screen_width(), wrapped=True)
 
 
 def _next_steps(ledger: Path, page: Path, *, kept: bool) -> None:
     _title("What to try next")
     where = str(ledger) if kept else "./demo-ledger"
     if not kept:
-        click.echo("kubeledger demo --keep ./demo-ledger        keep this ledger")
+        click.echo("First keep the ledger: kubeledger demo --keep ./demo-ledger; then:")
     for command, meaning in (
         ("sql --list", "the questions that come with kubeledger"),
         ("sql --run probe_kills", "each kill by a probe, and when it ran again"),

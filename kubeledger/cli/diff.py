@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kubeledger.cli.options import node_option, output_option, parse_time, reports_errors
+from kubeledger.cli.options import (
+    ledger_option,
+    node_option,
+    output_option,
+    parse_time,
+    reports_errors,
+)
 from kubeledger.cli.output import printable, write_document, write_objects
 from kubeledger.model.errors import BadQuestionError, RecordsDroppedError
 from kubeledger.model.units import format_ts, whole_number
@@ -31,24 +37,25 @@ _DIFFERENCE = 1
 @click.command(epilog="Example: kubeledger diff before/ after/ -o json")
 @click.argument("a")
 @click.argument("b")
+@ledger_option
 @node_option
 @click.option(
     "--exact", is_flag=True, help="Compare UIDs, container IDs and times of decisions, too."
 )
 @output_option("table", "json", "jsonl", "csv")
 @reports_errors
-def diff(a: str, b: str, node: str | None, exact: bool, output: str) -> None:
+def diff(a: str, b: str, ledger: Path, node: str | None, exact: bool, output: str) -> None:
     """Compare the decisions of two histories, or the node's state at two instants.
 
     A and B are ledgers, *.ledger.jsonl files, or a node's files. The n-th decision of a kind
     about a subject is compared with the n-th on the other side; names replace UIDs and
-    container IDs. With @TIME or @SEQ after both (ledger@+5m, ledger@03:17) the states then
-    are compared. Exits with 1 when there is a difference.
+    container IDs. With @TIME or @SEQ after both (node-a/@+5m node-a/@03:17), or alone for the
+    ledger (@+5m @03:17), the states then are compared. Exits with 1 when there is a difference.
     """
     from kubeledger.cli.progress import progress, watched
     from kubeledger.cli.sources import warn_of_losses_in
 
-    (source_a, at_a), (source_b, at_b) = _split(a), _split(b)
+    (source_a, at_a), (source_b, at_b) = _split(a, ledger), _split(b, ledger)
     if (at_a is None) != (at_b is None):
         raise BadQuestionError(
             "one side has an instant, the other has none",
@@ -69,14 +76,12 @@ def diff(a: str, b: str, node: str | None, exact: bool, output: str) -> None:
         sys.exit(_DIFFERENCE)
 
 
-def _split(side: str) -> tuple[str, str | None]:
-    """A source and an instant; a path that is there may hold an ``@``."""
+def _split(side: str, ledger: Path) -> tuple[str, str | None]:
+    """A source, else the ledger, and an instant; a path that is there may hold an ``@``."""
     if Path(side).exists() or "@" not in side:
         return side, None
     source, _, at = side.rpartition("@")
-    if not source:
-        raise BadQuestionError(f"{side!r} names no source", advice="write SOURCE@TIME")
-    return source, at
+    return source or str(ledger), at
 
 
 @contextmanager

@@ -31,7 +31,7 @@ def ui(sources: tuple[str, ...], ledger: Path, port: int, timeout_s: float) -> N
     The page of `kubeledger timeline`, served on 127.0.0.1 to whoever has the URL that is
     printed: with SQL, why, the state at the cursor, and what-if drawn over what happened. A
     ledger that grows is followed. PATH is a ledger, a *.ledger.jsonl file, or a node's files,
-    which are imported for the while; without one the ledger is shown. Ctrl-C ends it.
+    which are imported temporarily; without one the ledger is shown. Ctrl-C ends it.
     """
     from kubeledger.cli.progress import progress
     from kubeledger.cli.sources import ledger_for, warn_of_losses

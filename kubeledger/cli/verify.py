@@ -65,7 +65,7 @@ _UNVERIFIED = 5
     default=5.0,
     show_default=True,
     metavar="SECONDS",
-    help="With --follow: after so long nothing comes any more that changes a verdict.",
+    help="With --follow: seconds after which no later record changes a verdict.",
 )
 @metrics_option
 @output_option("table", "wide", "json", "jsonl", "csv")
@@ -86,18 +86,18 @@ def verify(
 
     Each is a match (what `decide` gives), admissible (another choice the kubelet had),
     impossible, or unverifiable, and then the missing input is named. SOURCE is a ledger, a
-    *.ledger.jsonl file, or a node's files, which are imported for the while; without one the
-    ledger is verified. Exits with 1 when a decision is impossible.
+    *.ledger.jsonl file, or a node's files, which are imported temporarily; without one
+    the ledger is verified. Exits with 1 when a decision is impossible.
 
     `-o json` holds counts, every decision and every contradiction; `-o jsonl` and `-o csv` have a
     line for each.
 
     With --follow, the ledger is verified again when a recorder or an import has appended to it, all
-    of it, since what a decision rests on may come after it. What is impossible, missed or
-    contradicts is said once, when the ledger is so many seconds further (--settle), or has stood
-    still for so long; what later records put right is withdrawn. A long ledger is verified less
-    often: that takes a tenth of the time. Ctrl-C ends it; then it exits with 1 when something
-    impossible stands.
+    of it, since what a decision rests on may come after it. Impossible and missed decisions
+    and contradictions are reported once, when the ledger is so many seconds further (--settle), or
+    has stood still for so long; what later records put right is withdrawn. A long ledger is
+    verified less often, so that verifying takes at most a tenth of the time. Ctrl-C ends it;
+    then it exits with 1 when something impossible stands.
     """
     if follow:
         from kubeledger.cli.verify_follow import follow_verdicts

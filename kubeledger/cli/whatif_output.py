@@ -83,7 +83,8 @@ def _headline(result: Outlook) -> str:
     if not result.changed:
         text = f"none of {result.decisions} decisions would surely have differed"
     if result.untrusted:
-        text += f"; {result.untrusted} follow such a change, where nothing was observed"
+        follow = "follows" if result.untrusted == 1 else "follow"
+        text += f"; {result.untrusted} {follow} such a change and cannot be predicted"
     if result.unknown:
         text += f"; {result.unknown} cannot be decided"
     return text

@@ -1,4 +1,4 @@
-"""What commands judge: ledgers, recordings, or a node's files, imported for the while."""
+"""What commands judge: ledgers, recordings, or a node's files, imported temporarily."""
 
 from __future__ import annotations
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["check_query", "one_line"]
 
 _AFTER_MESSAGE = re.compile(r"\n\s*LINE \d+:|\s*Possible solutions:")
+_LINE_END = re.compile(r"[!.]?\s*\n\s*")
 _RAISED = re.compile(r"^[\w.]+Error: (.+)$", re.MULTILINE)
 _EXPLAIN = re.compile(r"\s*explain\s+(?:analyze\s+)?", re.IGNORECASE)
 
@@ -74,7 +75,7 @@ def one_line(message: str) -> str:
     if message.startswith("Traceback") and (raised := _RAISED.findall(message)):
         return str(raised[-1])
     head = _AFTER_MESSAGE.split(message, maxsplit=1)[0]
-    return re.sub(r"\s*\n\s*", "; ", head.strip())
+    return _LINE_END.sub("; ", head.strip())
 
 
 def _parse(connection: duckdb.DuckDBPyConnection, query: str) -> dict[str, Any]:
