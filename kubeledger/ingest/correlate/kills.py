@@ -21,6 +21,7 @@ from kubeledger.ingest.correlate.registers import Container, Pod, PodAssembler, 
 from kubeledger.ingest.messages.podref import bare_container_id
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, Dispute
+from kubeledger.kubelet.lifecycle.graceperiod import MINIMUM_GRACE_S
 from kubeledger.model.bodies.ledger import FindingReported
 from kubeledger.model.bodies.lifecycle import ContainerKilled, PodTerminating
 from kubeledger.model.bodies.prober import ProbeTransitioned
@@ -28,8 +29,6 @@ from kubeledger.model.units import NS_PER_S, whole_number
 
 __all__ = ["KillsAssembler"]
 
-_LEAST_S = 2
-"""The kubelet's minimumGracePeriodInSeconds; up to 1.27 a period that was given may be less."""
 _PRE_STOP_WAIT_NS = 60 * NS_PER_S
 
 
@@ -256,7 +255,7 @@ class KillsAssembler(PodAssembler):
         kill.override = None
         # The minimum holds for a period that was given only since 1.28, and the version may
         # be unknown: this asks whether the two lines fit together in any version.
-        least_s, most_s = given_s - 1, max(given_s, _LEAST_S)
+        least_s, most_s = given_s - 1, max(given_s, MINIMUM_GRACE_S)
         at_once = 0 <= entry.ts_ns - given.ts_ns < NS_PER_S
         if given is entry or not at_once or least_s <= grace_s <= most_s:
             return

@@ -111,7 +111,7 @@ def _check(case_input: NodeAllocatableInput, profile: KubeletProfile) -> None:
                     f"{keyed(name, resource)}: the kubelet cannot reserve this resource",
                     advice=f"one of {', '.join(_RESERVABLE)}",
                 )
-    known = eviction_signals(profile.version.minor)
+    known = eviction_signals(profile.eviction)
     for signal in case_input.eviction_hard or {}:
         if signal not in known:
             path = keyed("input.evictionHard", signal)

@@ -20,6 +20,7 @@ from kubeledger.kubelet.kube.cpuset import cpus_of
 from kubeledger.kubelet.kube.quantity import ZERO, Format, Quantity, int64_of_float
 from kubeledger.kubelet.kube.thresholds import EvictionThresholdError, parse_threshold
 from kubeledger.kubelet.profile.cgroups import CgroupFacts
+from kubeledger.kubelet.profile.eviction import EvictionFacts
 
 __all__ = [
     "EvictionThresholdError",
@@ -60,7 +61,6 @@ _DEFAULT_THRESHOLDS: Final = {
     "imagefs.inodesFree": "5%",
 }
 _SIGNALS_OF_SPLIT_DISKS: Final = ("containerfs.available", "containerfs.inodesFree")
-_SPLIT_DISKS_SINCE: Final = 29
 
 
 class ReservationSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,12 +100,12 @@ def reservation_of(setting: Callable[[str], Any]) -> ReservationSettings:
     return ReservationSettings(system_reserved=system, kube_reserved=kube, eviction_hard=hard)
 
 
-def eviction_signals(minor: int) -> tuple[str, ...]:
-    """Signals that a threshold can be set for, by the minor version.
+def eviction_signals(facts: EvictionFacts) -> tuple[str, ...]:
+    """Signals that a threshold can be set for.
 
     Source: v1.20.2, v1.29.0 pkg/kubelet/eviction/api/types.go OpForSignal
     """
-    return _SIGNALS + _SIGNALS_OF_SPLIT_DISKS if minor >= _SPLIT_DISKS_SINCE else _SIGNALS
+    return _SIGNALS + _SIGNALS_OF_SPLIT_DISKS if facts.split_disk_known else _SIGNALS
 
 
 def hard_eviction_reservation(

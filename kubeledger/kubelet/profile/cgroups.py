@@ -62,7 +62,7 @@ class CgroupFacts(msgspec.Struct, frozen=True, kw_only=True):
         text="Protected containers have the OOM score adjustment -997 (before: -998), and"
         " Burstable ones at least 3 (before: 2).",
         source="pkg/kubelet/qos/policy.go guaranteedOOMScoreAdj",
-        proof="conformance",
+        proof="source",
     )
     oom_only_node_critical_protected: bool = fact(
         since=22,
@@ -141,6 +141,14 @@ class CgroupFacts(msgspec.Struct, frozen=True, kw_only=True):
         source="pkg/kubelet/kuberuntime/kuberuntime_container_linux.go"
         " generateLinuxContainerResources, pkg/kubelet/cm/pod_container_manager_linux.go"
         " EnsureExists; DisableCPUQuotaWithExclusiveCPUs (on)",
+        proof="source",
+    )
+    process_ids_limited: bool = fact(
+        since=20,
+        text="Process IDs of pods and of the node are limited by the settings alone; before,"
+        " gates decided besides, and pids.max is not compared.",
+        source="pkg/features/kube_features.go SupportPodPidsLimit, SupportNodePidsLimit: locked"
+        " since v1.20.0",
         proof="source",
     )
     huge_page_reservations_limited: bool = fact(

@@ -1,8 +1,8 @@
 """How a difference between kubelet versions is written down: once, named, with its source.
 
 A *fact* is a named behaviour that some versions have and others do not: a field of its
-subsystem's facts, declared by :func:`fact`. Subsystems ask the profile for facts; nothing else
-in the package compares version strings.
+subsystem's facts, declared by :func:`fact`. Deciders and rules ask the
+profile for facts and compare no versions: the tests of the profile name the few tables that do.
 """
 
 from __future__ import annotations

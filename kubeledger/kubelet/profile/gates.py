@@ -72,6 +72,7 @@ GATES: Final[Mapping[str, Stages]] = {
     "ContainerRestartRules": Stages(alpha=34, beta=35),
     "RestartAllContainersOnContainerExits": Stages(alpha=35, beta=36),
     "ChangeContainerStatusOnKubeletRestart": Stages(),
+    "MemoryManager": Stages(alpha=21, beta=22, locked=32),
     "PodDisruptionConditions": Stages(alpha=25, beta=26, locked=31),
     "PodObservedGenerationTracking": Stages(alpha=33, beta=34, locked=35),
 }
@@ -131,6 +132,7 @@ GATED_FACTS: Final = (
         when_on=False,
         when_off=True,
     ),
+    GatedFact("MemoryManager", "resourcemanagers", "memory_manager_gate_on", 21),
     # Some patch releases lack the condition whatever the gate says.
     GatedFact("PodDisruptionConditions", "admission", "preempted_pod_condition", 26, when_on=None),
     GatedFact("PodDisruptionConditions", "eviction", "disruption_target_condition", 26),

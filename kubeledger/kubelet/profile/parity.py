@@ -70,7 +70,8 @@ def _proof(fact: Fact) -> str:
 
 def _versions(fact: Fact) -> str:
     since = f"1.{fact.since}" if fact.since is not None else f"1.{OLDEST}"
-    upto = f" to 1.{fact.until - 1}" if fact.until is not None else " on"
+    last = None if fact.until is None else f"1.{fact.until - 1}"
+    upto = " on" if last is None else " only" if last == since else f" to {last}"
     backports = ", ".join(f"1.{minor}.{patch}" for minor, patch in sorted(fact.backports.items()))
     return f"{since}{upto}" + (f"; also from {backports}" if backports else "")
 

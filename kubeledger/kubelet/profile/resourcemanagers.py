@@ -18,6 +18,14 @@ class ResourceManagerFacts(msgspec.Struct, frozen=True, kw_only=True):
         source="cpumanager/cpu_manager.go AddContainer: v1.20.2 and v1.21.3 differ",
         proof="source",
     )
+    memory_manager_gate_on: bool = fact(
+        since=22,
+        text="There is a memory manager, which gives hints (gate MemoryManager, in the code since "
+        "1.21).",
+        source="pkg/features/kube_features.go MemoryManager, cm/container_manager_linux.go "
+        "NewContainerManager",
+        proof="source",
+    )
     init_memory_reused: bool = fact(
         since=22,
         text="Memory of init containers is used again by the pod's later containers.",

@@ -193,11 +193,13 @@ class Affinities:
         context = self._model.context
         gates = context.settings.get("featureGates")
         gates = gates if isinstance(gates, dict) else {}
-        minor = context.profile.version.minor if context.profile is not None else 0
-        providers = 1 + (gates.get("CPUManager", True) is not False)
-        return not lines or lines >= providers + (
-            gates.get("MemoryManager", minor >= 22) is not False
+        assert context.profile is not None
+        providers = (
+            1
+            + (gates.get("CPUManager", True) is not False)
+            + context.profile.resourcemanagers.memory_manager_gate_on
         )
+        return not lines or lines >= providers
 
 
 def _plain(hint: TopologyHint) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kubeledger.kubelet.profile.facts import NEWEST, OLDEST
 from kubeledger.kubelet.profile.gates import GATED_FACTS, GATES, with_gates
 from kubeledger.kubelet.profile.resolve import FACT_TABLES, resolve
 
@@ -31,7 +32,7 @@ def test_every_gate_decides_facts_that_exist() -> None:
         assert of.locked is None or of.locked > max(begins[name], default=0)
 
 
-@pytest.mark.parametrize("version", [f"1.{minor}.0" for minor in range(19, 37)])
+@pytest.mark.parametrize("version", [f"1.{minor}.0" for minor in range(OLDEST, NEWEST + 1)])
 def test_no_gate_changes_nothing(version: str) -> None:
     """Nor does one that the table does not hold, or a value that is none."""
     profile = resolve(version)
@@ -63,6 +64,10 @@ def test_no_gate_changes_nothing(version: str) -> None:
         ("1.34.0", "images.image_volumes_in_use", {"ImageVolume": True}, True),
         ("1.29.0", "images.maximum_age_gate_on", {"ImageMaximumGCAge": True}, True),
         ("1.34.0", "images.maximum_age_gate_on", {"ImageMaximumGCAge": False}, False),
+        ("1.20.2", "resourcemanagers.memory_manager_gate_on", {"MemoryManager": True}, False),
+        ("1.21.3", "resourcemanagers.memory_manager_gate_on", {"MemoryManager": True}, True),
+        ("1.31.0", "resourcemanagers.memory_manager_gate_on", {"MemoryManager": False}, False),
+        ("1.32.0", "resourcemanagers.memory_manager_gate_on", {"MemoryManager": False}, True),
         ("1.20.2", "prober.exec_timeout_fails", {"ExecProbeTimeout": False}, False),
         ("1.36.2", "prober.exec_timeout_fails", {"ExecProbeTimeout": False}, True),
         (

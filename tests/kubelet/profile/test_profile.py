@@ -2,16 +2,56 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kubeledger.kubelet.profile.facts import NEWEST, OLDEST, Fact, KubeletVersion, parse_version
 from kubeledger.kubelet.profile.parity import render
-from kubeledger.kubelet.profile.resolve import resolve
+from kubeledger.kubelet.profile.resolve import FACT_TABLES, resolve
 from kubeledger.model.errors import BadQuestionError
 
-PARITY = Path(__file__).parents[3] / "docs" / "parity.md"
+ROOT = Path(__file__).parents[3]
+PARITY = ROOT / "docs" / "parity.md"
+CASES = ROOT / "tests" / "data" / "conformance"
+PACKAGE = ROOT / "kubeledger"
+FACTS = [
+    pytest.param(group, name, fact, id=f"{group}.{name}")
+    for group, facts in FACT_TABLES.items()
+    for name, fact in facts.items()
+]
+
+UNDECIDED = {"evicted_status_kept", "disruption_target_generation"}
+"""Facts that stand on the parity page alone: no decider has a part in them."""
+
+CASES_OF = {
+    "admission": {"admission"},
+    "cgroups": {"cgroup", "cgroupv2", "nodeallocatable", "podstatus", "qos"},
+    "devices": {"devices"},
+    "eviction": {"eviction"},
+    "images": {"imagegc"},
+    "kuberuntime": {"backoff", "podactions"},
+    "prober": {"prober"},
+    "topology": {"topologyhints", "topologymerge"},
+}
+"""Group of facts -> subsystems of the conformance cases that show them."""
+
+COMPARE_VERSIONS = {
+    "analyze/completeness/correlator.py": "how client-go combines events",
+    "analyze/completeness/levels.py": "verbosity at which a line is logged",
+    "analyze/whatif/configs.py": "defaults of settings",
+    "ingest/correlate/settings.py": "defaults of settings",
+    "ingest/messages/settings_flags.py": "defaults of settings",
+    "simulate/engine/eviction.py": "statistics at the start",
+    "simulate/engine/images.py": "statistics at the start",
+    "simulate/scenario/pod_level.py": "the API's defaults",
+    "simulate/scenario/settings.py": "defaults of settings",
+    "simulate/scenario/static_uid.py": "the hash of the UID",
+    "simulate/scenario/version_fields.py": "fields of the API and of settings",
+}
+"""Modules outside of the profile that compare versions, and what they decide by it."""
 
 
 @pytest.mark.parametrize("minor", range(OLDEST, NEWEST + 1))
@@ -39,6 +79,54 @@ def test_a_fact_knows_backports_and_its_end(version: str, holds: bool) -> None:
     """Since, backports, until."""
     fact = Fact(since=28, backports={26: 5}, until=33, text="s", source="o", proof="source")
     assert fact.holds(parse_version(version)) is holds
+
+
+@pytest.mark.parametrize(("group", "name", "fact"), FACTS)
+def test_a_fact(group: str, name: str, fact: Fact) -> None:
+    """It differs between known versions, its text is a sentence, its proof is there."""
+    last = NEWEST + 1 if fact.until is None else fact.until
+    assert fact.since is not None or fact.until is not None
+    assert OLDEST < (fact.since or OLDEST + 1) <= NEWEST
+    assert (fact.since or OLDEST) < last <= NEWEST + 1
+    assert all(OLDEST <= minor < (fact.since or 0) for minor in fact.backports)
+    assert fact.text.endswith(".")
+    if fact.proof == "conformance":
+        files = (each for of in CASES_OF[group] for each in CASES.glob(f"*/{of}.jsonl.zst"))
+        sides = {fact.holds(parse_version(each.parent.name)) for each in files}
+        assert sides == {True, False}, "cases of both sides are needed"
+
+
+def _attributes(module: Path) -> Iterator[str]:
+    tree = ast.parse(module.read_text(encoding="utf-8"))
+    return (node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+
+
+def _names_minor(node: ast.AST) -> bool:
+    return "minor" in {getattr(node, "attr", None), getattr(node, "id", None)}
+
+
+def _compares_versions(module: Path) -> bool:
+    tree = ast.parse(module.read_text(encoding="utf-8"))
+    order = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+    return any(
+        any(map(_names_minor, (node.left, *node.comparators)))
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Compare) and any(isinstance(op, order) for op in node.ops)
+    )
+
+
+def test_facts_are_asked_and_versions_are_not_compared() -> None:
+    """A fact that nobody asks is misspelled or superfluous; the profile alone knows versions."""
+    modules = {
+        str(module.relative_to(PACKAGE)): module
+        for module in PACKAGE.rglob("*.py")
+        if PACKAGE / "kubelet" / "profile" not in module.parents
+    }
+    asked = {name for module in modules.values() for name in _attributes(module)}
+    declared = {name for facts in FACT_TABLES.values() for name in facts}
+    assert declared - asked == UNDECIDED
+    compare = {path for path, module in modules.items() if _compares_versions(module)}
+    assert sorted(compare) == sorted(COMPARE_VERSIONS)
 
 
 def test_the_parity_page_is_current() -> None:

@@ -48,7 +48,8 @@ def node_option(
         elif not missing:
             missing.append("the machine's CPUs and memory")
     inputs += [] if capacity is None else [capacity.seq]
-    if rules.limits_pids and "pids.max" in (body.unified if unified else body.other):
+    files = body.unified if unified else body.other
+    if rules.profile.cgroups.process_ids_limited and "pids.max" in files:
         pids = machine.pids(ts_ns)
         if limits := _pids([limit for limit, _ in pids], rules):
             values["unified/pids.max" if unified else "other/pids.max"] = limits

@@ -112,7 +112,7 @@ class PodOptions:
         huge_pages = {huge_page_unit_size(s): n for s, n in asked.huge_page_limits.items()}
         for size in body.hugetlb_limit_bytes:
             values[f"hugetlb_limit_bytes/{size}"] = (huge_pages.get(size, 0),)
-        if rules.pod_pids is not None and rules.limits_pids:
+        if rules.pod_pids is not None and rules.profile.cgroups.process_ids_limited:
             pids = str(rules.pod_pids) if rules.pod_pids else "max"
             values["unified/pids.max" if unified else "other/pids.max"] = (pids,)
         who = f"pod {self._name} is {self._decision.qos_class} and"

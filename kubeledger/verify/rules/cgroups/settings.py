@@ -29,8 +29,6 @@ NO_RESERVE: Final = -1
 """In the place of a percentage: nothing is reserved by QoS class."""
 
 _NS_PER_US: Final = 1000
-_PIDS_SINCE_MINOR: Final = 20
-"""Before, gates decided whether process IDs are limited, which are not compared then."""
 _SOURCE: Final = "kubernetes.io/config.source"
 
 
@@ -95,11 +93,6 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         with suppress(QuantityError):  # a difference that no quantity can hold
             return kubepods_resources(capacity, self.reservation) if self.enforce_pods else capacity
         return None
-
-    @property
-    def limits_pids(self) -> bool:
-        """Whether settings alone decide about process IDs."""
-        return self.profile.version.minor >= _PIDS_SINCE_MINOR
 
     def resizes(self, listed: ListedPod) -> bool:
         """Whether the resources of this pod can change while it runs; a static pod's cannot.
