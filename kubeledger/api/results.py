@@ -268,8 +268,8 @@ def _evidence_row(piece: Piece) -> tuple[str, str, str, str, str, str]:
 
 
 def _step_row(step: StoryStep) -> tuple[str, str]:
-    often = f"{step.count} times until {format_ts(step.last_ts_ns)}: " if step.count > 1 else ""
-    return format_ts(step.ts_ns), f"{often}{step.text}"
+    last = f" ({step.count}×, last {format_ts(step.last_ts_ns)})" if step.count > 1 else ""
+    return format_ts(step.ts_ns), step.text + last
 
 
 def _place(piece: Piece) -> str:

@@ -108,8 +108,9 @@ def _steps(
     spare = max(_STEP_LINES_MAX - len(shown), 0)
     texts: dict[int, list[str]] = {}
     for step in sorted(shown, key=lambda step: -step.weight):
-        when, text = rows[step.seq]
-        texts[step.seq] = _wrapped(text, width - len(when) - 4, 2 if spare else 1)
+        when, end = rows[step.seq]
+        text = printable(step.text)
+        texts[step.seq] = _wrapped(text, end, width - len(when) - 4, 2 if spare else 1)
         spare -= len(texts[step.seq]) - 1
     for step in shown:
         when, _ = rows[step.seq]
@@ -119,23 +120,22 @@ def _steps(
     return lines
 
 
-def _wrapped(text: str, width: int, lines_max: int) -> list[str]:
-    """At most so many lines; the number of the evidence, which stands last, stays."""
-    body, bracket, number = text.rpartition(" [") if text.endswith("]") else (text, "", "")
-    end = bracket + number
-    length = len(body)
+def _wrapped(text: str, end: str, width: int, lines_max: int) -> list[str]:
+    """At most so many lines: the text is cut, its end stays."""
+    length = len(text)
     while True:
-        lines = textwrap.wrap(cut(body, length) + end, width, break_on_hyphens=False)
+        lines = textwrap.wrap(cut(text, length) + end, width, break_on_hyphens=False)
         if len(lines) <= lines_max or length <= 1:
             return lines[:lines_max]
         length = min(length - 1, lines_max * width)
 
 
 def _row(step: StoryStep, begin: int, evidence: int | None) -> tuple[str, str]:
-    text = printable(step.text)
+    """When it happened first; how often, and the number of its evidence."""
+    end = ""
     if step.count > 1:
-        text = f"{step.count} times until {time(step.last_ts_ns)[begin:-1]}: {text}"
-    return time(step.ts_ns)[begin:-1], text if evidence is None else f"{text} [{evidence}]"
+        end = f" ({step.count}×, last {time(step.last_ts_ns)[begin:-1]})"
+    return time(step.ts_ns)[begin:-1], end if evidence is None else f"{end} [{evidence}]"
 
 
 def _evidence(
@@ -260,8 +260,8 @@ def full_text(answer: Answer) -> Iterator[str]:
         yield ""
         yield "What happened:"
         for step in answer.steps:
-            when, text = _row(step, 0, step.evidence)
-            yield f"  {when}Z  {text}"
+            when, end = _row(step, 0, step.evidence)
+            yield f"  {when}Z  {printable(step.text)}{end}"
     yield ""
     yield f"In full: {printable(answer.sentence)}"
     if isinstance(answer, Explanation) and answer.ranking:

@@ -136,7 +136,7 @@ def _put_off(records: Sequence[Record], _: Facts) -> Words:
     bodies: list[Any] = [record.body for record in records]
     least, most = min(b.back_off_s for b in bodies), max(b.back_off_s for b in bodies)
     span = f"{most} s" if least == most else f"{least} s to {most} s"
-    return Words(bodies[-1].container, f"had to wait to restart (back-off {span})")
+    return Words(bodies[-1].container, f"waited before its restart (back-off {span})")
 
 
 def _restarted(records: Sequence[Record], _: Facts) -> Words:
@@ -149,7 +149,7 @@ def _transition(records: Sequence[Record], facts: Facts) -> Words:
     if body.to_result == "success":
         what = "became ready" if body.probe_type == "readiness" else f"passed its {body.probe_type}"
         return Words(body.container, what if "ready" in what else f"{what} probe")
-    what = f"came to count as failed ({body.probe_type})"
+    what = f"got the {body.probe_type} result failure"
     if body.probe_type == "readiness":
         what = "went unready"
     return Words(body.container, what, probe_message(body.container, body.probe_type, facts))
