@@ -8,12 +8,12 @@ from functools import cache
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.rules.admission.rule import AdmissionVerifier
 from kubeledger.verify.rules.cgroups.rule import CgroupVerifier
-from kubeledger.verify.rules.cpus import CpuRule
-from kubeledger.verify.rules.devices.rule import DeviceRule
+from kubeledger.verify.rules.cpus import CpuVerifier
+from kubeledger.verify.rules.devices.rule import DeviceVerifier
 from kubeledger.verify.rules.evictions.rule import EvictionVerifier
-from kubeledger.verify.rules.images.verifier import ImagesVerifier
+from kubeledger.verify.rules.images.rule import ImageVerifier
 from kubeledger.verify.rules.kills import KillVerifier
-from kubeledger.verify.rules.memory import MemoryRule
+from kubeledger.verify.rules.memory import MemoryVerifier
 from kubeledger.verify.rules.oom.kills import OomVerifier
 from kubeledger.verify.rules.probes import ProbeVerifier
 from kubeledger.verify.rules.restarts import RestartVerifier
@@ -25,13 +25,13 @@ __all__ = ["VERIFIERS", "kinds_seen_for", "verifiers_of"]
 VERIFIERS: tuple[type[Verifier], ...] = (
     AdmissionVerifier,
     CgroupVerifier,
-    CpuRule,
-    DeviceRule,
-    ImagesVerifier,
+    CpuVerifier,
+    DeviceVerifier,
+    ImageVerifier,
     EvictionVerifier,
     KillVerifier,
     ProbeVerifier,
-    MemoryRule,
+    MemoryVerifier,
     OomVerifier,
     RestartVerifier,
     SourceDisputes,

@@ -28,7 +28,7 @@ from kubeledger.model.bodies.node import KubeletStarted, NodeObserved, Setting, 
 from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint, HintsGenerated
 from kubeledger.model.record import Body, Record
 from kubeledger.verify import RECORDED, Contradiction, Finding, Outcome, Variant
-from kubeledger.verify.rules.devices.rule import DeviceRule
+from kubeledger.verify.rules.devices.rule import DeviceVerifier
 from tests.verify.histories import outcomes, scene
 
 __all__ = ["GPU", "IDS", "Node", "device_outcomes", "hint"]
@@ -44,7 +44,7 @@ def hint(*nodes: int, preferred: bool = True) -> Hint:
 
 def device_outcomes(records: list[Record], variant: Variant = RECORDED) -> list[Outcome]:
     """All outcomes with no other verifier at work."""
-    with patch("kubeledger.verify.registry.VERIFIERS", (DeviceRule,)):
+    with patch("kubeledger.verify.registry.VERIFIERS", (DeviceVerifier,)):
         return outcomes(records, variant)
 
 

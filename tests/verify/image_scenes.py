@@ -21,7 +21,7 @@ from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserv
 from kubeledger.model.record import Body, Record
 from kubeledger.verify import registry
 from kubeledger.verify.rules.evictions.rule import EvictionVerifier
-from kubeledger.verify.rules.images.verifier import ImagesVerifier
+from kubeledger.verify.rules.images.rule import ImageVerifier
 from tests.verify.histories import scene
 
 __all__ = [
@@ -57,7 +57,7 @@ POLICY = {
 def alone() -> Iterator[None]:
     """Only image GC and evictions are verified: the recordings are read often here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "VERIFIERS", (ImagesVerifier, EvictionVerifier))
+        patch.setattr(registry, "VERIFIERS", (ImageVerifier, EvictionVerifier))
         yield
 
 

@@ -38,8 +38,8 @@ from kubeledger.model.bodies.memorymanager import (
 from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserved
 from kubeledger.model.record import Body, Record
 from kubeledger.verify import Contradiction, registry
-from kubeledger.verify.rules.cpus import CpuRule
-from kubeledger.verify.rules.memory import MemoryRule
+from kubeledger.verify.rules.cpus import CpuVerifier
+from kubeledger.verify.rules.memory import MemoryVerifier
 from tests.verify.histories import changed, findings, outcomes, scene
 
 MACHINE = {str(cpu): CpuPlace(numa_node=cpu // 4, socket=0, core=cpu // 2) for cpu in range(8)}
@@ -50,7 +50,7 @@ GIB = 1 << 30
 def alone() -> Iterator[None]:
     """Only these verifiers, so that scenes need hold no more than they look at."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "VERIFIERS", (CpuRule, MemoryRule))
+        patch.setattr(registry, "VERIFIERS", (CpuVerifier, MemoryVerifier))
         yield
 
 

@@ -31,7 +31,7 @@ from kubeledger.verify.rules.activity import came_back, let_go, lived, misnamed,
 from kubeledger.verify.verifier import Prescan, See
 from kubeledger.verify.witnesses import Row, Witnesses
 
-__all__ = ["Assignment", "AssignmentRule", "Holder", "Spec", "specs_in"]
+__all__ = ["Assignment", "AssignmentVerifier", "Holder", "Spec", "specs_in"]
 
 Holder = tuple[str, str]
 """Pod key and container."""
@@ -86,7 +86,7 @@ class Assignment(NamedTuple, Generic[V]):
     seq: int
 
 
-class AssignmentRule(RuleVerifier, ABC, Generic[V]):
+class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
     """One manager's table of assignments.
 
     Attributes:

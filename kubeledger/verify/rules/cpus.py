@@ -39,9 +39,9 @@ from kubeledger.model.units import NS_PER_S, parse_go_duration
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, same
 from kubeledger.verify.context import VerifyContext
-from kubeledger.verify.rules.assignments import AssignmentRule, Holder, Spec, specs_in
+from kubeledger.verify.rules.assignments import AssignmentVerifier, Holder, Spec, specs_in
 
-__all__ = ["CpuRule"]
+__all__ = ["CpuVerifier"]
 
 _FILE: Final = "pkg/kubelet/cm/cpumanager/"
 _SLACK_NS: Final = 5 * NS_PER_S
@@ -54,7 +54,7 @@ _SHORT = re.compile(
 )
 
 
-class CpuRule(AssignmentRule[Cpus]):
+class CpuVerifier(AssignmentVerifier[Cpus]):
     """The CPU manager's decisions."""
 
     decides: ClassVar[tuple[type[Decision], ...]] = (

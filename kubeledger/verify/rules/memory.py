@@ -33,9 +33,9 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, same
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.rules.activity import came_back, is_active
-from kubeledger.verify.rules.assignments import AssignmentRule, Holder, Spec
+from kubeledger.verify.rules.assignments import AssignmentVerifier, Holder, Spec
 
-__all__ = ["MemoryRule"]
+__all__ = ["MemoryVerifier"]
 
 _FILE: Final = "pkg/kubelet/cm/memorymanager/"
 _NONE_FITS: Final = "no NUMA nodes with enough memory is available"
@@ -44,7 +44,7 @@ _Blocks = tuple[MemoryBlock, ...]
 _Nodes = Mapping[str, NUMANodeMemory]
 
 
-class MemoryRule(AssignmentRule[_Blocks]):
+class MemoryVerifier(AssignmentVerifier[_Blocks]):
     """The memory manager's decisions; no blocks where no file shows what a container has.
 
     Totals, reserves and what is allocatable do not change while a process runs, so a file that is

@@ -35,7 +35,7 @@ from kubeledger.verify.rules.images.uses import ImageUse
 from kubeledger.verify.rules.images.worlds import World, worlds_of
 from kubeledger.verify.verifier import Prescan, See
 
-__all__ = ["ImagesVerifier"]
+__all__ = ["ImageVerifier"]
 
 _LONGEST_NS: Final = 600 * NS_PER_S
 """A run about which nothing was said for so long has ended unheard."""
@@ -44,7 +44,7 @@ _RULE_PRESSURE: Final = "pkg/kubelet/eviction managerImpl.reclaimNodeLevelResour
 _BEFORE_SPACE: Final = ("invalid capacity ", "failed to get image", "wanted to free images older")
 
 
-class ImagesVerifier(RuleVerifier):
+class ImageVerifier(RuleVerifier):
     """Judges what the image GC manager decided; see docs/verify.md for what it rests on."""
 
     rule = "pkg/kubelet/images realImageGCManager.GarbageCollect"
