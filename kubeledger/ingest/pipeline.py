@@ -100,7 +100,7 @@ class Pipeline:
         """The line of a fact that no ledger can hold was not understood after all."""
         place = fact.evidence[0] if fact.evidence else None
         if place is not None and place.line is not None and place.text is not None:
-            shape = shape_of("", place.text, False)
+            shape = shape_of("", place.text, False, "unreadable record")
             ts_ns = self.plan.timing.first_ts_ns
             yield self.accounts[place.file].misread(shape, place.line, place, ts_ns)
 

@@ -25,26 +25,28 @@ _JSON_CALLER = re.compile(r'"caller":"(?:[^"]*/)?([^"/:]+)')
 _JSON_MESSAGE = re.compile(r'"msg":"([^"]*)')
 
 
-def shape_of(file: str, message: str, structured: bool) -> str:
+def shape_of(file: str, message: str, structured: bool, flaw: str | None = None) -> str:
     """``file.go`` and the message up to its first variable part.
 
     A structured message is constant, so it is taken whole. An entry that comes without its
     file is one whose head could not be read: it is known by the caller and text after it.
+    ``flaw`` says what is wrong with it, where that is not its head or its JSON.
     """
     first_line = message.partition("\n")[0]
     head = None if file else _HEAD.match(first_line)
     if head is not None:
-        file, first_line = f"(damaged head) {head[1]}", first_line[head.end() :].lstrip('"')
+        file = f"({flaw or 'damaged head'}) {head[1]}"
+        first_line = first_line[head.end() :].lstrip('"')
     elif not file and first_line.startswith('{"ts":'):
-        return _json_shape(first_line)
+        return _json_shape(first_line, flaw or "damaged JSON")
     text = first_line if structured else _constant_part(first_line)
     return f"{file} {text[:_SHAPE_LENGTH]}".strip() or "(no words)"
 
 
-def _json_shape(line: str) -> str:
+def _json_shape(line: str, flaw: str) -> str:
     caller, message = _JSON_CALLER.search(line), _JSON_MESSAGE.search(line)
     parts = (caller[1] if caller else "", _constant_part(message[1]) if message else "")
-    return " ".join(("(damaged JSON)", *filter(None, parts)))[:_SHAPE_LENGTH]
+    return " ".join((f"({flaw})", *filter(None, parts)))[:_SHAPE_LENGTH]
 
 
 def _constant_part(text: str) -> str:

@@ -17,6 +17,7 @@ knows one form of each. A new message of the kubelet is one row:
   and nothing of it is recorded.
 
 Which keys are read of a message, and which it needs, stands in ``messages/keys.py``.
+Structured rows get a line in ``tests/ingest/messages/lines.py``.
 """
 
 from __future__ import annotations
@@ -77,8 +78,8 @@ class Row(msgspec.Struct, frozen=True):
         to: the structured message that it says; None: nothing is recorded of it.
         files: callers of free text; a structured message may come from any.
         keys: key of ``to`` -> key of the line, where they differ.
-        constants: key of ``to`` -> value that the words themselves imply, with ``{key}`` for
-            fields.
+        constants: key of ``to`` -> value that the words themselves imply; in free text, and only
+            there, ``{key}`` stands for a field.
         since, until: the first and the last minor version that logs it, as far as is known.
         pattern: regular expression of free text; None for a structured message. It is compiled when
             a line may fit it: in a log of one version most are never needed.

@@ -131,7 +131,7 @@ KEYS: Mapping[str, Keys] = {
         "Pod fully terminated and removed from etcd": "pod podUID?",
         "Pod has completed, ignoring remaining sync work": "pod podUID? syncType",
         "Pod is being synced for the first time": "pod podUID?",
-        "Pod is stopped": "pod/podUID because",
+        "Pod is stopped": "pod/podUID because gracePeriod?",
         "Pod is terminated and will need no more status updates": "pod podUID?",
         "Pod terminating with grace period": "pod podUID? gracePeriod",
         "Pods to be removed": "podUIDs",

@@ -1,7 +1,9 @@
 """Lines as kubelets write them, and what is read of each, by subsystem.
 
 A new row of ``kubeledger/ingest/messages`` gets a line here: the line with its head, the message
-that it is read as, and values under that message's keys. Most are from the recorded nodes.
+that it is read as, values under that message's keys, and the kind of the record that this line
+leads to with no other line around it. None says that it leads to no record alone: it adds to what
+other lines show. Most are from the recorded nodes.
 """
 
 from __future__ import annotations
@@ -12,11 +14,12 @@ __all__ = ["LINES", "Line"]
 
 
 class Line(NamedTuple):
-    """A line, the message that it is read as, and values that are read of it."""
+    """A line, the message that it is read as, what is read of it, and the record of it alone."""
 
     text: str
     to: str
     values: dict[str, Any]
+    kind: str | None
 
 
 LINES: dict[str, tuple[Line, ...]] = {
@@ -26,12 +29,14 @@ LINES: dict[str, tuple[Line, ...]] = {
             "[ContainerManager]: Updated QoS cgroup configuration",
             "Updated QoS cgroup configuration",
             {},
+            "cgroups.QOSCgroupsUpdated",
         ),
         Line(
             "I1121 02:52:42.098566    8337 qos_container_manager_linux.go:232] [Container "
             "Manager] Burstable pod requests total 0 bytes (reserve 50%)",
             "QoS pod memory limit",
             {"qos": "Burstable", "limits": 0, "percentReserve": 50},
+            "cgroups.QOSReserveComputed",
         ),
     ),
     "containers": (
@@ -40,6 +45,7 @@ LINES: dict[str, tuple[Line, ...]] = {
             'for pod, because all other containers are dead" pod="default/job-sidecar"',
             "Pod is stopped",
             {"pod": "default/job-sidecar", "because": "ended"},
+            "lifecycle.PodTerminating",
         ),
         Line(
             "I1121 02:54:06.105295    8337 kuberuntime_manager.go:439] No sandbox for pod "
@@ -47,6 +53,7 @@ LINES: dict[str, tuple[Line, ...]] = {
             "start a new one",
             "No sandbox for pod can be found. Need to start a new one",
             {"pod": "gpu-a_default(36aa1f99-e71c-4fcf-b3f7-3254b6127099)"},
+            None,
         ),
         Line(
             "I1121 02:58:40.198716    8337 kuberuntime_manager.go:763] Created PodSandbox "
@@ -57,6 +64,7 @@ LINES: dict[str, tuple[Line, ...]] = {
                 "podSandboxID": "0d81ca08632679aa72481fdc6c461abf5f0d17e777544c0233e8bcd5a5607ca6",
                 "pod": "gpu-a_default(36aa1f99-e71c-4fcf-b3f7-3254b6127099)",
             },
+            None,
         ),
         Line(
             "I1121 02:59:16.808356    8337 kuberuntime_manager.go:696] Stopping PodSandbox "
@@ -67,6 +75,7 @@ LINES: dict[str, tuple[Line, ...]] = {
                 "because": "ended",
                 "pod": "unused-img-user_default(9f73a36d-63d9-43b4-b29e-b4a38579d550)",
             },
+            "lifecycle.PodTerminating",
         ),
         Line(
             "I1121 03:01:50.480872    8337 kuberuntime_manager.go:891] back-off 40s "
@@ -80,6 +89,7 @@ LINES: dict[str, tuple[Line, ...]] = {
                 ),
                 "pod": "live-fail_default(e87c67ca-371e-4b1a-ba0a-2940731faba2)",
             },
+            "lifecycle.RestartBackedOff",
         ),
         Line(
             "I1121 02:59:48.440976    8337 kuberuntime_container.go:636] Killing container "
@@ -92,6 +102,7 @@ LINES: dict[str, tuple[Line, ...]] = {
                 ),
                 "gracePeriod": 2,
             },
+            None,
         ),
     ),
     "cpus": (
@@ -99,30 +110,35 @@ LINES: dict[str, tuple[Line, ...]] = {
             'I1121 03:06:03.459953   30095 cpu_manager.go:235] "Starting" policy="none"',
             "Starting CPU manager",
             {"policy": "none"},
+            None,
         ),
         Line(
             'I1122 07:40:07.197438   24528 state_mem.go:80] "Updated desired CPUSet" '
             'podUID="cca6d91bfe004f7e2bdfa4a80acf62b1" containerName="app" cpuSet="1"',
             "Updated desired CPUSet",
             {"podUID": "cca6d91bfe004f7e2bdfa4a80acf62b1", "containerName": "app", "cpuSet": "1"},
+            None,
         ),
         Line(
             "I1121 02:52:42.086308    8337 cpu_manager.go:193] [cpumanager] starting with "
             "none policy",
             "Starting CPU manager",
             {"policy": "none"},
+            None,
         ),
         Line(
             "I1121 03:03:25.794553   26468 state_mem.go:88] [cpumanager] updated default "
             'cpuset: ""',
             "Updated default CPUSet",
             {"cpuSet": ""},
+            None,
         ),
         Line(
             "I1121 03:03:25.794562   26468 state_mem.go:96] [cpumanager] updated cpuset "
             'assignments: "map[]"',
             "Updated CPUSet assignments",
             {},
+            None,
         ),
     ),
     "devices": (
@@ -131,12 +147,14 @@ LINES: dict[str, tuple[Line, ...]] = {
             'resourceName="vendor.io/nic"',
             "Device plugin connected",
             {"resourceName": "vendor.io/nic"},
+            "devicemanager.PluginRegistered",
         ),
         Line(
             'I1121 03:12:18.495174   30095 manager.go:254] "Endpoint became unhealthy" '
             'resourceName="vendor.io/nic"',
             "Endpoint became unhealthy",
             {"resourceName": "vendor.io/nic"},
+            None,
         ),
         Line(
             'I1122 07:55:21.678022   22260 manager.go:563] "Found pre-allocated devices for '
@@ -149,6 +167,7 @@ LINES: dict[str, tuple[Line, ...]] = {
                 "podUID": "82777846-2d45-486a-902f-50ea5f190b4d",
                 "devices": ["nic-c"],
             },
+            "devicemanager.DevicesAllocated",
         ),
         Line(
             'E1121 03:12:18.495113   30095 client.go:94] "ListAndWatch ended unexpectedly '
@@ -159,12 +178,14 @@ LINES: dict[str, tuple[Line, ...]] = {
                 "err": "rpc error: code = Unavailable desc = error reading from server: EOF",
                 "resourceName": "vendor.io/nic",
             },
+            "devicemanager.EndpointStopped",
         ),
         Line(
             'I1121 03:12:18.495169   30095 manager.go:421] "Mark all resources Unhealthy for '
             'resource" resourceName="vendor.io/nic"',
             "Mark all resources Unhealthy for resource",
             {"resourceName": "vendor.io/nic"},
+            "devicemanager.EndpointStopped",
         ),
         Line(
             'I1121 03:07:08.155715   30095 manager.go:617] "Need devices to allocate for '
@@ -177,18 +198,21 @@ LINES: dict[str, tuple[Line, ...]] = {
                 "podUID": "6faae567b5171c79dda9a3e8e04d3a56",
                 "containerName": "train",
             },
+            "devicemanager.AllocationRequested",
         ),
         Line(
             'I1121 03:07:05.330516   30095 manager.go:320] "Processed device updates for '
             'resource" resourceName="vendor.io/nic" totalCount=3 healthyCount=3',
             "Processed device updates for resource",
             {"resourceName": "vendor.io/nic", "totalCount": 3, "healthyCount": 3},
+            "devicemanager.DevicesReported",
         ),
         Line(
             'I1121 03:07:05.329541   30095 client.go:97] "State pushed for device plugin" '
             'resource="vendor.io/nic" resourceCapacity=3',
             "State pushed for device plugin",
             {"resourceCapacity": 3, "resourceName": "vendor.io/nic"},
+            "devicemanager.DevicesReported",
         ),
         Line(
             'E1122 07:41:48.931351   24528 topology_hints.go:74] "Unable to generate '
@@ -196,6 +220,7 @@ LINES: dict[str, tuple[Line, ...]] = {
             'resource="example.com/gpu" request=5 available=3',
             "Unable to generate topology hints: requested number of devices unavailable",
             {"request": 5, "available": 3, "resourceName": "example.com/gpu"},
+            None,
         ),
         Line(
             "I1121 02:54:06.089889    8337 manager.go:657] Needs to allocate 1 "
@@ -207,12 +232,14 @@ LINES: dict[str, tuple[Line, ...]] = {
                 "podUID": "36aa1f99-e71c-4fcf-b3f7-3254b6127099",
                 "containerName": "train",
             },
+            "devicemanager.AllocationRequested",
         ),
         Line(
             "I1121 02:54:06.096389    8337 manager.go:888] Making allocation request for "
             "devices [nic-2] for device plugin vendor.io/nic",
             "Making allocation request for device plugin",
             {"devices": "[nic-2]", "resourceName": "vendor.io/nic"},
+            None,
         ),
         Line(
             "I1121 03:03:25.807194   26468 manager.go:645] Found pre-allocated devices for "
@@ -225,18 +252,21 @@ LINES: dict[str, tuple[Line, ...]] = {
                 "podUID": "313e6c27-f1d0-4b83-9cca-0c21114ca1e5",
                 "devices": "[gpu-3]",
             },
+            "devicemanager.DevicesAllocated",
         ),
         Line(
             "I1121 03:01:19.385575    8337 manager.go:629] pods to be removed: "
             "[36aa1f99-e71c-4fcf-b3f7-3254b6127099]",
             "Pods to be removed",
             {"podUIDs": "[36aa1f99-e71c-4fcf-b3f7-3254b6127099]"},
+            "devicemanager.DevicesReleased",
         ),
         Line(
             "I1121 02:54:01.964214    8337 manager.go:408] Got registration request from "
             'device plugin with resource name "vendor.io/nic"',
             "Got registration request from device plugin with resource",
             {"resourceName": "vendor.io/nic"},
+            "devicemanager.PluginRegistered",
         ),
         Line(
             "I1121 02:54:01.964463    8337 manager.go:462] Registered endpoint "
@@ -244,12 +274,14 @@ LINES: dict[str, tuple[Line, ...]] = {
             "vendor.io/nic {0 0 <nil>} {0 0} 0x1a11660}",
             "Registered endpoint",
             {},
+            None,
         ),
         Line(
             "I1121 02:54:01.965599    8337 endpoint.go:112] State pushed for device plugin "
             "vendor.io/nic",
             "State pushed for device plugin",
             {"resourceName": "vendor.io/nic"},
+            "devicemanager.DevicesReported",
         ),
         Line(
             "I1121 03:03:25.796030   26468 pod_devices.go:214] Get checkpoint entry: "
@@ -262,6 +294,7 @@ LINES: dict[str, tuple[Line, ...]] = {
                 "resourceName": "example.com/gpu",
                 "deviceIDs": "map[1:[gpu-1]]",
             },
+            "devicemanager.DevicesAllocated",
         ),
         Line(
             "E1121 03:00:17.807958    8337 topology_hints.go:70] [devicemanager] Unable to "
@@ -269,12 +302,14 @@ LINES: dict[str, tuple[Line, ...]] = {
             "'example.com/gpu': requested: 3, available: 1",
             "Unable to generate topology hints: requested number of devices unavailable",
             {"resourceName": "example.com/gpu", "request": 3, "available": 1},
+            None,
         ),
         Line(
             'E1122 08:00:00.000000   22260 manager.go:244] "Failed to connect to new client" '
             'err="rpc error: code = Unavailable" resource="vendor.io/nic"',
             "Bad registration request from device plugin",
             {"resourceName": "vendor.io/nic"},
+            None,
         ),
         Line(
             'E1122 08:00:00.000000   22260 endpoint.go:129] "listAndWatch ended unexpectedly '
@@ -285,6 +320,7 @@ LINES: dict[str, tuple[Line, ...]] = {
                 "resourceName": "vendor.io/nic",
                 "err": "rpc error: code = Unavailable desc = transport is closing",
             },
+            "devicemanager.EndpointStopped",
         ),
     ),
     "events": (
@@ -300,6 +336,7 @@ LINES: dict[str, tuple[Line, ...]] = {
                 "reason": "Starting",
                 "message": "Starting kubelet.",
             },
+            "lifecycle.ReasonReported",
         ),
     ),
     "evictions": (
@@ -313,6 +350,7 @@ LINES: dict[str, tuple[Line, ...]] = {
                 "podUID": "a35fc7cb-8c85-4dc0-962c-bf565ac8ecc7",
                 "message": 'Usage of EmptyDir volume "d" exceeds the limit "50Mi". ',
             },
+            "lifecycle.PodEvicted",
         ),
         Line(
             'I1122 08:16:35.836978   24910 helpers.go:992] "Eviction manager: threshold '
@@ -325,18 +363,21 @@ LINES: dict[str, tuple[Line, ...]] = {
                 "quantity": "14Gi",
                 "available": "9821848Ki",
             },
+            None,
         ),
         Line(
             "I1121 02:52:42.099679    8337 eviction_manager.go:243] eviction manager: "
             "synchronize housekeeping",
             "Eviction manager: synchronize housekeeping",
             {},
+            None,
         ),
         Line(
             "I1121 02:52:52.110649    8337 eviction_manager.go:334] eviction manager: no "
             "resources are starved",
             "Eviction manager: no resources are starved",
             {},
+            None,
         ),
         Line(
             "I1121 02:52:52.110620    8337 helpers.go:814] eviction manager: observations: "
@@ -349,6 +390,7 @@ LINES: dict[str, tuple[Line, ...]] = {
                 "available": "16218349",
                 "capacity": "16777216",
             },
+            "images.EvictionSignalObserved",
         ),
         Line(
             'I1122 08:00:00.000000   22260 helpers.go:850] "Eviction manager: threshold observed '
@@ -356,6 +398,7 @@ LINES: dict[str, tuple[Line, ...]] = {
             'quantity="100Mi" resource="97Mi"',
             "Eviction manager: threshold observed resource",
             {"signal": "memory.available", "quantity": "100Mi", "available": "97Mi"},
+            None,
         ),
     ),
     "images": (
@@ -366,6 +409,7 @@ LINES: dict[str, tuple[Line, ...]] = {
             "Disk usage on image filesystem is over the high threshold, trying to free bytes "
             "down to the low threshold",
             {"usage": 59, "highThreshold": 50, "amountToFree": 335380480, "lowThreshold": 35},
+            "images.GarbageCollectionStarted",
         ),
         Line(
             'I1121 03:06:03.459791   30095 image_gc_manager.go:491] "Evaluating image ID for '
@@ -378,6 +422,7 @@ LINES: dict[str, tuple[Line, ...]] = {
                     "sha256:58f372ab2424b1074e50e6e06b6b131d44e0299dbb1dee59cff0542239a8b1c1"
                 )
             },
+            None,
         ),
         Line(
             'I1122 07:43:51.620272   24528 helpers.go:975] "Eviction manager:" '
@@ -390,6 +435,7 @@ LINES: dict[str, tuple[Line, ...]] = {
                 "available": "89136",
                 "capacity": "89760",
             },
+            "images.EvictionSignalObserved",
         ),
         Line(
             'I1121 03:06:03.459495   30095 image_gc_manager.go:565] "Image ID is being used" '
@@ -401,6 +447,7 @@ LINES: dict[str, tuple[Line, ...]] = {
                     "sha256:e88ac028a39b586c68101de2256b70a5dfc991e7ae06f8234347fa6a66d66135"
                 )
             },
+            None,
         ),
         Line(
             'E1122 07:38:59.539289   24528 kubelet.go:1468] "Image garbage collection failed '
@@ -408,6 +455,7 @@ LINES: dict[str, tuple[Line, ...]] = {
             'on image filesystem"',
             "Image garbage collection failed multiple times in a row",
             {"err": "invalid capacity 0 on image filesystem"},
+            "images.GarbageCollected",
         ),
         Line(
             'I1121 03:11:03.494549   30095 image_gc_manager.go:530] "Removing image to free '
@@ -422,6 +470,7 @@ LINES: dict[str, tuple[Line, ...]] = {
                 "size": 1997512,
                 "runtimeHandler": "",
             },
+            "images.ImageDeleted",
         ),
         Line(
             "I1121 02:52:42.075012    8337 image_gc_manager.go:241] Adding image ID "
@@ -433,6 +482,7 @@ LINES: dict[str, tuple[Line, ...]] = {
                     "sha256:5e3c775663b8edad90449cb2bf53ca9c503e3dc8bd8babe5bc984b8b6575c5a0"
                 )
             },
+            "images.ImagesDetected",
         ),
         Line(
             "I1121 02:52:42.075019    8337 image_gc_manager.go:246] Image ID "
@@ -443,6 +493,7 @@ LINES: dict[str, tuple[Line, ...]] = {
                     "sha256:5e3c775663b8edad90449cb2bf53ca9c503e3dc8bd8babe5bc984b8b6575c5a0"
                 )
             },
+            "images.ImagesDetected",
         ),
         Line(
             "I1121 02:52:42.075034    8337 image_gc_manager.go:254] Setting Image ID "
@@ -455,6 +506,7 @@ LINES: dict[str, tuple[Line, ...]] = {
                 ),
                 "lastUsed": "2026-11-21 02:52:42.075004786 +0000 UTC m=+0.856161928",
             },
+            "images.ImagesDetected",
         ),
         Line(
             "I1121 02:52:42.075040    8337 image_gc_manager.go:258] Image ID "
@@ -467,6 +519,7 @@ LINES: dict[str, tuple[Line, ...]] = {
                 ),
                 "size": 1997512,
             },
+            "images.ImagesDetected",
         ),
         Line(
             "I1121 02:57:42.061702    8337 image_gc_manager.go:304] [imageGCManager]: Disk "
@@ -475,6 +528,7 @@ LINES: dict[str, tuple[Line, ...]] = {
             "Disk usage on image filesystem is over the high threshold, trying to free bytes "
             "down to the low threshold",
             {"usage": 72, "highThreshold": 5, "amountToFree": 183562994319, "lowThreshold": 4},
+            "images.GarbageCollectionStarted",
         ),
         Line(
             "I1121 02:57:42.092544    8337 image_gc_manager.go:375] [imageGCManager]: "
@@ -488,6 +542,7 @@ LINES: dict[str, tuple[Line, ...]] = {
                 ),
                 "size": 9001662,
             },
+            "images.ImageDeleted",
         ),
         Line(
             "I1121 02:57:42.063014    8337 image_gc_manager.go:359] Evaluating image ID "
@@ -499,6 +554,7 @@ LINES: dict[str, tuple[Line, ...]] = {
                     "sha256:2cf000c66ba5a7627abd2b39aa1f8c91bb027284cfb79dde302bd73003e7b27e"
                 )
             },
+            None,
         ),
         Line(
             "I1121 02:57:42.063009    8337 image_gc_manager.go:345] Image ID "
@@ -510,6 +566,7 @@ LINES: dict[str, tuple[Line, ...]] = {
                     "sha256:4de5e1e264f6f49d2fa35f0e0b7a8bf09b449c1ef07b6dd4a8a31bd45e5a05fe"
                 )
             },
+            None,
         ),
         Line(
             "E1121 02:52:42.060890    8337 kubelet.go:1274] Image garbage collection failed "
@@ -517,6 +574,7 @@ LINES: dict[str, tuple[Line, ...]] = {
             "image filesystem",
             "Image garbage collection failed multiple times in a row",
             {"err": "invalid capacity 0 on image filesystem"},
+            "images.GarbageCollected",
         ),
         Line(
             "E1121 02:57:42.134330    8337 kubelet.go:1270] Image garbage collection failed "
@@ -529,18 +587,21 @@ LINES: dict[str, tuple[Line, ...]] = {
                     "183562994319 bytes, but freed 99004545 bytes"
                 )
             },
+            "images.GarbageCollected",
         ),
         Line(
             'E1122 08:00:00.000000   22260 image_gc_manager.go:412] "Failed to remove image" '
             'err="image is in use" image="sha256:aa"',
             "Failed to remove image",
             {"imageID": "sha256:aa"},
+            None,
         ),
         Line(
             'E1122 08:00:00.000000   22260 remote_image.go:136] "RemoveImage from image '
             'service failed" err="image is in use" image="sha256:aa"',
             "Failed to remove image",
             {"imageID": "sha256:aa"},
+            None,
         ),
     ),
     "memory": (
@@ -555,6 +616,7 @@ LINES: dict[str, tuple[Line, ...]] = {
                 "containerName": "app",
                 "hint": {"NUMANodeAffinity": None, "Preferred": True},
             },
+            None,
         ),
     ),
     "node": (
@@ -562,45 +624,53 @@ LINES: dict[str, tuple[Line, ...]] = {
             'I1121 02:52:41.296983    8337 flags.go:59] FLAG: --v="5"',
             "FLAG",
             {"name": "v", "value": '"5"'},
+            "node.SettingsObserved",
         ),
         Line(
             "I1121 02:52:41.559029    8337 server.go:645] --cgroups-per-qos enabled, but "
             "--cgroup-root was not specified.  defaulting to /",
             "--cgroups-per-qos enabled, but --cgroup-root was not specified.  Defaulting to /",
             {},
+            "node.SettingsObserved",
         ),
         Line(
             'I1122 07:38:59.278156   24528 server.go:747] "--cgroups-per-qos enabled, but '
             '--cgroup-root was not specified.  defaulting to /"',
             "--cgroups-per-qos enabled, but --cgroup-root was not specified.  Defaulting to /",
             {},
+            "node.SettingsObserved",
         ),
         Line(
             "I1121 02:52:41.549689    8337 server.go:416] Version: v0.0.0-master+faecb196815e2",
             "Kubelet version",
             {"kubeletVersion": "v0.0.0-master+faecb196815e2"},
+            None,
         ),
         Line(
             "I1121 02:52:42.051099    8337 server.go:1176] Started kubelet",
             "Started kubelet",
             {},
+            None,
         ),
         Line(
             "I1121 02:52:41.559470    8337 container_manager_linux.go:310] [topologymanager] "
             "Initializing Topology Manager with best-effort policy and container-level scope",
             "Initializing Topology Manager with policy",
             {"topologyPolicyName": "best-effort", "topologyScopeName": "container"},
+            "node.SettingsObserved",
         ),
         Line(
             "I1121 02:52:42.365395    8337 kubelet_node_status.go:441] Updating node status",
             "Updating node status",
             {},
+            None,
         ),
         Line(
             "I1121 02:52:52.373545    8337 kubelet_node_status.go:531] Recording NodeReady "
             "event message for node node-a",
             "Recording event message for node",
             {},
+            None,
         ),
         Line(
             "I1122 07:54:12.539874   20830 handler.go:325] Added event "
@@ -611,12 +681,14 @@ LINES: dict[str, tuple[Line, ...]] = {
                 "container": "/kubepods/podfa6faa48-c753-4c12-89ed-13a2af95ba67",
                 "time": "2026-11-22 07:54:02.57666812 +0000",
             },
+            None,
         ),
         Line(
             'I1122 08:00:00.000000   22260 server.go:767] "After cpu setting is overwritten" '
             'kubeReservedCPUs="map[cpu:0]" systemReservedCPUs="map[cpu:1]"',
             "After cpu setting is overwritten",
             {"kubeReserved": "map[cpu:0]", "systemReserved": "map[cpu:1]"},
+            "node.SettingsObserved",
         ),
     ),
     "pods": (
@@ -631,6 +703,7 @@ LINES: dict[str, tuple[Line, ...]] = {
                     "state is different from the real one"
                 )
             },
+            "node.KubeletExited",
         ),
         Line(
             'I1122 07:48:53.342302   24528 status_manager.go:874] "Patch status for pod" '
@@ -642,6 +715,7 @@ LINES: dict[str, tuple[Line, ...]] = {
                 "podUID": "06d29a07-339e-4f08-b0d2-679d92ff5440",
                 "patch": '{"metadata":{"uid":"06d29a07-339e-4f08-b0d2-679d92ff5440"}}',
             },
+            None,
         ),
         Line(
             'I1122 08:00:39.324766   22260 kubelet.go:2286] "Pod has been deleted and must '
@@ -652,6 +726,7 @@ LINES: dict[str, tuple[Line, ...]] = {
                 "podUID": "35f2daa9-2afe-4b6a-8d1e-181083858dbf",
                 "because": "removed",
             },
+            "lifecycle.PodTerminating",
         ),
         Line(
             'I1122 07:41:03.099046   24528 pod_workers.go:1370] "Pod indicated lifecycle '
@@ -659,6 +734,7 @@ LINES: dict[str, tuple[Line, ...]] = {
             'podUID="7fbd91da-6368-4a98-b7eb-2775f9ba8505"',
             "Pod is stopped",
             {"podUID": "7fbd91da-6368-4a98-b7eb-2775f9ba8505", "because": "ended"},
+            None,
         ),
         Line(
             'I1122 07:48:53.327286   24528 pod_workers.go:864] "Pod is being evicted by the '
@@ -670,6 +746,7 @@ LINES: dict[str, tuple[Line, ...]] = {
                 "podUID": "06d29a07-339e-4f08-b0d2-679d92ff5440",
                 "because": "killed",
             },
+            "lifecycle.PodTerminating",
         ),
         Line(
             'I1122 08:07:23.661259   22260 pod_workers.go:867] "Pod is being removed by the '
@@ -681,6 +758,7 @@ LINES: dict[str, tuple[Line, ...]] = {
                 "podUID": "cca6d91bfe004f7e2bdfa4a80acf62b1",
                 "because": "removed",
             },
+            "lifecycle.PodTerminating",
         ),
         Line(
             'I1122 08:07:07.607439   22260 pod_workers.go:854] "Pod is marked for graceful '
@@ -692,6 +770,7 @@ LINES: dict[str, tuple[Line, ...]] = {
                 "podUID": "a8ca10ac-7bea-4d29-93a5-3070b4910d55",
                 "because": "deleted",
             },
+            "lifecycle.PodTerminating",
         ),
         Line(
             'I1122 07:55:22.623291   22260 pod_workers.go:849] "Pod is orphaned and must be '
@@ -703,6 +782,7 @@ LINES: dict[str, tuple[Line, ...]] = {
                 "podUID": "a31d4364-24f0-48ef-8424-50fb4388aeaa",
                 "because": "orphaned",
             },
+            "lifecycle.PodTerminating",
         ),
         Line(
             'I1122 08:07:07.630217   22260 kubelet.go:2038] "Pod terminating with grace '
@@ -714,6 +794,7 @@ LINES: dict[str, tuple[Line, ...]] = {
                 "podUID": "294f95c3-66e0-40cf-91c1-7eaf2bea06e4",
                 "gracePeriod": 2,
             },
+            None,
         ),
         Line(
             'I1122 08:05:05.598700   22260 preemption.go:104] "Preempting pod to free up '
@@ -725,6 +806,7 @@ LINES: dict[str, tuple[Line, ...]] = {
                 "podUID": "6470072d-c96b-43eb-8eca-bf8af2a7cfcb",
                 "insufficientResources": [{}],
             },
+            "preemption.PodPreempted",
         ),
         Line(
             'I1122 07:41:50.944111   24528 topology_manager.go:215] "Topology Admit Handler" '
@@ -736,45 +818,53 @@ LINES: dict[str, tuple[Line, ...]] = {
                 "podNamespace": "default",
                 "podName": "win",
             },
+            None,
         ),
         Line(
             'I1121 02:52:42.227248    8337 kubelet.go:1888] SyncLoop (ADD, "api"): ""',
             "SyncLoop ADD",
             {"source": "api", "pods": ""},
+            None,
         ),
         Line(
             'I1121 03:01:39.493615    8337 kubelet.go:1904] SyncLoop (DELETE, "api"): '
             '"gpu-b_default(b864def5-691d-4c82-9573-66b2dcd9e328)"',
             "SyncLoop DELETE",
             {"source": "api", "pods": "gpu-b_default(b864def5-691d-4c82-9573-66b2dcd9e328)"},
+            "lifecycle.PodConfigChanged",
         ),
         Line(
             'I1121 03:01:52.147922    8337 kubelet.go:1898] SyncLoop (REMOVE, "api"): '
             '"gpu-b_default(b864def5-691d-4c82-9573-66b2dcd9e328)"',
             "SyncLoop REMOVE",
             {"source": "api", "pods": "gpu-b_default(b864def5-691d-4c82-9573-66b2dcd9e328)"},
+            "lifecycle.PodConfigChanged",
         ),
         Line(
             'I1121 02:54:06.127791    8337 kubelet.go:1901] SyncLoop (RECONCILE, "api"): '
             '"gpu-a_default(36aa1f99-e71c-4fcf-b3f7-3254b6127099)"',
             "SyncLoop RECONCILE",
             {"source": "api", "pods": "gpu-a_default(36aa1f99-e71c-4fcf-b3f7-3254b6127099)"},
+            "lifecycle.PodConfigChanged",
         ),
         Line(
             "I1121 02:55:01.127309    8337 kubelet.go:1948] SyncLoop (SYNC): 1 pods; "
             "gpu-a_default(36aa1f99-e71c-4fcf-b3f7-3254b6127099)",
             "SyncLoop (SYNC) pods",
             {},
+            None,
         ),
         Line(
             "I1121 02:52:44.127188    8337 kubelet.go:1971] SyncLoop (housekeeping)",
             "SyncLoop (housekeeping)",
             {},
+            None,
         ),
         Line(
             "I1121 02:52:42.126570    8337 kubelet.go:1802] Starting kubelet main sync loop.",
             "Starting kubelet main sync loop",
             {},
+            None,
         ),
         Line(
             "I1121 03:00:37.021980    8337 kubelet.go:1993] Pod "
@@ -782,6 +872,7 @@ LINES: dict[str, tuple[Line, ...]] = {
             "remaining sync work: sync",
             "Pod has completed, ignoring remaining sync work",
             {"pod": "gpu-a_default(36aa1f99-e71c-4fcf-b3f7-3254b6127099)", "syncType": "sync"},
+            "lifecycle.PodTerminated",
         ),
         Line(
             "I1121 03:01:52.146244    8337 kubelet.go:1986] Pod "
@@ -789,6 +880,7 @@ LINES: dict[str, tuple[Line, ...]] = {
             "and should be deleted from the API server: update",
             "Pod has completed, ignoring remaining sync work",
             {"pod": "gpu-b_default(b864def5-691d-4c82-9573-66b2dcd9e328)", "syncType": "update"},
+            "lifecycle.PodTerminated",
         ),
         Line(
             "I1121 03:01:52.147754    8337 status_manager.go:591] Pod "
@@ -796,6 +888,7 @@ LINES: dict[str, tuple[Line, ...]] = {
             "removed from etcd",
             "Pod fully terminated and removed from etcd",
             {"pod": "gpu-b_default(b864def5-691d-4c82-9573-66b2dcd9e328)"},
+            "lifecycle.PodTerminated",
         ),
         Line(
             "I1121 03:00:32.009328    8337 predicate.go:143] Predicate failed on Pod: "
@@ -809,12 +902,14 @@ LINES: dict[str, tuple[Line, ...]] = {
                     "capacity: 1700"
                 ),
             },
+            "lifecycle.PodRejected",
         ),
         Line(
             "I1121 03:00:36.198190    8337 preemption.go:119] preemption: pod "
             "gpu-a_default(36aa1f99-e71c-4fcf-b3f7-3254b6127099) evicted successfully",
             "Pod evicted successfully",
             {"pod": "gpu-a_default(36aa1f99-e71c-4fcf-b3f7-3254b6127099)"},
+            "preemption.PodPreempted",
         ),
     ),
     "probes": (
@@ -832,6 +927,7 @@ LINES: dict[str, tuple[Line, ...]] = {
                 "probeResult": "failure",
                 "output": "",
             },
+            "prober.ProbeExecuted",
         ),
         Line(
             'I1122 07:40:12.561947   24528 prober.go:116] "Probe succeeded" '
@@ -844,12 +940,14 @@ LINES: dict[str, tuple[Line, ...]] = {
                 "podUID": "9fae1dc9-fe45-49e5-8cd0-48a30fd4e188",
                 "containerName": "app",
             },
+            "prober.ProbeExecuted",
         ),
         Line(
             'I1122 07:40:08.795329   24528 kubelet.go:2546] "SyncLoop (probe)" '
             'probe="readiness" status="" pod="default/probe-tcp"',
             "SyncLoop (probe)",
             {"probe": "readiness", "status": "", "pod": "default/probe-tcp"},
+            None,
         ),
         Line(
             "I1121 02:59:24.440794    8337 prober.go:126] Liveness probe for "
@@ -860,6 +958,7 @@ LINES: dict[str, tuple[Line, ...]] = {
                 "pod": "live-fail_default(e87c67ca-371e-4b1a-ba0a-2940731faba2)",
                 "containerName": "app",
             },
+            "prober.ProbeExecuted",
         ),
         Line(
             "I1121 03:00:03.881305    8337 prober.go:117] Readiness probe for "
@@ -873,12 +972,14 @@ LINES: dict[str, tuple[Line, ...]] = {
                 "probeResult": "failure",
                 "output": "HTTP probe failed with statuscode: 404",
             },
+            "prober.ProbeExecuted",
         ),
         Line(
             "I1121 02:59:33.697660    8337 prober.go:159] Exec-Probe Pod: startup-slow, "
             "Container: app, Command: [/bin/true]",
             "Exec-Probe runProbe",
             {"pod": "/startup-slow", "containerName": "app"},
+            None,
         ),
         Line(
             "I1121 02:59:48.440398    8337 kubelet.go:1962] SyncLoop (container unhealthy): "
@@ -889,6 +990,7 @@ LINES: dict[str, tuple[Line, ...]] = {
                 "status": "unhealthy",
                 "pod": "live-fail_default(e87c67ca-371e-4b1a-ba0a-2940731faba2)",
             },
+            "ledger.FindingReported",
         ),
     ),
     "topology": (
@@ -897,18 +999,21 @@ LINES: dict[str, tuple[Line, ...]] = {
             'bestHint={"NUMANodeAffinity":null,"Preferred":true} pod="default/iw-a"',
             "ContainerTopologyHint",
             {"bestHint": {"NUMANodeAffinity": None, "Preferred": True}, "pod": "default/iw-a"},
+            "topologymanager.AffinityDecided",
         ),
         Line(
             'I1121 03:07:08.164603   30095 topology_manager.go:274] "Pod Admit Result" '
             'Message="" pod="default/gpu-a-node-b"',
             "Pod Admit Result",
             {"pod": "default/gpu-a-node-b", "message": ""},
+            None,
         ),
         Line(
             'I1122 07:55:21.330996   22260 scope_pod.go:83] "PodTopologyHint" '
             'bestHint={"NUMANodeAffinity":null,"Preferred":true}',
             "ContainerTopologyHint",
             {"bestHint": {"NUMANodeAffinity": None, "Preferred": True}},
+            None,
         ),
         Line(
             'I1122 08:01:30.732442   22260 scope_pod.go:56] "Topology Affinity" '
@@ -920,12 +1025,14 @@ LINES: dict[str, tuple[Line, ...]] = {
                 "pod": "default/iw-a",
                 "containerName": "app",
             },
+            "topologymanager.AffinityDecided",
         ),
         Line(
             "I1121 02:52:41.559463    8337 topology_manager.go:120] [topologymanager] "
             "Creating topology manager with best-effort policy per container scope",
             "Creating topology manager with policy per scope",
             {"topologyPolicyName": "best-effort", "topologyScopeName": "container"},
+            "node.SettingsObserved",
         ),
         Line(
             "I1121 03:00:32.009176    8337 scope_container.go:80] [topologymanager] "
@@ -937,12 +1044,14 @@ LINES: dict[str, tuple[Line, ...]] = {
                 "containerName": "c",
                 "hints": "map[]",
             },
+            "topologymanager.HintsGenerated",
         ),
         Line(
             "I1121 02:54:06.016202    8337 scope_container.go:88] [topologymanager] "
             "ContainerTopologyHint: {01 true}",
             "ContainerTopologyHint",
             {"bestHint": "{01 true}"},
+            None,
         ),
         Line(
             "I1121 03:00:32.009222    8337 scope_container.go:53] [topologymanager] Best "
@@ -954,6 +1063,7 @@ LINES: dict[str, tuple[Line, ...]] = {
                 "containerName": "c",
                 "bestHint": "{01 true}",
             },
+            "topologymanager.AffinityDecided",
         ),
         Line(
             "I1121 03:00:32.009227    8337 scope_container.go:63] [topologymanager] Topology "
@@ -965,18 +1075,21 @@ LINES: dict[str, tuple[Line, ...]] = {
                 "containerName": "c",
                 "affinity": "{01 true}",
             },
+            "topologymanager.AffinityDecided",
         ),
         Line(
             "I1121 03:03:25.807141   26468 policy.go:78] [topologymanager] Hint Provider has "
             "no preference for NUMA affinity with resource 'vendor.io/nic'",
             "Hint Provider has no preference for NUMA affinity with resource",
             {"resource": "vendor.io/nic"},
+            None,
         ),
         Line(
             "I1121 03:00:17.802180    8337 policy.go:84] [topologymanager] Hint Provider has "
             "no possible NUMA affinities for resource 'example.com/gpu'",
             "Hint Provider has no possible NUMA affinities for resource",
             {"resource": "example.com/gpu"},
+            None,
         ),
     ),
 }

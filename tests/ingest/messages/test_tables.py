@@ -18,6 +18,7 @@ from kubeledger.ingest.messages.keys import KEYS, NEEDED
 from kubeledger.ingest.messages.noise import NOISE
 from kubeledger.ingest.messages.page import render
 from kubeledger.ingest.planning.identity import KubeletVersion
+from kubeledger.kubelet.profile.facts import NEWEST, OLDEST
 
 ROWS = [row for rows in MESSAGES.values() for row in rows]
 HEARD = {
@@ -32,7 +33,12 @@ TO = {row.to for row in ROWS if row.to is not None}
 
 def test_every_row_that_is_read_is_heard() -> None:
     """Else its lines would be understood and lost."""
-    assert sorted(TO - HEARD) == []
+    unheard = sorted(TO - HEARD)
+    assert unheard == [], (
+        f"no handler reads {unheard}. If a known message says the same, name it in the row's to=. "
+        'If none does, write a handler: a method under @reads("…") in ingest/correlate/, and its '
+        "keys in messages/keys.py. If nothing of it is to be recorded, make the row ignore(…)"
+    )
 
 
 def test_what_is_asked_for_is_in_the_tables() -> None:
@@ -57,7 +63,21 @@ def test_what_rows_give_is_read() -> None:
         for row in ROWS
         if row.to is not None
     }
-    assert {words: keys for words, keys in unread.items() if keys} == {}
+    wrong = {words: keys for words, keys in unread.items() if keys}
+    assert wrong == {}, (
+        f"rows give keys that messages/keys.py does not name for what they are read as: {wrong}. "
+        "Spell the key as it stands there, or add it there if the handler asks for it"
+    )
+
+
+def test_constants_of_structured_rows_have_no_fields() -> None:
+    """A ``{key}`` in them would be recorded as it stands: structured lines have no fields."""
+    wrong = {
+        row.words: dict(row.constants)
+        for row in ROWS
+        if row.pattern is None and any("{" in str(value) for value in row.constants.values())
+    }
+    assert wrong == {}, f"{{key}} stands for a field in rows of free text only: {wrong}"
 
 
 def test_free_text_gives_what_is_needed() -> None:
@@ -67,12 +87,14 @@ def test_free_text_gives_what_is_needed() -> None:
         for row in ROWS
         if row.pattern is not None
     }
-    assert {words: keys for words, keys in missing.items() if keys} == {}
+    lost = {words: keys for words, keys in missing.items() if keys}
+    assert lost == {}, f"rows lack fields or constants that messages/keys.py needs: {lost}"
 
 
 def test_keys_are_those_of_messages_that_are_heard() -> None:
     """Else a message is misspelled, and nothing is asked of its lines."""
-    assert sorted(KEYS.keys() - HEARD) == []
+    unheard = sorted(KEYS.keys() - HEARD)
+    assert unheard == [], f"messages/keys.py names messages that no handler reads: {unheard}"
 
 
 def test_keys_are_asked_for() -> None:
@@ -86,7 +108,9 @@ def test_keys_are_asked_for() -> None:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant)
     }
-    assert sorted({key for keys in KEYS.values() for key in keys.read} - written) == []
+    unread = {message: sorted(keys.read - written) for message, keys in KEYS.items()}
+    wrong = {message: keys for message, keys in unread.items() if keys}
+    assert wrong == {}, f"messages/keys.py names keys that no code asks for: {wrong}"
 
 
 def test_each_message_has_one_row() -> None:
@@ -97,10 +121,16 @@ def test_each_message_has_one_row() -> None:
 
 
 def test_versions() -> None:
-    """In their order."""
+    """Known minor versions, in their order."""
+    known = [f"1.{minor}" for minor in range(OLDEST, NEWEST + 1)]
     for row in ROWS:
-        minors = [int(each.removeprefix("1.")) for each in (row.since, row.until) if each]
-        assert minors == sorted(minors), row.words
+        versions = [each for each in (row.since, row.until) if each is not None]
+        about = f"row {row.words!r}: since={row.since!r}, until={row.until!r}"
+        assert {*versions} <= {*known}, (
+            f'{about}: a version is written as "{known[-1]}", from {known[0]} to {known[-1]}; '
+            "for a newer one raise NEWEST in kubelet/profile/facts.py first"
+        )
+        assert versions == sorted(versions, key=known.index), f"{about}: until is before since"
 
 
 def test_the_page_is_current() -> None:

@@ -1,0 +1,118 @@
+"""The keys that handlers ask for are those that ``messages/keys.py`` names for their messages."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kubeledger.ingest
+from kubeledger.ingest.assemblers import assemblers_of
+from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.messages.keys import KEYS
+from kubeledger.ingest.planning.identity import KubeletVersion
+
+PACKAGE = Path(kubeledger.ingest.__file__).parent
+FILES = [file for part in ("", "correlate/", "derive/") for file in PACKAGE.glob(f"{part}*.py")]
+OF_PROPERTIES = {
+    "pod": {"pod"},
+    "pods": {"pods"},
+    "subject": {"pod", "podUID", "containerName"},
+    "event_subject": {"object"},
+    "container_id": {"containerID"},
+}
+"""Property of an entry -> keys of which its messages have one at least."""
+
+EXCEPTIONS: dict[str, set[str]] = {}
+"""Handler -> keys that it asks for though no message of its own has them."""
+
+Function = ast.FunctionDef
+Functions = Mapping[str, ast.FunctionDef]
+
+
+def functions_by_file() -> Iterator[tuple[str, Functions]]:
+    """File -> functions that it knows by name: its own, and those that only one other defines."""
+    trees = {str(file): ast.parse(file.read_text(encoding="utf-8")) for file in FILES}
+    own = {
+        file: {node.name: node for node in ast.walk(tree) if isinstance(node, Function)}
+        for file, tree in trees.items()
+    }
+    count = Counter(name for functions in own.values() for name in functions)
+    shared = {
+        name: function
+        for functions in own.values()
+        for name, function in functions.items()
+        if count[name] == 1
+    }
+    for file, functions in own.items():
+        yield file, shared | functions
+
+
+def asked(
+    function: Function, entry: str, functions: Functions, seen: set[str]
+) -> Iterator[set[str]]:
+    """Keys that a function, or what it gives its entry to, asks for: of each set, any of it."""
+    if function.name in seen:
+        return
+    seen.add(function.name)
+    for node in ast.walk(function):
+        if isinstance(node, ast.Attribute) and is_name(node.value, entry):
+            if node.attr in OF_PROPERTIES:
+                yield OF_PROPERTIES[node.attr]
+        elif isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            if called in {f"{entry}.{way}" for way in ("get", "text", "number", "values.get")}:
+                keys = {arg.value for arg in node.args if isinstance(arg, ast.Constant)}
+                if keys:
+                    yield keys
+                continue
+            callee = functions.get(called.rpartition(".")[2])
+            if callee is None or called not in (callee.name, f"self.{callee.name}"):
+                continue
+            names = [arg.arg for arg in callee.args.args if arg.arg != "self"]
+            for argument, name in zip(node.args, names, strict=False):
+                if is_name(argument, entry):
+                    yield from asked(callee, name, functions, seen)
+
+
+def is_name(node: ast.expr, name: str) -> bool:
+    """Whether it is the variable."""
+    return isinstance(node, ast.Name) and node.id == name
+
+
+BY_FILE = dict(functions_by_file())
+HANDLERS = {
+    method
+    for assembler in assemblers_of(
+        BundleContext(node="n"), lambda _: KubeletVersion(None, None)
+    ).in_order
+    for part in (assembler, *assembler.parts)
+    for method in (getattr(type(part), name) for name in dir(type(part)))
+    if hasattr(method, "reads")
+}
+
+
+@pytest.mark.parametrize(
+    "method",
+    sorted(HANDLERS, key=lambda each: each.__qualname__),
+    ids=lambda each: each.__qualname__,
+)
+def test_keys_of_a_handler(method: Any) -> None:  # noqa: ANN401 - a function that has ``reads``
+    """One of its messages has each key in ``KEYS``; else a key is misspelled, or left out there."""
+    functions = BY_FILE[inspect.getfile(inspect.unwrap(method))]
+    function = functions[method.__name__]
+    known = {key for each in method.reads if each in KEYS for key in KEYS[each].read}
+    known |= EXCEPTIONS.get(method.__qualname__, set())
+    entry = function.args.args[1].arg
+    unknown = [
+        sorted(keys) for keys in asked(function, entry, functions, set()) if not keys & known
+    ]
+    assert unknown == [], (
+        f"{method.__qualname__} asks for {unknown}, which messages/keys.py names for none of its "
+        f"messages {method.reads}: spell the key as it stands there, or add it there"
+    )
