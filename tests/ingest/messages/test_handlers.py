@@ -67,7 +67,7 @@ def asked(
         elif isinstance(node, ast.Call):
             called = ast.unparse(node.func)
             if called in {f"{entry}.{way}" for way in ("get", "text", "number", "values.get")}:
-                keys = {arg.value for arg in node.args if isinstance(arg, ast.Constant)}
+                keys = {str(arg.value) for arg in node.args if isinstance(arg, ast.Constant)}
                 if keys:
                     yield keys
                 continue
@@ -86,7 +86,7 @@ def is_name(node: ast.expr, name: str) -> bool:
 
 
 BY_FILE = dict(functions_by_file())
-HANDLERS = {
+HANDLERS: set[Any] = {
     method
     for assembler in assemblers_of(
         BundleContext(node="n"), lambda _: KubeletVersion(None, None)
