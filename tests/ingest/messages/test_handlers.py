@@ -6,6 +6,7 @@ import ast
 import inspect
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -97,10 +98,13 @@ HANDLERS: set[Any] = {
 }
 
 
+NAME = attrgetter("__qualname__")
+
+
 @pytest.mark.parametrize(
     "method",
-    sorted(HANDLERS, key=lambda each: each.__qualname__),
-    ids=lambda each: each.__qualname__,
+    sorted(HANDLERS, key=NAME),
+    ids=NAME,
 )
 def test_keys_of_a_handler(method: Any) -> None:  # noqa: ANN401 - a function that has ``reads``
     """One of its messages has each key in ``KEYS``; else a key is misspelled, or left out there."""
