@@ -693,6 +693,14 @@ LINES: dict[str, tuple[Line, ...]] = {
     ),
     "pods": (
         Line(
+            'I1121 02:52:42.098684    8337 allocation_manager.go:310] "Pod admission denied" '
+            'podUID="9f73a36d-63d9-43b4-b29e-b4a38579d550" pod="default/a" operation="add" '
+            'reason="NodeAffinity" message="Predicate NodeAffinity failed"',
+            "Pod admission denied",
+            {"pod": "default/a", "operation": "add", "reason": "NodeAffinity"},
+            "lifecycle.PodRejected",
+        ),
+        Line(
             'E1122 07:54:12.907348   20830 kubelet.go:1556] "Failed to start '
             'ContainerManager" err="start memory manager error: [memorymanager] the expected '
             'machine state is different from the real one"',
