@@ -138,6 +138,10 @@ def new_output(path: Path) -> Iterator[IO[bytes]]:
         with temporary.open("wb") as file:
             yield file
         temporary.replace(path)
+    except OSError as error:
+        if error.filename is None:  # of a write, which knows its descriptor only
+            error.filename = str(path)
+        raise
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)

@@ -124,8 +124,14 @@ def import_sources(
 
 @contextmanager
 def _rare_collections() -> Iterator[None]:
-    """Reference cycles are looked for rarely: an import makes many objects and hardly a cycle."""
+    """Reference cycles are looked for rarely: an import makes many objects and hardly a cycle.
+
+    Of imports in several threads the first alone changes that, and changes it back.
+    """
     before = gc.get_threshold()
+    if before[0] == _COLLECT_AFTER:
+        yield
+        return
     gc.set_threshold(_COLLECT_AFTER, *before[1:])
     try:
         yield

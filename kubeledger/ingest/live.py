@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from typing import Any
 
+from kubeledger.ingest.correlate.instances import index_instances
 from kubeledger.ingest.correlate.survey import fill_context
 from kubeledger.ingest.coverage import Coverage
 from kubeledger.ingest.dispatch import finding_fact
@@ -32,7 +34,7 @@ __all__ = ["LivePipeline"]
 _LATE_NS = 2 * NS_PER_S
 """A line is in the log so soon after its stamp: what is older than that is all there."""
 _STATUSES_HELD = 16
-"""The last ones of a pod, beside its first: one may change all day, and only now matters."""
+"""The last ones of a pod, beside its first and those that its containers' history needs."""
 
 
 class LivePipeline(Pipeline):
@@ -113,7 +115,7 @@ class LivePipeline(Pipeline):
             return
         context.forget_instances()
         for known in context.pods.values():
-            del known.statuses[1:-_STATUSES_HELD]
+            _thin_out(known.statuses)
         due = [*self._documents_due, *self._documents([document])]
         self._documents_due = deque(sorted(due, key=lambda pair: pair[0]))
         del self.accounts[document.source.name]
@@ -152,3 +154,18 @@ class LivePipeline(Pipeline):
 
     def _take(self, key: int, item: Ordered | Item) -> Iterator[Fact]:
         return self._dispatcher.take(max(key, self._dispatcher.last_ns), item)
+
+
+def _thin_out(statuses: list[dict[str, Any]]) -> None:
+    """Forget older statuses that show nothing of phase, reason and containers that the next lacks.
+
+    A pod's conditions may change all day; what its containers were is needed to the end.
+    """
+    older = range(1, len(statuses) - _STATUSES_HELD)
+    for index in reversed(older):
+        if _history(statuses[index]) == _history(statuses[index + 1]):
+            del statuses[index]
+
+
+def _history(status: dict[str, Any]) -> tuple[object, ...]:
+    return status.get("phase"), status.get("reason"), set(index_instances([("", status)]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -14,7 +15,9 @@ from xml.etree import ElementTree as ET
 import pytest
 from click.testing import Result
 
+from kubeledger.cli.files import new_output, output_errors
 from kubeledger.ledger.standalone import read_recording
+from kubeledger.model.errors import OutputError
 from tests.cli.nodes import Nodes, answer, run
 
 ROOT = Path(__file__).parents[2]
@@ -329,4 +332,14 @@ def test_an_output_without_room(nodes: Nodes, command: tuple[str, ...], tmp_path
     )
     assert done.returncode == 2, done.stderr
     assert "cannot be written: file too large" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failed_write_names_the_output(tmp_path: Path) -> None:
+    """The error of a write knows no name, and nothing is left of the file."""
+    path = tmp_path / "out.tar.gz"
+    with pytest.raises(OutputError) as caught, output_errors(path), new_output(path):
+        raise OSError(errno.EIO, "Input/output error")
+    assert caught.value.file == str(path)
+    assert "input/output error" in str(caught.value)
     assert list(tmp_path.iterdir()) == []
