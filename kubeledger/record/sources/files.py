@@ -227,15 +227,20 @@ class LogFile:
         return files
 
     def _listed(self) -> dict[Path, os.stat_result]:
-        """One look, during which the log may be rotated; sorted."""
-        found: dict[Path, os.stat_result] = {}
+        """One look, during which the log may be rotated; sorted.
+
+        The log is there also where its directory may be entered and not listed.
+        """
+        paths = {self._path}
         with suppress(OSError):
-            for path in sorted(self._path.parent.iterdir()):
-                if path == self._path or self._rotated.fullmatch(path.name):
-                    with suppress(FileNotFoundError):
-                        status = path.stat()
-                        if stat.S_ISREG(status.st_mode):
-                            found[path] = status
+            near = self._path.parent.iterdir()
+            paths.update(path for path in near if self._rotated.fullmatch(path.name))
+        found: dict[Path, os.stat_result] = {}
+        for path in sorted(paths):
+            with suppress(OSError):  # gone by now, or a link to nothing
+                status = path.stat()
+                if stat.S_ISREG(status.st_mode):
+                    found[path] = status
         return found
 
 

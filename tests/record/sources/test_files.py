@@ -252,6 +252,43 @@ def test_a_log_that_is_not_there_yet(tmp_path: Path) -> None:
     assert log.read == log.written
 
 
+def test_a_directory_that_may_not_be_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log is read by its own name; what it was before a rotation cannot be found."""
+
+    def forbidden(path: Path) -> Iterator[Path]:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "iterdir", forbidden)
+    log = Log(tmp_path)
+    with closing(log):
+        log.write(3)
+        log.poll()
+        log.restart()
+        log.write(2)
+        log.poll()
+        assert log.read == log.written
+        rename(log.path)
+        log.write(2)
+        log.poll()
+    assert log.read == log.written
+    assert len(log.gaps) == 1
+
+
+def test_a_link_to_itself_among_rotated_files(log: Log) -> None:
+    """It hides neither the log nor what was rotated."""
+    for name in ("kubelet-20.log", "kubelet.log.0"):
+        (log.path.parent / name).symlink_to(name)
+    log.write(3)
+    rename(log.path)
+    log.restart()
+    log.write(2)
+    log.poll()
+    assert log.read == log.written
+    assert not log.gaps
+
+
 def test_much_comes_in_parts(tmp_path: Path) -> None:
     """A poll gives a limited amount, and a line that is longer than it in pieces."""
     path = tmp_path / "kubelet.log"
