@@ -60,7 +60,7 @@ _path = click.Path(path_type=Path)
     help="Drop records older than that.",
 )
 @click.option("--ship", metavar="URL", help="Store sealed segments there, as `ship` does.")
-@metrics_option
+@metrics_option()
 @click.option("--once", is_flag=True, help="Record what there is, and stop.")
 @reports_errors
 def record(
@@ -146,7 +146,7 @@ def _beside(directory: Path, ship: str | None, metrics_address: str | None) -> I
             from kubeledger.record.shipping import ShippingThread
 
             shipping = ShippingThread(ledger, ship, metrics, _not_shipped)
-            stack.callback(shipping.close)
+            stack.enter_context(shipping)
         yield _Beside(ledger, metrics, shipping)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import select
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 
 __all__ = ["metrics_option", "served", "until_stopped"]
 
-metrics_option = click.option(
-    "--metrics-address", metavar="HOST:PORT", help="Serve /metrics, /healthz, /readyz."
-)
-"""``--metrics-address``, passed as ``metrics_address: str | None``; for :func:`served`."""
+_F = TypeVar("_F", bound=Callable[..., object])
+
+
+def metrics_option(words: str = "Serve /metrics, /healthz, /readyz.") -> Callable[[_F], _F]:
+    """``--metrics-address``, passed as ``metrics_address: str | None``; for :func:`served`."""
+    return click.option("--metrics-address", metavar="HOST:PORT", help=words)
 
 
 @contextmanager
@@ -45,7 +47,11 @@ def served(address: str | None) -> Iterator[Metrics]:
 
 @contextmanager
 def until_stopped() -> Iterator[Waits]:
-    """SIGTERM and SIGINT end the command at the next wait, not before."""
+    """SIGTERM and SIGINT end the command at the next wait, not before.
+
+    Raises:
+        KeyboardInterrupt: a second SIGINT came; at once.
+    """
     waits = Waits()
     former = {each: signal.signal(each, waits.stop) for each in (signal.SIGTERM, signal.SIGINT)}
     former_fd = signal.set_wakeup_fd(waits.write_fd, warn_on_full_buffer=False)
@@ -64,12 +70,13 @@ class Waits:
     Attributes:
         write_fd: wakes it up.
         stopped: whether it was asked to.
+        interrupted: whether by SIGINT: somebody waits for the end.
     """
 
     def __init__(self) -> None:
         self._read_fd, self.write_fd = os.pipe()
         os.set_blocking(self.write_fd, False)
-        self.stopped = False
+        self.stopped = self.interrupted = False
 
     def __call__(self, seconds: float) -> bool:
         """Wait, at most until a signal comes; whether to go on."""
@@ -77,9 +84,13 @@ class Waits:
             select.select([self._read_fd], [], [], seconds)
         return not self.stopped
 
-    def stop(self, *_: object) -> None:
+    def stop(self, signum: int, _frame: object) -> None:
         """A signal came."""
         self.stopped = True
+        if signum == signal.SIGINT:
+            if self.interrupted:
+                raise KeyboardInterrupt
+            self.interrupted = True
 
     def close(self) -> None:
         """Close the pipe."""

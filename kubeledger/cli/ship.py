@@ -34,7 +34,7 @@ __all__ = ["restore", "ship"]
     metavar="SECONDS",
     help="How often to check for sealed segments.",
 )
-@metrics_option
+@metrics_option()
 @reports_errors
 def ship(ledger: Path, url: str, once: bool, look_s: float, metrics_address: str | None) -> None:
     """Store a ledger's sealed segments below a URL, each once, and read them back.
@@ -96,6 +96,7 @@ def _follow(opened: Ledger, url: str, look_s: float, metrics_address: str | None
             on_shipped=_print,
             on_trouble=lambda words: click.echo(f"put off: {printable(words)}", err=True),
             wait=wait,
+            hurried=lambda: waits.interrupted,
             look_s=look_s,
         )
 

@@ -67,7 +67,7 @@ _UNVERIFIED = 5
     metavar="SECONDS",
     help="With --follow: seconds after which no later record changes a verdict.",
 )
-@metrics_option
+@metrics_option("With --follow: serve /metrics, /healthz, /readyz.")
 @output_option("table", "wide", "json", "jsonl", "csv")
 @reports_errors
 def verify(

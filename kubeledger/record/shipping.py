@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from typing import Self
 
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.lock import shipper_lock
@@ -34,6 +35,9 @@ LOOK_S = 30.0
 RETRY_S = 10.0
 """How long a failing request is repeated before the rest is put off."""
 
+CLOSE_S = 15.0
+"""How long the end waits for storage."""
+
 _PAUSES_S = (2.0, 240.0)
 
 _abandoned: list[threading.Thread] = []
@@ -47,6 +51,7 @@ def follow(
     on_shipped: Callable[[Shipment], None],
     on_trouble: Callable[[str], None],
     wait: Callable[[float], bool],
+    hurried: Callable[[], bool] = lambda: False,
     look_s: float = LOOK_S,
 ) -> None:
     """Ship what is sealed, again and again, until ``wait`` says to stop; then once more.
@@ -60,6 +65,7 @@ def follow(
         on_shipped: called with each segment that is stored.
         on_trouble: called with one sentence, when what fails is not what failed before.
         wait: waits for at most this many seconds; returns whether to go on.
+        hurried: whether to stop after the segment that is being stored, not once more.
         look_s: see ``LOOK_S``.
     """
     for family in (SHIPPED, BYTES_SHIPPED, SHIP_FAILURES):
@@ -68,7 +74,7 @@ def follow(
     while True:
         try:
             shipper = shipper or Shipper(ledger, Store(url, make=True, retry_s=RETRY_S))
-            _round(shipper, metrics, on_shipped)
+            _round(shipper, metrics, on_shipped, hurried)
             pause_s, trouble = _PAUSES_S[0], ""
             wait_s = look_s
         except KubeledgerError as error:
@@ -85,9 +91,16 @@ def follow(
         goes_on = wait(wait_s)
         while trouble and goes_on and (left_s := next_s - time.monotonic()) > 0:
             goes_on = wait(left_s)  # what was sealed meanwhile does not bring storage back
+        if hurried():
+            return
 
 
-def _round(shipper: Shipper, metrics: Metrics, on_shipped: Callable[[Shipment], None]) -> None:
+def _round(
+    shipper: Shipper,
+    metrics: Metrics,
+    on_shipped: Callable[[Shipment], None],
+    hurried: Callable[[], bool],
+) -> None:
     segments, size_bytes = shipper.backlog()
     metrics.set(BACKLOG, segments)
     metrics.set(BACKLOG_BYTES, size_bytes)
@@ -98,6 +111,8 @@ def _round(shipper: Shipper, metrics: Metrics, on_shipped: Callable[[Shipment], 
         metrics.add(SHIPPED)
         metrics.add(BYTES_SHIPPED, shipment.size_bytes)
         on_shipped(shipment)
+        if hurried():
+            return
     metrics.set(SHIP_SUCCESS, time.time())
 
 
@@ -151,7 +166,15 @@ class ShippingThread:
         """A segment was sealed: it is shipped at once."""
         self._wake.set()
 
-    def close(self, timeout_s: float = 15.0) -> bool:
+    def __enter__(self) -> Self:
+        """To be closed."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Close it; who interrupts the recorder does not wait for storage either."""
+        self.close(0 if kind is KeyboardInterrupt else CLOSE_S)
+
+    def close(self, timeout_s: float = CLOSE_S) -> bool:
         """Ship what is sealed once more, and end.
 
         Returns:
@@ -160,10 +183,12 @@ class ShippingThread:
         """
         self._stopped = True
         self._wake.set()
-        self._thread.join(timeout_s)
-        if self._thread.is_alive():
-            _abandoned.append(self._thread)
-        self._resources.close()
+        try:
+            self._thread.join(timeout_s)
+        finally:  # or a signal ends the wait
+            if self._thread.is_alive():
+                _abandoned.append(self._thread)
+            self._resources.close()
         return not self._thread.is_alive()
 
 

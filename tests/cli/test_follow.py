@@ -13,8 +13,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import click
 import pytest
 
+from kubeledger.cli.main import cli
+from kubeledger.cli.service import Waits
 from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.standalone import read_recording
@@ -112,6 +115,27 @@ def test_a_signal_ends_ls(signum: signal.Signals, ledger: Ledger, records: list[
         assert json.loads(line_of(process))["seq"] == 6  # now it follows
         process.send_signal(signum)
         assert process.wait(PATIENCE_S) == 0
+
+
+@pytest.mark.parametrize("words", ["ls -f", "verify -f", "ship --to there", "record --log log"])
+def test_a_second_interrupt_ends_it_at_once(
+    words: str, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever goes on: as Ctrl-C ends other commands."""
+    monkeypatch.chdir(ledger.path.parent)
+    Path("log").touch()
+
+    def busy(waits: Waits, _seconds: float) -> bool:
+        signal.raise_signal(signal.SIGINT)
+        assert waits.interrupted
+        signal.raise_signal(signal.SIGINT)
+        pytest.fail("it goes on")
+
+    monkeypatch.setattr(Waits, "__call__", busy)
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(click.Abort):  # of which run() makes 130
+        cli.main([*words.split(), "--ledger", str(ledger.path)], standalone_mode=False)
+    assert signal.getsignal(signal.SIGINT) == before
 
 
 def test_a_list_in_json_has_an_end(ledger: Ledger) -> None:

@@ -13,7 +13,7 @@ from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.errors import BadQuestionError, LedgerBusyError
 from kubeledger.record import shipping
 from kubeledger.record.metrics import Metrics
-from kubeledger.record.shipping import ShippingThread, abandoned
+from kubeledger.record.shipping import ShippingThread, abandoned, follow
 from kubeledger.remote.store import StorageError, Store
 from tests.ledger.making import append, batch, ledger_of
 from tests.record.test_metrics import samples
@@ -94,6 +94,49 @@ def test_storage_that_hangs_holds_nobody_up(
     assert not thread.close(timeout_s=0.01)
     assert abandoned()
     hanging.set()
+    until(lambda: not abandoned())
+
+
+@pytest.mark.parametrize(("hurried", "in_wait"), [(False, True), (True, True), (True, False)])
+def test_who_is_in_a_hurry_gets_no_further_round(
+    hurried: bool, in_wait: bool, tmp_path: Path
+) -> None:
+    """Asked to stop, it ships once more what is sealed; in a hurry, the segment under way."""
+    ledger = ledger_of(tmp_path / "l", batch(0, 4), batch(4, 4), segment_bytes=1000)
+    shipped: list[int] = []
+    waits: list[float] = []
+
+    def wait(seconds: float) -> bool:
+        waits.append(seconds)
+        append(ledger, batch(8, 4))
+        return False
+
+    follow(
+        ledger,
+        str(tmp_path / "p"),
+        Metrics(),
+        on_shipped=lambda shipment: shipped.append(shipment.last_seq),
+        on_trouble=pytest.fail,
+        wait=wait,
+        hurried=lambda: hurried and bool(waits if in_wait else shipped),
+    )
+    assert len(waits) == 1
+    assert shipped == ([4] if not in_wait else [4, 8] if hurried else [4, 8, 12])
+
+
+def test_who_interrupts_does_not_wait_for_storage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The recorder ends at once, and what is not stored is shipped by the next one."""
+    free = threading.Event()
+    monkeypatch.setattr(Store, "create", lambda *_: free.wait())
+    begun_s = time.monotonic()
+    thread = ShippingThread(small(tmp_path / "l"), str(tmp_path / "p"), Metrics(), lambda _: None)
+    with pytest.raises(KeyboardInterrupt), thread:
+        raise KeyboardInterrupt
+    assert time.monotonic() - begun_s < shipping.CLOSE_S
+    assert abandoned()
+    free.set()
     until(lambda: not abandoned())
 
 
