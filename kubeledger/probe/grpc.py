@@ -28,6 +28,9 @@ _CHECK = "/grpc.health.v1.Health/Check"
 _STATUSES: tuple[GRPCStatus, ...] = ("UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN")
 _BACKOFF = 1.6
 """Source: grpc-go backoff.DefaultConfig: a second, then 1.6 times as long each time."""
+_TIMEOUT_MAX = 99_999_999
+"""The most digits of a ``grpc-timeout``."""
+_TIMEOUT_UNITS = (("u", 1_000), ("m", 1_000_000), ("S", 1_000_000_000), ("M", 60_000_000_000))
 
 
 def need_h2() -> None:
@@ -61,7 +64,8 @@ def grpc_attempt(
 
     Source: v1.36.2 pkg/probe/grpc/grpc.go Probe
     Differs: the version of grpc-go is left out of the user agent, the pauses between attempts to
-        connect have no jitter, and a call is not made again after a GOAWAY.
+        connect have no jitter, a call is not made again after a GOAWAY that ends it, and one with
+        an error code always ends it.
     """
     watch = Watch(timeout_ns)
     agent = f"{agent} grpc-go"
@@ -128,7 +132,7 @@ def _called(
     name = service.encode()
     request = b"\x0a" + _varint(len(name)) + name if name else b""  # field 1 of the request
     try:
-        left = ("grpc-timeout", f"{int(watch.left_s() * 1e6)}u")
+        left = ("grpc-timeout", _timeout(int(watch.left_s() * 1e9)))
         answer = call.made(to.address, _CHECK, request, ("user-agent", agent), left)
         status = _status_of(answer)
     except TransportError as error:
@@ -144,6 +148,18 @@ def _called(
         return grpc_execution(to, status=status)
     exchange.received = (f"code: {failed.code}", f"message: {failed.message}")
     return grpc_execution(to, error=failed)
+
+
+def _timeout(left_ns: int) -> str:
+    """A ``grpc-timeout``: the finest unit whose number has room, rounded up.
+
+    Source: grpc-go internal/grpcutil encode_duration.go EncodeDuration
+    """
+    for unit, unit_ns in _TIMEOUT_UNITS:
+        number = -(-left_ns // unit_ns)
+        if number <= _TIMEOUT_MAX:
+            return f"{number}{unit}"
+    return f"{_TIMEOUT_MAX}M"
 
 
 def _varint(number: int) -> bytes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import struct
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,13 +16,13 @@ from kubeledger.kubelet.prober.handlers import GRPCConnection
 from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.probe.attempt import Attempt
-from kubeledger.probe.grpc import grpc_attempt, need_h2
+from kubeledger.probe.grpc import _timeout, grpc_attempt, need_h2
 from kubeledger.probe.series import run_series
 from kubeledger.probe.target import pod_target, probe_plans
 from tests.kubelet.prober.worlds import facts_of
 from tests.probe.http2_servers import Act, speaks
 from tests.probe.pods import pod
-from tests.probe.servers import closed_port, hangs, serve
+from tests.probe.servers import Habit, closed_port, hangs, serve
 
 grpc = pytest.importorskip("grpc")
 
@@ -218,6 +220,97 @@ def test_what_is_no_answer_has_the_words_of_grpc_go(act: Act, code: str, text: s
         attempt = probe(server.port)
     assert attempt.exchanges[0].received == (f"code: {code}", f"message: {text}")
     assert attempt.execution.text.endswith(text)
+
+
+LAST = 0x7FFFFFFF
+"""Of the first of two GOAWAYs: all streams."""
+AFTER_GOAWAY = (
+    'message: closing transport due to: connection error: desc = "error reading from server: EOF", '
+    'received prior goaway: code: {}, debug data: "bye"'
+)
+
+
+def goaway(last: int, code: int = 0) -> bytes:
+    """The frame."""
+    return struct.pack(">xHBBIII", 11, 7, 0, 0, last, code) + b"bye"
+
+
+def sends(*frames: bytes | None, in_pieces: bool = False) -> Habit:
+    """Sends these frames, a healthy reply's for None, then closes; each byte by itself or all."""
+    import h2.config
+    import h2.connection
+
+    def habit(sock: socket.socket, head: bytes, over: threading.Event) -> None:
+        config = h2.config.H2Configuration(client_side=False)
+        connection = h2.connection.H2Connection(config)
+        connection.initiate_connection()
+        sock.sendall(connection.data_to_send())
+        connection.receive_data(head)
+        while connection.highest_inbound_stream_id < 1:
+            connection.receive_data(sock.recv(65536))
+        connection.data_to_send()
+        connection.send_headers(1, GRPC)
+        connection.send_data(1, b"\0\0\0\0\2\x08\1")
+        connection.send_headers(1, [("grpc-status", "0")], end_stream=True)
+        reply = connection.data_to_send()
+        data = b"".join(reply if frame is None else frame for frame in frames)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for at in range(0, len(data), 1 if in_pieces else len(data)):
+            sock.sendall(data[at : at + 1] if in_pieces else data)
+
+    return habit
+
+
+@pytest.mark.parametrize("in_pieces", [False, True])
+@pytest.mark.parametrize(
+    "frames",
+    [(goaway(1), None), (None, goaway(1)), (goaway(LAST), goaway(1), None)],
+    ids=["before", "after", "twice"],
+)
+def test_a_graceful_goaway_leaves_the_call_alone(
+    frames: tuple[bytes | None, ...], in_pieces: bool
+) -> None:
+    """The server answers the streams up to the last that it names."""
+    with serve(sends(*frames, in_pieces=in_pieces)) as server:
+        attempt = probe(server.port)
+    assert attempt.execution.text == "service healthy"
+
+
+@pytest.mark.parametrize(
+    ("frames", "code"),
+    [
+        ((goaway(1),), "NO_ERROR"),
+        ((goaway(0), None), "NO_ERROR"),
+        ((goaway(LAST), goaway(0), None), "NO_ERROR"),
+        ((goaway(1, 2), None), "INTERNAL_ERROR"),
+        ((goaway(1), goaway(1, 11), None), "ENHANCE_YOUR_CALM"),
+    ],
+    ids=["no reply", "stream not taken", "then not taken", "error", "then an error"],
+)
+def test_another_goaway_ends_the_call(frames: tuple[bytes | None, ...], code: str) -> None:
+    """So does a graceful one when no reply follows."""
+    with serve(sends(*frames)) as server:
+        attempt = probe(server.port)
+    assert attempt.execution.outcome == "failure"
+    assert attempt.exchanges[0].received == ("code: Unavailable", AFTER_GOAWAY.format(code))
+
+
+@pytest.mark.parametrize(
+    ("left_ns", "header"),
+    [
+        (1, "1u"),
+        (1_000_000_000, "1000000u"),
+        (99_999_999_000, "99999999u"),
+        (99_999_999_001, "100000m"),
+        (300_000_000_001, "300001m"),
+        (99_999_999_000_000, "99999999m"),
+        (99_999_999_000_001, "100000S"),
+        (2**31 * 10**9, "35791395M"),
+    ],
+)
+def test_a_timeout_has_at_most_eight_digits(left_ns: int, header: str) -> None:
+    """Rounded up, as grpc-go does."""
+    assert _timeout(left_ns) == header
 
 
 @pytest.mark.parametrize(("version", "asks"), [("1.24.0", True), ("1.28.0", False)])

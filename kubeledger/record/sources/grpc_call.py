@@ -27,6 +27,14 @@ __all__ = ["GRPCStatusError", "UnaryCall"]
 
 _STREAM = 1
 _HEAD = struct.Struct(">?I")
+_FRAME_HEAD = 9
+_TYPE = 3
+"""Where a frame's head has it."""
+_GOAWAY = 0x07
+_UNKNOWN = 0xFF
+_GOAWAY_FIELDS = struct.Struct(">5xIII")
+"""The frame's stream, the last stream that the server takes, the error code."""
+_STREAM_BITS = 0x7FFFFFFF
 _CODES = (
     *("OK", "Canceled", "Unknown", "InvalidArgument", "DeadlineExceeded", "NotFound"),
     *("AlreadyExists", "PermissionDenied", "ResourceExhausted", "FailedPrecondition"),
@@ -84,10 +92,12 @@ class UnaryCall:
         """
         self._stream = stream
         self._http = H2Connection()
+        self._held = bytearray()
+        self._goaway: bytes | None = None
         self._answer = bytearray()
         self._status: int | None = None
         self._message = b""
-        self._ended = self._is_http2 = False
+        self._ended = self._is_http2 = self._called = False
         self._http.initiate_connection()
         while not self._is_http2:
             self._step("error reading server preface")
@@ -111,6 +121,7 @@ class UnaryCall:
         ]
         self._http.send_headers(_STREAM, fields)
         self._http.send_data(_STREAM, _HEAD.pack(False, len(request)) + request, end_stream=True)
+        self._called = True
         while not self._ended:
             self._step("error reading from server")
         return self._content()
@@ -119,14 +130,39 @@ class UnaryCall:
         self._stream.send(self._http.data_to_send())
         data = self._stream.receive()
         if not data:
+            if self._goaway is not None:
+                raise _ended_by_goaway(ErrorCodes.NO_ERROR, self._goaway)
             raise GRPCStatusError("Unavailable", f"{doing}: EOF")
         try:
-            events = self._http.receive_data(data)
+            events = self._http.receive_data(self._frames(data))
         except ProtocolError as error:
             raise GRPCStatusError("Unavailable", f"{doing}: {error}") from None
         for event in events:
             self._take(event)
         self._stream.send(self._http.data_to_send())
+
+    def _frames(self, data: bytes) -> bytes:
+        """The frames that are whole by now; a graceful GOAWAY becomes one that h2 passes over.
+
+        After a GOAWAY h2 takes nothing more; the server still answers the streams it has taken.
+
+        Source: grpc-go internal/transport http2_client.go handleGoAway
+        """
+        self._held += data
+        frames = bytearray()
+        while len(self._held) >= _FRAME_HEAD:
+            size = _FRAME_HEAD + int.from_bytes(self._held[:_TYPE])
+            if len(self._held) < size:
+                break
+            frame = self._held[:size]
+            del self._held[:size]
+            if frame[_TYPE] == _GOAWAY and self._called and _is_graceful(frame):
+                frame[_TYPE] = _UNKNOWN
+                self._goaway = bytes(frame[_GOAWAY_FIELDS.size :])
+            frames += frame
+            if frame[_TYPE] == _GOAWAY:
+                break  # nothing counts after it
+        return bytes(frames)
 
     def _take(self, event: Event) -> None:
         """Source: grpc-go internal/transport http2_client.go operateHeaders, handleRSTStream."""
@@ -154,13 +190,7 @@ class UnaryCall:
                 code = _CODE_OF_RESET.get(event.error_code, "Internal")
                 raise GRPCStatusError(code, text)
             case ConnectionTerminated():
-                debug = (event.additional_data or b"").decode("utf-8", "replace")
-                raise GRPCStatusError(
-                    "Unavailable",
-                    'closing transport due to: connection error: desc = "error reading from '
-                    f'server: EOF", received prior goaway: code: {_name(event.error_code)}, '
-                    f'debug data: "{debug}"',
-                )
+                raise _ended_by_goaway(event.error_code, event.additional_data or b"")
             case _:
                 pass
 
@@ -195,6 +225,24 @@ def _check_head(headers: dict[bytes, bytes]) -> None:
         wrong.append(f'transport: received unexpected content-type "{shown}"')
     if wrong:
         raise GRPCStatusError(_CODE_OF_HTTP.get(status, "Unknown"), "; ".join(wrong))
+
+
+def _is_graceful(goaway: bytearray) -> bool:
+    """No error, and the call is among the streams that the server takes."""
+    if len(goaway) < _GOAWAY_FIELDS.size:
+        return False
+    stream, last, code = (int(field) for field in _GOAWAY_FIELDS.unpack_from(goaway))
+    is_connection = not stream & _STREAM_BITS
+    return is_connection and (last & _STREAM_BITS) >= _STREAM and code == ErrorCodes.NO_ERROR
+
+
+def _ended_by_goaway(code: object, debug: bytes) -> GRPCStatusError:
+    return GRPCStatusError(
+        "Unavailable",
+        'closing transport due to: connection error: desc = "error reading from server: EOF", '
+        f"received prior goaway: code: {_name(code)}, "
+        f'debug data: "{debug.decode("utf-8", "replace")}"',
+    )
 
 
 def _name(code: object) -> str:
