@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,10 @@ from tests.timeline.browser import CHROMIUM, DRIVER, Browser, open_browser
 # How long an example takes is the machine's affair; pytest's own limit finds what hangs.
 settings.register_profile("kubeledger", deadline=None)
 settings.load_profile("kubeledger")
+
+# A script's background commands ignore SIGINT, and so would those that tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
