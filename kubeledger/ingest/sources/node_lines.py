@@ -22,7 +22,7 @@ from typing import NamedTuple
 import msgspec
 
 from kubeledger.ingest.sources.envelope.lines import EnvelopeLines
-from kubeledger.ingest.sources.other_programs import KUBELET_CALLER, is_other_program
+from kubeledger.ingest.sources.other_programs import is_kubelets, is_other_program
 from kubeledger.ingest.sources.packing import CHUNK
 from kubeledger.ingest.sources.prefix import HEADER, JSON_START, Unwrapper
 from kubeledger.ingest.sources.spool import mapped
@@ -106,7 +106,7 @@ class _LineReader:
         header = HEADER.match(line)
         if header is not None:
             pid = header[3].decode()
-            return _Line(_Writer(None, pid), True, _is_kubelets(line), line[21 : header.start(4)])
+            return _Line(_Writer(None, pid), True, is_kubelets(line), line[21 : header.start(4)])
         unwrapped = self._unwrapper.unwrap(line)
         if not unwrapped.wrapped or is_other_program(unwrapped.tag):
             return None if unwrapped.host is None else _of_host(unwrapped.host)
@@ -120,11 +120,7 @@ class _LineReader:
         else:
             mark = line[line.find(host) : len(line) - len(body)]
         name = None if host is None else host.decode("utf-8", "replace")
-        return _Line(_Writer(name, pid), True, _is_kubelets(body), mark)
-
-
-def _is_kubelets(body: bytes) -> bool:
-    return KUBELET_CALLER.search(body, 0, _PREFIX_MAX) is not None
+        return _Line(_Writer(name, pid), True, is_kubelets(body), mark)
 
 
 def _of_host(host: bytes) -> _Line:

@@ -96,7 +96,7 @@ def test_lines_are_split_by_what_carried_them(tmp_path: Path, name: str) -> None
 
 
 def test_each_node_is_given_its_own_lines_alone(tmp_path: Path) -> None:
-    """Whatever the number of nodes; what is kept has other nodes' lines filled, each in its place."""
+    """Each in its place; what is kept has other nodes' lines filled."""
     lines = interleaved(WRAPPINGS["syslog"]).splitlines(keepends=True)
     path = write(tmp_path / "kubelet.log", "".join(lines))
     parts = lines_of_nodes(SourceFile("kubelet.log", path), [Writers((A,)), Writers((B,))])
