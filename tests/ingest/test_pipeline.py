@@ -458,7 +458,8 @@ def test_what_stands_above_the_first_entry_has_its_time(tmp_path: Path) -> None:
     """Systemd's line about the kubelet that ended has none of klog's."""
     log = tmp_path / "messages"
     log.write_text(
-        "Aug 22 10:00:00 n systemd[1]: kubelet.service: Main process exited, status=1\n"
+        "Aug 22 10:00:00 n systemd[1]: kubelet.service: Main process exited, code=exited,"
+        " status=1/FAILURE\n"
         'Aug 22 10:00:10 n kubelet[5]: I0822 10:00:10.000000       5 kubelet.go:7] "Starting"\n'
     )
     ledger = Ledger.create(tmp_path / "ledger")
