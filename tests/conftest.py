@@ -1,4 +1,4 @@
-"""Inputs are drawn alike in every run, long runs left out; a browser and a bucket server a worker."""
+"""Inputs are drawn alike in every run, long runs left out; a worker has a browser and a bucket."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ settings.register_profile("kubeledger", _ANY_SPEED, derandomize=True, database=N
 settings.load_profile("kubeledger")
 
 if hasattr(providers, "_get_local_constants"):
-    # Hypothesis draws constants of the program, too: of those modules that other tests have imported.
+    # Hypothesis draws constants of the program, too: of the modules that other tests have imported.
     _imported = providers._get_local_constants
     _none = type(_imported())()
     providers._get_local_constants = lambda: _none if settings.default.derandomize else _imported()
