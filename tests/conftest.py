@@ -22,8 +22,7 @@ settings.load_profile("kubeledger")
 
 if hasattr(providers, "_get_local_constants"):
     # Hypothesis draws constants of the program, too: of the modules that other tests have imported.
-    _imported = providers._get_local_constants
-    _none = type(_imported())()
+    _imported, _none = providers._get_local_constants, type(providers.GLOBAL_CONSTANTS)()
     providers._get_local_constants = lambda: _none if settings.default.derandomize else _imported()
 
 # A script's background commands ignore SIGINT, and so would those that tests start and interrupt.
