@@ -32,6 +32,7 @@ from kubeledger.ingest.correlate.registers import (
     Registers,
     SyncLoop,
 )
+from kubeledger.ingest.correlate.stages import StagesAssembler
 from kubeledger.ingest.correlate.topology import TopologyAssembler
 from kubeledger.ingest.derive.lost_lines import LostLinesAssembler
 from kubeledger.ingest.derive.probes import ProbesAssembler
@@ -95,6 +96,7 @@ def assemblers_of(
         KillsAssembler(context, registers, preemption, evictions, endings, probes.failures),
         LifecycleAssembler(context, registers),
         probes,
+        StagesAssembler(context, registers),
     )
     reasons = ReasonAssembler(context, images.removed)
     return Assemblers(starts, (starts, *of_node, *of_pods, oom, reasons))

@@ -20,6 +20,7 @@ from kubeledger.ingest.messages import (
     node,
     pods,
     probes,
+    stages,
     topology,
 )
 from kubeledger.ingest.messages.keys import NEEDED
@@ -39,6 +40,7 @@ MESSAGES: dict[str, tuple[Row, ...]] = {
     "node": node.MESSAGES,
     "pods": pods.MESSAGES,
     "probes": probes.MESSAGES,
+    "stages": stages.MESSAGES,
     "topology": topology.MESSAGES,
 }
 """Subsystem -> its messages."""
