@@ -21,6 +21,7 @@ from kubeledger.ingest.correlate.kills import KillsAssembler
 from kubeledger.ingest.correlate.lifecycle import LifecycleAssembler
 from kubeledger.ingest.correlate.memory import MemoryAssembler
 from kubeledger.ingest.correlate.node import NodeAssembler
+from kubeledger.ingest.correlate.node_conditions import ConditionsAssembler
 from kubeledger.ingest.correlate.oom import OomAssembler
 from kubeledger.ingest.correlate.preemption import PreemptionAssembler
 from kubeledger.ingest.correlate.readings import ReadingsAssembler
@@ -34,6 +35,7 @@ from kubeledger.ingest.correlate.registers import (
 )
 from kubeledger.ingest.correlate.stages import StagesAssembler
 from kubeledger.ingest.correlate.topology import TopologyAssembler
+from kubeledger.ingest.correlate.troubles import TroublesAssembler
 from kubeledger.ingest.derive.lost_lines import LostLinesAssembler
 from kubeledger.ingest.derive.probes import ProbesAssembler
 from kubeledger.ingest.planning.identity import KubeletVersion
@@ -78,6 +80,8 @@ def assemblers_of(
 
     of_node = (
         NodeAssembler(context),
+        ConditionsAssembler(context),
+        TroublesAssembler(context),
         LostLinesAssembler(context),
         CgroupAssembler(context, containers),
         cpus,
