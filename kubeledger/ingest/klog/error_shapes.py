@@ -18,17 +18,23 @@ __all__ = ["error_shape"]
 _SHAPE_LENGTH = 160
 _TEXT_LENGTH = 4096
 """More of a message is not looked at."""
-_WORDS_MAX = 4
+_WORDS_MAX = 5
 """A structured message of no more words (``Unhandled Error``) says what failed, not how."""
 
 _QUOTED = re.compile(
     rf"""\"(?:[^"\\]|\\.)*(?:"|\Z)|(?<![\w'])'[^']*(?:'(?!\w)|\Z)|{FORMATTED_POD}""", re.DOTALL
 )
-_INNERMOST = re.compile(r"(?!^\[[a-z_]+\])(?:&?[\w.]*\{[^{}]*\}|\[[^\[\]]*\])")
+_INNERMOST = re.compile(
+    r"(?!^\[[a-z_]+\])(?:&?[\w.]*\{[^{}]*\}|\[(?![^\[\]]*, [A-Za-z])[^\[\]]*\])"
+)
+"""Go's values; ``[one error, another]`` are words."""
 _VALUE = re.compile(
     r"""
       (?P<kept> \*?v\d+(?:(?:alpha|beta)\d+)?\.[A-Z]\w+ )  # a type of the API
     | &?[\w.]*\{.*\Z                                      # what was cut within its braces
+    | \d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\S*(?:[ ][+-]\d{4})?(?:[ ][A-Z]{3,4}\b)?(?:[ ]m=\S+)?
+    | \w+://[^\s,"]*
+    | (?<=feature[ ]gate)(?::[ ]|[ ])[\w=]+
     | [^\s,;:()\[\]{}"'=]*[\d/][^\s,;()\[\]{}"']*
     """,
     re.VERBOSE | re.DOTALL,
