@@ -14,6 +14,7 @@ from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.cpus import CpuAssembler
 from kubeledger.ingest.correlate.devices import DeviceAssembler
 from kubeledger.ingest.correlate.endings import EndingsAssembler
+from kubeledger.ingest.correlate.errors import ErrorsAssembler
 from kubeledger.ingest.correlate.evictions import EvictionsAssembler
 from kubeledger.ingest.correlate.holdback import Holdback
 from kubeledger.ingest.correlate.images import ImageAssembler
@@ -50,11 +51,13 @@ class Assemblers(NamedTuple):
 
     Attributes:
         starts: separates the kubelet processes; the first of ``in_order``.
+        errors: is given each line of severity W, E or F when the others have read it.
         in_order: all, in the order in which each line and each document is given to them. Of
             two facts of one instant the one of the earlier assembler is recorded first.
     """
 
     starts: StartAssembler
+    errors: ErrorsAssembler
     in_order: tuple[Assembler, ...]
 
 
@@ -102,5 +105,5 @@ def assemblers_of(
         probes,
         StagesAssembler(context, registers),
     )
-    reasons = ReasonAssembler(context, images.removed)
-    return Assemblers(starts, (starts, *of_node, *of_pods, oom, reasons))
+    reasons, errors = ReasonAssembler(context, images.removed), ErrorsAssembler(context)
+    return Assemblers(starts, errors, (starts, *of_node, *of_pods, oom, reasons, errors))
