@@ -538,7 +538,9 @@ def counts_on(answer: Answers, node: str) -> str:
         node: whose.
     """
     found = incidents(answer, node, verdicts=False)
-    return in_a_sentence(found) if happened(found) or found[-1:] and found[-1].kind == "error" else ""
+    return (
+        in_a_sentence(found) if happened(found) or found[-1:] and found[-1].kind == "error" else ""
+    )
 
 
 def headlines(found: Sequence[Incident]) -> list[Headline]:
