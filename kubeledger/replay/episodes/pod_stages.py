@@ -160,7 +160,9 @@ class PodStages:
         known = opened.get((container, stage))
         known = known or self._resumed(pod, (container, stage), first, last)
         if known is None or known.episode.is_open:
-            self._pass_before(pod, container, stage, first, record.seq)
+            # A back-off follows a start that failed, too.
+            reached = "start" if stage == "run" and failure.is_waiting else stage
+            self._pass_before(pod, container, reached, first, record.seq)
         if known is not None and known.started is not None and stage == "run":
             if first - known.started[0] >= SETTLED_NS:
                 self._close(pod, (container, stage), *known.started)
@@ -189,7 +191,7 @@ class PodStages:
         if not failure.is_waiting:
             if stage in SIDE_BY_SIDE:
                 teller = f"{teller} {failure.about}"
-            known.told[teller] = known.told.get(teller, 0) + count
+            known.told[teller] = max(known.told.get(teller, 0) + count, 1)
             episode.attempts = max(known.told.values())
         if last >= episode.last_ts_ns:
             if failure.message and not (failure.is_waiting and known.told):
@@ -214,7 +216,8 @@ class PodStages:
         if known is None:
             return None
         passed_ns, ended_ns = known.episode.passed_ts_ns, known.episode.ended_ts_ns
-        if first_ts_ns > (ended_ns or 0 if passed_ns is None else passed_ns):
+        is_over = first_ts_ns > (ended_ns or 0 if passed_ns is None else passed_ns)
+        if is_over and (passed_ns is not None or pod not in self._stopped):
             return None
         if passed_ns is not None and last_ts_ns > passed_ns:
             self._done.remove(known.episode)
@@ -331,7 +334,7 @@ def _container_listed(stages: PodStages, pod: str, record: Record, status: dict[
         reason, message = (str(waiting.get(part) or "") for part in ("reason", "message"))
         failure = failure_of_waiting(reason, message, name)
         if failure is not None:
-            stages.fail(pod, record, failure, "lists")
+            stages.fail(pod, record, failure, "lists", count=0)  # each shows the state, no try
     elif isinstance(running, dict):
         started_ns = parse_ts(running["startedAt"]) if running.get("startedAt") else record.ts_ns
         stages.passed(pod, name, "start", max(started_ns, 0), record.seq)
