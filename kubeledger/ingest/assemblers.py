@@ -33,6 +33,8 @@ from kubeledger.ingest.correlate.registers import (
     Registers,
     SyncLoop,
 )
+from kubeledger.ingest.correlate.resizes import ResizesAssembler
+from kubeledger.ingest.correlate.shutdown import ShutdownAssembler
 from kubeledger.ingest.correlate.topology import TopologyAssembler
 from kubeledger.ingest.correlate.troubles import TroublesAssembler
 from kubeledger.ingest.derive.lost_lines import LostLinesAssembler
@@ -81,6 +83,7 @@ def assemblers_of(
         NodeAssembler(context),
         ConditionsAssembler(context),
         TroublesAssembler(context),
+        ShutdownAssembler(context),
         LostLinesAssembler(context),
         CgroupAssembler(context, containers),
         cpus,
@@ -98,6 +101,7 @@ def assemblers_of(
         evictions,
         KillsAssembler(context, registers, preemption, evictions, endings, probes.failures),
         LifecycleAssembler(context, registers),
+        ResizesAssembler(context, registers),
         probes,
     )
     reasons = ReasonAssembler(context, images.removed)

@@ -21,6 +21,7 @@ from kubeledger.ingest.messages import (
     node_state,
     pods,
     probes,
+    resizes,
     topology,
 )
 from kubeledger.ingest.messages.keys import NEEDED
@@ -41,6 +42,7 @@ MESSAGES: dict[str, tuple[Row, ...]] = {
     "node_state": node_state.MESSAGES,
     "pods": pods.MESSAGES,
     "probes": probes.MESSAGES,
+    "resizes": resizes.MESSAGES,
     "topology": topology.MESSAGES,
 }
 """Subsystem -> its messages."""
