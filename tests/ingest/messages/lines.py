@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tests.ingest.messages.node_lines import rows
+from tests.ingest.messages.node_lines import NODE_STATE, RESIZES, rows
 
 __all__ = ["LINES", "Line"]
 
@@ -686,7 +686,7 @@ LINES: dict[str, tuple[Line, ...]] = {
             "node.SettingsObserved",
         ),
     ),
-    "node_state": tuple(Line(*row) for row in rows()),
+    "node_state": tuple(Line(*row) for row in rows(NODE_STATE)),
     "pods": (
         Line(
             'I1121 02:52:42.098684    8337 allocation_manager.go:310] "Pod admission denied" '
@@ -1288,6 +1288,7 @@ LINES: dict[str, tuple[Line, ...]] = {
             "lifecycle.PodStageFailed",
         ),
     ),
+    "resizes": tuple(Line(*row) for row in rows(RESIZES)),
     "topology": (
         Line(
             'I1122 08:01:30.732437   22260 scope_pod.go:49] "Best TopologyHint" '
