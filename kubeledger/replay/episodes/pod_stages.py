@@ -155,7 +155,7 @@ class PodStages:
         opened = self._open.setdefault(pod, {})
         self._pass_before(opened, container, stage, first, record.seq)
         known = opened.get((container, stage))
-        if known is not None and known.started is not None and stage == "run":
+        if known is not None and known.started is not None and stage in _BY_START:
             if first - known.started[0] >= SETTLED_NS:
                 self._close(opened, (container, stage), *known.started)
                 known = None
@@ -276,7 +276,9 @@ def _event(stages: PodStages, pod: str, record: Record, body: KubernetesEvent) -
         return
     failure = failure_of_event(body.reason, body.message, body.container)
     if failure is not None:
-        stages.fail(pod, record, failure, "events", count=body.count)
+        # One failure can be two events: a pull, and the start that it was for.
+        teller = " ".join((body.reason, *body.message.split()[:2]))
+        stages.fail(pod, record, failure, teller, count=body.count)
     elif (stage := _EVENT_PASSES.get(body.reason)) is not None:
         stages.passed(pod, body.container, stage, record.ts_ns, record.seq)
 

@@ -9,7 +9,7 @@ from kubeledger.simulate.engine.plan import Failing, Failure
 from kubeledger.simulate.engine.schedule import Schedule
 from kubeledger.simulate.engine.world import SimPod
 
-__all__ = ["Failures", "env_sources", "volume_sources"]
+__all__ = ["Failures", "env_sources", "objects", "volume_sources"]
 
 _SOCKET = "/run/containerd/containerd.sock"
 _USUAL: Mapping[Failing, str] = {
@@ -82,6 +82,11 @@ class Failures:
 _Source = tuple[Failing, str]
 
 
+def objects(given: object) -> list[dict[str, Any]]:
+    """The objects of a list in a manifest; what is no list holds none."""
+    return [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+
+
 def _named(what: Failing, source: object, key: str = "name") -> Iterator[_Source]:
     if isinstance(source, dict) and not source.get("optional") and source.get(key):
         yield what, str(source[key])
@@ -90,8 +95,9 @@ def _named(what: Failing, source: object, key: str = "name") -> Iterator[_Source
 def volume_sources(volume: Mapping[str, Any]) -> list[_Source]:
     """What a volume of a pod's spec needs: itself, and secrets and config maps in it."""
     found: list[_Source] = [("volume", str(volume.get("name")))]
-    projected = volume.get("projected") or {}
-    for source in (volume, *(projected.get("sources") or ())):
+    projected = volume.get("projected")
+    sources = projected.get("sources") if isinstance(projected, dict) else None
+    for source in (volume, *objects(sources)):
         key = "secretName" if source is volume else "name"
         found += _named("secret", source.get("secret"), key)
         found += _named("configMap", source.get("configMap"))
@@ -101,11 +107,10 @@ def volume_sources(volume: Mapping[str, Any]) -> list[_Source]:
 def env_sources(container: Mapping[str, Any]) -> list[_Source]:
     """Secrets and config maps that a container's environment needs, in the kubelet's order."""
     found: list[_Source] = []
-    for each in container.get("envFrom") or ():
+    for each in objects(container.get("envFrom")):
         found += _named("configMap", each.get("configMapRef"))
         found += _named("secret", each.get("secretRef"))
-    for each in container.get("env") or ():
-        source = each.get("valueFrom") or {}
+    for source in objects([each.get("valueFrom") for each in objects(container.get("env"))]):
         found += _named("configMap", source.get("configMapKeyRef"))
         found += _named("secret", source.get("secretKeyRef"))
     return found

@@ -12,6 +12,7 @@ from kubeledger.model.bodies.stages import NodeConditionChanged, NodeTrouble
 from kubeledger.model.units import NS_PER_S, format_go_duration
 from kubeledger.simulate.engine.config import duration_ns, integer
 from kubeledger.simulate.engine.kubelet import Kubelet, Simulation
+from kubeledger.simulate.engine.plan import Failing
 from kubeledger.simulate.engine.routine import Steps, run
 from kubeledger.simulate.engine.schedule import Action
 
@@ -26,6 +27,7 @@ _SKIP_NS = (100 * _MS, 5 * NS_PER_S)
 _LEASE_NS = (200 * _MS, 7 * NS_PER_S)
 _REFLECTOR_NS = (800 * _MS, 30 * NS_PER_S)
 _PERMILLE = 1000
+_OF_NODE: tuple[Failing, ...] = ("runtime", "network", "apiServer")
 
 
 class HealthLoop:
@@ -51,7 +53,7 @@ class HealthLoop:
     def start(self) -> None:
         """Begin to look, if there will be anything to see."""
         sim, settings = self._sim, self._sim.settings
-        if not any(sim.failures.of(what) for what in ("runtime", "network", "apiServer")):  # type: ignore[arg-type]
+        if not any(sim.failures.of(what) for what in _OF_NODE):
             return
         self._look()
         self._kubelet.every(_RUNTIME_PERIOD_NS, self._look)

@@ -143,17 +143,17 @@ def _container(
         status["ready"] = newest is not None and newest.exit_code == 0
     if newest is None:
         why = "PodInitializing" if pod.sandbox_id else "ContainerCreating"
-        waiting = _waiting(container) or {"waiting": {"reason": why}}
-        return status | {"imageID": "", "state": waiting}
+        state = _waiting(container) or {"waiting": {"reason": why}}
+        return status | {"imageID": "", "state": state}
     status |= {
         "containerID": f"containerd://{newest.container_id}",
         "imageID": "",
         "state": _state(newest),
     }
     held = {"waiting": {"reason": "CrashLoopBackOff"}} if container.backed_off else None
-    waiting = held or _waiting(container)
-    if waiting and not newest.running and not pod.terminated and not pod.deleting:
-        status["state"] = waiting
+    held = held or _waiting(container)
+    if held and not newest.running and not pod.terminated and not pod.deleting:
+        status["state"] = held
         status["lastState"] = _state(newest)
         return status
     before = [i for i in instances if i.container_id == newest.previous_id]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from typing import Any
 
 from kubeledger.kubelet.kuberuntime.backoff import Backoff, BackOffPolicy
@@ -26,6 +26,10 @@ _PULL_NS = NS_PER_S
 _IMAGE_BYTES = 100 << 20
 _START_EVENTS = 3
 """Pulled, Created and Started."""
+_BY_RUNTIME: Mapping[Failing, str] = {
+    "create": "CreateContainerError",
+    "start": "RunContainerError",
+}
 _Problem = tuple[str, str]
 """Reason and message of a container that waits."""
 
@@ -89,8 +93,8 @@ class Starts:
         for what, name in env_sources(self._spec(container)):
             if (words := self._words(what, name)) is not None:
                 return "CreateContainerConfigError", words
-        for stage, reason in (("create", "CreateContainerError"), ("start", "RunContainerError")):
-            if (words := self._words(stage, container.name)) is not None:  # type: ignore[arg-type]
+        for what, reason in _BY_RUNTIME.items():
+            if (words := self._words(what, container.name)) is not None:
                 return reason, status_message(words)
         return None
 
@@ -131,6 +135,7 @@ class Starts:
         yield _PULL_NS
         if (words := self._words("image", image)) is None:
             self._load(image)
+            self._kubelet.told.passed(self._pod, "image", container=container.name)
             text = pulled(facts, image, _PULL_NS, self._kubelet.sim.world.images[image].size_bytes)
             self._send("Pulled", text, container, warns=False)
             self._back_off.gc(schedule.now_ns)

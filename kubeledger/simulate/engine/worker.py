@@ -182,7 +182,7 @@ class PodWorker:
             )
             return
         self._retry_ns = yield from self._way.prepare(self._cause)
-        if self._retry_ns is not None or self.ending is not None:
+        if self._retry_ns is not None:
             return
         results = kubelet.probes.results
         actions = actions_of(pod, self.published, results("liveness"), results("startup"), facts)
