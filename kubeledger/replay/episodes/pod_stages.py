@@ -163,7 +163,7 @@ class PodStages:
             # A back-off follows a start that failed, too.
             reached = "start" if stage == "run" and failure.is_waiting else stage
             self._pass_before(pod, container, reached, first, record.seq)
-        if known is not None and known.started is not None and stage == "run":
+        if known is not None and known.started is not None and stage in _BY_START:
             if first - known.started[0] >= SETTLED_NS:
                 self._close(pod, (container, stage), *known.started)
                 known = None
