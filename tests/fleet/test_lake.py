@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kubeledger.fleet.lake import Lake, MovedOnError, lake_file
-from kubeledger.fleet.layout import LAKE, claim_path, done_path, records_path, run_id
+from kubeledger.fleet.layout import LAKE, claim_path, done_path, rows_path, run_id
 from kubeledger.fleet.types import Failure, Head, LakeFile, NodeSummary, SourceSeen
 from kubeledger.model.errors import BadQuestionError, DamagedLedgerError
 from kubeledger.remote.store import StorageError, Store
@@ -37,7 +37,7 @@ def _import(lake: Lake, source: str, scratch: Path) -> Head:
     sources = (*before, SourceSeen(url=source, stamp="1", digest=source, size_bytes=1))
     names = sorted(seen.digest for seen in sources)
     id_ = run_id(names, "", "rules")
-    path = records_path("2026-11-21", NODE, id_)
+    path = rows_path("records", "2026-11-21", NODE, id_)
     file = scratch / f"{threading.get_ident()}-{id_}"
     file.write_text(" ".join(names))
     head = Head(
