@@ -180,9 +180,10 @@ def _incident(kind: str, severity: int, text_of: Callable[[Row], str], row: Row)
 def _target(kind: str, row: Row) -> str | None:
     """What ``kubeledger why`` would be asked about it."""
     form = _TARGETS.get(kind)
-    if form is None or not row["subject"]:
+    about = row.get("about") or row["subject"]
+    if form is None or not about or (form == "container/{}" and about.count("/") != _CONTAINERS):
         return None
-    return form.format(row.get("about") or row["subject"])
+    return form.format(about)
 
 
 def _times(row: Row) -> str:
@@ -247,6 +248,9 @@ _TARGETS = {
     "kubelet_restarted": "node",
 }
 """Kind -> what ``kubeledger why`` is asked, of the subject or of what the row says it is about."""
+
+_CONTAINERS = 2
+"""Slashes in a container's whole name; the kernel's report of a kill may show its process alone."""
 
 _WORDS = {
     "liveness_probe": "liveness probe",
