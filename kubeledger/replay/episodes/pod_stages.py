@@ -59,7 +59,7 @@ class StageEpisode(msgspec.Struct, kw_only=True):
         about: the image, volume, claim or the like; None if not named.
         attempts: how often it was tried in vain, as far as the sources show it; at least 1.
         is_waiting: when last heard of, the kubelet waited until it tries again.
-        first_ts_ns, last_ts_ns: the first and the last failure.
+        ts_ns, last_ts_ns: the first and the last failure.
         passed_ts_ns, passed_seq: when it got past the stage, and the record that shows it; None: it
             did not, as far as is known.
         ended_ts_ns: when the pod began to be stopped, or was gone, before that.
@@ -77,7 +77,7 @@ class StageEpisode(msgspec.Struct, kw_only=True):
     about: str | None
     attempts: int = 1
     is_waiting: bool
-    first_ts_ns: int
+    ts_ns: int
     last_ts_ns: int
     passed_ts_ns: int | None = None
     passed_seq: int | None = None
@@ -129,7 +129,7 @@ class PodStages:
         found = [*self._done, *running]
         for each in found:
             self._names.complete(each)
-        return sorted(found, key=lambda each: (each.first_ts_ns, each.seq, each.container or ""))
+        return sorted(found, key=lambda each: (each.ts_ns, each.seq, each.container or ""))
 
     def _settled(self, open_: _Open) -> StageEpisode:
         """As it stands now: a container that started and ran on has passed."""
@@ -163,7 +163,7 @@ class PodStages:
             # A back-off follows a start that failed, too.
             reached = "start" if stage == "run" and failure.is_waiting else stage
             self._pass_before(pod, container, reached, first, record.seq)
-        if known is not None and known.started is not None and stage == "run":
+        if known is not None and known.started is not None and stage in _BY_START:
             if first - known.started[0] >= SETTLED_NS:
                 self._close(pod, (container, stage), *known.started)
                 known = None
@@ -183,7 +183,7 @@ class PodStages:
                     message=failure.message,
                     about=failure.about,
                     is_waiting=failure.is_waiting,
-                    first_ts_ns=first,
+                    ts_ns=first,
                     last_ts_ns=last,
                 )
             )
@@ -198,7 +198,7 @@ class PodStages:
                 episode.message = failure.message
             episode.reason, episode.is_waiting = failure.reason, failure.is_waiting
             episode.about = failure.about or episode.about
-        episode.first_ts_ns = min(episode.first_ts_ns, first)
+        episode.ts_ns = min(episode.ts_ns, first)
         episode.last_ts_ns = max(episode.last_ts_ns, last)
         episode.seqs = (*episode.seqs, record.seq)[-_SEQS_MAX:]
         if pod in self._stopped and stage not in TO_END and episode.is_open:
@@ -241,7 +241,7 @@ class PodStages:
         opened = self._open.get(pod, {})
         for key in list(opened):
             whose, before = key
-            if order_of(before) > order_of(stage) or opened[key].episode.first_ts_ns > ts_ns:
+            if order_of(before) > order_of(stage) or opened[key].episode.ts_ns > ts_ns:
                 continue
             if before in OF_CONTAINER and whose not in (container, None):
                 continue
@@ -271,7 +271,7 @@ class PodStages:
     def _close(self, pod: str, key: tuple[str | None, Stage], ts_ns: int, seq: int) -> None:
         known = self._closed[pod, *key] = self._open[pod].pop(key)
         episode = known.episode
-        episode.passed_ts_ns, episode.passed_seq = max(ts_ns, episode.first_ts_ns), seq
+        episode.passed_ts_ns, episode.passed_seq = max(ts_ns, episode.ts_ns), seq
         self._done.append(episode)
 
 
