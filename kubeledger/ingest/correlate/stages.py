@@ -80,7 +80,7 @@ class StagesAssembler(PodAssembler):
         super().__init__(context, registers)
         # Of its own: a failure that waits for its other lines keeps nothing else waiting.
         self.queue = Holdback()
-        self._runs = Repeated(self.queue)
+        self._runs = Repeated[_Run](self.queue)
         self._uids: dict[tuple[str | None, str], str] = {}
         self._process = 0
 
