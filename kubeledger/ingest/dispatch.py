@@ -92,6 +92,8 @@ class Dispatcher:
 
     def finish(self, last_ns: int) -> Iterator[Fact]:
         """All facts that still wait: the bundle ends at ``last_ns``."""
+        # What is counted ends with the last thing read: the bundle may hold other nodes' lines.
+        self._errors.end(self.last_ns)
         for assembler in self._assemblers:
             self._sequencer.put(assembler.finish(last_ns))
         for account in self._accounts.values():  # lines that were refused after their log was read
