@@ -307,8 +307,9 @@ def _event(stages: PodStages, pod: str, record: Record, body: KubernetesEvent) -
         return
     failure = failure_of_event(body.reason, body.message, body.container)
     if failure is not None:
-        # Of one try there are two: what went wrong, and how the container's status calls it.
-        teller = f"events {body.reason} {body.message.startswith('Error: ')}"
+        # Of one try there are two: of a pull and of the start that it was for, of a mount and of
+        # the sync that waited for it. Their first words differ.
+        teller = f"events {body.reason} {body.message.partition(' ')[0]}"
         stages.fail(pod, record, failure, teller, count=body.count)
     elif (stage := _EVENT_PASSES.get(body.reason)) is not None:
         stages.passed(pod, body.container, stage, record.ts_ns, record.seq)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 
 from kubeledger.kubelet.lifecycle.stage_words import aggregate, network_error
-from kubeledger.model.bodies.stages import NodeConditionChanged, NodeTrouble
+from kubeledger.model.bodies.stages import NodeConditionChanged
 from kubeledger.model.units import NS_PER_S, format_go_duration
 from kubeledger.simulate.engine.config import duration_ns, integer
 from kubeledger.simulate.engine.kubelet import Kubelet, Simulation
@@ -19,7 +19,6 @@ from kubeledger.simulate.engine.schedule import Action
 __all__ = ["ApiServer", "HealthLoop"]
 
 _MS = 1_000_000
-_URL = "https://10.0.0.1:6443"
 _TRIES = 5
 _RUNTIME_PERIOD_NS, _RUNTIME_THRESHOLD_NS = 5 * NS_PER_S, 30 * NS_PER_S
 _RELIST_THRESHOLD_NS = 180 * NS_PER_S
@@ -77,11 +76,12 @@ class HealthLoop:
         told.works("runtime_down")
         self._answered_ns = sim.schedule.now_ns
         words = sim.failures.words("network")
-        self.network_error = None if words is None else network_error(sim.profile.stages, words)
-        if self.network_error is None:
+        if words is None:
+            self.network_error = None
             told.works("network_not_ready")
         else:
-            told.trouble("network_not_ready", self.network_error)
+            self.network_error = network_error(sim.profile.stages, words)
+            told.trouble("network_not_ready", words)
 
     def _errors(self) -> list[str]:
         """Why no pods are synced."""
@@ -121,13 +121,11 @@ class HealthLoop:
         changed = self._ready == bool(errors)
         often_ns = duration_ns(sim.settings, "nodeStatusReportFrequency", "5m")
         is_due = changed or now_ns - self._reported_ns >= often_ns
-        node = sim.plan.node.name
         if (words := sim.failures.words("apiServer")) is not None:
-            if is_due or not sim.profile.stages.status_read_from_lister:
-                url = f"{_URL}/api/v1/nodes/{node}?timeout=10s"
-                self._fails(
-                    "status_update_failed", f'error getting node "{node}": Get "{url}"', words
-                )
+            for _ in range(
+                _TRIES if is_due or not sim.profile.stages.status_read_from_lister else 0
+            ):
+                told.trouble("status_update_failed", words)
             return
         told.works("status_update_failed")
         if is_due:
@@ -154,21 +152,13 @@ class HealthLoop:
         self._renews = False
 
     def _renewal(self) -> Steps:
-        """Five tries to update the lease, then tries to get it until that succeeds."""
-        sim, (wait_ns, longest_ns) = self._sim, _LEASE_NS
-        leases = f"{_URL}/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
-        url = f'"{leases}/{sim.plan.node.name}?timeout=10s"'
-        if (words := sim.failures.words("apiServer")) is not None:
-            self._fails("lease_update_failed", f"Put {url}", words)
-        while (words := sim.failures.words("apiServer")) is not None:
-            self._kubelet.told.trouble("lease_update_failed", f"Get {url}: {words}")
+        """When the lease cannot be updated the kubelet tries to get it, until that succeeds."""
+        wait_ns, longest_ns = _LEASE_NS
+        while (words := self._sim.failures.words("apiServer")) is not None:
+            self._kubelet.told.trouble("lease_update_failed", words)
             yield wait_ns
             wait_ns = min(2 * wait_ns, longest_ns)
         self._kubelet.told.works("lease_update_failed")
-
-    def _fails(self, trouble: NodeTrouble, what: str, words: str) -> None:
-        for _ in range(_TRIES):
-            self._kubelet.told.trouble(trouble, f"{what}: {words}")
 
 
 class ApiServer:
@@ -203,8 +193,7 @@ class ApiServer:
                 self._waiting.popleft()()
             return
         if kubelet is not None:
-            url = f'"{_URL}/api/v1/pods?fieldSelector=spec.nodeName%3D{sim.plan.node.name}"'
-            kubelet.told.trouble("api_unreachable", f"failed to list *v1.Pod: Get {url}: {words}")
+            kubelet.told.trouble("api_unreachable", words)
         drawn_ns = wait_ns * self._jitter.below(_PERMILLE) // _PERMILLE
         longer_ns = min(2 * wait_ns, _REFLECTOR_NS[1])
         sim.schedule.after(wait_ns + drawn_ns, lambda: self._again(longer_ns))

@@ -30,13 +30,13 @@ class Mounts:
     Differs: a volume that was mounted stays so.
     """
 
-    def __init__(self, kubelet: Kubelet, pod: SimPod, failed: Callable[[str], None]) -> None:
+    def __init__(self, kubelet: Kubelet, pod: SimPod, failed: Callable[[str, str], None]) -> None:
         """Begin with nothing.
 
         Args:
             kubelet: the process.
             pod: whose volumes.
-            failed: is told what a mount that failed says.
+            failed: is told what a mount that failed says, and of which volume.
         """
         self._kubelet, self._pod, self._failed = kubelet, pod, failed
         self._trying: set[str] = set()
@@ -97,7 +97,7 @@ class Mounts:
                 self._resume()
             return
         self._trying.add(volume)
-        self._failed(volume_not_mounted(volume, error))
+        self._failed(volume_not_mounted(volume, error), volume)
         wait_ns = min(2 * waited_ns or _FIRST_NS, _LONGEST_NS)
         again_ns = wait_ns + _RECONCILE_NS
         self._kubelet.after(again_ns, lambda: self._try(volume, wait_ns))

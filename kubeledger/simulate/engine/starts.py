@@ -13,7 +13,7 @@ from kubeledger.kubelet.lifecycle.stage_words import (
     pulled,
     status_message,
 )
-from kubeledger.kubelet.lifecycle.stages import about_of, failure_of_waiting
+from kubeledger.kubelet.lifecycle.stages import failure_of_waiting
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.failures import env_sources
 from kubeledger.simulate.engine.kubelet import Kubelet
@@ -60,18 +60,17 @@ class Starts:
         if self._kubelet.sim.failures.names_image(image):
             was_there = image in self._kubelet.sim.world.images
             if (problem := (yield from self._ensure(container, image))) is not None:
-                return self._failed(container, problem, image)
+                return self._failed(container, problem)
             events -= not was_there
         elif image not in self._kubelet.sim.world.images:
             self._never(container, image)
             self._send("Failed", "Error: ErrImageNeverPull", container)
             return 0
         elif (words := self._words("runtime")) is not None:
-            problem = self._not_inspected(container, image, words)
-            return self._failed(container, problem, image)
+            return self._failed(container, self._not_inspected(container, image, words))
         self._kubelet.told.passed(self._pod, "image", container=name)
         if (problem := self._runtime(container)) is not None:
-            return self._failed(container, problem, about_of(problem[1]))
+            return self._failed(container, problem)
         self._kubelet.told.passed(self._pod, "create", "start", container=name)
         self.reasons.pop(name, None)
         return events
@@ -86,7 +85,7 @@ class Starts:
 
     def hook_failed(self, container: SimContainer, words: str) -> None:
         """The container was started, and is killed because of its hook."""
-        self._wait(container, ("PostStartHookError", words), None)
+        self._wait(container, ("PostStartHookError", words))
 
     def _runtime(self, container: SimContainer) -> _Problem | None:
         """Why the runtime does not have the container, or not run it."""
@@ -166,20 +165,20 @@ class Starts:
 
     # -- what is told ----------------------------------------------------------------------
 
-    def _failed(self, container: SimContainer, problem: _Problem, about: str | None) -> int:
+    def _failed(self, container: SimContainer, problem: _Problem) -> int:
         """Tell of it, in an event, too; no more are sent."""
         reason, message = problem
         of_image = failure_of_waiting(reason, message)
         words = reason if of_image and of_image.stage == "image" else message
         self._send("Failed", f"Error: {words}", container)
-        self._wait(container, problem, about)
+        self._wait(container, problem)
         return 0
 
-    def _wait(self, container: SimContainer, problem: _Problem, about: str | None) -> None:
+    def _wait(self, container: SimContainer, problem: _Problem) -> None:
         self.reasons[container.name] = problem
         failure = failure_of_waiting(*problem, container.name)
         assert failure is not None  # all reasons here are those of stages
-        self._kubelet.told.stage(self._pod, failure._replace(about=about))
+        self._kubelet.told.stage(self._pod, failure)
 
     def _send(
         self, reason: str, message: str, container: SimContainer, *, warns: bool = True

@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from kubeledger.kubelet.lifecycle.stages import StageFailure
+from kubeledger.kubelet.lifecycle.stages import SIDE_BY_SIDE, StageFailure
+from kubeledger.kubelet.lifecycle.sync_errors import shape_of
 from kubeledger.model.bodies.stages import NodeTrouble, NodeTroubled, PodStageFailed, Stage
 from kubeledger.model.record import Body
 from kubeledger.model.units import NS_PER_S
@@ -20,7 +21,7 @@ from kubeledger.simulate.engine.world import SimPod
 __all__ = ["Told"]
 
 _EVERY_NS = 600 * NS_PER_S
-_Key = tuple[Literal["stage", "trouble"], str, str | None, str]
+_Key = tuple[Literal["stage", "trouble"], str, str | None, str, str | None]
 
 
 class _Run(msgspec.Struct):
@@ -61,28 +62,31 @@ class Told:
             first_ts_ns=now_ns,
             last_ts_ns=now_ns,
         )
-        key: _Key = ("stage", pod.uid, failure.container, failure.stage)
-        self._say(key, (failure.reason, failure.about), body)
+        about = failure.about if failure.stage in SIDE_BY_SIDE else None
+        key: _Key = ("stage", pod.uid, failure.container, failure.stage, about)
+        self._say(key, shape_of(failure), body)
 
     def passed(self, pod: SimPod, *stages: Stage, container: str | None = None) -> None:
         """It has got past them."""
-        for stage in stages:
-            self._over(("stage", pod.uid, container, stage))
+        for key in list(self._runs):
+            if key[:3] == ("stage", pod.uid, container) and key[3] in stages:
+                self._over(key)
 
     def gone(self, pod: SimPod) -> None:
         """A pod is taken down: it gets past nothing any more."""
-        for key in [key for key in self._runs if key[:2] == ("stage", pod.uid)]:
-            self._over(key)
+        for key in list(self._runs):
+            if key[:2] == ("stage", pod.uid):
+                self._over(key)
 
     def trouble(self, trouble: NodeTrouble, message: str, same: str = "") -> None:
         """Something of the node does not work; ``same`` differs where the message does."""
         now_ns = self._now()
         body = NodeTroubled(trouble=trouble, message=message, first_ts_ns=now_ns, last_ts_ns=now_ns)
-        self._say(("trouble", "", None, trouble), same, body)
+        self._say(("trouble", "", None, trouble, None), same, body)
 
     def works(self, trouble: NodeTrouble) -> None:
         """It works again."""
-        self._over(("trouble", "", None, trouble), passed_ts_ns=self._now())
+        self._over(("trouble", "", None, trouble, None), passed_ts_ns=self._now())
 
     def end(self) -> None:
         """The process, or the simulation, ends."""

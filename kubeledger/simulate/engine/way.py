@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from functools import partial
 
 from kubeledger.kubelet.lifecycle.stage_words import NETWORK, claim_not_prepared
 from kubeledger.kubelet.lifecycle.stages import failure_of_event
@@ -36,7 +37,7 @@ class Way:
     def __init__(self, kubelet: Kubelet, pod: SimPod) -> None:
         self.has_cgroup = False
         self._kubelet, self._pod = kubelet, pod
-        self._mounts = Mounts(kubelet, pod, lambda text: self._fails("FailedMount", text))
+        self._mounts = Mounts(kubelet, pod, partial(self._fails, "FailedMount"))
 
     def prepare(self, cause: int | None) -> Generator[int | Waiting, None, int | None]:
         """Network, cgroup and volumes; gives after how long to try again, None if all are there."""
@@ -49,7 +50,7 @@ class Way:
         if not self.has_cgroup:
             if (words := self._words("cgroup", f"pod{pod.uid}")) is not None:
                 text = f"unable to ensure pod container exists: {words}"
-                self._fails("FailedCreatePodContainer", text, words)
+                self._fails("FailedCreatePodContainer", text)
                 return RETRY_NS
             kubelet.told.passed(pod, "cgroup")
             self.has_cgroup = True
@@ -71,7 +72,7 @@ class Way:
             if words is not None:
                 error = claim_not_prepared(facts, pod.namespace, name, words)
                 text = f"Failed to prepare dynamic resources: {error}"
-                self._fails("FailedPrepareDynamicResources", text, error, name)
+                self._fails("FailedPrepareDynamicResources", text)
                 return False
         self._kubelet.told.passed(pod, "resources")
         return True
@@ -81,7 +82,7 @@ class Way:
         event, said = "FailedCreatePodSandBox", "Failed to create pod sandbox"
         words = self._words("runtime") or self._words("sandbox")
         if words is not None:
-            self._fails(event, f"{said}: {words}", words)
+            self._fails(event, f"{said}: {words}")
             return False
         if self._kubelet.sim.runtime.sandboxes_fail():
             self._send(event, f"{said}: {_NO_SANDBOX}")
@@ -100,13 +101,9 @@ class Way:
     def _send(self, event: str, text: str) -> None:
         self._kubelet.recorder.send(self._pod, event, text)
 
-    def _fails(
-        self, event: str, text: str, error: str | None = None, about: str | None = None
-    ) -> None:
-        """Send an event, and tell of the stage that it is about; the ``error`` is what it wraps."""
+    def _fails(self, event: str, text: str, about: str | None = None) -> None:
+        """Send an event, and tell of the stage that it is about."""
         self._send(event, text)
         failure = failure_of_event(event, text)
         assert failure is not None  # only events of stages are sent here
-        self._kubelet.told.stage(
-            self._pod, failure._replace(message=error or text, about=about or failure.about)
-        )
+        self._kubelet.told.stage(self._pod, failure._replace(about=about or failure.about))

@@ -69,7 +69,7 @@ def _named(
             at = ("failures", index, "pods", number)
             yield at, f"there is no pod {pod!r}", suggestion(pod, names, "pod")
     known = {name for what, name in there if what == failure.what}
-    if failure.what not in UNNAMED and failure.of not in {None, *known}:
+    if failure.of is not None and failure.what not in UNNAMED and failure.of not in known:
         called = _CALLED.get(failure.what, failure.what)
         text = f"no pod has a {called} {failure.of!r}"
         yield ("failures", index, "of"), text, suggestion(failure.of, known, called)

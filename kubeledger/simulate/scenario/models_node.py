@@ -177,8 +177,7 @@ class Plugin(Model):
 
 
 class Image(Model):
-    """An image in the runtime's store. What containers run must be here; they pull only what
-    `failures` names."""
+    """An image in the runtime's store. Containers pull only what `failures` names."""
 
     name: _Text
     """As containers name it."""
