@@ -14,6 +14,7 @@ from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.cpus import CpuAssembler
 from kubeledger.ingest.correlate.devices import DeviceAssembler
 from kubeledger.ingest.correlate.endings import EndingsAssembler
+from kubeledger.ingest.correlate.errors import ErrorsAssembler
 from kubeledger.ingest.correlate.evictions import EvictionsAssembler
 from kubeledger.ingest.correlate.holdback import Holdback
 from kubeledger.ingest.correlate.images import ImageAssembler
@@ -35,6 +36,7 @@ from kubeledger.ingest.correlate.registers import (
 )
 from kubeledger.ingest.correlate.resizes import ResizesAssembler
 from kubeledger.ingest.correlate.shutdown import ShutdownAssembler
+from kubeledger.ingest.correlate.stages import StagesAssembler
 from kubeledger.ingest.correlate.topology import TopologyAssembler
 from kubeledger.ingest.correlate.troubles import TroublesAssembler
 from kubeledger.ingest.derive.lost_lines import LostLinesAssembler
@@ -51,11 +53,13 @@ class Assemblers(NamedTuple):
 
     Attributes:
         starts: separates the kubelet processes; the first of ``in_order``.
+        errors: is given each line of severity W, E or F when the others have read it.
         in_order: all, in the order in which each line and each document is given to them. Of
             two facts of one instant the one of the earlier assembler is recorded first.
     """
 
     starts: StartAssembler
+    errors: ErrorsAssembler
     in_order: tuple[Assembler, ...]
 
 
@@ -103,6 +107,7 @@ def assemblers_of(
         LifecycleAssembler(context, registers),
         ResizesAssembler(context, registers),
         probes,
+        StagesAssembler(context, registers),
     )
-    reasons = ReasonAssembler(context, images.removed)
-    return Assemblers(starts, (starts, *of_node, *of_pods, oom, reasons))
+    reasons, errors = ReasonAssembler(context, images.removed), ErrorsAssembler(context)
+    return Assemblers(starts, errors, (starts, *of_node, *of_pods, oom, reasons, errors))
