@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["cut", "cut_clause"]
+__all__ = ["cut", "cut_chain", "cut_clause"]
 
 _CLAUSE_ENDS = ("; ", ": ", ", ", " (")
 _LONGEST_WORD_PART = 2
@@ -32,3 +32,14 @@ def cut_clause(text: str, length: int) -> str:
     kept = text[:end] if end > 0 else cut(text, length)
     opened = kept.rfind(" (")
     return kept[:opened] if opened > length // 2 and ")" not in kept[opened:] else kept
+
+
+def cut_chain(text: str, length: int) -> str:
+    """As ``cut``, but of a chain of errors the beginning and the end, where the cause stands."""
+    head, *layers = text.split(": ")
+    shown = text
+    while len(shown) > length and len(layers) > 1:
+        layers = layers[1:]
+        shown = f"{head}: … {': '.join(layers)}"
+    kept = cut(shown, length)
+    return f"{head}…" if kept == f"{head}: ……" else kept

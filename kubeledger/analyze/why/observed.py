@@ -22,21 +22,26 @@ from kubeledger.analyze.why.pieces import (
     words_of,
 )
 from kubeledger.analyze.why.scope import Scope
+from kubeledger.analyze.why.story import story_of
 from kubeledger.analyze.why.target import Target
 from kubeledger.model.record import Record
+from kubeledger.replay.episodes.pod_stages import StageEpisode
 
 __all__ = ["image_answer", "undecided_answer"]
 
 _STEPS_MAX = 200
 
 
-def undecided_answer(target: Target, about: Sequence[Record], scope: Scope) -> Answer | None:
+def undecided_answer(
+    target: Target, about: Sequence[Record], scope: Scope, episodes: Sequence[StageEpisode]
+) -> Answer | None:
     """The answer of observations alone.
 
     Args:
         target: a pod or container.
         about: (n,) records about it, none of them a decision, in the order of time.
         scope: the pod that is meant.
+        episodes: stages of its way that it did not get past at once.
 
     Returns:
         None where no record is about it; of a container, where none names it.
@@ -55,11 +60,14 @@ def undecided_answer(target: Target, about: Sequence[Record], scope: Scope) -> A
     text += f": {seconds(words_of(last)[1])}"
     listed = about[-_STEPS_MAX:]
     evidence = evidence_of(listed, target)
+    headline, steps = ended(cut_clause(text, HEADLINE_MAX - 1)), counted_steps(target, about)
+    if episodes:
+        headline, steps = story_of(target, about, None, {}, episodes)
     return Answer(
         target=str(target),
         node=last.node,
-        headline=ended(cut_clause(text, HEADLINE_MAX - 1)),
-        steps=cited(counted_steps(target, about), evidence),
+        headline=headline,
+        steps=cited(steps, evidence),
         sentence=ended(text),
         evidence=evidence,
         history=tuple(map(step_of, listed)),

@@ -36,6 +36,8 @@ from kubeledger.analyze.why.target import Target
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Record
 from kubeledger.model.units import format_ts
+from kubeledger.replay.episodes.pod_stages import KINDS as STAGE_KINDS
+from kubeledger.replay.episodes.pod_stages import PodStages, StageEpisode
 from kubeledger.verify import Finding, Reader, verify
 from kubeledger.verify.registry import verifiers_of
 
@@ -104,14 +106,14 @@ def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) 
     read = history.read
     if _lacks_container(read, target):
         return None
-    about, decisions, scope = _scoped(read, target, upto_ts_ns)
+    about, decisions, scope, episodes = _scoped(read, target, upto_ts_ns)
     findings = _findings(read, decisions)
     meant = {record.seq: _meant(target, findings[record.seq]) for record in decisions}
     decisions = [r for r in decisions if meant[r.seq] or not is_about_others(target, r)]
     if not decisions and target.kind == "image":
         return image_answer(target, read({"lifecycle.PodListed"}), upto_ts_ns)
     if not decisions:
-        return undecided_answer(target, about, scope)
+        return undecided_answer(target, about, scope, episodes)
     end = last_end(about, target)
     main = ending_attempt(main_of(target, decisions, end), decisions, about)
     led = [*_rests_on(history, findings[main.seq]), *_causes(history, main)]
@@ -125,7 +127,7 @@ def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) 
     kept = _kept(target, findings[main.seq])
     passes = passes_about(target, read({"images.ImagesDetected"}), main) if kept else []
     because = f"it {kept[1]}" if kept else ""
-    headline, steps = _story(target, main, [*about, *passes], chains, findings, because)
+    headline, steps = _story(target, main, [*about, *passes], chains, findings, because, episodes)
     seqs = dict.fromkeys(
         seq
         for chain in reversed(chains)
@@ -167,12 +169,13 @@ def _story(
     chains: list[list[Record]],
     findings: dict[int, Finding],
     kept: str,
+    episodes: list[StageEpisode],
 ) -> tuple[str, list[StoryStep]]:
     """The headline and the dated steps."""
     led = chains[0][1:]
     if target.kind in {"pod", "container"}:
         others = [(record, ": ".join(filter(None, words_of(record)))) for record in led]
-        story = story_of(target, about, main, findings, others)
+        story = story_of(target, about, main, findings, episodes, others)
         return story.headline, story.steps
     shown = {record.seq: record for record in (*about, *(r for c in chains for r in c))}
     cause = findings.get(main.cause or 0)
@@ -190,27 +193,32 @@ def _ranking(finding: Finding) -> tuple[str, ...]:
 
 def _scoped(
     read: Reader, target: Target, upto_ts_ns: int | None
-) -> tuple[list[Record], list[Record], Scope]:
-    """Records about the target, its decisions, and the pod that is meant."""
+) -> tuple[list[Record], list[Record], Scope, list[StageEpisode]]:
+    """Records about the target, its decisions, the pod that is meant, stages that held it up."""
     uids = _uids(read, target)
     is_of_pod = target.kind in {"pod", "container"}
     about: list[Record] = []
     decisions: list[Record] = []
+    stages = PodStages()
     for record in read(None):
         if upto_ts_ns is not None and record.ts_ns > upto_ts_ns:
             continue
+        if is_of_pod and record.kind in STAGE_KINDS:
+            stages.take(record)
         if is_of_pod and tells_of(target, record, uids):
             about.append(record)
         if record.role == "decision" and concerns(target, record, uids):
             decisions.append(record)
     if not is_of_pod:
         others = {record.seq for record in decisions if is_about_others(target, record)}
-        return [r for r in decisions if r.seq not in others], decisions, Scope()
+        return [r for r in decisions if r.seq not in others], decisions, Scope(), []
     pod = target.parts[:2]
     scope = scope_of(target, about, decisions)
     about = [record for record in about if scope.holds(record, pod)]
     decisions = [record for record in decisions if scope.holds(record, pod)]
-    return sorted(about, key=in_time), decisions, scope
+    seqs = {record.seq for record in about}
+    episodes = [each for each in stages.episodes() if each.seq in seqs]
+    return sorted(about, key=in_time), decisions, scope, episodes
 
 
 def _uids(read: Reader, target: Target) -> frozenset[str]:
