@@ -143,4 +143,3 @@ def probe_message(container: str, probe_type: str, facts: Facts) -> str:
     period, threshold = ({**PROBE, **probe}[key] for key in ("periodSeconds", "failureThreshold"))
     numbers = f"threshold {threshold}, every {period} s"
     return f"{output} ({numbers})" if output else numbers
-

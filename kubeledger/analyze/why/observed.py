@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
 
 from kubeledger.analyze.sql.shorten import cut_clause
-from kubeledger.analyze.why.concern import containers_in, is_image
+from kubeledger.analyze.why.concern import containers_in, is_image, named_within
 from kubeledger.analyze.why.explanation import Answer, StoryStep
 from kubeledger.analyze.why.headline import counted_steps
 from kubeledger.analyze.why.pieces import (
@@ -33,12 +34,15 @@ _STEPS_MAX = 200
 
 
 def undecided_answer(
-    target: Target, about: Sequence[Record], scope: Scope, episodes: Sequence[StageEpisode]
+    target: Target,
+    about: Sequence[Record],
+    scope: Scope = Scope(),  # noqa: B008 # never changed
+    episodes: Sequence[StageEpisode] = (),
 ) -> Answer | None:
     """The answer of observations alone.
 
     Args:
-        target: a pod or container.
+        target: any but a node.
         about: (n,) records about it, none of them a decision, in the order of time.
         scope: the pod that is meant.
         episodes: stages of its way that it did not get past at once.
@@ -46,11 +50,7 @@ def undecided_answer(
     Returns:
         None where no record is about it; of a container, where none names it.
     """
-    if target.kind == "container":
-        name = target.parts[2]
-        if not any(getattr(record.body, "container", None) == name for record in about):
-            return None
-    if not about:
+    if not about or (target.kind == "container" and not any(_names(r, target) for r in about)):
         return None
     last = about[-1]
     count = "one record names" if len(about) == 1 else f"{len(about)} records name"
@@ -74,6 +74,14 @@ def undecided_answer(
         pod_uid=scope.pod_uid,
         namesakes=scope.namesakes,
     )
+
+
+def _names(record: Record, target: Target) -> bool:
+    body: Any = record.body
+    of_parts = (containers_in(getattr(body, part, None)) for part in ("spec", "status"))
+    names = (each.container for each in named_within(body))
+    listed = (each.get("name") for each in chain.from_iterable(of_parts))
+    return target.parts[2] in (getattr(body, "container", None), *names, *listed)
 
 
 def image_answer(

@@ -207,9 +207,9 @@ def _is_covered_by(group: Group, first: Group) -> bool:
 
 
 def _sentence(target: Target, group: Group, length: int) -> str:
-    namespace, pod = target.parts[:2]
+    pod = "/".join(target.parts[:2])
     who, what, why = group.words
-    subject = f"container {namespace}/{pod}/{who}" if who else f"pod {namespace}/{pod}"
+    subject = f"container {pod}/{who}" if who else f"pod {pod}"
     end = group.next_try
     if group.goes_on:
         when = f"since {time(group.first_ts_ns)}"

@@ -14,6 +14,7 @@ from kubeledger.analyze.why.concern import (
     is_about_pod,
     is_image,
     main_of,
+    mentions,
     tells_of,
 )
 from kubeledger.analyze.why.explanation import Answer, Explanation, StoryStep
@@ -63,6 +64,17 @@ _SAID_BY_EFFECTS = frozenset({"eviction.ReclaimAttempted"})
 """Causes that are named by what they led to."""
 _CAUSES_MAX = 20
 _ASSIGNED = frozenset({"cpumanager.CpusAllocated", "memorymanager.MemoryAllocated"})
+_TELLS_UID = frozenset(
+    {
+        "lifecycle.ContainerStarted",
+        "lifecycle.PodAdmitted",
+        "lifecycle.PodConfigChanged",
+        "lifecycle.PodListed",
+        "lifecycle.PodStageFailed",
+        "lifecycle.ReasonReported",
+    }
+)
+"""Kinds whose records have names and UIDs of pods, one of which every known pod has."""
 _KILLED = "lifecycle.ContainerKilled"
 _AFTER_START = frozenset(
     {"lifecycle.ContainerKilled", "lifecycle.RestartBackedOff", "oom.ProcessKilled"}
@@ -111,9 +123,11 @@ def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) 
     meant = {record.seq: _meant(target, findings[record.seq]) for record in decisions}
     decisions = [r for r in decisions if meant[r.seq] or not is_about_others(target, r)]
     if not decisions and target.kind == "image":
-        return image_answer(target, read({"lifecycle.PodListed"}), upto_ts_ns)
+        answer = image_answer(target, read({"lifecycle.PodListed"}), upto_ts_ns)
+        return answer or undecided_answer(target, _mentioning(read, target, upto_ts_ns))
     if not decisions:
-        return undecided_answer(target, about, scope, episodes)
+        answer = undecided_answer(target, about, scope, episodes)
+        return answer or undecided_answer(target, _mentioning(read, target, upto_ts_ns), scope)
     end = last_end(about, target)
     main = ending_attempt(main_of(target, decisions, end), decisions, about)
     led = [*_rests_on(history, findings[main.seq]), *_causes(history, main)]
@@ -226,12 +240,19 @@ def _uids(read: Reader, target: Target) -> frozenset[str]:
     if target.kind not in {"pod", "container"}:
         return frozenset()
     pod = target.parts[:2]
-    found = set()
-    for record in read({"lifecycle.PodListed", "lifecycle.PodConfigChanged"}):
+    found = {target.pod_uid} if target.pod_uid else set()
+    for record in read(_TELLS_UID):
         body: Any = record.body
         if (body.namespace, body.pod) == pod and body.pod_uid:
             found.add(body.pod_uid)
     return frozenset(found)
+
+
+def _mentioning(read: Reader, target: Target, upto_ts_ns: int | None) -> list[Record]:
+    """Records that name the target among others, in the order of time."""
+    uids = _uids(read, target)
+    found = (r for r in read(None) if upto_ts_ns is None or r.ts_ns <= upto_ts_ns)
+    return sorted((r for r in found if mentions(target, r, uids)), key=in_time)
 
 
 def _rests_on(history: History, finding: Finding) -> list[Record]:
