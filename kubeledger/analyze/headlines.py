@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from kubeledger.analyze.logged_errors import UNTOLD, ErrorShape, untold
 from kubeledger.analyze.sql.shorten import cut
 from kubeledger.kubelet.lifecycle.exits import how_it_ended
 
@@ -24,6 +25,7 @@ __all__ = [
     "happened",
     "headlines",
     "incidents",
+    "in_a_sentence",
     "missing_text",
     "names_text",
     "shortened",
@@ -84,7 +86,8 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
         kind: what happened: ``preempted``, ``evicted``, ``oom``, ``killed``, ``refused``,
             ``sandbox_failed``, ``crashed``, ``held_back``, ``unready``, ``gc_failed``, ``deleted``,
             ``kubelet_died``, ``kubelet_restarted``, ``pressure``, ``impossible``, or, of the
-            evidence, ``log_lost``, ``clock_step`` and ``finding``.
+            evidence, ``log_lost``, ``clock_step`` and ``finding``; at last ``error``: lines of
+            severity W, E or F of one shape, which no other record tells.
         severity: 5 (the worst) to 1; 0: it happened, and is no headline.
         subject: whom it hit, as in ``default/web/app``; what headlines are put together by.
         text: the sentence.
@@ -141,7 +144,23 @@ def incidents(answer: Answers, node: str, *, verdicts: bool) -> list[Incident]:
         if verdicts or kind != "impossible"
         for row in answer(query, {"node": node})
     ]
-    return sorted(found, key=lambda each: (-each.severity, -each.count, each.ts_ns, each.seq))
+    found.sort(key=lambda each: (-each.severity, -each.count, each.ts_ns, each.seq))
+    return [*found, *map(_logged, untold(answer(UNTOLD, {"node": node})))]
+
+
+def _logged(error: ErrorShape) -> Incident:
+    """Lines of one shape; of those about pods the first is what ``why`` would be asked."""
+    about = f" ({_pods(error.pods)})" if error.pods else ""
+    return Incident(
+        kind="error",
+        severity=1,
+        subject=error.source,
+        target=f"pod/{error.pods[0]}" if error.pods else None,
+        text=f"{error.count} × {error.severity} {error.source} {cut(error.shape, _TEXT_MAX)}{about}",
+        count=error.count,
+        ts_ns=error.ts_ns,
+        seq=error.seq,
+    )
 
 
 def _incident(kind: str, severity: int, text_of: Callable[[Row], str], row: Row) -> Incident:
@@ -449,6 +468,8 @@ _QUERIES: tuple[tuple[str, int, str, Callable[[Row], str]], ...] = (
 HEADLINES_MAX = 8
 _SINGLE_MAX = 2
 """Of a kind with more incidents than this, all but the first are summed up."""
+_ERRORS_MAX = 3
+"""Shapes of errors that are headlines."""
 
 _COUNTED = {
     "kubelet_died": ("kubelet death", "kubelet deaths"),
@@ -474,6 +495,7 @@ _OTHERS = {
     "finding": ("finding about the sources", "findings about the sources"),
 }
 """What an import reports elsewhere."""
+_ERROR_LINES = ("line of warnings and errors", "lines of warnings and errors")
 
 
 def happened(found: Iterable[Incident]) -> str:
@@ -491,6 +513,23 @@ def happened(found: Iterable[Incident]) -> str:
     )
 
 
+def in_a_sentence(found: Sequence[Incident]) -> str:
+    """What ``happened``, and the errors that no record tells; or that nothing went wrong."""
+    decided, errors = happened(found), [each for each in found if each.kind == "error"]
+    if not errors:
+        return decided or "nothing that went wrong was recorded"
+    lines = sum(each.count for each in errors)
+    logged = f"{lines:,} {_ERROR_LINES[lines > 1]} of {_shapes(len(errors))}"
+    if decided:
+        return f"{decided}; besides, {logged}"
+    examples = ", ".join(each.text for each in errors[:_ERRORS_MAX])
+    return f"no decision that went wrong was recorded, but {logged}: {examples}"
+
+
+def _shapes(count: int) -> str:
+    return f"{count:,} shape{'s' if count > 1 else ''}"
+
+
 def counts_on(answer: Answers, node: str) -> str:
     """What ``happened`` on a node of a ledger.
 
@@ -498,7 +537,10 @@ def counts_on(answer: Answers, node: str) -> str:
         answer: runs a query over the views.
         node: whose.
     """
-    return happened(incidents(answer, node, verdicts=False))
+    found = incidents(answer, node, verdicts=False)
+    return (
+        in_a_sentence(found) if happened(found) or found[-1:] and found[-1].kind == "error" else ""
+    )
 
 
 def headlines(found: Sequence[Incident]) -> list[Headline]:
@@ -525,6 +567,8 @@ def _kind(incident: Incident) -> tuple[int, str]:
 
 
 def _of_kind(group: list[Incident]) -> list[Headline]:
+    if group[0].kind == "error":
+        return _of_errors(group)
     if len(group) <= _SINGLE_MAX:
         return [_headline(each, each.text) for each in group]
     one, many = {**_COUNTED, **_OTHERS}[group[0].kind]
@@ -535,6 +579,16 @@ def _of_kind(group: list[Incident]) -> list[Headline]:
     about = "" if names == one.split()[:1] else f": {', '.join(names[:2])}{others}"
     text = f"{count:,} more {one if count == 1 else many}{about}"
     return [_headline(first, first.text), _headline(rest[0], text)]
+
+
+def _of_errors(group: list[Incident]) -> list[Headline]:
+    shown, rest = group[:_ERRORS_MAX], group[_ERRORS_MAX:]
+    made = [_headline(each, each.text) for each in shown]
+    if rest:
+        lines = sum(each.count for each in rest)
+        text = f"{lines:,} more {_ERROR_LINES[lines > 1]} of {_shapes(len(rest))}"
+        made.append(_headline(rest[0], text))
+    return made
 
 
 def _headline(incident: Incident, text: str) -> Headline:
