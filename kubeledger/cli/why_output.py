@@ -38,7 +38,7 @@ _CHAINS = frozenset(
 )
 """Kinds of steps whose text ends with the cause: the middle is cut out, if anything."""
 _ERROR = re.compile(r"\"?err(?:or)?\"?[=:]|failed to |[Ee]rror")
-_KLOG = re.compile(r"^(?:.{0,99}?\[\d+\]: )?[IWEF]\d{4} [\d:.]+ +\d+ [^ \]]+\] ")
+_KLOG = re.compile(r"^(?:.{0,99}?(?:\[\d+\])?: )?[IWEF]\d{4} [\d:.]+ +\d+ [^ \]]+\] ")
 _CIRCUMSTANCES = frozenset({"node.NodeObserved", "node.SettingsObserved"})
 """What stands before the message, journald's prefix included."""
 _OPENED = re.compile(r" \w+=<$")
@@ -228,10 +228,10 @@ def _around_proof(text: str, width: int, name: str) -> str:
     proof = next((found for pattern in _PROOFS if (found := pattern.search(text))), None)
     head = text[: width // 3].rpartition(" ")[0] or text[: width // 3]
     begin = proof.start() if proof else text.find(name)
-    if begin < width - len(head):
-        return cut(text, width)
-    tail = text[begin:]
+    tail = text[max(begin, 0) :]
     shorten = cut_chain if _ERROR.match(tail) else cut
+    if begin < width - len(head):
+        return shorten(text, width)
     return f"{head} … {shorten(tail, width - len(head) - 3)}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ __all__ = [
     "named_within",
     "pods_in",
     "tells_of",
+    "uid_of",
     "weight_of",
 ]
 
@@ -159,7 +161,7 @@ def _names_pod(body: Any, pod: tuple[str, ...], uids: frozenset[str]) -> bool:  
     for named in found:
         if named.pod == pod:
             return named.role != "preemptor_" or not hasattr(body, "victim_pod")
-    return not found and getattr(body, "pod_uid", None) in uids
+    return not found and uid_of(body) in uids
 
 
 _GROUPS = ("initContainers", "containers", "ephemeralContainers")
@@ -186,6 +188,17 @@ def pods_in(body: Any) -> Iterator[Named]:  # noqa: ANN401 # any body
         namespace, pod = getattr(body, f"{role}namespace", None), getattr(body, f"{role}pod", None)
         if namespace and pod:
             yield Named(role, (namespace, pod), getattr(body, f"{role or 'pod_'}uid", None))
+
+
+def uid_of(body: Any) -> str | None:  # noqa: ANN401 # any body
+    """UID of the pod that a body is about, or whose cgroup it names; None where it has none."""
+    paths = (getattr(body, field, None) or "" for field in ("cgroup", "task_cgroup"))
+    found = (_POD_CGROUP.search(path) for path in paths)
+    in_path = next((match[1].replace("_", "-") for match in found if match), None)
+    return getattr(body, "pod_uid", None) or in_path
+
+
+_POD_CGROUP = re.compile(r"pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})\b")
 
 
 class Within(NamedTuple):
@@ -246,10 +259,13 @@ def containers_in(part: object) -> Iterator[dict[str, Any]]:
 
 
 def belongings_of(body: Any) -> Iterator[str]:  # noqa: ANN401 # any body
-    """Processes, containers and cgroups, and what a pod waits for or has in its spec: volumes, claims, secrets, images."""
-    for field in ("cgroup", "container_id", "process", "pid", "chosen_pid", "invoked_by"):
+    """Processes, containers, cgroups; volumes, claims, secrets, images of a pod's way or spec."""
+    for field in ("container_id", "process", "pid", "chosen_pid", "invoked_by"):
         if (value := getattr(body, field, None)) is not None:
             yield str(value)
+    for path in filter(None, (getattr(body, field, None) for field in ("cgroup", "task_cgroup"))):
+        yield path
+        yield from _CONTAINER_ID.findall(path)
     yield from map(str, getattr(body, "also_killed", ()))
     for task in getattr(body, "tasks", None) or ():
         yield from (str(task.pid), task.process)
@@ -262,6 +278,7 @@ def belongings_of(body: Any) -> Iterator[str]:  # noqa: ANN401 # any body
     yield from (str(each["image"]) for each in containers_in(spec) if each.get("image"))
 
 
+_CONTAINER_ID = re.compile(r"[0-9a-f]{64}")
 _NAMED_BY = ("name", "claimName", "secretName", "resourceClaimName", "resourceClaimTemplateName")
 
 

@@ -15,6 +15,7 @@ from kubeledger.analyze.why.concern import (
     containers_in,
     named_within,
     pods_in,
+    uid_of,
     weight_of,
 )
 from kubeledger.analyze.why.target import FORMS, Target, TargetKind, parse_target
@@ -88,7 +89,7 @@ def find_target(text: str, histories: Sequence[History]) -> Target:
         return target
     for match in (_exact, _beginning, _belongings):
         found = dict.fromkeys(t for each in known for t in match(asked, each) if asked)
-        fitting = [t for t in found if kind is None or t.kind == kind]
+        fitting = [t for t in found if kind in (None, t.kind) or match is _belongings]
         if len(fitting) == 1:
             return fitting[0]
         if fitting:
@@ -158,7 +159,7 @@ def _note(known: Known, record: Record) -> None:
     for named in pods_in(body):
         _note_pod(known, named.pod, named.uid, record)
         whose = Target("pod", named.pod)
-    uid, container = getattr(body, "pod_uid", None), getattr(body, "container", None)
+    uid, container = uid_of(body), getattr(body, "container", None)
     if uid and whose.kind != "pod":
         whose = _note_unnamed(known, uid, container, getattr(body, "container_id", None))
     for each in named_within(body):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from kubeledger.analyze.why.concern import pods_in
+from kubeledger.analyze.why.concern import pods_in, uid_of
 from kubeledger.analyze.why.explanation import Namesake
 from kubeledger.analyze.why.target import Target
 from kubeledger.model.record import Record
@@ -75,4 +75,4 @@ def _uid_in(record: Record, pod: tuple[str, ...]) -> str | None:
     for named in found:
         if named.pod == pod:
             return named.uid
-    return None if found else getattr(body, "pod_uid", None)
+    return None if found else uid_of(body)
