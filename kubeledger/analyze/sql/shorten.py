@@ -37,9 +37,12 @@ def cut_clause(text: str, length: int) -> str:
 def cut_chain(text: str, length: int) -> str:
     """As ``cut``, but of a chain of errors the beginning and the end, where the cause stands."""
     head, *layers = text.split(": ")
-    shown = text
-    while len(shown) > length and len(layers) > 1:
+    if len(text) <= length or not layers:
+        return cut(text, length)
+    begin = f"{head}: …" if len(head) <= length // 2 else cut(head, length // 3)
+    if len(layers) > 1 and len(head) <= length // 2:
         layers = layers[1:]
-        shown = f"{head}: … {': '.join(layers)}"
-    kept = cut(shown, length)
-    return f"{head}…" if kept == f"{head}: ……" else kept
+    while len(layers) > 1 and len(begin) + len(": ".join(layers)) >= length:
+        layers = layers[1:]
+    kept = cut(": ".join(layers), length - len(begin) - 1)
+    return f"{begin} {kept}" if kept.rstrip("…") else f"{cut(head, length - 1).rstrip('…')}…"

@@ -50,6 +50,7 @@ class Facts(msgspec.Struct):
     Attributes:
         main: the decision that explains the target; None where nothing was decided about it.
         first_started: container -> when it started first.
+        running: containers that run at last.
         resized: the last that is known of a resize in place.
     """
 
@@ -59,6 +60,7 @@ class Facts(msgspec.Struct):
     outputs: dict[tuple[str, str], str] = {}
     became_ready: set[str] = set()
     first_started: dict[str | None, int] = {}
+    running: set[str | None] = set()
     passed_startup: set[str] = set()
     not_given: str = ""
     stopped_ts_ns: int | None = None
@@ -76,8 +78,13 @@ def facts_of(records: Sequence[Record], facts: Facts) -> Facts:
         match record.kind:
             case "lifecycle.PodListed":
                 _note_probes(facts, body.spec)
+                for each in containers_in(body.status):
+                    _note_state(facts, record.ts_ns, each)
+            case "lifecycle.ContainerDied":
+                facts.running.discard(body.container)
             case "lifecycle.ContainerStarted":
                 if not body.sandbox:
+                    facts.running.add(body.container)
                     facts.first_started.setdefault(body.container, record.ts_ns)
             case kind if kind.endswith("AllocationFailed"):
                 facts.not_given = why_of([record], facts)
@@ -115,6 +122,14 @@ def _note_probes(facts: Facts, spec: object) -> None:
             probe = container.get(f"{probe_type}Probe")
             if isinstance(probe, dict):
                 facts.probes[str(container.get("name")), probe_type] = probe
+
+
+def _note_state(facts: Facts, ts_ns: int, status: dict[str, Any]) -> None:
+    if "running" in (status.get("state") or {}):
+        facts.running.add(status.get("name"))
+        facts.first_started.setdefault(status.get("name"), ts_ns)
+    else:
+        facts.running.discard(status.get("name"))
 
 
 def is_besides(record: Record, facts: Facts) -> bool:

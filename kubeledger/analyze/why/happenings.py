@@ -60,6 +60,7 @@ _STOPS = {
     "removed": "it was removed",
     "shutdown": "the node shut down",
 }
+_NAMED = "is named in an error"
 _RESIZES = {
     "actuated": "was resized in place",
     "allocated": "was given what a resize in place asks for",
@@ -211,6 +212,11 @@ def _event(records: Sequence[Record], _: Facts) -> Words:
     return Words(body.container or "", f"had a warning ({body.reason})", body.message)
 
 
+def _logged(records: Sequence[Record], _: Facts) -> Words:
+    body: Any = records[-1].body
+    return Words("", "is named in a warning" if body.severity == "W" else _NAMED, body.shape)
+
+
 def _resized(records: Sequence[Record], _: Facts) -> Words:
     body: Any = records[-1].body
     reason = f" ({body.reason})" if body.reason else ""
@@ -312,6 +318,11 @@ def _weight_of_event(record: Record, facts: Facts) -> int:
     return 0 if body.type != "Warning" or is_known or is_stage else WORTH_TELLING + 5
 
 
+def _weight_of_logged(record: Record, _: Facts) -> int:
+    body: Any = record.body
+    return 0 if body.recorded else 13 if body.severity == "W" else 35
+
+
 def _weight_of_resize(record: Record, facts: Facts) -> int:
     body: Any = record.body
     is_refused = body.outcome in {"deferred", "infeasible"}
@@ -369,6 +380,7 @@ RULES: Mapping[str, Rule] = {
     "lifecycle.RestartBackedOff": Rule(_always(BACK_OFF), _put_off),
     "memorymanager.MemoryAllocated": Rule(_always(13), _simple("got memory of NUMA nodes")),
     "memorymanager.MemoryAllocationFailed": Rule(_always(REFUSED), _not_given),
+    "node.ErrorsLogged": Rule(_weight_of_logged, _logged, ("severity", "shape")),
     "oom.ProcessKilled": Rule(_always(CONTAINER_END), _out_of_memory, ("reason",)),
     "preemption.PodPreempted": Rule(_always(POD_END), _preempted),
     "preemption.PreemptionFailed": Rule(_always(REFUSED), _no_victims),

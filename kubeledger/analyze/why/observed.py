@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.analyze.sql.shorten import cut_clause
+from kubeledger.analyze.sql.shorten import cut_chain, cut_clause
 from kubeledger.analyze.why.concern import containers_in, is_image, named_within
 from kubeledger.analyze.why.explanation import Answer, StoryStep
 from kubeledger.analyze.why.headline import counted_steps
@@ -56,11 +56,12 @@ def undecided_answer(
     count = "one record names" if len(about) == 1 else f"{len(about)} records name"
     who = f"{target.kind} {'/'.join(target.parts)}"
     word = "" if len(about) == 1 else "at last "
-    text = f"nothing was decided about {who}; {count} it, {word}at {time(last.ts_ns)}"
-    text += f": {seconds(words_of(last)[1])}"
+    begin = f"nothing was decided about {who}; {count} it, {word}at {time(last.ts_ns)}: "
+    said = seconds(words_of(last)[1])
     listed = about[-_STEPS_MAX:]
     evidence = evidence_of(listed, target)
-    headline, steps = ended(cut_clause(text, HEADLINE_MAX - 1)), counted_steps(target, about)
+    headline = ended(begin + cut_chain(said, HEADLINE_MAX - 1 - len(begin)))
+    steps = counted_steps(target, about)
     if episodes:
         headline, steps = story_of(target, about, None, {}, episodes)
     return Answer(
@@ -68,7 +69,7 @@ def undecided_answer(
         node=last.node,
         headline=headline,
         steps=cited(steps, evidence),
-        sentence=ended(text),
+        sentence=ended(begin + said),
         evidence=evidence,
         history=tuple(map(step_of, listed)),
         pod_uid=scope.pod_uid,

@@ -17,7 +17,6 @@ from kubeledger.analyze.why.happenings import (
     Group,
     Words,
 )
-from kubeledger.kubelet.lifecycle.stages import order_of
 from kubeledger.model.bodies.stages import Stage
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_go_duration
@@ -56,6 +55,8 @@ _OF_REASONS: Mapping[str, _Clause] = {
         "its configuration", "is not complete", "was not complete"
     ),
     "ErrImageNeverPull": _Clause("its image", "is not on the node", "was not on the node"),
+    "FailedSync": _Clause("its state in the runtime", "is not known", "was not known"),
+    "FailedValidation": _Clause("its definition", "is not valid", "was not valid"),
     "FailedAttachVolume": _Clause("its volume", "cannot be attached", "could not be attached"),
     "InvalidImageName": _Clause("its image", "has no valid name", "had no valid name"),
     "SignatureValidationFailed": _Clause(
@@ -170,8 +171,12 @@ def _of_way(same: list[StageEpisode], facts: Facts) -> tuple[int, Words]:
     begun = [ts for name, ts in facts.first_started.items() if who in ("", name)]
     again = " again" if begun and min(begun) < same[0].ts_ns else ""
     if last.is_open:
-        what = f"has not started{again}" if order_of(last.stage) < order_of("hook") else "fails"
-        return STUCK, Words(who, what, _clause(last, is_past=False))
+        why = _clause(last, is_past=False)
+        if last.stage == "hook":
+            return STUCK, Words(who, "does not stay up", why)
+        if last.reason == "FailedSync" or (who in facts.running if who else facts.running):
+            return TROUBLE, Words(who, "is not synchronised", why)
+        return STUCK, Words(who, f"has not started{again}", why)
     if last.passed_ts_ns is None:
         what = f"did not start{again} before it was stopped"
         return DELAY if again else NEVER_STARTED, Words(who, what, _clause(last, is_past=True))
