@@ -26,6 +26,7 @@ from kubeledger.analyze.why.pieces import (
     words_of,
 )
 from kubeledger.analyze.why.target import Target
+from kubeledger.kubelet.cgroups.paths import is_of_pods
 from kubeledger.model.bodies.eviction import PodSpared, ReclaimAttempted
 from kubeledger.model.bodies.lifecycle import KubernetesEvent, PodEvicted, PodTerminating
 from kubeledger.model.bodies.node import ClockStepped, KubeletExited, KubeletStarted, LogThinned
@@ -212,7 +213,8 @@ def _is_of_node(record: Record) -> bool:
         return body.reason == "shutdown"
     if isinstance(body, ProcessKilled):
         is_of_pod = body.pod or body.pod_uid
-        return body.process == "kubelet" or body.reason == "node" or not is_of_pod
+        is_of_node = body.reason == "node" or is_of_pods(body.cgroup)
+        return body.process == "kubelet" or is_of_node or not is_of_pod
     if isinstance(body, KubernetesEvent):
         return body.object_kind == "Node" and body.reason in _EVENTS
     return isinstance(body, ClockStepped | KubeletExited | KubeletStarted | LogThinned)
