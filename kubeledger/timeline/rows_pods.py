@@ -9,7 +9,7 @@ from itertools import groupby
 
 import msgspec
 
-from kubeledger.analyze.headlines import shortened
+from kubeledger.analyze.phrases import shortened
 from kubeledger.timeline.ask import NodeView, ViewRow
 from kubeledger.timeline.container_tracks import add_ticks, container_tracks
 from kubeledger.timeline.drawing import Arrow, Row, Section
