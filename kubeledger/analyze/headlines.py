@@ -11,7 +11,7 @@ from itertools import groupby
 
 import msgspec
 
-from kubeledger.analyze.problems import PROBLEMS, Problem, Row
+from kubeledger.analyze.problems import NEEDED, PROBLEMS, Problem, Row
 
 __all__ = [
     "HEADLINES_MAX",
@@ -76,11 +76,11 @@ def incidents(answer: Answers, node: str, *, verdicts: bool) -> list[Incident]:
         node: whose.
         verdicts: whether to verify, and report decisions that the kubelet could not have taken.
     """
-    # First the question that needs most: what is loaded for it answers the others, too.
-    asked = sorted(PROBLEMS, key=lambda each: "FROM events" not in each.rows)
+    # First a question that needs all: what is loaded for it answers the others, too.
+    answer(f"SELECT 1 FROM {NEEDED} WHERE events.node = $node LIMIT 0", {"node": node})
     found = [
         _incident(problem, row)
-        for problem in asked
+        for problem in PROBLEMS
         if verdicts or problem.kind != "impossible"
         for row in answer(problem.query, {"node": node})
     ]

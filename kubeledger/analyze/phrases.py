@@ -62,7 +62,9 @@ def shortened(message: str) -> str:
     cause = message.strip().splitlines()[0] if message.strip() else "no message"
     while len(cause) > _TEXT_MAX and len(rest := cause.partition(": ")[2]) >= _CAUSE_MIN:
         cause = rest
-    return cut(cause, _TEXT_MAX)
+    if cause.count('"') % 2 or '\\"' in cause:  # the end of a chain that was quoted
+        cause = cause.rstrip("\"\\])} ")
+    return cut(cause.strip(), _TEXT_MAX)
 
 
 def pods_text(names: Sequence[str]) -> str:

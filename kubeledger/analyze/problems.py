@@ -27,10 +27,14 @@ from kubeledger.analyze.phrases import (
     times_text,
 )
 from kubeledger.kubelet.lifecycle.exits import how_it_ended
+from kubeledger.model.units import NS_PER_S
 
-__all__ = ["PROBLEMS", "Problem", "Row"]
+__all__ = ["NEEDED", "PROBLEMS", "Problem", "Row"]
 
 Row = Mapping[str, Any]
+
+NEEDED = "events, pod_stages, node_conditions, node_troubles"
+"""Views that between them need all that the rows below do."""
 
 
 class Problem(NamedTuple):
@@ -75,13 +79,13 @@ _SILENT_MIN = 10
 
 # --- the node -----------------------------------------------------------------------------
 
-_NOT_READY = f"""SELECT c.*, coalesce(c.until_ts, c.ts) - c.ts AS lasted
+_NOT_READY = f"""SELECT c.*, epoch_ns(coalesce(c.until_ts, c.ts)) - epoch_ns(c.ts) AS lasted_ns
 FROM node_conditions AS c
 WHERE c.condition = 'Ready' AND c.status <> 'True' AND NOT (
     c.until_ts - c.ts < INTERVAL {_HARMLESS_S} SECOND AND EXISTS (
         SELECT 1 FROM kubelet_starts AS k WHERE k.node = c.node
             AND k.ts BETWEEN c.ts - INTERVAL 1 MINUTE AND c.until_ts))"""
-_TROUBLES = f"""SELECT t.*, coalesce(t.passed_ts, t.last_ts) AS until
+_TROUBLES = f"""SELECT t.*, epoch_ns(coalesce(t.passed_ts, t.last_ts)) - epoch_ns(t.ts) AS lasted_ns
 FROM node_troubles AS t
 WHERE coalesce(t.passed_ts, t.last_ts) - t.ts >= INTERVAL {_HARMLESS_S} SECOND
     AND NOT EXISTS (
@@ -155,17 +159,17 @@ _STUCK = f"""SELECT p.*, {_POD.replace("pod)", "coalesce(pod, pod_uid))")} AS na
         regexp_replace(message, '"[^"]*"|[0-9a-f-]*[0-9][0-9a-f-]*', '#', 'g')
     ) AS cause,
     ended_ts IS NOT NULL AS is_ended,
-    coalesce(passed_ts, ended_ts, last_ts) - p.ts AS lasted,
+    epoch_ns(coalesce(passed_ts, ended_ts, last_ts)) - epoch_ns(p.ts) AS lasted_ns,
     passed_ts IS NULL AND (ended_ts IS NOT NULL OR last_ts >= (
         SELECT max(e.ts) FROM events AS e WHERE e.node = p.node
     ) - INTERVAL {_SILENT_MIN} MINUTE) AS is_stuck
 FROM pod_stages AS p"""
 _BEFORE_START = "stage NOT IN ('admission', 'run', 'ready', 'stop', 'teardown')"
-_LONG = f"lasted >= INTERVAL {_HARMLESS_S} SECOND"
+_LONG = f"lasted_ns >= {_HARMLESS_S * NS_PER_S}"
 _EPISODES = """, arg_min(name, (ts, seq)) AS subject, list(name ORDER BY ts, seq) AS pods,
     sum(attempts)::BIGINT AS attempts, arg_min(reason, (ts, seq)) AS reason,
     arg_min(message, (ts, seq)) AS message, arg_min(about, (ts, seq)) AS about_what,
-    max(epoch_ns(ts + lasted) - epoch_ns(ts)) AS lasted_ns"""
+    max(lasted_ns) AS lasted_ns"""
 _RAN_BEFORE = """EXISTS (SELECT 1 FROM container_states AS c
     WHERE c.node = s.node AND c.pod_uid = s.pod_uid AND c.state = 'started' AND c.ts < s.ts
         AND NOT coalesce(c.sandbox, false) AND c.container = coalesce(s.container, c.container))"""
@@ -190,7 +194,7 @@ _LACKS = {
     "volumes": "its volumes are not mounted",
     "resources": "its resource claims are not prepared",
     "sandbox": "it gets no sandbox",
-    "image": "image {} cannot be pulled",
+    "image": "its image {}cannot be pulled",
     "create": "its container cannot be created",
     "start": "its container cannot be started",
     "hook": "its post-start hook fails",
@@ -212,12 +216,13 @@ def _stuck(row: Row) -> str:
     if row["ran_before"]:
         verb = "do not run again" if several else "does not run again"
     elif row["is_ended"]:
-        verb = f"never started in {span_text(row['lasted_ns'])}"
+        verb = f"had not started when {'they were' if several else 'it was'} ended"
+        verb += f" after {'up to ' if several else ''}{span_text(row['lasted_ns'])}"
     else:
         verb = f"{has} not started"
-    lack = _LACKS[row["stage"]].format(row["about_what"] or "")
+    lack = _LACKS[row["stage"]].format(f"{row['about_what']} " if row["about_what"] else "")
     lack = lack.replace("its ", "their ").replace("it gets", "they get") if several else lack
-    return f"{pods_text(row['pods'])} {verb}: {' '.join(lack.split())} {_why(row)}{_tries(row)}"
+    return f"{pods_text(row['pods'])} {verb}: {lack} {_why(row)}{_tries(row)}"
 
 
 def _waited(row: Row) -> str:
@@ -252,8 +257,10 @@ _BACK_OFFS = """(SELECT node, pod_uid, container, max(back_off_s) AS back_off_s
     FROM restart_backoffs GROUP BY ALL)"""
 _DEATHS = """(SELECT node, pod_uid, container, count(*) AS deaths,
         arg_min(exit_code, seq) AS exit_code
-    FROM container_states
+    FROM container_states AS c
     WHERE state = 'died' AND exit_code <> 0 AND cause_seq IS NULL AND NOT coalesce(sandbox, false)
+        AND NOT (exit_code = 137 AND EXISTS (SELECT 1 FROM oom_kills AS o
+            WHERE o.node = c.node AND o.pod_uid = c.pod_uid AND o.container = c.container))
     GROUP BY ALL)"""
 _CRASHED = f"""SELECT s.*, b.back_off_s, d.deaths, d.exit_code
 FROM pod_stages AS s
@@ -306,7 +313,7 @@ PROBLEMS: tuple[Problem, ...] = (
         "'node' AS subject, coalesce(regexp_replace(message, '[0-9]+', '#', 'g'), reason) AS cause",
         _not_ready,
         """, arg_min(coalesce(message, reason), (ts, seq)) AS message, bool_or(until_ts IS NULL)
-        AS is_open, (epoch(sum(lasted)) * 1e9)::BIGINT AS lasted_ns""",
+        AS is_open, sum(lasted_ns)::BIGINT AS lasted_ns""",
         "node",
     ),
     Problem(
@@ -391,7 +398,7 @@ PROBLEMS: tuple[Problem, ...] = (
         "trouble", 3, "trouble of the node", "troubles of the node", _TROUBLES,
         "trouble AS subject", _trouble,
         """, arg_min(message, (ts, seq)) AS message, sum(attempts)::BIGINT AS attempts,
-        (epoch(sum(until - ts)) * 1e9)::BIGINT AS lasted_ns""",
+        sum(lasted_ns)::BIGINT AS lasted_ns""",
         "node",
     ),
     Problem(
