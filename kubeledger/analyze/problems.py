@@ -29,7 +29,7 @@ from kubeledger.analyze.phrases import (
 from kubeledger.kubelet.lifecycle.exits import how_it_ended
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["NEEDED", "PROBLEMS", "Problem", "Row"]
+__all__ = ["NEEDED", "PROBLEMS", "Problem", "Row", "occurrences"]
 
 Row = Mapping[str, Any]
 
@@ -449,12 +449,7 @@ PROBLEMS: tuple[Problem, ...] = (
     ),
     Problem(
         "pressure", 2, "condition of pressure", "conditions of pressure",
-        """SELECT node, seq, ts, unnest(list_filter(conditions, lambda condition:
-                NOT list_contains(coalesce(before, []), condition))) AS condition
-        FROM (
-            SELECT node, ts, seq, conditions,
-                lag(conditions) OVER (PARTITION BY node ORDER BY seq) AS before
-            FROM pressure_conditions)""",
+        "SELECT * FROM node_conditions WHERE condition <> 'Ready' AND status = 'True'",
         "condition AS subject",
         lambda row: f"the node reported {row['subject']}{times_text(row['count'])}",
         is_counted=False,
@@ -506,3 +501,13 @@ PROBLEMS: tuple[Problem, ...] = (
     ),
 )  # fmt: skip
 """In the order of headlines and summaries; worst first, and those that did more harm first."""
+
+
+def occurrences(severity: int) -> str:
+    """A query for all that went wrong so badly or worse: node, kind, severity, seq and ts of each."""
+    return " UNION ALL ".join(
+        f"SELECT node, '{each.kind}' AS kind, {each.severity} AS severity, seq, ts"
+        f" FROM ({each.rows})"
+        for each in PROBLEMS
+        if each.severity >= severity
+    )

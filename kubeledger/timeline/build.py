@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kubeledger.analyze.headlines import headlines, incidents
+from kubeledger.analyze.problems import occurrences
 from kubeledger.timeline.ask import NodeView, Scope
 from kubeledger.timeline.drawing import Drawing, Row, Section
 from kubeledger.timeline.rows_node import decisions_row, node_section
@@ -38,7 +39,14 @@ def build_drawing(view: NodeView, *, apart: bool = False) -> Drawing:
         )
     }
     begin_ns, last_ns = _recorded(view)
-    pods, arrows = pod_sections(view, verdicts, begin_ns, apart=apart)
+    problems = view.in_scope(
+        f"SELECT seq, severity, epoch_ns(ts) AS ts_ns FROM ({occurrences(1)})"
+        " WHERE node = $node ORDER BY ts, seq"
+    )
+    severities: dict[int, int] = {}
+    for each in problems:
+        severities[each["seq"]] = max(each["severity"], severities.get(each["seq"], 0))
+    pods, arrows = pod_sections(view, severities, begin_ns, apart=apart)
     node = node_section(view)
     others = [*pods, *resource_sections(view)]
     drawn = {item.seq for each in (node, *others) for row in each.rows for item in row.items}
@@ -65,6 +73,11 @@ def build_drawing(view: NodeView, *, apart: bool = False) -> Drawing:
         sections=sections,
         arrows=arrows,
         headlines=[each for each in found if start_ns <= each.ts_ns <= end_ns],
+        problems=[
+            (each["ts_ns"], each["seq"])
+            for each in problems
+            if start_ns <= each["ts_ns"] <= end_ns
+        ],
     )
 
 
