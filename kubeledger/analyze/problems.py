@@ -84,7 +84,11 @@ FROM node_conditions AS c
 WHERE c.condition = 'Ready' AND c.status <> 'True' AND NOT (
     c.until_ts - c.ts < INTERVAL {_HARMLESS_S} SECOND AND EXISTS (
         SELECT 1 FROM kubelet_starts AS k WHERE k.node = c.node
-            AND k.ts BETWEEN c.ts - INTERVAL 1 MINUTE AND c.until_ts))"""
+            AND k.ts BETWEEN c.ts - INTERVAL 1 MINUTE AND c.until_ts)
+) AND NOT EXISTS (
+    SELECT 1 FROM events AS e WHERE e.node = c.node AND e.kind = 'node.ShutdownProgressed'
+        AND e.ts BETWEEN c.ts - INTERVAL 1 MINUTE AND c.ts + INTERVAL 1 MINUTE)"""
+"""Not those that a start or a shutdown brings along."""
 _TROUBLES = f"""SELECT t.*, epoch_ns(coalesce(t.passed_ts, t.last_ts)) - epoch_ns(t.ts) AS lasted_ns
 FROM node_troubles AS t
 WHERE coalesce(t.passed_ts, t.last_ts) - t.ts >= INTERVAL {_HARMLESS_S} SECOND
@@ -358,7 +362,7 @@ PROBLEMS: tuple[Problem, ...] = (
         """coalesce(nullif(concat_ws('/', namespace, pod, container), ''), process, cgroup)
             AS subject, reason""",
         lambda row: (
-            f"{row['subject']} OOM-killed{times_text(row['count'])}"
+            f"{row['subject'] or 'a process'} OOM-killed{times_text(row['count'])}"
             + _OOM.get(row["reason"], ": the node was out of memory")
         ),
         target="container/{}",
