@@ -11,7 +11,10 @@ from itertools import groupby
 
 import msgspec
 
+from kubeledger.analyze.logged_errors import UNTOLD, ErrorShape, untold
+from kubeledger.analyze.phrases import TEXT_MAX, pods_text
 from kubeledger.analyze.problems import NEEDED, PROBLEMS, Problem, Row
+from kubeledger.analyze.sql.shorten import cut
 
 __all__ = [
     "HEADLINES_MAX",
@@ -20,6 +23,7 @@ __all__ = [
     "counts_on",
     "happened",
     "headlines",
+    "in_a_sentence",
     "incidents",
 ]
 
@@ -28,7 +32,8 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that went wrong, or several of a kind about one subject.
 
     Attributes:
-        kind: what happened, one of ``PROBLEMS``.
+        kind: what happened, one of ``PROBLEMS``; at last ``error``: lines of severity W, E or F of
+            one shape, which no other record tells.
         severity: 5 (the worst) to 1; 0: it happened, and is no headline.
         subject: whom it hit, as in ``default/web/app``; what headlines are put together by.
         text: the sentence.
@@ -84,10 +89,27 @@ def incidents(answer: Answers, node: str, *, verdicts: bool) -> list[Incident]:
         if verdicts or problem.kind != "impossible"
         for row in answer(problem.query, {"node": node})
     ]
-    return sorted(found, key=lambda each: (_place(each), -each.count, each.ts_ns, each.seq))
+    found.sort(key=lambda each: (_place(each), -each.count, each.ts_ns, each.seq))
+    return [*found, *map(_logged, untold(answer(UNTOLD, {"node": node})))]
 
 
-_PLACES = {problem.kind: place for place, problem in enumerate(PROBLEMS)}
+def _logged(error: ErrorShape) -> Incident:
+    """Lines of one shape; of those about pods the first is what ``why`` would be asked."""
+    about = f" ({pods_text(error.pods)})" if error.pods else ""
+    return Incident(
+        kind=_ERROR,
+        severity=1,
+        subject=error.source,
+        target=f"pod/{error.pods[0]}" if error.pods else None,
+        text=f"{error.count} × {error.severity} {error.source} {cut(error.shape, TEXT_MAX)}{about}",
+        count=error.count,
+        ts_ns=error.ts_ns,
+        seq=error.seq,
+    )
+
+
+_ERROR = "error"
+_PLACES = {kind: place for place, kind in enumerate([*(each.kind for each in PROBLEMS), _ERROR])}
 
 
 def _place(incident: Incident | Headline) -> tuple[int, int]:
@@ -112,6 +134,9 @@ def _incident(problem: Problem, row: Row) -> Incident:
 HEADLINES_MAX = 8
 _SINGLE_MAX = 2
 """Of a kind with more incidents than this, all but the first are summed up."""
+_ERRORS_MAX = 3
+"""Shapes of errors that are headlines."""
+_ERROR_LINES = ("line of warnings and errors", "lines of warnings and errors")
 
 def happened(found: Iterable[Incident]) -> str:
     """``1 preempted, 3 refused, 5 images deleted``; empty when nothing went wrong."""
@@ -132,6 +157,23 @@ def _word(problem: Problem, count: int) -> str:
     return problem.one if count == 1 else problem.many
 
 
+def in_a_sentence(found: Sequence[Incident]) -> str:
+    """What ``happened``, and the errors that no record tells; or that nothing went wrong."""
+    decided, errors = happened(found), [each for each in found if each.kind == _ERROR]
+    if not errors:
+        return decided or "nothing that went wrong was recorded"
+    lines = sum(each.count for each in errors)
+    logged = f"{lines:,} {_ERROR_LINES[lines > 1]} of {_shapes(len(errors))}"
+    if decided:
+        return f"{decided}; besides, {logged}"
+    examples = ", ".join(each.text for each in errors[:_ERRORS_MAX])
+    return f"no decision that went wrong was recorded, but {logged}: {examples}"
+
+
+def _shapes(count: int) -> str:
+    return f"{count:,} shape{'s' if count > 1 else ''}"
+
+
 def counts_on(answer: Answers, node: str) -> str:
     """What ``happened`` on a node of a ledger.
 
@@ -139,7 +181,10 @@ def counts_on(answer: Answers, node: str) -> str:
         answer: runs a query over the views.
         node: whose.
     """
-    return happened(incidents(answer, node, verdicts=False))
+    found = incidents(answer, node, verdicts=False)
+    return (
+        in_a_sentence(found) if happened(found) or found[-1:] and found[-1].kind == "error" else ""
+    )
 
 
 def headlines(found: Sequence[Incident]) -> list[Headline]:
@@ -149,16 +194,18 @@ def headlines(found: Sequence[Incident]) -> list[Headline]:
         found: incidents, worst first.
     """
     bad = [each for each in found if each.severity]
-    made = [
-        headline
-        for _, group in groupby(sorted(bad, key=_place), _place)
-        for headline in _of_kind(list(group))
-    ]
+    groups = [list(group) for _, group in groupby(sorted(bad, key=_place), _place)]
+    made = [headline for group in groups for headline in _of_kind(group, _SINGLE_MAX)]
+    if len(made) > HEADLINES_MAX:  # rather one of each kind than two of some
+        made = [headline for group in groups for headline in _of_kind(group, 0)]
     return made[:HEADLINES_MAX]
 
 
-def _of_kind(group: list[Incident]) -> list[Headline]:
-    if len(group) <= _SINGLE_MAX:
+def _of_kind(group: list[Incident], single_max: int) -> list[Headline]:
+    """Each by itself, or the first and what the rest add up to, in one where none may be single."""
+    if group[0].kind == _ERROR:
+        return _of_errors(group)
+    if len(group) <= max(single_max, 1):
         return [_headline(each, each.text) for each in group]
     problem = PROBLEMS[_PLACES[group[0].kind]]
     first, rest = group[0], group[1:]
@@ -167,7 +214,19 @@ def _of_kind(group: list[Incident]) -> list[Headline]:
     others = f" and {len(names) - 2} more" if len(names) > 2 else ""
     about = "" if names == problem.one.split()[:1] else f": {', '.join(names[:2])}{others}"
     text = f"{count:,} more {_word(problem, count)}{about}"
+    if not single_max:
+        return [_headline(first, f"{first.text}; {text}")]
     return [_headline(first, first.text), _headline(rest[0], text)]
+
+
+def _of_errors(group: list[Incident]) -> list[Headline]:
+    shown, rest = group[:_ERRORS_MAX], group[_ERRORS_MAX:]
+    made = [_headline(each, each.text) for each in shown]
+    if rest:
+        lines = sum(each.count for each in rest)
+        text = f"{lines:,} more {_ERROR_LINES[lines > 1]} of {_shapes(len(rest))}"
+        made.append(_headline(rest[0], text))
+    return made
 
 
 def _headline(incident: Incident, text: str) -> Headline:

@@ -8,6 +8,7 @@ from kubeledger.analyze.sql.shorten import cut
 from kubeledger.model.units import NS_PER_S
 
 __all__ = [
+    "TEXT_MAX",
     "bytes_text",
     "missing_text",
     "names_text",
@@ -20,7 +21,7 @@ __all__ = [
 _UNITS = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 _NAMES_MAX = 3
 _NAMES_SHOWN = 2
-_TEXT_MAX = 80
+TEXT_MAX = 80
 _CAUSE_MIN = 30
 """Less (``no such file or directory``) says nothing without what stands before it."""
 
@@ -60,11 +61,11 @@ def names_text(names: Sequence[str]) -> str:
 def shortened(message: str) -> str:
     """The end of a chain of errors, which is their cause, cut where it is long."""
     cause = message.strip().splitlines()[0] if message.strip() else "no message"
-    while len(cause) > _TEXT_MAX and len(rest := cause.partition(": ")[2]) >= _CAUSE_MIN:
+    while len(cause) > TEXT_MAX and len(rest := cause.partition(": ")[2]) >= _CAUSE_MIN:
         cause = rest
     if cause.count('"') % 2 or '\\"' in cause:  # the end of a chain that was quoted
         cause = cause.rstrip("\"\\])} ")
-    return cut(cause.strip(), _TEXT_MAX)
+    return cut(cause.strip(), TEXT_MAX)
 
 
 def pods_text(names: Sequence[str]) -> str:

@@ -33,7 +33,7 @@ __all__ = ["NEEDED", "PROBLEMS", "Problem", "Row", "occurrences"]
 
 Row = Mapping[str, Any]
 
-NEEDED = "events, pod_stages, node_conditions, node_troubles"
+NEEDED = "events, pod_stages, node_conditions, node_troubles, logged_errors"
 """Views that between them need all that the rows below do."""
 
 
@@ -92,6 +92,7 @@ WHERE c.condition = 'Ready' AND c.status <> 'True' AND NOT (
 _TROUBLES = f"""SELECT t.*, epoch_ns(coalesce(t.passed_ts, t.last_ts)) - epoch_ns(t.ts) AS lasted_ns
 FROM node_troubles AS t
 WHERE coalesce(t.passed_ts, t.last_ts) - t.ts >= INTERVAL {_HARMLESS_S} SECOND
+    AND NOT starts_with(t.message, 'container runtime status check may not have completed yet')
     AND NOT EXISTS (
         SELECT 1 FROM node_conditions AS c WHERE c.node = t.node
             AND c.condition = 'Ready' AND c.status <> 'True'
@@ -104,7 +105,8 @@ WHERE coalesce(t.passed_ts, t.last_ts) - t.ts >= INTERVAL {_HARMLESS_S} SECOND
                 OR t.trouble IN (
                     'status_update_failed', 'lease_update_failed', 'registration_failed')
                 AND o.trouble = 'api_unreachable'))"""
-"""Those that a condition of the node does not tell, nor a trouble that they follow from."""
+"""Those that a condition of the node does not tell, nor a trouble that they follow from, nor a
+start of the kubelet."""
 
 
 def _not_ready(row: Row) -> str:

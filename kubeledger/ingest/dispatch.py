@@ -55,7 +55,7 @@ class Dispatcher:
         self._accounts = accounts
         self.last_ns = plan.timing.first_ts_ns
         self.counters = CounterCheck(plan.context.logged_until_ns)
-        self._starts, self._assemblers = assemblers_of(plan.context, plan.version_at)
+        self._starts, self._errors, self._assemblers = assemblers_of(plan.context, plan.version_at)
         self.router = router(self._assemblers)
         queues = {id(each.queue): each.waiting_since for each in self._assemblers}
         self._sequencer = Sequencer(list(queues.values()))
@@ -117,24 +117,29 @@ class Dispatcher:
         return facts
 
     def _entry(self, entry: LogEntry) -> Facts:
-        line = entry.line
+        line, is_read = entry.line, True
         facts: list[Fact] = []
         if (key := entry.lacks()) is not None:
-            return [*self._not_understood(line, f" (without {key})")]
-        for handler in entry.handlers:
+            is_read = False
+            facts += self._not_understood(line, f" (without {key})")
+        for handler in entry.handlers if is_read else ():
             try:
                 found = handler(line)
                 if found:
                     facts += found
             except CutLineError:
+                is_read = False
                 facts += self._not_understood(line)
                 break
             except MALFORMED as error:
+                is_read = False
                 facts += self._not_understood(line)
                 message = f"line {line.line} cannot be read: {_in_words(error)}"
                 finding = Finding("malformed", line.source, message[:500])
                 facts.append(finding_fact(finding, line.ts_ns, line.evidence))
                 break
+        if entry.shape is not None:
+            facts += self._errors.tell(line, entry.shape, recorded=entry.recorded and is_read)
         return facts
 
     def _not_understood(self, line: LogLine, why: str = "") -> Iterator[Fact]:

@@ -53,7 +53,9 @@ def build_drawing(view: NodeView, *, apart: bool = False) -> Drawing:
     node.rows.append(decisions_row(view, drawn))
     sections = _in_scope([node, *others], view.scope)
     start_ns, end_ns = _span(view.scope, begin_ns, last_ns, sections)
-    found = headlines(incidents(view.in_scope, view.node, verdicts=True))
+    found = incidents(view.in_scope, view.node, verdicts=True)
+    moments = [(each["ts_ns"], each["seq"]) for each in problems]
+    moments += [(each.ts_ns, each.seq) for each in found if each.kind == "error"]
     versions = view(
         "SELECT kubelet_version AS version FROM kubelet_starts"
         " WHERE node = $node AND kubelet_version IS NOT NULL GROUP BY ALL ORDER BY min(seq)"
@@ -72,12 +74,8 @@ def build_drawing(view: NodeView, *, apart: bool = False) -> Drawing:
         verdicts=verdicts,
         sections=sections,
         arrows=arrows,
-        headlines=[each for each in found if start_ns <= each.ts_ns <= end_ns],
-        problems=[
-            (each["ts_ns"], each["seq"])
-            for each in problems
-            if start_ns <= each["ts_ns"] <= end_ns
-        ],
+        headlines=[each for each in headlines(found) if start_ns <= each.ts_ns <= end_ns],
+        problems=sorted(each for each in moments if start_ns <= each[0] <= end_ns),
     )
 
 

@@ -258,7 +258,7 @@ def _conditions(view: NodeView) -> list[Row]:
     columns = "condition, status, reason, message, epoch_ns(until_ts) AS until_ns"
     for each in view.rows("node_conditions", columns):
         condition, end_ns = each["condition"], each["until_ns"]
-        label = ": ".join(filter(None, (each["reason"], each["message"])))
+        label = each["message"] or each["reason"] or ""
         if condition == "Ready":
             kind = _READY[each["status"]]
             label = "" if kind == "ready" else label

@@ -18,6 +18,7 @@ from kubeledger.fleet.types import Failure, Head, LakeFile, NodeSummary, SourceS
 from kubeledger.model.errors import BadQuestionError, DamagedLedgerError
 from kubeledger.remote.store import StorageError, Store
 from tests.buckets import DyingStore, Killed, Place
+from tests.waiting import PATIENCE_S
 
 NODE = "pool-a/worker.1"
 LATER_NS = 1 << 62
@@ -123,7 +124,7 @@ class _Turns:
     def wait(self, me: bool) -> None:
         with self._turn:
             while self._alive == {False, True} and self._order and self._order[0] != me:
-                self._turn.wait(10)
+                self._turn.wait(PATIENCE_S)
             if self._order:
                 self._order.pop(0)
             self._turn.notify_all()
@@ -156,7 +157,8 @@ class _TurnStore(Store):
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(order=st.lists(st.booleans(), min_size=10, max_size=60), same=st.booleans())
 def test_two_imports_at_once_both_count_in_any_order(
@@ -182,7 +184,7 @@ def test_two_imports_at_once_both_count_in_any_order(
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE_S)
     assert not wrong
     assert _content(lake) == sorted({"a", *sources.values()})
 

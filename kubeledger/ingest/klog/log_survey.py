@@ -38,6 +38,8 @@ _SAMPLES = 3
 _LONGEST = 1 << 16
 _RARE = (b"hostname-override=", b"ersion: v", b"kubeletVersion=", b'"kubeletVersion":"')
 _SAMPLE_EVERY = 4096
+_SAMPLE_ALL = 1 << 16
+"""Of a part of a log that is no longer, sixteen times as many lines are looked at."""
 _ENDS = 1 << 17
 _SECOND = re.compile(
     rb"(?m:^)(?:[^\n]{0,200}? )??[IWEF](\d{4} \d\d:\d\d:\d\d)\.\d{6} +\d{1,19} [^\s:\]]+:\d+\]"
@@ -238,7 +240,8 @@ class LogLook:
 
     def _sample(self, lines: bytes) -> None:
         """Look at a line now and then: do they go back in time?"""
-        for position in range(0, len(lines), _SAMPLE_EVERY):
+        step = _SAMPLE_EVERY if len(lines) > _SAMPLE_ALL else _SAMPLE_EVERY >> 4
+        for position in range(0, len(lines), step):
             if self.survey.goes_back:
                 return
             found = _SECOND.search(lines, position, position + _SAMPLE_EVERY)

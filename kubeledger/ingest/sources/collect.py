@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from kubeledger.ingest.sources.dump import is_dump, take_apart
 from kubeledger.ingest.sources.findings import Finding
 from kubeledger.ingest.sources.streams import SourceFile, permission_advice
 from kubeledger.ingest.sources.unpack import (
@@ -86,9 +87,19 @@ def _collect_one(text: str, spool: Path) -> Collected:
     if not is_file:
         raise BadInputError("is neither a regular file nor a directory", file=text)
     source = SourceFile(_printable(path.name), path)
+    return _opened(text, source, spool) or Collected(
+        text, False, [source], {}, path.resolve().parent.name
+    )
+
+
+def _opened(text: str, source: SourceFile, spool: Path) -> Collected | None:
+    """What a file holds that is a directory put into one; None for others."""
     if is_archive(source):
         return _from_tar(text, source, spool)
-    return Collected(text, False, [source], {}, path.resolve().parent.name)
+    if not is_dump(source):
+        return None
+    dump = take_apart(source, spool)
+    return Collected(text, True, dump.files, dump.skipped, source.plain_name.partition(".")[0])
 
 
 def _why(error: OSError | ValueError) -> str:
@@ -109,9 +120,7 @@ def _from_stdin(spool: Path) -> Collected:
         with target.open("wb") as out:
             copy_stream(sys.stdin.buffer, out, SPOOL_MAX, "-")
     source = SourceFile("stdin", target)
-    if is_archive(source):
-        return _from_tar("-", source, spool / "tree")
-    return Collected("-", False, [source], {})
+    return _opened("-", source, spool / "tree") or Collected("-", False, [source], {})
 
 
 def _from_directory(text: str, root: Path) -> Collected:

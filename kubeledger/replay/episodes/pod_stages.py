@@ -13,6 +13,8 @@ import msgspec
 
 from kubeledger.kubelet.lifecycle.stages import (
     OF_CONTAINER,
+    SIDE_BY_SIDE,
+    TO_END,
     StageFailure,
     failure_of_event,
     failure_of_waiting,
@@ -103,6 +105,7 @@ class PodStages:
         self._names = PodNames()
         self._done: list[StageEpisode] = []
         self._open: dict[str, dict[tuple[str | None, Stage], _Open]] = {}
+        self._closed: dict[tuple[str, str | None, Stage], _Open] = {}
         self._latest_ns = 0
 
     def take(self, record: Record) -> None:
@@ -153,11 +156,12 @@ class PodStages:
         first = record.ts_ns if first_ts_ns is None else first_ts_ns
         last = record.ts_ns if last_ts_ns is None else last_ts_ns
         opened = self._open.setdefault(pod, {})
-        self._pass_before(opened, container, stage, first, record.seq)
-        known = opened.get((container, stage))
+        known = opened.get((container, stage)) or self._closed_after(pod, container, stage, last)
+        if known is None or known.episode.is_open:
+            self._pass_before(pod, container, stage, first, record.seq)
         if known is not None and known.started is not None and stage == "run":
             if first - known.started[0] >= SETTLED_NS:
-                self._close(opened, (container, stage), *known.started)
+                self._close(pod, (container, stage), *known.started)
                 known = None
             else:
                 known.started = None
@@ -181,30 +185,42 @@ class PodStages:
             )
         episode = known.episode
         if not failure.is_waiting:
+            if stage in SIDE_BY_SIDE:
+                teller = f"{teller} {failure.about}"
             known.told[teller] = known.told.get(teller, 0) + count
             episode.attempts = max(known.told.values())
-        if failure.message and not (failure.is_waiting and known.told):
-            episode.message = failure.message
-        episode.reason, episode.is_waiting = failure.reason, failure.is_waiting
-        episode.about = failure.about or episode.about
+        if last >= episode.last_ts_ns:
+            if failure.message and not (failure.is_waiting and known.told):
+                episode.message = failure.message
+            episode.reason, episode.is_waiting = failure.reason, failure.is_waiting
+            episode.about = failure.about or episode.about
         episode.ts_ns = min(episode.ts_ns, first)
         episode.last_ts_ns = max(episode.last_ts_ns, last)
         episode.seqs = (*episode.seqs, record.seq)[-_SEQS_MAX:]
 
+    def _closed_after(
+        self, pod: str, container: str | None, stage: Stage, ts_ns: int
+    ) -> _Open | None:
+        """The episode that was over only after ``ts_ns``.
+
+        A record that says how often something failed comes when it is over, after what shows that.
+        """
+        closed = self._closed.get((pod, container, stage))
+        if closed is None:
+            return None
+        ended_ns = closed.episode.passed_ts_ns or closed.episode.ended_ts_ns or 0
+        return closed if ts_ns <= ended_ns else None
+
     def _pass_before(
-        self,
-        opened: dict[tuple[str | None, Stage], _Open],
-        container: str | None,
-        stage: Stage,
-        ts_ns: int,
-        seq: int,
+        self, pod: str, container: str | None, stage: Stage, ts_ns: int, seq: int
     ) -> None:
         """Whoever fails in a stage has passed those before it; a run ends by a start alone."""
-        for key in list(opened):
+        for key in list(self._open[pod]):
             whose, before = key
             is_earlier = order_of(before) < order_of(stage) and before not in _BY_START
+            is_earlier = is_earlier and stage not in TO_END
             if is_earlier and (before not in OF_CONTAINER or whose in (container, None)):
-                self._close(opened, key, ts_ns, seq)
+                self._close(pod, key, ts_ns, seq)
 
     def passed(self, pod: str, container: str | None, stage: Stage, ts_ns: int, seq: int) -> None:
         """The container (None: the pod) has got past a stage, and all before it."""
@@ -218,28 +234,24 @@ class PodStages:
             if before in _BY_START and stage != "ready":
                 opened[key].started = opened[key].started or (ts_ns, seq)
             else:
-                self._close(opened, key, ts_ns, seq)
+                self._close(pod, key, ts_ns, seq)
 
     def stopped(self, pod: str, ts_ns: int, *, stages: Callable[[Stage], bool]) -> None:
         """The pod is on its way out, or gone: it will not get past these stages any more."""
         opened = self._open.get(pod, {})
         for key in list(opened):
-            if stages(key[1]):
-                known = opened.pop(key)
-                if known.started is not None:
-                    known.episode.passed_ts_ns, known.episode.passed_seq = known.started
-                else:
-                    known.episode.ended_ts_ns = max(ts_ns, known.episode.last_ts_ns)
+            if not stages(key[1]):
+                continue
+            if (started := opened[key].started) is not None:
+                self._close(pod, key, *started)
+            else:
+                known = self._closed[pod, *key] = opened.pop(key)
+                known.episode.ended_ts_ns = max(ts_ns, known.episode.last_ts_ns)
                 self._done.append(known.episode)
 
-    def _close(
-        self,
-        opened: dict[tuple[str | None, Stage], _Open],
-        key: tuple[str | None, Stage],
-        ts_ns: int,
-        seq: int,
-    ) -> None:
-        episode = opened.pop(key).episode
+    def _close(self, pod: str, key: tuple[str | None, Stage], ts_ns: int, seq: int) -> None:
+        known = self._closed[pod, *key] = self._open[pod].pop(key)
+        episode = known.episode
         episode.passed_ts_ns, episode.passed_seq = max(ts_ns, episode.ts_ns), seq
         self._done.append(episode)
 

@@ -2,13 +2,15 @@
 
 A new row of ``kubeledger/ingest/messages`` gets a line here: the line with its head, the message
 that it is read as, values under that message's keys, and the kind of the record that this line
-leads to with no other line around it. None says that it leads to no record alone: it adds to what
-other lines show. Most are from the recorded nodes.
+leads to with no other line around it (of two, both). None says that it leads to no record alone:
+it adds to what other lines show. Most are from the recorded nodes.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
+
+from tests.ingest.messages.node_lines import rows
 
 __all__ = ["LINES", "Line"]
 
@@ -666,13 +668,6 @@ LINES: dict[str, tuple[Line, ...]] = {
             None,
         ),
         Line(
-            "I1121 02:52:52.373545    8337 kubelet_node_status.go:531] Recording NodeReady "
-            "event message for node node-a",
-            "Recording event message for node",
-            {},
-            None,
-        ),
-        Line(
             "I1122 07:54:12.539874   20830 handler.go:325] Added event "
             "&{/kubepods/podfa6faa48-c753-4c12-89ed-13a2af95ba67 2026-11-22 "
             "07:54:02.57666812 +0000 UTC m=-8.700416172 oomKill {0x3e211470fdd0}}",
@@ -691,6 +686,7 @@ LINES: dict[str, tuple[Line, ...]] = {
             "node.SettingsObserved",
         ),
     ),
+    "node_state": tuple(Line(*row) for row in rows()),
     "pods": (
         Line(
             'I1121 02:52:42.098684    8337 allocation_manager.go:310] "Pod admission denied" '
@@ -711,7 +707,7 @@ LINES: dict[str, tuple[Line, ...]] = {
                     "state is different from the real one"
                 )
             },
-            "node.KubeletExited",
+            "node.KubeletExited node.Troubled",
         ),
         Line(
             'I1122 07:48:53.342302   24528 status_manager.go:874] "Patch status for pod" '

@@ -1,0 +1,60 @@
+"""The shape of a line of severity W, E or F: its message without its values.
+
+Two lines that one call wrote have one shape, whatever pod, image or time they name; each try of
+what fails again and again has the shape of the first.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from kubeledger.ingest.klog.line_values import go_text
+from kubeledger.ingest.klog.rows import FORMATTED_POD
+from kubeledger.ingest.sources.items import LogLine
+
+__all__ = ["error_shape"]
+
+_SHAPE_LENGTH = 160
+_TEXT_LENGTH = 4096
+"""More of a message is not looked at."""
+_WORDS_MAX = 5
+"""A structured message of no more words (``Unhandled Error``) says what failed, not how."""
+
+_QUOTED = re.compile(
+    rf"""\"(?:[^"\\]|\\.)*(?:"|\Z)|(?<![\w'])'[^']*(?:'(?!\w)|\Z)|{FORMATTED_POD}""", re.DOTALL
+)
+_INNERMOST = re.compile(
+    r"(?!^\[[a-z_]+\])(?:&?[\w.]*\{[^{}]*\}|\[(?![^\[\]]*, [A-Za-z])[^\[\]]*\])"
+)
+"""Go's values; ``[one error, another]`` are words."""
+_VALUE = re.compile(
+    r"""
+      (?P<kept> \*?v\d+(?:(?:alpha|beta)\d+)?\.[A-Z]\w+ )  # a type of the API
+    | &?[\w.]*\{.*\Z                                      # what was cut within its braces
+    | \d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\S*(?:[ ][+-]\d{4})?(?:[ ][A-Z]{3,4}\b)?(?:[ ]m=\S+)?
+    | \w+://[^\s,"]*
+    | (?<=feature[ ]gate)(?::[ ]|[ ])[\w=]+
+    | [^\s,;:()\[\]{}"'=]*[\d/][^\s,;()\[\]{}"']*
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_RUN = re.compile(r"\*(?:[\s.:,+=-]*\*)+(?!v\d)")
+
+
+def error_shape(line: LogLine) -> str:
+    """The message's constant words; of a short structured one those of its error, too."""
+    message = line.message
+    error = dict.get(line.values, "err") if line.values else None
+    if error is not None and message.count(" ") < _WORDS_MAX:
+        message = f"{message}: {go_text(error)}"
+    return _constant(message.partition("\n")[0][:_TEXT_LENGTH])
+
+
+@lru_cache(4096)
+def _constant(text: str) -> str:
+    words, groups = _QUOTED.sub("*", text), 1
+    while groups:
+        words, groups = _INNERMOST.subn("*", words)
+    words = _VALUE.sub(lambda value: value["kept"] or "*", words)
+    return _RUN.sub("*", words)[:_SHAPE_LENGTH].rstrip(" :,") or "(no words)"
