@@ -14,7 +14,7 @@ that of the harm done to the node and its pods:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kubeledger.analyze.phrases import (
@@ -339,7 +339,8 @@ PROBLEMS: tuple[Problem, ...] = (
         ),
     ),
     Problem(
-        "preempted", 4, "preempted", "preempted", "SELECT * FROM preemptions",
+        "preempted", 4, "preempted", "preempted",
+        "SELECT * FROM preemptions WHERE evicted IS DISTINCT FROM false",
         "preemptor_namespace || '/' || preemptor_pod AS subject, preemptor_uid", _preempted,
         """, list(victim_pod ORDER BY seq) AS victims,
         arg_min(victim_namespace || '/' || victim_pod, seq) AS about,
@@ -509,11 +510,12 @@ PROBLEMS: tuple[Problem, ...] = (
 """In the order of headlines and summaries; worst first, and those that did more harm first."""
 
 
-def occurrences(severity: int) -> str:
-    """A query for all that went wrong so badly or worse: node, kind, severity, seq and ts of each."""
+def occurrences(kinds: Iterable[str]) -> str:
+    """A query for all that went wrong of some kinds: node, kind, severity, seq and ts of each."""
+    wanted = set(kinds)
     return " UNION ALL ".join(
         f"SELECT node, '{each.kind}' AS kind, {each.severity} AS severity, seq, ts"
         f" FROM ({each.rows})"
         for each in PROBLEMS
-        if each.severity >= severity
+        if each.kind in wanted
     )

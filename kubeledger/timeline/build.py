@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kubeledger.analyze.headlines import headlines, incidents
-from kubeledger.analyze.problems import occurrences
+from kubeledger.analyze.problems import PROBLEMS, occurrences
 from kubeledger.timeline.ask import NodeView, Scope
 from kubeledger.timeline.drawing import Drawing, Row, Section
 from kubeledger.timeline.rows_node import decisions_row, node_section
@@ -40,7 +40,7 @@ def build_drawing(view: NodeView, *, apart: bool = False) -> Drawing:
     }
     begin_ns, last_ns = _recorded(view)
     problems = view.in_scope(
-        f"SELECT seq, severity, epoch_ns(ts) AS ts_ns FROM ({occurrences(1)})"
+        f"SELECT seq, severity, epoch_ns(ts) AS ts_ns FROM ({occurrences(_SHOWN)})"
         " WHERE node = $node ORDER BY ts, seq"
     )
     severities: dict[int, int] = {}
@@ -77,6 +77,9 @@ def build_drawing(view: NodeView, *, apart: bool = False) -> Drawing:
         headlines=[each for each in headlines(found) if start_ns <= each.ts_ns <= end_ns],
         problems=sorted(each for each in moments if start_ns <= each[0] <= end_ns),
     )
+
+
+_SHOWN = [problem.kind for problem in PROBLEMS if problem.severity]
 
 
 def _in_scope(sections: Sequence[Section], scope: Scope) -> list[Section]:

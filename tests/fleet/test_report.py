@@ -53,9 +53,13 @@ def test_chance_does_not_stand_out_and_trouble_does() -> None:
 
 
 _BY_VIEWS = {
-    "evictions": "evictions WHERE evicted IS DISTINCT FROM false",
+    "evictions": "(SELECT DISTINCT coalesce(pod_uid, pod) FROM evictions)",
     "oom_kills": "oom_kills",
-    "probe_kills": "container_kills WHERE reason IN ('liveness_probe', 'startup_probe')",
+    "probe_kills": "container_kills"
+    " WHERE reason IN ('liveness_probe', 'startup_probe', 'post_start_hook')",
+    "crashes": "(SELECT DISTINCT pod_uid, container, s.seq FROM pod_stages AS s"
+    " JOIN container_states AS c USING (pod_uid, container) WHERE s.stage = 'run'"
+    " AND c.state = 'died' AND c.exit_code <> 0 AND c.cause_seq IS NULL AND c.exit_code <> 137)",
     "preempted": "preemptions WHERE evicted IS DISTINCT FROM false",
     "refused": "admissions WHERE NOT admitted",
     "restarts": "container_restarts",
