@@ -34,6 +34,8 @@ from kubeledger.ingest.correlate.registers import (
     Registers,
     SyncLoop,
 )
+from kubeledger.ingest.correlate.resizes import ResizesAssembler
+from kubeledger.ingest.correlate.shutdown import ShutdownAssembler
 from kubeledger.ingest.correlate.stages import StagesAssembler
 from kubeledger.ingest.correlate.topology import TopologyAssembler
 from kubeledger.ingest.correlate.troubles import TroublesAssembler
@@ -85,6 +87,7 @@ def assemblers_of(
         NodeAssembler(context),
         ConditionsAssembler(context),
         TroublesAssembler(context),
+        ShutdownAssembler(context),
         LostLinesAssembler(context),
         CgroupAssembler(context, containers),
         cpus,
@@ -102,6 +105,7 @@ def assemblers_of(
         evictions,
         KillsAssembler(context, registers, preemption, evictions, endings, probes.failures),
         LifecycleAssembler(context, registers),
+        ResizesAssembler(context, registers),
         probes,
         StagesAssembler(context, registers),
     )

@@ -26,7 +26,7 @@ def _held(lake: Lake, head: Any, *more: Any) -> Any:  # noqa: ANN401 # as it is
     return _commit(lake, head, *more)
 
 
-Lake.commit = _held  # type: ignore[method-assign]
+Lake.commit = _held  # type: ignore[assignment, method-assign]
 
 if __name__ == "__main__":
     run()

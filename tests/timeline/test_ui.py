@@ -253,9 +253,7 @@ def test_the_state_is_that_of_the_cursor(
     first = browser.driver.find_element(By.ID, "panel-state").text
     assert "critical-1" not in first
     browser.ask("kubeledger.goto(arguments[0])", after)
-    browser.wait(
-        "return document.querySelector('#panel-state').textContent.includes('critical-1')", 30
-    )
+    browser.wait("return document.querySelector('#panel-state').textContent.includes('critical-1')")
 
 
 def test_sql_is_run_and_refused_in_the_page(browser: Browser, node_a: Server) -> None:
@@ -375,7 +373,7 @@ def test_a_ledger_that_grows_is_followed(browser: Browser, tmp_path: Path) -> No
         count = len(browser.ask("kubeledger.find('liveness')"))
         import_sources([str(whole)], ledger)
         browser.wait(
-            "return document.getElementById('following').textContent.includes('has grown')", 60
+            "return document.getElementById('following').textContent.includes('has grown')"
         )
         browser.frame()
         assert len(browser.ask("kubeledger.find('liveness')")) > count

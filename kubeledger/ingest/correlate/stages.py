@@ -99,7 +99,8 @@ class StagesAssembler(PodAssembler):
 
     @reads("Error syncing pod, skipping", "KillPod failed", "killPodWithSyncResult failed")
     def _synced(self, entry: Entry) -> None:
-        self._fail(entry, _subject(entry), failures_of_sync(entry.text("err")))
+        error = entry.text("err")
+        self._fail(entry, _subject(entry, error), failures_of_sync(error))
 
     @reads("Unhandled Error")
     def _unhandled(self, entry: Entry) -> None:
@@ -108,7 +109,7 @@ class StagesAssembler(PodAssembler):
         if (of_start := failure_of_start(error)) is not None:
             self._fail_named(entry, of_start)
         elif '"KillPodSandbox" for ' in error:
-            self._fail(entry, _subject(entry), failures_of_sync(error))
+            self._fail(entry, _named_in(error), failures_of_sync(error))
 
     @reads("No retries permitted")
     def _operation(self, entry: Entry) -> None:
@@ -122,7 +123,8 @@ class StagesAssembler(PodAssembler):
         message = entry.text("err") or (_EARLIER_POD if stage == "config" else "")
         container = entry.get("containerName")
         about = entry.get("volumeName") or (container if stage == "stop" else None)
-        self._fail(entry, _subject(entry), [failure_of(stage, reason, message, container, about)])
+        subject = _subject(entry, f"{message} {entry.text('cgroupName')}")
+        self._fail(entry, subject, [failure_of(stage, reason, message, container, about)])
 
     def _fail_named(self, entry: Entry, told: PodFailure) -> None:
         ref = formatted_pod(told.pod or "")
@@ -231,9 +233,12 @@ def _key(subject: Subject) -> str:
     return f"{subject.namespace}/{subject.pod}" if subject.pod else subject.uid or ""
 
 
-def _subject(entry: Entry) -> Subject:
+def _subject(entry: Entry, text: str) -> Subject:
+    """The pod of a line; where no key names it, the text may."""
     subject = entry.subject
-    if subject.uid is None and subject.pod is None:
-        found = _UID.search(f"{entry.text('err')} {entry.text('cgroupName')}")
-        return Subject(uid=found[1].replace("_", "-") if found else None)
-    return subject
+    return subject if subject.uid or subject.pod else _named_in(text)
+
+
+def _named_in(text: str) -> Subject:
+    found = _UID.search(text)
+    return Subject(uid=found[1].replace("_", "-") if found else None)

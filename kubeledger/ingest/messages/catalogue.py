@@ -21,6 +21,7 @@ from kubeledger.ingest.messages import (
     node_state,
     pods,
     probes,
+    resizes,
     stages,
     topology,
 )
@@ -43,6 +44,7 @@ MESSAGES: dict[str, tuple[Row, ...]] = {
     "pods": pods.MESSAGES,
     "probes": probes.MESSAGES,
     "stages": stages.MESSAGES,
+    "resizes": resizes.MESSAGES,
     "topology": topology.MESSAGES,
 }
 """Subsystem -> its messages."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from kubeledger.ingest.klog.rows import TIME, Regex, klog, text, texts
+from kubeledger.ingest.klog.rows import TIME, Regex, ignore, klog, text, texts
 
 __all__ = ["MESSAGES"]
 
 _CERTIFICATE = "Failed while requesting a signed certificate from the control plane"
 _LEASE = "Failed to ensure lease exists, will retry"
+_DONE = "Shutdown manager completed processing"
+_COMPLETED = f"{_DONE} shutdown event, node will shutdown shortly"
+_DETECTED = "Shutdown manager detected new shutdown event, isNodeShuttingDownNow"
+_PROCESSING = "Shutdown manager processing shutdown event"
 _NOT_READY = "Unable to register node with API server"
 _RETRIED = "Error updating node status, will retry"
 _STATUS_FILES = ("kubelet_node_status.go", "kubelet.go")
@@ -149,4 +153,33 @@ _CERTIFICATES = (
     ),
 )
 
-MESSAGES = (*_CONDITIONS, *_RUNTIME, *_API, *_CERTIFICATES)
+_SHUTDOWN = (
+    klog("Creating node shutdown manager", since="1.23"),
+    klog(f"{_DONE} preshutdown event, node will shutdown shortly", to=_COMPLETED, since="1.32"),
+    klog(_COMPLETED, since="1.21"),
+    klog("Shutdown manager detected new preshutdown event", to=_DETECTED, since="1.32"),
+    klog("Shutdown manager detected new shutdown event", to=_DETECTED, since="1.23"),
+    klog(_DETECTED, since="1.21"),
+    klog("Shutdown manager pod killing time out", since="1.21"),
+    klog("Shutdown manager processing preshutdown event", to=_PROCESSING, since="1.32"),
+    klog(_PROCESSING, since="1.21"),
+    *texts(
+        "nodeshutdown_manager_linux.go",
+        {
+            _COMPLETED: _COMPLETED,
+            f"{_DETECTED}: {{event:word}}": _DETECTED,
+            "Shutdown manager pod killing did not complete in {gracePeriod:word}": (
+                "Shutdown manager pod killing time out"
+            ),
+            _PROCESSING: _PROCESSING,
+        },
+    ),
+    *ignore(
+        "Shutdown manager get current preshutdown info",
+        "Shutdown manager get current service preshutdown order",
+        "Shutdown manager get started",
+        "Shutdown manager override preshutdown info",
+    ),
+)
+
+MESSAGES = (*_CONDITIONS, *_RUNTIME, *_API, *_CERTIFICATES, *_SHUTDOWN)

@@ -249,7 +249,8 @@ def _digested(
 ) -> list[FoundFile]:
     """The file; for a log of several nodes the lines of each."""
     if form not in LOG_FORMATS:
-        return [FoundFile(source, form, digests or digest_chunks(source.chunks()))]
+        digests = digests or digest_chunks(source.stored_chunks())
+        return [FoundFile(opened(source, form), form, digests)]
     source = opened(kubelets_sections(source), form)
     survey = survey_log(source, list(lengths))
     parts = lines_of_nodes(source, survey.writers.parts())

@@ -14,6 +14,7 @@ from kubeledger.ingest.sources.envelope.forms import ROW_FORMATS
 from kubeledger.ingest.sources.envelope.lines import HEAD, EnvelopeLines, layout_in
 from kubeledger.ingest.sources.kernel_log import is_kernel_log
 from kubeledger.ingest.sources.other_programs import OTHER_COMPONENT, Callers
+from kubeledger.ingest.sources.pasted import as_written
 from kubeledger.ingest.sources.places import place_of
 from kubeledger.ingest.sources.pod_resources import is_pod_resources
 from kubeledger.ingest.sources.prefix import ANY_ENTRY, HEADER, JSON_START, Unwrapper
@@ -33,6 +34,7 @@ __all__ = [
 ]
 
 LOG_FORMATS = ("klog-text", "klog-json", *ROW_FORMATS)
+_OF_LINES = ("klog-text", "klog-json", "kernel-log")
 DOCUMENT_FORMATS = (
     "collected-at",
     "cpu-manager-state",
@@ -102,7 +104,14 @@ def is_log_name(name: str) -> bool:
 
 
 def detect(source: SourceFile) -> Detected:
-    """The format of a source, from its content."""
+    """The format of a source, from its content, or from what it was before it was pasted."""
+    found = _detect(source)
+    if found.format is None and (written := as_written(source)) is not source:
+        return _detect(written)
+    return found
+
+
+def _detect(source: SourceFile) -> Detected:
     head = source.head(HEAD)
     if not head:
         reason = "damaged: nothing of it can be unpacked" if source.truncated else "empty"
@@ -173,12 +182,14 @@ def _detect_log(source: SourceFile, head: bytes) -> Detected | None:
 
 
 def opened(source: SourceFile, form: str) -> SourceFile:
-    """The log in a file, whatever its rows look like.
+    """The log in a file, whatever its rows look like, and whatever was done to its letters.
 
     Raises:
         BadInputError: it has no rows of that format.
     """
-    return EnvelopeLines(source, form) if form in ROW_FORMATS else source
+    if form in ROW_FORMATS:
+        return EnvelopeLines(source, form)
+    return as_written(source) if form in _OF_LINES else source
 
 
 def _holds_entry(head: bytes) -> bool:

@@ -106,6 +106,7 @@ class PodStages:
         self._done: list[StageEpisode] = []
         self._open: dict[str, dict[tuple[str | None, Stage], _Open]] = {}
         self._closed: dict[tuple[str, str | None, Stage], _Open] = {}
+        self._stopped: set[str] = set()
         self._latest_ns = 0
 
     def take(self, record: Record) -> None:
@@ -156,9 +157,12 @@ class PodStages:
         first = record.ts_ns if first_ts_ns is None else first_ts_ns
         last = record.ts_ns if last_ts_ns is None else last_ts_ns
         opened = self._open.setdefault(pod, {})
-        known = opened.get((container, stage)) or self._closed_after(pod, container, stage, last)
+        known = opened.get((container, stage))
+        known = known or self._resumed(pod, (container, stage), first, last)
         if known is None or known.episode.is_open:
-            self._pass_before(pod, container, stage, first, record.seq)
+            # A back-off follows a start that failed, too.
+            reached = "start" if stage == "run" and failure.is_waiting else stage
+            self._pass_before(pod, container, reached, first, record.seq)
         if known is not None and known.started is not None and stage == "run":
             if first - known.started[0] >= SETTLED_NS:
                 self._close(pod, (container, stage), *known.started)
@@ -187,7 +191,7 @@ class PodStages:
         if not failure.is_waiting:
             if stage in SIDE_BY_SIDE:
                 teller = f"{teller} {failure.about}"
-            known.told[teller] = known.told.get(teller, 0) + count
+            known.told[teller] = max(known.told.get(teller, 0) + count, 1)
             episode.attempts = max(known.told.values())
         if last >= episode.last_ts_ns:
             if failure.message and not (failure.is_waiting and known.told):
@@ -197,19 +201,29 @@ class PodStages:
         episode.ts_ns = min(episode.ts_ns, first)
         episode.last_ts_ns = max(episode.last_ts_ns, last)
         episode.seqs = (*episode.seqs, record.seq)[-_SEQS_MAX:]
+        if pod in self._stopped and stage not in TO_END and episode.is_open:
+            self.stopped(pod, last, stages=lambda each: each == stage)
 
-    def _closed_after(
-        self, pod: str, container: str | None, stage: Stage, ts_ns: int
+    def _resumed(
+        self, pod: str, key: tuple[str | None, Stage], first_ts_ns: int, last_ts_ns: int
     ) -> _Open | None:
-        """The episode that was over only after ``ts_ns``.
+        """The episode in which these failures began, should it be over.
 
-        A record that says how often something failed comes when it is over, after what shows that.
+        How often something failed is told when that is over, after what shows it. What failed
+        after it was passed has not been.
         """
-        closed = self._closed.get((pod, container, stage))
-        if closed is None:
+        known = self._closed.get((pod, *key))
+        if known is None:
             return None
-        ended_ns = closed.episode.passed_ts_ns or closed.episode.ended_ts_ns or 0
-        return closed if ts_ns <= ended_ns else None
+        passed_ns, ended_ns = known.episode.passed_ts_ns, known.episode.ended_ts_ns
+        is_over = first_ts_ns > (ended_ns or 0 if passed_ns is None else passed_ns)
+        if is_over and (passed_ns is not None or pod not in self._stopped):
+            return None
+        if passed_ns is not None and last_ts_ns > passed_ns:
+            self._done.remove(known.episode)
+            known.episode.passed_ts_ns = known.episode.passed_seq = None
+            self._open[pod][key] = known
+        return known
 
     def _pass_before(
         self, pod: str, container: str | None, stage: Stage, ts_ns: int, seq: int
@@ -238,6 +252,7 @@ class PodStages:
 
     def stopped(self, pod: str, ts_ns: int, *, stages: Callable[[Stage], bool]) -> None:
         """The pod is on its way out, or gone: it will not get past these stages any more."""
+        self._stopped.add(pod)
         opened = self._open.get(pod, {})
         for key in list(opened):
             if not stages(key[1]):
@@ -248,6 +263,10 @@ class PodStages:
                 known = self._closed[pod, *key] = opened.pop(key)
                 known.episode.ended_ts_ns = max(ts_ns, known.episode.last_ts_ns)
                 self._done.append(known.episode)
+
+    def begins(self, pod: str) -> None:
+        """The kubelet has taken it in: a static pod comes back with the UID that it had."""
+        self._stopped.discard(pod)
 
     def _close(self, pod: str, key: tuple[str | None, Stage], ts_ns: int, seq: int) -> None:
         known = self._closed[pod, *key] = self._open[pod].pop(key)
@@ -288,7 +307,9 @@ def _event(stages: PodStages, pod: str, record: Record, body: KubernetesEvent) -
         return
     failure = failure_of_event(body.reason, body.message, body.container)
     if failure is not None:
-        stages.fail(pod, record, failure, "events", count=body.count)
+        # Of one try there are two: what went wrong, and how the container's status calls it.
+        teller = f"events {body.reason} {body.message.startswith('Error: ')}"
+        stages.fail(pod, record, failure, teller, count=body.count)
     elif (stage := _EVENT_PASSES.get(body.reason)) is not None:
         stages.passed(pod, body.container, stage, record.ts_ns, record.seq)
 
@@ -313,7 +334,7 @@ def _container_listed(stages: PodStages, pod: str, record: Record, status: dict[
         reason, message = (str(waiting.get(part) or "") for part in ("reason", "message"))
         failure = failure_of_waiting(reason, message, name)
         if failure is not None:
-            stages.fail(pod, record, failure, "lists")
+            stages.fail(pod, record, failure, "lists", count=0)  # each shows the state, no try
     elif isinstance(running, dict):
         started_ns = parse_ts(running["startedAt"]) if running.get("startedAt") else record.ts_ns
         stages.passed(pod, name, "start", max(started_ns, 0), record.seq)
@@ -333,9 +354,11 @@ def _started(
 def _died(stages: PodStages, pod: str, record: Record, body: ContainerDied) -> None:
     if body.sandbox or body.container is None:
         return
+    if record.cause is not None:
+        return  # it did not end by itself
     if body.exit_code == 0:
         stages.passed(pod, body.container, "ready", record.ts_ns, record.seq)
-    elif body.exit_code is not None and record.cause is None:
+    elif body.exit_code is not None:
         failure = StageFailure(
             "run", "Error", f"exit code {body.exit_code}", container=body.container
         )
@@ -378,16 +401,19 @@ def _rejected(stages: PodStages, pod: str, record: Record, body: PodRejected) ->
 
 
 def _admitted(stages: PodStages, pod: str, record: Record, body: PodAdmitted) -> None:
+    stages.begins(pod)
     stages.passed(pod, None, "config", record.ts_ns, record.seq)
 
 
 def _configured(stages: PodStages, pod: str, record: Record, body: PodConfigChanged) -> None:
-    if body.operation in ("DELETE", "REMOVE"):
+    if body.operation == "ADD":
+        stages.begins(pod)
+    elif body.operation in ("DELETE", "REMOVE"):
         _terminating(stages, pod, record, body)
 
 
 def _terminating(stages: PodStages, pod: str, record: Record, body: object) -> None:
-    stages.stopped(pod, record.ts_ns, stages=lambda stage: stage not in ("stop", "teardown"))
+    stages.stopped(pod, record.ts_ns, stages=lambda stage: stage not in TO_END)
 
 
 def _terminated(stages: PodStages, pod: str, record: Record, body: PodTerminated) -> None:

@@ -1,4 +1,4 @@
-"""Conditions and troubles of the node: what the lines of a log add up to."""
+"""Conditions, troubles and the shutdown of the node: what the lines of a log add up to."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from kubeledger.ingest.correlate.assembler import Assembler
-from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.context import BundleContext, KnownPod
 from kubeledger.ingest.correlate.node_conditions import ConditionsAssembler
+from kubeledger.ingest.correlate.shutdown import ShutdownAssembler
 from kubeledger.ingest.correlate.troubles import TroublesAssembler
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import NodeObject
@@ -224,6 +225,81 @@ def test_client_go_only_tells_what_it_says() -> None:
         (4, "api_unreachable", 1),
     ]
     assert facts[0].body.message == REFUSED  # type: ignore[attr-defined]
+
+
+PODS = {
+    uid: KnownPod("shop", uid, uid, spec, 0, "api", Evidence(file="pods.json"))
+    for uid, spec in (("web", {}), ("db", {"priority": 1500}), ("dns", {"priority": 2_000_000_000}))
+}
+MANAGER = (
+    'nodeshutdown_manager_linux.go:1] "Creating node shutdown manager" '
+    'shutdownGracePeriodByPodPriority=[{"Priority":0,"ShutdownGracePeriodSeconds":17},'
+    '{"Priority":1000,"ShutdownGracePeriodSeconds":9}]'
+)
+ANNOUNCED = (
+    'nodeshutdown_manager_linux.go:1] "Shutdown manager detected new shutdown event, '
+    'isNodeShuttingDownNow" event={}'
+)
+KILLING = (
+    'nodeshutdown_manager.go:1] "Shutdown manager killing pod with gracePeriod" pod="shop/{0}" '
+    'podUID="{0}" gracePeriod={1}'
+)
+LATE = 'nodeshutdown_manager.go:1] "Shutdown manager pod killing time out" '
+
+
+def test_the_steps_of_a_shutdown() -> None:
+    """Groups by priority, as the shutdown manager was made; what is said twice is one step."""
+    known = {("shop", uid): [uid] for uid in PODS}
+    assembler = ShutdownAssembler(BundleContext(node="n", pods=PODS, uids_by_name=known))
+    text = log(
+        [
+            (0, MANAGER),
+            (5, ANNOUNCED.format("true")),
+            (
+                5.1,
+                'nodeshutdown_manager_linux.go:1] "Shutdown manager detected new shutdown event" '
+                'event="shutdown"',
+            ),
+            (5.2, KILLING.format("web", 17)),
+            (22, LATE + "gracePeriod=17 priority=0"),
+            (22.1, KILLING.format("db", 9)),
+            (22.2, KILLING.format("dns", 4)),
+            (
+                30,
+                'nodeshutdown_manager_linux.go:1] "Shutdown manager completed processing shutdown '
+                'event, node will shutdown shortly"',
+            ),
+        ]
+    )
+    assert brief(told(assembler, text), "step", "priority", "grace_period_s", "pods") == [
+        (5, "detected", None, None, None),
+        (5, "killing", 0, 17, 1),
+        (22, "timed_out", 0, 17, None),
+        (22, "killing", 1000, 9, 2),
+        (30, "completed", None, None, None),
+    ]
+
+
+def test_a_shutdown_that_is_cancelled() -> None:
+    """In words of 1.20; a kubelet that starts hears that there is none, and that is no step."""
+    words = "nodeshutdown_manager_linux.go:1] Shutdown manager "
+    detected = f"{words}detected new shutdown event, isNodeShuttingDownNow: "
+    text = log(
+        [
+            (1, f"{detected}false"),
+            (5, f"{detected}true"),
+            (35, f"{words}pod killing did not complete in 30s"),
+            (36, f"{detected}false"),
+            (50, f"{words}processing shutdown event"),
+        ]
+    )
+    facts = told(ShutdownAssembler(NODE), text)
+    assert brief(facts, "step", "grace_period_s") == [
+        (5, "detected", None),
+        (35, "timed_out", 30),
+        (36, "cancelled", None),
+        (50, "detected", None),
+    ]
 
 
 @pytest.mark.parametrize(

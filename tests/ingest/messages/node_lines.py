@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-__all__ = ["NODE_STATE", "rows"]
+__all__ = ["NODE_STATE", "RESIZES", "rows"]
 
 _REFUSED = 'Get "https://10.0.0.1:6443/api/v1/nodes/n": dial tcp 10.0.0.1:6443: connect: refused'
 _LISTING = (
@@ -16,6 +16,11 @@ _LISTING = (
 _LATER = "2027-11-23 16:45:39 +0000 UTC"
 _STATUS, _CERTIFICATES = "E kubelet_node_status.go", "E certificate_manager.go"
 _CHANGED, _TROUBLED = "node.ConditionChanged", "node.Troubled"
+_SHUTDOWN, _PROGRESSED = "I nodeshutdown_manager_linux.go", "node.ShutdownProgressed"
+_DETECTED = "Shutdown manager detected new shutdown event, isNodeShuttingDownNow"
+_DONE = "Shutdown manager completed processing"
+_SECONDS = "ShutdownGracePeriodSeconds"
+_ALLOCATION, _WEB = "I allocation_manager.go", {"pod": "shop/web"}
 _RUNTIME = "Ready=false reason:NotReady message:shim: cni config uninitialized"
 _READY = {
     "type": "Ready",
@@ -29,6 +34,46 @@ _TEXT = (
     "LastTransitionTime:2026-11-21 02:53:00.5 +0000 UTC m=+9.5 Reason:KubeletNotReady "
     "Message:node is shutting down}"
 )
+
+_RESIZED = "lifecycle.PodResized"
+_GUARANTEED = "Resize is infeasible for Guaranteed Pods alongside"
+
+RESIZES: dict[tuple[str, str], tuple[tuple[str, str, dict[str, Any]], ...]] = {
+    ("Allocated pod resize is not currently feasible", _RESIZED): (
+        (
+            "E kuberuntime_manager.go",
+            '"Allocated pod resize is not currently feasible" err="below usage" pod="shop/web"',
+            {"err": "below usage", "pod": "shop/web"},
+        ),
+    ),
+    ("Pod resize is deferred; will reevaluate later", _RESIZED): (
+        (_ALLOCATION, '"Pod resize is deferred; will reevaluate later" pod="shop/web"', _WEB),
+    ),
+    ("Pod resize successfully allocated", _RESIZED): (
+        (_ALLOCATION, '"Pod resize successfully allocated" pod="shop/web"', _WEB),
+    ),
+    ("Resize cannot be accommodated", _RESIZED): (
+        (
+            _ALLOCATION,
+            '"Resize cannot be accommodated" pod="shop/web" reason="OutOfcpu" message="used"',
+            {"reason": "OutOfcpu", "message": "used", **_WEB},
+        ),
+    ),
+    ("Pod resize is infeasible", _RESIZED): (
+        (_ALLOCATION, '"Pod resize is infeasible" pod="shop/web"', _WEB),
+        (
+            "I kubelet.go",
+            '"Resize is not feasible as request exceeds allocatable node resources" pod="shop/web"',
+            _WEB,
+        ),
+        *(
+            (_ALLOCATION, f'"{_GUARANTEED} {manager} Manager {policy}" pod="web_shop(u-1)"', {})
+            for manager in ("CPU", "Memory")
+            for policy in ("static policy", 'policy \\"static\\"')
+        ),
+    ),
+}
+"""The same of resizes."""
 
 NODE_STATE: dict[tuple[str, str], tuple[tuple[str, str, dict[str, Any]], ...]] = {
     ("Recording event message for node", _CHANGED): (
@@ -190,6 +235,52 @@ NODE_STATE: dict[tuple[str, str], tuple[tuple[str, str, dict[str, Any]], ...]] =
             {"expiration": "2027-11-23 16:45:39 +0000"},
         ),
     ),
+    ("Creating node shutdown manager", ""): (
+        (
+            _SHUTDOWN,
+            '"Creating node shutdown manager" shutdownGracePeriodRequested="0s" '
+            'shutdownGracePeriodByPodPriority=[{"Priority":0,"ShutdownGracePeriodSeconds":17}]',
+            {"shutdownGracePeriodByPodPriority": [{"Priority": 0, _SECONDS: 17}]},
+        ),
+    ),
+    (_DETECTED, _PROGRESSED): (
+        (_SHUTDOWN, f'"{_DETECTED}" event=true', {"event": True}),
+        (
+            _SHUTDOWN,
+            '"Shutdown manager detected new shutdown event" event="shutdown"',
+            {"event": "shutdown"},
+        ),
+        (
+            "I nodeshutdown_manager_windows.go",
+            '"Shutdown manager detected new preshutdown event" event="preshutdown"',
+            {"event": "preshutdown"},
+        ),
+        (_SHUTDOWN, f"{_DETECTED}: true", {"event": "true"}),
+    ),
+    ("Shutdown manager processing shutdown event", _PROGRESSED): (
+        (_SHUTDOWN, '"Shutdown manager processing shutdown event"', {}),
+        (
+            "I nodeshutdown_manager_windows.go",
+            '"Shutdown manager processing preshutdown event"',
+            {},
+        ),
+    ),
+    ("Shutdown manager pod killing time out", _PROGRESSED): (
+        (
+            "I nodeshutdown_manager.go",
+            '"Shutdown manager pod killing time out" gracePeriod=17 priority=0',
+            {"gracePeriod": 17, "priority": 0},
+        ),
+        (
+            _SHUTDOWN,
+            "Shutdown manager pod killing did not complete in 1m30s",
+            {"gracePeriod": "1m30s"},
+        ),
+    ),
+    (f"{_DONE} shutdown event, node will shutdown shortly", _PROGRESSED): tuple(
+        (_SHUTDOWN, f'"{_DONE} {kind} event, node will shutdown shortly"', {})
+        for kind in ("shutdown", "preshutdown")
+    ),
     (
         "Failed while requesting a signed certificate from the control plane",
         _TROUBLED,
@@ -226,9 +317,9 @@ NODE_STATE: dict[tuple[str, str], tuple[tuple[str, str, dict[str, Any]], ...]] =
 """Message and the kind of its record -> level and file, line, values."""
 
 
-def rows() -> Iterator[tuple[str, str, dict[str, Any], str | None]]:
+def rows(shown: Mapping[tuple[str, str], Any]) -> Iterator[tuple[str, str, Any, str | None]]:
     """Text, message, values and kind of each."""
-    for (to, kind), lines in NODE_STATE.items():
+    for (to, kind), lines in shown.items():
         for head, words, values in lines:
             level, file = head.split()
             yield (
