@@ -340,7 +340,7 @@ PROBLEMS: tuple[Problem, ...] = (
     ),
     Problem(
         "preempted", 4, "preempted", "preempted",
-        "SELECT * FROM preemptions WHERE evicted IS DISTINCT FROM false",
+        "SELECT * FROM preemptions WHERE coalesce(evicted, true)",
         "preemptor_namespace || '/' || preemptor_pod AS subject, preemptor_uid", _preempted,
         """, list(victim_pod ORDER BY seq) AS victims,
         arg_min(victim_namespace || '/' || victim_pod, seq) AS about,

@@ -27,12 +27,14 @@ from tests.analyze.sql.fixture_ledger import START_NS, Story, of, write_ledger
 from tests.cli.conftest import Run
 
 PODS = """\
-NAMESPACE  NAME   READY  STATUS    RESTARTS  AGE
----------  -----  -----  --------  --------  ---
-default    big    0/0    OutOfcpu         0  17s
-default    serve  0/0    Pending          0  47s
-default    train  0/0    Pending          0  49s
-default    web    1/1    Running          1  39s
+NAMESPACE  NAME   READY  STATUS            RESTARTS  AGE
+---------  -----  -----  ----------------  --------  ---
+default    big    0/0    OutOfcpu                 0  27s
+default    brief  0/1    Terminating              0  6s
+default    serve  0/0    Pending                  0  57s
+default    slow   0/1    ImagePullBackOff         0  9s
+default    train  0/0    Pending                  0  59s
+default    web    1/1    Running                  1  49s
 """
 
 
@@ -48,9 +50,9 @@ def test_each_resource(ask: Run) -> None:
     """Who holds a device, whether an image is used, what a probe says."""
     rows = {name: ask("get", name).stdout.splitlines() for name in ("devices", "images", "probes")}
     assert rows["devices"][2].split() == [
-        "example.com/gpu", "gpu-2", "<unknown>", "default", "serve", "main", "47s",
+        "example.com/gpu", "gpu-2", "<unknown>", "default", "serve", "main", "57s",
     ]  # fmt: skip
-    assert rows["images"][2].split() == ["aa", "500B", "true", "54s", "ago", "24s"]
+    assert rows["images"][2].split() == ["aa", "500B", "true", "64s", "ago", "34s"]
     assert rows["probes"][2].split()[:6] == [
         "default", "web", "app", "liveness", "success", "failure",
     ]  # fmt: skip

@@ -190,15 +190,16 @@ class Page {
 
   // What is drawn --------------------------------------------------------------------------
 
+  nanoseconds(at) { return at === null ? null : Number(this.drawing.baseNs) + at * 1e3; }
+
   drawn() {
     const { drawing, view, chart } = this;
     const items = [];
-    const base = Number(drawing.baseNs);
     for (const line of chart.lines || []) {
       if (!("row" in line)) continue;
       drawing.inWindow(line.row, view.from, view.to, (i) => items.push({
         row: drawing.rows[line.row].label, kind: drawing.kindOf(i).name, label: drawing.labelOf(i),
-        start_ns: base + drawing.start[i] * 1e3, end_ns: base + drawing.end[i] * 1e3, seq: drawing.seq[i],
+        start_ns: this.nanoseconds(drawing.start[i]), end_ns: this.nanoseconds(drawing.end[i]), seq: drawing.seq[i],
       }));
     }
     return items;
@@ -462,6 +463,9 @@ function start(payload, live = null) {
     ready: true,
     drawn: () => page.drawn(),
     headlines: () => page.drawing.headlines.map((headline) => headline.text),
+    problems: () => page.drawing.problems.map(({ at, seq }) => ({ ns: page.nanoseconds(at), seq })),
+    cursor_ns: () => page.nanoseconds(page.view.cursor),
+    window_ns: () => [page.view.from, page.view.to].map((at) => page.nanoseconds(at)),
     goto: (seq) => page.goTo(Number(seq)),
     find: (text) => page.find(String(text)).map(({ row, kind, label, seq }) => ({ row, kind, label, seq })),
     timing: () => ({ ready_ms: readyMs, frame_median_ms: median(page.chart.frames), frames: page.chart.frames.length }),

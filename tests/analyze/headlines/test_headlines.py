@@ -265,9 +265,17 @@ def test_a_container_that_a_probe_or_the_kernel_kills_does_not_crash_besides(
     for pod in ("probed", "eater", "crashy", "unseen"):
         container = of(pod, "app")
         if pod == "probed":
-            story.add(ContainerKilled(**container, container_id="c", reason="liveness_probe"))
+            story.add(
+                ContainerKilled(
+                    **container,
+                    container_id="c",
+                    reason="liveness_probe",
+                    message=None,
+                    grace_period_s=None,
+                )
+            )
         if pod == "eater":
-            story.add(ProcessKilled(**container, process="app", pid=3, reason="container_limit"))
+            story.add(ProcessKilled(**container, container_id="d", reason="container_limit"))
             story.add(ContainerDied(**container, container_id="d", sandbox=False, exit_code=137))
         if pod == "crashy":
             story.add(ContainerDied(**container, container_id="e", sandbox=False, exit_code=3))
@@ -335,7 +343,7 @@ def test_a_start_or_a_shutdown_tells_why_the_node_was_not_ready(tmp_path: Path) 
     story.add(
         KubernetesEvent(
             object_kind="Node",
-            namespace=None,
+            namespace="",
             pod="node-a",
             pod_uid=None,
             type="Warning",
