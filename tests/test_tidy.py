@@ -36,11 +36,11 @@ LAYOUT: dict[str, Rows] = {
     ),
     "ledger": _rows("", "history"),
     "remote": _rows(""),
-    "replay": _rows("node", ""),
+    "replay": _rows("node episodes", ""),
     "verify": _rows(""),
     "ingest": _rows("sources", "klog", "messages", "correlate", "derive", "planning", ""),
     "analyze": _rows(
-        "clock histories", "sql", "completeness diff headlines why", "whatif", "audit"
+        "clock histories logged_errors", "sql", "completeness diff headlines why", "whatif", "audit"
     ),
     "simulate": _rows("engine", "scenario"),
     "record": _rows("metrics observations", "sources", ""),
@@ -55,7 +55,7 @@ LAYOUT: dict[str, Rows] = {
 modules that stand in the room itself, where some stand in packages). A module imports only from
 rooms before its own, from rows before its own in its room, and from its own package."""
 
-PURE = ("model", "kubelet", "replay/node", "verify", "simulate/engine")
+PURE = ("model", "kubelet", "replay/episodes", "replay/node", "verify", "simulate/engine")
 """Parts in which the same input must give the same output on every machine."""
 
 IMPURE_MODULES = frozenset(

@@ -131,7 +131,7 @@ class OpenLedger:
             BadInputError: nothing usable, or a file that cannot be read.
             KubeledgerError: as the ledger's.
         """
-        from kubeledger.analyze.headlines import happened, incidents
+        from kubeledger.analyze.headlines import in_a_sentence, incidents
         from kubeledger.ingest.api import ImportOptions, import_and_snapshot
 
         options = ImportOptions(node=node, kubelet_version=kubelet_version, year=year)
@@ -139,7 +139,7 @@ class OpenLedger:
         summaries = []
         for name in sorted({each.node for each in report.bundles if each.added}):
             found = incidents(lambda q, p: self.sql(q, p).dicts(), name, verdicts=False)
-            summaries.append(f"{name}: {happened(found) or 'nothing that went wrong was recorded'}")
+            summaries.append(f"{name}: {in_a_sentence(found)}")
         return Imported(report, tuple(summaries))
 
     def records(

@@ -149,7 +149,7 @@ def report_import(directory: Path, nodes: list[str], *, advise: bool = True) -> 
         nodes: whose history.
         advise: name the commands.
     """
-    from kubeledger.analyze.headlines import happened, incidents
+    from kubeledger.analyze.headlines import happened, in_a_sentence, incidents
     from kubeledger.analyze.sql.api import connect
 
     with connect(directory) as queryable:
@@ -157,8 +157,7 @@ def report_import(directory: Path, nodes: list[str], *, advise: bool = True) -> 
             found = incidents(
                 lambda query, params: queryable.sql(query, params).dicts(), node, verdicts=False
             )
-            counts = happened(found) or "nothing that went wrong was recorded"
-            _paragraph(f"What happened on {node}: {counts}.")
+            _paragraph(f"What happened on {node}: {in_a_sentence(found).rstrip('.')}.")
             if happened(found[:1]):
                 _paragraph(f"Worst: {found[0].text.rstrip('.')}.")
             if advise:

@@ -14,6 +14,7 @@ from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.cpus import CpuAssembler
 from kubeledger.ingest.correlate.devices import DeviceAssembler
 from kubeledger.ingest.correlate.endings import EndingsAssembler
+from kubeledger.ingest.correlate.errors import ErrorsAssembler
 from kubeledger.ingest.correlate.evictions import EvictionsAssembler
 from kubeledger.ingest.correlate.holdback import Holdback
 from kubeledger.ingest.correlate.images import ImageAssembler
@@ -21,6 +22,7 @@ from kubeledger.ingest.correlate.kills import KillsAssembler
 from kubeledger.ingest.correlate.lifecycle import LifecycleAssembler
 from kubeledger.ingest.correlate.memory import MemoryAssembler
 from kubeledger.ingest.correlate.node import NodeAssembler
+from kubeledger.ingest.correlate.node_conditions import ConditionsAssembler
 from kubeledger.ingest.correlate.oom import OomAssembler
 from kubeledger.ingest.correlate.preemption import PreemptionAssembler
 from kubeledger.ingest.correlate.readings import ReadingsAssembler
@@ -32,7 +34,11 @@ from kubeledger.ingest.correlate.registers import (
     Registers,
     SyncLoop,
 )
+from kubeledger.ingest.correlate.resizes import ResizesAssembler
+from kubeledger.ingest.correlate.shutdown import ShutdownAssembler
+from kubeledger.ingest.correlate.stages import StagesAssembler
 from kubeledger.ingest.correlate.topology import TopologyAssembler
+from kubeledger.ingest.correlate.troubles import TroublesAssembler
 from kubeledger.ingest.derive.lost_lines import LostLinesAssembler
 from kubeledger.ingest.derive.probes import ProbesAssembler
 from kubeledger.ingest.planning.identity import KubeletVersion
@@ -47,11 +53,13 @@ class Assemblers(NamedTuple):
 
     Attributes:
         starts: separates the kubelet processes; the first of ``in_order``.
+        errors: is given each line of severity W, E or F when the others have read it.
         in_order: all, in the order in which each line and each document is given to them. Of
             two facts of one instant the one of the earlier assembler is recorded first.
     """
 
     starts: StartAssembler
+    errors: ErrorsAssembler
     in_order: tuple[Assembler, ...]
 
 
@@ -77,6 +85,9 @@ def assemblers_of(
 
     of_node = (
         NodeAssembler(context),
+        ConditionsAssembler(context),
+        TroublesAssembler(context),
+        ShutdownAssembler(context),
         LostLinesAssembler(context),
         CgroupAssembler(context, containers),
         cpus,
@@ -94,7 +105,9 @@ def assemblers_of(
         evictions,
         KillsAssembler(context, registers, preemption, evictions, endings, probes.failures),
         LifecycleAssembler(context, registers),
+        ResizesAssembler(context, registers),
         probes,
+        StagesAssembler(context, registers),
     )
-    reasons = ReasonAssembler(context, images.removed)
-    return Assemblers(starts, (starts, *of_node, *of_pods, oom, reasons))
+    reasons, errors = ReasonAssembler(context, images.removed), ErrorsAssembler(context)
+    return Assemblers(starts, errors, (starts, *of_node, *of_pods, oom, reasons, errors))

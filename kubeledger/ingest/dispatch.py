@@ -59,7 +59,7 @@ class Dispatcher:
         self._steps: Counter[str] = Counter()
         self.last_ns = plan.timing.first_ts_ns
         self.counters = CounterCheck(plan.context.logged_until_ns)
-        self._starts, self._assemblers = assemblers_of(plan.context, plan.version_at)
+        self._starts, self._errors, self._assemblers = assemblers_of(plan.context, plan.version_at)
         self.router = router(self._assemblers)
         queues = {id(each.queue): each.waiting_since for each in self._assemblers}
         self._sequencer = Sequencer(list(queues.values()))
@@ -92,6 +92,8 @@ class Dispatcher:
 
     def finish(self, last_ns: int) -> Iterator[Fact]:
         """All facts that still wait: the bundle ends at ``last_ns``."""
+        # What is counted ends with the last thing read: the bundle may hold other nodes' lines.
+        self._errors.end(self.last_ns)
         for assembler in self._assemblers:
             self._sequencer.put(assembler.finish(last_ns))
         for account in self._accounts.values():  # lines that were refused after their log was read
@@ -121,24 +123,29 @@ class Dispatcher:
         return facts
 
     def _entry(self, entry: LogEntry) -> Facts:
-        line = entry.line
+        line, is_read = entry.line, True
         facts: list[Fact] = []
         if (key := entry.lacks()) is not None:
-            return [*self._not_understood(line, f" (without {key})")]
-        for handler in entry.handlers:
+            is_read = False
+            facts += self._not_understood(line, f" (without {key})")
+        for handler in entry.handlers if is_read else ():
             try:
                 found = handler(line)
                 if found:
                     facts += found
             except CutLineError:
+                is_read = False
                 facts += self._not_understood(line)
                 break
             except MALFORMED as error:
+                is_read = False
                 facts += self._not_understood(line)
                 message = f"line {line.line} cannot be read: {_in_words(error)}"
                 finding = Finding("malformed", line.source, message[:500])
                 facts.append(finding_fact(finding, line.ts_ns, line.evidence))
                 break
+        if entry.shape is not None:
+            facts += self._errors.tell(line, entry.shape, recorded=entry.recorded and is_read)
         return facts
 
     def _not_understood(self, line: LogLine, why: str = "") -> Iterator[Fact]:

@@ -75,6 +75,8 @@ TEMPLATES: Mapping[str, str] = {
     "lifecycle.PodRejected": "refused[ ({reason})][: {message}]",
     "lifecycle.PodTerminated": "terminated",
     "lifecycle.PodTerminating": "is stopped: {reason}[, with {grace_period_s} s]",
+    "lifecycle.PodResized": "resize {outcome}[ ({reason})][: {message}]",
+    "lifecycle.PodStageFailed": "{stage} failed ({reason})[, {count} times]: {message}",
     "lifecycle.ReasonReported": "{type} {reason}: {message}",
     "lifecycle.RestartBackedOff": "restart put off for {back_off_s} s",
     "memorymanager.MemoryAllocated": "got memory of NUMA nodes",
@@ -84,6 +86,8 @@ TEMPLATES: Mapping[str, str] = {
     "memorymanager.MemoryReleased": "gave back its memory",
     "memorymanager.MemoryStateRefused": "memory_manager_state refused: {error}",
     "node.ClockStepped": "the clock went back",
+    "node.ConditionChanged": "{condition} is {status}[ ({reason})][: {message}]",
+    "node.ErrorsLogged": "{count} × {severity} {source} {shape}",
     "node.KubeletExited": "kubelet[ {pid}] ended ({reason}): {message}",
     "node.KubeletStarted": "kubelet[ {kubelet_version}] started[, process {pid}]",
     "node.LogThinned": (
@@ -92,6 +96,8 @@ TEMPLATES: Mapping[str, str] = {
     ),
     "node.NodeObserved": "{cpus} CPUs, {memory_capacity_bytes} bytes of memory",
     "node.SettingsObserved": "{settings#} settings",
+    "node.ShutdownProgressed": "shutdown {step}[, priority {priority}][: {message}]",
+    "node.Troubled": "{trouble}[, {count} times]: {message}",
     "oom.OutOfMemory": "out of memory: {usage_bytes} of {limit_bytes} bytes used[ by {cgroup}]",
     "oom.ProcessKilled": (
         "killed by the kernel, out of memory[ ({reason})][: {process}][, process {pid}]"

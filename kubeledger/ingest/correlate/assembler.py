@@ -157,6 +157,8 @@ class Assembler:
 
     time_passes: tuple[str, ...] = ()
     """Messages of which nothing is read: they move the time on."""
+    only_heard: tuple[str, ...] = ()
+    """Messages that are read for what they show besides: not each of their lines is recorded."""
 
     def __init__(self, context: BundleContext, queue: Holdback | None = None) -> None:
         self.context = context
@@ -184,6 +186,12 @@ class Assembler:
         nothing = dict.fromkeys(self.time_passes, _nothing)
         declared = {**nothing, **dict(self._declared("reads"))}
         return {message: self._of_line(message, method) for message, method in declared.items()}
+
+    def recorded(self) -> frozenset[str]:
+        """Messages whose lines its records tell."""
+        return frozenset(message for message, _ in self._declared("reads")).difference(
+            self.only_heard
+        )
 
     def items(self) -> dict[type, ItemHandler]:
         """Item type -> handler."""

@@ -11,6 +11,7 @@ import re
 from kubeledger.ingest.klog.account import Account, shape_of
 from kubeledger.ingest.klog.cut_lines import CutValues, LineEnds, begins_entry
 from kubeledger.ingest.klog.ends import EntryEnds, unknown_shape
+from kubeledger.ingest.klog.error_shapes import error_shape
 from kubeledger.ingest.klog.forms import (
     Place,
     json_keys,
@@ -39,7 +40,7 @@ from kubeledger.ingest.klog.outputs import (
 from kubeledger.ingest.klog.router import PREFIX_LENGTH, Handled, Route, Router, Verdict
 from kubeledger.ingest.klog.sent_events import OCCURRED, SentEvents
 from kubeledger.ingest.klog.stamps import Clock, exact_json_ns
-from kubeledger.ingest.klog.values import split_structured
+from kubeledger.ingest.klog.values import split_structured, text_values
 from kubeledger.ingest.sources.items import CutLine, LogLine
 from kubeledger.ingest.sources.other_programs import (
     begins_kubelet,
@@ -57,6 +58,9 @@ VERDICTS_MAX = 100_000
 NEVER = b"~"
 """Later than any stamp: the loop passes over no line before one has been read whole."""
 _NO_PID = -1
+
+_NOBODY = Handled((), recorded=False)
+"""Asks for lines of severity W, E and F that no assembler reads."""
 
 # To look up a member of an enumeration takes as long as three slices.
 _NOISE, _UNKNOWN = Verdict.NOISE, Verdict.UNKNOWN
@@ -182,7 +186,12 @@ class EntryReader:
         except ValueError:
             return False
         line = None
-        if not isinstance(verdict, Verdict) or verdict is _MIXED or self._clock.has_news:
+        if (
+            not isinstance(verdict, Verdict)
+            or verdict is _MIXED
+            or self._clock.has_news
+            or b',"v":' not in body
+        ):
             line = json_line(place, ts_ns, self._source)
             if line is None:
                 return False
@@ -242,16 +251,27 @@ class EntryReader:
         if isinstance(route, Handled):
             self._pending = PendingEntry(line, route, rest)
             self._count(_UNDERSTOOD)
-        elif route is _UNKNOWN:
+            return
+        if route is _UNKNOWN:
             self._reject(shape_of(line.file, line.message, True), line.line, line.evidence)
         else:
-            self._count(route)
+            self._count_entry(line, route)
+        if line.is_error:
+            if rest is not None:
+                line.values = dict(text_values(rest))
+            self._hand_on(line, _NOBODY)
 
     def _free_text(self, line: LogLine, key: bytes | None = None) -> None:
         if line.severity != "F" and self._router.file_verdict(line.file) is _NOISE:
-            self._count(_NOISE)
+            self._count_entry(line, _NOISE)
+            if line.is_error:
+                self._hand_on(line, _NOBODY)
         else:
             self._pending = PendingEntry(line, None, key=key)
+
+    def _count_entry(self, line: LogLine, verdict: Verdict, lines: int = 1) -> None:
+        """Count an entry that is known; nothing of severity W, E or F is noise."""
+        self._count(_UNDERSTOOD if line.is_error else verdict, lines)
 
     def _count(self, verdict: Verdict, lines: int = 1) -> None:
         lines += self._split_lines
@@ -311,12 +331,14 @@ class EntryReader:
         if isinstance(route, Handled):
             self._hand_on(line, route)
             route = _UNDERSTOOD
+        elif line.is_error:
+            self._hand_on(line, _NOBODY)
         if route is _UNKNOWN:
             shape = shape_of(line.file, line.message, False)
             for number in (line.line, *pending.numbers):
                 self._reject(shape, number, line.evidence)
         else:
-            self._count(route, 1 + len(pending.numbers))
+            self._count_entry(line, route, 1 + len(pending.numbers))
 
     def _cut(self, line: LogLine) -> None:
         """Report a line that was cut."""
@@ -324,12 +346,15 @@ class EntryReader:
 
     def _hand_on(self, line: LogLine, handled: Handled) -> None:
         """An entry for its handlers; an event that was not sent, for those of events."""
+        # Last words without a header are no line of klog's, whatever they end.
+        is_klogs = line.file or line.severity != "F"
+        shape = error_shape(line) if line.is_error and is_klogs else None
         if self._events.take(line):
             route = self._router.structured(line.file, OCCURRED)
             handled = route if isinstance(route, Handled) else handled
         elif handled.row is not None:
             handled.row.read(line, handled.match)
-        self._out.append(LogEntry(line, handled.handlers, handled.needs))
+        self._out.append(LogEntry(line, handled.handlers, handled.needs, shape, handled.recorded))
 
     def _repeated(self, place: Place) -> None:
         """Count a line that says again what one above said; an unknown one stays findable."""

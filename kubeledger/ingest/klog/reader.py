@@ -4,8 +4,8 @@ Theory of operation. Nearly all lines of a log are noise, so the loop over a chu
 at three slices of a line and no more: the bytes from the pid to ``] `` (the caller, whose
 verdict was learned from an earlier line), for structured lines those to the end of the
 quoted message, and the stamp, to see that time does not go back. Only lines that some
-assembler handles, or nobody knows, are decoded (``entries``); values are parsed for
-handled lines only. A line that was read before (``repeats``) counts once.
+assembler handles, that nobody knows, or of severity W, E or F are decoded (``entries``);
+values are parsed for these only. A line that was read before (``repeats``) counts once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kubeledger.ingest.klog.multiline import opens_block
 from kubeledger.ingest.klog.outputs import LogOutput
 from kubeledger.ingest.klog.repeats import Repeats
 from kubeledger.ingest.klog.router import PREFIX_LENGTH, Router, Verdict
-from kubeledger.ingest.klog.skim import LOOK, NOISE, READ, UNDERSTOOD, Skim
+from kubeledger.ingest.klog.skim import ERRORS, LOOK, NOISE, READ, UNDERSTOOD, Skim
 from kubeledger.ingest.klog.stamps import Clock
 from kubeledger.ingest.sources.items import LogLine
 from kubeledger.ingest.sources.node_lines import OTHER_NODE
@@ -210,7 +210,7 @@ class KlogReader(EntryReader):
         code = NOISE if verdict is _NOISE else UNDERSTOOD if verdict is _UNDERSTOOD else READ
         if last >= 0:
             self._skim.learn(body, end, code)
-        return code
+        return min(code, READ) if body.startswith(ERRORS) else code
 
     def _passed(self, tail: bytes, latest: bytes) -> None:
         """The loop went over lines that need no look: take down the last of them."""

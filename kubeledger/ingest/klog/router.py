@@ -8,7 +8,7 @@ for structured lines, the exact message.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
 from functools import cache, partial
 from itertools import chain
@@ -81,12 +81,16 @@ class Verdict(Enum):
 
 
 class Handled(NamedTuple):
-    """A line that is asked for: by whom, how it is read, and what must be there then."""
+    """A line that is asked for: by whom, how it is read, and what must be there then.
+
+    ``recorded``: records tell what it says; it is not only heard for what else it shows.
+    """
 
     handlers: tuple[LineHandler, ...]
     needs: Needs = ()
     row: Row | None = None
     match: re.Match[str] | None = None
+    recorded: bool = True
 
 
 Route = Handled | Verdict
@@ -121,6 +125,7 @@ class Router:
         noise: Noise,
         listeners: Iterable[Mapping[str, LineHandler]],
         needs: Mapping[str, Needs] = {},
+        only_heard: Collection[str] = (),
     ) -> None:
         """Whoever listens gets what its messages say, in any words of theirs.
 
@@ -130,6 +135,7 @@ class Router:
             noise: what no row is about.
             listeners: message -> handler, in the order in which they get a line.
             needs: message -> keys without which nothing could be read of its lines.
+            only_heard: messages of which no listener makes records.
         """
         self._noise = noise
         handlers: dict[str, tuple[LineHandler, ...]] = {}
@@ -137,14 +143,15 @@ class Router:
             for message, handler in listener.items():
                 handlers[message] = (*handlers.get(message, ()), handler)
         self._structured: dict[str, Route] = {
-            message: Handled(handled, needs.get(message, ()))
+            message: Handled(handled, needs.get(message, ()), recorded=message not in only_heard)
             for message, handled in handlers.items()
         }
         self._free_text: dict[str, list[tuple[str, Handled]]] = {}
         self._likely: dict[tuple[str, str], _Likely] = {}
         for row in sorted(rows, key=lambda row: row.to is None):
             heard = handlers.get(row.to, ()) if row.to is not None else ()
-            handled = Handled(heard, needs.get(row.to or "", ()), row)
+            recorded = row.to not in only_heard
+            handled = Handled(heard, needs.get(row.to or "", ()), row, recorded=recorded)
             if row.pattern is not None:
                 for file in row.files:
                     self._free_text.setdefault(file, []).append((row.pattern, handled))

@@ -9,15 +9,29 @@ what they find is byte for byte what a search has found before.
 
 from __future__ import annotations
 
-from operator import ge
+import re
+from operator import ge, itemgetter
 
-__all__ = ["LOOK", "NOISE", "READ", "UNDERSTOOD", "Skim"]
+__all__ = ["ERRORS", "LOOK", "NOISE", "READ", "UNDERSTOOD", "Skim"]
 
 LOOK, READ, NOISE, UNDERSTOOD = range(4)
 """What is to be done with a line: look whether it must be read, read it, or count it."""
 
 _BEGIN, _HEAD_END = 21, 53
+ERRORS = (b"W", b"E", b"F")
+"""What lines of these severities begin with."""
+_ERROR = re.compile(b"[%b]" % b"".join(ERRORS))
 _KEYS_MAX = 100_000
+
+
+_first = itemgetter(0)
+
+
+def _first_letters(bodies: list[bytes]) -> bytes:
+    try:
+        return bytes(map(_first, bodies))
+    except IndexError:  # an empty line
+        return bytes(map(_first, [body or b" " for body in bodies]))
 
 
 class Skim:
@@ -49,7 +63,8 @@ class Skim:
     def codes(self, bodies: list[bytes], stamps: list[bytes]) -> bytearray:
         """For each line what is to be done with it, if it is later than all before the first.
 
-        A line not later than the one above it is to be looked at.
+        A line not later than the one above it is to be looked at, one of severity W, E or F to be
+        read.
 
         Args:
             bodies: (n,) lines without a carrier's prefix.
@@ -63,6 +78,8 @@ class Skim:
                 for body in bodies
             ]
         )
+        for error in _ERROR.finditer(_first_letters(bodies)):
+            codes[error.start()] = min(codes[error.start()], READ)
         falls = bytes(map(ge, stamps, stamps[1:]))
         fall = falls.find(1)
         while fall >= 0:

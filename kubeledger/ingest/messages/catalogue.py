@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import chain
 from typing import Protocol
 
@@ -18,8 +18,11 @@ from kubeledger.ingest.messages import (
     images,
     memory,
     node,
+    node_state,
     pods,
     probes,
+    resizes,
+    stages,
     topology,
 )
 from kubeledger.ingest.messages.keys import NEEDED
@@ -37,8 +40,11 @@ MESSAGES: dict[str, tuple[Row, ...]] = {
     "images": images.MESSAGES,
     "memory": memory.MESSAGES,
     "node": node.MESSAGES,
+    "node_state": node_state.MESSAGES,
     "pods": pods.MESSAGES,
     "probes": probes.MESSAGES,
+    "stages": stages.MESSAGES,
+    "resizes": resizes.MESSAGES,
     "topology": topology.MESSAGES,
 }
 """Subsystem -> its messages."""
@@ -50,12 +56,19 @@ class Listener(Protocol):
     def structured(self) -> Mapping[str, LineHandler]:
         """Message -> method."""
 
+    def recorded(self) -> Collection[str]:
+        """Messages of which it makes records."""
+
 
 def router(listeners: Iterable[Listener]) -> Router:
     """Routes of all messages to those who listen, in their order."""
+    listeners = list(listeners)
+    heard = [listener.structured() for listener in listeners]
+    recorded = chain.from_iterable(listener.recorded() for listener in listeners)
     return Router(
         chain.from_iterable(MESSAGES.values()),
         NOISE,
-        [listener.structured() for listener in listeners],
+        heard,
         NEEDED,
+        only_heard=set(chain.from_iterable(heard)).difference(recorded),
     )

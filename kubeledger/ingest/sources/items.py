@@ -71,6 +71,11 @@ class LogLine(msgspec.Struct):
     text: str
 
     @property
+    def is_error(self) -> bool:
+        """It is of severity W, E or F."""
+        return self.severity != "I"
+
+    @property
     def evidence(self) -> Evidence:
         """Where this entry stands."""
         return Evidence(file=self.source, line=self.line, offset=self.offset, text=self.text[:4096])

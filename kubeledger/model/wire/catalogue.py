@@ -17,6 +17,7 @@ import kubeledger.model.bodies.oom
 import kubeledger.model.bodies.podresources
 import kubeledger.model.bodies.preemption
 import kubeledger.model.bodies.prober
+import kubeledger.model.bodies.stages
 import kubeledger.model.bodies.topologymanager
 from kubeledger.model.record import Body
 
@@ -36,6 +37,7 @@ _MODULES: tuple[ModuleType, ...] = (
     kubeledger.model.bodies.podresources,
     kubeledger.model.bodies.preemption,
     kubeledger.model.bodies.prober,
+    kubeledger.model.bodies.stages,
     kubeledger.model.bodies.topologymanager,
 )
 

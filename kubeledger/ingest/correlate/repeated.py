@@ -1,0 +1,176 @@
+"""What a kubelet says again and again: recorded when it begins, changes, goes on and is over.
+
+Several lines may tell the same (a sync error, the runtime's error, an event). Each teller is
+counted by itself, and what happened happened as often as the one says that says it most.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from kubeledger.ingest.correlate.holdback import WAIT_NS, Holdback, Seen, Waiting
+from kubeledger.ingest.sources.facts import Fact
+from kubeledger.model.record import Body, Evidence
+from kubeledger.model.units import NS_PER_S
+
+__all__ = ["Repeated"]
+
+EVERY_NS = 600 * NS_PER_S
+"""What goes on is recorded again after so long."""
+
+_EVIDENCE_MAX = 4
+
+K = TypeVar("K", bound=Hashable)
+"""A subject."""
+
+
+class Counted(Protocol):
+    """A body that stands for what was said ``count`` times."""
+
+    count: int
+    first_ts_ns: int
+    last_ts_ns: int
+
+
+class _Run(msgspec.Struct):
+    """What is said of one subject since it changed last.
+
+    Attributes:
+        same: what two sayings have in common that are told as one.
+        body: as it was said last.
+        told: teller -> how often it said it.
+        recorded: how many of these are recorded.
+        since_ns: when the newest record of it was made.
+        first_ns, last_ns: of those that are not recorded.
+        waiting: the first record, as long as it takes more evidence.
+    """
+
+    same: Hashable
+    body: Body
+    told: dict[str, int]
+    recorded: int
+    since_ns: int
+    first_ns: int
+    last_ns: int
+    evidence: tuple[Evidence, ...]
+    waiting: Waiting[Any]
+
+
+class Repeated(Generic[K]):
+    """Facts of one kind about many subjects."""
+
+    def __init__(
+        self,
+        queue: Holdback,
+        every_ns: int = EVERY_NS,
+        *,
+        quiet_ns: int | None = None,
+        wait_ns: int = WAIT_NS,
+    ) -> None:
+        """Nothing has been said.
+
+        Args:
+            queue: where facts go.
+            every_ns: how long what goes on is not recorded again.
+            quiet_ns: what is not said for so long is over; None: only what is told as over is.
+            wait_ns: how long the first record of it takes the evidence of other tellers.
+        """
+        self._queue = queue
+        self._every_ns = every_ns
+        self._quiet_ns = quiet_ns
+        self._wait_ns = wait_ns
+        self._runs: OrderedDict[K, _Run] = OrderedDict()
+
+    def say(self, key: K, same: Hashable, body: Body, teller: str, seen: Seen) -> None:
+        """Take in one saying.
+
+        Args:
+            key: the subject: of one subject one thing is true at a time.
+            same: equal for sayings that differ in nothing that counts.
+            body: of the record, should it begin something new: count 1, first and last its time.
+            teller: which kind of line or item says so.
+            seen: the line or item.
+        """
+        ts_ns = seen.ts_ns
+        run = self._runs.get(key)
+        if run is not None and run.same != same:
+            self.over(key, ts_ns)
+            run = None
+        if run is None:
+            waiting = self._queue.hold(Fact(ts_ns, body, (seen.evidence,)), self._wait_ns)
+            self._runs[key] = _Run(same, body, {teller: 1}, 1, ts_ns, ts_ns, ts_ns, (), waiting)
+            return
+        run.told[teller] = run.told.get(teller, 0) + 1
+        if max(run.told.values()) <= run.recorded:
+            if len(run.waiting.fact.evidence) < _EVIDENCE_MAX:
+                run.waiting.join(seen.evidence)
+            return
+        if not run.evidence:
+            run.first_ns = ts_ns
+        run.body, run.last_ns, run.evidence = body, ts_ns, (seen.evidence,)
+
+    def over(self, key: K, ts_ns: int, *shows: Evidence, **known: object) -> None:
+        """It is not so any more: what is not recorded yet is recorded at ``ts_ns``.
+
+        Args:
+            key: the subject.
+            ts_ns: when that is known.
+            shows: what shows it, if anything does.
+            known: fields of the body that only the end tells; they are recorded in any case.
+        """
+        run = self._runs.pop(key, None)
+        if run is not None and known and max(run.told.values()) == run.recorded:
+            if run.waiting.is_open and ts_ns <= run.waiting.due_ns:
+                run.waiting.learn(**known)
+                run.waiting.join(*shows)
+                return
+            run.first_ns = run.last_ns
+        if run is not None:
+            run.evidence += shows
+            self._record(run, ts_ns, **known)
+
+    def is_said(self, key: K) -> bool:
+        """Whether something of this subject was said, and is not over."""
+        return key in self._runs
+
+    def keys(self) -> list[K]:
+        """Subjects of which something is said."""
+        return list(self._runs)
+
+    def pass_time(self, now_ns: int) -> None:
+        """Record what went on for long; what was not said again is forgotten."""
+        if self._quiet_ns is not None:
+            since_ns = now_ns - self._quiet_ns
+            for each in [key for key, run in self._runs.items() if run.last_ns < since_ns]:
+                self.over(each, now_ns)
+        while self._runs:
+            key, run = next(iter(self._runs.items()))
+            if now_ns - run.since_ns < self._every_ns:
+                return
+            del self._runs[key]
+            if run.evidence:
+                self._record(run, now_ns)
+                run.since_ns = now_ns
+                self._runs[key] = run
+
+    def end(self, ts_ns: int) -> None:
+        """All is over: the log ends, or the process that said it."""
+        for key in list(self._runs):
+            self.over(key, ts_ns)
+
+    def _record(self, run: _Run, ts_ns: int, **known: object) -> None:
+        total = max(run.told.values())
+        if total > run.recorded or known:
+            body = msgspec.structs.replace(
+                run.body,
+                count=total - run.recorded,
+                first_ts_ns=run.first_ns,
+                last_ts_ns=run.last_ns,
+                **known,
+            )
+            self._queue.add(Fact(max(ts_ns, run.last_ns), body, run.evidence))
+            run.recorded, run.evidence = total, ()

@@ -1,0 +1,452 @@
+"""Where pods and their containers got stuck on their way, since when, why, and how it ended.
+
+Sources that tell the same are tellers of one episode: the log's errors, Kubernetes events, pod
+lists, decisions. What it failed for happened as often as the one says that says it most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from kubeledger.kubelet.lifecycle.stages import (
+    OF_CONTAINER,
+    SIDE_BY_SIDE,
+    TO_END,
+    StageFailure,
+    failure_of_event,
+    failure_of_waiting,
+    order_of,
+)
+from kubeledger.model.bodies.lifecycle import (
+    ContainerDied,
+    ContainerRestarted,
+    ContainerStarted,
+    KubernetesEvent,
+    PodAdmitted,
+    PodConfigChanged,
+    PodListed,
+    PodRejected,
+    PodTerminated,
+    PodTerminating,
+    RestartBackedOff,
+)
+from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTicksFolded, ProbeTransitioned
+from kubeledger.model.bodies.stages import PodStageFailed, Stage
+from kubeledger.model.record import Body, Record
+from kubeledger.model.units import NS_PER_S, parse_ts
+from kubeledger.replay.episodes.pod_names import PodNames
+
+__all__ = ["KINDS", "PodStages", "StageEpisode", "stage_episodes"]
+
+SETTLED_NS = 600 * NS_PER_S
+"""A container that ran for so long has its back-off reset (``MaxContainerBackOff`` doubled): it is
+past its trouble. Before, its next end belongs to the same episode."""
+
+_SEQS_MAX = 20
+
+
+class StageEpisode(msgspec.Struct, kw_only=True):
+    """A pod or container in a stage that it does not get past.
+
+    Attributes:
+        seq: of the record that begins it.
+        container: None where the stage is the pod's, or nobody names the container.
+        reason: as the newest teller says it.
+        message: the newest that names a cause; of those that only wait, where none does.
+        about: the image, volume, claim or the like; None if not named.
+        attempts: how often it was tried in vain, as far as the sources show it; at least 1.
+        is_waiting: when last heard of, the kubelet waited until it tries again.
+        ts_ns, last_ts_ns: the first and the last failure.
+        passed_ts_ns, passed_seq: when it got past the stage, and the record that shows it; None: it
+            did not, as far as is known.
+        ended_ts_ns: when the pod began to be stopped, or was gone, before that.
+        seqs: newest records that tell of it, at most twenty.
+    """
+
+    seq: int
+    namespace: str | None
+    pod: str | None
+    pod_uid: str | None
+    container: str | None
+    stage: Stage
+    reason: str
+    message: str
+    about: str | None
+    attempts: int = 1
+    is_waiting: bool
+    ts_ns: int
+    last_ts_ns: int
+    passed_ts_ns: int | None = None
+    passed_seq: int | None = None
+    ended_ts_ns: int | None = None
+    seqs: tuple[int, ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        """The pod is still in it."""
+        return self.passed_ts_ns is None and self.ended_ts_ns is None
+
+
+class _Open(msgspec.Struct):
+    """An episode under way: who told it how often, and the start that may have ended it."""
+
+    episode: StageEpisode
+    told: dict[str, int] = {}
+    started: tuple[int, int] | None = None
+
+
+class PodStages:
+    """The fold over the records of one node."""
+
+    def __init__(self) -> None:
+        self._names = PodNames()
+        self._done: list[StageEpisode] = []
+        self._open: dict[str, dict[tuple[str | None, Stage], _Open]] = {}
+        self._closed: dict[tuple[str, str | None, Stage], _Open] = {}
+        self._stopped: set[str] = set()
+        self._latest_ns = 0
+
+    def take(self, record: Record) -> None:
+        """One more record, in the order of the ledger; kinds that tell nothing change nothing."""
+        step = _STEPS.get(type(record.body))
+        self._latest_ns = max(self._latest_ns, record.ts_ns)
+        if step is None:
+            return
+        body: Any = record.body
+        key = self._names.key(body.namespace, body.pod, body.pod_uid)
+        if key.renamed is not None and key.renamed in self._open:
+            self._open.setdefault(key.current, {}).update(self._open.pop(key.renamed))
+        step(self, key.current, record, body)
+
+    def episodes(self) -> list[StageEpisode]:
+        """All so far, in the order of their begin."""
+        running = [
+            self._settled(each) for opened in self._open.values() for each in opened.values()
+        ]
+        found = [*self._done, *running]
+        for each in found:
+            self._names.complete(each)
+        return sorted(found, key=lambda each: (each.ts_ns, each.seq, each.container or ""))
+
+    def _settled(self, open_: _Open) -> StageEpisode:
+        """As it stands now: a container that started and ran on has passed."""
+        episode = open_.episode
+        if open_.started is None or self._latest_ns - open_.started[0] < SETTLED_NS:
+            return episode
+        passed_ts_ns, passed_seq = open_.started
+        return msgspec.structs.replace(episode, passed_ts_ns=passed_ts_ns, passed_seq=passed_seq)
+
+    # What records do ----------------------------------------------------------------------
+
+    def fail(
+        self,
+        pod: str,
+        record: Record,
+        failure: StageFailure,
+        teller: str,
+        *,
+        count: int = 1,
+        first_ts_ns: int | None = None,
+        last_ts_ns: int | None = None,
+    ) -> None:
+        """The pod, or the container that the failure names, did not get past a stage."""
+        stage, container = failure.stage, failure.container
+        first = record.ts_ns if first_ts_ns is None else first_ts_ns
+        last = record.ts_ns if last_ts_ns is None else last_ts_ns
+        opened = self._open.setdefault(pod, {})
+        known = opened.get((container, stage))
+        known = known or self._resumed(pod, (container, stage), first, last)
+        if known is None or known.episode.is_open:
+            # A back-off follows a start that failed, too.
+            reached = "start" if stage == "run" and failure.is_waiting else stage
+            self._pass_before(pod, container, reached, first, record.seq)
+        if known is not None and known.started is not None and stage in _BY_START:
+            if first - known.started[0] >= SETTLED_NS:
+                self._close(pod, (container, stage), *known.started)
+                known = None
+            else:
+                known.started = None
+        if known is None:
+            body: Any = record.body
+            known = opened[container, stage] = _Open(
+                StageEpisode(
+                    seq=record.seq,
+                    namespace=body.namespace,
+                    pod=body.pod,
+                    pod_uid=body.pod_uid,
+                    container=container,
+                    stage=stage,
+                    reason=failure.reason,
+                    message=failure.message,
+                    about=failure.about,
+                    is_waiting=failure.is_waiting,
+                    ts_ns=first,
+                    last_ts_ns=last,
+                )
+            )
+        episode = known.episode
+        if not failure.is_waiting:
+            if stage in SIDE_BY_SIDE:
+                teller = f"{teller} {failure.about}"
+            known.told[teller] = max(known.told.get(teller, 0) + count, 1)
+            episode.attempts = max(known.told.values())
+        if last >= episode.last_ts_ns:
+            if failure.message and not (failure.is_waiting and known.told):
+                episode.message = failure.message
+            episode.reason, episode.is_waiting = failure.reason, failure.is_waiting
+            episode.about = failure.about or episode.about
+        episode.ts_ns = min(episode.ts_ns, first)
+        episode.last_ts_ns = max(episode.last_ts_ns, last)
+        episode.seqs = (*episode.seqs, record.seq)[-_SEQS_MAX:]
+        if pod in self._stopped and stage not in TO_END and episode.is_open:
+            self.stopped(pod, last, stages=lambda each: each == stage)
+
+    def _resumed(
+        self, pod: str, key: tuple[str | None, Stage], first_ts_ns: int, last_ts_ns: int
+    ) -> _Open | None:
+        """The episode in which these failures began, should it be over.
+
+        How often something failed is told when that is over, after what shows it. What failed
+        after it was passed has not been.
+        """
+        known = self._closed.get((pod, *key))
+        if known is None:
+            return None
+        passed_ns, ended_ns = known.episode.passed_ts_ns, known.episode.ended_ts_ns
+        is_over = first_ts_ns > (ended_ns or 0 if passed_ns is None else passed_ns)
+        if is_over and (passed_ns is not None or pod not in self._stopped):
+            return None
+        if passed_ns is not None and last_ts_ns > passed_ns:
+            self._done.remove(known.episode)
+            known.episode.passed_ts_ns = known.episode.passed_seq = None
+            self._open[pod][key] = known
+        return known
+
+    def _pass_before(
+        self, pod: str, container: str | None, stage: Stage, ts_ns: int, seq: int
+    ) -> None:
+        """Whoever fails in a stage has passed those before it; a run ends by a start alone."""
+        for key in list(self._open[pod]):
+            whose, before = key
+            is_earlier = order_of(before) < order_of(stage) and before not in _BY_START
+            is_earlier = is_earlier and stage not in TO_END
+            if is_earlier and (before not in OF_CONTAINER or whose in (container, None)):
+                self._close(pod, key, ts_ns, seq)
+
+    def passed(self, pod: str, container: str | None, stage: Stage, ts_ns: int, seq: int) -> None:
+        """The container (None: the pod) has got past a stage, and all before it."""
+        opened = self._open.get(pod, {})
+        for key in list(opened):
+            whose, before = key
+            if order_of(before) > order_of(stage) or opened[key].episode.ts_ns > ts_ns:
+                continue
+            if before in OF_CONTAINER and whose not in (container, None):
+                continue
+            if before in _BY_START and stage != "ready":
+                opened[key].started = opened[key].started or (ts_ns, seq)
+            else:
+                self._close(pod, key, ts_ns, seq)
+
+    def stopped(self, pod: str, ts_ns: int, *, stages: Callable[[Stage], bool]) -> None:
+        """The pod is on its way out, or gone: it will not get past these stages any more."""
+        self._stopped.add(pod)
+        opened = self._open.get(pod, {})
+        for key in list(opened):
+            if not stages(key[1]):
+                continue
+            if (started := opened[key].started) is not None:
+                self._close(pod, key, *started)
+            else:
+                known = self._closed[pod, *key] = opened.pop(key)
+                known.episode.ended_ts_ns = max(ts_ns, known.episode.last_ts_ns)
+                self._done.append(known.episode)
+
+    def begins(self, pod: str) -> None:
+        """The kubelet has taken it in: a static pod comes back with the UID that it had."""
+        self._stopped.discard(pod)
+
+    def _close(self, pod: str, key: tuple[str | None, Stage], ts_ns: int, seq: int) -> None:
+        known = self._closed[pod, *key] = self._open[pod].pop(key)
+        episode = known.episode
+        episode.passed_ts_ns, episode.passed_seq = max(ts_ns, episode.ts_ns), seq
+        self._done.append(episode)
+
+
+_BY_START: frozenset[Stage] = frozenset(("hook", "run"))
+"""Only a start after which the container stays shows that these are passed."""
+
+_EVENT_PASSES: dict[str, Stage] = {
+    "Pulling": "sandbox",
+    "Pulled": "image",
+    "Created": "create",
+    "Started": "start",
+}
+"""Reason of an event -> the stage that it shows to be passed."""
+
+
+def _stage_failed(stages: PodStages, pod: str, record: Record, body: PodStageFailed) -> None:
+    failure = StageFailure(
+        body.stage, body.reason, body.message, body.about, body.is_waiting, body.container
+    )
+    stages.fail(
+        pod,
+        record,
+        failure,
+        "log",
+        count=body.count,
+        first_ts_ns=body.first_ts_ns,
+        last_ts_ns=body.last_ts_ns,
+    )
+
+
+def _event(stages: PodStages, pod: str, record: Record, body: KubernetesEvent) -> None:
+    if body.object_kind != "Pod":
+        return
+    failure = failure_of_event(body.reason, body.message, body.container)
+    if failure is not None:
+        # Of one try there are two: of a pull and of the start that it was for, of a mount and of
+        # the sync that waited for it. Their first words differ.
+        teller = f"events {body.reason} {body.message.partition(' ')[0]}"
+        stages.fail(pod, record, failure, teller, count=body.count)
+    elif (stage := _EVENT_PASSES.get(body.reason)) is not None:
+        stages.passed(pod, body.container, stage, record.ts_ns, record.seq)
+
+
+def _listed(stages: PodStages, pod: str, record: Record, body: PodListed) -> None:
+    if body.gone:
+        stages.stopped(pod, record.ts_ns, stages=lambda stage: True)
+        return
+    status = body.status or {}
+    for group in ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"):
+        for each in status.get(group) or ():
+            if isinstance(each, dict):
+                _container_listed(stages, pod, record, each)
+
+
+def _container_listed(stages: PodStages, pod: str, record: Record, status: dict[str, Any]) -> None:
+    name, state = status.get("name"), status.get("state")
+    if not isinstance(name, str) or not isinstance(state, dict):
+        return
+    waiting, running = state.get("waiting"), state.get("running")
+    if isinstance(waiting, dict):
+        reason, message = (str(waiting.get(part) or "") for part in ("reason", "message"))
+        failure = failure_of_waiting(reason, message, name)
+        if failure is not None:
+            stages.fail(pod, record, failure, "lists", count=0)  # each shows the state, no try
+    elif isinstance(running, dict):
+        started_ns = parse_ts(running["startedAt"]) if running.get("startedAt") else record.ts_ns
+        stages.passed(pod, name, "start", max(started_ns, 0), record.seq)
+        if status.get("ready"):
+            stages.passed(pod, name, "ready", record.ts_ns, record.seq)
+
+
+def _started(
+    stages: PodStages, pod: str, record: Record, body: ContainerStarted | ContainerRestarted
+) -> None:
+    if getattr(body, "sandbox", False):
+        stages.passed(pod, None, "sandbox", record.ts_ns, record.seq)
+    elif body.container is not None:
+        stages.passed(pod, body.container, "start", record.ts_ns, record.seq)
+
+
+def _died(stages: PodStages, pod: str, record: Record, body: ContainerDied) -> None:
+    if body.sandbox or body.container is None:
+        return
+    if record.cause is not None:
+        return  # it did not end by itself
+    if body.exit_code == 0:
+        stages.passed(pod, body.container, "ready", record.ts_ns, record.seq)
+    elif body.exit_code is not None:
+        failure = StageFailure(
+            "run", "Error", f"exit code {body.exit_code}", container=body.container
+        )
+        stages.fail(pod, record, failure, "deaths")
+
+
+def _backed_off(stages: PodStages, pod: str, record: Record, body: RestartBackedOff) -> None:
+    message = f"back-off {body.back_off_s} s before its next start"
+    failure = StageFailure("run", "CrashLoopBackOff", message, None, True, body.container)
+    stages.fail(pod, record, failure, "log")
+
+
+def _tick(
+    stages: PodStages, pod: str, record: Record, body: ProbeExecuted | ProbeTicksFolded
+) -> None:
+    if body.probe_type == "liveness" or body.result in ("success", "warning"):
+        return
+    failure = StageFailure(
+        "ready", f"{body.probe_type} probe failed", body.output or "", container=body.container
+    )
+    count = body.count if isinstance(body, ProbeTicksFolded) else 1
+    stages.fail(pod, record, failure, "probes", count=count)
+
+
+def _turned(stages: PodStages, pod: str, record: Record, body: ProbeTransitioned) -> None:
+    if body.probe_type == "liveness":
+        return
+    if body.to_result == "success" and body.probe_type == "readiness":
+        stages.passed(pod, body.container, "ready", record.ts_ns, record.seq)
+    elif body.to_result == "failure" and body.from_result == "success":
+        failure = StageFailure(
+            "ready", f"{body.probe_type} probe failed", "", container=body.container
+        )
+        stages.fail(pod, record, failure, "turns")
+
+
+def _rejected(stages: PodStages, pod: str, record: Record, body: PodRejected) -> None:
+    failure = StageFailure("admission", body.reason, body.message)
+    stages.fail(pod, record, failure, "decisions")
+
+
+def _admitted(stages: PodStages, pod: str, record: Record, body: PodAdmitted) -> None:
+    stages.begins(pod)
+    stages.passed(pod, None, "config", record.ts_ns, record.seq)
+
+
+def _configured(stages: PodStages, pod: str, record: Record, body: PodConfigChanged) -> None:
+    if body.operation == "ADD":
+        stages.begins(pod)
+    elif body.operation in ("DELETE", "REMOVE"):
+        _terminating(stages, pod, record, body)
+
+
+def _terminating(stages: PodStages, pod: str, record: Record, body: object) -> None:
+    stages.stopped(pod, record.ts_ns, stages=lambda stage: stage not in TO_END)
+
+
+def _terminated(stages: PodStages, pod: str, record: Record, body: PodTerminated) -> None:
+    _terminating(stages, pod, record, body)
+    stages.passed(pod, None, "stop", record.ts_ns, record.seq)
+
+
+_STEPS: dict[type[Body], Callable[[PodStages, str, Record, Any], None]] = {
+    ContainerDied: _died,
+    ContainerRestarted: _started,
+    ContainerStarted: _started,
+    KubernetesEvent: _event,
+    PodAdmitted: _admitted,
+    PodConfigChanged: _configured,
+    PodListed: _listed,
+    PodRejected: _rejected,
+    PodStageFailed: _stage_failed,
+    PodTerminated: _terminated,
+    PodTerminating: _terminating,
+    ProbeExecuted: _tick,
+    ProbeTicksFolded: _tick,
+    ProbeTransitioned: _turned,
+    RestartBackedOff: _backed_off,
+}
+
+KINDS: frozenset[str] = frozenset(body.kind for body in _STEPS)
+"""Kinds of records that tell of stages."""
+
+
+def stage_episodes(records: Iterable[Record]) -> list[StageEpisode]:
+    """What the records of one node add up to, in the order of their begin."""
+    stages = PodStages()
+    for record in records:
+        stages.take(record)
+    return stages.episodes()
