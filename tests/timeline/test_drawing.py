@@ -361,7 +361,7 @@ def test_a_stage_that_a_pod_waits_in_is_a_bar(tmp_path: Path) -> None:
     waits = [each for each in reported(bad) if each[0] in ("waits", "stuck")]
     assert sorted(waits) == [
         ("stuck", 6, None, "image: ErrImagePull: not found"),
-        ("waits", 3, 5, "sandbox: CreatePodSandboxError: no such image"),
+        ("waits", 3, 5, "sandbox 2×: CreatePodSandboxError: no such image"),
     ]
     (other,) = section(drawing, "pods")
     assert reported(other)[2:] == [("sandbox", 10, 10, "another sandbox")]
