@@ -109,6 +109,8 @@ def _logged(error: ErrorShape) -> Incident:
 
 
 _ERROR = "error"
+_CONTAINER, _SLASHES = "container/{}", 2
+"""A container's whole name has two; the kernel's report of a kill may show its process alone."""
 _PLACES = {kind: place for place, kind in enumerate([*(each.kind for each in PROBLEMS), _ERROR])}
 
 
@@ -118,11 +120,14 @@ def _place(incident: Incident | Headline) -> tuple[int, int]:
 
 def _incident(problem: Problem, row: Row) -> Incident:
     about = row.get("about") or row["subject"]
+    form = problem.target
+    if form == _CONTAINER and (about or "").count("/") != _SLASHES:
+        form = None
     return Incident(
         kind=problem.kind,
         severity=problem.severity,
         subject=row["subject"],
-        target=problem.target.format(about) if problem.target and about else None,
+        target=form.format(about) if form and about else None,
         text=problem.text(row),
         count=row["count"],
         ts_ns=row["ts_ns"],

@@ -26,6 +26,7 @@ from kubeledger.analyze.phrases import (
     span_text,
     times_text,
 )
+from kubeledger.kubelet.cgroups.paths import is_of_pods
 from kubeledger.kubelet.lifecycle.exits import how_it_ended
 from kubeledger.model.units import NS_PER_S
 
@@ -252,12 +253,13 @@ def _evicted(row: Row) -> str:
     return f"{pods_text(row['pods'])} evicted{' for' if known else ','} {cause}{kind}"
 
 
-_OOM = {"container_limit": "", "pod_limit": " at its pod's limit"}
+_OOM = {"pod_limit": " at its pod's limit", "node": ": the node was out of memory"}
 _WORDS = {
     "liveness_probe": "liveness probe",
     "startup_probe": "startup probe",
     "post_start_hook": "post-start hook's failure",
 }
+_SHARED = ": all pods together had reached their limit"
 _PROBE_KILL = "reason IN ('liveness_probe', 'startup_probe', 'post_start_hook')"
 _BACK_OFFS = """(SELECT node, pod_uid, container, max(back_off_s) AS back_off_s
     FROM restart_backoffs GROUP BY ALL)"""
@@ -363,10 +365,10 @@ PROBLEMS: tuple[Problem, ...] = (
     Problem(
         "oom", 4, "OOM kill", "OOM kills", "SELECT * FROM oom_kills",
         """coalesce(nullif(concat_ws('/', namespace, pod, container), ''), process, cgroup)
-            AS subject, reason""",
+            AS subject, reason, if(reason IS NULL, cgroup, NULL) AS shared""",
         lambda row: (
             f"{row['subject'] or 'a process'} OOM-killed{times_text(row['count'])}"
-            + _OOM.get(row["reason"], ": the node was out of memory")
+            + _OOM.get(row["reason"], _SHARED if is_of_pods(row["shared"]) else "")
         ),
         target="container/{}",
     ),

@@ -30,7 +30,7 @@ class ErrorsAssembler(Assembler):
 
     def __init__(self, context: BundleContext) -> None:
         super().__init__(context)
-        self._said = Repeated(self.queue, _EVERY_NS)
+        self._said = Repeated(self.queue, _EVERY_NS, wait_ns=0)
         self._shapes: set[tuple[str, str]] = set()
 
     def tell(self, line: LogLine, shape: str, *, recorded: bool) -> Facts:
@@ -63,7 +63,7 @@ class ErrorsAssembler(Assembler):
         self._said.pass_time(ts_ns)
 
     def end(self, ts_ns: int) -> None:
-        """All that was counted since."""
+        """What was counted since."""
         self._said.end(ts_ns)
 
     def _pod(self, line: LogLine) -> Subject:

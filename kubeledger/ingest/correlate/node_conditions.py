@@ -114,6 +114,7 @@ class ConditionsAssembler(Assembler):
 
 def condition_in(value: Any) -> NodeConditionChanged | None:  # noqa: ANN401 - decoded JSON or text
     """A condition as JSON holds it, or as Go prints it; None where it is neither."""
+    since_ns: int | None
     if isinstance(value, str):
         match = _TEXT.search(value)
         if match is None:

@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from kubeledger.ingest.correlate.holdback import Holdback, Seen, Waiting
+from kubeledger.ingest.correlate.holdback import WAIT_NS, Holdback, Seen, Waiting
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.model.record import Body, Evidence
 from kubeledger.model.units import NS_PER_S
@@ -64,7 +64,12 @@ class Repeated(Generic[K]):
     """Facts of one kind about many subjects."""
 
     def __init__(
-        self, queue: Holdback, every_ns: int = EVERY_NS, quiet_ns: int | None = None
+        self,
+        queue: Holdback,
+        every_ns: int = EVERY_NS,
+        *,
+        quiet_ns: int | None = None,
+        wait_ns: int = WAIT_NS,
     ) -> None:
         """Nothing has been said.
 
@@ -72,10 +77,12 @@ class Repeated(Generic[K]):
             queue: where facts go.
             every_ns: how long what goes on is not recorded again.
             quiet_ns: what is not said for so long is over; None: only what is told as over is.
+            wait_ns: how long the first record of it takes the evidence of other tellers.
         """
         self._queue = queue
         self._every_ns = every_ns
         self._quiet_ns = quiet_ns
+        self._wait_ns = wait_ns
         self._runs: OrderedDict[K, _Run] = OrderedDict()
 
     def say(self, key: K, same: Hashable, body: Body, teller: str, seen: Seen) -> None:
@@ -94,7 +101,7 @@ class Repeated(Generic[K]):
             self.over(key, ts_ns)
             run = None
         if run is None:
-            waiting = self._queue.hold(Fact(ts_ns, body, (seen.evidence,)))
+            waiting = self._queue.hold(Fact(ts_ns, body, (seen.evidence,)), self._wait_ns)
             self._runs[key] = _Run(same, body, {teller: 1}, 1, ts_ns, ts_ns, ts_ns, (), waiting)
             return
         run.told[teller] = run.told.get(teller, 0) + 1

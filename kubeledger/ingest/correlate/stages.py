@@ -70,7 +70,7 @@ _UID = re.compile(
 """Where a text names a pod by its UID alone: a cgroup, a sandbox, a directory."""
 
 _Run = tuple[str, str | None, Stage, str | None]
-"""Pod, container, stage; what it is about where several are dealt with side by side."""
+"""Pod, container, stage; of stages in which several things are tried side by side, which."""
 
 
 class StagesAssembler(PodAssembler):
@@ -80,7 +80,7 @@ class StagesAssembler(PodAssembler):
         super().__init__(context, registers)
         # Of its own: a failure that waits for its other lines keeps nothing else waiting.
         self.queue = Holdback()
-        self._runs = Repeated(self.queue)
+        self._runs = Repeated[_Run](self.queue)
         self._uids: dict[tuple[str | None, str], str] = {}
         self._process = 0
 
@@ -154,8 +154,9 @@ class StagesAssembler(PodAssembler):
                 first_ts_ns=entry.ts_ns,
                 last_ts_ns=entry.ts_ns,
             )
-            about = failure.about if failure.stage in SIDE_BY_SIDE else None
-            key: _Run = pod, failure.container, failure.stage, about
+            is_one_of_several = failure.stage in SIDE_BY_SIDE
+            what = f"{failure.reason} {failure.about}" if is_one_of_several else None
+            key: _Run = pod, failure.container, failure.stage, what
             self._runs.say(key, shape_of(failure), body, entry.message, entry)
 
     def _known(self, subject: Subject, ts_ns: int) -> Subject:

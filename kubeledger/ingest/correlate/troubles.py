@@ -8,7 +8,6 @@ client-go/util/certificate/certificate_manager.go, certificate/transport.go of 1
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 
 from kubeledger.ingest.correlate.assembler import Assembler, Entry, reads
 from kubeledger.ingest.correlate.context import BundleContext
@@ -190,7 +189,7 @@ class TroublesAssembler(Assembler):
         cause = "" if trouble in ("pleg_unhealthy", "runtime_down") else _VALUE.sub("#", words)
         self._said.say((trouble, cause), None, body, entry.message, entry)
 
-    def _pass(self, troubles: Collection[NodeTrouble], entry: Entry) -> None:
+    def _pass(self, troubles: tuple[NodeTrouble, ...], entry: Entry) -> None:
         for key in self._said.keys():  # noqa: SIM118 - it is no dict
             if key[0] in troubles:
                 self._said.over(key, entry.ts_ns, entry.evidence, passed_ts_ns=entry.ts_ns)

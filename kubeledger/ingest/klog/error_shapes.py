@@ -10,7 +10,6 @@ import re
 from functools import lru_cache
 
 from kubeledger.ingest.klog.line_values import go_text
-from kubeledger.ingest.klog.rows import FORMATTED_POD
 from kubeledger.ingest.sources.items import LogLine
 
 __all__ = ["error_shape"]
@@ -21,23 +20,26 @@ _TEXT_LENGTH = 4096
 _WORDS_MAX = 5
 """A structured message of no more words (``Unhandled Error``) says what failed, not how."""
 
-_QUOTED = re.compile(
-    rf"""\"(?:[^"\\]|\\.)*(?:"|\Z)|(?<![\w'])'[^']*(?:'(?!\w)|\Z)|{FORMATTED_POD}""", re.DOTALL
-)
-_INNERMOST = re.compile(
-    r"(?!^\[[a-z_]+\])(?:&?[\w.]*\{[^{}]*\}|\[(?![^\[\]]*, [A-Za-z])[^\[\]]*\])"
-)
-"""Go's values; ``[one error, another]`` are words."""
-_VALUE = re.compile(
-    r"""
-      (?P<kept> \*?v\d+(?:(?:alpha|beta)\d+)?\.[A-Z]\w+ )  # a type of the API
-    | &?[\w.]*\{.*\Z                                      # what was cut within its braces
-    | \d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\S*(?:[ ][+-]\d{4})?(?:[ ][A-Z]{3,4}\b)?(?:[ ]m=\S+)?
-    | \w+://[^\s,"]*
-    | (?<=feature[ ]gate)(?::[ ]|[ ])[\w=]+
-    | [^\s,;:()\[\]{}"'=]*[\d/][^\s,;()\[\]{}"']*
-    """,
+_BEGIN = r"""(?<![^\s,;:=()\[\]{}"'])"""
+"""Where a word begins: to search in its midst would look at each letter many times."""
+_QUOTED = re.compile(r"""
+    "[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)
+    """ rf"""| {_BEGIN}(?:'[^']*(?:'(?!\w)|\Z) | [^_\s",()\[]++_[^_\s",()]++\([^\s")]*\))
+    """,  # a word in quotes; a pod with its UID
     re.VERBOSE | re.DOTALL,
+)
+_INNERMOST = re.compile(r"\{[^{}]*\}|(?<!^)\[(?![^\[\]]*, [A-Za-z])[^\[\]]*\]")
+"""Go's values; ``[one error, another]`` and ``[cpumanager]`` at the beginning are words."""
+_OPEN = re.compile(r"\{.*\Z", re.DOTALL)
+_VALUE = re.compile(
+    rf"""{_BEGIN}(?:
+      (?P<kept>\*?v\d+(?:(?:alpha|beta)\d+)?\.[A-Z]\w+)  # a type of the API
+    | \d{{4}}-\d\d-\d\d[ ]\d\d:\d\d:\d\d\S*(?:[ ][+-]\d{{4}})?(?:[ ][A-Z]{{3,4}}\b)?(?:[ ]m=\S+)?
+    | [a-z]++://[^\s,"]*
+    | (?<=feature[ ]gate:[ ])\w+ | (?<=feature[ ]gate[ ])\w+=\w+
+    | [^\s,;:=()\[\]{{}}"'\d/]*+[\d/][^\s,;()\[\]{{}}"']*
+    )""",
+    re.VERBOSE,
 )
 _RUN = re.compile(r"\*(?:[\s.:,+=-]*\*)+(?!v\d)")
 
@@ -56,5 +58,6 @@ def _constant(text: str) -> str:
     words, groups = _QUOTED.sub("*", text), 1
     while groups:
         words, groups = _INNERMOST.subn("*", words)
+    words = _OPEN.sub("*", words)
     words = _VALUE.sub(lambda value: value["kept"] or "*", words)
     return _RUN.sub("*", words)[:_SHAPE_LENGTH].rstrip(" :,") or "(no words)"

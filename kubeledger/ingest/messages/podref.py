@@ -29,6 +29,9 @@ FORMATTED_POD = r'[^_\s",()]+_[^_\s",()]+\([^\s")]*\)'
 """Regular expression of ``name_namespace(uid)``, without groups."""
 
 _FORMATTED = re.compile(r'([^_\s",()\[]+)_([^_\s",()]+)\(([^\s")]*)\)')
+_NAMESPACE_AND_UID = re.compile(r'_([^_\s",()]+)\(([^\s")]*)\)')
+_NO_NAME = re.compile(r'[_\s",()\[]')
+_NAME_MAX = 253
 _OBJECT_LIST = re.compile(r"[^\s\[\],\"]+/[^\s\[\],\"]+")
 _CONTAINER_ID = re.compile(
     r'(?:[a-z][\w.+-]*://|\{"?[a-z][\w.+-]*"?\s+"?|\{Type:\S*\s+ID:)([^\s"}]+)"?\}?'
@@ -36,7 +39,7 @@ _CONTAINER_ID = re.compile(
 _FIELD_PATH = re.compile(r"spec\.\w+\{([^}]*)\}")
 _NAMED_IN_MESSAGE = re.compile(
     r"(?:Stopping|Created|Started) container (\S+)$"
-    r"|Container (\S+) (?:failed (?:liveness|startup) probe|definition changed)"
+    r"|Container (\S+) (?:failed (?:liveness|startup) probe|definition changed|resize requires)"
     r"|Back-off restarting failed container (\S+) in pod "
 )
 
@@ -51,9 +54,12 @@ class PodRef(NamedTuple):
 
 def formatted_pod(text: str) -> PodRef | None:
     """The first ``name_namespace(uid)`` in the text."""
-    # Most texts have no parenthesis: the search would try every letter before it knows.
-    match = _FORMATTED.search(text) if "(" in text else None
-    return None if match is None else PodRef(match[2], match[1], match[3] or None)
+    # To search for the whole form would try every letter as the first of a name.
+    for match in _NAMESPACE_AND_UID.finditer(text) if "(" in text else ():
+        name = _NO_NAME.split(text[max(0, match.start() - _NAME_MAX) : match.start()])[-1]
+        if name:
+            return PodRef(match[1], name, match[2] or None)
+    return None
 
 
 def formatted_pods(text: str) -> list[PodRef]:

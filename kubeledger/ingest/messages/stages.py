@@ -35,7 +35,6 @@ MESSAGES = (
     ),
     klog("Unable to attach or mount volumes for pod; skipping pod", since="1.21"),
     klog("Unable to make pod data directories for pod", since="1.21"),
-    klog("Unhandled Error", since="1.30"),
     klog("killContainer for pod failed", to="Kill container failed", since="1.21"),
     klog("killPod failed", to="KillPod failed", since="1.21", until="1.21"),
     klog("killPodWithSyncResult failed", since="1.21"),

@@ -26,6 +26,7 @@ from kubeledger.ingest.sources.unpack import (
     spool_errors,
     unpack,
 )
+from kubeledger.ledger.names import MANIFEST, NODES
 from kubeledger.model.errors import BadInputError, BadQuestionError
 from kubeledger.replay.node.snapshot_time import SNAPSHOT_NAME
 
@@ -135,7 +136,7 @@ def _from_directory(text: str, root: Path) -> Collected:
         message = f"directory is not read: {_why(error)}"
         collected.findings.append(Finding("unreadable", name, message))
 
-    for path in _walk(root, unreadable):
+    for path in _walk(root, unreadable, collected.skipped):
         name = _printable(path.relative_to(root).as_posix())
         reason = _refusal(path, inside)
         if reason:
@@ -167,10 +168,16 @@ def _take(collected: Collected, source: SourceFile) -> None:
         collected.files.append(source)
 
 
-def _walk(root: Path, unreadable: Callable[[OSError], None]) -> Iterator[Path]:
-    """Files below a directory; directories behind links are not entered."""
+def _walk(
+    root: Path, unreadable: Callable[[OSError], None], skipped: dict[str, str]
+) -> Iterator[Path]:
+    """Files below a directory; directories behind links are not entered, nor ledgers."""
     for directory, names, files in os.walk(root, onerror=unreadable, followlinks=False):
         names.sort()
+        if MANIFEST in files and NODES in names and Path(directory) != root:
+            names.clear()
+            skipped[_printable(Path(directory).relative_to(root).as_posix())] = "a ledger"
+            continue
         for name in sorted(files):
             yield Path(directory) / name
         for name in names:

@@ -178,31 +178,43 @@ class PastedLines(SourceView):
 
 _MORE = re.compile(rb'\s*[A-Za-z][\w.]*=["\w\[{&]')
 """What a part of a structured line begins with that was cut off between two words."""
-_WIDTHS = frozenset((72, 76, 78, 79, 80, 100, 120, 132, 160, 200))
-"""Of terminals and mails."""
+_HEAD_CUT = re.compile(rb'[IWEF]\d{0,4}(?: [^"]*)?\Z')
+_WORD_CUT = re.compile(rb'[ \[](?:(?!err=|message=)\w+="[^" ]*|[A-Za-z]\w*|\w+=)\Z')
+"""A structured line that ends in a name, or in a value that has no blanks."""
+_SURE = 3
+"""So many lines that went on below are no chance."""
 
 
 class _Joiner:
     """Joins the lines that a line was wrapped into.
 
-    An entry of which a quoted text does not end in its line goes on below, as one does below which
-    more of its values stand; in a log that was wrapped at a width, each line of that width.
+    In a log that was wrapped at a width, a line goes on below when the first word of that had no
+    room in it. In any, a structured line does of which a quoted text does not end, or below which
+    more of its values stand.
     """
 
-    def __init__(self, width: int | None = None) -> None:
-        """``width``: at which lines were cut; None: between words."""
+    def __init__(self, width: int | None = None, *, is_cut: bool = False) -> None:
+        """Nothing was read.
+
+        Args:
+            width: at which all lines were wrapped.
+            is_cut: anywhere, not between two words.
+        """
         self._unwrapper = Unwrapper()
         self._width = width
-        self.lengths: list[int] = []
+        self._is_cut = is_cut
+        self.pairs: list[tuple[bytes, bytes]] = []
+        self.has_joined = False
 
     def joined(self, lines: Iterable[_Line]) -> Iterator[_Line]:
-        """The lines as they were; ``lengths`` are those of parts that went on below."""
+        """The lines as they were; ``pairs`` are those of entries and what stood right below."""
         held: list[_Line] = []
         for line in lines:
             if self._begins(line.text):
                 yield from self._taken(held)
                 held = [line]
             elif held and line.text.strip() and len(held) < _PARTS_MAX:
+                self.pairs.append((held[-1].text, line.text))
                 held.append(line)
             else:
                 yield from self._taken(held)
@@ -212,7 +224,7 @@ class _Joiner:
 
     def _begins(self, text: bytes) -> bool:
         """A line of its own: an entry, or what a carrier stands before."""
-        if is_entry(text):
+        if is_entry(text) or (self._width and _HEAD_CUT.match(text)):
             return True
         unwrapped = self._unwrapper.unwrap(text)
         return is_entry(unwrapped.body) or unwrapped.tag is not None or unwrapped.time is not None
@@ -223,46 +235,52 @@ class _Joiner:
             yield from held
             return
         text, parts = held[0].text.rstrip(b"\r"), 1
-        lengths = []
         for line in held[1:]:
-            length = _letters(held[parts - 1].text.rstrip(b"\r"))
-            if not self._goes_on(text, length, line.text):
+            above, below = held[parts - 1].text.rstrip(b"\r"), line.text.rstrip(b"\r")
+            has_no_room = self._width is not None and _lacks_room(above, below, self._width)
+            if not (has_no_room or self._goes_on(text, below)):
                 break
-            text += self._between(text, length, line.text) + line.text.rstrip(b"\r")
-            lengths.append(length)
+            text += self._between(text, below, has_no_room) + below
             parts += 1
         if parts == 1 or _is_open(self._unwrapper.body(text)):
             yield from held
             return
-        self.lengths += lengths
+        self.has_joined = True
         yield held[0]._replace(text=text)
         yield from held[parts:]
 
-    def _goes_on(self, text: bytes, length: int, below: bytes) -> bool:
+    def _goes_on(self, text: bytes, below: bytes) -> bool:
         body = self._unwrapper.body(text)
-        if not is_entry(body) or body.endswith(b"=<"):
+        if not is_entry(body) or not _is_structured(body) or body.endswith(b"=<"):
             return False
-        if length == self._width:
-            return True
-        return _is_open(body) or (_is_structured(body) and _MORE.match(below) is not None)
+        return _is_open(body) or _MORE.match(below) is not None
 
-    def _between(self, text: bytes, length: int, below: bytes) -> bytes:
-        is_cut = length == self._width or text.endswith(b" ") or below.startswith(b" ")
-        return b"" if is_cut else b" "
+    def _between(self, text: bytes, below: bytes, has_no_room: bool) -> bytes:
+        is_cut = self._is_cut if has_no_room else _WORD_CUT.search(text) is not None
+        return b"" if is_cut or text.endswith(b" ") or below.startswith(b" ") else b" "
+
+
+def _lacks_room(above: bytes, below: bytes, width: int) -> bool:
+    """The first word of a line would not have fitted into the one above it."""
+    word = below.split(b" ", 1)[0]
+    return _letters(above) + 1 + _letters(word) > width
 
 
 def _joiner_of(head: bytes) -> _Joiner | None:
     """What joins the lines of the log that begins so; None where none was wrapped."""
     if ANY_ENTRY.search(head) is None:
         return None
-    lines = [_Line(text, number, 0) for number, text in enumerate(head.split(b"\n")[:-1])]
+    texts = [text.rstrip(b"\r") for text in head.split(b"\n")[:-1]]
     found = _Joiner()
-    for _ in found.joined(lines):
+    for _ in found.joined(_Line(text, number, 0) for number, text in enumerate(texts)):
         pass
-    widths = set(found.lengths)
-    if len(widths) == 1 and (len(found.lengths) > 1 or widths <= _WIDTHS):
-        return _Joiner(widths.pop())
-    return _Joiner() if found.lengths else None
+    # A word that is longer than that stands alone.
+    width = max((_letters(text) for text in texts if b" " in text.strip()), default=0)
+    full = sum(_lacks_room(*pair, width) for pair in found.pairs)
+    if full >= _SURE and full * 10 >= len(found.pairs) * 9:
+        cut = sum(_letters(above) == width for above, _ in found.pairs)
+        return _Joiner(width, is_cut=cut * 10 >= full * 9)
+    return _Joiner() if found.has_joined else None
 
 
 def _letters(line: bytes) -> int:

@@ -49,24 +49,21 @@ _ACTIONS: dict[str, Stage] = {
 A resize in place (``ResizePodInPlace``) is no stage of the way.
 """
 
-_CAUSES: tuple[tuple[re.Pattern[str], Stage, str], ...] = tuple(
-    (re.compile(words), stage, reason)
-    for words, stage, reason in (
-        (r"network is not ready", "network", "NetworkNotReady"),
-        (r"failed to ensure that the pod: \S+ cgroups exist", "cgroup", "FailedCreatePodContainer"),
-        (r".*\bunmounted volumes=|.*unattached/unmounted volumes=", "volumes", "FailedMount"),
-        (r"Unable to (?:attach or )?mount volumes", "volumes", "FailedMount"),
-        (r"mkdir .*/pods/", "volumes", "FailedToMakePodDataDirectories"),
-        (r"mounted volumes=", "teardown", "FailedUnmount"),
-        (r".*cgroup paths|.*processes attached to the", "teardown", "FailedRemoveCgroup"),
-        (
-            r".*(?i:resource ?claim|dynamic resources|(?:Un)?PrepareResources)",
-            "resources",
-            "FailedPrepareDynamicResources",
-        ),
-        (r"error killing|.*CRI violation|.*pod termination", "stop", "FailedKillPod"),
-        (r"(?i:pod .*cannot be run)|Cannot enforce AppArmor", "admission", "CannotRun"),
-    )
+_CAUSES: tuple[tuple[str, Stage, str], ...] = (
+    (r"network is not ready", "network", "NetworkNotReady"),
+    (r"failed to ensure that the pod: \S+ cgroups exist", "cgroup", "FailedCreatePodContainer"),
+    (r".*\bunmounted volumes=|.*unattached/unmounted volumes=", "volumes", "FailedMount"),
+    (r"Unable to (?:attach or )?mount volumes", "volumes", "FailedMount"),
+    (r"mkdir .*/pods/", "volumes", "FailedToMakePodDataDirectories"),
+    (r"mounted volumes=", "teardown", "FailedUnmount"),
+    (r".*cgroup paths|.*processes attached to the", "teardown", "FailedRemoveCgroup"),
+    (
+        r".*(?i:resource ?claim|dynamic resources|(?:Un)?PrepareResources)",
+        "resources",
+        "FailedPrepareDynamicResources",
+    ),
+    (r"error killing|.*CRI violation|.*pod termination", "stop", "FailedKillPod"),
+    (r"(?i:pod .*cannot be run)|Cannot enforce AppArmor", "admission", "CannotRun"),
 )
 """Other errors of ``Kubelet.SyncPod``, ``SyncTerminatingPod`` and ``SyncTerminatedPod``."""
 
@@ -80,7 +77,7 @@ def failures_of_sync(error: str) -> list[StageFailure]:
     results = list(_RESULT.finditer(error))
     if not results:
         for words, stage, reason in _CAUSES:
-            if words.match(error):
+            if re.match(words, error):
                 return [failure_of(stage, reason, error)]
         return [failure_of("config", "FailedSync", error)] if error else []
     found = (_of_result(**{k: _unquoted(v) for k, v in r.groupdict("").items()}) for r in results)

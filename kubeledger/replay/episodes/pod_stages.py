@@ -163,7 +163,7 @@ class PodStages:
             # A back-off follows a start that failed, too.
             reached = "start" if stage == "run" and failure.is_waiting else stage
             self._pass_before(pod, container, reached, first, record.seq)
-        if known is not None and known.started is not None and stage == "run":
+        if known is not None and known.started is not None and stage in _BY_START:
             if first - known.started[0] >= SETTLED_NS:
                 self._close(pod, (container, stage), *known.started)
                 known = None
@@ -307,8 +307,9 @@ def _event(stages: PodStages, pod: str, record: Record, body: KubernetesEvent) -
         return
     failure = failure_of_event(body.reason, body.message, body.container)
     if failure is not None:
-        # Of one try there are two: what went wrong, and how the container's status calls it.
-        teller = f"events {body.reason} {body.message.startswith('Error: ')}"
+        # Of one try there are two: of a pull and of the start that it was for, of a mount and of
+        # the sync that waited for it. Their first words differ.
+        teller = f"events {body.reason} {body.message.partition(' ')[0]}"
         stages.fail(pod, record, failure, teller, count=body.count)
     elif (stage := _EVENT_PASSES.get(body.reason)) is not None:
         stages.passed(pod, body.container, stage, record.ts_ns, record.seq)

@@ -28,7 +28,7 @@ SHOWN = [case.text for case in CASES]
 WITHOUT_A_LINE = Path(__file__).with_name("without_a_line.txt")
 """Older structured rows without a line here; scenes show most of them. None is added."""
 
-DIFFER = {"ContainerTopologyHint", "Pod is stopped", "SyncLoop (probe)"}
+DIFFER = {"ContainerTopologyHint", "Pod is stopped", "SyncLoop (probe)", "Unhandled Error"}
 """Messages of which some lines lead to a record alone, and others do not, by their values."""
 
 HAVE_BOTH = {"Eviction manager:", "Eviction manager: threshold observed resource"}

@@ -449,3 +449,13 @@ def test_senseless_options(options: dict[str, object]) -> None:
 def test_a_version_whose_rules_are_not_known_is_one(version: str) -> None:
     """It is recorded; what was decided by its rules cannot be verified."""
     assert ImportOptions(kubelet_version=version).kubelet_version == version
+
+
+def test_a_ledger_in_a_directory_is_not_imported(tmp_path: Path) -> None:
+    """``import .`` where the ledger stands, too."""
+    root = write_node(tmp_path / "n")
+    write(root / ".kubeledger/ledger.json", "{}")
+    write(root / ".kubeledger/nodes/x/kept/kubelet.log", log_text())
+    plan = one(tmp_path, root)
+    assert plan.bundle.skipped[".kubeledger"] == "a ledger"
+    assert not any("kept" in file.source.name for file in plan.bundle.files)
