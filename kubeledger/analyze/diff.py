@@ -15,8 +15,12 @@ from kubeledger.analyze.sql.summaries import subject_of
 from kubeledger.model.bodies.lifecycle import ContainerRestarted, ContainerStarted, PodListed
 from kubeledger.model.record import Record
 from kubeledger.replay.episodes import node_conditions, pod_stages
-from kubeledger.replay.episodes.node_conditions import NodeConditions
-from kubeledger.replay.episodes.pod_stages import PodStages
+from kubeledger.replay.episodes.node_conditions import (
+    ConditionEpisode,
+    NodeConditions,
+    TroubleEpisode,
+)
+from kubeledger.replay.episodes.pod_stages import PodStages, StageEpisode
 from kubeledger.replay.node.document import canonical_json
 from kubeledger.replay.node.state import NodeState
 
@@ -65,6 +69,7 @@ class Names:
         return self._text(subject_of(body)), body
 
     def named(self, value: Any) -> Any:  # noqa: ANN401 # any JSON value
+        """The same value with names in place of IDs."""
         if isinstance(value, str):
             return self._text(value)
         if isinstance(value, dict):
@@ -201,7 +206,12 @@ def _episodes(
 
 
 def _episode(
-    kind: str, subject: str, episode: Any, names: Names, exact: bool, **more: str  # noqa: ANN401 # one of three
+    kind: str,
+    subject: str,
+    episode: StageEpisode | ConditionEpisode | TroubleEpisode,
+    names: Names,
+    exact: bool,
+    **more: str,
 ) -> tuple[_Key, Place, dict[str, Any]]:
     told = {name: getattr(episode, name, None) for name in ("reason", "message", "about")}
     body = names.named({**told, **more})

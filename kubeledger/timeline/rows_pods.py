@@ -313,7 +313,8 @@ def _stages(view: NodeView, pods: _Pods, severities: Mapping[int, int]) -> None:
     """The stage in which a pod or container waits, until it is past it or ends."""
     for row in view.rows(
         "pod_stages",
-        f"{_PLACE}, stage, reason, message, attempts, passed_ts IS NULL AND ended_ts IS NULL AS is_open,"
+        f"{_PLACE}, stage, reason, message, attempts,"
+        " passed_ts IS NULL AND ended_ts IS NULL AS is_open,"
         " epoch_ns(coalesce(passed_ts, ended_ts, last_ts)) AS until_ns",
         f"stage NOT IN {_TOLD}",
     ):

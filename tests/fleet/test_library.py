@@ -260,7 +260,7 @@ def test_rates_and_counts(lake: Queryable, ask: Ask) -> None:
 
 
 def test_stuck_and_not_ready(lake: Queryable, ask: Ask) -> None:
-    """Pods by the stage that they did not get past at once; nodes by how often they were not ready."""
+    """Pods by the stage that they did not get past at once; nodes by how often not ready."""
     pods: dict[tuple[Any, ...], set[Any]] = defaultdict(set)
     for row in ask("SELECT * FROM pod_stages WHERE stage NOT IN ('admission', 'run', 'ready')"):
         key = (row["pool"], row["stage"], row["reason"])
