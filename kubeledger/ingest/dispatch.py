@@ -119,30 +119,34 @@ class Dispatcher:
         return facts
 
     def _entry(self, entry: LogEntry) -> Facts:
-        line, is_read = entry.line, True
+        line = entry.line
         facts: list[Fact] = []
+        is_read = self._is_read(entry, facts)
+        if entry.shape is not None:
+            facts += self._errors.tell(line, entry.shape, recorded=entry.recorded and is_read)
+        return facts
+
+    def _is_read(self, entry: LogEntry, facts: list[Fact]) -> bool:
+        """Give a line to its handlers, and take their facts; False where it is damaged."""
+        line = entry.line
         if (key := entry.lacks()) is not None:
-            is_read = False
             facts += self._not_understood(line, f" (without {key})")
-        for handler in entry.handlers if is_read else ():
+            return False
+        for handler in entry.handlers:
             try:
                 found = handler(line)
                 if found:
                     facts += found
             except CutLineError:
-                is_read = False
                 facts += self._not_understood(line)
-                break
+                return False
             except MALFORMED as error:
-                is_read = False
                 facts += self._not_understood(line)
                 message = f"line {line.line} cannot be read: {_in_words(error)}"
                 finding = Finding("malformed", line.source, message[:500])
                 facts.append(finding_fact(finding, line.ts_ns, line.evidence))
-                break
-        if entry.shape is not None:
-            facts += self._errors.tell(line, entry.shape, recorded=entry.recorded and is_read)
-        return facts
+                return False
+        return True
 
     def _not_understood(self, line: LogLine, why: str = "") -> Iterator[Fact]:
         """A line of a known message that is damaged, or lacks a key: the import goes on."""

@@ -9,6 +9,7 @@ import msgspec
 
 from kubeledger.analyze.completeness.span import Span
 from kubeledger.analyze.histories.logs import LogEntry, LoggedProcess, LogReading
+from kubeledger.analyze.logged_errors import harmless
 from kubeledger.model.bodies.images import GarbageCollected, GarbageCollectionStarted
 from kubeledger.model.bodies.ledger import (
     FindingReported,
@@ -20,6 +21,7 @@ from kubeledger.model.bodies.ledger import (
 )
 from kubeledger.model.bodies.lifecycle import ContainerDied, ContainerKilled
 from kubeledger.model.bodies.preemption import PodPreempted
+from kubeledger.model.bodies.stages import ErrorsLogged
 from kubeledger.model.record import Evidence, Record
 from kubeledger.verify.evidence.lost_records import LostRecords
 
@@ -96,6 +98,20 @@ class OpenDecision(msgspec.Struct, frozen=True, kw_only=True):
     what: str
 
 
+class ErrorLines(msgspec.Struct, kw_only=True):
+    """Lines of severity W, E and F, and what tells them.
+
+    Attributes:
+        recorded: records of what happened say the same.
+        harmless: the kubelet itself says that they are.
+        by_shape: nothing but their shape and their number is known of them.
+    """
+
+    recorded: int = 0
+    harmless: int = 0
+    by_shape: int = 0
+
+
 class SourcesReport(msgspec.Struct, kw_only=True):
     """Section 1.
 
@@ -105,6 +121,7 @@ class SourcesReport(msgspec.Struct, kw_only=True):
         findings: (finding, file, message), in the order of the records.
         unfinished_imports: imports that were cut off.
         lost: what the ledger lost and was not imported again, in or out of the span.
+        errors: of the whole ledger, as ``not_understood``.
     """
 
     groups: list[FileGroup]
@@ -114,6 +131,7 @@ class SourcesReport(msgspec.Struct, kw_only=True):
     findings: list[tuple[str, str | None, str]]
     unfinished_imports: int
     lost: list[LostSpan]
+    errors: ErrorLines
 
 
 class SourcesPart:
@@ -130,6 +148,7 @@ class SourcesPart:
         self._findings: dict[tuple[str, str | None, str], None] = {}
         self._open: dict[tuple[str, object], OpenDecision] = {}
         self._lost = LostRecords()
+        self._errors = ErrorLines()
 
     def see(self, entry: LogEntry) -> None:
         """Take in one record."""
@@ -145,10 +164,21 @@ class SourcesPart:
                 self._accounts.update({account.file: account for account in body.accounts})
             case LinesNotUnderstood():
                 self._shapes[body.file, body.shape] += body.count
+            case ErrorsLogged():
+                self._see_errors(body)
+                self._see_fact(entry)
             case FindingReported():
                 self._findings[body.finding, body.file, body.message] = None
             case _:
                 self._see_fact(entry)
+
+    def _see_errors(self, body: ErrorsLogged) -> None:
+        if body.recorded:
+            self._errors.recorded += body.count
+        elif harmless(body.source, body.shape):
+            self._errors.harmless += body.count
+        else:
+            self._errors.by_shape += body.count
 
     def _see_fact(self, entry: LogEntry) -> None:
         record = entry.record
@@ -212,6 +242,7 @@ class SourcesPart:
             findings=list(self._findings),
             unfinished_imports=len(self._pending),
             lost=[_lost(seq, body) for seq, body in self._lost.missing()],
+            errors=self._errors,
         )
 
     def _groups(self) -> list[FileGroup]:

@@ -59,9 +59,7 @@ class _Run(msgspec.Struct):
 class Repeated:
     """Facts of one kind about many subjects."""
 
-    def __init__(
-        self, queue: Holdback, every_ns: int = EVERY_NS, wait_ns: int = WAIT_NS
-    ) -> None:
+    def __init__(self, queue: Holdback, every_ns: int = EVERY_NS, wait_ns: int = WAIT_NS) -> None:
         """Nothing has been said.
 
         Args:

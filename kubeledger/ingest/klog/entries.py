@@ -349,9 +349,7 @@ class EntryReader:
             handled = route if isinstance(route, Handled) else handled
         elif handled.row is not None:
             handled.row.read(line, handled.match)
-        self._out.append(
-            LogEntry(line, handled.handlers, handled.needs, shape, handled.recorded)
-        )
+        self._out.append(LogEntry(line, handled.handlers, handled.needs, shape, handled.recorded))
 
     def _repeated(self, place: Place) -> None:
         """Count a line that says again what one above said; an unknown one stays findable."""

@@ -247,3 +247,19 @@ def test_missing_inputs_by_how_many_lack_them() -> None:
 def test_advice(what: str, words: str) -> None:
     """Each input has a sentence of what to collect."""
     assert words in advice_on(what)
+
+
+def test_lines_of_errors_by_what_tells_them() -> None:
+    """Other records, the kubelet's own account that nothing is wrong, or their shape alone."""
+    of_dns = ErrorsLogged(
+        severity="E",
+        source="dns.go",
+        shape="Nameserver limits exceeded",
+        count=3,
+        first_ts_ns=1,
+        last_ts_ns=2,
+    )
+    other = msgspec.structs.replace(of_dns, source="a.go", count=5)
+    told = msgspec.structs.replace(other, recorded=True, count=7)
+    errors = report([started(), event(of_dns), event(other), event(told)]).sources.errors
+    assert (errors.recorded, errors.by_shape, errors.harmless) == (7, 5, 3)

@@ -13,16 +13,22 @@ from kubeledger.analyze.headlines import (
     bytes_text,
     happened,
     headlines,
+    in_a_sentence,
     incidents,
     missing_text,
     names_text,
     shortened,
 )
+from kubeledger.analyze.logged_errors import HARMLESS, Harmless, harmless
 from kubeledger.analyze.sql.api import connect
+from kubeledger.ingest.klog.error_shapes import error_shape
 from kubeledger.kubelet.lifecycle.exits import how_it_ended
 from kubeledger.model.bodies.lifecycle import PodEvicted, PodRejected
 from kubeledger.model.bodies.node import ClockStepped, KubeletExited, KubeletStarted
+from kubeledger.model.bodies.stages import ErrorsLogged
+from kubeledger.model.record import Body
 from tests.analyze.sql.fixture_ledger import Story, write_ledger
+from tests.ingest.feeding import log_line
 
 
 @pytest.mark.parametrize(
@@ -122,6 +128,98 @@ def test_incidents_of_records(tmp_path: Path) -> None:
         (3, "default/d rejected: X", "pod/default/d"),
         (1, "the clock was set back", None),
     ]
+
+
+def _errors(**changes: object) -> ErrorsLogged:
+    body = ErrorsLogged(severity="E", source="a.go", shape="It failed", first_ts_ns=1, last_ts_ns=2)
+    return msgspec.structs.replace(body, **changes)
+
+
+def _sentence(directory: Path, *logged: Body) -> tuple[str, list[str]]:
+    story = Story("node-a")
+    for body in logged:
+        story.add(body)
+    with connect(write_ledger(directory, story.records)) as queryable:
+        found = incidents(
+            lambda query, params: queryable.sql(query, params).dicts(), "node-a", verdicts=False
+        )
+    return in_a_sentence(found), [each.text for each in headlines(found)]
+
+
+def test_errors_that_no_record_tells_are_told_by_their_shape(tmp_path: Path) -> None:
+    """Fatal ones first, then those about pods, then the most frequent; warnings at last."""
+    web = {"namespace": "default", "pod": "web"}
+    said, shown = _sentence(
+        tmp_path,
+        _errors(severity="W", shape="a warning", count=90),
+        _errors(count=7),
+        _errors(count=2, pid=9),
+        _errors(shape="of a pod", count=2, **web),
+        _errors(shape="of a pod", **{**web, "pod": "db"}),
+        _errors(severity="F", shape="the end"),
+    )
+    assert said == (
+        "no decision that went wrong was recorded, but 103 lines of warnings and errors of 4 "
+        "shapes: 1 × F a.go the end, 3 × E a.go of a pod (db, web), 9 × E a.go It failed"
+    )
+    assert shown == [
+        "1 × F a.go the end",
+        "3 × E a.go of a pod (db, web)",
+        "9 × E a.go It failed",
+        "90 more lines of warnings and errors of 1 shape",
+    ]
+
+
+def test_nothing_went_wrong_where_all_lines_are_told_or_harmless(tmp_path: Path) -> None:
+    """One that is neither is enough; beside an incident it is only counted."""
+    recorded, harmless = (
+        _errors(recorded=True),
+        _errors(source="dns.go", shape="Nameserver limits exceeded"),
+    )
+    nothing = "nothing that went wrong was recorded"
+    assert _sentence(tmp_path / "a", recorded, harmless) == (nothing, [])
+    refused = PodRejected(namespace="a", pod="b", pod_uid=None, reason="X", message="no")
+    said, shown = _sentence(tmp_path / "b", recorded, harmless, _errors(), refused)
+    assert said == "1 refused; besides, 1 line of warnings and errors of 1 shape"
+    assert shown == ["a/b rejected: X", "1 × E a.go It failed"]
+
+
+@pytest.mark.parametrize("each", HARMLESS, ids=lambda each: each.source)
+def test_what_is_harmless_is_so_in_its_file_only(each: Harmless) -> None:
+    """And says why."""
+    assert each.reason
+    assert harmless("other.go", "Nameserver limits exceeded") is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'dns.go:1] "Nameserver limits exceeded" err="Nameserver limits were exceeded, some"',
+        "dns.go:1] Nameserver limits were exceeded, some nameservers have been omitted",
+        'file_linux.go:1] "Unable to read config path" err="path does not exist, ignoring"',
+        'file.go:1] Unable to read config path "/m": path does not exist, ignoring',
+        "feature_gate.go:1] Setting GA feature gate SomeGate=true. It will be removed in a future",
+        "csi_plugin.go:1] kubernetes.io/csi: kubeclient not set, assuming standalone kubelet",
+        "probe.go:1] Flexvolume plugin directory at /x/y/ does not exist. Recreating.",
+        'kubelet.go:1] "Skipping pod synchronization" err="[container runtime status check may not '
+        'have completed yet, PLEG is not healthy: pleg has yet to be successful]"',
+        "kubelet.go:1] skipping pod synchronization - container runtime status check may not have "
+        "completed yet",
+    ],
+)
+def test_harmless_lines_as_they_are_logged(line: str) -> None:
+    """By the shape that the importer gives them."""
+    read = log_line(f"E1121 02:00:00.000001 1 {line}")
+    assert harmless(read.file, error_shape(read))
+
+
+def test_what_keeps_a_node_from_being_ready_is_not_harmless() -> None:
+    """The same message, another error."""
+    read = log_line(
+        'E1121 02:00:00.000001 1 kubelet.go:1] "Skipping pod synchronization" err="PLEG is not '
+        'healthy: pleg was last seen active 3m1.5s ago; threshold is 3m0s"'
+    )
+    assert harmless(read.file, error_shape(read)) is None
 
 
 def test_a_pod_is_evicted_once_whoever_waited_for_its_end(tmp_path: Path) -> None:
