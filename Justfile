@@ -28,9 +28,9 @@ types:
 test *args:
     {{python}} -m pytest -n 2 "$@"
 
-# the long runs that the daily test run leaves out
+# the long runs that the daily test run leaves out, and all tests that draw their inputs, with new seeds
 nightly:
-    {{python}} -m pytest -n 2 -m nightly --timeout 0
+    {{python}} -m pytest -n 2 -m "nightly or hypothesis" --hypothesis-profile nightly --timeout 0
     nice -n 10 {{python}} -m tests.fuzz
 
 # a million inputs to every reader of foreign bytes, on one core; arguments go to the fuzzer

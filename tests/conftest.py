@@ -1,4 +1,4 @@
-"""Long runs are left out unless they are asked for; one browser and one bucket server a worker."""
+"""Inputs are drawn alike in every run, long runs left out; a worker has a browser and a bucket."""
 
 from __future__ import annotations
 
@@ -7,14 +7,25 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from tests.buckets import Place, name_storage, new_bucket, s3_at_work
-from tests.timeline.browser import CHROMIUM, DRIVER, Browser, open_browser
+from tests.timeline.browser import Browser, open_browser
+from tests.tools import tool
 
 # How long an example takes is the machine's affair; pytest's own limit finds what hangs.
-settings.register_profile("kubeledger", deadline=None)
+_ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.register_profile("nightly", _ANY_SPEED, derandomize=False)
+settings.register_profile("kubeledger", _ANY_SPEED, derandomize=True, database=None)
 settings.load_profile("kubeledger")
+
+if hasattr(providers, "_get_local_constants"):
+    # Hypothesis draws constants of the program, too: of the modules that other tests have imported.
+    _imported, _none = providers._get_local_constants, type(providers.GLOBAL_CONSTANTS)()
+    providers._get_local_constants = lambda: (
+        _imported() if settings.get_current_profile_name() == "nightly" else _none
+    )
 
 # A script's background commands ignore SIGINT, and so would those that tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -34,8 +45,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """The browser; where there is none, the tests that need it are skipped and say so."""
-    if CHROMIUM is None or DRIVER is None:
-        pytest.skip("no chromium and chromedriver on this machine: pages are not looked at")
+    for name in ("chromium", "chromedriver"):
+        tool(name)
     with open_browser() as started:
         yield started
 

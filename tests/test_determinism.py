@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import pytest
 from freezegun import freeze_time
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kubeledger.ledger.audit import audit
 from tests.recordings import RECORDINGS, import_recording
@@ -53,3 +56,27 @@ def test_the_clock_of_the_importing_machine_leaves_no_trace(tmp_path: Path) -> N
             ledger, _ = import_recording("node-b", tmp_path / year)
             heads.add(audit(ledger).nodes[0].head)
     assert len(heads) == 1
+
+
+def drawn() -> list[list[int | str]]:
+    """What a test that draws its inputs gets."""
+    seen: list[list[int | str]] = []
+
+    @settings(settings.get_profile("kubeledger"))
+    @given(st.lists(st.integers() | st.text()))
+    def draw(inputs: list[int | str]) -> None:
+        seen.append(inputs)
+
+    draw()
+    return seen
+
+
+def test_drawn_inputs_are_the_same_in_every_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever other tests of the same process have imported."""
+    before = drawn()
+    (tmp_path / "imported_later.py").write_text(f"NUMBERS = {list(range(10**9, 10**9 + 999))}")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("imported_later")
+    assert drawn() == before

@@ -14,6 +14,7 @@ import msgspec
 
 from kubeledger.analyze.logged_errors import UNTOLD, ErrorShape, untold
 from kubeledger.analyze.sql.shorten import cut
+from kubeledger.kubelet.cgroups.paths import is_of_pods
 from kubeledger.kubelet.lifecycle.exits import how_it_ended
 
 __all__ = [
@@ -181,13 +182,21 @@ def _incident(kind: str, severity: int, text_of: Callable[[Row], str], row: Row)
 def _target(kind: str, row: Row) -> str | None:
     """What ``kubeledger why`` would be asked about it."""
     form = _TARGETS.get(kind)
-    if form is None or not row["subject"]:
+    about = row.get("about") or row["subject"]
+    if form is None or not about or (form == "container/{}" and about.count("/") != _CONTAINERS):
         return None
-    return form.format(row.get("about") or row["subject"])
+    return form.format(about)
 
 
 def _times(row: Row) -> str:
     return f" {row['count']}×" if row["count"] > 1 else ""
+
+
+def _limit_of(row: Row) -> str:
+    if is_of_pods(row["shared"]):
+        return ": all pods together had reached their limit"
+    words = {"pod_limit": " at its pod's limit", "node": ": the node was out of memory"}
+    return words.get(row["reason"], "")
 
 
 def _back_off(row: Row) -> str:
@@ -248,6 +257,9 @@ _TARGETS = {
     "kubelet_restarted": "node",
 }
 """Kind -> what ``kubeledger why`` is asked, of the subject or of what the row says it is about."""
+
+_CONTAINERS = 2
+"""Slashes in a container's whole name; the kernel's report of a kill may show its process alone."""
 
 _WORDS = {
     "liveness_probe": "liveness probe",
@@ -331,14 +343,10 @@ _QUERIES: tuple[tuple[str, int, str, Callable[[Row], str]], ...] = (
         4,
         """SELECT coalesce(nullif(concat_ws('/', namespace, pod, container), ''), process, cgroup)
                 AS subject,
-            reason, count(*) AS count, min(epoch_ns(ts)) AS ts_ns, min(seq) AS seq
+            reason, if(reason IS NULL, cgroup, NULL) AS shared,
+            count(*) AS count, min(epoch_ns(ts)) AS ts_ns, min(seq) AS seq
         FROM oom_kills WHERE node = $node GROUP BY ALL""",
-        lambda row: (
-            f"{row['subject']} OOM-killed{_times(row)}"
-            + {"container_limit": "", "pod_limit": " at its pod's limit"}.get(
-                row["reason"], ": the node was out of memory"
-            )
-        ),
+        lambda row: f"{row['subject']} OOM-killed{_times(row)}" + _limit_of(row),
     ),
     (
         "killed",

@@ -162,8 +162,10 @@ def report_import(directory: Path, nodes: list[str], *, advise: bool = True) -> 
                 _paragraph(f"Worst: {found[0].text.rstrip('.')}.")
             if advise:
                 which = f" --node {quote(node)}" if len(nodes) > 1 else ""
-                target = next((each.target for each in found if each.target), None)
-                _advise(target, f"{which}{_ledger_words(directory)}")
+                more = [f"why {quote(each.target)}" for each in found if each.target]
+                if happened(found[:1]):
+                    more.append(f"show {found[0].seq}")
+                _advise(more[:1], f"{which}{_ledger_words(directory)}")
 
 
 def _paragraph(text: str) -> None:
@@ -175,8 +177,7 @@ def _ledger_words(directory: Path) -> str:
     return "" if directory == Path(DEFAULT_LEDGER) else f" --ledger {quote(str(directory))}"
 
 
-def _advise(target: str | None, where: str) -> None:
-    commands = [] if target is None else [f"why {quote(target)}"]
+def _advise(commands: list[str], where: str) -> None:
     lines = [printable(f"kubeledger {each}{where}") for each in (*commands, "timeline", "verify")]
     click.echo("\nNext:  " + "\n       ".join(lines))
 

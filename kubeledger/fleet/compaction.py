@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import duckdb
 
+from kubeledger.analyze.sql.derived import DERIVED
 from kubeledger.fleet.lake import Lake, lake_file
 from kubeledger.fleet.layout import COMPACT, compact_path
 from kubeledger.fleet.tables import NULLABLE
@@ -23,7 +24,11 @@ from kubeledger.ledger.history.parts import engine
 
 __all__ = ["JSON_COLUMNS", "ReadFile", "compact", "files_to_read", "register_files"]
 
-JSON_COLUMNS = {"records": ("body",), "verdicts": ("expected", "recorded")}
+JSON_COLUMNS: dict[str, tuple[str, ...]] = {
+    "records": ("body",),
+    "verdicts": ("expected", "recorded"),
+    **{table.room: () for table in DERIVED.values()},
+}
 """Room -> its columns of JSON. In small files they are text, as other engines want it; compacted
 files mark them as JSON, so that DuckDB need not prove at each question that they are."""
 
@@ -63,7 +68,7 @@ def files_to_read(lake: Lake, heads: Iterable[Head], room: str) -> list[ReadFile
     Args:
         lake: is asked for its compacted files.
         heads: the newest markers.
-        room: ``records`` or ``verdicts``.
+        room: ``records``, ``verdicts`` or that of a table of episodes.
     """
     named = {
         file.path: file.size_bytes
@@ -178,10 +183,11 @@ def _compacted(
         address = register_files(connection, lake, read)
         listed = ", ".join(quoted(address(file.path)) for file in read)
         casts = ", ".join(f"{name}::JSON AS {name}" for name in JSON_COLUMNS[room])
+        columns, order = (f"* REPLACE ({casts})", "kind, node") if casts else ("*", "node")
         rows = connection.execute(
-            f"COPY (SELECT * REPLACE ({casts})"
+            f"COPY (SELECT {columns}"
             f" FROM read_parquet([{listed}], hive_partitioning = false)"
-            f" ORDER BY kind, node, seq) TO {quoted(str(local))} ({_COPY_OPTIONS})"
+            f" ORDER BY {order}, seq) TO {quoted(str(local))} ({_COPY_OPTIONS})"
         ).fetchall()[0][0]
         if not lake.store.create(path, local):  # left by one who died: that one counts
             local.unlink()

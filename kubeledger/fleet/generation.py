@@ -12,6 +12,7 @@ import duckdb
 import msgspec
 
 from kubeledger.analyze.histories.history import histories_of_ledger
+from kubeledger.analyze.sql.derived import DERIVED
 from kubeledger.fleet.contents import chain_of_node
 from kubeledger.fleet.identity import pool_of
 from kubeledger.fleet.lake import Lake, MovedOnError, lake_file
@@ -20,10 +21,9 @@ from kubeledger.fleet.layout import (
     LEDGERS,
     NODES,
     ledger_path,
-    records_path,
+    rows_path,
     run_id,
     summary_path,
-    verdicts_path,
 )
 from kubeledger.fleet.rules import rules_version
 from kubeledger.fleet.sealed import seal_ledger, unseal_ledger
@@ -112,15 +112,15 @@ def commit_generation(
         made_records = tables.records(ledger, summary.name)
         summary = msgspec.structs.replace(summary, pool=summary.pool or _pool(tables))
         id_ = _id(sources, chain, rules + _in_place_of(base, broken), summary)
-        files = [
-            _File(records_path(made.date, summary.node, id_), made.path, made.rows)
-            for made in made_records
-        ]
-        clock = _Clock(histories_of_ledger(ledger, summary.name)[0].verify())
+        history = histories_of_ledger(ledger, summary.name)[0]
+        clock = _Clock(history.verify())
         made_verdicts, tally = tables.verdicts(clock)
-        files += [
-            _File(verdicts_path(made.date, summary.node, id_), made.path, made.rows)
-            for made in made_verdicts
+        rooms = {"records": made_records, "verdicts": made_verdicts}
+        rooms |= {table.room: tables.episodes(table, history) for table in DERIVED.values()}
+        files = [
+            _File(rows_path(room, made.date, summary.node, id_), made.path, made.rows)
+            for room, dates in rooms.items()
+            for made in dates
         ]
         files.append(_File(ledger_path(summary.node, id_), _sealed(ledger, scratch), None))
         if base is not None and base.id == id_:

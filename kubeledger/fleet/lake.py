@@ -23,6 +23,7 @@ from kubeledger.fleet.layout import (
     INDEX,
     LAKE,
     LAYOUT,
+    ROW_ROOMS,
     claim_path,
     claims_of,
     done_of,
@@ -371,7 +372,7 @@ class Lake:
         return Swept(files=len(old), size_bytes=sum(each.size_bytes for each in old))
 
     def _data(self) -> list[StoredObject]:
-        rooms = ("records/", "verdicts/", "nodes/", "ledgers/", DONE, COMPACT)
+        rooms = (*(f"{room}/" for room in ROW_ROOMS), "nodes/", "ledgers/", DONE, COMPACT)
         return [each for room in rooms for each in self.store.list(room)]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
+from kubeledger.analyze.sql.derived import DERIVED
 from kubeledger.ledger.names import node_directory
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "LAYOUT",
     "LEDGERS",
     "NODES",
+    "ROW_ROOMS",
     "claim_path",
     "claims_of",
     "compact_path",
@@ -25,10 +27,9 @@ __all__ = [
     "failure_path",
     "ledger_path",
     "node_of",
-    "records_path",
+    "rows_path",
     "run_id",
     "summary_path",
-    "verdicts_path",
 ]
 
 LAYOUT = 1
@@ -42,6 +43,8 @@ CLAIMS = "claims/"
 FAILURES = "failures/"
 COMPACT = "compact/"
 INDEX = "index/"
+ROW_ROOMS = ("records", "verdicts", *(table.room for table in DERIVED.values()))
+"""Folders of rows, a file for each node and date."""
 
 _DIGEST_BYTES = 16
 
@@ -62,14 +65,9 @@ def run_id(sources: Sequence[str], chain: str, rules: str, *labels: str | None) 
     return hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
 
-def records_path(date: str, node: str, id_: str) -> str:
-    """Records of a node (by its key) and a date ``YYYY-MM-DD``."""
-    return f"records/date={date}/node={node_directory(node)}/{id_}.parquet"
-
-
-def verdicts_path(date: str, node: str, id_: str) -> str:
-    """Verdicts of a node and a date."""
-    return f"verdicts/date={date}/node={node_directory(node)}/{id_}.parquet"
+def rows_path(room: str, date: str, node: str, id_: str) -> str:
+    """Records, verdicts or episodes (a room of rows) of a node, by its key, and a date."""
+    return f"{room}/date={date}/node={node_directory(node)}/{id_}.parquet"
 
 
 def summary_path(node: str, id_: str) -> str:
@@ -83,7 +81,7 @@ def ledger_path(node: str, id_: str) -> str:
 
 
 def compact_path(room: str, date: str, paths: Sequence[str]) -> str:
-    """One file with the rows of these: ``room`` is ``records`` or ``verdicts``."""
+    """One file with the rows of these: ``room`` is as of ``rows_path``."""
     digest = hashlib.blake2b("\n".join(sorted(paths)).encode(), digest_size=_DIGEST_BYTES)
     return f"{COMPACT}{room}/date={date}/{digest.hexdigest()}.parquet"
 

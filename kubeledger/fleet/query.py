@@ -16,6 +16,7 @@ import duckdb
 import msgspec
 
 from kubeledger.analyze.sql.api import DEFAULT_TIMEOUT_S, Queryable
+from kubeledger.analyze.sql.derived import DERIVED
 from kubeledger.analyze.sql.library import ShippedQuery, load_library
 from kubeledger.analyze.sql.tables import ROWS, VERIFIED, VERIFIED_COLUMNS, create_table
 from kubeledger.analyze.sql.views import Needs, View, load_views
@@ -88,7 +89,10 @@ class LakeTables:
             DamagedLedgerError, StorageError: a marker cannot be read.
         """
         heads = self._lake.heads().values()
-        rooms = {"records": needs.records, "verdicts": VERIFIED in needs.tables}
+        tables = {VERIFIED: ("verdicts", VERIFIED_COLUMNS)}
+        tables |= {name: (table.room, table.columns) for name, table in DERIVED.items()}
+        rooms = {"records": needs.records}
+        rooms |= {room: name in needs.tables for name, (room, _) in tables.items()}
         wanted = [room for room, is_wanted in rooms.items() if is_wanted]
         read = {room: files_to_read(self._lake, heads, room) for room in wanted}
         address = register_files(
@@ -100,10 +104,11 @@ class LakeTables:
             _read(connection, ROWS, ROW_COLUMNS, read["records"], address)
         else:
             connection.execute(f"CREATE VIEW {ROWS} AS {rows_sql(_NOTHING)}")
-        if read.get("verdicts"):
-            _read(connection, VERIFIED, VERIFIED_COLUMNS, read["verdicts"], address)
-        else:
-            create_table(connection, VERIFIED, VERIFIED_COLUMNS, (), scratch)
+        for name, (room, columns) in tables.items():
+            if read.get(room):
+                _read(connection, name, columns, read[room], address)
+            else:
+                create_table(connection, name, columns, (), scratch)
         create_table(connection, _NODES, _NODE_COLUMNS, map(_node_row, heads), scratch)
         named = map(self._file_rows, heads) if _FILES in needs.tables else ()
         create_table(connection, _FILES, _FILE_COLUMNS, chain.from_iterable(named), scratch)

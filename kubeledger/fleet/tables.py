@@ -15,6 +15,8 @@ import duckdb
 import msgspec
 import zstandard
 
+from kubeledger.analyze.histories.history import History
+from kubeledger.analyze.sql.derived import DerivedTable
 from kubeledger.analyze.sql.tables import VERIFIED_COLUMNS
 from kubeledger.fleet.rules import digest_of_code
 from kubeledger.fleet.types import NodeSummary, columns_of
@@ -31,7 +33,10 @@ __all__ = ["NULLABLE", "WRITER", "DateFile", "NodeTables", "read_summary"]
 WRITER = ", ".join(
     [
         digest_of_code(
-            ("fleet/sealed", "fleet/tables", "fleet/types", "ledger/history", "analyze/sql/tables")
+            (
+                *("fleet/sealed", "fleet/tables", "fleet/types", "ledger/history"),
+                *("analyze/sql/derived", "analyze/sql/tables"),
+            )
         ),
         f"duckdb {duckdb.__version__}",
         f"zstandard {zstandard.__version__}",
@@ -160,6 +165,24 @@ class NodeTables:
         columns = ", ".join(_column(name, self.key) for name in VERIFIED_COLUMNS)
         columns = f"{columns}, make_timestamp(ts_ns // 1000) AS ts"
         return self._by_date("verdicts", columns, "kind, seq, number"), tally
+
+    def episodes(self, table: DerivedTable, history: History) -> list[DateFile]:
+        """Write what the records add up to, by the date of its begin.
+
+        Raises:
+            KubeledgerError: the ledger cannot be read.
+            duckdb.Error, OSError: a file cannot be written.
+        """
+        encoder = msgspec.json.Encoder(order="deterministic")
+        path = self.directory / f"{table.room}.jsonl"
+        with path.open("wb") as file:
+            for number, row in enumerate(table.rows(history.read(table.kinds))):
+                known = {name: row[name] for name in table.columns if name != "node"}
+                file.write(encoder.encode({"number": number, **known}) + b"\n")
+        self._load(table.room, path, {"number": "BIGINT", **table.columns})
+        columns = ", ".join(_column(name, self.key) for name in table.columns)
+        columns = f"{columns}, make_timestamp(ts_ns // 1000) AS ts"
+        return self._by_date(table.room, columns, "seq, number")
 
     def summary(self, summary: NodeSummary) -> Path:
         """Write the node's row."""

@@ -22,6 +22,7 @@ from kubeledger.ingest.correlate.kills import KillsAssembler
 from kubeledger.ingest.correlate.lifecycle import LifecycleAssembler
 from kubeledger.ingest.correlate.memory import MemoryAssembler
 from kubeledger.ingest.correlate.node import NodeAssembler
+from kubeledger.ingest.correlate.node_conditions import ConditionsAssembler
 from kubeledger.ingest.correlate.oom import OomAssembler
 from kubeledger.ingest.correlate.preemption import PreemptionAssembler
 from kubeledger.ingest.correlate.readings import ReadingsAssembler
@@ -33,7 +34,11 @@ from kubeledger.ingest.correlate.registers import (
     Registers,
     SyncLoop,
 )
+from kubeledger.ingest.correlate.resizes import ResizesAssembler
+from kubeledger.ingest.correlate.shutdown import ShutdownAssembler
+from kubeledger.ingest.correlate.stages import StagesAssembler
 from kubeledger.ingest.correlate.topology import TopologyAssembler
+from kubeledger.ingest.correlate.troubles import TroublesAssembler
 from kubeledger.ingest.derive.lost_lines import LostLinesAssembler
 from kubeledger.ingest.derive.probes import ProbesAssembler
 from kubeledger.ingest.planning.identity import KubeletVersion
@@ -80,6 +85,9 @@ def assemblers_of(
 
     of_node = (
         NodeAssembler(context),
+        ConditionsAssembler(context),
+        TroublesAssembler(context),
+        ShutdownAssembler(context),
         LostLinesAssembler(context),
         CgroupAssembler(context, containers),
         cpus,
@@ -97,7 +105,9 @@ def assemblers_of(
         evictions,
         KillsAssembler(context, registers, preemption, evictions, endings, probes.failures),
         LifecycleAssembler(context, registers),
+        ResizesAssembler(context, registers),
         probes,
+        StagesAssembler(context, registers),
     )
     reasons, errors = ReasonAssembler(context, images.removed), ErrorsAssembler(context)
     return Assemblers(starts, errors, (starts, *of_node, *of_pods, oom, reasons, errors))

@@ -157,7 +157,7 @@ def _found(known: KeptImport, store: KeptSources) -> list[tuple[FoundFile, KeptS
                 source.format,
             )
             survey = survey_log(file, []) if source.format in LOG_FORMATS else None
-            digests = survey.digests if survey is not None else digest_chunks(file.chunks())
+            digests = survey.digests if survey is not None else digest_chunks(file.stored_chunks())
         except BadInputError:
             return None
         if digests.digest != source.digest:

@@ -290,6 +290,7 @@ class Pipeline:
             place or (None if source.keeps_places else source.place),
             survey.ends,
             goes_back=survey.goes_back,
+            begin_ns=self.plan.timing.spans.get(source.name, (0, 0))[0],
         )
 
     def _stays_open(self, reader: KlogReader) -> bool:

@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,9 +22,9 @@ from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.standalone import read_recording
 from kubeledger.model.record import Record
 from tests.recordings import RECORDINGS
+from tests.waiting import PATIENCE_S, until
 
 WRONG = RECORDINGS / "golden" / "mutated" / "prober-liveness-kill-1.36.2.ledger.jsonl"
-PATIENCE_S = 60
 
 
 def append(ledger: Ledger, records: list[Record]) -> None:
@@ -40,14 +39,13 @@ def metrics_of(process: subprocess.Popen[str], word: str) -> str:
     assert process.stderr is not None
     found = re.fullmatch(r"metrics are served at (\S+)\n", process.stderr.readline())
     assert found
-    end_s = time.monotonic() + PATIENCE_S
-    while time.monotonic() < end_s:
+
+    def metrics() -> str:
         with urllib.request.urlopen(f"http://{found[1]}/metrics", timeout=PATIENCE_S) as answer:
             text: str = answer.read().decode()
-        if word in text and "kubeledger_ready 1" in text:
-            return text
-        time.sleep(0.05)
-    raise AssertionError(text)
+        return text if word in text and "kubeledger_ready 1" in text else ""
+
+    return until(metrics)
 
 
 @contextmanager

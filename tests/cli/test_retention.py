@@ -214,10 +214,9 @@ from kubeledger.ledger.ledger import Ledger
 from kubeledger.replay import state_at
 from tests.ledger.making import NODE
 ledger, way, last = Ledger.open(sys.argv[1]), sys.argv[2], 0
-deadline = time.monotonic() + float(sys.argv[3])
 begins = set()
 print("ready", flush=True)
-while time.monotonic() < deadline:
+while len(begins) < 20:
     if way == "records":
         read = []
         for record in ledger.records(NODE):
@@ -234,7 +233,6 @@ while time.monotonic() < deadline:
         report = audit(ledger)
         assert report.findings == (), report.findings
         begins.add(report.nodes[0].first_seq)
-assert len(begins) > 2, begins
 """
 
 
@@ -243,7 +241,7 @@ def test_readers_beside_drops(tmp_path: Path) -> None:
     ledger = ledger_of(tmp_path / "l", *(batch(s, 4) for s in range(0, 120, 4)), segment_bytes=1000)
     readers = [
         subprocess.Popen(
-            [sys.executable, "-c", READER, str(ledger.path), way, "3"],
+            [sys.executable, "-c", READER, str(ledger.path), way],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

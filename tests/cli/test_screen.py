@@ -107,34 +107,40 @@ def test_verdicts_have_their_colors(
     assert row.count("\x1b[31m") == colored
 
 
-SLOW = """
+COUNTING = """
 import sys, time
-from kubeledger.cli.progress import progress
+from threading import Semaphore
+from kubeledger.cli import progress
 from kubeledger.cli.screen import paged
-with progress("counting") as shown, paged():
+progress._DELAY_S = float(sys.argv[1])
+text, texts = progress.Progress._text, Semaphore(0)
+progress.Progress._text = lambda shown: texts.release() or text(shown)
+with progress.progress("counting") as shown, paged():
     shown.done, shown.total = 1234, 5000
-    time.sleep(float(sys.argv[1]))
+    for _ in range(int(sys.argv[2])):
+        texts.acquire()
     print("the answer")
     time.sleep(0.5)
 """
+"""Arguments: when progress is shown, and at how many of its texts the answer comes."""
 
 
 @pytest.mark.parametrize("variables", [{"PAGER": "cat"}, {"PAGER": "sed ''"}])
-def test_progress_comes_after_a_second_and_goes_with_the_output(variables: dict[str, str]) -> None:
+def test_progress_comes_after_a_while_and_goes_with_the_output(variables: dict[str, str]) -> None:
     """Its line is taken away before the answer stands there; quick work shows none."""
-    code, text = run_on_terminal(["-c", SLOW, "2"], **variables)
+    code, text = run_on_terminal(["-c", COUNTING, "0", "3"], **variables)
     assert code == 0
     before, answer, after = text.partition("the answer\n")
     assert "counting: record 1,234 of 5,000" in before
     assert "\x1b[2K" in before  # the line is erased
     assert answer
     assert after == ""
-    assert run_on_terminal(["-c", SLOW, "0"], **variables) == (0, "the answer\n")
+    assert run_on_terminal(["-c", COUNTING, "600", "0"], **variables) == (0, "the answer\n")
 
 
 def test_no_progress_without_a_terminal() -> None:
     """Not a byte."""
     ended = subprocess.run(
-        [sys.executable, "-c", SLOW, "1.5"], capture_output=True, text=True, check=True
+        [sys.executable, "-c", COUNTING, "0", "0"], capture_output=True, text=True, check=True
     )
     assert (ended.stdout, ended.stderr) == ("the answer\n", "")

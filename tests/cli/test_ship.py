@@ -14,8 +14,7 @@ from kubeledger.cli.main import cli
 from tests.buckets import Place
 from tests.cli.test_follow import metrics_of
 from tests.ledger.making import append, batch, ledger_of, seqs
-
-LONG_S = 60
+from tests.waiting import PATIENCE_S
 
 
 def run(*words: object) -> Result:
@@ -110,7 +109,7 @@ def test_a_shipper_that_is_killed_and_one_that_is_ended(tmp_path: Path) -> None:
         assert first.stdout is not None
         assert "records 1 to 4 stored" in first.stdout.readline()
         first.kill()
-        assert first.wait(LONG_S) == -signal.SIGKILL
+        assert first.wait(PATIENCE_S) == -signal.SIGKILL
     with begun() as second:
         assert second.stdout is not None
         append(ledger, batch(4, 4))
@@ -119,6 +118,6 @@ def test_a_shipper_that_is_killed_and_one_that_is_ended(tmp_path: Path) -> None:
         append(ledger, batch(8, 4))
         second.terminate()
         assert "records 9 to 12 stored" in second.stdout.read()
-        assert second.wait(LONG_S) == 0
+        assert second.wait(PATIENCE_S) == 0
     assert run("restore", "--from", tmp_path / "p", "--ledger", tmp_path / "b").exit_code == 0
     assert seqs(type(ledger).open(tmp_path / "b")) == list(range(1, 13))

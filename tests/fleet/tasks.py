@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ import msgspec
 from kubeledger.fleet.task import node_task
 from kubeledger.fleet.types import NodeResult, NodeSpec
 from kubeledger.model.errors import BadQuestionError
+
+_LARGE = 3_000_000
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -41,8 +43,8 @@ def obey(order: Order) -> Any:  # noqa: ANN401 # of many kinds
         case "killed once" if is_first:
             os.kill(os.getpid(), signal.SIGKILL)
         case "killed while it sends" if is_first:
-            threading.Timer(0.01, os.kill, [os.getpid(), signal.SIGKILL]).start()
-            return bytes(300_000_000)
+            Connection._send = _half_sent  # type: ignore[attr-defined] # what all it sends goes through
+            return bytes(_LARGE)
         case "hang":
             _hang_whatever_comes()
         case "raise":
@@ -60,6 +62,15 @@ def obey(order: Order) -> Any:  # noqa: ANN401 # of many kinds
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(0.1)
     return order.number**2
+
+
+def _half_sent(pipe: Connection, data: memoryview) -> None:
+    """More than a pipe holds of what is large, so that somebody has read of it, and death."""
+    rest = data[: len(data) // 2] if len(data) > _LARGE else data
+    while rest:
+        rest = rest[os.write(pipe.fileno(), rest) :]
+    if len(data) > _LARGE:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _hang_whatever_comes() -> None:

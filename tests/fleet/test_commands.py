@@ -8,12 +8,10 @@ import json
 import os
 import pty
 import re
-import select
 import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from importlib.util import find_spec
 from operator import attrgetter
@@ -33,6 +31,7 @@ from kubeledger.fleet.run import Plan
 from kubeledger.fleet.types import Failure, NodeResult, NodeSpec
 from kubeledger.remote.store import Store, digest_of_file
 from tests.fleet.places import log_lines, task, write_bundle
+from tests.waiting import PATIENCE_S, until
 
 ROOT = Path(__file__).parents[2]
 NODES = 4
@@ -194,106 +193,96 @@ def test_ray_makes_the_same_lake(
 # --- who dies, who stops ------------------------------------------------------------------
 
 
+@pytest.fixture
+def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where all tasks wait; see ``gated``."""
+    (tmp_path / "gate").mkdir()
+    monkeypatch.setenv("KUBELEDGER_TEST_GATE", str(tmp_path / "gate"))
+    return tmp_path / "gate"
+
+
 def started(*words: object, **options: Any) -> subprocess.Popen[bytes]:  # noqa: ANN401 # Popen's
-    """A command of the group in a process and session of its own."""
+    """A command of the group in a process and session of its own; its tasks wait at the gate."""
     return subprocess.Popen(
-        [sys.executable, "-m", "kubeledger", "fleet", *map(str, words)],
+        [sys.executable, "-m", "tests.fleet.gated", "fleet", *map(str, words)],
         env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm"},
         start_new_session=True,
         **options,
     )
 
 
-def workers_of(process: subprocess.Popen[bytes]) -> list[int]:
-    """Processes below it that work."""
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    return [
-        int(child)
-        for child in children
-        if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()
-    ]
+def waiting(gate: Path, count: int) -> list[int]:
+    """Process IDs of the workers that have come to the gate, when there are so many."""
+
+    def found() -> list[int]:
+        held = [each for each in gate.iterdir() if each.suffix != ".open"]
+        return [int(each.suffix[1:]) for each in held] if len(held) >= count else []
+
+    return until(found)
 
 
-def wait_for_work(process: subprocess.Popen[bytes], lake: Path) -> list[int]:
-    """Until its workers have begun to write."""
-    for _ in range(600):
-        if lake.is_dir() and any(lake.glob("ledgers/*/*")):
-            return workers_of(process)
-        time.sleep(0.05)
-    raise AssertionError("nothing was done in 30 s")
+def is_over(process: int) -> bool:
+    """Of one that need not be a child."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    return False
 
 
-on_linux = pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="no /proc tells of processes")
-
-
-@on_linux
 def test_whoever_is_killed_the_next_import_completes_the_lake(
-    whole: Path, sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    whole: Path, sources: Path, tmp_path: Path, gate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker, whose task is tried again; then the command itself, and its workers go with it."""
     lake, scratch = tmp_path / "lake", tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setenv("TMPDIR", str(scratch))
     monkeypatch.setattr(tempfile, "tempdir", None)  # where it was found before
+    (gate / "node-0.open").touch()
     words = ("import", f"{sources}/*", "--lake", lake, "--year", 2026, "--pool", "gpu")
     with started(*words, "--workers", 2, stdout=subprocess.DEVNULL) as process:
-        workers = wait_for_work(process, lake)
-        os.kill(workers[0], signal.SIGKILL)
-        time.sleep(0.1)
+        waiting(gate, 3)  # node-0, and each worker with one of the others
+        (first,) = map(int, (each.suffix[1:] for each in gate.glob("node-1.*")))
+        os.kill(first, signal.SIGKILL)
+        workers = waiting(gate, 4)
         process.kill()
-    for worker in workers:
-        wait_for_end_of(worker)
-    assert any(scratch.iterdir()), "what it was killed at"
+    until(lambda: all(map(is_over, workers)))
+    assert len(Lake.open(str(lake)).heads()) == 1
+    assert any(scratch.iterdir()), "what they were killed at"
     result = run(*words)
     assert result.exit_code == 0, result.output
     assert truth_of(lake) == truth_of(whole)
-    assert not any(scratch.iterdir()), "also what the killed one left is gone"
+    assert not any(scratch.iterdir()), "also what the killed ones left is gone"
 
 
-def wait_for_end_of(process: int) -> None:
-    """Of one that need not be a child."""
-    for _ in range(200):
-        try:
-            os.kill(process, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.05)
-    raise AssertionError("it goes on")
-
-
-@on_linux
-def test_an_interrupt_on_a_terminal_stops_it_at_once(sources: Path, tmp_path: Path) -> None:
+def test_an_interrupt_on_a_terminal_stops_it_at_once(
+    sources: Path, tmp_path: Path, gate: Path
+) -> None:
     """A bar shows progress until then; then no process is left, and nothing failed."""
     lake = tmp_path / "lake"
     words = ("import", f"{sources}/*", "--lake", lake, "--year", 2026, "--pool", "gpu")
     ours, theirs = pty.openpty()
     with started(*words, "--workers", 1, stdin=theirs, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
+        (worker,) = waiting(gate, 1)
         shown = b""
-        while b"node 0 of 4" not in shown and select.select([ours], [], [], 20)[0]:
+        while b"importing: node 0 of 4" not in shown:
             shown += os.read(ours, 1 << 16)
-        workers = workers_of(process)
-        began = time.monotonic()
         os.killpg(process.pid, signal.SIGINT)  # as the terminal does for Ctrl-C
         shown += b"".join(everything(ours))
-        assert process.wait(20) == 130
-        assert time.monotonic() - began < 10
-    text = shown.decode()
-    assert "importing: node 0 of 4" in text
-    assert workers
-    assert text.rstrip().endswith("interrupted")
-    assert "Traceback" not in text
-    for worker in workers:
-        wait_for_end_of(worker)
+        assert process.wait(PATIENCE_S) == 130
+    assert shown.decode().rstrip().endswith("interrupted")
+    assert b"Traceback" not in shown
+    until(lambda: is_over(worker))
     assert Lake.open(str(lake)).failures() == []
 
 
 def everything(terminal: int) -> Iterator[bytes]:
     """What is written to a terminal until the last process leaves it."""
     try:
-        while select.select([terminal], [], [], 20)[0]:
-            yield os.read(terminal, 1 << 16)
-    except OSError:  # all have left
+        while written := os.read(terminal, 1 << 16):
+            yield written
+    except OSError:  # Linux' way to say that all have left
         pass
     finally:
         os.close(terminal)

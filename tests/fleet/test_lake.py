@@ -13,11 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kubeledger.fleet.lake import Lake, MovedOnError, lake_file
-from kubeledger.fleet.layout import LAKE, claim_path, done_path, records_path, run_id
+from kubeledger.fleet.layout import LAKE, claim_path, done_path, rows_path, run_id
 from kubeledger.fleet.types import Failure, Head, LakeFile, NodeSummary, SourceSeen
 from kubeledger.model.errors import BadQuestionError, DamagedLedgerError
 from kubeledger.remote.store import StorageError, Store
 from tests.buckets import DyingStore, Killed, Place
+from tests.waiting import PATIENCE_S
 
 NODE = "pool-a/worker.1"
 LATER_NS = 1 << 62
@@ -36,7 +37,7 @@ def _import(lake: Lake, source: str, scratch: Path) -> Head:
     sources = (*before, SourceSeen(url=source, stamp="1", digest=source, size_bytes=1))
     names = sorted(seen.digest for seen in sources)
     id_ = run_id(names, "", "rules")
-    path = records_path("2026-11-21", NODE, id_)
+    path = rows_path("records", "2026-11-21", NODE, id_)
     file = scratch / f"{threading.get_ident()}-{id_}"
     file.write_text(" ".join(names))
     head = Head(
@@ -123,7 +124,7 @@ class _Turns:
     def wait(self, me: bool) -> None:
         with self._turn:
             while self._alive == {False, True} and self._order and self._order[0] != me:
-                self._turn.wait(10)
+                self._turn.wait(PATIENCE_S)
             if self._order:
                 self._order.pop(0)
             self._turn.notify_all()
@@ -156,7 +157,8 @@ class _TurnStore(Store):
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(order=st.lists(st.booleans(), min_size=10, max_size=60), same=st.booleans())
 def test_two_imports_at_once_both_count_in_any_order(
@@ -182,7 +184,7 @@ def test_two_imports_at_once_both_count_in_any_order(
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE_S)
     assert not wrong
     assert _content(lake) == sorted({"a", *sources.values()})
 

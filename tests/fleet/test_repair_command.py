@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from kubeledger.cli.main import cli
 from kubeledger.fleet.lake import Lake
-from kubeledger.fleet.layout import claim_path, done_path, records_path, verdicts_path
+from kubeledger.fleet.layout import claim_path, done_path, rows_path
 from kubeledger.fleet.repair import lost_nodes, mend_small_files, repaired
 from kubeledger.fleet.rules import rules_version
 from kubeledger.fleet.types import Head, NodeSpec
@@ -173,8 +173,8 @@ def test_an_import_removes_what_died_ones_left(whole: Path, tmp_path: Path) -> N
     lake = Lake.open_or_create(str(tmp_path / "lake"))
     assert lake.store.directory is not None
     date = "2026-11-21"
-    old, young = (records_path(date, NODE, name) for name in ("old", "young"))
-    other = verdicts_path(date, "node-y", "old")
+    old, young = (rows_path("records", date, NODE, name) for name in ("old", "young"))
+    other = rows_path("verdicts", date, "node-y", "old")
     for path in (old, young, other):
         lake.store.create(path, b"of an import that died")
     os.utime(lake.store.directory / young, ns=(LATER_NS, LATER_NS))

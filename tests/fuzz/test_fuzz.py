@@ -53,8 +53,7 @@ def test_changes_that_hypothesis_draws(name: str) -> None:
     """The same changes, drawn so that what fails is shrunk."""
     target = TARGETS[name]
 
-    @settings(max_examples=12, derandomize=True, deadline=None, database=None,
-              suppress_health_check=list(HealthCheck))  # fmt: skip
+    @settings(max_examples=12, suppress_health_check=list(HealthCheck))
     @given(random=st.randoms(use_true_random=False))
     def run(random: Random) -> None:
         seeds = target.seeds()

@@ -17,6 +17,7 @@ from kubeledger.ingest.correlate.context import BundleContext, KnownPod
 from kubeledger.ingest.correlate.cpus import CpuAssembler
 from kubeledger.ingest.correlate.lifecycle import LifecycleAssembler
 from kubeledger.ingest.correlate.memory import MemoryAssembler
+from kubeledger.ingest.correlate.stages import StagesAssembler
 from kubeledger.ingest.messages.catalogue import router
 from kubeledger.ingest.planning.identity import KubeletVersion
 from kubeledger.ingest.sources.facts import Fact
@@ -120,12 +121,12 @@ def ingest_lines(
 
 
 def _of_pods(context: BundleContext) -> list[Assembler]:
-    """The assemblers that share a queue, and the managers whose refusals end a kubelet."""
+    """The assemblers about pods, and the managers whose refusals end a kubelet."""
     version = KubeletVersion(context.kubelet_version, None, None)
     made = assemblers_of(context, lambda _: version).in_order
     (lifecycle,) = (each for each in made if isinstance(each, LifecycleAssembler))
-    managers = (CpuAssembler, MemoryAssembler)
-    return [each for each in made if each.queue is lifecycle.queue or isinstance(each, managers)]
+    others = (CpuAssembler, MemoryAssembler, StagesAssembler)
+    return [each for each in made if each.queue is lifecycle.queue or isinstance(each, others)]
 
 
 def _entries(text: str) -> Iterator[LogLine]:

@@ -13,6 +13,7 @@ import pytest
 
 from kubeledger.ingest import ingest
 from kubeledger.ingest.api import ImportReport, import_sources
+from kubeledger.ingest.planning.options import ImportOptions
 from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
@@ -23,9 +24,15 @@ from kubeledger.model.bodies.ledger import (
     LinesNotUnderstood,
 )
 from kubeledger.model.bodies.lifecycle import PodListed
-from kubeledger.model.bodies.node import ClockStepped, KubeletStarted, SettingsObserved
+from kubeledger.model.bodies.node import (
+    ClockStepped,
+    KubeletExited,
+    KubeletStarted,
+    SettingsObserved,
+)
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Record
+from kubeledger.model.units import format_ts
 from tests.ingest.node_files import log_text, pod, write_node
 
 
@@ -445,3 +452,34 @@ def test_an_amount_that_no_record_holds(tmp_path: Path, ledger: Ledger, line: st
     found = [record.body for record in ledger.records()]
     (shape,) = [body.shape for body in found if isinstance(body, LinesNotUnderstood)]
     assert shape.startswith("(unreadable record) image_gc_manager.go")
+
+
+def test_what_stands_above_the_first_entry_has_its_time(tmp_path: Path) -> None:
+    """Systemd's line about the kubelet that ended has none of klog's."""
+    log = tmp_path / "messages"
+    log.write_text(
+        "Aug 22 10:00:00 n systemd[1]: kubelet.service: Main process exited, code=exited,"
+        " status=1/FAILURE\n"
+        'Aug 22 10:00:10 n kubelet[5]: I0822 10:00:10.000000       5 kubelet.go:7] "Starting"\n'
+    )
+    ledger = Ledger.create(tmp_path / "ledger")
+    import_sources([str(log)], ledger, ImportOptions(year=2026))
+    (ended,) = [r for r in ledger.records("n") if isinstance(r.body, KubeletExited)]
+    assert format_ts(ended.ts_ns) == "2026-08-22T10:00:10Z"
+
+
+def test_a_log_in_no_order_tells_of_its_clock_a_few_times(tmp_path: Path) -> None:
+    """Each step is a record; not each is a finding."""
+    seconds = [30 - number // 2 + 20 * (number % 2) for number in range(24) for _ in range(4)]
+    log = tmp_path / "kubelet.log"
+    log.write_text(
+        "".join(
+            f'I0822 10:00:{second:02}.{number:06} 5 kubelet.go:7] "Starting"\n'
+            for number, second in enumerate(seconds)
+        )
+    )
+    ledger = Ledger.create(tmp_path / "ledger")
+    (bundle,) = import_sources([str(log)], ledger, ImportOptions(node="n", year=2026)).bundles
+    steps = [r for r in ledger.records("n") if isinstance(r.body, ClockStepped)]
+    assert len(steps) > 3
+    assert [found.finding for found in bundle.findings].count("clock_stepped_back") == 3

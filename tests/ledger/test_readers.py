@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,17 +13,17 @@ from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.writer import WriterOptions
 from tests.ledger.making import NODE, batch, ledger_of, segment_paths, seqs
 from tests.ledger.test_crash import start_writer, started
+from tests.waiting import PATIENCE_S
 
 READER = """
-import json, sys, time
+import sys
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.audit import audit
 from tests.ledger.making import NODE
-path, way, deadline = sys.argv[1], sys.argv[2], time.monotonic() + float(sys.argv[3])
+path, way, enough = sys.argv[1], sys.argv[2], int(sys.argv[3])
 ledger = Ledger.open(path)
-passes, last, slowest_s = 0, 0, 0.0
-while time.monotonic() < deadline or passes < 3:
-    began = time.monotonic()
+passes, last = 0, 0
+while last < enough or passes < 3:
     counted = ledger.manifest().nodes[NODE].last_seq
     if way == "records":
         read = [(r.seq, r.body.size_bytes) for r in ledger.records(NODE)]
@@ -50,26 +48,23 @@ while time.monotonic() < deadline or passes < 3:
         seen = report.nodes[0].last_seq
     assert seen >= counted and seen >= last, (seen, counted, last)
     passes, last = passes + 1, seen
-    slowest_s = max(slowest_s, time.monotonic() - began)
-print(json.dumps([passes, last]))
+print(last)
 """
 WAYS = ("records", "tail", "replay", "one", "audit")
 
 
-def watch(ledger: Ledger, ways: tuple[str, ...], seconds: float) -> list[int]:
-    """Readers beside a writer that never stops; the last seq that each saw."""
+def watch(ledger: Ledger, ways: tuple[str, ...], enough: int) -> list[int]:
+    """Readers beside a writer that never stops; the last seq that each saw, when it is enough."""
     writer = start_writer(ledger)
     assert writer.stdout is not None
     writer.stdout.readline()
-    readers = [started(READER, str(ledger.path), way, f"{seconds}") for way in ways]
+    readers = [started(READER, str(ledger.path), way, str(enough)) for way in ways]
     lasts: list[int] = []
     try:
         for way, reader in zip(ways, readers, strict=True):
-            out, _ = reader.communicate(timeout=60 + seconds)
+            out, _ = reader.communicate()
             assert reader.returncode == 0, way
-            passes, last = json.loads(out)
-            assert passes > 2, way
-            lasts.append(last)
+            lasts.append(int(out))
         assert writer.poll() is None  # no reader got in its way
     finally:
         writer.kill()
@@ -77,15 +72,14 @@ def watch(ledger: Ledger, ways: tuple[str, ...], seconds: float) -> list[int]:
     return lasts
 
 
-@pytest.mark.parametrize("seconds", [1.5, pytest.param(60.0, marks=pytest.mark.nightly)])
-def test_readers_see_a_prefix_at_any_time(tmp_path: Path, seconds: float) -> None:
+@pytest.mark.parametrize("records", [3000, pytest.param(30_000, marks=pytest.mark.nightly)])
+def test_readers_see_a_prefix_at_any_time(tmp_path: Path, records: int) -> None:
     """By every way of reading, while segments are left, sealed and removed under them.
 
     What a reader saw once it sees for ever: the writer is killed at the end, and all is there.
     """
     ledger = ledger_of(tmp_path / "l", batch(0, 1))
-    lasts = watch(ledger, WAYS, seconds)
-    assert min(lasts) > 1
+    lasts = watch(ledger, WAYS, records)
     with ledger.writer() as recovering:
         assert recovering.next_seq(NODE) > max(lasts)
     assert len(segment_paths(ledger)) > 2
@@ -99,10 +93,8 @@ def test_a_reader_that_holds_still_does_not_hold_the_writer(tmp_path: Path) -> N
         writer.append(NODE, batch(0, 5))
         reading = ledger.records(NODE)
         assert next(reading).seq == 1
-        began = time.monotonic()
         for start in range(5, 200, 5):
             writer.append(NODE, batch(start, 5))
-        assert time.monotonic() - began < 30
     read = [record.seq for record in reading]
     assert read == list(range(2, 2 + len(read)))
     assert seqs(ledger) == list(range(1, 201))
@@ -131,7 +123,7 @@ def test_many_at_once_from_the_command_line(tmp_path: Path) -> None:
             )
         ]
         for process in asked:
-            _, said = process.communicate(timeout=60)
+            _, said = process.communicate(timeout=PATIENCE_S)
             assert process.returncode == 0, said
     finally:
         writer.kill()

@@ -7,7 +7,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from tests.probe.servers import PATIENCE_S, Habit
+from tests.probe.servers import Habit
+from tests.waiting import PATIENCE_S
 
 __all__ = ["Act", "speaks"]
 

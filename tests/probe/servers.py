@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import ssl
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from types import SimpleNamespace
+
+import pytest
+
+from kubeledger.probe.dial import Connection
+from tests.waiting import PATIENCE_S, until
 
 __all__ = [
     "Habit",
+    "Over",
     "Server",
     "answers",
     "closed_port",
@@ -19,13 +28,58 @@ __all__ = [
     "resets",
     "says",
     "serve",
+    "unhurried",
 ]
 
 CONNECTIONS_MAX = 24
-PATIENCE_S = 10.0
 
 Habit = Callable[[socket.socket, bytes, threading.Event], None]
 """Gets the connection, the head of the request as it came, and an event set when the test ends."""
+
+
+class Over(threading.Event):
+    """Set when the test ends; who waits for that has said all it says.
+
+    Attributes:
+        silent: set when a server waits.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.silent = threading.Event()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Until the test ends."""
+        self.silent.set()
+        return super().wait(timeout)
+
+
+def unhurried(
+    monkeypatch: pytest.MonkeyPatch,
+    silent: threading.Event,
+    goes: Callable[[], bool] = lambda: False,
+) -> None:
+    """Let a probe's timeout count only what is to take long, on the slowest machine.
+
+    Args:
+        monkeypatch: of the test.
+        silent: until this is set, whoever reads waits for what comes.
+        goes: the clock stands still until then; each wait takes as long as what is left.
+    """
+    began_ns, since_ns, receive = time.monotonic_ns(), list[int](), Connection.receive
+
+    def now_ns() -> int:
+        if not since_ns and goes():
+            since_ns.append(time.monotonic_ns())
+        return began_ns + (time.monotonic_ns() - since_ns[0] if since_ns else 0)
+
+    def patiently(connection: Connection, *, at_most_ns: int | None = None) -> bytes:
+        sock = [connection._socket]
+        until(lambda: silent.is_set() or select.select(sock, [], [], 0)[0])
+        return receive(connection, at_most_ns=at_most_ns)
+
+    monkeypatch.setattr("kubeledger.probe.attempt.time", SimpleNamespace(monotonic_ns=now_ns))
+    monkeypatch.setattr(Connection, "receive", patiently)
 
 
 class Server:
@@ -34,6 +88,7 @@ class Server:
     Attributes:
         port: on 127.0.0.1.
         heads: the head of each request, in order of arrival.
+        silent: set when it has said all it says, while the connection stays open.
     """
 
     def __init__(self, habit: Habit, context: ssl.SSLContext | None, family: int) -> None:
@@ -44,7 +99,8 @@ class Server:
         self._listener.settimeout(PATIENCE_S)
         self._habit = habit
         self._context = context
-        self._over = threading.Event()
+        self._over = Over()
+        self.silent = self._over.silent
         self._threads: list[threading.Thread] = []
         self.port: int = self._listener.getsockname()[1]
         self.heads: list[bytes] = []

@@ -13,6 +13,7 @@ from kubeledger.probe.attempt import Attempt
 from kubeledger.probe.tcp import tcp_attempt
 from tests.kubelet.prober.worlds import facts_of
 from tests.probe.servers import closed_port, hangs, serve
+from tests.waiting import PATIENCE_S
 
 LONG_NS = 8_000_000_000
 BRIEF_NS = 150_000_000
@@ -63,7 +64,7 @@ def test_a_resolver_that_hangs(resolves: Callable[[Callable[[], Found]], None]) 
     over = threading.Event()
 
     def hangs_() -> Found:
-        over.wait(10)
+        over.wait(PATIENCE_S)
         return []
 
     resolves(hangs_)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from kubeledger.kubelet.prober.handlers import GRPCConnection
+from kubeledger.kubelet.prober.transport import dial_failed
 from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.probe.attempt import Attempt
@@ -22,7 +23,8 @@ from kubeledger.probe.target import pod_target, probe_plans
 from tests.kubelet.prober.worlds import facts_of
 from tests.probe.http2_servers import Act, speaks
 from tests.probe.pods import pod
-from tests.probe.servers import Habit, closed_port, hangs, serve
+from tests.probe.servers import Habit, Over, closed_port, hangs, serve, unhurried
+from tests.waiting import PATIENCE_S
 
 grpc = pytest.importorskip("grpc")
 
@@ -44,7 +46,7 @@ class Health:
 
     def __init__(self, answer: Answer | None) -> None:
         self.asked: list[tuple[bytes, str]] = []
-        self.over = threading.Event()
+        self.over = Over()
         self._answer = answer
         self._server = grpc.server(ThreadPoolExecutor(2))
         handler = grpc.unary_unary_rpc_method_handler(self._check)
@@ -58,7 +60,7 @@ class Health:
     def close(self) -> None:
         """End it."""
         self.over.set()
-        self._server.stop(None).wait(10)
+        self._server.stop(None).wait(PATIENCE_S)
 
     def _check(self, request: bytes, context: Any) -> bytes:  # noqa: ANN401 # grpcio has no types
         agent = dict(context.invocation_metadata()).get("user-agent", "")
@@ -90,7 +92,7 @@ def aborts(context: Any, over: threading.Event) -> bytes:  # noqa: ANN401 # grpc
 
 def waits(context: Any, over: threading.Event) -> bytes:  # noqa: ANN401 # grpcio has no types
     """Answers when the test is over."""
-    over.wait(10)
+    over.wait(PATIENCE_S)
     return b""
 
 
@@ -144,16 +146,24 @@ def test_service_and_user_agent() -> None:
     assert (empty, named) == (b"", b"\x0a\xc8\x01" + b"s" * 200)
 
 
-def test_a_server_that_hangs() -> None:
+def test_a_server_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     """The timeout covers the call."""
     with health(waits) as server:
-        attempt = probe(server.port, ns=SECOND_NS)
+        unhurried(monkeypatch, server.over.silent)
+        attempt = probe(server.port, ns=BRIEF_NS)
     assert attempt.execution.text == "timeout: health rpc did not complete within 1s"
 
 
-def test_refused_is_reported_as_a_timeout() -> None:
+def test_refused_is_reported_as_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kubelet goes on connecting; what TCP says is beside its text."""
-    port = closed_port()
+    port, refused = closed_port(), threading.Event()
+    unhurried(monkeypatch, refused, goes=refused.is_set)
+
+    def told(address: str, number: int) -> str:
+        refused.set()
+        return dial_failed(address, number)
+
+    monkeypatch.setattr("kubeledger.probe.dial.dial_failed", told)
     attempt = probe(port, ns=BRIEF_NS)
     assert attempt.execution.text == (
         f'timeout: failed to connect service "127.0.0.1:{port}" within 1s: '
@@ -164,9 +174,10 @@ def test_refused_is_reported_as_a_timeout() -> None:
     assert list(exchange.phases_ns) == ["connect"]
 
 
-def test_a_server_of_another_protocol() -> None:
+def test_a_server_of_another_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection without HTTP/2 is none."""
     with serve(hangs) as server:
+        unhurried(monkeypatch, server.silent, goes=server.silent.is_set)
         attempt = probe(server.port, ns=BRIEF_NS)
     assert attempt.execution.outcome == "failure"
     assert "speaks no HTTP/2" in attempt.exchanges[0].received[0]

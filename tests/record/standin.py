@@ -19,6 +19,7 @@ from google.protobuf.json_format import ParseDict
 
 from tests.certificates import Certificate
 from tests.record.podresources_pb import SERVICE, message_type
+from tests.waiting import PATIENCE_S
 
 __all__ = [
     "SILENCE",
@@ -35,7 +36,6 @@ Answer = Any
 """A message in protobuf's JSON, ``SILENCE``, or a status of gRPC."""
 _MESSAGES = {"List": "ListPodResources", "GetAllocatableResources": "AllocatableResources"}
 
-SILENCE_S_MAX = 10
 _FILES = {
     "configz.json": "/configz",
     "metrics-probes.txt": "/metrics/probes",
@@ -121,13 +121,13 @@ class _Server(ThreadingHTTPServer):
 def _handler(standin: Standin) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        timeout = SILENCE_S_MAX
+        timeout = PATIENCE_S
 
         def do_GET(self) -> None:
             scheme, _, token = (self.headers["Authorization"] or "").partition(" ")
             standin.asked.append(Asked(self.path, token if scheme == "Bearer" else None))
             if self.path in standin.silent:
-                standin.ended.wait(SILENCE_S_MAX)
+                standin.ended.wait(PATIENCE_S)
                 self.close_connection = True
                 return
             if standin.token is not None and token != standin.token:
@@ -169,7 +169,7 @@ def serve_pod_resources(socket: Path, answers: Mapping[str, Answer]) -> Iterator
         def answer(request: object, context: grpc.ServicerContext) -> object:
             told = answers[method]
             if told is SILENCE:
-                ended.wait(SILENCE_S_MAX)
+                ended.wait(PATIENCE_S)
                 context.abort(grpc.StatusCode.CANCELLED, "over")
             if isinstance(told, grpc.StatusCode):
                 context.abort(told, "no such\nthing")
@@ -190,4 +190,4 @@ def serve_pod_resources(socket: Path, answers: Mapping[str, Answer]) -> Iterator
         yield
     finally:
         ended.set()
-        server.stop(0).wait(SILENCE_S_MAX)
+        server.stop(0).wait(PATIENCE_S)

@@ -19,6 +19,7 @@ from kubeledger.ledger.ledger import Ledger
 from kubeledger.record.collecting import Request, script_of
 from tests.ingest.layouts import Slice, iso_precise, journal, plain, slices, write
 from tests.ingest.test_layouts import runtime_answers, told
+from tests.tools import tool
 
 NODE = "node-e"
 SECRETS = (
@@ -269,11 +270,9 @@ def test_a_name_that_is_none() -> None:
 
 def test_shellcheck_has_nothing_to_say(tmp_path: Path) -> None:
     """POSIX sh, without a finding."""
-    program = shutil.which("shellcheck")
-    if program is None:
-        pytest.skip("no shellcheck on this machine")
-    write(tmp_path / "collect.sh", script_of(Request(NODE, "none")))
+    script = tmp_path / "collect.sh"
+    write(script, script_of(Request(NODE, "none")))
     done = subprocess.run(
-        [program, "-s", "sh", str(tmp_path / "collect.sh")], capture_output=True, check=False
+        [tool("shellcheck"), "-s", "sh", script], capture_output=True, check=False
     )
     assert (done.returncode, done.stdout) == (0, b"")

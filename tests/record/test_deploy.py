@@ -7,7 +7,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import yaml
 
 from kubeledger.record.metrics import FAMILIES
 from tests.cli.parsing import parse
+from tests.tools import tool
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -53,14 +53,6 @@ def pod() -> dict[str, Any]:
     spec = documents("daemonset.yaml")["DaemonSet"]["spec"]["template"]["spec"]
     assert isinstance(spec, dict)
     return spec
-
-
-def tool(name: str) -> str:
-    """A program of this machine or of this environment, or the test is skipped and says so."""
-    found = shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
-    if found is None:
-        pytest.skip(f"no {name} on this machine")
-    return found
 
 
 def accepted(*words: str | Path) -> str:

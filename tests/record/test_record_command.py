@@ -23,8 +23,7 @@ from kubeledger.remote.store import Store
 from tests.cli.test_follow import following, metrics_of
 from tests.ingest.node_files import log_text
 from tests.record.feeding import NodeFiles, standing_of_import, standing_records
-
-PATIENCE_S = 120
+from tests.waiting import PATIENCE_S, until
 
 
 @pytest.fixture(scope="module")
@@ -63,14 +62,13 @@ def once(directory: Path, log: Path, *more: str) -> str:
 
 def wait_for_records(directory: Path, more_than: int) -> int:
     """Wait until the ledger holds more than that; how many it holds."""
-    until = time.monotonic() + PATIENCE_S
-    while time.monotonic() < until:
+
+    def recorded() -> int:
         ledger = Ledger.open(directory)
         last = ledger.info("node-x").last_seq if ledger.nodes() else 0
-        if last > more_than:
-            return last
-        time.sleep(0.05)
-    raise AssertionError("nothing was recorded")
+        return last if last > more_than else 0
+
+    return until(recorded)
 
 
 def test_kills_and_rotations_on_the_way(node: NodeFiles, tmp_path: Path) -> None:

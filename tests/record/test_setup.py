@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from kubeledger.ingest.sources.libsystemd import is_installed
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.ledger import FindingReported, GapObserved
 from kubeledger.record.setup import Wanted, found_on, sources_of
 from tests.certificates import make_certificate
 from tests.ingest.node_files import pod, write_node
-from tests.record.journals import entry, needs_journals, write_journal
+from tests.record.journals import entry, write_journal
 from tests.record.standin import Standin, serve_kubelet, serve_pod_resources
 
 URL = "https://127.0.0.1:10250"
@@ -51,8 +50,6 @@ def test_what_is_found(tmp_path: Path) -> None:
     assert found_on(tmp_path / "none", Wanted()) == Wanted()
 
 
-@needs_journals
-@pytest.mark.skipif(not is_installed(), reason="no libsystemd on this machine")
 def test_the_command_with_all_sources(tmp_path: Path, short_path: Path) -> None:
     """Journal, kubelet, pod-resources, state files and cgroups of one node, once."""
     node = write_node(tmp_path / "node-x")

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 from kubeledger.ingest.api import import_sources
-from kubeledger.ingest.sources.libsystemd import Journal, is_installed
+from kubeledger.ingest.sources.libsystemd import Journal
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.record.observations import Document, Lines, Observation, Source
 from kubeledger.record.sources.cgroup_files import CgroupSnapshots
@@ -19,8 +17,9 @@ from kubeledger.record.sources.state_files import StateFiles
 from kubeledger.replay.node.snapshot_time import time_in_name
 from tests.certificates import make_certificate
 from tests.ingest.node_files import snapshot_time, write_node
-from tests.record.journals import entry, needs_journals, write_journal
+from tests.record.journals import entry, write_journal
 from tests.record.standin import Standin, answers_of, serve_kubelet
+from tests.waiting import PATIENCE_S
 
 
 def show(snapshot: Path, standin: Standin, kubelet: Path, cgroups: Path) -> None:
@@ -59,8 +58,6 @@ def bodies(directory: Path, ledger: Path) -> Counter[str]:
     )
 
 
-@needs_journals
-@pytest.mark.skipif(not is_installed(), reason="no libsystemd on this machine")
 def test_the_records_are_the_same(tmp_path: Path) -> None:
     """Journal, endpoints, state files and cgroups of a node, as against its log and snapshots."""
     node = write_node(tmp_path / "node-x")
@@ -88,7 +85,7 @@ def test_the_records_are_the_same(tmp_path: Path) -> None:
             now_ns = time_in_name(snapshot.name) or 0
             for source in sources:
                 keep(capture, list(source.poll(now_ns)))
-            endpoints.wait(20)
+            endpoints.wait(PATIENCE_S)
             keep(capture, list(endpoints.poll(now_ns)))
         for source in sources:
             source.close()

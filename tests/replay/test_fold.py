@@ -99,7 +99,7 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A long random history, the same in every run, as lines of a ledger."""
     facts: list[Record] = []
 
-    @settings(max_examples=100, derandomize=True, database=None, deadline=None)
+    @settings(max_examples=100)
     @given(history=histories())
     def collect(history: list[Record]) -> None:
         facts.extend(history)

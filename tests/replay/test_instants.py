@@ -127,7 +127,8 @@ def test_an_import_of_earlier_records_comes_first(tmp_path: Path) -> None:
     ts_ns=st.integers(0, 60),
 )
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_snapshots_never_change_the_answer(
     tmp_path_factory: pytest.TempPathFactory,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,10 +13,13 @@ from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.support.wait import WebDriverWait
 
+from tests.tools import find
+from tests.waiting import PATIENCE_S
+
 __all__ = ["CHROMIUM", "DRIVER", "Browser", "open_browser"]
 
-CHROMIUM = shutil.which("chromium")
-DRIVER = shutil.which("chromedriver")
+CHROMIUM = find("chromium")
+DRIVER = find("chromedriver")
 _FLAGS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1600,1000")
 
 
@@ -38,9 +40,9 @@ class Browser:
         """Run ``return SCRIPT`` in the page; a promise is waited for."""
         return self.driver.execute_script(f"return {script}", *arguments)
 
-    def wait(self, script: str, seconds: float = 20) -> None:
+    def wait(self, script: str) -> None:
         """Wait until a script gives something true."""
-        WebDriverWait(self.driver, seconds, 0.05).until(
+        WebDriverWait(self.driver, PATIENCE_S, 0.05).until(
             lambda driver: driver.execute_script(script)
         )
 

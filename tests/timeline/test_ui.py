@@ -8,8 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
@@ -31,6 +30,7 @@ from tests.analyze.sql.fixture_ledger import Story, write_ledger
 from tests.recordings import extract
 from tests.timeline.browser import Browser
 from tests.timeline.test_hostile import EVIL, hostile_drawings
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -51,7 +51,7 @@ def served(ledger: Path, more: dict[tuple[str, str], Answer] | None = None) -> I
             yield server
         finally:
             server.shutdown()
-            thread.join(10)
+            thread.join(PATIENCE_S)
     assert all(isinstance(bug, ZeroDivisionError) for bug in bugs)
 
 
@@ -75,7 +75,7 @@ def ask(
     method: str | None = None,
 ) -> tuple[int, dict[str, str], bytes]:
     """Status, headers and content of one request, with the token unless ``headers`` say else."""
-    connection = http.client.HTTPConnection(HOST, server.server_port, timeout=120)
+    connection = http.client.HTTPConnection(HOST, server.server_port, timeout=PATIENCE_S)
     try:
         connection.request(
             method or ("GET" if body is None else "POST"),
@@ -196,7 +196,7 @@ def open_page(browser: Browser, server: Server, fragment: str = "") -> None:
     browser.driver.get("about:blank")
     browser.complaints()  # of a page whose server had ended
     browser.driver.get(server.url + fragment)
-    browser.wait(READY, 60)
+    browser.wait(READY)
 
 
 def test_the_page_is_the_timelines_and_asks_its_server_only(
@@ -230,7 +230,7 @@ def test_a_record_is_fetched_when_it_is_asked_for(
     assert browser.ask("kubeledger.goto(arguments[0])", 10**6) is False
     browser.ask("kubeledger.goto(arguments[0])", seq)
     browser.driver.find_element(By.CSS_SELECTOR, "#pane h2 button").click()
-    browser.wait("return document.querySelector('#panel-why .evidence') !== null", 60)
+    browser.wait("return document.querySelector('#panel-why .evidence') !== null")
     text = browser.driver.find_element(By.ID, "panel-why").text
     assert "as of 2026-11-21 03:00:32" in text
     assert "critical-1" in text
@@ -249,13 +249,11 @@ def test_the_state_is_that_of_the_cursor(
     open_page(browser, node_a)
     browser.ask("kubeledger.goto(arguments[0])", before)
     browser.driver.find_element(By.ID, "tab-state").click()
-    browser.wait("return document.querySelector('#panel-state table') !== null", 30)
+    browser.wait("return document.querySelector('#panel-state table') !== null")
     first = browser.driver.find_element(By.ID, "panel-state").text
     assert "critical-1" not in first
     browser.ask("kubeledger.goto(arguments[0])", after)
-    browser.wait(
-        "return document.querySelector('#panel-state').textContent.includes('critical-1')", 30
-    )
+    browser.wait("return document.querySelector('#panel-state').textContent.includes('critical-1')")
 
 
 def test_sql_is_run_and_refused_in_the_page(browser: Browser, node_a: Server) -> None:
@@ -284,7 +282,7 @@ def test_what_would_not_have_been_is_crossed_out(browser: Browser, node_a: Serve
     browser.driver.find_element(By.ID, "tab-whatif").click()
     box = browser.driver.find_element(By.CSS_SELECTOR, "#panel-whatif input")
     box.send_keys("imageGCHighThresholdPercent=95", Keys.ENTER)
-    browser.wait("return kubeledger.overlay().length > 0", 60)
+    browser.wait("return kubeledger.overlay().length > 0")
     gone = [each for each in browser.ask("kubeledger.overlay()") if each["change"] == "gone"]
     deleted = [each for each in gone if each["kind"] == "images.ImageDeleted"]
     assert len(deleted) == 8
@@ -343,7 +341,7 @@ def test_what_would_not_have_followed_is_crossed_out_too(
         browser.driver.find_element(By.ID, "tab-whatif").click()
         box = browser.driver.find_element(By.CSS_SELECTOR, "#panel-whatif input")
         box.send_keys("evictionHard.memory.available=5%", Keys.ENTER)
-        browser.wait("return kubeledger.overlay().length > 0", 60)
+        browser.wait("return kubeledger.overlay().length > 0")
         drawn = {
             (each["seq"], each["change"]): each["row"]
             for each in browser.ask("kubeledger.overlay()")
@@ -375,7 +373,7 @@ def test_a_ledger_that_grows_is_followed(browser: Browser, tmp_path: Path) -> No
         count = len(browser.ask("kubeledger.find('liveness')"))
         import_sources([str(whole)], ledger)
         browser.wait(
-            "return document.getElementById('following').textContent.includes('has grown')", 60
+            "return document.getElementById('following').textContent.includes('has grown')"
         )
         browser.frame()
         assert len(browser.ask("kubeledger.find('liveness')")) > count
@@ -394,7 +392,7 @@ def test_a_ledger_that_grows_holds_nobody_up(
 
     def slow(snapshot: Snapshot) -> None:
         begun.set()
-        assert go_on.wait(30)
+        assert go_on.wait(PATIENCE_S)
         draw(snapshot)
 
     with served(ledger) as server:
@@ -410,26 +408,18 @@ def test_a_ledger_that_grows_holds_nobody_up(
         monkeypatch.setattr(Snapshot, "draw", slow)
         story.add(PodAdmitted(namespace="default", pod="web", pod_uid="uid-1"))
         write_ledger(tmp_path, story.records)
-        wait_until(lambda: drawing() == 304 and begun.is_set())
+        until(lambda: drawing() == 304 and begun.is_set())
         assert (counted(), drawing()) == ("0", 304)
         assert answer(server, "/api/records?node=node-a&seq=1")
         go_on.set()
-        wait_until(lambda: drawing() == 200)
+        until(lambda: drawing() == 200)
         assert counted() == "2"
         monkeypatch.setattr(Snapshot, "draw", broken)
         story.add(PodAdmitted(namespace="default", pod="web", pod_uid="uid-2"))
         write_ledger(tmp_path, story.records)
         etag = ask(server, "/api/drawing")[1]["ETag"]
-        wait_until(lambda: drawing() == 500)
+        until(lambda: drawing() == 500)
         assert counted() == "2"
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    """Wait for something that another thread does."""
-    until_s = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < until_s
-        time.sleep(0.05)
 
 
 def test_what_if_takes_a_configuration(browser: Browser, node_a: Server, tmp_path: Path) -> None:
@@ -443,7 +433,7 @@ def test_what_if_takes_a_configuration(browser: Browser, node_a: Server, tmp_pat
     open_page(browser, node_a)
     browser.driver.find_element(By.ID, "tab-whatif").click()
     browser.driver.find_element(By.ID, "config").send_keys(str(file))
-    browser.wait("return kubeledger.overlay().length > 0", 60)
+    browser.wait("return kubeledger.overlay().length > 0")
     kinds = {each["kind"] for each in browser.ask("kubeledger.overlay()")}
     assert "images.ImageDeleted" in kinds
     assert "other.yaml" in browser.driver.find_element(By.CSS_SELECTOR, "#panel-whatif h3").text
@@ -519,13 +509,13 @@ def test_the_command_ends_cleanly(ledgers: dict[str, Path]) -> None:
         first, url = process.stdout.readline().decode(), process.stdout.readline().decode().strip()
         assert first.startswith("node-a: ")
         port, token = int(url.split(":")[2].split("/")[0]), url.partition("token=")[2]
-        connection = http.client.HTTPConnection(HOST, port, timeout=120)
+        connection = http.client.HTTPConnection(HOST, port, timeout=PATIENCE_S)
         query = json.dumps({"query": "SELECT count(*) FROM range(1000000000000)"})
         connection.request("POST", "/api/sql", query, {"X-Kubeledger-Token": token})
         connection.sock.settimeout(2)
         with pytest.raises(TimeoutError):  # it runs
             connection.sock.recv(1)
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0
+        assert process.wait(PATIENCE_S) == 0
         assert process.stderr.read() == b""
         connection.close()

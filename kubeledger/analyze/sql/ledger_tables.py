@@ -1,4 +1,4 @@
-"""The tables of one ledger: Parquet history and live tail as one, verdicts by verifying it.
+"""The tables of one ledger: Parquet history and live tail as one, verdicts and episodes made now.
 
 The history is read where it lies, as far as a query needs it. The tail after it, a few
 MiB, has every line's CRC and the chain checked and is parsed by DuckDB's own JSON reader.
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import duckdb
 
+from kubeledger.analyze.sql.derived import DERIVED, DerivedTable
 from kubeledger.analyze.sql.guard import one_line
 from kubeledger.analyze.sql.segments import fingerprint
 from kubeledger.analyze.sql.tables import ROWS, VERIFIED, VERIFIED_COLUMNS, create_table
@@ -49,7 +50,7 @@ class LedgerTables:
         return fingerprint(self._path)
 
     def make(self, connection: duckdb.DuckDBPyConnection, needs: Needs, scratch: Path) -> list[str]:
-        """Records of the kinds that are needed, and verdicts, by verifying now.
+        """Records of the kinds that are needed; verdicts by verifying, episodes by replaying now.
 
         Raises:
             BadQuestionError: there is no ledger.
@@ -60,9 +61,12 @@ class LedgerTables:
         ledger = self._history.ledger
         covered = self._history.cover() if needs.records else Coverage([], {})
         _load_tail(connection, ledger, covered if needs.records else None, needs, scratch)
-        with storage_errors("write verdicts", scratch):
+        with storage_errors("write verdicts and episodes", scratch):
             rows = _verdicts(ledger) if VERIFIED in needs.tables else iter(())
             create_table(connection, VERIFIED, VERIFIED_COLUMNS, rows, scratch)
+            for name, table in DERIVED.items():
+                made = _episodes(ledger, table) if name in needs.tables else iter(())
+                create_table(connection, name, table.columns, made, scratch)
         _create_rows(connection, covered.paths, _superseded(ledger))
         return covered.paths
 
@@ -136,6 +140,14 @@ def _create_rows(
             f" ANTI JOIN {_SUPERSEDED} AS s ON r.node = s.node AND r.seq = s.seq"
         )
     connection.execute(f"CREATE VIEW {ROWS} AS {rows}")
+
+
+def _episodes(ledger: Ledger, table: DerivedTable) -> Iterator[dict[str, object]]:
+    from kubeledger.analyze.histories.history import histories_of_ledger
+
+    for history in histories_of_ledger(ledger) if ledger.nodes() else ():
+        for row in table.rows(history.read(table.kinds)):
+            yield {"node": history.node, **row}
 
 
 def _verdicts(ledger: Ledger) -> Iterator[dict[str, object]]:

@@ -31,6 +31,7 @@ OWN_KILLS = {
     "deadline_exceeded": "was killed at its deadline",
     "liveness_probe": "was killed by its liveness probe",
     "post_start_hook": "was killed because its post-start hook failed",
+    "resized": "was killed because its resize asks for a restart",
     "spec_changed": "was killed because its definition changed",
     "startup_probe": "was killed by its startup probe",
 }

@@ -17,6 +17,7 @@ from kubeledger.analyze.why.facts import (
     why_of,
 )
 from kubeledger.analyze.why.pieces import size
+from kubeledger.kubelet.cgroups.paths import is_of_pods
 from kubeledger.kubelet.lifecycle.exits import UNKNOWN_KILLER, how_it_ended, killer_unknown
 from kubeledger.model.record import Record
 
@@ -120,7 +121,9 @@ def _out_of_memory(records: Sequence[Record], _: Facts) -> Words:
     limit = limits.get(body.reason, "")
     amount = f" of {size(body.limit_bytes)}" if body.limit_bytes else ""
     why = f"{limit}{amount} was reached" if limit else ""
-    if body.reason == "node":
+    if is_of_pods(body.cgroup):
+        why = f"all pods together had reached their limit{amount} (node allocatable)"
+    elif body.reason == "node":
         why = "the node was out of memory"
     process = f" (process {body.process})" if body.process else ""
     return Words(body.container or "", "was OOM-killed", f"{why}{process}")

@@ -25,6 +25,7 @@ from kubeledger.analyze.why.pieces import (
     words_of,
 )
 from kubeledger.analyze.why.target import Target
+from kubeledger.kubelet.cgroups.paths import is_of_pods
 from kubeledger.model.bodies.eviction import NodeConditionsChanged
 from kubeledger.model.bodies.lifecycle import KubernetesEvent, PodTerminating
 from kubeledger.model.bodies.node import ClockStepped, KubeletExited, KubeletStarted, LogThinned
@@ -182,7 +183,7 @@ def _is_of_node(record: Record) -> bool:
     if isinstance(body, PodTerminating):
         return body.reason == "shutdown"
     if isinstance(body, ProcessKilled):
-        return body.process == "kubelet" or body.reason == "node"
+        return body.process == "kubelet" or body.reason == "node" or is_of_pods(body.cgroup)
     if isinstance(body, KubernetesEvent):
         return body.object_kind == "Node" and body.reason in _EVENTS
     kinds = (ClockStepped, KubeletExited, KubeletStarted, LogThinned, NodeConditionsChanged)

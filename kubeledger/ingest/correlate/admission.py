@@ -271,7 +271,27 @@ class AdmissionAssembler(PodAssembler):
         if same:
             waiting.settle()
 
+    @about_pod("Resize cannot be accommodated")
+    def _not_resized(self, entry: Entry, pod: Pod) -> None:
+        """What was taken for the pod's refusal, before a sign of its admission, was this."""
+        refusal = self._refusals.get(pod)
+        if refusal is not None and entry.ts_ns - refusal.fact.ts_ns < _EVENT_WAIT_NS:
+            refusal.drop()
+            del self._refusals[pod]
+            self._admissions.begin(pod)
+
+    def _is_resize(self, pod: Pod) -> bool:
+        """A pod that was admitted is put through admission again for each resize."""
+        profile, decided = self.context.profile, self._admissions
+        return (
+            pod.added is not None
+            and not (pod in self._refusals or pod in decided.undecided or pod in decided.rejected)
+            and (profile is None or profile.admission.resized_requests_count)
+        )
+
     def _reject(self, pod: Pod, entry: Entry, reason: str, message: str) -> None:
+        if self._is_resize(pod):
+            return
         self._decided(pod)
         waiting = self._refusals.get(pod)
         if waiting is not None:

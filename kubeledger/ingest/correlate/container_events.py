@@ -36,7 +36,9 @@ from kubeledger.model.units import NS_PER_S, parse_go_duration
 
 __all__ = ["ContainerEventsAssembler"]
 
-_BACK_OFF = re.compile(rf"back-off (\S+) restarting failed container=(\S+) pod=({FORMATTED_POD})")
+_BACK_OFF = re.compile(
+    rf"[Bb]ack-off (\S+) restarting failed container=(\S+) pod=({FORMATTED_POD})"
+)
 _UNSTARTED = re.compile(r'failed to \\*"StartContainer\\*" for \\*"([^"\\]+)\\*" with ')
 _STARTED = "ContainerStarted"
 _FIRST_RELIST_NS = NS_PER_S * 9 // 10

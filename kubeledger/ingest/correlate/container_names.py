@@ -12,7 +12,7 @@ from kubeledger.model.units import NS_PER_S
 
 __all__ = ["ContainerNames"]
 
-_RESTARTING = ("liveness_probe", "startup_probe", "spec_changed")
+_RESTARTING = ("liveness_probe", "startup_probe", "spec_changed", "resized")
 """Reasons of kills that a restart follows."""
 _SOON_NS = 5 * NS_PER_S
 """A first restart waits for nothing; its back-off is reported as soon as the next end is."""

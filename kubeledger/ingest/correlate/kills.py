@@ -36,6 +36,7 @@ _PHRASES = (
     ("failed liveness probe", "liveness_probe"),
     ("failed startup probe", "startup_probe"),
     ("definition changed", "spec_changed"),
+    ("resize requires restart", "resized"),
     ("FailedPostStartHook", "post_start_hook"),
 )
 _OF_ENDING: Mapping[str, str] = {

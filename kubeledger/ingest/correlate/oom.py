@@ -1,8 +1,10 @@
 """Kills by the kernel's OOM killer: one fact a kill, whichever source reports it.
 
 Up to four sources report one: the kernel's own report, the lines of the kubelet's cadvisor
-(``Created an OOM event in container``, at ``-v=3``), its event ``SystemOOM`` where the node's
-memory was used up, and the status ``OOMKilled`` of a container. A status also says so of a
+(``Created an OOM event in container``, at ``-v=3``), its event ``SystemOOM`` where cadvisor found
+no cgroup in the kernel's lines, and the status ``OOMKilled`` of a container. cadvisor finds none
+where the node's memory was used up, and where the lines about a cgroup have another form than it
+knows (no ``cpuset=``): a kernel's report of that process decides. A status also says so of a
 container that ended otherwise, if any process in it had been killed before.
 
 A kubelet that starts reads the whole ring buffer again, so its first lines report old kills.
@@ -101,6 +103,8 @@ class OomAssembler(Assembler):
         self._kills: dict[str, list[_Kill]] = {}
         self._reports: dict[str, list[KernelReport]] | None = None
         self._reported_statuses: set[str] = set()
+        self._unplaced: list[_Kill] = []
+        self._of_pid: dict[tuple[int, str | None], _Kill] = {}
 
     # -- sources --------------------------------------------------------------------------
 
@@ -197,21 +201,59 @@ class OomAssembler(Assembler):
 
     def _sighted(self, seen: _Sighting) -> None:
         """A line of the kubelet."""
+        if seen.task_cgroup == "/":
+            self._without_place(seen)
+            return
         key, process = _key(seen.task_cgroup), self._sync_loop.process
         known = self._kills.get(key, [])
-        report = self._report_near(key, seen.killed_ts_ns)
         kill: _Kill | None = None
+        if seen.pid is None:
+            report = self._report_near(key, seen.killed_ts_ns)
+        else:
+            report = self._report_of(seen.pid, seen.process, seen.ts_ns)
+            kill = self._of_pid.get((seen.pid, seen.process))
         if report is not None:
+            key = _key(report.task_cgroup)
+            known = self._kills.get(key, [])
             ts_ns = report.ts_ns if seen.is_old else min(report.ts_ns, seen.ts_ns)
             kill = _of(known, report) or self._of_report(report, ts_ns)
         if kill is None:
             kill = _old_kill(known, seen, process) if seen.is_old else _by_status(known, seen)
         if kill is None:
             kill = self._add(key, seen)
+        if seen.pid is not None:
+            self._of_pid[seen.pid, seen.process] = kill
         kill.sighted_ns = kill.sighted_ns or seen.killed_ts_ns
         kill.replayed = max(kill.replayed, process)
         path = _below_root(seen.task_cgroup)
         kill.add(seen.evidence, task_cgroup=path, process=seen.process, pid=seen.pid)
+
+    def _without_place(self, seen: _Sighting) -> None:
+        """A kill in the root cgroup says when: whose it was, other sources show."""
+        near = [
+            kill
+            for kills in self._kills.values()
+            for kill in kills
+            if abs(kill.fact.ts_ns - seen.killed_ts_ns) <= _SAME_NS
+        ]
+        if near:
+            min(near, key=lambda kill: kill.is_apart_by(seen.killed_ts_ns)).join(seen.evidence)
+        else:
+            kill = self._add("", seen)
+            self._unplaced.append(kill)
+
+    def _report_of(self, pid: int, process: str | None, ts_ns: int) -> KernelReport | None:
+        """The last report of the process, in the boot that the line is of."""
+        booted_ns = max((at for at in self.context.kernel_boots if at <= ts_ns), default=0)
+        killed = [
+            report
+            for reports in self.context.kernel_reports.values()
+            for report in reports
+            if report.pid == pid
+            and process in (None, report.process)
+            and booted_ns - _SAME_NS <= report.ts_ns <= ts_ns + _SAME_NS
+        ]
+        return max(killed, key=lambda report: report.ts_ns, default=None)
 
     def _report_near(self, key: str, ts_ns: int) -> KernelReport | None:
         if self._reports is None:
@@ -258,6 +300,12 @@ class OomAssembler(Assembler):
         kill = self.queue.put(_Kill(fact, report))
         kill.due_ns = max(kill.due_ns, now_ns + _WAIT_NS)
         self._kills.setdefault(key, []).append(kill)
+        self._unplaced = [other for other in self._unplaced if other.is_open]
+        for other in self._unplaced:
+            if abs(other.fact.ts_ns - fact.ts_ns) <= _SAME_NS:
+                other.drop()
+                kill.join(*other.fact.evidence)
+                break
         return kill
 
     def _body(self, task_cgroup: str | None, container_id: str | None = None) -> ProcessKilled:
@@ -345,7 +393,7 @@ def _by_status(known: Sequence[_Kill], seen: _Sighting) -> _Kill | None:
 def _reason_of(cgroup: str) -> Reason | None:
     """Whose limit it was, by the cgroup that was out of memory."""
     owner = owner_of(cgroup)
-    return None if owner is None else REASON_OF_LEVEL[owner.level]
+    return None if owner is None else REASON_OF_LEVEL.get(owner.level)
 
 
 def _reason(report: KernelReport) -> Reason | None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from kubeledger.ingest.correlate.assembler import Assembler, Entry, reads
-from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.context import BundleContext, Subject
 from kubeledger.ingest.correlate.holdback import Holdback, Seen, Waiting
 from kubeledger.ingest.messages.podref import PodRef
 from kubeledger.ingest.sources.facts import Fact, Facts
@@ -90,6 +90,12 @@ class Pods:
         if uid is not None and uid in self._by_uid:
             return self._by_uid[uid]
         return self._make(ref._replace(uid=uid))
+
+    def known(self, subject: Subject) -> Pod | None:
+        """The pod that a line names, if it is here already; nothing is learned of the line."""
+        if subject.uid is not None:
+            return self._by_uid.get(subject.uid)
+        return self._by_name.get((subject.namespace or "", subject.pod or ""))
 
     def added(self, ref: PodRef, seen: Seen) -> Pod:
         """The pod of an ADD: a new instance when the one of that name was removed.

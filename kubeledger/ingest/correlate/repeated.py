@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -24,6 +24,9 @@ EVERY_NS = 600 * NS_PER_S
 
 _EVIDENCE_MAX = 4
 
+K = TypeVar("K", bound=Hashable)
+"""A subject."""
+
 
 class Counted(Protocol):
     """A body that stands for what was said ``count`` times."""
@@ -38,6 +41,7 @@ class _Run(msgspec.Struct):
 
     Attributes:
         same: what two sayings have in common that are told as one.
+        body: as it was said last.
         told: teller -> how often it said it.
         recorded: how many of these are recorded.
         since_ns: when the newest record of it was made.
@@ -56,23 +60,32 @@ class _Run(msgspec.Struct):
     waiting: Waiting[Any]
 
 
-class Repeated:
+class Repeated(Generic[K]):
     """Facts of one kind about many subjects."""
 
-    def __init__(self, queue: Holdback, every_ns: int = EVERY_NS, wait_ns: int = WAIT_NS) -> None:
+    def __init__(
+        self,
+        queue: Holdback,
+        every_ns: int = EVERY_NS,
+        *,
+        quiet_ns: int | None = None,
+        wait_ns: int = WAIT_NS,
+    ) -> None:
         """Nothing has been said.
 
         Args:
             queue: where facts go.
             every_ns: how long what goes on is not recorded again.
+            quiet_ns: what is not said for so long is over; None: only what is told as over is.
             wait_ns: how long the first record of it takes the evidence of other tellers.
         """
         self._queue = queue
         self._every_ns = every_ns
+        self._quiet_ns = quiet_ns
         self._wait_ns = wait_ns
-        self._runs: OrderedDict[Hashable, _Run] = OrderedDict()
+        self._runs: OrderedDict[K, _Run] = OrderedDict()
 
-    def say(self, key: Hashable, same: Hashable, body: Body, teller: str, seen: Seen) -> None:
+    def say(self, key: K, same: Hashable, body: Body, teller: str, seen: Seen) -> None:
         """Take in one saying.
 
         Args:
@@ -98,24 +111,42 @@ class Repeated:
             return
         if not run.evidence:
             run.first_ns = ts_ns
-        run.last_ns, run.evidence = ts_ns, (seen.evidence,)
+        run.body, run.last_ns, run.evidence = body, ts_ns, (seen.evidence,)
 
-    def over(self, key: Hashable, ts_ns: int) -> None:
-        """It is not so any more: what is not recorded yet is recorded at ``ts_ns``."""
+    def over(self, key: K, ts_ns: int, *shows: Evidence, **known: object) -> None:
+        """It is not so any more: what is not recorded yet is recorded at ``ts_ns``.
+
+        Args:
+            key: the subject.
+            ts_ns: when that is known.
+            shows: what shows it, if anything does.
+            known: fields of the body that only the end tells; they are recorded in any case.
+        """
         run = self._runs.pop(key, None)
+        if run is not None and known and max(run.told.values()) == run.recorded:
+            if run.waiting.is_open and ts_ns <= run.waiting.due_ns:
+                run.waiting.learn(**known)
+                run.waiting.join(*shows)
+                return
+            run.first_ns = run.last_ns
         if run is not None:
-            self._record(run, ts_ns)
+            run.evidence += shows
+            self._record(run, ts_ns, **known)
 
-    def is_said(self, key: Hashable) -> bool:
+    def is_said(self, key: K) -> bool:
         """Whether something of this subject was said, and is not over."""
         return key in self._runs
 
-    def keys(self) -> list[Hashable]:
+    def keys(self) -> list[K]:
         """Subjects of which something is said."""
         return list(self._runs)
 
     def pass_time(self, now_ns: int) -> None:
         """Record what went on for long; what was not said again is forgotten."""
+        if self._quiet_ns is not None:
+            since_ns = now_ns - self._quiet_ns
+            for each in [key for key, run in self._runs.items() if run.last_ns < since_ns]:
+                self.over(each, now_ns)
         while self._runs:
             key, run = next(iter(self._runs.items()))
             if now_ns - run.since_ns < self._every_ns:
@@ -131,14 +162,15 @@ class Repeated:
         for key in list(self._runs):
             self.over(key, ts_ns)
 
-    def _record(self, run: _Run, ts_ns: int) -> None:
+    def _record(self, run: _Run, ts_ns: int, **known: object) -> None:
         total = max(run.told.values())
-        if total > run.recorded:
+        if total > run.recorded or known:
             body = msgspec.structs.replace(
                 run.body,
                 count=total - run.recorded,
                 first_ts_ns=run.first_ns,
                 last_ts_ns=run.last_ns,
+                **known,
             )
             self._queue.add(Fact(max(ts_ns, run.last_ns), body, run.evidence))
             run.recorded, run.evidence = total, ()

@@ -46,6 +46,7 @@ from kubeledger.ingest.sources.other_programs import (
     begins_kubelet,
     begins_other_program,
     is_neighbour,
+    may_be_kubelets,
 )
 from kubeledger.ingest.sources.plain import normal_message
 from kubeledger.ingest.sources.prefix import HEADER, JSON_START, is_entry
@@ -163,9 +164,13 @@ class EntryReader:
     def _is_kubelets(self, line: LogLine, body: bytes) -> bool:
         """Whether the kubelet wrote the line of another process than the last.
 
-        Programs that run it beside the API server and others begin with lines of theirs.
+        Programs that run it beside the API server and others begin with lines of theirs; what
+        others write into the same file is of files that it does not have.
         """
-        if line.pid != self._mixed_pid and begins_other_program(body):
+        if line.pid != self._mixed_pid and (
+            begins_other_program(body)
+            or not (self._router.has_file(line.file) or may_be_kubelets(body))
+        ):
             self._mixed_pid = line.pid
         return line.pid != self._mixed_pid or begins_kubelet(body)
 

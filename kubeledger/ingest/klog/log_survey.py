@@ -12,9 +12,10 @@ and what a caller has not logged in a hundred lines it may log in the next.
 from __future__ import annotations
 
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -26,7 +27,7 @@ from kubeledger.ingest.klog.year_votes import EVENT_TIME, YearVotes
 from kubeledger.ingest.sources.node_lines import OTHER_NODE, LogWriters
 from kubeledger.ingest.sources.prefix import ANY_ENTRY, HEADER, JSON_START, Unwrapper, is_entry
 from kubeledger.ingest.sources.streams import Digests, SourceFile, digest_chunks
-from kubeledger.ingest.sources.times import api_time, go_time
+from kubeledger.ingest.sources.times import api_time, carrier_time, go_time
 from kubeledger.model.units import NS_PER_S
 
 __all__ = ["LogLook", "LogSurvey", "VersionMark", "survey_log"]
@@ -38,6 +39,8 @@ _SAMPLES = 3
 _LONGEST = 1 << 16
 _RARE = (b"hostname-override=", b"ersion: v", b"kubeletVersion=", b'"kubeletVersion":"')
 _SAMPLE_EVERY = 4096
+_SAMPLE_ALL = 1 << 16
+"""Of a part of a log that is no longer, sixteen times as many lines are looked at."""
 _ENDS = 1 << 17
 _SECOND = re.compile(
     rb"(?m:^)(?:[^\n]{0,200}? )??[IWEF](\d{4} \d\d:\d\d:\d\d)\.\d{6} +\d{1,19} [^\s:\]]+:\d+\]"
@@ -69,9 +72,9 @@ _JOURNAL = re.compile(
     rb"\w+ (\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)"
 )
 """What ``journalctl`` of systemd before 250 writes first: its end is when it was asked."""
-_ZONE = re.compile(rb"(?:Z|[+-]\d\d:?\d\d)$")
 _QUARTER_NS = 900 * NS_PER_S
 _CLOSE_NS = 30 * NS_PER_S
+_ZONE_MAX_NS = 14 * 3600 * NS_PER_S
 
 
 class VersionMark(msgspec.Struct, frozen=True):
@@ -238,7 +241,8 @@ class LogLook:
 
     def _sample(self, lines: bytes) -> None:
         """Look at a line now and then: do they go back in time?"""
-        for position in range(0, len(lines), _SAMPLE_EVERY):
+        step = _SAMPLE_EVERY if len(lines) > _SAMPLE_ALL else _SAMPLE_EVERY >> 4
+        for position in range(0, len(lines), step):
             if self.survey.goes_back:
                 return
             found = _SECOND.search(lines, position, position + _SAMPLE_EVERY)
@@ -263,6 +267,7 @@ class LogLook:
                 for mark in self.survey.versions
             ]
         lines = self._head.split(b"\n")
+        self._note_carriers(lines)
         callers = []
         for line in lines:
             body = self._body(line)
@@ -311,9 +316,12 @@ class LogLook:
         if is_entry(line):
             return line
         unwrapped = self._unwrapper.unwrap(line)
-        if unwrapped.time and self.survey.reference_ns is None:
-            with suppress(ValueError):
-                self.survey.reference_ns = api_time(unwrapped.time.decode())
+        if (
+            unwrapped.time
+            and self.survey.reference_ns is None
+            and (found := carrier_time(unwrapped.time)) is not None
+        ):
+            self.survey.reference_ns = found.ts_ns
         return unwrapped.body
 
     def _last(self, window: bytes) -> None:
@@ -397,7 +405,6 @@ class LogLook:
             self.survey.nodes[name] = self.survey.nodes.get(name, 0) + 1
         if header is not None:
             self._note_time(header[2], body)
-            self._note_carrier(header[2], line)
 
     def _note_version(self, mark: VersionMark) -> None:
         if mark not in self.survey.versions:
@@ -410,27 +417,44 @@ class LogLook:
         if match is None:
             return
         with suppress(ValueError):
-            self._note_zone(stamp, int(match[1][:4]), go_time(match[1].decode()))
+            self._note_zone(stamp, go_time(match[1].decode()))
 
-    def _note_carrier(self, stamp: bytes, line: bytes) -> None:
-        """So does the carrier's own time of an entry that it took at once, if it has a zone."""
-        time = None if is_entry(line) else self._unwrapper.unwrap(line).time
-        if time is None or _ZONE.search(time) is None:
-            return
-        with suppress(ValueError):
-            utc_ns = api_time(time.decode())
-            if utc_ns is not None:
-                self._note_zone(stamp, int(time[:4]), utc_ns)
+    def _note_carriers(self, lines: list[bytes]) -> None:
+        """So do carriers' own times of entries that they took at once, if they have a zone."""
+        votes: Counter[int | None] = Counter()
+        for line in lines:
+            time = None if is_entry(line) else self._unwrapper.unwrap(line).time
+            found = None if time is None else carrier_time(time)
+            header = HEADER.match(self._body(line))
+            if found is not None and found.has_zone and header is not None:
+                votes[self._ahead_of(header[2], found.ts_ns)] += 1
+            if votes.total() == _FEW:
+                break
+        for offset_ns, count in votes.items():
+            if offset_ns is not None and count * 2 > votes.total():
+                known = self.survey.offsets_ns.get(offset_ns, 0)
+                self.survey.offsets_ns[offset_ns] = known + count
 
-    def _note_zone(self, stamp: bytes, year: int, utc_ns: int) -> None:
+    def _note_zone(self, stamp: bytes, utc_ns: int) -> None:
         """A stamp is of a moment that is known: what its clock is ahead of UTC."""
-        ahead_ns = stamp_ns(stamp, year) - utc_ns
-        offset_ns = round(ahead_ns / _QUARTER_NS) * _QUARTER_NS
-        if abs(ahead_ns - offset_ns) > _CLOSE_NS or abs(offset_ns) > 14 * 3600 * NS_PER_S:
+        offset_ns = self._ahead_of(stamp, utc_ns)
+        if offset_ns is None:
             return
         self.survey.offsets_ns[offset_ns] = self.survey.offsets_ns.get(offset_ns, 0) + 1
         if self.survey.reference_ns is None:
             self.survey.reference_ns = utc_ns
+
+    @staticmethod
+    def _ahead_of(stamp: bytes, utc_ns: int) -> int | None:
+        """What the clock of a stamp is ahead of UTC; None where the moment is not the stamp's."""
+        year = datetime.fromtimestamp(utc_ns // NS_PER_S, UTC).year
+        for each in (year, year - 1, year + 1):
+            with suppress(ValueError):
+                ahead_ns = stamp_ns(stamp, each) - utc_ns
+                offset_ns = round(ahead_ns / _QUARTER_NS) * _QUARTER_NS
+                if abs(ahead_ns - offset_ns) <= _CLOSE_NS and abs(offset_ns) <= _ZONE_MAX_NS:
+                    return offset_ns
+        return None
 
 
 def _places(window: bytes, needle: bytes) -> list[int]:

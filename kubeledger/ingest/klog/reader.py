@@ -56,6 +56,7 @@ class KlogReader(EntryReader):
         ends: LineEnds = NOT_CUT,
         *,
         goes_back: bool = False,
+        begin_ns: int = 0,
     ) -> None:
         """Nothing is read yet.
 
@@ -66,8 +67,10 @@ class KlogReader(EntryReader):
             place: that of the source, where its lines are reordered.
             ends: how its lines end.
             goes_back: some stamps are earlier than those above.
+            begin_ns: time of the log's first entry, which what stands above it gets.
         """
         super().__init__(account, router, clock, ends)
+        self._ts_ns = self._ts_ns or begin_ns
         self._place = place
         self.cutter = LineCutter()
         self._repeats = Repeats(all_above=goes_back)

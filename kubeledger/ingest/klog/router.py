@@ -161,6 +161,16 @@ class Router:
             else:
                 self._structured.setdefault(row.words, Verdict.UNDERSTOOD)
 
+    def has_file(self, file: str) -> bool:
+        """The kubelet logs from this file, as far as is known."""
+        noise = self._noise
+        return (
+            file in self._free_text
+            or file in noise.files
+            or file in noise.quiet_files
+            or file in noise.texts
+        )
+
     def file_verdict(self, file: str) -> Verdict:
         """NOISE when all lines of the caller's file are noise, else MIXED."""
         if file in self._noise.files and file not in self._free_text:

@@ -18,8 +18,11 @@ from kubeledger.ingest.messages import (
     images,
     memory,
     node,
+    node_state,
     pods,
     probes,
+    resizes,
+    stages,
     topology,
 )
 from kubeledger.ingest.messages.keys import NEEDED
@@ -37,8 +40,11 @@ MESSAGES: dict[str, tuple[Row, ...]] = {
     "images": images.MESSAGES,
     "memory": memory.MESSAGES,
     "node": node.MESSAGES,
+    "node_state": node_state.MESSAGES,
     "pods": pods.MESSAGES,
     "probes": probes.MESSAGES,
+    "stages": stages.MESSAGES,
+    "resizes": resizes.MESSAGES,
     "topology": topology.MESSAGES,
 }
 """Subsystem -> its messages."""

@@ -40,9 +40,7 @@ MESSAGES = (
         "Enforcing limits on cgroup",
         "Enforcing system reserved compressible on cgroup",
         "Enforcing system reserved on cgroup",
-        "Failed to delete cgroup paths",
         "Failed to get resource stats",
-        "Failed to kill all the processes attached to cgroup",
         "Failed to kill process from cgroup",
         "Failed to reserve QoS requests",
         "MemoryQoS config for container",
@@ -74,7 +72,6 @@ MESSAGES = (
         "process with pid ",
         "Attempt ",
         "(?:failed to|successfully) kill",
-        "failed to delete cgroup paths",
         "pod cgroup manager ignoring unexpected cgroup",
     ),
     *ignore_text(

@@ -63,11 +63,14 @@ MESSAGES = (
             '"{pod:pod}"': ("Killing unwanted container for pod"),
         },
     ),
-    text(
-        "kuberuntime_manager.go",
-        "back-off {period:word} restarting failed container={name:word} pod={pod:pod}",
-        to="Back-off restarting failed container",
-        err="back-off {period} restarting failed container={name} pod={pod}",
+    *(
+        text(
+            "kuberuntime_manager.go",
+            f"{word} {{period:word}} restarting failed container={{name:word}} pod={{pod:pod}}",
+            to="Back-off restarting failed container",
+            err="back-off {period} restarting failed container={name} pod={pod}",
+        )
+        for word in ("back-off", "Back-off")  # 1.18 and before: with a capital
     ),
     text(
         "pod_workers.go",

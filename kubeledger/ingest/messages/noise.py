@@ -29,6 +29,7 @@ _ANYWHERE = re.compile(
             r"Caches are synced|Waiting for caches to sync|caches populated",
             r"Observed a panic|Throttling request took|Waited for .* due to client-side throttling",
             r"Trace\[|\"?Flag --\S+ has been deprecated",
+            r"Node didn't have enough capacity: ",
             r"write /proc/\S+/oom_score_adj|attempting to set \"/proc/|failed to set \"/proc/",
         )
     )

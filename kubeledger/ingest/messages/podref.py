@@ -39,7 +39,7 @@ _CONTAINER_ID = re.compile(
 _FIELD_PATH = re.compile(r"spec\.\w+\{([^}]*)\}")
 _NAMED_IN_MESSAGE = re.compile(
     r"(?:Stopping|Created|Started) container (\S+)$"
-    r"|Container (\S+) (?:failed (?:liveness|startup) probe|definition changed)"
+    r"|Container (\S+) (?:failed (?:liveness|startup) probe|definition changed|resize requires)"
     r"|Back-off restarting failed container (\S+) in pod "
 )
 

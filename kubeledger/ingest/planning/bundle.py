@@ -22,7 +22,7 @@ from kubeledger.ingest.sources.detect import (
 )
 from kubeledger.ingest.sources.documents import HELD_BYTES_MAX, Document, DocumentContents
 from kubeledger.ingest.sources.findings import Finding
-from kubeledger.ingest.sources.node_lines import NodeLines, same_machine
+from kubeledger.ingest.sources.node_lines import lines_of_nodes, same_machine
 from kubeledger.ingest.sources.places import COLLECTIONS, Place, place_of
 from kubeledger.ingest.sources.sections import kubelets_sections
 from kubeledger.ingest.sources.streams import Digests, SourceFile, digest_chunks
@@ -249,10 +249,11 @@ def _digested(
 ) -> list[FoundFile]:
     """The file; for a log of several nodes the lines of each."""
     if form not in LOG_FORMATS:
-        return [FoundFile(source, form, digests or digest_chunks(source.chunks()))]
+        digests = digests or digest_chunks(source.stored_chunks())
+        return [FoundFile(opened(source, form), form, digests)]
     source = opened(kubelets_sections(source), form)
     survey = survey_log(source, list(lengths))
-    parts = [NodeLines(source, writers) for writers in survey.writers.parts()]
+    parts = lines_of_nodes(source, survey.writers.parts())
     surveys = [survey_log(part, list(lengths)) for part in parts] or [survey]
     return [FoundFile(each.source, form, each.digests, each) for each in surveys]
 

@@ -13,7 +13,14 @@ from kubeledger.ingest.planning.bundle import Bundle, FoundFile
 from kubeledger.ingest.planning.options import ImportOptions
 from kubeledger.ingest.sources.api_events import ApiReason
 from kubeledger.ingest.sources.documents import DocumentContents, read_document
-from kubeledger.ingest.sources.items import ApiEvent, Item, NodeObject, PodList, StatsSummary
+from kubeledger.ingest.sources.items import (
+    ApiEvent,
+    Item,
+    KernelReports,
+    NodeObject,
+    PodList,
+    StatsSummary,
+)
 from kubeledger.ingest.sources.node_lines import same_machine
 from kubeledger.model.errors import BadInputError
 
@@ -65,7 +72,8 @@ class NamesInside(msgspec.Struct):
         own: it is of this node: statistics, or the kubelet's own list of pods.
         objects: it holds the objects of these.
         listed: node -> names of pods on it, from lists and events of the API server.
-        host: of the machine, as a collection notes it; a node may be called otherwise.
+        host: of the machine, as a collection notes it, or a kernel's log names it; a node may be
+            called otherwise.
     """
 
     own: set[str] = set()
@@ -85,7 +93,7 @@ def names_inside(file: FoundFile, contents: DocumentContents) -> NamesInside:
     if file.format == "node-name":
         with suppress(BadInputError):
             names.host = _note_of(file).partition("\n")[0].strip()
-    if file.format in ("node", "stats-summary", "pod-list", "events"):
+    if file.format in ("node", "stats-summary", "pod-list", "events", "kernel-log"):
         with suppress(BadInputError, AttributeError, TypeError):
             for item in read_document(file.at(0), contents)[0]:
                 _take_names(names, item)
@@ -112,6 +120,11 @@ def _take_names(names: NamesInside, item: Item) -> None:
             api = ApiReason.read(item.event)
             if api.component == "kubelet" and api.host:
                 names.listed.setdefault(api.host, set()).add(api.key[2])
+        case KernelReports():
+            hosts = {report.host: set[str]() for report in item.reports if report.host}
+            if len(hosts) == 1:
+                names.host = next(iter(hosts))
+            names.listed |= hosts if len(hosts) > 1 else {}
         case _:
             return
 

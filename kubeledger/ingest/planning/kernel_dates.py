@@ -47,6 +47,9 @@ def date_kernel_logs(
 ) -> list[Finding]:
     """Give the reports of a bundle their times; those that get none are left out.
 
+    Beside no log of a kubelet, nothing says other times: there the last kill is taken to be as
+    late as the bundle is.
+
     A system's log holds lines of the kernel beside the kubelet's, so logs are looked at, too.
     """
     reports = context.kernel_reports
@@ -67,7 +70,15 @@ def date_kernel_logs(
             reported,
             offset_ns=timing.offset_ns,
             near_ns=timing.last_ts_ns,
+            is_alone=not logs,
         )
+        is_known = logs or context.kernel_boots or reported
+        if not is_known and any(map(_is_from_boot, ours)):
+            message = (
+                "no source shows when the node booted: its last kill is dated to the end of what"
+                " was gathered, and those before it as long before as the kernel's clock says"
+            )
+            findings.append(Finding("time_guessed", file, message))
         if missing := len(ours) - len(reports[file]):
             message = f"{missing} kills in it are left out: no source shows when the node booted"
             findings.append(Finding("time_unknown", file, message))
@@ -144,6 +155,7 @@ def date_reports(
     *,
     offset_ns: int,
     near_ns: int,
+    is_alone: bool = False,
 ) -> list[KernelReport]:
     """Give the reports of one kernel log their times.
 
@@ -153,6 +165,7 @@ def date_reports(
         reported: kills that other sources report, by path of the cgroup and by container ID.
         offset_ns: what the node's zone is ahead of UTC.
         near_ns: a time in the year of the log.
+        is_alone: where nothing shows when the node booted, the last kill was at ``near_ns``.
 
     Returns:
         those whose time is known, in the order of time.
@@ -163,16 +176,22 @@ def date_reports(
         if base_ns is not None:
             report.ts_ns = base_ns
             dated.append(report)
-    from_boot = [report for report in dated if report.stamp.form == "boot"]
-    others = [report for report in dated if report.stamp.form != "boot"]
+    from_boot = [report for report in dated if _is_from_boot(report)]
+    others = [report for report in dated if not _is_from_boot(report)]
     known = []
     for group, own, otherwise in ((from_boot, boots, None), (others, (), 0)):
         shift_ns = _shift_ns(group, own, reported, otherwise)
+        if shift_ns is None and is_alone and group:
+            shift_ns = near_ns - max(report.ts_ns for report in group)
         if shift_ns is not None:
             for report in group:
                 report.ts_ns += shift_ns
             known += group
     return sorted(known, key=lambda report: report.ts_ns)
+
+
+def _is_from_boot(report: KernelReport) -> bool:
+    return report.stamp.form == "boot"
 
 
 def _base_ns(report: KernelReport, offset_ns: int, near_ns: int) -> int | None:

@@ -28,7 +28,7 @@ from kubeledger.model.errors import BadInputError
 
 __all__ = ["split_by_node"]
 
-_SHARED = ("collected-at", "events", "node", "pod-list")
+_SHARED = ("collected-at", "events", "kernel-log", "node", "pod-list")
 _NAMES_MAX = 200
 _LISTED_MAX = 100
 """Each node reads the lists again."""
@@ -254,7 +254,8 @@ def _owners(
         nodes.append(_Node())
     if len(nodes) == 1:
         return nodes
-    beside = _beside(file.source.name, logs)
+    called = [node for node in nodes if names.host and node.is_called(names.host)]
+    beside = called[0] if called else _beside(file.source.name, logs)
     if beside is not None:
         return [beside]
     if file.format not in _SHARED:

@@ -47,6 +47,7 @@ class Excerpt(msgspec.Struct):
     log: LogSurvey
     parts: list[Part]
     lines: int = 0
+    _view: OrderedLines | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -54,8 +55,10 @@ class Excerpt(msgspec.Struct):
         return sum(part.end - part.offset for part in self.parts)
 
     def place(self, line: int, offset: int) -> tuple[int, int]:
-        """Place in the log of a place in what is read of it."""
-        return OrderedLines(self.log.source, self.parts, None).place(line, offset)
+        """Place in the log of a place in what is read of it, once all its parts are known."""
+        if self._view is None:
+            self._view = OrderedLines(self.log.source, self.parts, None)
+        return self._view.place(line, offset)
 
 
 class _Scan(NamedTuple):

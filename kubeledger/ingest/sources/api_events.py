@@ -34,7 +34,7 @@ _FIELD_PATH = re.compile(r"spec\.(?:c|initC|ephemeralC)ontainers\{(?P<name>.*)\}
 _NAMED = re.compile(
     r"(?:Created|Started|Stopping) container (?P<doing>[a-z0-9-]+)"
     r"|Container (?P<failed>[a-z0-9-]+) "
-    r"(?:failed (?:liveness|startup) probe|definition changed)\b.*",
+    r"(?:failed (?:liveness|startup) probe|definition changed|resize requires restart)\b.*",
     re.DOTALL,
 )
 

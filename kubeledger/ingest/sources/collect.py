@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from kubeledger.ingest.sources.dump import is_dump, take_apart
 from kubeledger.ingest.sources.findings import Finding
 from kubeledger.ingest.sources.streams import SourceFile, permission_advice
 from kubeledger.ingest.sources.unpack import (
@@ -25,6 +26,7 @@ from kubeledger.ingest.sources.unpack import (
     spool_errors,
     unpack,
 )
+from kubeledger.ledger.names import MANIFEST, NODES
 from kubeledger.model.errors import BadInputError, BadQuestionError
 from kubeledger.replay.node.snapshot_time import SNAPSHOT_NAME
 
@@ -86,9 +88,19 @@ def _collect_one(text: str, spool: Path) -> Collected:
     if not is_file:
         raise BadInputError("is neither a regular file nor a directory", file=text)
     source = SourceFile(_printable(path.name), path)
+    return _opened(text, source, spool) or Collected(
+        text, False, [source], {}, path.resolve().parent.name
+    )
+
+
+def _opened(text: str, source: SourceFile, spool: Path) -> Collected | None:
+    """What a file holds that is a directory put into one; None for others."""
     if is_archive(source):
         return _from_tar(text, source, spool)
-    return Collected(text, False, [source], {}, path.resolve().parent.name)
+    if not is_dump(source):
+        return None
+    dump = take_apart(source, spool)
+    return Collected(text, True, dump.files, dump.skipped, source.plain_name.partition(".")[0])
 
 
 def _why(error: OSError | ValueError) -> str:
@@ -109,9 +121,7 @@ def _from_stdin(spool: Path) -> Collected:
         with target.open("wb") as out:
             copy_stream(sys.stdin.buffer, out, SPOOL_MAX, "-")
     source = SourceFile("stdin", target)
-    if is_archive(source):
-        return _from_tar("-", source, spool / "tree")
-    return Collected("-", False, [source], {})
+    return _opened("-", source, spool / "tree") or Collected("-", False, [source], {})
 
 
 def _from_directory(text: str, root: Path) -> Collected:
@@ -126,7 +136,7 @@ def _from_directory(text: str, root: Path) -> Collected:
         message = f"directory is not read: {_why(error)}"
         collected.findings.append(Finding("unreadable", name, message))
 
-    for path in _walk(root, unreadable):
+    for path in _walk(root, unreadable, collected.skipped):
         name = _printable(path.relative_to(root).as_posix())
         reason = _refusal(path, inside)
         if reason:
@@ -158,10 +168,16 @@ def _take(collected: Collected, source: SourceFile) -> None:
         collected.files.append(source)
 
 
-def _walk(root: Path, unreadable: Callable[[OSError], None]) -> Iterator[Path]:
-    """Files below a directory; directories behind links are not entered."""
+def _walk(
+    root: Path, unreadable: Callable[[OSError], None], skipped: dict[str, str]
+) -> Iterator[Path]:
+    """Files below a directory; directories behind links are not entered, nor ledgers."""
     for directory, names, files in os.walk(root, onerror=unreadable, followlinks=False):
         names.sort()
+        if MANIFEST in files and NODES in names and Path(directory) != root:
+            names.clear()
+            skipped[_printable(Path(directory).relative_to(root).as_posix())] = "a ledger"
+            continue
         for name in sorted(files):
             yield Path(directory) / name
         for name in names:

@@ -13,11 +13,8 @@ from kubeledger.ingest.sources.crictl import NOT_USED, is_crictl, is_usage
 from kubeledger.ingest.sources.envelope.forms import ROW_FORMATS
 from kubeledger.ingest.sources.envelope.lines import HEAD, EnvelopeLines, layout_in
 from kubeledger.ingest.sources.kernel_log import is_kernel_log
-from kubeledger.ingest.sources.other_programs import (
-    OTHER_CALLER,
-    OTHER_COMPONENT,
-    holds_kubelets_lines,
-)
+from kubeledger.ingest.sources.other_programs import OTHER_COMPONENT, Callers
+from kubeledger.ingest.sources.pasted import as_written
 from kubeledger.ingest.sources.places import place_of
 from kubeledger.ingest.sources.pod_resources import is_pod_resources
 from kubeledger.ingest.sources.prefix import ANY_ENTRY, HEADER, JSON_START, Unwrapper
@@ -37,6 +34,7 @@ __all__ = [
 ]
 
 LOG_FORMATS = ("klog-text", "klog-json", *ROW_FORMATS)
+_OF_LINES = ("klog-text", "klog-json", "kernel-log")
 DOCUMENT_FORMATS = (
     "collected-at",
     "cpu-manager-state",
@@ -106,7 +104,14 @@ def is_log_name(name: str) -> bool:
 
 
 def detect(source: SourceFile) -> Detected:
-    """The format of a source, from its content."""
+    """The format of a source, from its content, or from what it was before it was pasted."""
+    found = _detect(source)
+    if found.format is None and (written := as_written(source)) is not source:
+        return _detect(written)
+    return found
+
+
+def _detect(source: SourceFile) -> Detected:
     head = source.head(HEAD)
     if not head:
         reason = "damaged: nothing of it can be unpacked" if source.truncated else "empty"
@@ -117,18 +122,20 @@ def detect(source: SourceFile) -> Detected:
     if place is not None and place.role in FORMATS and len(head) < _NOTE:
         return Detected(place.role)
     found = _detect_log(source, head)
-    if found is not None:
+    if found is not None and found.format is not None:
         return found
     if _is_binary(head):
         named = bool(_LOG_NAME.search(source.plain_name))
         return Detected(None, "not text", "not_text" if named else None)
     start = head.lstrip()[:1]
     text = head.translate(None, b"\0").decode("utf-8", "replace")
-    if text.startswith(("# HELP", "# TYPE")):
-        return Detected("metrics")
     # The kernel's own stamps begin as a JSON list does.
     if start != b"{" and is_kernel_log(text, source.plain_name):
         return Detected("kernel-log")
+    if found is not None:
+        return found
+    if text.startswith(("# HELP", "# TYPE")):
+        return Detected("metrics")
     if start in (b"{", b"["):
         return _detect_json(source)
     if "\n# TYPE " in text:
@@ -157,27 +164,32 @@ def _detect_log(source: SourceFile, head: bytes) -> Detected | None:
             return Detected(None, f"rows ({rows}), and none near the beginning is a kubelet's")
     if form is None:
         return None
-    other = OTHER_COMPONENT.search(source.plain_name)
+    if "kubelet" in source.plain_name:
+        return Detected(form)
+    callers = Callers()
+    callers.look(head)
+    if not callers.is_kubelets:
+        callers.look(source.head(_LONG_HEAD))
     place = place_of(source.name)
-    of_container = place is not None and place.role == "container-log"
-    if (
-        (other or of_container or OTHER_CALLER.search(head))
-        and "kubelet" not in source.plain_name
-        and not holds_kubelets_lines(head)
-        and not holds_kubelets_lines(source.head(_LONG_HEAD))
-    ):
-        name = f" ({other[0]})" if other else ""
-        return Detected(None, f"log of another component{name}")
-    return Detected(form)
+    other = OTHER_COMPONENT.search(source.plain_name)
+    named = other is not None or (place is not None and place.role == "container-log")
+    if callers.is_kubelets or not (callers.others or named):
+        return Detected(form)
+    files = ", ".join(list(callers.others)[:5])
+    name = f" ({other[0]})" if other else ""
+    seen = f": its lines are of {files}, and none is of a file that only a kubelet has"
+    return Detected(None, f"log of another component{name}{seen if files else ''}")
 
 
 def opened(source: SourceFile, form: str) -> SourceFile:
-    """The log in a file, whatever its rows look like.
+    """The log in a file, whatever its rows look like, and whatever was done to its letters.
 
     Raises:
         BadInputError: it has no rows of that format.
     """
-    return EnvelopeLines(source, form) if form in ROW_FORMATS else source
+    if form in ROW_FORMATS:
+        return EnvelopeLines(source, form)
+    return as_written(source) if form in _OF_LINES else source
 
 
 def _holds_entry(head: bytes) -> bool:

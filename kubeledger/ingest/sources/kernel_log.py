@@ -128,7 +128,7 @@ class KernelLogReader:
             place = Evidence(file=self._file, line=number, offset=offset, text=text[:4096])
             if self._take(line.text.strip(), line.stamp, line.host or "", place):
                 self.understood += 1
-        for report in self._open.values():
+        for report in list(self._open.values()):
             self._finish(report)
 
     def _take(self, text: str, stamp: Stamp, host: str, place: Evidence) -> bool:

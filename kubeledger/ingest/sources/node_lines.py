@@ -9,22 +9,40 @@ kubelets alternate: a kubelet that has ended does not come back.
 from __future__ import annotations
 
 import re
+import tempfile
+from array import array
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from heapq import merge
+from itertools import accumulate, chain
 from typing import NamedTuple
 
 import msgspec
 
 from kubeledger.ingest.sources.envelope.lines import EnvelopeLines
-from kubeledger.ingest.sources.other_programs import KUBELET_CALLER, is_other_program
+from kubeledger.ingest.sources.other_programs import is_kubelets, is_other_program
+from kubeledger.ingest.sources.packing import CHUNK
 from kubeledger.ingest.sources.prefix import HEADER, JSON_START, Unwrapper
+from kubeledger.ingest.sources.spool import mapped
 from kubeledger.ingest.sources.streams import SourceFile, SourceView
+from kubeledger.ingest.sources.unpack import spool_errors
 
-__all__ = ["OTHER_NODE", "LogWriters", "NodeLines", "Writers", "same_machine", "whole_lines"]
+__all__ = [
+    "OTHER_NODE",
+    "LogWriters",
+    "NodeLines",
+    "Writers",
+    "lines_of_nodes",
+    "same_machine",
+    "whole_lines",
+]
 
 OTHER_NODE = b"\x1a"
 """What a line of another node is filled with: lines keep their numbers and offsets."""
 
+_FILLED = bytes(each if each == 0x0A else 0x1A for each in range(256))
 _PREFIX_MAX = 256
 _LINE_MAX = 1 << 20
 _WRITERS_MAX = 10_000
@@ -88,7 +106,7 @@ class _LineReader:
         header = HEADER.match(line)
         if header is not None:
             pid = header[3].decode()
-            return _Line(_Writer(None, pid), True, _is_kubelets(line), line[21 : header.start(4)])
+            return _Line(_Writer(None, pid), True, is_kubelets(line), line[21 : header.start(4)])
         unwrapped = self._unwrapper.unwrap(line)
         if not unwrapped.wrapped or is_other_program(unwrapped.tag):
             return None if unwrapped.host is None else _of_host(unwrapped.host)
@@ -102,21 +120,18 @@ class _LineReader:
         else:
             mark = line[line.find(host) : len(line) - len(body)]
         name = None if host is None else host.decode("utf-8", "replace")
-        return _Line(_Writer(name, pid), True, _is_kubelets(body), mark)
-
-
-def _is_kubelets(body: bytes) -> bool:
-    return KUBELET_CALLER.search(body, 0, _PREFIX_MAX) is not None
+        return _Line(_Writer(name, pid), True, is_kubelets(body), mark)
 
 
 def _of_host(host: bytes) -> _Line:
     return _Line(_Writer(host.decode("utf-8", "replace"), None), False, False, b"")
 
 
-def _others_than(line: _Line) -> re.Pattern[bytes]:
+@lru_cache(1024)
+def _others_than(mark: bytes, *, is_bare: bool) -> re.Pattern[bytes]:
     """Finds the lines that another one wrote, from the end of the line above them."""
-    mark = re.escape(line.mark)
-    if line.writer.host is None:
+    mark = re.escape(mark)
+    if is_bare:
         return re.compile(rb"\n[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6}(?!%s)" % mark)
     return re.compile(rb"\n(?![^\n]{0,%d}?%s)[^\n]" % (_PREFIX_MAX, mark))
 
@@ -137,6 +152,7 @@ class LogWriters:
         self._marked: _Writer | None = None
         self._others: re.Pattern[bytes] | None = None
         self._renamed: dict[str, str | None] = {}
+        self._hosts: dict[str, None] = {}
         self._before = b""
 
     def look(self, lines: bytes) -> None:
@@ -163,7 +179,8 @@ class LogWriters:
             self._take(parsed, line)
             if parsed.writer != self._marked:
                 self._marked = parsed.writer
-                self._others = _others_than(parsed) if parsed.mark else None
+                is_bare = parsed.writer.host is None
+                self._others = _others_than(parsed.mark, is_bare=is_bare) if parsed.mark else None
 
     def _note_name(self, writer: _Writer, line: bytes, before: bytes) -> None:
         """A process that continues under another host's name is still on the same machine.
@@ -173,19 +190,21 @@ class LogWriters:
         last, host = self._marked, writer.host
         if last is None or host is None or last.host in (None, host):
             return
-        known = host in self._renamed or any(seen.host == host for seen in self._seen)
-        stamps = _STAMP.findall(before)[-1:] + _STAMP.findall(line)[:1]
-        if known:
+        if host in self._hosts:
             self._renamed.pop(host, None)
             self._renamed.pop(last.host, None)
-        elif last.pid == writer.pid is not None and stamps == sorted(stamps):
-            self._renamed[host] = last.host
+        elif last.pid == writer.pid is not None:
+            stamps = _STAMP.findall(before)[-1:] + _STAMP.findall(line)[:1]
+            if stamps == sorted(stamps):
+                self._renamed[host] = last.host
 
     def _take(self, parsed: _Line, line: bytes) -> None:
         writer = parsed.writer
         known = self._seen.get(writer)
         if known is not None or len(self._seen) < _WRITERS_MAX:
             self._seen[writer] = known or parsed.is_kubelets
+            if writer.host is not None:
+                self._hosts[writer.host] = None
         if parsed.is_kubelets:
             if writer.pid is not None and not self._is_split:
                 overlaps = self._note_time(writer.pid, line)
@@ -217,7 +236,7 @@ class LogWriters:
     @property
     def hosts(self) -> list[str]:
         """Hosts that wrote entries, in the order in which they were first seen."""
-        return list(dict.fromkeys(writer.host for writer in self._seen if writer.host is not None))
+        return list(self._hosts)
 
     def parts(self) -> list[Writers]:
         """Whose lines to tell apart; a log of one node has one part at most."""
@@ -247,50 +266,129 @@ class LogWriters:
         return []
 
 
-class NodeLines(SourceView):
-    """The lines of one node in a file of several; the others' are filled with ``OTHER_NODE``.
+class SplitLines:
+    """A log of several nodes, read once: its lines in a temporary file, and whose they are."""
 
-    A line that names no writer belongs to the line above it.
-    """
+    def __init__(self, source: SourceFile, *, by_host: bool) -> None:
+        """Read the log.
 
-    def __init__(self, source: SourceFile, writers: Writers) -> None:
-        super().__init__(source)
-        self.writers = writers
-        self._hosts = frozenset(writers.hosts)
-        self._pids = frozenset(writers.pids)
-
-    def chunks(self) -> Iterator[bytes]:
-        """The content, with lines of the same lengths.
+        Args:
+            source: the log as it stands.
+            by_host: its carrier names the nodes; otherwise the processes do.
 
         Raises:
-            BadInputError: as ``SourceFile.chunks``.
+            BadInputError: as ``SourceFile.chunks``, or there is no room for the temporary file.
         """
-        reader, is_ours = _LineReader(), True
-        for piece in whole_lines(self._source.chunks()):
-            lines = piece.split(b"\n")
-            for index, line in enumerate(lines):
-                parsed = reader.read(line) if line else None
-                if parsed is not None:
-                    is_ours = self._is_ours(parsed.writer, is_ours)
-                if not is_ours:
-                    lines[index] = OTHER_NODE * len(line)
-            yield b"\n".join(lines)
+        # Of each run of lines of one writer, and of the end: its first byte, and its first line.
+        self._begins, self._lines = array("Q"), array("Q")
+        self._runs: dict[str | None, array[int]] = {}
+        with spool_errors(source.name), tempfile.TemporaryFile(prefix="kubeledger-lines-") as file:
+            self._find(source, file.write, by_host=by_host)
+            self.data = mapped(file)
+
+    def _find(self, source: SourceFile, write: Callable[[bytes], object], *, by_host: bool) -> None:
+        writer_of = (_host_of if by_host else _pid_of)(Unwrapper())
+        size = number = 0
+        last: str | None = None
+        for piece in whole_lines(source.chunks()):
+            write(piece)
+            offset, lines = size, piece.split(b"\n")
+            whole = len(lines) - 1
+            for index, line in enumerate(lines if lines[-1] else lines[:-1]):
+                writer = writer_of(line)
+                if (writer is not None and writer != last) or not self._begins:
+                    self._runs.setdefault(writer, array("Q")).append(len(self._begins))
+                    self._begins.append(offset)
+                    self._lines.append(number + index)
+                    last = writer
+                offset += len(line) + 1
+            size += len(piece)
+            number += whole
+        self._begins.append(size)
+        self._lines.append(number)
+
+    def runs_of(self, writers: Writers) -> Iterator[tuple[int, int, int, int]]:
+        """Begin and end of runs of lines, their first line, and how many lines they have.
+
+        What stands above the first entry is everybody's.
+        """
+        own = [self._runs.get(name, ()) for name in (None, *writers.hosts, *writers.pids)]
+        for run in merge(*own):
+            begin, end = self._begins[run], self._begins[run + 1]
+            yield begin, end, self._lines[run], self._lines[run + 1] - self._lines[run]
+
+
+def _host_of(unwrapper: Unwrapper) -> Callable[[bytes], str | None]:
+    def host(line: bytes) -> str | None:
+        found = None if HEADER.match(line) else unwrapper.unwrap(line).host
+        return None if found is None else found.decode("utf-8", "replace")
+
+    return host
+
+
+def _pid_of(unwrapper: Unwrapper) -> Callable[[bytes], str | None]:
+    def pid(line: bytes) -> str | None:
+        header = HEADER.match(unwrapper.body(line))
+        return None if header is None else header[3].decode()
+
+    return pid
+
+
+class NodeLines(SourceView):
+    """The lines of one node in a log of several.
+
+    A line that names no writer belongs to the line above it. What is kept of the log is all of
+    it, with other nodes' lines filled: lines keep their numbers and offsets there.
+    """
+
+    def __init__(self, source: SourceFile, split: SplitLines, writers: Writers) -> None:
+        super().__init__(source)
+        self.writers = writers
+        self._split = split
+        self._runs = list(split.runs_of(writers))
+        self._ends = list(accumulate(end - begin for begin, end, _, _ in self._runs))
+        self._lines = list(accumulate((run[3] for run in self._runs), initial=0))
+
+    def chunks(self) -> Iterator[bytes]:
+        """The node's lines."""
+        return _joined(self._split.data[begin:end] for begin, end, _, _ in self._runs)
+
+    @property
+    def keeps_places(self) -> bool:
+        """As ``SourceFile.keeps_places``."""
+        return False
+
+    def place(self, line: int, offset: int) -> tuple[int, int]:
+        """As ``SourceFile.place``."""
+        run = min(bisect_right(self._ends, offset), len(self._runs) - 1)
+        begin, end, first, _ = self._runs[run]
+        above = self._ends[run] - (end - begin)
+        return self._source.place(line - self._lines[run] + first, offset - above + begin)
 
     def stored_chunks(self) -> Iterator[bytes]:
         """As ``SourceFile.stored_chunks``: of rows, the file with those of other nodes blanked."""
         if isinstance(self._source, EnvelopeLines):
-            return self._source.stored_without(list(self._others()))
-        return self.chunks()
+            return self._source.stored_without(self._others())
+        return _joined(self._with_others_filled())
 
-    def _others(self) -> Iterator[int]:
-        """Where lines of other nodes begin."""
-        offset = 0
-        for chunk in self.chunks():
-            for line in chunk.split(b"\n"):
-                if line.startswith(OTHER_NODE):
-                    yield offset
-                offset += len(line) + 1
-            offset -= 1
+    def _with_others_filled(self) -> Iterator[bytes]:
+        data, at = self._split.data, 0
+        for begin, end in chain(self._others(), ((len(data), len(data)),)):
+            for chunk in range(at, begin, CHUNK):
+                yield data[chunk : min(chunk + CHUNK, begin)]
+            for chunk in range(begin, end, CHUNK):
+                yield data[chunk : min(chunk + CHUNK, end)].translate(_FILLED)
+            at = end
+
+    def _others(self) -> Iterator[tuple[int, int]]:
+        """Begin and end of what other nodes wrote."""
+        at = 0
+        for begin, end, _, _ in self._runs:
+            if at < begin:
+                yield at, begin
+            at = end
+        if at < len(self._split.data):
+            yield at, len(self._split.data)
 
     @property
     def left_out(self) -> int:
@@ -306,12 +404,32 @@ class NodeLines(SourceView):
 
     def of(self, writers: Writers) -> NodeLines:
         """Lines of others in the same file."""
-        return NodeLines(self._source, writers)
+        return NodeLines(self._source, self._split, writers)
 
-    def _is_ours(self, writer: _Writer, otherwise: bool) -> bool:
-        if self._hosts:
-            return otherwise if writer.host is None else writer.host in self._hosts
-        return otherwise if writer.pid is None else writer.pid in self._pids
+
+def _joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The pieces, several at once where they are small."""
+    parts: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        parts.append(piece)
+        size += len(piece)
+        if size >= CHUNK:
+            yield b"".join(parts)
+            parts, size = [], 0
+    yield b"".join(parts)
+
+
+def lines_of_nodes(source: SourceFile, parts: Sequence[Writers]) -> list[NodeLines]:
+    """The lines of each of several nodes in a log.
+
+    Raises:
+        BadInputError: as ``SourceFile.chunks``, or there is no room for a temporary file.
+    """
+    if not parts:
+        return []
+    split = SplitLines(source, by_host=bool(parts[0].hosts))
+    return [NodeLines(source, split, writers) for writers in parts]
 
 
 def whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:

@@ -34,9 +34,22 @@ _PREFIX_MAX = 1024
 _HOST = rb"(?P<host>\S+) "
 _TAG = rb"(?P<tag>[\w.@/:-]+?)(?:\[\d+\])?: ?"
 _LEVEL = rb"(?:debug|info|notice|warn(?:ing)?|err(?:or)?|crit|alert|emerg) "
+_CLOCK = rb"\d\d:\d\d:\d\d"
 _ISO = rb"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?) "
-_SHORT = rb" ?[^\s:]{2,20} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)? " + _HOST
-_NODE = re.compile(rb"(?P<host>[A-Za-z\d][\w.-]*) (?=[IWEF]\d{4} |\{\"ts\":)")
+_SHORT = rb"(?:<\d{1,3}>)? ?[^\s:]{2,20} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)? " + _HOST
+_DATED = re.compile(
+    rb"(?:<\d{1,3}>)? ?(?P<time>"
+    # journald short-full, and with dates of its verbose form: Mon 2026-11-21 02:52:41 CET
+    rb"[^\s:\d]{2,5} \d{4}-\d\d-\d\d " + _CLOCK + rb"(?:\.\d+)? [A-Z][\w+-]{0,5}"
+    # journald short-unix: 1795229561.296376
+    rb"|\d{9,10}\.\d{3,9}"
+    # syslog with a year: 2026 Nov 21 02:52:41; Sat Nov 21 02:52:41 2026
+    rb"|\d{4} [A-Za-z]{3} [ \d]\d " + _CLOCK + rb"(?:\.\d+)?"
+    rb"|[A-Za-z]{3},? [A-Za-z]{3} [ \d]?\d " + _CLOCK + rb"(?:\.\d+)? (?:[A-Z]{3,4} )?\d{4}"
+    rb"|\d{4}-\d\d-\d\d " + _CLOCK + rb"(?:[.,]\d+)?(?: ?(?:Z|[+-]\d\d:?\d\d))?"
+    rb") " + _HOST + _TAG
+)
+_NODE = re.compile(rb"(?!\d+ )(?P<host>[A-Za-z\d][\w.-]*) (?=[IWEF]\d{4} |\{\"ts\":)")
 """``oc adm node-logs`` of several nodes: node-a text. Other words may stand before other lines."""
 _PREFIXES = (
     # MicroShift runs all components: Nov 21 02:52:41 host microshift[4052]: kubelet text
@@ -44,6 +57,9 @@ _PREFIXES = (
     # journald short, short-precise, syslog: Nov 21 02:52:41(.296376) host kubelet[4052]:
     # The month is what the machine's language calls it.
     re.compile(_SHORT + _TAG),
+    _DATED,
+    # journald short-monotonic: [  100.803095] host kubelet[4052]:
+    re.compile(rb"\[ *\d+\.\d{6}\] " + _HOST + _TAG),
     # The same, or the next, with the message's level: host kubelet[4052]: info text
     re.compile(rb"(?:" + _ISO + rb"|[^\s:]{2,20} [ \d]\d \S+ )" + _HOST + _TAG + _LEVEL),
     # journald short-iso(-precise), RFC 5424-like: 2026-11-21T02:52:41+0000 host kubelet[4052]:
@@ -62,20 +78,31 @@ _PREFIXES = (
     ),
     # kubectl logs --timestamps, docker logs -t
     re.compile(rb"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)) "),
-    # viewers' tables: 2018-05-20 15:34:05.000 | text
-    re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? \| "),
+    # viewers' tables, CI: 2018-05-20 15:34:05.000 | text, [2018-05-20 15:34:05] text
+    re.compile(rb"\[?(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?Z?)(?: \||\]) "),
+    # grep -H, grep -n, cat -n, less -N: /var/log/syslog:120:text, 120:text,    120 text
+    re.compile(rb"[^\s:|\[\]]*(?:/|\.log|\.txt)[^\s:|\[\]]*:(?:\d{1,9}:)?(?=\S)"),
+    re.compile(rb" *\d{1,9}(?:[:\t]| +(?:\| ?)?)"),
+    # quotes, lists, tables and code of Markdown and mail: > text, * text, | text, `text
+    re.compile(rb"[ \t]*(?:(?:[>|*+-]|\xe2\x80\xa2)[ \t]*)+(?:[ \t]|(?=`))`*|`+|  +|\t+(?=\S)"),
+    # docker compose, pdsh: server_1  | text
+    re.compile(rb"(?P<host>[A-Za-z][\w.-]*) +\| "),
     # kubelet[2298]: text, kubelet: text, 172.20.0.2: text, [pod/x/y] text
     re.compile(
         rb"\[[\w./-]+\] |(?P<tag>[\w.@/:-]*(?:kube|k[38]s|rke2)[\w.@/:-]*|[\w.@/:-]+?(?=\[))"
-        rb"(?:\[\d+\])?: ?|(?!\d{4}-\d\d-\d\dT)(?P<host>[\w.:-]+?): ?"
+        rb"(?:\[\d+\])?: ?|(?!\d{4}-\d\d-\d\dT|\d+:)(?P<host>[\w.:-]+?): ?"
     ),
     _NODE,
-    # Whatever a program and its process ID end: <30>Nov 21 ... kubelet[1]:, [  12.3] h kubelet[1]:
-    re.compile(
-        rb".{0,200}?(?:(?<!\S)(?P<host>[A-Za-z\d][\w.-]*) )?"
-        rb"(?P<tag>[^\s\[\]:]{1,64})\[\d+\]: "
-    ),
+    # stern, kail: namespace pod container text
+    re.compile(rb"(?:[a-z\d][\w./-]* +){2,3}(?=[IWEF]\d{4} )"),
 )
+_ANY_PROGRAM = re.compile(
+    rb".{0,200}?(?:(?<!\S)(?P<host>[A-Za-z\d][\w.-]*) )?"
+    rb"(?P<tag>[^\s\[\]:]{1,64})\[\d+\]: "
+)
+"""Whatever a program and its process ID end: [  12.3] h kubelet[1]:"""
+_NESTED_MAX = 3
+"""Carriers carry each other: a quoted ``grep -n`` of a journal."""
 
 
 class Unwrapped(NamedTuple):
@@ -84,7 +111,7 @@ class Unwrapped(NamedTuple):
     Attributes:
         body: the rest of the line.
         wrapped: there was a prefix.
-        time: the carrier's own full time, if it holds one.
+        time: the carrier's own time, if it holds a year (``times.carrier_time``).
         tag: the program that syslog or journald names.
         partial: the carrier says that the line goes on in its next one.
         host: the machine that the carrier names.
@@ -106,7 +133,7 @@ class Unwrapper:
     """
 
     def __init__(self) -> None:
-        self._known: list[_Form] = []
+        self._known: list[_Form | _Nested] = []
         self._nodes: set[bytes] = set()
 
     def body(self, line: bytes) -> bytes:
@@ -123,18 +150,19 @@ class Unwrapper:
             node, space, rest = line.partition(b" ")
             if space and node in self._nodes:
                 return Unwrapped(rest, True, host=node)
-        # Saves nine tries for each line of an object's dump.
+        # Saves many tries for each line of an object's dump.
         if ANY_ENTRY.search(line, 0, _PREFIX_MAX) is None:
             return Unwrapped(line)
-        for form in _FORMS:
-            match = form.match(line)
-            if match and is_entry(line[match.end() :]):
-                if form not in self._known:
-                    self._known.insert(0, form)
-                return self._take(form, match, line)
-        return Unwrapped(line)
+        form = _form_of(line)
+        if form is None:
+            return Unwrapped(line)
+        if form not in self._known:
+            self._known.insert(0, form)
+        return self._take(form, form.match(line), line)
 
-    def _take(self, form: _Form, match: re.Match[bytes], line: bytes) -> Unwrapped:
+    def _take(
+        self, form: _Form | _Nested, match: re.Match[bytes] | Unwrapped, line: bytes
+    ) -> Unwrapped:
         """Remember a node that stands alone before its lines: it does so before all of them."""
         found = form.take(match, line)
         if form is _NODE_FIRST and found.host is not None:
@@ -164,8 +192,62 @@ class _Form:
         )
 
 
+class _Nested(NamedTuple):
+    """A carrier's line inside another one's."""
+
+    outer: _Form
+    inner: _Form | _Nested
+
+    def match(self, line: bytes) -> Unwrapped | None:
+        match = self.outer.match(line)
+        if match is None:
+            return None
+        without = self.outer.take(match, line)
+        inside = self.inner.match(without.body)
+        if not inside:
+            return None
+        found = self.inner.take(inside, without.body)
+        return Unwrapped(
+            found.body,
+            True,
+            found.time or without.time,
+            found.tag or without.tag,
+            found.partial or without.partial,
+            found.host or without.host,
+        )
+
+    @staticmethod
+    def take(match: Unwrapped, line: bytes) -> Unwrapped:
+        return match
+
+
 _FORMS = tuple(map(_Form, _PREFIXES))
 _NODE_FIRST = _FORMS[_PREFIXES.index(_NODE)]
+_LAST = _Form(_ANY_PROGRAM)
+
+
+def _form_of(line: bytes) -> _Form | _Nested | None:
+    """What carries the entry in a line: as few carriers as possible."""
+    for depth in range(1, _NESTED_MAX + 1):
+        if (form := _nested(line, depth)) is not None:
+            return form
+    match = _LAST.match(line)
+    return _LAST if match and is_entry(line[match.end() :]) else None
+
+
+def _nested(line: bytes, depth: int) -> _Form | _Nested | None:
+    """So many carriers, one inside the other."""
+    for form in _FORMS:
+        match = form.match(line)
+        if not match or match.end() == 0:
+            continue
+        rest = line[match.end() :]
+        if depth == 1:
+            if is_entry(rest):
+                return form
+        elif (inner := _nested(rest, depth - 1)) is not None:
+            return _Nested(form, inner)
+    return None
 
 
 def is_entry(body: bytes) -> bool:

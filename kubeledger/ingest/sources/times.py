@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import NamedTuple
 
 from kubeledger.model.units import NS_PER_S, parse_go_time, parse_ts
 from kubeledger.model.wire.instants import YEARS, is_storable
 
-__all__ = ["api_time", "date_in", "go_date", "go_time", "is_zero_time"]
+__all__ = [
+    "CarrierTime",
+    "api_time",
+    "carrier_time",
+    "date_in",
+    "go_date",
+    "go_time",
+    "is_zero_time",
+]
 
 _ZERO = "0001-01-01T00:00:00"
 _DATE = re.compile(
@@ -20,6 +30,28 @@ _GO = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4}")
 _DATE_OUTPUT = re.compile(
     rb"([A-Z][a-z]{2}) +(\d+) (\d\d:\d\d:\d\d)(?: [AP]M)? (?:UTC|GMT) (\d{4})"
 )
+_CARRIERS = (
+    re.compile(
+        r"(?:\S+ )?(?P<date>\d{4}-\d\d-\d\d)[T ](?P<clock>\d\d:\d\d:\d\d)(?:[.,](?P<fraction>\d+))?"
+        r" ?(?P<zone>Z|[+-]\d\d:?\d\d|[A-Z]\w+)?\Z"
+    ),
+    re.compile(
+        r"(?P<year>\d{4}) (?P<month>\w{3}) +(?P<day>\d+) (?P<clock>\d\d:\d\d:\d\d)"
+        r"(?:\.(?P<fraction>\d+))?\Z"
+    ),
+    re.compile(
+        r"\w{3},? (?P<month>\w{3}) +(?P<day>\d+) (?P<clock>\d\d:\d\d:\d\d)"
+        r"(?:\.(?P<fraction>\d+))? (?:(?P<zone>[A-Z]{3,4}) )?(?P<year>\d{4})\Z"
+    ),
+    re.compile(r"(?P<unix>\d{9,10})\.(?P<fraction>\d+)\Z"),
+)
+_ZONES = {
+    **dict.fromkeys(("Z", "UTC", "GMT", "WET"), 0),
+    **{"CET": 60, "WEST": 60, "CEST": 120, "EET": 120, "SAST": 120, "EEST": 180, "MSK": 180},
+    **{"HKT": 480, "SGT": 480, "JST": 540, "KST": 540, "AEST": 600, "AEDT": 660, "NZST": 720},
+    **{"NZDT": 780, "EDT": -240, "EST": -300, "CDT": -300, "MDT": -360, "PDT": -420, "PST": -480},
+}
+"""Minutes ahead of UTC; names that mean several zones (CST, IST, BST) are none."""
 _MONTHS = (
     *("January", "February", "March", "April", "May", "June", "July", "August", "September"),
     *("October", "November", "December"),
@@ -75,6 +107,52 @@ def go_date(text: str) -> tuple[int, int] | None:
     except ValueError:
         return None
     return int(year), int(read.timestamp()) * NS_PER_S + int(nanos)
+
+
+class CarrierTime(NamedTuple):
+    """What the stamp of a carrier says.
+
+    Attributes:
+        ts_ns: nanoseconds since the epoch; of a clock on the wall where the zone is not known.
+        has_zone: it is.
+    """
+
+    ts_ns: int
+    has_zone: bool
+
+
+def carrier_time(stamp: bytes) -> CarrierTime | None:
+    """The time in any stamp with a year that carriers put before lines; None for no time."""
+    text = stamp.decode("utf-8", "replace")
+    for pattern in _CARRIERS:
+        match = pattern.match(text)
+        if match is None:
+            continue
+        found = match.groupdict()
+        fraction_ns = int((found["fraction"] or "0")[:9].ljust(9, "0"))
+        if "unix" in found:
+            return CarrierTime(int(found["unix"]) * NS_PER_S + fraction_ns, True)
+        minutes = _minutes(found.get("zone") or "")
+        date = found.get("date") or _date(found["year"], found["month"], found["day"])
+        with suppress(ValueError):
+            ts_ns = api_time(f"{date}T{found['clock']}Z") or 0
+            return CarrierTime(
+                ts_ns + fraction_ns - (minutes or 0) * 60 * NS_PER_S, minutes is not None
+            )
+    return None
+
+
+def _date(year: str, month: str, day: str) -> str:
+    number = next((n for n, name in enumerate(_MONTHS, 1) if name.startswith(month)), 0)
+    return f"{year}-{number:02}-{int(day):02}"
+
+
+def _minutes(zone: str) -> int | None:
+    """What a zone is ahead of UTC; None where that is not known."""
+    if zone[:1] not in ("+", "-") or zone == "-":
+        return _ZONES.get(zone)
+    minutes = int(zone[1:3]) * 60 + int(zone[-2:])
+    return minutes if zone[0] == "+" else -minutes
 
 
 def date_in(line: bytes) -> int | None:

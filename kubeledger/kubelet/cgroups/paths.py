@@ -28,7 +28,7 @@ import msgspec
 
 from kubeledger.model.bodies.cgroups import QOSClass
 
-__all__ = ["CgroupPath", "Level", "below_controller", "owner_of", "parse_cgroup_path"]
+__all__ = ["CgroupPath", "Level", "below_controller", "is_of_pods", "owner_of", "parse_cgroup_path"]
 
 Level = Literal["node", "qos", "pod", "container"]
 
@@ -87,6 +87,12 @@ def owner_of(path: str | None) -> CgroupPath | None:
             return found
         path = path.rpartition("/")[0]
     return None
+
+
+def is_of_pods(path: str | None) -> bool:
+    """Whether it is the cgroup of all pods, or of a QoS class: its limit is node allocatable."""
+    owner = owner_of(path)
+    return owner is not None and owner.level in ("node", "qos")
 
 
 def _cgroupfs(below: list[str]) -> CgroupPath | None:

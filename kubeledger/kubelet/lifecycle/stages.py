@@ -1,6 +1,7 @@
 """A pod's way from its admission to its end, and which stage the kubelet's words are about.
 
 The order is that of ``Kubelet.SyncPod`` and ``kubeGenericRuntimeManager.SyncPod``, 1.19 to 1.36.
+What errors of the pod's worker and of volumes say is read in ``sync_errors``.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ from kubeledger.model.bodies.stages import Stage
 
 __all__ = [
     "OF_CONTAINER",
+    "SIDE_BY_SIDE",
     "STAGES",
+    "TO_END",
     "StageFailure",
     "about_of",
+    "failure_of",
     "failure_of_event",
     "failure_of_waiting",
     "order_of",
@@ -25,6 +29,12 @@ STAGES: tuple[Stage, ...] = get_args(Stage)
 
 OF_CONTAINER: frozenset[Stage] = frozenset(("image", "create", "start", "hook", "run", "ready"))
 """Stages that each container passes by itself; the others are the pod's."""
+
+TO_END: frozenset[Stage] = frozenset(("stop", "teardown"))
+"""Stages of ending: a pod may come to them from any other, and has not passed that."""
+
+SIDE_BY_SIDE: frozenset[Stage] = frozenset(("volumes", "stop", "teardown"))
+"""Stages in which several things are tried at once, each for itself: volumes, containers."""
 
 _ORDER = {stage: place for place, stage in enumerate(STAGES)}
 
@@ -52,9 +62,9 @@ class StageFailure(NamedTuple):
 
 
 _WAITING: dict[str, Stage] = {
+    "CrashLoopBackOff": "run",
     "CreateContainerConfigError": "create",
     "CreateContainerError": "create",
-    "CrashLoopBackOff": "run",
     "ErrImageNeverPull": "image",
     "ErrImagePull": "image",
     "ImageInspectError": "image",
@@ -65,26 +75,39 @@ _WAITING: dict[str, Stage] = {
     "PreStartHookError": "start",
     "RegistryUnavailable": "image",
     "RunContainerError": "start",
+    "RunInitContainerError": "run",
     "SignatureValidationFailed": "image",
-    "StartError": "start",
+    "VerifyNonRootError": "create",
 }
-"""Reason of a container that waits (``state.waiting``) -> stage; others are no failure."""
+"""Reason of a container that waits (``state.waiting``) -> stage; others are no failure.
+
+They are the errors of ``container/sync_result.go``, ``images/types.go``, ``cri-api``'s
+``errors.go`` and ``kuberuntime_container.go``; two are those of kubelets before 1.12.
+"""
 
 _BACKED_OFF = frozenset({"CrashLoopBackOff", "ImagePullBackOff"})
+
+
+def failure_of(
+    stage: Stage, reason: str, message: str, container: str | None = None, about: str | None = None
+) -> StageFailure:
+    """A failure whose stage is known, its message without what repeats the names of its pod."""
+    return StageFailure(
+        stage,
+        reason,
+        _peeled(message),
+        about or about_of(message),
+        reason in _BACKED_OFF,
+        container if stage in OF_CONTAINER else None,
+    )
 
 
 def failure_of_waiting(
     reason: str, message: str, container: str | None = None
 ) -> StageFailure | None:
-    """What ``state.waiting`` of a container says; None where it only has not begun.
-
-    The reasons are the errors of ``pkg/kubelet/container/sync_result.go`` and
-    ``pkg/kubelet/images/types.go``.
-    """
+    """What ``state.waiting`` of a container says; None where it only has not begun."""
     stage = _WAITING.get(reason)
-    if stage is None:
-        return None
-    return StageFailure(stage, reason, message, None, reason in _BACKED_OFF, container)
+    return None if stage is None else failure_of(stage, reason, message, container)
 
 
 _EVENTS: dict[str, tuple[Stage, str]] = {
@@ -96,29 +119,42 @@ _EVENTS: dict[str, tuple[Stage, str]] = {
     "FailedKillPod": ("stop", "FailedKillPod"),
     "FailedMapVolume": ("volumes", "FailedMapVolume"),
     "FailedMount": ("volumes", "FailedMount"),
+    "FailedPodSandBoxStatus": ("sandbox", "FailedPodSandBoxStatus"),
     "FailedPostStartHook": ("hook", "PostStartHookError"),
     "FailedPrepareDynamicResources": ("resources", "FailedPrepareDynamicResources"),
-    "InspectFailed": ("image", "InvalidImageName"),
+    "FailedValidation": ("config", "FailedValidation"),
     "NetworkNotReady": ("network", "NetworkNotReady"),
 }
 """Reason of an event about a pod -> stage, and the reason that a status gives for it."""
 
-_PULL = re.compile(
-    r"(?:Failed to pull|Back-off pulling) image \"(?P<image>[^\"]+)\"(?::\s*(?P<why>.*))?",
-    re.DOTALL,
-)
-_VOLUME = re.compile(
-    r"for volume \"(?P<volume>[^\"]+)\"|volume \"(?P<other>[^\"]+)\""
-    r"|unmounted volumes=\[(?P<list>[^\]]+)\]"
-)
-_MISSING = re.compile(
-    r"(?P<kind>secret|configmap) \"(?P<name>[^\"]+)\" not found"
-    r"|in (?P<of>Secret|ConfigMap) (?P<key>\S+)",
-    re.IGNORECASE,
-)
+_BY_WORDS: dict[str, tuple[tuple[str, Stage, str], ...]] = {
+    "BackOff": (
+        ("Back-off pulling", "image", "ImagePullBackOff"),
+        ("", "run", "CrashLoopBackOff"),
+    ),
+    "FailedSync": (("error determining status", "config", "FailedSync"),),
+    "InspectFailed": (
+        ("Failed to inspect", "image", "ImageInspectError"),
+        ("", "image", "InvalidImageName"),
+    ),
+    "Failed": (
+        ("Failed to pull", "image", "ErrImagePull"),
+        ("error making pod data directories", "volumes", "FailedToMakePodDataDirectories"),
+        ("Internal PreCreateContainer", "create", "PreCreateHookError"),
+        ("Internal PreStartContainer", "start", "PreStartHookError"),
+    ),
+}
+"""The same of reasons that stand for several things, which the message's first words tell."""
+
 _STARTS = re.compile(
     r"failed to (?:start container|create (?:containerd|shim) task|start containerd task)"
-    r"|OCI runtime start failed"
+    r"|OCI runtime start failed|container create failed"
+)
+_CONFIGURES = re.compile(
+    r"(?:secret|configmap)s? \"[^\"]+\" (?:not found|is forbidden)|couldn't find key|non-existent"
+    r"|failed to sync (?:secret|configmap) cache|services have not yet been read|runAsNonRoot"
+    r"|run as root|failed to prepare subPath|subPath|host IP|has runAsUser|unset env",
+    re.IGNORECASE,
 )
 
 
@@ -130,47 +166,66 @@ def failure_of_event(
     ``Failed`` stands for images, and for creating and starting containers: its message tells which
     (``kubeGenericRuntimeManager.startContainer``, ``imageManager.EnsureImageExists``).
     """
-    if (known := _EVENTS.get(reason)) is not None:
-        stage, word = known
-        return StageFailure(
-            stage,
-            word,
-            message,
-            about_of(message),
-            container=container if stage in OF_CONTAINER else None,
-        )
-    if reason == "BackOff":
-        if message.startswith("Back-off pulling"):
-            return StageFailure(
-                "image", "ImagePullBackOff", message, about_of(message), True, container
-            )
-        return StageFailure("run", "CrashLoopBackOff", message, None, True, container)
+    for words, stage, word in _BY_WORDS.get(reason, ()):
+        if message.startswith(words):
+            return failure_of(stage, word, message, container)
     if reason != "Failed":
+        known = _EVENTS.get(reason)
+        return None if known is None else failure_of(*known, message, container)
+    if not message.startswith("Error: "):
         return None
-    if message.startswith("Failed to pull"):
-        return StageFailure(
-            "image", "ErrImagePull", message, about_of(message), container=container
-        )
     words = message.removeprefix("Error: ")
     if (waiting := failure_of_waiting(words.strip(), "", container)) is not None:
         return waiting
     if _STARTS.search(words):
-        return StageFailure("start", "RunContainerError", words, container=container)
-    word = "CreateContainerConfigError" if _MISSING.search(words) else "CreateContainerError"
-    return StageFailure("create", word, words, about_of(words), container=container)
+        return failure_of("start", "RunContainerError", words, container)
+    word = "CreateContainerConfigError" if _CONFIGURES.search(words) else "CreateContainerError"
+    return failure_of("create", word, words, container)
+
+
+_POD = r"\"?[^\s\",()]+(?:_[^\s\",()]+\([^\s\")]*\)|/[^\s\",():]+)?\"?"
+_LAYERS = re.compile(
+    rf"(?:Failed to (?:create|generate) sandbox(?: config)? for pod {_POD}: "
+    rf"|Failed to create log directory for pod {_POD}: |Failed to create pod sandbox: "
+    rf"|(?:[Cc]reatePodSandbox|Create pod log directory) for pod {_POD} failed: "
+    rf"|Unable to (?:attach or )?mount volumes(?: for pod {_POD})?: |network is not ready: "
+    r"|(?i:failed to )?prepare dynamic resources: |failed to SyncPod: "
+    r"|error killing (?:terminating )?pod: |unable to ensure pod container exists: "
+    r"|failed to ensure that the pod: \S+ cgroups exist and are correctly applied: "
+    r"|error determining status: |error making pod data directories: "
+    rf"|Exec lifecycle hook \(.*?\) for Container {_POD} in Pod {_POD} failed - error: )+",
+    re.DOTALL,
+)
+_WITHIN = re.compile(
+    r" \((?:UniqueName|spec\.Name): \"[^\"]*\"\)| pod \"[^\"]*\" \(UID: \"[^\"]*\"\)"
+    r"|; skipping pod$|, message: \"\"$"
+)
+
+
+def _peeled(message: str) -> str:
+    """A message without the layers that say again which pod and what for."""
+    layers = _LAYERS.match(message)
+    return _WITHIN.sub("", message[layers.end() :] if layers else message).strip()
+
+
+_ABOUT = (
+    re.compile(r"image \"(?P<one>[^\"]+)\"|image tag \"(?P<tag>[^\"]+)\""),
+    re.compile(
+        r"(?:secrets?|configmaps?) \"(?P<one>[^\"]+)\""
+        r"|in (?:Secret|ConfigMap) (?P<key>[^\s\",]+)|cannot find (?:secret|configmap) (?P<no>\S+)",
+        re.IGNORECASE,
+    ),
+    re.compile(r"unmounted volumes=\[(?P<list>[^\]]+)\]|volumes?(?:Mount)? \"(?P<one>[^\"]+)\""),
+    re.compile(r"(?i:resource ?claim) (?P<one>[^\s(:,]+)"),
+)
 
 
 def about_of(message: str) -> str | None:
-    """The image, volume, secret or config map that a message names; None where it names none."""
-    for pattern in (_PULL, _MISSING, _VOLUME):
+    """The image, secret, config map, volume or claim that a message names; None: it names none."""
+    for pattern in _ABOUT:
         found = pattern.search(message)
         if found is not None:
-            return next(
-                (
-                    each
-                    for each in found.groups()[::-1]
-                    if each and each.lower() not in ("secret", "configmap")
-                ),
-                None,
-            )
+            named = next(each for each in found.groups() if each)
+            # The kubelet lists volumes in the order of a map.
+            return " ".join(sorted(named.split())) if found.lastgroup == "list" else named
     return None

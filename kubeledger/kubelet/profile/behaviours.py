@@ -285,6 +285,31 @@ _RESOURCE_MANAGERS = {
     ),
 }
 
+_STAGES = {
+    "failed_syncs_again": _same(
+        "A sync that failed is tried again after 10 s to 15 s, one that waits for the network"
+        " after 1 s to 1.5 s.",
+        "pkg/kubelet/pod_workers.go completeWork, before 1.22 wrapUp",
+        "source",
+    ),
+    "pull_back_off": _same(
+        "A pull that failed is tried again after 10 s, doubled up to 300 s.",
+        "pkg/kubelet/images/image_manager.go EnsureImageExists",
+        "source",
+    ),
+    "mount_back_off": _same(
+        "A mount that failed is tried again after 0.5 s, doubled up to 122 s; a sync waits 123 s.",
+        "pkg/util/goroutinemap/exponentialbackoff/exponential_backoff.go",
+        "source",
+    ),
+    "runtime_given_30_s": _same(
+        "A kubelet whose runtime did not answer for 30 s, or list pods for three minutes, syncs"
+        " no pods, and its node is not ready.",
+        "pkg/kubelet/runtime.go runtimeErrors; pkg/kubelet/pleg/generic.go Healthy",
+        "source",
+    ),
+}
+
 _TOPOLOGY = {
     "no_preference": _same(
         "A provider or resource without hints stands for any NUMA node, preferred.",
@@ -312,6 +337,7 @@ BEHAVIOURS: dict[str, dict[str, Fact]] = {
     "lifecycle": _LIFECYCLE,
     "prober": _PROBER,
     "resourcemanagers": _RESOURCE_MANAGERS,
+    "stages": _STAGES,
     "topology": _TOPOLOGY,
 }
 """subsystem -> name -> behaviour that no known version lacks."""

@@ -16,6 +16,7 @@ from kubeledger.kubelet.profile.kuberuntime import KuberuntimeFacts
 from kubeledger.kubelet.profile.lifecycle import LifecycleFacts
 from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
+from kubeledger.kubelet.profile.stages import StageFacts
 from kubeledger.kubelet.profile.topology import TopologyFacts
 
 __all__ = ["FACT_TABLES", "KubeletProfile", "resolve"]
@@ -38,6 +39,7 @@ class KubeletProfile(msgspec.Struct, frozen=True, kw_only=True):
     lifecycle: LifecycleFacts
     prober: ProberFacts
     resourcemanagers: ResourceManagerFacts
+    stages: StageFacts
     topology: TopologyFacts
 
 

@@ -235,7 +235,8 @@ class ContainerKilled(Decision, frozen=True, kw_only=True, forbid_unknown_fields
             ``preempted``, ``pod_deleted``, ``spec_changed``, ``evicted``,
             ``post_start_hook`` (which failed), ``pod_ended`` (a sidecar outlived the others),
             ``deadline_exceeded`` (activeDeadlineSeconds), ``orphaned`` (no config source has
-            the pod), ``node_shutdown``, ``sandbox_changed``; None when no source says.
+            the pod), ``node_shutdown``, ``sandbox_changed``, ``resized`` (in place, which its
+            ``resizePolicy`` answers with a restart); None when no source says.
         message: the kubelet's own message, if any.
         grace_period_s: seconds given to the container; None when not known.
     """

@@ -18,17 +18,12 @@ from kubeledger.model.record import Decision, Observation
 __all__ = ["REASON_OF_LEVEL", "OutOfMemory", "ProcessKilled", "Reason", "Task"]
 
 Reason = Literal["container_limit", "pod_limit", "node"]
-"""Whose memory was used up: the container's limit, the pod's, or the node's (its RAM, or the
-limit of all its pods)."""
+"""Whose memory was used up: the container's limit, the pod's, or the node's own."""
 
 
-REASON_OF_LEVEL: Mapping[str, Reason] = {
-    "container": "container_limit",
-    "pod": "pod_limit",
-    "qos": "node",
-    "node": "node",
-}
-"""Level of the cgroup that was out of memory -> reason."""
+REASON_OF_LEVEL: Mapping[str, Reason] = {"container": "container_limit", "pod": "pod_limit"}
+"""Level of the cgroup that was out of memory -> reason; those above are neither the node's memory
+nor one pod's: their path says what it was."""
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -95,7 +90,8 @@ class ProcessKilled(Decision, frozen=True, kw_only=True, forbid_unknown_fields=T
         namespace, pod, pod_uid, container, container_id: where the process ran.
         cgroup: whose limit was reached; None for the node's memory, and when not known.
         task_cgroup: where the process ran.
-        reason: see :data:`Reason`; None when not known, and for a limit of no pod.
+        reason: see :data:`Reason`; None when not known, and for a limit of no pod: that of all
+            pods (node allocatable) or of a QoS class, or that of something else on the node.
         process: its name, cut to 15 characters by the kernel.
         pid: as the node sees it.
         rss_bytes: memory it had when it was killed.

@@ -42,12 +42,13 @@ class PodNames:
             return PodKey(self._uids.get((namespace, name), named), None)
         is_first = (namespace, name) not in self._uids
         self._uids[namespace, name] = uid
-        self._names[uid] = (namespace, name)
+        if namespace is not None or uid not in self._names:
+            self._names[uid] = (namespace, name)
         return PodKey(uid, named if is_first else None)
 
     def complete(self, named: Named) -> None:
         """Give something the name, or the UID, that other records have shown."""
-        if named.pod is None and named.pod_uid is not None:
-            named.namespace, named.pod = self._names.get(named.pod_uid, (named.namespace, None))
+        if named.namespace is None and named.pod_uid is not None:
+            named.namespace, named.pod = self._names.get(named.pod_uid, (None, named.pod))
         elif named.pod is not None and named.pod_uid is None:
             named.pod_uid = self._uids.get((named.namespace, named.pod))

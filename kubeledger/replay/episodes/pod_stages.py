@@ -13,6 +13,8 @@ import msgspec
 
 from kubeledger.kubelet.lifecycle.stages import (
     OF_CONTAINER,
+    SIDE_BY_SIDE,
+    TO_END,
     StageFailure,
     failure_of_event,
     failure_of_waiting,
@@ -57,7 +59,7 @@ class StageEpisode(msgspec.Struct, kw_only=True):
         about: the image, volume, claim or the like; None if not named.
         attempts: how often it was tried in vain, as far as the sources show it; at least 1.
         is_waiting: when last heard of, the kubelet waited until it tries again.
-        first_ts_ns, last_ts_ns: the first and the last failure.
+        ts_ns, last_ts_ns: the first and the last failure.
         passed_ts_ns, passed_seq: when it got past the stage, and the record that shows it; None: it
             did not, as far as is known.
         ended_ts_ns: when the pod began to be stopped, or was gone, before that.
@@ -75,7 +77,7 @@ class StageEpisode(msgspec.Struct, kw_only=True):
     about: str | None
     attempts: int = 1
     is_waiting: bool
-    first_ts_ns: int
+    ts_ns: int
     last_ts_ns: int
     passed_ts_ns: int | None = None
     passed_seq: int | None = None
@@ -103,6 +105,8 @@ class PodStages:
         self._names = PodNames()
         self._done: list[StageEpisode] = []
         self._open: dict[str, dict[tuple[str | None, Stage], _Open]] = {}
+        self._closed: dict[tuple[str, str | None, Stage], _Open] = {}
+        self._stopped: set[str] = set()
         self._latest_ns = 0
 
     def take(self, record: Record) -> None:
@@ -125,7 +129,7 @@ class PodStages:
         found = [*self._done, *running]
         for each in found:
             self._names.complete(each)
-        return sorted(found, key=lambda each: (each.first_ts_ns, each.seq, each.container or ""))
+        return sorted(found, key=lambda each: (each.ts_ns, each.seq, each.container or ""))
 
     def _settled(self, open_: _Open) -> StageEpisode:
         """As it stands now: a container that started and ran on has passed."""
@@ -153,11 +157,15 @@ class PodStages:
         first = record.ts_ns if first_ts_ns is None else first_ts_ns
         last = record.ts_ns if last_ts_ns is None else last_ts_ns
         opened = self._open.setdefault(pod, {})
-        self._pass_before(opened, container, stage, first, record.seq)
         known = opened.get((container, stage))
-        if known is not None and known.started is not None and stage == "run":
+        known = known or self._resumed(pod, (container, stage), first, last)
+        if known is None or known.episode.is_open:
+            # A back-off follows a start that failed, too.
+            reached = "start" if stage == "run" and failure.is_waiting else stage
+            self._pass_before(pod, container, reached, first, record.seq)
+        if known is not None and known.started is not None and stage in _BY_START:
             if first - known.started[0] >= SETTLED_NS:
-                self._close(opened, (container, stage), *known.started)
+                self._close(pod, (container, stage), *known.started)
                 known = None
             else:
                 known.started = None
@@ -175,72 +183,95 @@ class PodStages:
                     message=failure.message,
                     about=failure.about,
                     is_waiting=failure.is_waiting,
-                    first_ts_ns=first,
+                    ts_ns=first,
                     last_ts_ns=last,
                 )
             )
         episode = known.episode
         if not failure.is_waiting:
-            known.told[teller] = known.told.get(teller, 0) + count
+            if stage in SIDE_BY_SIDE:
+                teller = f"{teller} {failure.about}"
+            known.told[teller] = max(known.told.get(teller, 0) + count, 1)
             episode.attempts = max(known.told.values())
-        if failure.message and not (failure.is_waiting and known.told):
-            episode.message = failure.message
-        episode.reason, episode.is_waiting = failure.reason, failure.is_waiting
-        episode.about = failure.about or episode.about
-        episode.first_ts_ns = min(episode.first_ts_ns, first)
+        if last >= episode.last_ts_ns:
+            if failure.message and not (failure.is_waiting and known.told):
+                episode.message = failure.message
+            episode.reason, episode.is_waiting = failure.reason, failure.is_waiting
+            episode.about = failure.about or episode.about
+        episode.ts_ns = min(episode.ts_ns, first)
         episode.last_ts_ns = max(episode.last_ts_ns, last)
         episode.seqs = (*episode.seqs, record.seq)[-_SEQS_MAX:]
+        if pod in self._stopped and stage not in TO_END and episode.is_open:
+            self.stopped(pod, last, stages=lambda each: each == stage)
+
+    def _resumed(
+        self, pod: str, key: tuple[str | None, Stage], first_ts_ns: int, last_ts_ns: int
+    ) -> _Open | None:
+        """The episode in which these failures began, should it be over.
+
+        How often something failed is told when that is over, after what shows it. What failed
+        after it was passed has not been.
+        """
+        known = self._closed.get((pod, *key))
+        if known is None:
+            return None
+        passed_ns, ended_ns = known.episode.passed_ts_ns, known.episode.ended_ts_ns
+        is_over = first_ts_ns > (ended_ns or 0 if passed_ns is None else passed_ns)
+        if is_over and (passed_ns is not None or pod not in self._stopped):
+            return None
+        if passed_ns is not None and last_ts_ns > passed_ns:
+            self._done.remove(known.episode)
+            known.episode.passed_ts_ns = known.episode.passed_seq = None
+            self._open[pod][key] = known
+        return known
 
     def _pass_before(
-        self,
-        opened: dict[tuple[str | None, Stage], _Open],
-        container: str | None,
-        stage: Stage,
-        ts_ns: int,
-        seq: int,
+        self, pod: str, container: str | None, stage: Stage, ts_ns: int, seq: int
     ) -> None:
         """Whoever fails in a stage has passed those before it; a run ends by a start alone."""
-        for key in list(opened):
+        for key in list(self._open[pod]):
             whose, before = key
             is_earlier = order_of(before) < order_of(stage) and before not in _BY_START
+            is_earlier = is_earlier and stage not in TO_END
             if is_earlier and (before not in OF_CONTAINER or whose in (container, None)):
-                self._close(opened, key, ts_ns, seq)
+                self._close(pod, key, ts_ns, seq)
 
     def passed(self, pod: str, container: str | None, stage: Stage, ts_ns: int, seq: int) -> None:
         """The container (None: the pod) has got past a stage, and all before it."""
         opened = self._open.get(pod, {})
         for key in list(opened):
             whose, before = key
-            if order_of(before) > order_of(stage) or opened[key].episode.first_ts_ns > ts_ns:
+            if order_of(before) > order_of(stage) or opened[key].episode.ts_ns > ts_ns:
                 continue
             if before in OF_CONTAINER and whose not in (container, None):
                 continue
             if before in _BY_START and stage != "ready":
                 opened[key].started = opened[key].started or (ts_ns, seq)
             else:
-                self._close(opened, key, ts_ns, seq)
+                self._close(pod, key, ts_ns, seq)
 
     def stopped(self, pod: str, ts_ns: int, *, stages: Callable[[Stage], bool]) -> None:
         """The pod is on its way out, or gone: it will not get past these stages any more."""
+        self._stopped.add(pod)
         opened = self._open.get(pod, {})
         for key in list(opened):
-            if stages(key[1]):
-                known = opened.pop(key)
-                if known.started is not None:
-                    known.episode.passed_ts_ns, known.episode.passed_seq = known.started
-                else:
-                    known.episode.ended_ts_ns = max(ts_ns, known.episode.last_ts_ns)
+            if not stages(key[1]):
+                continue
+            if (started := opened[key].started) is not None:
+                self._close(pod, key, *started)
+            else:
+                known = self._closed[pod, *key] = opened.pop(key)
+                known.episode.ended_ts_ns = max(ts_ns, known.episode.last_ts_ns)
                 self._done.append(known.episode)
 
-    def _close(
-        self,
-        opened: dict[tuple[str | None, Stage], _Open],
-        key: tuple[str | None, Stage],
-        ts_ns: int,
-        seq: int,
-    ) -> None:
-        episode = opened.pop(key).episode
-        episode.passed_ts_ns, episode.passed_seq = max(ts_ns, episode.first_ts_ns), seq
+    def begins(self, pod: str) -> None:
+        """The kubelet has taken it in: a static pod comes back with the UID that it had."""
+        self._stopped.discard(pod)
+
+    def _close(self, pod: str, key: tuple[str | None, Stage], ts_ns: int, seq: int) -> None:
+        known = self._closed[pod, *key] = self._open[pod].pop(key)
+        episode = known.episode
+        episode.passed_ts_ns, episode.passed_seq = max(ts_ns, episode.ts_ns), seq
         self._done.append(episode)
 
 
@@ -276,7 +307,10 @@ def _event(stages: PodStages, pod: str, record: Record, body: KubernetesEvent) -
         return
     failure = failure_of_event(body.reason, body.message, body.container)
     if failure is not None:
-        stages.fail(pod, record, failure, "events", count=body.count)
+        # Of one try there are two: of a pull and of the start that it was for, of a mount and of
+        # the sync that waited for it. Their first words differ.
+        teller = f"events {body.reason} {body.message.partition(' ')[0]}"
+        stages.fail(pod, record, failure, teller, count=body.count)
     elif (stage := _EVENT_PASSES.get(body.reason)) is not None:
         stages.passed(pod, body.container, stage, record.ts_ns, record.seq)
 
@@ -301,7 +335,7 @@ def _container_listed(stages: PodStages, pod: str, record: Record, status: dict[
         reason, message = (str(waiting.get(part) or "") for part in ("reason", "message"))
         failure = failure_of_waiting(reason, message, name)
         if failure is not None:
-            stages.fail(pod, record, failure, "lists")
+            stages.fail(pod, record, failure, "lists", count=0)  # each shows the state, no try
     elif isinstance(running, dict):
         started_ns = parse_ts(running["startedAt"]) if running.get("startedAt") else record.ts_ns
         stages.passed(pod, name, "start", max(started_ns, 0), record.seq)
@@ -321,9 +355,11 @@ def _started(
 def _died(stages: PodStages, pod: str, record: Record, body: ContainerDied) -> None:
     if body.sandbox or body.container is None:
         return
+    if record.cause is not None:
+        return  # it did not end by itself
     if body.exit_code == 0:
         stages.passed(pod, body.container, "ready", record.ts_ns, record.seq)
-    elif body.exit_code is not None and record.cause is None:
+    elif body.exit_code is not None:
         failure = StageFailure(
             "run", "Error", f"exit code {body.exit_code}", container=body.container
         )
@@ -366,16 +402,19 @@ def _rejected(stages: PodStages, pod: str, record: Record, body: PodRejected) ->
 
 
 def _admitted(stages: PodStages, pod: str, record: Record, body: PodAdmitted) -> None:
+    stages.begins(pod)
     stages.passed(pod, None, "config", record.ts_ns, record.seq)
 
 
 def _configured(stages: PodStages, pod: str, record: Record, body: PodConfigChanged) -> None:
-    if body.operation in ("DELETE", "REMOVE"):
+    if body.operation == "ADD":
+        stages.begins(pod)
+    elif body.operation in ("DELETE", "REMOVE"):
         _terminating(stages, pod, record, body)
 
 
 def _terminating(stages: PodStages, pod: str, record: Record, body: object) -> None:
-    stages.stopped(pod, record.ts_ns, stages=lambda stage: stage not in ("stop", "teardown"))
+    stages.stopped(pod, record.ts_ns, stages=lambda stage: stage not in TO_END)
 
 
 def _terminated(stages: PodStages, pod: str, record: Record, body: PodTerminated) -> None:

@@ -96,7 +96,7 @@ class Agent:
                 pod.admitted,
                 bool(pod.sandbox_id),
                 instances,
-                tuple((c.started, c.ready, c.backed_off) for c in pod.containers),
+                tuple((c.started, c.ready, c.backed_off, c.waiting) for c in pod.containers),
             )
             before = self._pods.get(uid)
             if before is not None and before[1] == status:
@@ -130,7 +130,7 @@ class Agent:
     def look_at_node(self, kubelet: Kubelet) -> None:
         """The kubelet wrote its node's status, which a watch shows at once."""
         body = node_observed(self._sim, kubelet)
-        if body != self._node:
+        if self._sim.failures.words("apiServer") is None and body != self._node:
             self._node = body
             self._sim.journal.write(body)
 

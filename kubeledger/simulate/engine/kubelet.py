@@ -18,12 +18,14 @@ from kubeledger.model.bodies.lifecycle import PodEvicted
 from kubeledger.model.bodies.prober import ProbeCountersRead, ProbeType
 from kubeledger.simulate.engine.draws import Draws
 from kubeledger.simulate.engine.ending import Ending
+from kubeledger.simulate.engine.failures import Failures
 from kubeledger.simulate.engine.instances import End, Instance
 from kubeledger.simulate.engine.journal import Journal
 from kubeledger.simulate.engine.machine import Machine
 from kubeledger.simulate.engine.plan import Plan
 from kubeledger.simulate.engine.recorder import EventRecorder
-from kubeledger.simulate.engine.schedule import Schedule, Timer
+from kubeledger.simulate.engine.schedule import Action, Schedule, Timer
+from kubeledger.simulate.engine.told import Told
 from kubeledger.simulate.engine.world import DeviceCheckpoint, SimContainer, SimPod, World
 
 __all__ = ["Kubelet", "Plugin", "Simulation"]
@@ -65,6 +67,12 @@ class Agent(Protocol):
     def look_at_node(self, kubelet: Kubelet) -> None: ...
 
 
+class ApiServer(Protocol):
+    """The kubelets' connection to the API server: ``health.ApiServer``."""
+
+    def when_there(self, action: Action) -> None: ...
+
+
 class Plugin(manager.Plugin, Protocol):
     """A device plugin: ``plugins.SimPlugin``."""
 
@@ -82,6 +90,7 @@ class Simulation(Protocol):
     schedule: Schedule
     journal: Journal
     draws: Draws
+    failures: Failures
     world: World
     settings: dict[str, Any]
     profile: KubeletProfile
@@ -101,6 +110,10 @@ class Simulation(Protocol):
     @property
     def agent(self) -> Agent:
         """What writes down lists, files and counters."""
+
+    @property
+    def api_server(self) -> ApiServer:
+        """What pods of the API come from."""
 
     @property
     def plugins(self) -> Sequence[Plugin]:
@@ -141,6 +154,8 @@ class Pods(Protocol):
     def sync(self, pod: SimPod, cause: int | None) -> None: ...
     def worker(self, pod: SimPod) -> Worker: ...
     def published(self, pod: SimPod) -> tuple[Instance, ...]: ...
+    def hold(self, task: Callable[[], Iterator[Any]]) -> None: ...
+    def listed_ns(self) -> int: ...
     def evict(
         self, pod: SimPod, body: PodEvicted, reason: str, cause: int | None, *, grace_s: int = 0
     ) -> int: ...
@@ -208,6 +223,14 @@ class Eviction(Protocol):
     def refusal(self, pod: SimPod) -> tuple[str, str] | None: ...
 
 
+class Health(Protocol):
+    """Runtime, network and node status: ``health.HealthLoop``."""
+
+    network_error: str | None
+
+    def start(self) -> None: ...
+
+
 class Shutdown(Protocol):
     """The shutdown manager: ``shutdown.ShutdownLoop``."""
 
@@ -224,7 +247,8 @@ class Kubelet:
         started_ns: when it began.
         alive: False once it was stopped; its timers do nothing any more.
         recorder: what it remembers of events that it sent.
-        devices, pods, probes, images, cgroups, eviction, shutdown: its loops.
+        told: what it says again and again.
+        devices, pods, probes, images, cgroups, eviction, health, shutdown: its loops.
     """
 
     devices: Devices
@@ -233,6 +257,7 @@ class Kubelet:
     images: Images
     cgroups: Cgroups
     eviction: Eviction
+    health: Health
     shutdown: Shutdown
 
     def __init__(self, sim: Simulation, run: int) -> None:
@@ -241,6 +266,7 @@ class Kubelet:
         self.started_ns = sim.schedule.now_ns
         self.alive = True
         self.recorder = EventRecorder(sim.journal, lambda: sim.schedule.now_ns)
+        self.told = Told(sim.journal, lambda: sim.schedule.now_ns)
 
     def after(self, delay_ns: int, action: Callable[[], None]) -> Timer:
         """Do something after a delay, if the process still runs then."""
@@ -260,4 +286,5 @@ class Kubelet:
     def stop(self) -> None:
         """The process ends; containers continue."""
         self.probes.flush()
+        self.told.end()
         self.alive = False

@@ -228,7 +228,7 @@ class Memory:
                 container_id=container_id,
                 cgroup=short,
                 task_cgroup=victim.cgroup,
-                reason=REASON_OF_LEVEL[level],
+                reason=REASON_OF_LEVEL.get(level, "node" if short is None else None),
                 process=victim.name,
                 pid=victim.pid,
                 rss_bytes=victim.used_bytes,

@@ -16,6 +16,8 @@ __all__ = [
     "DeviceScript",
     "DiskChange",
     "ExitStep",
+    "Failing",
+    "Failure",
     "ImageArrival",
     "KubeletRestart",
     "NodePlan",
@@ -163,6 +165,42 @@ class DiskChange(msgspec.Struct, frozen=True, kw_only=True):
     bytes_per_hour: int = 0
 
 
+Failing = Literal[
+    "network",
+    "cgroup",
+    "volume",
+    "secret",
+    "configMap",
+    "claim",
+    "sandbox",
+    "image",
+    "create",
+    "start",
+    "hook",
+    "runtime",
+    "apiServer",
+]
+"""What can fail outside of the kubelet; see ``scenario.models_failures``."""
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """Something outside of the kubelet that fails for a while.
+
+    Attributes:
+        of: its name: an image, a secret, a volume, a container ...; None: each.
+        pods: ``namespace/name`` of those that it fails for; empty: all.
+        from_ns, until_ns: since the start.
+        words: what the runtime, the registry or the driver says; empty: the usual.
+    """
+
+    what: Failing
+    of: str | None = None
+    pods: tuple[str, ...] = ()
+    from_ns: int = 0
+    until_ns: int
+    words: str = ""
+
+
 class KubeletRestart(msgspec.Struct, frozen=True, kw_only=True):
     """The kubelet's process ends, and another begins later, perhaps of another version.
 
@@ -213,6 +251,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             included.
         given_settings: names of those that the configuration gives; all others are defaults.
         sandbox_failures: from and until when the runtime starts no sandboxes.
+        failures: what else fails, and when.
         shutdown_ns: when the node begins to shut down, since the start; None: never.
         snapshot_ns: how often the agent reads files, lists and counters.
         every_tick: write each probe tick instead of folding equal ones.
@@ -231,6 +270,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     pods: tuple[PlannedPod, ...] = ()
     disk_changes: tuple[DiskChange, ...] = ()
     sandbox_failures: tuple[tuple[int, int], ...] = ()
+    failures: tuple[Failure, ...] = ()
     kubelet_restarts: tuple[KubeletRestart, ...] = ()
     shutdown_ns: int | None = None
     snapshot_ns: int = 15_000_000_000

@@ -75,13 +75,21 @@ class Pleg:
         return None
 
     def next_relist_ns(self) -> int:
-        """When the runtime is listed again."""
-        since_ns = self._kubelet.sim.schedule.now_ns - self._phase_ns
-        return self._phase_ns + (since_ns // _PERIOD_NS + 1) * _PERIOD_NS
+        """When the runtime is listed again: as soon as it answers."""
+        at_ns = self._tick_after(self._kubelet.sim.schedule.now_ns)
+        while down := self._kubelet.sim.failures.span("runtime", at_ns):
+            at_ns = self._tick_after(down[1] - 1)
+        return at_ns
 
     def listed_ns(self) -> int:
         """When the runtime was listed last."""
-        return self.next_relist_ns() - _PERIOD_NS
+        at_ns = self._tick_after(self._kubelet.sim.schedule.now_ns) - _PERIOD_NS
+        while down := self._kubelet.sim.failures.span("runtime", at_ns):
+            at_ns = self._tick_after(down[0] - 1) - _PERIOD_NS
+        return at_ns
+
+    def _tick_after(self, at_ns: int) -> int:
+        return at_ns - (at_ns - self._phase_ns) % _PERIOD_NS + _PERIOD_NS
 
     def forget(self, uid: str) -> None:
         """A pod is gone for good."""

@@ -143,20 +143,30 @@ def _container(
         status["ready"] = newest is not None and newest.exit_code == 0
     if newest is None:
         why = "PodInitializing" if pod.sandbox_id else "ContainerCreating"
-        return status | {"imageID": "", "state": {"waiting": {"reason": why}}}
+        state = _waiting(container) or {"waiting": {"reason": why}}
+        return status | {"imageID": "", "state": state}
     status |= {
         "containerID": f"containerd://{newest.container_id}",
         "imageID": "",
         "state": _state(newest),
     }
-    if container.backed_off and not newest.running and not pod.terminated and not pod.deleting:
-        status["state"] = {"waiting": {"reason": "CrashLoopBackOff"}}
+    held = {"waiting": {"reason": "CrashLoopBackOff"}} if container.backed_off else None
+    held = held or _waiting(container)
+    if held and not newest.running and not pod.terminated and not pod.deleting:
+        status["state"] = held
         status["lastState"] = _state(newest)
         return status
     before = [i for i in instances if i.container_id == newest.previous_id]
     if before and not before[0].running:
         status["lastState"] = _state(before[0])
     return status
+
+
+def _waiting(container: SimContainer) -> dict[str, Any] | None:
+    if container.waiting is None:
+        return None
+    reason, message = container.waiting
+    return {"waiting": {"reason": reason, "message": message}}
 
 
 def _state(instance: Instance) -> dict[str, Any]:

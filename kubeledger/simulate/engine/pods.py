@@ -5,7 +5,7 @@ All of it goes through the sync loop, one thing after the other; an ADD takes a 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Literal
 
@@ -129,6 +129,14 @@ class PodLoop:
         worker = self._workers.get(pod.uid)
         return () if worker is None else worker.published
 
+    def hold(self, task: Callable[[], Steps]) -> None:
+        """Do something that keeps the sync loop from all else."""
+        self.loop.put(task)
+
+    def listed_ns(self) -> int:
+        """When the runtime was listed last."""
+        return self.pleg.listed_ns()
+
     def evict(
         self, pod: SimPod, body: PodEvicted, reason: str, cause: int | None, *, grace_s: int = 0
     ) -> int:
@@ -220,6 +228,7 @@ class PodLoop:
             self._kubelet.sim.offered.pop(pod.uid, None)
             return
         static = pod.source == "file"
+        self._kubelet.told.gone(pod)
         seq = self._config(pod, "REMOVE" if static else "DELETE")
         worker = self.worker(pod)
         if static:
@@ -234,7 +243,13 @@ class PodLoop:
 
     def _remove(self, pod: SimPod) -> None:
         """The API server learns a little later that nothing of the pod is left."""
-        self._kubelet.after(_REMOVED_NS, lambda: self.loop.put(partial(self._removed, pod)))
+
+        def removed() -> None:
+            self.loop.put(partial(self._removed, pod))
+
+        there = self._kubelet.sim.api_server.when_there
+        learn = removed if pod.source == "file" else partial(there, removed)
+        self._kubelet.after(_REMOVED_NS, learn)
 
     def _removed(self, pod: SimPod) -> Steps:
         sim = self._kubelet.sim

@@ -21,6 +21,8 @@ from kubeledger.simulate.engine.cgroups import CgroupLoop
 from kubeledger.simulate.engine.devices import DeviceLoop
 from kubeledger.simulate.engine.draws import Draws
 from kubeledger.simulate.engine.eviction import EvictionLoop
+from kubeledger.simulate.engine.failures import Failures
+from kubeledger.simulate.engine.health import ApiServer, HealthLoop
 from kubeledger.simulate.engine.images import ImageLoop
 from kubeledger.simulate.engine.journal import Journal
 from kubeledger.simulate.engine.kubelet import Kubelet, Pods
@@ -71,6 +73,7 @@ class Sim:
         plan: what is to happen.
         schedule, journal, draws, world, runtime, memory: clock, records, numbers, and what is
             outside of the kubelet.
+        failures, api_server: what outside of the kubelet fails, and what that keeps from it.
         settings: effective settings: field -> value.
         profile: of the kubelet version that runs.
         machine: what the node has for pods.
@@ -86,6 +89,7 @@ class Sim:
         self.journal = Journal(plan.node.name, lambda: self.schedule.now_ns)
         self.draws = Draws(plan.seed, "sim")
         self._use(plan.kubelet_version, plan.settings)
+        self.failures = Failures(plan.failures, plan.start_ns, self.schedule)
         self.world = _world(plan)
         self.runtime = Runtime(self)
         self.memory = Memory(self)
@@ -93,6 +97,7 @@ class Sim:
         self.checkpoint: DeviceCheckpoint | None = None
         self.offered: dict[str, SimPod] = {}
         self.agent = Agent(self)
+        self.api_server = ApiServer(self)
         self._loops_run = False
         self._run = -1
 
@@ -104,11 +109,12 @@ class Sim:
                 self._image_arrival(image)()
         self._start_kubelet()
         for index, planned in enumerate(plan.pods):
-            self._at(planned.arrives_ns, self._arrival(index, planned))
+            from_source = self._from_source(planned)
+            from_source(planned.arrives_ns, self._arrival(index, planned))
             if planned.deleted_ns is not None:
-                self._at(planned.deleted_ns, self._deletion(planned))
+                from_source(planned.deleted_ns, self._deletion(planned))
             for update in planned.updates:
-                self._at(update.at_ns, self._update(update))
+                from_source(update.at_ns, self._update(update))
         for image in plan.images:
             if image.at_ns:
                 self._at(image.at_ns, self._image_arrival(image))
@@ -124,6 +130,7 @@ class Sim:
             yield from self.journal.take()
         if self.newest_kubelet.alive and self._loops_run:
             self.newest_kubelet.probes.flush()
+            self.newest_kubelet.told.end()
         yield from self.journal.take()
 
     def setting(self, name: str) -> Any:  # noqa: ANN401 # any JSON value
@@ -161,7 +168,7 @@ class Sim:
         kubelet.devices, kubelet.pods = DeviceLoop(kubelet), PodLoop(kubelet)
         kubelet.probes, kubelet.images = ProbeLoop(kubelet), ImageLoop(kubelet)
         kubelet.cgroups, kubelet.eviction = CgroupLoop(kubelet), EvictionLoop(kubelet)
-        kubelet.shutdown = ShutdownLoop(kubelet)
+        kubelet.health, kubelet.shutdown = HealthLoop(kubelet), ShutdownLoop(kubelet)
         kubelet.after(_SETTINGS_NS, self._record_settings)
         kubelet.after(_NODE_NS, lambda: self._record_node(kubelet))
         kubelet.after(_LOOPS_NS, lambda: self._start_loops(kubelet))
@@ -192,6 +199,7 @@ class Sim:
         kubelet.cgroups.start()
         kubelet.devices.start()
         kubelet.eviction.start()
+        kubelet.health.start()
         kubelet.pods.start()
 
     def _restart(self, restart: KubeletRestart) -> Callable[[], None]:
@@ -221,6 +229,13 @@ class Sim:
 
     def _at(self, since_start_ns: int, action: Callable[[], None]) -> None:
         self.schedule.at(self.plan.start_ns + since_start_ns, action)
+
+    def _from_source(self, planned: PlannedPod) -> Callable[[int, Callable[[], None]], None]:
+        """When what a pod's source does is done: the API server's waits while that is gone."""
+        if planned.source == "file":
+            return self._at
+        wait = self.api_server.when_there
+        return lambda at_ns, action: self._at(at_ns, lambda: wait(action))
 
     def _arrival(self, index: int, planned: PlannedPod) -> Callable[[], None]:
         def arrive() -> None:

@@ -33,6 +33,8 @@ from kubeledger.simulate.engine.podphase import DEADLINE, DEADLINE_MESSAGE, past
 from kubeledger.simulate.engine.probe_status import RUNTIME, probe_spec
 from kubeledger.simulate.engine.routine import Resume, Steps, run
 from kubeledger.simulate.engine.schedule import Timer
+from kubeledger.simulate.engine.starts import Starts
+from kubeledger.simulate.engine.way import RETRY_NS, Way
 from kubeledger.simulate.engine.world import SimContainer, SimPod
 
 __all__ = ["PodWorker"]
@@ -42,15 +44,8 @@ CONTAINER_NS = 50_000_000
 _HOOK_NS = 3 * NS_PER_S
 """A post-start hook that fails does so after as long."""
 _CLEAN_UP_NS = 100_000_000
-_RETRY_NS = 10 * NS_PER_S
 _PERMILLE = 1000
 _PROBES: Mapping[str, ProbeType] = {LIVENESS_PROBE: "liveness", STARTUP_PROBE: "startup"}
-_START_EVENTS = 3
-"""Pulled, Created and Started."""
-_NO_SANDBOX = (
-    "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to create containerd "
-    "task: failed to create shim task"
-)
 
 
 class PodWorker:
@@ -73,7 +68,8 @@ class PodWorker:
         self.published: tuple[Instance, ...] = ()
         self._kubelet = kubelet
         self._pleg = pleg
-        self.busy = self._pending = self._synced = False
+        self._way, self._starts = Way(kubelet, pod), Starts(kubelet, pod)
+        self.busy = self._pending = False
         self.updated: int | None = None
         self._cause: int | None = None
         self._last_end_ns: int | None = None
@@ -99,6 +95,7 @@ class PodWorker:
     def _set_ending(self, ending: Ending) -> int | None:
         """Take note, and write down why; gives the record to continue from."""
         sim = self._kubelet.sim
+        self._way.leave()
         self.ending = written(sim.journal, sim.profile.lifecycle, self.pod, ending)
         return self.ending.cause
 
@@ -143,10 +140,10 @@ class PodWorker:
             now_ns = self._kubelet.sim.schedule.now_ns
             if self._pleg.listed_ns() <= self._last_end_ns:
                 yield self._pleg.next_relist_ns() - now_ns
-        sim, is_new = self._kubelet.sim, self.ending is None and not self._synced
+        sim, is_new = self._kubelet.sim, self.ending is None and not self._way.has_cgroup
         waits = sim.profile.lifecycle.static_pod_waits_for_namesake
         if is_new and waits and sim.world.has_namesake(self.pod):
-            self._retry_ns = _RETRY_NS
+            self._retry_ns = RETRY_NS
             return
         if self.ending is None:
             yield from self._sync()
@@ -166,6 +163,8 @@ class PodWorker:
         view = self._pleg.view(pod.uid)
         exited = {c.name: self._pleg.exited(pod.uid, c.name) for c in pod.containers}
         self.published = self._pleg.instances(pod.uid)
+        for container in pod.containers:
+            container.waiting = self._starts.reasons.get(container.name)
         kubelet.probes.update_status(pod)
         facts = kubelet.sim.profile.kuberuntime
         pod.phase = phase_of(pod, view, facts)
@@ -182,9 +181,9 @@ class PodWorker:
                 )
             )
             return
-        if not self._synced:
-            self._synced = True
-            kubelet.cgroups.pod_synced(pod, self._cause)
+        self._retry_ns = yield from self._way.prepare(self._cause)
+        if self._retry_ns is not None:
+            return
         results = kubelet.probes.results
         actions = actions_of(pod, self.published, results("liveness"), results("startup"), facts)
         for container_id, kill in actions.containers_to_kill.items():
@@ -197,12 +196,13 @@ class PodWorker:
             if not actions.create_sandbox:
                 return
         if actions.create_sandbox:
+            if not self._way.claims():
+                return
             yield SANDBOX_NS
             if self.ending is not None:
                 return
-            if kubelet.sim.runtime.sandboxes_fail():
-                self._report("FailedCreatePodSandBox", _NO_SANDBOX)
-                self._retry_ns = _RETRY_NS
+            if not self._way.sandbox():
+                self._retry_ns = RETRY_NS
                 return
             kubelet.sim.runtime.start(pod, None)
         inits = len(pod.synced.spec.init_containers or ())
@@ -272,47 +272,44 @@ class PodWorker:
         if held is not None:
             self._back_off(container, held)
             return
-        if self.pod.image(container.name) not in sim.world.images:
-            self._report_missing(container)
-            self._retry_ns = _RETRY_NS
+        events = yield from self._starts.prepare(container)
+        if not events:
+            self._retry_ns = RETRY_NS
             return
         yield CONTAINER_NS
         if self.ending is None:
-            self._kubelet.recorder.spend(self.pod, _START_EVENTS)
+            self._kubelet.recorder.spend(self.pod, events)
             instance = sim.runtime.start(self.pod, container)
             self.started.add(instance.container_id)
-            if sim.runtime.hook_fails(self.pod, instance):
-                yield from self._hook_failed(instance)
+            words = self._starts.hook_failure(container)
+            if words is not None or sim.runtime.hook_fails(self.pod, instance):
+                yield from self._hook_failed(container, instance, words)
 
-    def _hook_failed(self, instance: Instance) -> Steps:
-        """The container is killed, and the sync has failed.
+    def _hook_failed(self, container: SimContainer, instance: Instance, words: str | None) -> Steps:
+        """The container is killed, and the sync has failed; ``words`` are the hook's, if known.
 
         Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_container.go startContainer
-        Differs: before 1.26 the event has the hook's own words.
         """
         yield _HOOK_NS
         listed = self._kubelet.sim.runtime.instances(self.pod.uid)  # it may have ended meanwhile
         instance = next((i for i in listed if i.container_id == instance.container_id), instance)
-        self._report("FailedPostStartHook", "PostStartHook failed", instance.container)
+        shown = self._kubelet.sim.profile.stages.hook_event_has_words and words
+        text = shown or "PostStartHook failed"
+        self._report("FailedPostStartHook", text, instance.container)
+        if words is not None:
+            self._starts.hook_failed(container, words)
         facts = self._kubelet.sim.profile.lifecycle
         grace_s = container_grace_s(facts, self.pod.spec.get("terminationGracePeriodSeconds"), None)
         ends_ns = self._stop(instance, "post_start_hook", "FailedPostStartHook", grace_s, None)
         yield ends_ns - self._kubelet.sim.schedule.now_ns
-        self._retry_ns = _RETRY_NS
+        self._retry_ns = RETRY_NS
 
     def _back_off(self, container: SimContainer, held: BackedOff) -> None:
         self._kubelet.pods.back_offs.write(self.pod, container, held)
-        retry_ns = _RETRY_NS
+        retry_ns = RETRY_NS
         if self._kubelet.sim.profile.kuberuntime.retried_when_back_off_ends:
             retry_ns = min(held.until_ns - self._kubelet.sim.schedule.now_ns, self._resync_ns)
         self._retry_ns = retry_ns if self._retry_ns is None else min(self._retry_ns, retry_ns)
-
-    def _report_missing(self, container: SimContainer) -> None:
-        """An image that is not there counts as a failed start, as with policy Never."""
-        image = self.pod.image(container.name)
-        missing = f'Container image "{image}" is not present with pull policy of Never'
-        self._report("ErrImageNeverPull", missing, container.name)
-        self._report("Failed", "Error: ErrImageNeverPull", container.name)
 
     def _report(
         self, reason: str, message: str, container: str | None = None, *, warns: bool = True

@@ -36,6 +36,7 @@ class SimContainer(msgspec.Struct, kw_only=True):
         started, ready: as the prober published of the instance ``published_id``.
         published_id: bare ID of the instance that the pod's status shows; empty for none.
         backed_off: its last start was held back.
+        waiting: reason and message with which its last start failed, as its status shows them.
     """
 
     name: str
@@ -52,6 +53,7 @@ class SimContainer(msgspec.Struct, kw_only=True):
     ready: bool = False
     published_id: str = ""
     backed_off: bool = False
+    waiting: tuple[str, str] | None = None
 
 
 class SimPod(msgspec.Struct, kw_only=True):

@@ -13,6 +13,7 @@ from kubeledger.kubelet.lifecycle.shutdown import shutdown_groups
 from kubeledger.kubelet.profile.gates import with_gates
 from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.units import format_go_duration
+from kubeledger.simulate.scenario.check_failures import check_failures
 from kubeledger.simulate.scenario.faults import in_order, twice
 from kubeledger.simulate.scenario.models import Scenario
 from kubeledger.simulate.scenario.models_pods import Pods
@@ -46,6 +47,8 @@ def check(
     ]
     if not problems.inside(("kubeletVersion",)):
         found += _node(scenario, settings)
+        given = [(index, [manifest for manifest, _ in each]) for index, each in groups]
+        found += check_failures(sound, given, settings)
     if not any(problems.inside(("node", key)) for key in ("cpus", "memory")):
         found += _reserved(scenario, settings)
     for index, manifests in groups:
@@ -180,10 +183,11 @@ def _pod_images(sound: Sound, pods: Pods, manifest: object, path: Path) -> Itera
     if sound.scenario.images is None or "images" in sound.incomplete:
         return  # all exist; or the fault is reported
     known = {image.name: image for _, image in sound.items["images"]}
+    pulled = {each.of for _, each in sound.items["failures"] if each.what == "image"}
     for container, place, _ in containers_of(manifest):
         name = container.get("image")
         at = (*path, *place, "image")
-        if not isinstance(name, str) or not name:
+        if not isinstance(name, str) or not name or name in pulled:
             continue
         if name not in known:
             advice = f"add it to `images`; {suggestion(name, known, 'image')}"

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from kubeledger.simulate.scenario.models_base import Model
+from kubeledger.simulate.scenario.models_failures import Failure
 from kubeledger.simulate.scenario.models_node import (
     DiskChanges,
     Image,
@@ -55,6 +56,8 @@ class Scenario(Model):
     """Changes of what is used on disks, in the order of time."""
     runtime_failures: list[RuntimeFailure] = []
     """Times in which the container runtime starts no sandboxes."""
+    failures: list[Failure] = []
+    """What else fails for a while, so that pods do not start or the node is not ready."""
     kubelet_restarts: list[Restart] = []
     """Restarts of the kubelet, in the order of time."""
     node_shutdown: Moment | None = None

@@ -177,7 +177,7 @@ class Plugin(Model):
 
 
 class Image(Model):
-    """An image in the runtime's store. Containers do not pull: what they run must be here."""
+    """An image in the runtime's store. Containers pull only what `failures` names."""
 
     name: _Text
     """As containers name it."""

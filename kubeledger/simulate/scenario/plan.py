@@ -17,6 +17,7 @@ from kubeledger.simulate.engine.plan import (
     DeviceScript,
     DiskChange,
     ExitStep,
+    Failure,
     ImageArrival,
     KubeletRestart,
     NodePlan,
@@ -79,6 +80,19 @@ def to_plan(
         sandbox_failures=tuple(
             (each.from_, end_ns if each.for_ is None else each.from_ + each.for_)
             for each in scenario.runtime_failures
+        ),
+        failures=tuple(
+            Failure(
+                what=each.what,
+                of=each.of,
+                pods=tuple(name if "/" in name else f"default/{name}" for name in each.pods),
+                from_ns=each.from_,
+                until_ns=max(end_ns + 1, each.from_)
+                if each.for_ is None
+                else each.from_ + each.for_,
+                words=each.words,
+            )
+            for each in scenario.failures
         ),
         kubelet_restarts=tuple(
             _restart(restart, loaded.given) for restart in scenario.kubelet_restarts
@@ -147,6 +161,7 @@ def _numa(numa: int | list[int] | None) -> tuple[int, ...] | None:
 
 def _images(loaded: Loaded, draws: Draws) -> tuple[ImageArrival, ...]:
     images = loaded.scenario.images
+    pulled = {each.of for each in loaded.scenario.failures if each.what == "image"}
     if images is None:
         named = dict.fromkeys(
             [
@@ -167,6 +182,7 @@ def _images(loaded: Loaded, draws: Draws) -> tuple[ImageArrival, ...]:
         return tuple(
             ImageArrival(name=name, image_id=_image_id(name, draws), size_bytes=_IMAGE_BYTES)
             for name in named
+            if name not in pulled
         )
     return tuple(
         ImageArrival(

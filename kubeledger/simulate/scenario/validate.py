@@ -16,6 +16,7 @@ from pydantic_core import ErrorDetails
 from kubeledger.simulate.scenario.faults import FAULT, Reading
 from kubeledger.simulate.scenario.models import Scenario
 from kubeledger.simulate.scenario.models_base import Model
+from kubeledger.simulate.scenario.models_failures import Failure
 from kubeledger.simulate.scenario.models_node import DiskChanges, Image, Plugin, Restart
 from kubeledger.simulate.scenario.models_pods import Pods
 from kubeledger.simulate.scenario.problems import Path, Problems, suggestion
@@ -30,6 +31,7 @@ _LISTS: dict[str, type[Model]] = {
     "images": Image,
     "pods": Pods,
     "diskChanges": DiskChanges,
+    "failures": Failure,
     "kubeletRestarts": Restart,
 }
 _STAND_INS = {"kubeletVersion": "1.36.2", "duration": "100000h"}

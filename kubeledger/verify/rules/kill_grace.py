@@ -40,6 +40,8 @@ def kill_words(profile: KubeletProfile, spec: PodSpec, container: str, reason: s
     """The kubelet's message for a kill of that reason."""
     if reason == "post_start_hook":
         return "FailedPostStartHook"
+    if reason == "resized":
+        return f"Container {container} resize requires restart"
     entry = spec.container(container)
     liveness: Result | None = FAILURE if reason == "liveness_probe" else None
     startup: Result | None = FAILURE if reason == "startup_probe" else None

@@ -27,9 +27,21 @@ _ENDINGS: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
     "node_shutdown": (("shutdown",), "the node shuts down"),
 }
 """Reason of a kill -> reasons for which a pod's worker stops it, and what that means."""
+_UPDATES: Final = {
+    "spec_changed": "the definition of container {} changed",
+    "resized": "container {} was resized",
+}
 _SANDBOX: Final = "sandbox_changed"
 REASONS: Final = frozenset(
-    {*PROBE_OF_KILL, *_ENDINGS, "preempted", "evicted", "spec_changed", "post_start_hook"}
+    {
+        *PROBE_OF_KILL,
+        *_ENDINGS,
+        "preempted",
+        "evicted",
+        "spec_changed",
+        "resized",
+        "post_start_hook",
+    }
 )
 """Reasons of which the kubelet's words are known."""
 
@@ -61,8 +73,8 @@ def judge_stop(
         if entry is None or not entry.has_post_start:
             return same(False, f"container {name} has no post-start hook")
         seq, why = spec.seq, f"the post-start hook of container {name} failed"
-    elif reason == "spec_changed":
-        seq, why = stops.updated, f"the definition of container {name} changed"
+    elif reason in _UPDATES:
+        seq, why = stops.updated, _UPDATES[reason].format(name)
         if seq is None and context.process is not None and context.process.number:
             seq = spec.seq  # it may have changed while no kubelet ran
     elif reason in _ENDINGS:
@@ -83,7 +95,7 @@ def judge_stop(
         return same(False, f"{reason} is not a reason for a kill")
     if seq is not None:
         return same(True, why, inputs=[seq])
-    if not stops.added or reason == "spec_changed":
+    if not stops.added or reason in _UPDATES:
         return lacks([f"the records that show that {why}"])
     if reason == "pod_deleted" and stops.found:
         return lacks(["whether the pod was being deleted when this process found it"])

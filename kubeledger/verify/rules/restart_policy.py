@@ -28,6 +28,7 @@ _BECAUSE: Final = {
     "liveness_probe": "its liveness probe failed",
     "startup_probe": "its startup probe failed",
     "spec_changed": "its definition changed",
+    "resized": "its resize asks for a restart",
     "preempted": "its pod was preempted",
     "evicted": "its pod was evicted",
     "pod_deleted": "its pod was deleted",
@@ -75,6 +76,7 @@ def reason_meant(message: str | None) -> str | None:
         "failed liveness probe": "liveness_probe",
         "failed startup probe": "startup_probe",
         "definition changed": "spec_changed",
+        "resize requires restart": "resized",
     }
     return next((reason for text, reason in words.items() if text in (message or "")), None)
 

@@ -40,7 +40,7 @@ _PAUSE_NS: Final = 5 * NS_PER_S
 """After a pause so long it is asked whether probes that had to be made are missing."""
 _SILENCE_NS: Final = 300 * NS_PER_S
 """No log with containers that are restarted is silent for so long."""
-_SYNC_KILLS: Final = frozenset({"liveness_probe", "startup_probe", "spec_changed"})
+_SYNC_KILLS: Final = frozenset({"liveness_probe", "startup_probe", "spec_changed", "resized"})
 """A sync that kills for these starts the container again itself."""
 _HOOK: Final = "post_start_hook"
 """The start has failed with it: the next sync tries again."""

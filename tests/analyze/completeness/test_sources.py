@@ -22,6 +22,7 @@ from kubeledger.model.bodies.ledger import (
     SourceAccount,
 )
 from kubeledger.model.bodies.lifecycle import ContainerDied, ContainerKilled
+from kubeledger.model.bodies.stages import ErrorsLogged
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.model.wire.catalogue import BODY_TYPES
@@ -261,5 +262,5 @@ def test_lines_of_errors_by_what_tells_them() -> None:
     )
     other = msgspec.structs.replace(of_dns, source="a.go", count=5)
     told = msgspec.structs.replace(other, recorded=True, count=7)
-    errors = report([started(), event(of_dns), event(other), event(told)]).sources.errors
+    errors = report(scene((0, of_dns), (1, other), (2, told))).sources.errors
     assert (errors.recorded, errors.by_shape, errors.harmless) == (7, 5, 3)

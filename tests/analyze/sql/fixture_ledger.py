@@ -52,6 +52,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodListed,
     PodRejected,
     PodTerminated,
+    PodTerminating,
     RestartBackedOff,
 )
 from kubeledger.model.bodies.memorymanager import (
@@ -70,7 +71,13 @@ from kubeledger.model.bodies.prober import (
     ProbeTransitioned,
     TickResult,
 )
-from kubeledger.model.bodies.stages import ErrorsLogged
+from kubeledger.model.bodies.stages import (
+    ErrorsLogged,
+    NodeConditionChanged,
+    NodeTroubled,
+    PodResized,
+    PodStageFailed,
+)
 from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint
 from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.model.units import NS_PER_S, parse_ts
@@ -123,6 +130,7 @@ def whole_story(node: str = "node-a") -> list[Record]:
     _ledger_itself(story)
     _evictions(story)
     _out_of_memory(story)
+    _waits(story)
     _errors(story)
     return story.records
 
@@ -405,6 +413,79 @@ def _ledger_itself(story: Story) -> None:
                     records={"lifecycle.PodAdmitted": 1, "prober.ProbeExecuted": 3},
                 ),
             ),
+        )
+    )
+
+
+def _waits(story: Story) -> None:
+    """A pod that waits for its image, one that waited for a volume; a node that was not ready."""
+    at = START_NS + 100 * NS_PER_S
+    later = at + 60 * NS_PER_S
+    times = {"first_ts_ns": at, "last_ts_ns": later}
+    story.add(
+        PodStageFailed(
+            **of("slow"),
+            stage="volumes",
+            reason="FailedMount",
+            message='MountVolume.SetUp failed for volume "data"',
+            about="data",
+            count=3,
+            **times,
+        )
+    )
+    image = {"stage": "image", "about": "example/app:1", **times}
+    story.add(
+        PodStageFailed(
+            **of("slow", "app"), **image, reason="ErrImagePull", message="not found", count=2
+        )
+    )
+    story.add(
+        PodStageFailed(
+            **of("slow", "app"),
+            **image,
+            reason="ImagePullBackOff",
+            message="Back-off pulling image",
+            is_waiting=True,
+        )
+    )
+    story.add(
+        PodStageFailed(
+            **of("brief", "app"),
+            stage="create",
+            reason="CreateContainerConfigError",
+            message='secret "db" not found',
+            about="db",
+            first_ts_ns=START_NS,
+            last_ts_ns=START_NS,
+        )
+    )
+    story.add(PodTerminating(**of("brief"), reason="deleted", grace_period_s=30))
+    story.add(
+        NodeTroubled(trouble="pleg_unhealthy", message="PLEG is not healthy", count=4, **times)
+    )
+    story.add(
+        NodeTroubled(
+            trouble="pleg_unhealthy",
+            message="PLEG is not healthy",
+            count=0,
+            first_ts_ns=later,
+            last_ts_ns=later,
+            passed_ts_ns=later + NS_PER_S,
+        )
+    )
+    for status, reason in (("False", "KubeletNotReady"), ("True", "KubeletReady")):
+        story.add(
+            NodeConditionChanged(
+                condition="Ready", status=status, reason=reason, message="PLEG is not healthy"
+            )
+        )
+    story.add(
+        PodResized(
+            **of("web"),
+            outcome="deferred",
+            reason="Deferred",
+            message="Node didn't have enough resource: cpu",
+            resources={"app": {"requests": {"cpu": "2"}}},
         )
     )
 

@@ -24,7 +24,10 @@ SECOND_NS = 1_000_000_000
         (Filter(), list(range(1, RECORDS + 1))),
         (Filter(kinds=("images.*",)), [28, 29, 30, 31, 32, 33, 34, 35, 36]),
         (Filter(kinds=("PodRejected",)), [37]),
-        (Filter(kinds=("Pod*", "node.KubeletStarted")), [1, 5, 9, 12, 37, 39, 43, 49, 50, 51, 52]),
+        (
+            Filter(kinds=("Pod*", "node.KubeletStarted")),
+            [1, 5, 9, 12, 37, 39, 43, 49, 50, 51, 52, *range(55, 60), 64],
+        ),
         (Filter(kinds=("nothing",)), []),
         (Filter(pod="default/train"), [5, 6, 9, 10]),
         (Filter(pod="train"), [5, 6, 9, 10]),

@@ -53,6 +53,10 @@ CONTRACT = {
     "evictions": "namespace, pod, pod_uid, signal, threshold BIGINT, observed BIGINT, kind,"
     " rank INTEGER[], resource, grace_period_s INTEGER, evicted BOOLEAN, message",
     "evidence": "source_file, source_line BIGINT, byte_offset BIGINT, text",
+    "pod_stages": "namespace, pod, pod_uid, container, stage, reason, message, attempts BIGINT,"
+    " last_ts TIMESTAMP, passed_ts TIMESTAMP",
+    "node_conditions": "condition, status, reason, message, until_ts TIMESTAMP",
+    "resizes": "namespace, pod, pod_uid, outcome, reason, message, resources JSON",
 }
 """View -> columns after node, seq and ts; VARCHAR where no type stands."""
 

@@ -219,6 +219,9 @@ lines that show different back-offs are two facts
 back-offs at low verbosity come from the pod worker
     0 skipped 10s
     = RestartBackedOff pod=a back_off_s=10
+they begin with a capital in 1.18 and before
+    0 kuberuntime_manager.go Back-off 1m20s restarting failed container=c pod={A}
+    = RestartBackedOff pod=a container=c back_off_s=80
 a failed sync of another kind is no back-off
     0 pod_workers.go Error syncing pod {a} ("{A}"), skipping: failed to "CreatePodSandbox" for "x"
     = !RestartBackedOff

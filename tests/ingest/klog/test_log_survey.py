@@ -9,7 +9,7 @@ import pytest
 
 from kubeledger.ingest.api import import_sources
 from kubeledger.ingest.klog.log_survey import LogSurvey, survey_log
-from kubeledger.ingest.sources.node_lines import NodeLines, Writers
+from kubeledger.ingest.sources.node_lines import Writers, lines_of_nodes
 from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.prober import ProbeExecuted
@@ -30,7 +30,7 @@ def lines_of(node: str) -> list[str]:
 def surveyed(path: Path, node: str) -> LogSurvey:
     """What the lines of one node show."""
     source = SourceFile(path.name, path, 0)
-    return survey_log(NodeLines(source, Writers(hosts=(node,))), [])
+    return survey_log(lines_of_nodes(source, [Writers(hosts=(node,))])[0], [])
 
 
 def test_text_that_follows_json_is_of_its_year(tmp_path: Path) -> None:

@@ -2,13 +2,15 @@
 
 A new row of ``kubeledger/ingest/messages`` gets a line here: the line with its head, the message
 that it is read as, values under that message's keys, and the kind of the record that this line
-leads to with no other line around it. None says that it leads to no record alone: it adds to what
-other lines show. Most are from the recorded nodes.
+leads to with no other line around it (of two, both). None says that it leads to no record alone:
+it adds to what other lines show. Most are from the recorded nodes.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
+
+from tests.ingest.messages.node_lines import NODE_STATE, RESIZES, rows
 
 __all__ = ["LINES", "Line"]
 
@@ -666,13 +668,6 @@ LINES: dict[str, tuple[Line, ...]] = {
             None,
         ),
         Line(
-            "I1121 02:52:52.373545    8337 kubelet_node_status.go:531] Recording NodeReady "
-            "event message for node node-a",
-            "Recording event message for node",
-            {},
-            None,
-        ),
-        Line(
             "I1122 07:54:12.539874   20830 handler.go:325] Added event "
             "&{/kubepods/podfa6faa48-c753-4c12-89ed-13a2af95ba67 2026-11-22 "
             "07:54:02.57666812 +0000 UTC m=-8.700416172 oomKill {0x3e211470fdd0}}",
@@ -691,6 +686,7 @@ LINES: dict[str, tuple[Line, ...]] = {
             "node.SettingsObserved",
         ),
     ),
+    "node_state": tuple(Line(*row) for row in rows(NODE_STATE)),
     "pods": (
         Line(
             'I1121 02:52:42.098684    8337 allocation_manager.go:310] "Pod admission denied" '
@@ -711,7 +707,7 @@ LINES: dict[str, tuple[Line, ...]] = {
                     "state is different from the real one"
                 )
             },
-            "node.KubeletExited",
+            "node.KubeletExited node.Troubled",
         ),
         Line(
             'I1122 07:48:53.342302   24528 status_manager.go:874] "Patch status for pod" '
@@ -1001,6 +997,298 @@ LINES: dict[str, tuple[Line, ...]] = {
             "ledger.FindingReported",
         ),
     ),
+    "stages": (
+        Line(
+            'E0303 10:00:00.000001    2000 kuberuntime_manager.go:1181] "CreatePodSandbox for '
+            'pod failed" err="no network" pod="shop/web"',
+            "CreatePodSandbox for pod failed",
+            {"pod": "shop/web", "err": "no network"},
+            "lifecycle.PodStageFailed",
+        ),
+        Line(
+            'E0303 10:00:00.000001    2000 kuberuntime_sandbox.go:72] "Failed to create sandbox '
+            'for pod" err="no network" pod="shop/web"',
+            "Failed to create sandbox for pod",
+            {"pod": "shop/web", "err": "no network"},
+            "lifecycle.PodStageFailed",
+        ),
+        Line(
+            'E0303 10:00:00.000001    2000 kuberuntime_sandbox.go:45] "Failed to generate '
+            'sandbox config for pod" err="no name" pod="shop/web"',
+            "Failed to generate sandbox config for pod",
+            {"pod": "shop/web"},
+            "lifecycle.PodStageFailed",
+        ),
+        Line(
+            'E0303 10:00:00.000001    2000 kuberuntime_sandbox.go:53] "Failed to create log '
+            'directory for pod" err="disk is full" pod="shop/web"',
+            "Failed to create log directory for pod",
+            {"pod": "shop/web"},
+            "lifecycle.PodStageFailed",
+        ),
+        Line(
+            'E0303 10:00:00.000001    2000 desired_state_of_world_populator.go:302] "Error '
+            'processing volume" err="no such claim" pod="shop/web" volumeName="data"',
+            "Error processing volume",
+            {"pod": "shop/web", "volumeName": "data"},
+            "lifecycle.PodStageFailed",
+        ),
+        Line(
+            'E0303 10:00:00.000001    2000 desired_state_of_world_populator.go:312] "Failed to '
+            'add volume to desiredStateOfWorld" err="no plugin" pod="shop/web" volumeName="data" '
+            'volumeSpecName="pv-1"',
+            "Failed to add volume to desiredStateOfWorld",
+            {"pod": "shop/web", "volumeName": "data"},
+            "lifecycle.PodStageFailed",
+        ),
+        Line(
+            'I0303 10:00:00.000001    2000 pod_container_manager_linux.go:221] "Failed to delete '
+            'cgroup paths" '
+            'cgroupName=["kubepods","burstable","pod0f5c2a7e-9b1d-4c36-8e44-5a7d10b3c9f2"] '
+            'err="device or resource busy"',
+            "Failed to delete cgroup paths",
+            {"err": "device or resource busy"},
+            "lifecycle.PodStageFailed",
+        ),
+        Line(
+            'I0303 10:00:00.000001    2000 kubelet_pods.go:2210] "Failed to destroy orphaned pod '
+            'cgroup" podUID="0f5c2a7e-9b1d-4c36-8e44-5a7d10b3c9f2" err="busy"',
+            "Failed to delete cgroup paths",
+            {"podUID": "0f5c2a7e-9b1d-4c36-8e44-5a7d10b3c9f2"},
+            "lifecycle.PodStageFailed",
+        ),
+        Line(
+            'I0303 10:00:00.000001    2000 pod_container_manager_linux.go:211] "Failed to kill '
+            'all the processes attached to cgroup" '
+            'cgroupName=["kubepods","pod0f5c2a7e-9b1d-4c36-8e44-5a7d10b3c9f2"] err="timed out"',
+            "Failed to kill all the processes attached to cgroup",
+            {"err": "timed out"},
+            "lifecycle.PodStageFailed",
+        ),
+        Line(
+            'E0303 10:00:00.000001    2000 kuberuntime_container.go:304] "Failed to execute '
+            'PostStartHook" err="exited with 3" pod="shop/web" '
+            'podUID="0f5c2a7e-9b1d-4c36-8e44-5a7d10b3c9f2" containerName="c" '
+            'containerID="containerd://a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1'
+            'a1a1a1"',
+            "Failed to execute PostStartHook",
+            {"containerName": "c", "podUID": "0f5c2a7e-9b1d-4c36-8e44-5a7d10b3c9f2"},
+            "lifecycle.PodStageFailed",
+        ),
+        Line(
+            'E0303 10:00:00.000001    2000 kuberuntime_manager.go:1594] "Failed to prepare '
+            'dynamic resources" err="prepare dynamic resources: ResourceClaim gpu-1: no driver" '
+            'pod="shop/web"',
+            "Failed to prepare dynamic resources",
+            {"pod": "shop/web"},
+            "lifecycle.PodStageFailed",
+        ),
+        Line(
+            'E0303 10:00:00.000001    2000 kubelet_volumes.go:251] "Failed to remove orphaned '
+            'pod dir" err="directory not empty" podUID="0f5c2a7e-9b1d-4c36-8e44-5a7d10b3c9f2"',
+            "Failed to remove orphaned pod dir",
+            {"podUID": "0f5c2a7e-9b1d-4c36-8e44-5a7d10b3c9f2"},
+            "lifecycle.PodStageFailed",
+        ),
+        Line(
+            'E0303 10:00:00.000001    2000 kubelet_volumes.go:242] "Failed to remove orphaned '
+            'pod subdir" err="busy" podUID="0f5c2a7e-9b1d-4c36-8e44-5a7d10b3c9f2" '
+            'path="/var/lib/kubelet/pods/0f5c2a7e-9b1d-4c36-8e44-5a7d10b3c9f2/etc-hosts"',
+            "Failed to remove orphaned pod dir",
+            {"podUID": "0f5c2a7e-9b1d-4c36-8e44-5a7d10b3c9f2"},
+            "lifecycle.PodStageFailed",
+        ),
+        Line(
+            'E0303 10:00:00.000001    2000 kubelet_volumes.go:237] "Orphaned pod found, but '
+            'failed to remove volumes subdir" err="busy" '
+            'podUID="0f5c2a7e-9b1d-4c36-8e44-5a7d10b3c9f2" '
+            'path="/var/lib/kubelet/pods/0f5c2a7e-9b1d-4c36-8e44-5a7d10b3c9f2/volumes"',
+            "Failed to remove orphaned pod dir",
+            {"podUID": "0f5c2a7e-9b1d-4c36-8e44-5a7d10b3c9f2"},
+            "lifecycle.PodStageFailed",
+        ),
+        Line(
+            'E0303 10:00:00.000001    2000 kuberuntime_container.go:933] "Kill container failed" '
+            'err="runtime is gone" pod="shop/web" podUID="0f5c2a7e-9b1d-4c36-8e44-5a7d10b3c9f2" '
+            'containerName="c" '
+            'containerID={"Type":"containerd","ID":"a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a'
+            '1a1a1a1a1a1a1a1a1a1"}',
+            "Kill container failed",
+            {"containerName": "c"},
+            "lifecycle.PodStageFailed",
+        ),
+        Line(
+            'E0303 10:00:00.000001    2000 kuberuntime_manager.go:1493] "killContainer for pod '
+            'failed" err="runtime is gone" containerName="c" '
+            'containerID={"Type":"containerd","ID":"a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a'
+            '1a1a1a1a1a1a1a1a1a1"} pod="shop/web"',
+            "Kill container failed",
+            {"containerName": "c", "pod": "shop/web"},
+            "lifecycle.PodStageFailed",
+        ),
+        Line(
+            'E0303 10:00:00.000001    2000 kubelet.go:1875] "KillPod failed" err="failed to '
+            '\\"KillContainer\\" for \\"c\\" with KillContainerError: \\"gone\\"" pod="shop/web" '
+            'podStatus={"ID":""}',
+            "KillPod failed",
+            {"pod": "shop/web"},
+            "lifecycle.PodStageFailed",
+        ),
+        Line(
+            'E0303 10:00:00.000001    2000 kubelet.go:1702] "killPod failed" err="failed to '
+            '\\"KillContainer\\" for \\"c\\" with KillContainerError: \\"gone\\"" pod="shop/web" '
+            'podStatus={"ID":""}',
+            "KillPod failed",
+            {"pod": "shop/web"},
+            "lifecycle.PodStageFailed",
+        ),
+        Line(
+            'E0303 10:00:00.000001    2000 kuberuntime_manager.go:1478] "killPodWithSyncResult '
+            'failed" err="failed to \\"KillPodSandbox\\" for '
+            '\\"0f5c2a7e-9b1d-4c36-8e44-5a7d10b3c9f2\\" with KillPodSandboxError: \\"gone\\""',
+            "killPodWithSyncResult failed",
+            {},
+            "lifecycle.PodStageFailed",
+        ),
+        Line(
+            'I0303 10:00:00.000001    2000 kubelet_volumes.go:264] "Orphan pod" err="orphaned '
+            'pod \\"0f5c2a7e-9b1d-4c36-8e44-5a7d10b3c9f2\\" found, but failed to rmdir() volume at '
+            "path /var/lib/kubelet/pods/0f5c2a7e-9b1d-4c36-8e44-5a7d10b3c9f2/volumes/x: "
+            'directory not empty"',
+            "Orphan pod",
+            {},
+            "lifecycle.PodStageFailed",
+        ),
+        Line(
+            'E0303 10:00:00.000001    2000 kubelet_volumes.go:261] "There were many similar '
+            'errors. Turn up verbosity to see them." err="orphaned pod '
+            '\\"0f5c2a7e-9b1d-4c36-8e44-5a7d10b3c9f2\\" found, but error occurred when trying to '
+            'remove the volumes dir: not empty" numErrs=2',
+            "Orphan pod",
+            {},
+            "lifecycle.PodStageFailed",
+        ),
+        Line(
+            'I0303 10:00:00.000001    2000 pod_workers.go:1180] "Pod cannot start yet" '
+            'pod="shop/web" podUID="0f5c2a7e-9b1d-4c36-8e44-5a7d10b3c9f2"',
+            "Pod cannot start yet",
+            {"pod": "shop/web"},
+            "lifecycle.PodStageFailed",
+        ),
+        Line(
+            'E0303 10:00:00.000001    2000 kubelet.go:1951] "Unable to attach or mount volumes '
+            'for pod; skipping pod" err="unmounted volumes=[data], unattached volumes=[], failed '
+            'to process volumes=[]: timed out" pod="shop/web"',
+            "Unable to attach or mount volumes for pod; skipping pod",
+            {"pod": "shop/web"},
+            "lifecycle.PodStageFailed",
+        ),
+        Line(
+            'E0303 10:00:00.000001    2000 kubelet.go:1941] "Unable to make pod data directories '
+            'for pod" err="no space left on device" pod="shop/web"',
+            "Unable to make pod data directories for pod",
+            {"pod": "shop/web"},
+            "lifecycle.PodStageFailed",
+        ),
+        Line(
+            'E0303 10:00:00.000001    2000 kuberuntime_manager.go:1664] "Unhandled Error" '
+            'err="container c start failed in pod '
+            'web_shop(0f5c2a7e-9b1d-4c36-8e44-5a7d10b3c9f2): ErrImagePull: not found" '
+            'logger="UnhandledError"',
+            "Unhandled Error",
+            {},
+            "lifecycle.PodStageFailed",
+        ),
+        Line(
+            "E0303 10:00:00.000001    2000 kuberuntime_manager.go:815] container "
+            "&Container{Name:c,Image:web:1,Command:[]} start failed in pod "
+            "web_shop(0f5c2a7e-9b1d-4c36-8e44-5a7d10b3c9f2): CreateContainerConfigError: secret "
+            '"key" not found',
+            "Unhandled Error",
+            {},
+            "lifecycle.PodStageFailed",
+        ),
+        Line(
+            "E0303 10:00:00.000001    2000 nestedpendingoperations.go:301] Operation for "
+            '"{volumeName:kubernetes.io/secret/0f5c2a7e-9b1d-4c36-8e44-5a7d10b3c9f2-key '
+            'podName:0f5c2a7e-9b1d-4c36-8e44-5a7d10b3c9f2 nodeName:}" failed. No retries '
+            "permitted until 2026-03-03 10:00:00.5 +0000 UTC m=+16.2 (durationBeforeRetry "
+            '500ms). Error: "MountVolume.SetUp failed for volume \\"key\\" (UniqueName: '
+            '\\"kubernetes.io/secret/0f5c2a7e-9b1d-4c36-8e44-5a7d10b3c9f2-key\\") pod \\"web\\" '
+            '(UID: \\"0f5c2a7e-9b1d-4c36-8e44-5a7d10b3c9f2\\") : secret \\"key\\" not found"',
+            "No retries permitted",
+            {},
+            "lifecycle.PodStageFailed",
+        ),
+        Line(
+            "E0303 10:00:00.000001    2000 kubelet.go:1733] Unable to attach or mount volumes "
+            'for pod "web_shop(0f5c2a7e-9b1d-4c36-8e44-5a7d10b3c9f2)": unmounted volumes=[data], '
+            "unattached volumes=[data]: timed out waiting for the condition; skipping pod",
+            "Unable to attach or mount volumes for pod; skipping pod",
+            {
+                "pod": "web_shop(0f5c2a7e-9b1d-4c36-8e44-5a7d10b3c9f2)",
+                "err": "unmounted volumes=[data], unattached volumes=[data]: timed out waiting "
+                "for the condition",
+            },
+            "lifecycle.PodStageFailed",
+        ),
+        Line(
+            "E0303 10:00:00.000001    2000 kubelet_volumes.go:154] orphaned pod "
+            '"0f5c2a7e-9b1d-4c36-8e44-5a7d10b3c9f2" found, but volume paths are still present on '
+            "disk : There were a total of 3 errors similar to this. Turn up verbosity to see "
+            "them.",
+            "Orphan pod",
+            {},
+            "lifecycle.PodStageFailed",
+        ),
+        Line(
+            "E0303 10:00:00.000001    2000 kuberuntime_manager.go:741] createPodSandbox for pod "
+            '"web_shop(0f5c2a7e-9b1d-4c36-8e44-5a7d10b3c9f2)" failed: no network',
+            "CreatePodSandbox for pod failed",
+            {"err": "no network"},
+            "lifecycle.PodStageFailed",
+        ),
+        Line(
+            "E0303 10:00:00.000001    2000 kuberuntime_sandbox.go:69] CreatePodSandbox for pod "
+            '"web_shop(0f5c2a7e-9b1d-4c36-8e44-5a7d10b3c9f2)" failed: no network',
+            "Failed to create sandbox for pod",
+            {"err": "no network"},
+            "lifecycle.PodStageFailed",
+        ),
+        Line(
+            "E0303 10:00:00.000001    2000 desired_state_of_world_populator.go:338] Error "
+            'processing volume "data" for pod "web_shop(0f5c2a7e-9b1d-4c36-8e44-5a7d10b3c9f2)": '
+            "no such claim",
+            "Error processing volume",
+            {"volumeName": "data"},
+            "lifecycle.PodStageFailed",
+        ),
+        Line(
+            "E0303 10:00:00.000001    2000 desired_state_of_world_populator.go:352] Failed to "
+            'add volume data (specName: pv-1) for pod "0f5c2a7e-9b1d-4c36-8e44-5a7d10b3c9f2" to '
+            "desiredStateOfWorld: no plugin",
+            "Failed to add volume to desiredStateOfWorld",
+            {"volumeName": "data", "podUID": "0f5c2a7e-9b1d-4c36-8e44-5a7d10b3c9f2"},
+            "lifecycle.PodStageFailed",
+        ),
+        Line(
+            "W0303 10:00:00.000001    2000 pod_container_manager_linux.go:210] failed to delete "
+            "cgroup paths for [kubepods burstable pod0f5c2a7e-9b1d-4c36-8e44-5a7d10b3c9f2] : "
+            "device or resource busy",
+            "Failed to delete cgroup paths",
+            {"err": "device or resource busy"},
+            "lifecycle.PodStageFailed",
+        ),
+        Line(
+            "E0303 10:00:00.000001    2000 pod_workers.go:184] Error syncing pod "
+            '0f5c2a7e-9b1d-4c36-8e44-5a7d10b3c9f2, skipping: failed to "StartContainer" for "c" '
+            'with RunContainerError: "no such file"',
+            "Error syncing pod, skipping",
+            {"podUID": "0f5c2a7e-9b1d-4c36-8e44-5a7d10b3c9f2"},
+            "lifecycle.PodStageFailed",
+        ),
+    ),
+    "resizes": tuple(Line(*row) for row in rows(RESIZES)),
     "topology": (
         Line(
             'I1122 08:01:30.732437   22260 scope_pod.go:49] "Best TopologyHint" '

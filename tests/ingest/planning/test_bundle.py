@@ -54,9 +54,13 @@ EVENT = {
 }
 POD_LIST = {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": [pod()]}
 
+SHARED = 'I1121 03:01:01.000000       1 operation_generator.go:7] "MountVolume.SetUp succeeded"\n'
+OWN = 'I1121 03:01:01.000000       1 pod_workers.go:7] "Error syncing pod, skipping"\n'
+FOUND = f"I1121 03:01:02.000000       1 logs.go:138] Found kubelet problem: {OWN}"
+
 FORMAT_ROWS = [
     ("kubelet.log", log_text(), "klog-text"),
-    ("x.log", '{"ts":1.5,"caller":"a.go:1","msg":"m","v":0}\n', "klog-json"),
+    ("x.log", '{"ts":1.5,"caller":"kubelet/kubelet.go:1","msg":"m","v":0}\n', "klog-json"),
     ("y", f"Nov 21 03:01:00 n kubelet[1]: {log_text().splitlines()[0]}\n", "klog-text"),
     ("noise.log", "+ set -x\n" * 9000 + log_text(), "klog-text"),
     ("kubelet_internal_checkpoint", '{"Data":{},"Checksum":1}', "device-checkpoint"),
@@ -82,7 +86,16 @@ FORMAT_ROWS = [
     ("notes.txt", "what I did\n", None),
     ("empty", "", None),
     ("kube-proxy.log", "I1121 03:01:00.000000       1 proxier.go:1] x\n", None),
-]
+    ("csi.log", "I1121 03:01:00.000000       1 nodeserver.go:7] Mount\n" + SHARED, None),
+    ("csi.log", "I1121 03:01:00.000000       1 nodeserver.go:7] Mount\n" + OWN, "klog-text"),
+    ("paste", SHARED, "klog-text"),
+    ("logs", f"==> Last Start <==\nI1121 03:01:00.000000 1 ssh_runner.go:7] R\n{FOUND}", None),
+    ("logs", f"I1121 03:01:00.000000 1 logs.go:7] R\nNov 21 03:01:00 n kubelet[1]: {SHARED}",
+     "klog-text"),
+    ("dump", "==== START logs for container kube-apiserver of pod kube-system/a ====\n"
+     "I1121 03:01:00.000000       1 options.go:7] external host\n"
+     "I1121 03:01:00.000000       1 server.go:7] Version: v1.31.0\n", None),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "text", "form"), FORMAT_ROWS)
@@ -436,3 +449,13 @@ def test_senseless_options(options: dict[str, object]) -> None:
 def test_a_version_whose_rules_are_not_known_is_one(version: str) -> None:
     """It is recorded; what was decided by its rules cannot be verified."""
     assert ImportOptions(kubelet_version=version).kubelet_version == version
+
+
+def test_a_ledger_in_a_directory_is_not_imported(tmp_path: Path) -> None:
+    """``import .`` where the ledger stands, too."""
+    root = write_node(tmp_path / "n")
+    write(root / ".kubeledger/ledger.json", "{}")
+    write(root / ".kubeledger/nodes/x/kept/kubelet.log", log_text())
+    plan = one(tmp_path, root)
+    assert plan.bundle.skipped[".kubeledger"] == "a ledger"
+    assert not any("kept" in file.source.name for file in plan.bundle.files)

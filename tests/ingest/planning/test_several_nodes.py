@@ -12,6 +12,8 @@ import pytest
 
 from kubeledger.ingest.api import ImportReport, import_sources
 from kubeledger.ingest.planning.options import ImportOptions
+from kubeledger.ingest.sources.node_lines import Writers, lines_of_nodes
+from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.devicemanager import AllocationFailed
 from kubeledger.model.bodies.lifecycle import KubernetesEvent, PodListed
@@ -91,6 +93,24 @@ def test_lines_are_split_by_what_carried_them(tmp_path: Path, name: str) -> None
     assert sum(bundle.accounts[0].lines for bundle in report.bundles) == len(lines)
     again = import_sources([str(log.parent)], ledger)
     assert all(bundle.already for bundle in again.bundles)
+
+
+def test_each_node_is_given_its_own_lines_alone(tmp_path: Path) -> None:
+    """Each in its place; what is kept has other nodes' lines filled."""
+    lines = interleaved(WRAPPINGS["syslog"]).splitlines(keepends=True)
+    path = write(tmp_path / "kubelet.log", "".join(lines))
+    parts = lines_of_nodes(SourceFile("kubelet.log", path), [Writers((A,)), Writers((B,))])
+    for node, part in zip((A, B), parts, strict=True):
+        own = [(at, line) for at, line in enumerate(lines) if f"{node} kubelet" in line]
+        assert b"".join(part.chunks()).decode() == "".join(line for _, line in own)
+        offset = 0
+        for number, (at, line) in enumerate(own):
+            assert part.place(number, offset) == (at, sum(map(len, lines[:at])))
+            offset += len(line)
+        kept = b"".join(part.stored_chunks()).decode().splitlines(keepends=True)
+        assert [line.strip("\x1a") or "\n" for line in kept] == [
+            line if f"{node} kubelet" in line else "\n" for line in lines
+        ]
 
 
 def _is_tick(body: object) -> bool:

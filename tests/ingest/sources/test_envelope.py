@@ -7,7 +7,6 @@ import codecs
 import json
 import lzma
 import re
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -43,6 +42,7 @@ from tests.ingest.sources.wrapping import (
     loki_text,
     talos,
 )
+from tests.tools import tool
 
 _LINES = 500
 
@@ -464,10 +464,6 @@ def test_rows_in_xz(tmp_path: Path, plain: dict[str, Read]) -> None:
     assert read_one(tmp_path / "x.json.xz", content).records == plain["node-b"].records
 
 
-_REMOTE = shutil.which("systemd-journal-remote", path="/lib/systemd:/usr/lib/systemd")
-
-
-@pytest.mark.skipif(_REMOTE is None, reason="systemd-journal-remote is not installed")
 def test_a_journal_file(tmp_path: Path, plain: dict[str, Read]) -> None:
     """A binary journal is read by journalctl."""
     boot = "_BOOT_ID=6c1e2b1f3a1d4c0f9d4a4d5e6f708192\n"
@@ -482,7 +478,7 @@ def test_a_journal_file(tmp_path: Path, plain: dict[str, Read]) -> None:
     )
     journal = tmp_path / "system.journal"
     subprocess.run(
-        [str(_REMOTE), f"--output={journal}", "-"],
+        [tool("systemd-journal-remote"), f"--output={journal}", "-"],
         input=export.encode(),
         check=True,
         capture_output=True,

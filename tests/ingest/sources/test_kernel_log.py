@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
+from kubeledger.ingest.api import import_sources
 from kubeledger.ingest.planning.kernel_dates import date_reports
 from kubeledger.ingest.sources.items import KernelReport
 from kubeledger.ingest.sources.kernel_log import KernelLogReader, is_kernel_log
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.model.bodies.ledger import FindingReported
+from kubeledger.model.bodies.oom import ProcessKilled
 from kubeledger.model.units import NS_PER_S, parse_ts
 from tests.ingest.feeding import DATA
 
@@ -156,3 +161,41 @@ def test_what_is_missing_is_not_made_up() -> None:
 def test_other_logs(line: str) -> None:
     """Are not the kernel's."""
     assert not is_kernel_log(f"{line}\n" * 3, "kernel.log")
+
+
+def _alone(tmp_path: Path, *hosts: str) -> Ledger:
+    """An import of nothing but a kernel's log, with the time since the boot alone."""
+    form = "[{boot}] {text}" if not hosts else "Nov 22 08:07:48 {host} kernel: [{boot}] {text}"
+    path = tmp_path / "var" / "kern.log"
+    path.parent.mkdir()
+    path.write_text(
+        "".join(
+            form.format(boot=_boot(moment), text=text, host=host) + "\n"
+            for host in hosts or ("",)
+            for moment, text in _split()
+        )
+    )
+    ledger = Ledger.create(tmp_path / "ledger")
+    import_sources([str(path)], ledger)
+    return ledger
+
+
+def test_a_log_alone_without_a_time_of_day_keeps_its_kills(tmp_path: Path) -> None:
+    """They are dated to the end of what was gathered, which a finding says."""
+    ledger = _alone(tmp_path)
+    records = list(ledger.records("var"))
+    (kill,) = [each for each in records if isinstance(each.body, ProcessKilled)]
+    gathered_ns = (tmp_path / "var" / "kern.log").stat().st_mtime_ns
+    assert kill.ts_ns == gathered_ns
+    messages = [each.body.message for each in records if isinstance(each.body, FindingReported)]
+    assert any("when the node booted" in message for message in messages)
+
+
+@pytest.mark.parametrize("hosts", [("alpha",), ("alpha", "beta")])
+def test_a_log_alone_names_its_nodes(tmp_path: Path, hosts: tuple[str, ...]) -> None:
+    """The host in its lines, not the directory."""
+    ledger = _alone(tmp_path, *hosts)
+    assert tuple(ledger.nodes()) == hosts
+    for host in hosts:
+        kills = [r for r in ledger.records(host) if isinstance(r.body, ProcessKilled)]
+        assert len(kills) == 1

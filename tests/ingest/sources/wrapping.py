@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -108,6 +110,41 @@ def journal_export(lines: Sequence[Line]) -> bytes:
                 out += key.encode() + b"=" + data + b"\n"
         out += b"\n"
     return bytes(out)
+
+
+def journal_verbose(lines: Sequence[Line]) -> bytes:
+    """``journalctl -o verbose``, of a machine in UTC: its time goes down to the microsecond."""
+    out = []
+    for number, line in enumerate(lines):
+        stamp = _rfc3339(line.ts_ns, 6)[:-1].replace("T", " ")
+        out.append(f"Sat {stamp} UTC [s=1;i={number:x};b=2;m=3;t=4;x=5]\n")
+        for key, value in _journal_fields(number, line).items():
+            if not key.startswith("__"):
+                value = value.replace("\n", "\n            ")
+                out.append(f"    {key}={value}\n")
+    return "".join(out).encode()
+
+
+# -- tables --------------------------------------------------------------------------------
+
+
+def _table(lines: Sequence[Line], *header: str) -> bytes:
+    out = io.StringIO()
+    table = csv.writer(out, quoting=csv.QUOTE_ALL)
+    table.writerows([header] if header else [])
+    for line in lines:
+        table.writerow((_rfc3339(line.ts_ns), line.host, f"{line.unit}.service", line.text))
+    return out.getvalue().encode()
+
+
+def grafana_csv(lines: Sequence[Line]) -> bytes:
+    """A panel's table."""
+    return _table(lines, "Time", "node", "unit", "Line")
+
+
+def bare_csv(lines: Sequence[Line]) -> bytes:
+    """A table without a header."""
+    return _table(lines)
 
 
 # -- Cloud Logging -------------------------------------------------------------------------
@@ -411,6 +448,9 @@ FORMS: dict[str, tuple[str, Wrapper]] = {
     "journal-pretty.json": ("journal-json", journal_pretty),
     "journal-seq.json": ("journal-json", journal_seq),
     "journal.export": ("journal-export", journal_export),
+    "journal.verbose": ("journal-verbose", journal_verbose),
+    "grafana.csv": ("csv", grafana_csv),
+    "bare.csv": ("csv", bare_csv),
     "cloud-logging.json": ("cloud-logging", cloud_logging),
     "cloud-logging.jsonl": ("cloud-logging", cloud_logging_lines),
     "filter-log-events.json": ("cloudwatch", cloudwatch_filter),

@@ -24,6 +24,7 @@ from tests.record.standin import (
     serve_kubelet,
 )
 from tests.recordings import extract
+from tests.waiting import PATIENCE_S
 
 BEGIN_NS = parse_ts("2026-11-21T03:01:00Z")
 ROUND_NS = 15 * NS_PER_S
@@ -60,14 +61,14 @@ def kubelet(recorded: dict[str, bytes], certificate: Certificate) -> Iterator[St
 
 def endpoints(standin: Standin, certificate: Certificate, **options: object) -> KubeletEndpoints:
     """The source, trusting the stand-in's certificate unless it is asked for something else."""
-    settings = {"ca_file": certificate.file, "silence_s": 0.2, **options}
+    settings = {"ca_file": certificate.file, "silence_s": PATIENCE_S, **options}
     return KubeletEndpoints(KubeletClient(standin.url, **settings))  # type: ignore[arg-type]
 
 
 def round_of(source: KubeletEndpoints, now_ns: int) -> list[Observation]:
     """All that one round gives."""
     first = list(source.poll(now_ns))
-    source.wait(20)
+    source.wait(PATIENCE_S)
     return [*first, *source.poll(now_ns)]
 
 
@@ -186,8 +187,18 @@ def test_a_forbidden_endpoint_costs_only_itself(kubelet: Standin, certificate: C
     assert kubelet.paths() == ALL
 
 
-def test_silence_and_half_answers(kubelet: Standin, certificate: Certificate) -> None:
+def test_silence_and_half_answers(
+    kubelet: Standin, certificate: Certificate, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The others are answered; each gap says what happened, and ends."""
+    get = KubeletClient.get
+
+    def impatient(client: KubeletClient, path: str) -> bytes:
+        if path in kubelet.silent:
+            client._connected().sock.settimeout(0.1)
+        return get(client, path)
+
+    monkeypatch.setattr(KubeletClient, "get", impatient)
     kubelet.silent.add("/pods")
     kubelet.half.add("/stats/summary")
     source = endpoints(kubelet, certificate)
@@ -242,12 +253,12 @@ def test_content_that_is_not_whole(
 def test_a_poll_does_not_wait(kubelet: Standin, certificate: Certificate) -> None:
     """While all are silent, no round begins before the last one has ended."""
     kubelet.silent.update(ALL)
-    source = endpoints(kubelet, certificate, silence_s=5)
+    source = endpoints(kubelet, certificate)
     for index in range(20):
         assert not list(source.poll(BEGIN_NS + index * ROUND_NS))
     assert len(kubelet.paths()) <= 1
     kubelet.ended.set()
-    source.wait(10)
+    source.wait(PATIENCE_S)
 
 
 def test_a_certificate_that_is_not_trusted(

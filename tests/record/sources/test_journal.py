@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,9 +15,9 @@ from kubeledger.record.observations import Gap, Lines, Observation
 from kubeledger.record.sources import journal
 from kubeledger.record.sources.journal import KERNEL, Entries, JournalSource, kubelet_stream
 from kubeledger.record.sources.journalctl import JournalCommand
-from tests.record.journals import entry, needs_journals, write_journal
-
-pytestmark = needs_journals
+from tests.record.journals import entry, write_journal
+from tests.tools import missing, tool
+from tests.waiting import until
 
 FIRST_NS = parse_ts("2026-11-21T02:52:01Z")
 KUBELET = kubelet_stream()
@@ -30,9 +28,9 @@ Reader = Callable[[Path, Matches], Entries]
 def reader(request: pytest.FixtureRequest) -> Reader:
     """Both read the same."""
     if request.param is Journal and not is_installed():
-        pytest.skip("no libsystemd on this machine")
-    if request.param is JournalCommand and shutil.which("journalctl") is None:
-        pytest.skip("no journalctl on this machine")
+        missing("libsystemd")
+    if request.param is JournalCommand:
+        tool("journalctl")
     chosen: Reader = request.param
     return chosen
 
@@ -79,12 +77,13 @@ def text(observations: list[Observation]) -> list[str]:
 def polled(source: JournalSource, count: int = 1, now_ns: int = FIRST_NS) -> list[Observation]:
     """What has come, when it is so many lines: the command, and inotify, take a moment."""
     found: list[Observation] = []
-    for _ in range(500):
-        found += source.poll(now_ns)
-        if sum(each.data.count(b"\n") for each in found if isinstance(each, Lines)) >= count:
-            return found
-        threading.Event().wait(0.01)
-    raise AssertionError(f"only {found}")
+
+    def enough() -> bool:
+        found.extend(source.poll(now_ns))
+        return sum(each.data.count(b"\n") for each in found if isinstance(each, Lines)) >= count
+
+    until(enough)
+    return found
 
 
 def test_lines_are_in_the_form_of_short_iso_precise(opened: Opened, tmp_path: Path) -> None:
@@ -263,17 +262,11 @@ def test_a_command_that_ends(tmp_path: Path) -> None:
     source = JournalSource(
         lambda found: JournalCommand(tmp_path, found, program=str(program)), KUBELET, None, 0
     )
-    gaps: list[Observation] = []
-    for _ in range(500):
-        gaps += source.poll(FIRST_NS)
-        if gaps:
-            break
-        threading.Event().wait(0.01)
+    gaps = until(lambda: list(source.poll(FIRST_NS)))
     assert gaps == [Gap("kubelet.log", "journalctl has ended: no journal for you", None, None)]
     program.write_text('#!/bin/sh\nexec journalctl "$@"\n')
     assert not list(source.poll(FIRST_NS + 14 * NS_PER_S))
-    if shutil.which("journalctl") is None:
-        pytest.skip("no journalctl on this machine")
+    tool("journalctl")
     over, lines = polled(source, now_ns=FIRST_NS + 15 * NS_PER_S)
     assert isinstance(over, Gap)
     assert over.until_ns is not None

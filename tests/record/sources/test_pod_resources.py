@@ -19,6 +19,7 @@ from kubeledger.model.units import NS_PER_S, parse_ts
 from kubeledger.record.observations import Document, Gap, Observation
 from kubeledger.record.sources.pod_resources import PodResourcesSource
 from tests.record.standin import SILENCE, serve_pod_resources
+from tests.waiting import PATIENCE_S
 
 BEGIN_NS = parse_ts("2026-11-21T03:01:00Z")
 ROUND_NS = 15 * NS_PER_S
@@ -47,7 +48,7 @@ ANSWERS: dict[str, Any] = {
 def round_of(source: PodResourcesSource, now_ns: int) -> list[Observation]:
     """All that one round gives."""
     first = list(source.poll(now_ns))
-    source.wait(20)
+    source.wait(PATIENCE_S)
     return [*first, *source.poll(now_ns)]
 
 
@@ -85,19 +86,27 @@ def test_only_what_changed_is_given(short_path: Path) -> None:
         assert len(round_of(source, BEGIN_NS + 2 * ROUND_NS)) == 1
 
 
-def test_what_fails_is_a_gap(short_path: Path) -> None:
+def test_what_fails_is_a_gap(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each method for itself: silence, an error, a kubelet that is too old for it."""
     path = short_path / "kubelet.sock"
-    answers = {"List": SILENCE}
+    answers: dict[str, Any] = {"List": SILENCE}
+
+    def impatient(method: str) -> bytes:
+        """Only with the one that is silent."""
+        is_silent = answers.get(method) is SILENCE
+        return PodResourcesSource(path, silence_s=0.1 if is_silent else PATIENCE_S)._called(method)
+
     with serve_pod_resources(path, answers):
-        source = PodResourcesSource(path, silence_s=0.3)
+        source = PodResourcesSource(path)
+        monkeypatch.setattr(source, "_called", impatient)
         given = round_of(source, BEGIN_NS)
         assert [(each.stream, each.reason) for each in given if isinstance(each, Gap)] == [
             ("pod-resources List", "no answer in time"),
             ("pod-resources GetAllocatableResources", "this kubelet does not answer it"),
         ]
         assert not round_of(source, BEGIN_NS + ROUND_NS)
-    with serve_pod_resources(path, {**ANSWERS, "List": grpc.StatusCode.INTERNAL}):
+    answers = {**ANSWERS, "List": grpc.StatusCode.INTERNAL}
+    with serve_pod_resources(path, answers):
         over, _ = round_of(source, BEGIN_NS + 2 * ROUND_NS)
         assert isinstance(over, Gap)
         assert over.until_ns is not None

@@ -134,5 +134,5 @@ def test_the_limit_of_all_pods_comes_before_the_node() -> None:
     )
     (first, *_) = kills(records(scene))
     assert (first.reason, first.cgroup, first.limit_bytes) == (
-        "node", "kubepods", 8 * GIB - 256 * MIB,
+        None, "kubepods", 8 * GIB - 256 * MIB,
     )  # fmt: skip

@@ -43,9 +43,7 @@ names = st.one_of(
               st.integers(0, 20)),
 )  # fmt: skip
 cases = st.builds(Case, names, st.sampled_from(sorted(LOSSES)), st.integers(0, 1000))
-drawn = settings(
-    derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck)
-)
+drawn = settings(suppress_health_check=list(HealthCheck))
 
 
 @settings(drawn, max_examples=50)

@@ -8,7 +8,7 @@
 -- column pod_uid VARCHAR: UID of the pod as the kubelet uses it (a static pod's hash); NULL when no source says
 -- column container VARCHAR: name of the container; NULL when no source says
 -- column container_id VARCHAR: ID of the container; NULL when not known
--- column reason VARCHAR: `liveness_probe`, `startup_probe`, `preempted`, `pod_deleted`, `spec_changed`, `evicted`, `post_start_hook`, `pod_ended`, `deadline_exceeded`, `orphaned`, `node_shutdown` or `sandbox_changed`; NULL when no source says
+-- column reason VARCHAR: `liveness_probe`, `startup_probe`, `preempted`, `pod_deleted`, `spec_changed`, `evicted`, `post_start_hook`, `pod_ended`, `deadline_exceeded`, `orphaned`, `node_shutdown`, `sandbox_changed` or `resized`; NULL when no source says
 -- column message VARCHAR: the kubelet's own message
 -- column grace_period_s BIGINT: seconds given to the container; NULL when not known
 -- column cause_seq BIGINT: seq of the record that led to this one, e.g. the probe transition

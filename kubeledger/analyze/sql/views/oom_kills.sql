@@ -16,7 +16,7 @@
 -- column limit_bytes BIGINT: limit of `cgroup`; NULL where `limit_source` is
 -- column limit_source VARCHAR: `kernel` (its log), `cgroup_files` (a snapshot of the cgroup, the last before or else the first after) or `spec` (the container's limit in the pod's spec); NULL where none says, and for the node's memory
 -- column oom_score_adj INTEGER: its adjustment; NULL without a kernel log
--- column reason VARCHAR: `container_limit`, `pod_limit` or `node`; NULL when no source says
+-- column reason VARCHAR: `container_limit`, `pod_limit` or `node` (its own memory, not the limit of all pods); NULL when no source says, and for the limit of no pod, which `cgroup` shows
 -- column also_killed BIGINT[]: IDs of the processes killed with it (`memory.oom.group`)
 -- column cause_seq BIGINT: seq of the `oom.OutOfMemory` with the kernel's table of processes
 CREATE VIEW oom_kills AS

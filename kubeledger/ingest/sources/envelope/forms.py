@@ -17,7 +17,14 @@ from kubeledger.ingest.sources.envelope.export_rows import export_rows
 from kubeledger.ingest.sources.envelope.fields import Path, at_path, path
 from kubeledger.ingest.sources.envelope.json_rows import TOP, Holder, json_rows
 from kubeledger.ingest.sources.envelope.rows import RawRow
+from kubeledger.ingest.sources.envelope.table_rows import (
+    CSV_BEGIN,
+    VERBOSE_BEGIN,
+    csv_rows,
+    verbose_rows,
+)
 from kubeledger.ingest.sources.envelope.text_rows import printed_rows
+from kubeledger.ingest.sources.prefix import ANY_ENTRY
 
 __all__ = ["INNER", "ROW_FORMATS", "Form", "Layout", "cutters_of", "layout_of"]
 
@@ -316,8 +323,14 @@ _HOLDERS = (
 _JSON = tuple(Cutter(partial(json_rows, holder=holder)) for holder in _HOLDERS)
 _EXPORT = Cutter(export_rows, (_JOURNAL,), "journal-export")
 _PRINTED = Cutter(printed_rows, (_LOKI, _CLOUDWATCH))
+_VERBOSE = Cutter(verbose_rows, (_JOURNAL,), "journal-verbose")
+_CSV = Cutter(
+    csv_rows, (msgspec.structs.replace(INNER, name="csv", keys=(_paths("message"),)),), "csv"
+)
 
-ROW_FORMATS = tuple(sorted({form.name for form in _ROWS} | {_EXPORT.name}))
+ROW_FORMATS = tuple(
+    sorted({form.name for form in _ROWS} | {each.name for each in (_EXPORT, _VERBOSE, _CSV)})
+)
 """Names of the formats."""
 
 _TRIED = 50
@@ -339,6 +352,10 @@ def cutters_of(head: bytes) -> tuple[Cutter, ...]:
         return () if _OTHERS.match(text) or _KEYS.search(head) is None else _JSON
     if text.startswith(b"__") or _REALTIME in head:
         return (_EXPORT,)
+    if VERBOSE_BEGIN.search(head, 0, _FIRST_LINES):
+        return (_VERBOSE,)
+    if CSV_BEGIN.match(text) and ANY_ENTRY.search(head):
+        return (_CSV,)
     return (_PRINTED,) if _TIMED.search(head, 0, _FIRST_LINES) else ()
 
 

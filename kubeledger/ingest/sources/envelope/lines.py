@@ -11,7 +11,7 @@ import tempfile
 from array import array
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 
 from kubeledger.ingest.sources.envelope.deliveries import ENTRY, FOLLOWS, WHOLE, Rows, read_once
@@ -110,12 +110,12 @@ class EnvelopeLines(SourceView):
         """
         return self._spool.chunks()
 
-    def stored_without(self, offsets: Collection[int]) -> Iterator[bytes]:
-        """The file with rows blanked: those of which lines of ``chunks()`` begin at these bytes.
+    def stored_without(self, spans: Iterable[tuple[int, int]]) -> Iterator[bytes]:
+        """The file with rows blanked: those of these bytes, from one to another, of ``chunks()``.
 
         Rows of other programs are blanked, too, where all lines of their host are.
         """
-        return _blanked(self._source.stored_chunks(), self._spool.spans_of(offsets))
+        return _blanked(self._source.stored_chunks(), self._spool.spans_of(spans))
 
     def place(self, line: int, offset: int) -> tuple[int, int]:
         """Line and byte in the file of the row that a line of ``chunks()`` is of."""
@@ -266,17 +266,19 @@ class _Spool:
                 forget_pages(data)
         yield b"".join(parts)
 
-    def _row_at(self, offset: int) -> int:
-        return self._sequence[bisect_right(self._offsets, offset) - 1]
+    def _at_byte(self, offset: int) -> int:
+        return bisect_right(self._offsets, offset) - 1
 
     def place(self, offset: int) -> tuple[int, int]:
         """Line and byte of the row that a byte of the lines is of."""
-        row = self._row_at(offset)
+        row = self._sequence[self._at_byte(offset)]
         return self._lines[row], self._begins[row]
 
-    def spans_of(self, offsets: Collection[int]) -> list[tuple[int, int]]:
-        """Bytes in the file of rows without some of the lines, which begin at these bytes."""
-        blank = {self._row_at(offset) for offset in offsets}
+    def spans_of(self, spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Bytes in the file of rows without some of the lines, which have these bytes."""
+        blank: set[int] = set()
+        for begin, end in spans:
+            blank.update(self._sequence[self._at_byte(begin) : self._at_byte(end - 1) + 1])
         read = set(self._sequence)
         kept = {self._host_of[row] for row in read - blank}
         left = (row for row in range(len(self._times)) if row not in read)

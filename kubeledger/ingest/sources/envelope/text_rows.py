@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from kubeledger.ingest.sources.envelope.rows import ROW_MAX, RawRow
 
-__all__ = ["printed_rows"]
+__all__ = ["lines_of", "printed_rows"]
 
 _LABELS = rb'\{(?:[\w.]+="(?:[^"\\]|\\.)*"[, ]*)*\}'
 _TIME = rb"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?) +"
@@ -25,7 +25,7 @@ def printed_rows(chunks: Iterator[bytes]) -> Iterator[RawRow]:
     """The rows, in the order of the file; a line of no row goes on where the one above ends."""
     common: dict[str, str] = {}
     row: dict[str, object] | None = None
-    for number, (begin, text) in enumerate(_lines(chunks)):
+    for number, (begin, text) in enumerate(lines_of(chunks)):
         end = begin + len(text) + 1
         if match := _LABELLED.match(text):
             time, labels, line = match.groups()
@@ -54,7 +54,7 @@ def _labels(text: bytes) -> dict[str, str]:
     }
 
 
-def _lines(chunks: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
+def lines_of(chunks: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
     """Place and bytes of each line; one of absurd length is cut into several."""
     tail, base = b"", 0
     for chunk in chunks:

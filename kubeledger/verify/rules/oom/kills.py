@@ -214,7 +214,7 @@ def _unlike_its_report(body: ProcessKilled, shortage: OutOfMemory | None) -> str
     inside = f"{body.task_cgroup}/".startswith(f"{body.cgroup}/")
     if body.cgroup and body.task_cgroup and not inside:
         return f"the process ran in {body.task_cgroup}, outside of {body.cgroup}"
-    if limit is not None and body.reason not in (None, REASON_OF_LEVEL[limit.level]):
+    if limit is not None and body.reason not in (None, REASON_OF_LEVEL.get(limit.level, "node")):
         return f"{body.cgroup} is a {limit.level}'s cgroup, not a {body.reason}"
     if shortage is not None and (body.limit_bytes, body.cgroup) != (
         shortage.limit_bytes, shortage.cgroup

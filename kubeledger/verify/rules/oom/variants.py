@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import msgspec
 from msgspec.structs import replace
 
-from kubeledger.kubelet.cgroups.paths import owner_of
+from kubeledger.kubelet.cgroups.paths import is_of_pods, owner_of
 from kubeledger.kubelet.cgroups.unified import kills_all_processes
 from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.kubelet.oom.badness import NEVER_KILLED
@@ -73,7 +73,7 @@ class OomVariant:
 
     def limits(self, record: Record, body: ProcessKilled, capacity: int) -> list[Ruling]:
         """Rulings where the limit that was reached would have been another; else none."""
-        if body.reason == "node":
+        if _is_of_all(body):
             return self._limit_of_all(body, capacity)
         listed = self._context.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
         both = None if listed is None else both_ways(self._context, listed, record.ts_ns, 1)
@@ -143,7 +143,7 @@ class OomVariant:
         """Adjustment as recorded -> those under the variant; None -> that of the victim's own."""
         moves: dict[int | None, set[int]] = {}
         ran = self._context.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        pods = self._context.pods.newest() if body.reason == "node" else (ran,) if ran else ()
+        pods = self._context.pods.newest() if _is_of_all(body) else (ran,) if ran else ()
         for last in pods:
             listed = (
                 self._context.pods.at(record.ts_ns, last.uid, last.namespace, last.name) or last
@@ -219,6 +219,10 @@ class OomVariant:
                 verdict="unverifiable", missing=(missing,), why=why,
             )
         )  # fmt: skip
+
+
+def _is_of_all(body: ProcessKilled) -> bool:
+    return body.reason == "node" or is_of_pods(body.cgroup)
 
 
 def _open(missing: str) -> list[Ruling]:

@@ -1,0 +1,245 @@
+"""Where pods get stuck on their way: errors of the pod worker, of the runtime, of volumes.
+
+A failed try stands in several lines, from where it failed up to the worker that syncs the pod. Each
+kind of line is a teller of one run (``repeated``), which a success, a later stage or another
+process of the kubelet ends. Back-offs of restarts are records of their own
+(``container_events``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from kubeledger.ingest.correlate.assembler import Entry, reads
+from kubeledger.ingest.correlate.context import BundleContext, Subject
+from kubeledger.ingest.correlate.holdback import Holdback
+from kubeledger.ingest.correlate.registers import PodAssembler, Registers
+from kubeledger.ingest.correlate.repeated import Repeated
+from kubeledger.ingest.messages.pleg_lines import pleg_event
+from kubeledger.ingest.messages.podref import formatted_pod
+from kubeledger.kubelet.lifecycle.stages import (
+    OF_CONTAINER,
+    SIDE_BY_SIDE,
+    TO_END,
+    StageFailure,
+    failure_of,
+    order_of,
+)
+from kubeledger.kubelet.lifecycle.sync_errors import (
+    PodFailure,
+    failure_of_start,
+    failure_of_volume,
+    failures_of_sync,
+    shape_of,
+)
+from kubeledger.model.bodies.stages import PodStageFailed, Stage
+
+__all__ = ["StagesAssembler"]
+
+_SAYS: dict[str, tuple[Stage, str]] = {
+    "CreatePodSandbox for pod failed": ("sandbox", "CreatePodSandboxError"),
+    "Error processing volume": ("volumes", "FailedMount"),
+    "Failed to add volume to desiredStateOfWorld": ("volumes", "FailedMount"),
+    "Failed to create log directory for pod": ("sandbox", "CreatePodSandboxError"),
+    "Failed to create sandbox for pod": ("sandbox", "CreatePodSandboxError"),
+    "Failed to delete cgroup paths": ("teardown", "FailedRemoveCgroup"),
+    "Failed to execute PostStartHook": ("hook", "PostStartHookError"),
+    "Failed to generate sandbox config for pod": ("sandbox", "CreatePodSandboxError"),
+    "Failed to kill all the processes attached to cgroup": ("teardown", "FailedRemoveCgroup"),
+    "Failed to prepare dynamic resources": ("resources", "FailedPrepareDynamicResources"),
+    "Failed to remove orphaned pod dir": ("teardown", "OrphanedPod"),
+    "Kill container failed": ("stop", "KillContainerError"),
+    "Orphan pod": ("teardown", "OrphanedPod"),
+    "Pod cannot start yet": ("config", "Pod cannot start yet"),
+    "Unable to attach or mount volumes for pod; skipping pod": ("volumes", "FailedMount"),
+    "Unable to make pod data directories for pod": ("volumes", "FailedToMakePodDataDirectories"),
+}
+"""Message -> the stage that it is about, and the reason that the sync error or an event gives."""
+
+_EARLIER_POD = "an earlier static pod of this name has not ended"
+"""Why the worker waits that cannot start a pod yet (``allowStaticPodStart``)."""
+
+_EVENTS: dict[str, Stage] = {"Pulled": "image", "Created": "create", "Started": "start"}
+"""Event -> the stage that it shows to be passed."""
+
+_UID = re.compile(
+    r"(?:\bpod[_\"]?|orphaned pod \"|\"KillPodSandbox\\*\" for \\*\")"
+    r"([0-9a-f]{32}|[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12})"
+)
+"""Where a text names a pod by its UID alone: a cgroup, a sandbox, a directory."""
+
+_Run = tuple[str, str | None, Stage, str | None]
+"""Pod, container, stage; of stages in which several things are tried side by side, which."""
+
+
+class StagesAssembler(PodAssembler):
+    """Stages that pods do not get past."""
+
+    def __init__(self, context: BundleContext, registers: Registers) -> None:
+        super().__init__(context, registers)
+        # Of its own: a failure that waits for its other lines keeps nothing else waiting.
+        self.queue = Holdback()
+        self._runs = Repeated[_Run](self.queue)
+        self._uids: dict[tuple[str | None, str], str] = {}
+        self._process = 0
+
+    def before(self, ts_ns: int, pid: int | None = None) -> None:
+        """What another process of the kubelet says is new."""
+        if self._sync_loop.process != self._process:
+            self._process = self._sync_loop.process
+            self._runs.end(ts_ns)
+        self._runs.pass_time(ts_ns)
+
+    def end(self, ts_ns: int) -> None:
+        """What was said up to the last line."""
+        self._runs.end(ts_ns)
+
+    # -- what fails -----------------------------------------------------------------------
+
+    @reads("Error syncing pod, skipping", "KillPod failed", "killPodWithSyncResult failed")
+    def _synced(self, entry: Entry) -> None:
+        error = entry.text("err")
+        self._fail(entry, _subject(entry, error), failures_of_sync(error))
+
+    @reads("Unhandled Error")
+    def _unhandled(self, entry: Entry) -> None:
+        """Errors that a function cannot return: of starting a container, of killing a pod."""
+        error = entry.text("err")
+        if (of_start := failure_of_start(error)) is not None:
+            self._fail_named(entry, of_start)
+        elif '"KillPodSandbox" for ' in error:
+            self._fail(entry, _named_in(error), failures_of_sync(error))
+
+    @reads("No retries permitted")
+    def _operation(self, entry: Entry) -> None:
+        of_volume = failure_of_volume(entry.text("err"))
+        if of_volume is not None:
+            self._fail_named(entry, of_volume)
+
+    @reads(*_SAYS)
+    def _says(self, entry: Entry) -> None:
+        stage, reason = _SAYS[entry.message]
+        message = entry.text("err") or (_EARLIER_POD if stage == "config" else "")
+        container = entry.get("containerName")
+        about = entry.get("volumeName") or (container if stage == "stop" else None)
+        subject = _subject(entry, f"{message} {entry.text('cgroupName')}")
+        self._fail(entry, subject, [failure_of(stage, reason, message, container, about)])
+
+    def _fail_named(self, entry: Entry, told: PodFailure) -> None:
+        ref = formatted_pod(told.pod or "")
+        subject = Subject(None, told.pod, told.uid) if ref is None else Subject(*ref)
+        self._fail(entry, subject, [told.failure])
+
+    def _fail(self, entry: Entry, subject: Subject, failures: Iterable[StageFailure]) -> None:
+        if subject.uid is None and subject.pod is None:
+            return  # of the node: only its line is counted
+        subject = self._known(subject, entry.ts_ns)
+        pod = _key(subject)
+        for failure in failures:
+            if failure.stage == "run":
+                continue
+            if failure.stage not in TO_END:
+                self._pass(pod, failure.container, failure.stage, entry.ts_ns, before=True)
+            body = PodStageFailed(
+                namespace=subject.namespace,
+                pod=subject.pod,
+                pod_uid=subject.uid,
+                container=failure.container,
+                stage=failure.stage,
+                reason=failure.reason,
+                message=failure.message,
+                about=failure.about,
+                is_waiting=failure.is_waiting,
+                first_ts_ns=entry.ts_ns,
+                last_ts_ns=entry.ts_ns,
+            )
+            is_one_of_several = failure.stage in SIDE_BY_SIDE
+            what = f"{failure.reason} {failure.about}" if is_one_of_several else None
+            key: _Run = pod, failure.container, failure.stage, what
+            self._runs.say(key, shape_of(failure), body, entry.message, entry)
+
+    def _known(self, subject: Subject, ts_ns: int) -> Subject:
+        """The subject with the name or the UID that other lines and files show; none is learned.
+
+        What these lines name must not change what others are known by.
+        """
+        found = self._pods.known(subject)
+        if found is not None:
+            return Subject(found.namespace, found.name, subject.uid or found.uid)
+        subject = self.context.completed(subject, ts_ns)
+        if subject.pod is None:
+            return subject
+        named = (subject.namespace, subject.pod)
+        known = self._uids.get(named)
+        if subject.uid is None:
+            return Subject(*named, known)
+        if known not in (None, subject.uid):  # another pod of the same name
+            self._pass(_key(subject), None, "teardown", ts_ns)
+        self._uids[named] = subject.uid
+        return subject
+
+    # -- what passes ----------------------------------------------------------------------
+
+    @reads("No sandbox for pod can be found. Need to start a new one", "Created PodSandbox for pod")
+    def _sandbox(self, entry: Entry) -> None:
+        stage: Stage = "sandbox" if entry.message.startswith("Created") else "volumes"
+        if self._runs.keys():
+            self._pass(_key(self._known(entry.subject, entry.ts_ns)), None, stage, entry.ts_ns)
+
+    @reads("Event occurred")
+    def _event(self, entry: Entry) -> None:
+        stage = _EVENTS.get(entry.values.get("reason", ""))
+        event = entry.event() if stage is not None and self._runs.keys() else None
+        if event is not None and stage is not None:
+            subject = self._known(
+                Subject(event.pod.namespace, event.pod.name, event.pod.uid), entry.ts_ns
+            )
+            self._pass(_key(subject), event.container, stage, entry.ts_ns)
+
+    @reads("SyncLoop (PLEG): event for pod")
+    def _started(self, entry: Entry) -> None:
+        if not self._runs.keys():
+            return
+        _, kind, data = pleg_event(entry.values.get("event"))
+        container = self._containers.get(data)
+        if kind != "ContainerStarted" or container is None:
+            return
+        pod = container.pod
+        key = _key(self._known(Subject(pod.namespace, pod.name, pod.uid), entry.ts_ns))
+        if container.is_sandbox:
+            self._pass(key, None, "sandbox", entry.ts_ns)
+        elif container.name is not None:
+            self._pass(key, container.name, "start", entry.ts_ns)
+
+    def _pass(
+        self,
+        pod: str,
+        container: str | None,
+        stage: Stage,
+        ts_ns: int,
+        *,
+        before: bool = False,
+    ) -> None:
+        """What was said of stages up to this one is over; ``before``: not of this one itself."""
+        for key in self._runs.keys():  # noqa: SIM118 - a list, not a view
+            whose, name, said, _ = key
+            is_passed = order_of(said) <= order_of(stage) - before
+            if whose == pod and is_passed and (said not in OF_CONTAINER or name == container):
+                self._runs.over(key, ts_ns)
+
+
+def _key(subject: Subject) -> str:
+    """Lines name some pods by name, some by UID, most by both."""
+    return f"{subject.namespace}/{subject.pod}" if subject.pod else subject.uid or ""
+
+
+def _subject(entry: Entry, text: str) -> Subject:
+    """The pod of a line; where no key names it, the text may."""
+    subject = entry.subject
+    return subject if subject.uid or subject.pod else _named_in(text)
+
+
+def _named_in(text: str) -> Subject:
+    found = _UID.search(text)
+    return Subject(uid=found[1].replace("_", "-") if found else None)

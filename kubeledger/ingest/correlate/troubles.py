@@ -1,0 +1,195 @@
+"""What keeps the node from being ready, or from telling that it is: the kubelet says it each time.
+
+Sources: pkg/kubelet/kubelet.go (updateRuntimeUp, syncLoop), runtime.go (runtimeErrors),
+kubelet_node_status.go, nodestatus/setters.go, component-helpers/apimachinery/lease/controller.go,
+client-go/util/certificate/certificate_manager.go, certificate/transport.go of 1.19 to 1.36.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kubeledger.ingest.correlate.assembler import Assembler, Entry, reads
+from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.node_conditions import condition_in
+from kubeledger.ingest.correlate.repeated import Repeated
+from kubeledger.ingest.messages.heartbeat import HEARTBEAT
+from kubeledger.ingest.sources.times import go_time
+from kubeledger.model.bodies.stages import NodeTrouble, NodeTroubled
+from kubeledger.model.units import NS_PER_S
+
+__all__ = ["TroublesAssembler"]
+
+_OF_CONDITION: tuple[tuple[NodeTrouble, re.Pattern[str]], ...] = (
+    (
+        "pleg_unhealthy",
+        re.compile(
+            r"PLEG is not healthy(?!: pleg has yet)"
+            r"(?:: pleg was last seen active \S+ ago; threshold is [\w.]+)?"
+        ),
+    ),
+    ("network_not_ready", re.compile(r"runtime network not ready: (?P<words>[^\]]*)")),
+    (
+        "runtime_down",
+        re.compile(r"container runtime is down|[Cc]ontainer runtime not ready: (?P<words>[^\]]*)"),
+    ),
+    (
+        "storage_not_ready",
+        re.compile(r"CSINode is not yet initialized|[Ff]ailed to initialize CSINode: [^\]]*"),
+    ),
+)
+"""Troubles that errors of the runtime's state name (``runtimeState``)."""
+
+_UNREACHABLE = re.compile(
+    r"https?://.*(?:connection refused|no route to host|network is unreachable|no such host"
+    r"|i/o timeout|TLS handshake timeout|connection reset by peer|connection lost|\bEOF\b"
+    r"|deadline exceeded|Client\.Timeout|request canceled|server is currently unable)",
+    re.DOTALL,
+)
+_X509 = re.compile(r"x509: .*", re.DOTALL)
+_OF_RUNTIME = re.compile(r"(?:Network|Runtime)Ready=\w+ reason:\S* message:")
+_URL = re.compile(r".*\b(?:Get|Put|Post|Patch|Delete) \"?https?://\S+: ", re.DOTALL)
+_VALUE = re.compile(r"[0-9a-fA-F]*\d[\w.]*")
+
+_QUIET_NS = 120 * NS_PER_S
+"""Kubelets say it at least once a minute while it lasts."""
+_SYNCING: tuple[NodeTrouble, ...] = ("sync_skipped", "pleg_unhealthy", "runtime_down")
+_READY: tuple[NodeTrouble, ...] = (*_SYNCING, "network_not_ready", "storage_not_ready")
+
+
+class TroublesAssembler(Assembler):
+    """Troubles of the node; of each cause a run of its own, however many kinds of lines tell it."""
+
+    def __init__(self, context: BundleContext) -> None:
+        super().__init__(context)
+        self._pid: int | None = None
+        self._said = Repeated[tuple[NodeTrouble, str]](self.queue, quiet_ns=_QUIET_NS)
+
+    def before(self, ts_ns: int, pid: int | None = None) -> None:
+        """What a process says ends with it."""
+        if pid is not None and pid != self._pid:
+            self._said.end(ts_ns)
+            self._pid = pid
+        self._said.pass_time(ts_ns)
+
+    def end(self, ts_ns: int) -> None:
+        """The last counts."""
+        self._said.end(ts_ns)
+
+    @reads("Kubelet version")
+    def _starts(self, entry: Entry) -> None:
+        self._said.end(entry.ts_ns)
+
+    # -- what does not work ---------------------------------------------------------------
+
+    @reads("Container runtime network not ready")
+    def _network(self, entry: Entry) -> None:
+        self._say("network_not_ready", entry.text("networkReady"), entry)
+
+    @reads("Container runtime not ready")
+    def _runtime(self, entry: Entry) -> None:
+        self._say("runtime_down", entry.text("runtimeReady"), entry)
+
+    @reads("Container runtime sanity check failed", "Container runtime status is nil")
+    def _insane(self, entry: Entry) -> None:
+        self._say("runtime_down", entry.get("err") or entry.message, entry)
+
+    @reads("Skipping pod synchronization")
+    def _skipped(self, entry: Entry) -> None:
+        words = entry.text("err").strip("[]")
+        self._say("sync_skipped", words, entry)
+        self._named_in(words, entry)
+
+    @reads("Node became not ready")
+    def _not_ready(self, entry: Entry) -> None:
+        told = condition_in(entry.values["condition"])
+        self._named_in((told and told.message) or "", entry)
+
+    def _named_in(self, errors: str, entry: Entry) -> None:
+        for trouble, pattern in _OF_CONDITION:
+            match = pattern.search(errors)
+            if match is not None:
+                self._say(trouble, match.groupdict().get("words") or match[0], entry)
+
+    @reads("Failed to initialize CSINode")
+    def _storage(self, entry: Entry) -> None:
+        self._say("storage_not_ready", entry.text("err"), entry)
+
+    @reads("Unable to register node with API server")
+    def _unregistered(self, entry: Entry) -> None:
+        self._say("registration_failed", entry.get("err") or entry.line.message, entry)
+
+    @reads("Error updating node status, will retry", "Unable to update node status")
+    def _status(self, entry: Entry) -> None:
+        self._say("status_update_failed", entry.text("err"), entry)
+
+    @reads("Failed to ensure lease exists, will retry")
+    def _lease(self, entry: Entry) -> None:
+        self._say("lease_update_failed", entry.text("err"), entry)
+
+    @reads("Failed to watch", "Unhandled Error")
+    def _unreachable(self, entry: Entry) -> None:
+        """Only what says so: the server may also answer that it has no such thing, or refuse."""
+        error = entry.text("err")
+        if "_manager.go" in entry.line.file or entry.line.file == "bootstrap.go":
+            if "ertificate" in error:
+                self._say("certificate", error, entry)
+        elif entry.message == "Failed to watch" or entry.line.file == "reflector.go":
+            if _UNREACHABLE.search(error):
+                self._say("api_unreachable", error, entry)
+            elif _X509.search(error):
+                self._say("certificate", error, entry)
+
+    @reads("Failed while requesting a signed certificate from the control plane")
+    def _certificate(self, entry: Entry) -> None:
+        error, message = entry.get("err"), entry.line.message
+        is_text = error is None or error in message
+        self._say("certificate", message if is_text else f"{message}: {error}", entry)
+
+    @reads("The kubelet gives up")
+    def _gave_up(self, entry: Entry) -> None:
+        message = entry.line.message
+        if message.startswith("Failed to start ContainerManager"):
+            self._say("container_manager_failed", entry.get("err") or message, entry)
+        elif entry.line.file == "transport.go":
+            self._say("certificate", message, entry)
+
+    # -- what shows that it works again ----------------------------------------------------
+
+    @reads("Successfully registered node")
+    def _registered(self, entry: Entry) -> None:
+        self._pass(("registration_failed", "api_unreachable"), entry)
+
+    @reads("Caches populated", "Status for pod updated successfully")
+    def _answered(self, entry: Entry) -> None:
+        self._pass(("api_unreachable",), entry)
+
+    @reads("SyncLoop ADD", "SyncLoop RECONCILE", "SyncLoop (PLEG): event for pod", *HEARTBEAT)
+    def _loops(self, entry: Entry) -> None:
+        """The sync loop takes no turn while the runtime's state has errors."""
+        if any(trouble == "sync_skipped" for trouble, _ in self._said.keys()):  # noqa: SIM118
+            self._pass(_SYNCING, entry)
+
+    @reads("Recording event message for node", "Fast updating node status as it just became ready")
+    def _ready(self, entry: Entry) -> None:
+        if entry.get("event") in (None, "NodeReady"):
+            self._pass(_READY, entry)
+
+    @reads("Certificate rotation deadline determined")
+    def _renewed(self, entry: Entry) -> None:
+        if go_time(entry.text("expiration")) > entry.ts_ns:
+            self._pass(("certificate",), entry)
+
+    # -- the facts --------------------------------------------------------------------------
+
+    def _say(self, trouble: NodeTrouble, words: str, entry: Entry) -> None:
+        words = _URL.sub("", _OF_RUNTIME.sub("", words)) if trouble != "certificate" else words
+        ts_ns = entry.ts_ns
+        body = NodeTroubled(trouble=trouble, message=words, first_ts_ns=ts_ns, last_ts_ns=ts_ns)
+        cause = "" if trouble in ("pleg_unhealthy", "runtime_down") else _VALUE.sub("#", words)
+        self._said.say((trouble, cause), None, body, entry.message, entry)
+
+    def _pass(self, troubles: tuple[NodeTrouble, ...], entry: Entry) -> None:
+        for key in self._said.keys():  # noqa: SIM118 - it is no dict
+            if key[0] in troubles:
+                self._said.over(key, entry.ts_ns, entry.evidence, passed_ts_ns=entry.ts_ns)

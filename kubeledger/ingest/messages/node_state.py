@@ -1,0 +1,185 @@
+"""Messages of what keeps the node from being ready: its conditions, its troubles, its shutdown."""
+
+from __future__ import annotations
+
+from kubeledger.ingest.klog.rows import TIME, Regex, ignore, klog, text, texts
+
+__all__ = ["MESSAGES"]
+
+_CERTIFICATE = "Failed while requesting a signed certificate from the control plane"
+_LEASE = "Failed to ensure lease exists, will retry"
+_DONE = "Shutdown manager completed processing"
+_COMPLETED = f"{_DONE} shutdown event, node will shutdown shortly"
+_DETECTED = "Shutdown manager detected new shutdown event, isNodeShuttingDownNow"
+_PROCESSING = "Shutdown manager processing shutdown event"
+_NOT_READY = "Unable to register node with API server"
+_RETRIED = "Error updating node status, will retry"
+_STATUS_FILES = ("kubelet_node_status.go", "kubelet.go")
+_LEASE_FILES = ("controller.go", "nodelease.go")
+
+_CONDITIONS = (
+    klog("Fast updating node status as it just became ready", since="1.26"),
+    klog("Node became not ready", since="1.21"),
+    klog("Recording event message for node", since="1.21"),
+    text(
+        ("setters.go", *_STATUS_FILES),
+        "Node became not ready: {condition:rest}",
+        to="Node became not ready",
+    ),
+    text(
+        _STATUS_FILES,
+        "Recording {event:word} event message for node",
+        to="Recording event message for node",
+    ),
+)
+
+_RUNTIME = (
+    klog("Container runtime network not ready", since="1.21"),
+    klog("Container runtime not ready", since="1.21"),
+    klog("Container runtime sanity check failed", since="1.21"),
+    klog("Container runtime status is nil", since="1.21"),
+    klog("Skipping pod synchronization", since="1.21"),
+    *texts(
+        "kubelet.go",
+        {
+            "Container runtime network not ready: {networkReady:rest}": (
+                "Container runtime network not ready"
+            ),
+            "Container runtime not ready: {runtimeReady:rest}": "Container runtime not ready",
+            "Container runtime sanity check failed: {err:rest}": (
+                "Container runtime sanity check failed"
+            ),
+            "Container runtime status is nil": "Container runtime status is nil",
+            "skipping pod synchronization - {err:rest}": "Skipping pod synchronization",
+        },
+    ),
+    text(
+        "csi_plugin.go",
+        Regex(
+            r"Failed to (?:contact API server when waiting for CSINode publishing"
+            r"|initialize CSINode[\w ]*): (?P<err>.*)"
+        ),
+        to="Failed to initialize CSINode",
+        until=None,
+    ),
+)
+
+_API = (
+    klog("Caches populated", since="1.33"),
+    klog(_RETRIED, since="1.21"),
+    klog("Error updating node status, will retry with syncNodeStatus", to=_RETRIED, since="1.26"),
+    klog(_LEASE, since="1.27"),
+    klog("Failed to update lease", to=_LEASE, since="1.27"),
+    klog("Failed to watch", since="1.33"),
+    klog("Node was previously registered", to="Successfully registered node", since="1.21"),
+    klog("Successfully registered node", since="1.21"),
+    klog("Unable to construct v1.Node object for kubelet", to=_NOT_READY, since="1.21"),
+    klog(
+        "Unable to reconcile node with API server,error updating node",
+        to=_NOT_READY,
+        since="1.21",
+    ),
+    klog(_NOT_READY, since="1.21"),
+    klog(f"{_NOT_READY}, error getting existing node", to=_NOT_READY, since="1.21"),
+    klog(f"{_NOT_READY}, no node instance returned", to=_NOT_READY, since="1.21"),
+    klog(f"{_NOT_READY}, reason is forbidden", to=_NOT_READY, since="1.32"),
+    klog("Unable to update node status", since="1.21"),
+    klog("Unhandled Error", since="1.31"),
+    klog("Will retry updating lease", to=_LEASE, since="1.27"),
+    text("reflector.go", "Caches populated for ", to="Caches populated", until="1.32"),
+    text(
+        "reflector.go",
+        Regex(r"\S+: (?:Failed to (?:list|watch)|failed to list) \S+: (?P<err>.*)"),
+        to="Failed to watch",
+        until="1.32",
+    ),
+    *texts(
+        _STATUS_FILES,
+        {
+            "Error updating node status, will retry: {err:rest}": _RETRIED,
+            "Node {:word} was previously registered": "Successfully registered node",
+            "Successfully registered node": "Successfully registered node",
+            'Unable to re{:word} node "{:word} with API server: {err:rest}': _NOT_READY,
+            "Unable to construct v1.Node object for kubelet: {err:rest}": _NOT_READY,
+            "Unable to update node status: {err:rest}": "Unable to update node status",
+        },
+    ),
+    text(
+        _LEASE_FILES,
+        Regex(
+            r"failed to (?:ensure|update) (?:node )?lease(?: exists, will retry in \S+)?,"
+            r" error: (?P<err>.*)"
+        ),
+        to=_LEASE,
+        until="1.26",
+    ),
+)
+
+_CERTIFICATES = (
+    klog("Certificate request was not signed", to=_CERTIFICATE, since="1.33"),
+    klog("Certificate rotation deadline determined", since="1.33"),
+    klog("Current certificate is expired", to=_CERTIFICATE, since="1.33"),
+    klog(_CERTIFICATE, since="1.33"),
+    klog("Reached backoff limit, still unable to rotate certs", to=_CERTIFICATE, since="1.33"),
+    *(
+        klog(words, to=_CERTIFICATE, since="1.21")
+        for words in (
+            "No valid client certificate is found but the server is not responsive. A restart may "
+            "be necessary to retrieve new initial credentials.",
+            "The currently active client certificate has expired, but the server is not "
+            "responsive. A restart may be necessary to retrieve new initial credentials.",
+        )
+    ),
+    text(
+        ("certificate_manager.go", "bootstrap.go"),
+        Regex(
+            r"(?:\S+: )?(?P<err>(?:[Cc]ertificate request was not signed|Current certificate is exp"
+            r"|Failed while requesting a signed|Reached backoff limit|part of the existing boots"
+            r").*)"
+        ),
+        to=_CERTIFICATE,
+        until="1.32",
+    ),
+    text(
+        "certificate_manager.go",
+        Regex(rf"(?:\S+: )?Certificate expiration is (?P<expiration>{TIME})"),
+        to="Certificate rotation deadline determined",
+        until="1.32",
+    ),
+    text(
+        "transport.go",
+        Regex(r"(?P<err>(?:It has been|The currently active) .*the server is not responsive)"),
+        to=_CERTIFICATE,
+    ),
+)
+
+_SHUTDOWN = (
+    klog("Creating node shutdown manager", since="1.23"),
+    klog(f"{_DONE} preshutdown event, node will shutdown shortly", to=_COMPLETED, since="1.32"),
+    klog(_COMPLETED, since="1.21"),
+    klog("Shutdown manager detected new preshutdown event", to=_DETECTED, since="1.32"),
+    klog("Shutdown manager detected new shutdown event", to=_DETECTED, since="1.23"),
+    klog(_DETECTED, since="1.21"),
+    klog("Shutdown manager pod killing time out", since="1.21"),
+    klog("Shutdown manager processing preshutdown event", to=_PROCESSING, since="1.32"),
+    klog(_PROCESSING, since="1.21"),
+    *texts(
+        "nodeshutdown_manager_linux.go",
+        {
+            _COMPLETED: _COMPLETED,
+            f"{_DETECTED}: {{event:word}}": _DETECTED,
+            "Shutdown manager pod killing did not complete in {gracePeriod:word}": (
+                "Shutdown manager pod killing time out"
+            ),
+            _PROCESSING: _PROCESSING,
+        },
+    ),
+    *ignore(
+        "Shutdown manager get current preshutdown info",
+        "Shutdown manager get current service preshutdown order",
+        "Shutdown manager get started",
+        "Shutdown manager override preshutdown info",
+    ),
+)
+
+MESSAGES = (*_CONDITIONS, *_RUNTIME, *_API, *_CERTIFICATES, *_SHUTDOWN)

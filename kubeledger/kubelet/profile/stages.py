@@ -1,0 +1,114 @@
+"""Version differences in what a kubelet says of a pod, or a node, that something keeps waiting."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kubeledger.kubelet.profile.facts import fact
+
+__all__ = ["StageFacts"]
+
+_PULL = "pkg/kubelet/images/image_manager.go EnsureImageExists"
+_WAIT = "pkg/kubelet/volumemanager/volume_manager.go WaitForAttachAndMount"
+_CLAIMS = "pkg/kubelet/cm/dra/manager.go PrepareResources"
+
+
+class StageFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a kubelet version does in this subsystem."""
+
+    network_error_names_container: bool = fact(
+        since=21,
+        text="A network that is not ready is the container runtime's network; before, the runtime "
+        "network.",
+        source="pkg/kubelet/kubelet.go updateRuntimeUp: v1.20.0 and v1.21.0 differ",
+        proof="source",
+    )
+    image_name_parsed_by_util: bool = fact(
+        since=28,
+        text="An image name that cannot be read is a name that could not be parsed; before, a "
+        "reference.",
+        source="pkg/kubelet/images/image_manager.go applyDefaultImageTag: v1.27.0 and v1.28.0 "
+        "differ",
+        proof="source",
+    )
+    uppercase_repository_named: bool = fact(
+        since=29,
+        text="The error of a repository that is not in lower case names it.",
+        source="distribution/reference normalize.go ParseNormalizedNamed, vendored by v1.28.0 and "
+        "v1.29.0",
+        proof="source",
+    )
+    registry_errors_by_prefix: bool = fact(
+        since=28,
+        text="RegistryUnavailable or SignatureValidationFailed at the beginning of a pull's error "
+        "is the reason that the container waits for; before, all are ErrImagePull.",
+        source=f"{_PULL}, evalCRIPullErr: v1.27.0 and v1.28.0 differ",
+        proof="source",
+    )
+    back_off_says_cause: bool = fact(
+        since=32,
+        text="The status of a container whose image is not pulled again yet says why the pull "
+        "before failed.",
+        source=f"{_PULL}: v1.31.0 and v1.32.0 differ",
+        proof="source",
+    )
+    pulled_says_waiting: bool = fact(
+        since=26,
+        backports={25: 8},
+        text="The event of a pull has its time with and without waiting for others.",
+        source=f"{_PULL}: v1.25.0 and v1.25.8, v1.26.0 differ",
+        proof="source",
+    )
+    pulled_says_size: bool = fact(
+        since=30,
+        text="The event of a pull has the image's size.",
+        source=f"{_PULL}: v1.29.0 and v1.30.0 differ",
+        proof="source",
+    )
+    volumes_not_processed_named: bool = fact(
+        since=27,
+        text="The error of volumes that are not mounted names those that were not processed, and "
+        "as unattached those alone that are attached; before, all that the pod mounts.",
+        source=f"{_WAIT}: v1.26.0 and v1.27.0 differ",
+        proof="source",
+    )
+    volume_wait_takes_context: bool = fact(
+        since=28,
+        text="The wait for volumes ends with a deadline, of which no event is sent, and when the "
+        "pod is to be stopped.",
+        source=f"{_WAIT}; pkg/kubelet/kubelet.go SyncPod, wait.Interrupted: v1.27.0 and v1.28.0 "
+        "differ",
+        proof="source",
+    )
+    dynamic_resources: bool = fact(
+        since=34,
+        text="Claims of a pod are prepared before its sandbox.",
+        source="pkg/features/kube_features.go DynamicResourceAllocation",
+        proof="source",
+    )
+    claim_failures_reported: bool = fact(
+        since=28,
+        text="A claim that cannot be prepared is an event, and no error of the sync.",
+        source="pkg/kubelet/kuberuntime/kuberuntime_manager.go SyncPod: v1.27.0 and v1.28.0 differ",
+        proof="source",
+    )
+    claims_named_resource_claims: bool = fact(
+        since=34,
+        text="The error of a claim says what was tried, and calls it a ResourceClaim.",
+        source=f"{_CLAIMS}: v1.33.0 and v1.34.0 differ",
+        proof="source",
+    )
+    hook_event_has_words: bool = fact(
+        until=26,
+        text="The event of a post-start hook that failed has the handler's own words.",
+        source="pkg/kubelet/kuberuntime/kuberuntime_container.go startContainer: v1.25.0 and "
+        "v1.26.0 differ",
+        proof="source",
+    )
+    status_read_from_lister: bool = fact(
+        since=31,
+        text="The first try to write the node's status reads the node from a cache, so that an API "
+        "server that is gone is noticed only when there is something to write.",
+        source="pkg/kubelet/kubelet_node_status.go tryUpdateNodeStatus: v1.30.0 and v1.31.0 differ",
+        proof="source",
+    )

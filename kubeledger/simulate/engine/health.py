@@ -1,0 +1,199 @@
+"""What keeps a node from being ready, and its kubelet from saying so: runtime, network, API server.
+
+Nothing of it runs in a scenario in which none of the three fails.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from kubeledger.kubelet.lifecycle.stage_words import aggregate, network_error
+from kubeledger.model.bodies.stages import NodeConditionChanged
+from kubeledger.model.units import NS_PER_S, format_go_duration
+from kubeledger.simulate.engine.config import duration_ns, integer
+from kubeledger.simulate.engine.kubelet import Kubelet, Simulation
+from kubeledger.simulate.engine.plan import Failing
+from kubeledger.simulate.engine.routine import Steps, run
+from kubeledger.simulate.engine.schedule import Action
+
+__all__ = ["ApiServer", "HealthLoop"]
+
+_MS = 1_000_000
+_TRIES = 5
+_RUNTIME_PERIOD_NS, _RUNTIME_THRESHOLD_NS = 5 * NS_PER_S, 30 * NS_PER_S
+_RELIST_THRESHOLD_NS = 180 * NS_PER_S
+_SKIP_NS = (100 * _MS, 5 * NS_PER_S)
+_LEASE_NS = (200 * _MS, 7 * NS_PER_S)
+_REFLECTOR_NS = (800 * _MS, 30 * NS_PER_S)
+_PERMILLE = 1000
+_OF_NODE: tuple[Failing, ...] = ("runtime", "network", "apiServer")
+
+
+class HealthLoop:
+    """What one kubelet process finds of its runtime, and writes to its node's status and lease.
+
+    Attributes:
+        network_error: why pods without the host's network are not started; None: they are.
+
+    Source: v1.36.2 pkg/kubelet/kubelet.go updateRuntimeUp, syncLoop; runtime.go runtimeErrors;
+        kubelet_node_status.go tryUpdateNodeStatus; nodestatus/setters.go ReadyCondition;
+        component-helpers/apimachinery/lease/controller.go sync; v1.20.2
+    Differs: the node is ready at the start. Statistics, images and exec probes do not miss the
+        runtime, and a kubelet that starts without it waits for it like one that lost it.
+    """
+
+    def __init__(self, kubelet: Kubelet) -> None:
+        self.network_error: str | None = None
+        self._kubelet, self._sim = kubelet, kubelet.sim
+        self._answered_ns = self._reported_ns = self._sim.schedule.now_ns
+        self._ready = True
+        self._skips = self._renews = False
+
+    def start(self) -> None:
+        """Begin to look, if there will be anything to see."""
+        sim, settings = self._sim, self._sim.settings
+        if not any(sim.failures.of(what) for what in _OF_NODE):
+            return
+        self._look()
+        self._kubelet.every(_RUNTIME_PERIOD_NS, self._look)
+        status_ns = duration_ns(settings, "nodeStatusUpdateFrequency", "10s")
+        self._kubelet.every(status_ns, self._write_status)
+        lease_s = integer(settings, "nodeLeaseDurationSeconds", 40)
+        self._kubelet.every(lease_s * NS_PER_S // 4, self._renew)
+
+    # -- the runtime and its network -------------------------------------------------------
+
+    def _look(self) -> None:
+        sim, told = self._sim, self._kubelet.told
+        down = sim.failures.words("runtime")
+        if down is not None:
+            told.trouble("runtime_down", down)
+            if not self._skips:
+                self._skips = True
+                wait_ns = self._answered_ns + _RUNTIME_THRESHOLD_NS - sim.schedule.now_ns
+                self._kubelet.after(wait_ns, lambda: self._kubelet.pods.hold(self._skip))
+            return
+        told.works("runtime_down")
+        self._answered_ns = sim.schedule.now_ns
+        words = sim.failures.words("network")
+        if words is None:
+            self.network_error = None
+            told.works("network_not_ready")
+        else:
+            self.network_error = network_error(sim.profile.stages, words)
+            told.trouble("network_not_ready", words)
+
+    def _errors(self) -> list[str]:
+        """Why no pods are synced."""
+        now_ns, found = self._sim.schedule.now_ns, []
+        if now_ns - self._answered_ns >= _RUNTIME_THRESHOLD_NS:
+            found.append("container runtime is down")
+        if (pleg := self._pleg_error()) is not None:
+            found.append(pleg)
+        return found
+
+    def _pleg_error(self) -> str | None:
+        ago_ns = self._sim.schedule.now_ns - self._kubelet.pods.listed_ns()
+        if ago_ns <= _RELIST_THRESHOLD_NS:
+            return None
+        threshold = format_go_duration(_RELIST_THRESHOLD_NS)
+        ago = format_go_duration(ago_ns)
+        return f"PLEG is not healthy: pleg was last seen active {ago} ago; threshold is {threshold}"
+
+    def _skip(self) -> Steps:
+        """The sync loop stands still as long as there are errors."""
+        told, (wait_ns, longest_ns) = self._kubelet.told, _SKIP_NS
+        while errors := self._errors():
+            told.trouble("sync_skipped", aggregate(errors), same=str(len(errors)))
+            if (pleg := self._pleg_error()) is not None:
+                told.trouble("pleg_unhealthy", pleg)
+            yield wait_ns
+            wait_ns = min(2 * wait_ns, longest_ns)
+        self._skips = False
+        told.works("sync_skipped")
+        told.works("pleg_unhealthy")
+
+    # -- the node's status and lease -------------------------------------------------------
+
+    def _write_status(self) -> None:
+        sim, told, now_ns = self._sim, self._kubelet.told, self._sim.schedule.now_ns
+        errors = [*self._errors(), *([self.network_error] if self.network_error else [])]
+        changed = self._ready == bool(errors)
+        often_ns = duration_ns(sim.settings, "nodeStatusReportFrequency", "5m")
+        is_due = changed or now_ns - self._reported_ns >= often_ns
+        if (words := sim.failures.words("apiServer")) is not None:
+            for _ in range(
+                _TRIES if is_due or not sim.profile.stages.status_read_from_lister else 0
+            ):
+                told.trouble("status_update_failed", words)
+            return
+        told.works("status_update_failed")
+        if is_due:
+            self._reported_ns = now_ns
+        if changed:
+            self._ready = not errors
+            ready = "kubelet is posting ready status"
+            sim.journal.write(
+                NodeConditionChanged(
+                    condition="Ready",
+                    status="False" if errors else "True",
+                    reason="KubeletNotReady" if errors else "KubeletReady",
+                    message=aggregate(errors) if errors else ready,
+                    transition_ts_ns=now_ns,
+                )
+            )
+
+    def _renew(self) -> None:
+        if not self._renews:
+            self._renews = True
+            run(self._kubelet, self._renewal(), self._renewed)
+
+    def _renewed(self) -> None:
+        self._renews = False
+
+    def _renewal(self) -> Steps:
+        """When the lease cannot be updated the kubelet tries to get it, until that succeeds."""
+        wait_ns, longest_ns = _LEASE_NS
+        while (words := self._sim.failures.words("apiServer")) is not None:
+            self._kubelet.told.trouble("lease_update_failed", words)
+            yield wait_ns
+            wait_ns = min(2 * wait_ns, longest_ns)
+        self._kubelet.told.works("lease_update_failed")
+
+
+class ApiServer:
+    """The kubelets' connection to the API server: what comes from it waits while it is gone.
+
+    Source: v1.36.2 client-go/tools/cache/reflector.go, of the pods alone; v1.20.2
+    """
+
+    def __init__(self, sim: Simulation) -> None:
+        self._sim = sim
+        self._gone = False
+        self._waiting: deque[Action] = deque()
+        self._jitter = sim.draws.stream("reflector")
+        for each in sim.failures.of("apiServer"):
+            sim.schedule.at(sim.plan.start_ns + each.from_ns, lambda: self._again(_REFLECTOR_NS[0]))
+
+    def when_there(self, action: Action) -> None:
+        """Do something now, or when the API server is there again."""
+        if self._gone:
+            self._waiting.append(action)
+        else:
+            action()
+
+    def _again(self, wait_ns: int) -> None:
+        sim, kubelet = self._sim, self._sim.running_kubelet()
+        words = sim.failures.words("apiServer")
+        self._gone = words is not None
+        if words is None:
+            if kubelet is not None:
+                kubelet.told.works("api_unreachable")
+            while self._waiting:
+                self._waiting.popleft()()
+            return
+        if kubelet is not None:
+            kubelet.told.trouble("api_unreachable", words)
+        drawn_ns = wait_ns * self._jitter.below(_PERMILLE) // _PERMILLE
+        longer_ns = min(2 * wait_ns, _REFLECTOR_NS[1])
+        sim.schedule.after(wait_ns + drawn_ns, lambda: self._again(longer_ns))

@@ -1,0 +1,94 @@
+"""One kill a process, whichever of the kernel and the kubelet tells of it."""
+
+from __future__ import annotations
+
+from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.oom import OomAssembler
+from kubeledger.ingest.correlate.registers import SyncLoop
+from kubeledger.ingest.sources.items import KernelReport
+from kubeledger.ingest.sources.kernel_stamps import Stamp
+from kubeledger.model.bodies.oom import ProcessKilled
+from kubeledger.model.record import Evidence
+from kubeledger.model.units import NS_PER_S
+from tests.ingest.pieces import feed_log
+
+UID, ID = "19b6a7ed-dfaf-4690-8d5f-8f9ff3d01e18", "3" * 64
+POD = f"kubepods/burstable/pod{UID}"
+TEN_NS = 1_795_255_200 * NS_PER_S
+EVENT = (
+    'event.go:1] "Event occurred" object="n" kind="Node" type="Warning" reason="SystemOOM" '
+    'message="System OOM encountered, victim process: lab, pid: {}"'
+)
+ROOT = (
+    'manager.go:1] Created an OOM event in container "/" at 2026-11-21 10:00:{:02d}.5 +0000 UTC '
+    "m=+9.5"
+)
+
+
+def report(at_s: float, pid: int, cgroup: str = POD) -> KernelReport:
+    """The kernel's, of a process in the pod's container."""
+    return KernelReport(
+        file="kernel.log",
+        host="n",
+        stamp=Stamp("utc", 0),
+        ts_ns=TEN_NS + int(at_s * NS_PER_S),
+        evidence=(Evidence(file="kernel.log", text=str(pid)),),
+        process="lab",
+        pid=pid,
+        cgroup=f"/{cgroup}",
+        task_cgroup=f"/{POD}/{ID}",
+        constraint="memcg",
+    )
+
+
+def kills(
+    *lines: tuple[float, str], reports: tuple[KernelReport, ...] = (), booted_s: float | None = None
+) -> list[ProcessKilled]:
+    """What a log and the kernel's reports come to."""
+    context = BundleContext(node="n", kernel_reports={"kernel.log": list(reports)})
+    if booted_s is not None:
+        context.kernel_boots.append(TEN_NS + int(booted_s * NS_PER_S))
+    assembler = OomAssembler(context, SyncLoop())
+    text = "".join(f"I1121 10:00:{at:09.6f}       7 {line}\n" for at, line in lines)
+    facts = [*feed_log(assembler, text), *assembler.finish(TEN_NS + 60 * NS_PER_S)]
+    return [fact.body for fact in facts if isinstance(fact.body, ProcessKilled)]
+
+
+def test_a_process_of_which_the_kernel_tells_more() -> None:
+    """CAdvisor did not read the kernel's lines: the kubelet takes it for the node's memory."""
+    (kill,) = kills((5.4, ROOT.format(5)), (5.5, EVENT.format(5367)), reports=(report(6.5, 5367),))
+    assert (kill.reason, kill.pod_uid, kill.cgroup) == ("pod_limit", UID, POD)
+    assert (kill.container_id, kill.pid) == (ID, 5367)
+
+
+def test_a_kubelet_that_starts_tells_of_it_again() -> None:
+    """Long after, with the time of its own line."""
+    lines = ((5.5, EVENT.format(5367)), (50, EVENT.format(5367)))
+    assert len(kills(*lines, reports=(report(6.5, 5367),))) == 1
+    assert len(kills(*lines)) == 1
+
+
+def test_the_limit_of_all_pods_is_not_the_nodes_memory() -> None:
+    """The cgroup says what it was."""
+    (kill,) = kills((5.5, EVENT.format(8)), reports=(report(5.4, 8, "kubepods"),))
+    assert (kill.reason, kill.cgroup) == (None, "kubepods")
+
+
+def test_a_process_of_the_boot_before_is_another() -> None:
+    """It has the same number and name."""
+    (kill,) = kills((50, EVENT.format(8)), reports=(report(5.4, 8),), booted_s=30)
+    assert (kill.reason, kill.pod_uid) == ("node", None)
+
+
+def test_without_the_kernels_log_the_kubelet_is_believed() -> None:
+    """Its event and cAdvisor's line are one kill, whichever comes first."""
+    (kill,) = kills((5.4, ROOT.format(5)), (5.5, EVENT.format(8)))
+    assert (kill.reason, kill.process, kill.pid) == ("node", "lab", 8)
+    (kill,) = kills((5.4, EVENT.format(8)), (5.5, ROOT.format(5)))
+    assert (kill.reason, kill.pid) == ("node", 8)
+
+
+def test_a_time_alone_is_a_kill() -> None:
+    """CAdvisor's line, and nothing that says whose."""
+    (kill,) = kills((5.5, ROOT.format(5)))
+    assert (kill.reason, kill.pid, kill.pod) == (None, None, None)

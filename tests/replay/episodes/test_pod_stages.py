@@ -1,0 +1,189 @@
+"""What log, events and lists tell of a stage is one episode, and its tries are counted once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kubeledger.model.bodies.lifecycle import (
+    ContainerDied,
+    ContainerStarted,
+    KubernetesEvent,
+    PodListed,
+    PodTerminating,
+    RestartBackedOff,
+)
+from kubeledger.model.bodies.stages import PodStageFailed, Stage
+from kubeledger.model.record import Body
+from kubeledger.model.units import NS_PER_S
+from kubeledger.replay.episodes.pod_stages import StageEpisode, stage_episodes
+from tests.verify.histories import scene
+
+START_S = 1_000
+WEB: dict[str, Any] = {"namespace": "shop", "pod": "web", "pod_uid": "u-1"}
+
+
+def failed(
+    stage: Stage,
+    reason: str,
+    first_s: float,
+    last_s: float | None = None,
+    count: int = 1,
+    **more: Any,  # noqa: ANN401 - fields
+) -> PodStageFailed:
+    """What the log says."""
+    first_ns, last_ns = (
+        round((START_S + each) * NS_PER_S)
+        for each in (first_s, first_s if last_s is None else last_s)
+    )
+    return PodStageFailed(
+        **{**WEB, "message": "no", "stage": stage, "reason": reason, "count": count, **more},
+        first_ts_ns=first_ns,
+        last_ts_ns=last_ns,
+    )
+
+
+def event(reason: str, message: str, kind: str = "Warning", container: str | None = "c") -> Body:
+    """What an event says."""
+    return KubernetesEvent(
+        **WEB, object_kind="Pod", container=container, type=kind, reason=reason, message=message
+    )
+
+
+def listed(**state: object) -> Body:
+    """What a list shows of the container."""
+    status = {"containerStatuses": [{"name": "c", "state": state}]}
+    return PodListed(**WEB, spec=None, status=status, listed_by="kubelet")
+
+
+def episodes(*steps: tuple[float, Body]) -> list[StageEpisode]:
+    """Of these records."""
+    return stage_episodes(scene(*steps, start_s=START_S))
+
+
+def test_log_events_and_lists_tell_one_episode() -> None:
+    """Three tries: each is a line, two events, and a status that lists show as long as it is so."""
+    image = {"about": "web:1", "container": "c"}
+    told = [
+        (0, failed("image", "ErrImagePull", 0, **image)),
+        (0.1, event("Failed", 'Failed to pull image "web:1": no')),
+        (0.2, event("Failed", "Error: ErrImagePull")),
+        (1, failed("image", "ImagePullBackOff", 1, is_waiting=True, **image)),
+        (1, event("BackOff", 'Back-off pulling image "web:1"')),
+        (5, listed(waiting={"reason": "ErrImagePull", "message": "no"})),
+        (8, listed(waiting={"reason": "ErrImagePull", "message": "no"})),
+        (9, listed(waiting={"reason": "ErrImagePull", "message": "no"})),
+        (9.5, listed(waiting={"reason": "ErrImagePull", "message": "no"})),
+        (10, failed("image", "ErrImagePull", 10, **image)),
+        (10.1, event("Failed", 'Failed to pull image "web:1": no')),
+        (10.2, event("Failed", "Error: ErrImagePull")),
+        (20, event("Failed", 'Failed to pull image "web:1": no')),
+        (20.1, event("Failed", "Error: ErrImagePull")),
+    ]
+    (found,) = episodes(*told)
+    assert (found.stage, found.about, found.attempts, found.is_open) == ("image", "web:1", 3, True)
+    (passed,) = episodes(*told, (30, event("Pulled", "Successfully pulled", "Normal")))
+    assert passed.passed_ts_ns == (START_S + 30) * NS_PER_S
+
+
+def test_a_count_that_comes_late_belongs_to_what_is_over() -> None:
+    """How often it was is recorded after the event that shows the end."""
+    (found,) = episodes(
+        (0, failed("sandbox", "CreatePodSandboxError", 0)),
+        (40, event("Pulling", "Pulling image", "Normal")),
+        (40, failed("sandbox", "CreatePodSandboxError", 5, 35, count=6)),
+    )
+    assert found.attempts == 7
+    assert (found.last_ts_ns, found.passed_ts_ns) == (
+        (START_S + 35) * NS_PER_S,
+        (START_S + 40) * NS_PER_S,
+    )
+
+
+def test_what_fails_again_is_a_new_episode_and_what_goes_on_is_not() -> None:
+    """A failure after the end begins another; a run that goes on past the end had none."""
+    sandbox = "sandbox", "CreatePodSandboxError"
+    again = episodes(
+        (0, failed(*sandbox, 0)),
+        (10, event("Pulling", "Pulling image", "Normal")),
+        (20, failed(*sandbox, 20)),
+    )
+    assert [each.is_open for each in again] == [False, True]
+    (on,) = episodes(
+        (0, failed(*sandbox, 0)),
+        (10, event("Pulling", "Pulling image", "Normal")),
+        (30, failed(*sandbox, 5, 29, count=4)),
+    )
+    assert (on.is_open, on.attempts) == (True, 5)
+
+
+def test_volumes_are_tried_side_by_side() -> None:
+    """Each volume has its own tries: they are not added up, nor is the wait for all of them."""
+    (found,) = episodes(
+        (0, failed("volumes", "FailedMount", 0, 8, count=5, about="a")),
+        (1, failed("volumes", "FailedMount", 1, 9, count=3, about="b")),
+        (120, failed("volumes", "FailedMount", 120, about="a b")),
+        (121, event("FailedMount", 'MountVolume.SetUp failed for volume "a" : no', container=None)),
+    )
+    assert found.attempts == 5
+
+
+def test_a_back_off_passes_no_start() -> None:
+    """A container that never started is backed off, too; what killed it is no success."""
+    start = failed("start", "RunContainerError", 0, container="c")
+    again = failed("start", "RunContainerError", 30, container="c")
+    back_off = RestartBackedOff(**WEB, container="c", back_off_s=10)
+    found = episodes((0, start), (1, back_off), (30, again), (31, back_off))
+    assert [(each.stage, each.attempts, each.is_open) for each in found] == [
+        ("start", 2, True),
+        ("run", 1, True),
+    ]
+
+
+def test_a_container_that_was_killed_for_its_hook_has_passed_nothing() -> None:
+    """It may end with 0 when it is told to; one that ends by itself with 0 is done."""
+    hook = failed("hook", "PostStartHookError", 1, container="c")
+    died = ContainerDied(**WEB, container="c", container_id="x", sandbox=False, exit_code=0)
+    records = scene((1, hook), (2, died), start_s=START_S)
+    assert not stage_episodes(records)[0].is_open
+    killed = [records[0], msgspec.structs.replace(records[1], cause=1)]
+    assert stage_episodes(killed)[0].is_open
+
+
+def test_what_fails_while_a_pod_is_stopped_ends_with_it() -> None:
+    """Both that which it was in, and a sandbox under way that fails after that."""
+    stopped = PodTerminating(**WEB, reason="evicted", grace_period_s=1)
+    found = episodes(
+        (0, failed("image", "ErrImagePull", 0, container="c")),
+        (5, stopped),
+        (6, failed("sandbox", "CreatePodSandboxError", 6)),
+        (6.1, event("FailedCreatePodSandBox", "Failed to create pod sandbox: no", container=None)),
+        (7, failed("stop", "KillPodSandboxError", 7)),
+    )
+    assert [(each.stage, each.attempts, each.is_open) for each in found] == [
+        ("image", 1, False),
+        ("sandbox", 1, False),
+        ("stop", 1, True),
+    ]
+
+
+def test_an_end_that_fails_does_not_show_that_a_stage_is_passed() -> None:
+    """A sandbox that is neither made nor torn down is in both; its start passes the making."""
+    told = [
+        (0, failed("sandbox", "CreatePodSandboxError", 0)),
+        (1, failed("stop", "KillPodSandboxError", 1)),
+    ]
+    assert [each.is_open for each in episodes(*told)] == [True, True]
+    started = ContainerStarted(**WEB, container="c", container_id="x", sandbox=False)
+    assert [each.is_open for each in episodes(*told, (9, started))] == [False, True]
+
+
+def test_a_volume_line_without_namespace_gets_the_pods() -> None:
+    """``pod "web" (UID: "u-1")`` is the pod that other records name whole."""
+    found = episodes(
+        (0, failed("volumes", "FailedMount", 0, namespace=None, about="a")),
+        (9, failed("sandbox", "CreatePodSandboxError", 9)),
+        (12, failed("teardown", "UnmountVolume.TearDown", 12, namespace=None, about="a")),
+    )
+    assert {(each.namespace, each.pod) for each in found} == {("shop", "web")}
