@@ -110,7 +110,9 @@ def _machine(state: NodeState, page: _Page) -> None:
         "CPUs": machine.cpus,
         "memory in bytes": machine.memory_capacity_bytes,
         "NUMA nodes by number": None if numa_nodes is None else ", ".join(map(str, numa_nodes)),
-        "pressure conditions": ", ".join(
+        "pressure conditions": None
+        if machine.pressure is None
+        else ", ".join(
             f"{name} since {page.time(since)}" for name, since in sorted(machine.pressure.items())
         )
         or "none",
@@ -320,7 +322,8 @@ def _settings(state: NodeState, page: _Page) -> None:
 
 
 def _counts(state: NodeState, page: _Page) -> None:
-    rows = list(PARTS["counts"](state).items())
+    counts = PARTS["counts"](state)
+    rows = [(what, "not known" if count is None else count) for what, count in counts.items()]
     page.table("counts", ("what", "how often"), rows)
 
 

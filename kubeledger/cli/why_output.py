@@ -6,11 +6,11 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import click
 
-from kubeledger.analyze.sql.shorten import cut
+from kubeledger.analyze.sql.shorten import cut, cut_chain
 from kubeledger.analyze.why import Answer, Explanation, Piece, StoryStep
 from kubeledger.analyze.why.pieces import time
 from kubeledger.analyze.why.story import most_important
@@ -26,7 +26,19 @@ _WIDTH_MAX = 200
 _STEP_LINES_MAX = 10
 _RANKING_SHOWN = 2
 _NAMESAKES_SHOWN = 2
-_KLOG = re.compile(r"^(?:.{0,99}?\[\d+\]: )?[IWEF]\d{4} [\d:.]+ +\d+ [^ \]]+\] ")
+_CHAINS = frozenset(
+    {
+        "lifecycle.PodListed",
+        "lifecycle.PodStageFailed",
+        "lifecycle.ReasonReported",
+        "node.ConditionChanged",
+        "node.KubeletExited",
+        "node.Troubled",
+    }
+)
+"""Kinds of steps whose text ends with the cause: the middle is cut out, if anything."""
+_ERROR = re.compile(r"\"?err(?:or)?\"?[=:]|failed to |[Ee]rror")
+_KLOG = re.compile(r"^(?:.{0,99}?(?:\[\d+\])?: )?[IWEF]\d{4} [\d:.]+ +\d+ [^ \]]+\] ")
 _CIRCUMSTANCES = frozenset({"node.NodeObserved", "node.SettingsObserved"})
 """What stands before the message, journald's prefix included."""
 _OPENED = re.compile(r" \w+=<$")
@@ -110,7 +122,8 @@ def _steps(
     for step in sorted(shown, key=lambda step: -step.weight):
         when, end = rows[step.seq]
         text = printable(step.text)
-        texts[step.seq] = _wrapped(text, end, width - len(when) - 4, 2 if spare else 1)
+        shorten = cut_chain if step.kind in _CHAINS else cut
+        texts[step.seq] = _wrapped(text, end, width - len(when) - 4, 2 if spare else 1, shorten)
         spare -= len(texts[step.seq]) - 1
     for step in shown:
         when, _ = rows[step.seq]
@@ -120,11 +133,13 @@ def _steps(
     return lines
 
 
-def _wrapped(text: str, end: str, width: int, lines_max: int) -> list[str]:
+def _wrapped(
+    text: str, end: str, width: int, lines_max: int, shorten: Callable[[str, int], str]
+) -> list[str]:
     """At most so many lines: the text is cut, its end stays."""
     length = len(text)
     while True:
-        lines = textwrap.wrap(cut(text, length) + end, width, break_on_hyphens=False)
+        lines = textwrap.wrap(shorten(text, length) + end, width, break_on_hyphens=False)
         if len(lines) <= lines_max or length <= 1:
             return lines[:lines_max]
         length = min(length - 1, lines_max * width)
@@ -213,10 +228,11 @@ def _around_proof(text: str, width: int, name: str) -> str:
     proof = next((found for pattern in _PROOFS if (found := pattern.search(text))), None)
     head = text[: width // 3].rpartition(" ")[0] or text[: width // 3]
     begin = proof.start() if proof else text.find(name)
+    tail = text[max(begin, 0) :]
+    shorten = cut_chain if _ERROR.match(tail) else cut
     if begin < width - len(head):
-        return cut(text, width)
-    tail = text[begin:]
-    return f"{head} … {cut(tail, width - len(head) - 3)}"
+        return shorten(text, width)
+    return f"{head} … {shorten(tail, width - len(head) - 3)}"
 
 
 def _ranking(answer: Answer, width: int) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["cut", "cut_clause"]
+__all__ = ["cut", "cut_chain", "cut_clause"]
 
 _CLAUSE_ENDS = ("; ", ": ", ", ", " (")
 _LONGEST_WORD_PART = 2
@@ -32,3 +32,17 @@ def cut_clause(text: str, length: int) -> str:
     kept = text[:end] if end > 0 else cut(text, length)
     opened = kept.rfind(" (")
     return kept[:opened] if opened > length // 2 and ")" not in kept[opened:] else kept
+
+
+def cut_chain(text: str, length: int) -> str:
+    """As ``cut``, but of a chain of errors the beginning and the end, where the cause stands."""
+    head, *layers = text.split(": ")
+    if len(text) <= length or not layers:
+        return cut(text, length)
+    begin = f"{head}: …" if len(head) <= length // 2 else cut(head, length // 3)
+    if len(layers) > 1 and len(head) <= length // 2:
+        layers = layers[1:]
+    while len(layers) > 1 and len(begin) + len(": ".join(layers)) >= length:
+        layers = layers[1:]
+    kept = cut(": ".join(layers), length - len(begin) - 1)
+    return f"{begin} {kept}" if kept.rstrip("…") else f"{cut(head, length - 1).rstrip('…')}…"

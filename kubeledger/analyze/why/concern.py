@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from kubeledger.analyze.why.target import Target
+from kubeledger.model.bodies.images import ImagesDetected
 from kubeledger.model.record import Record
 
 __all__ = [
+    "belongings_of",
     "concerns",
     "containers_in",
     "is_about_others",
     "is_about_pod",
     "is_image",
     "main_of",
+    "mentions",
+    "named_within",
     "pods_in",
     "tells_of",
+    "uid_of",
     "weight_of",
 ]
 
@@ -151,10 +157,11 @@ def is_image(target: Target, image_id: str) -> bool:
 
 
 def _names_pod(body: Any, pod: tuple[str, ...], uids: frozenset[str]) -> bool:  # noqa: ANN401 # any body
-    for named in pods_in(body):
+    found = list(pods_in(body))
+    for named in found:
         if named.pod == pod:
             return named.role != "preemptor_" or not hasattr(body, "victim_pod")
-    return getattr(body, "pod", None) is None and getattr(body, "pod_uid", None) in uids
+    return not found and uid_of(body) in uids
 
 
 _GROUPS = ("initContainers", "containers", "ephemeralContainers")
@@ -183,8 +190,98 @@ def pods_in(body: Any) -> Iterator[Named]:  # noqa: ANN401 # any body
             yield Named(role, (namespace, pod), getattr(body, f"{role or 'pod_'}uid", None))
 
 
+def uid_of(body: Any) -> str | None:  # noqa: ANN401 # any body
+    """UID of the pod that a body is about, or whose cgroup it names; None where it has none."""
+    paths = (getattr(body, field, None) or "" for field in ("cgroup", "task_cgroup"))
+    found = (_POD_CGROUP.search(path) for path in paths)
+    in_path = next((match[1].replace("_", "-") for match in found if match), None)
+    return getattr(body, "pod_uid", None) or in_path
+
+
+_POD_CGROUP = re.compile(r"pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})\b")
+
+
+class Within(NamedTuple):
+    """A container, or a pod, that stands in a list which a record holds."""
+
+    pod: tuple[str, str] | None
+    uid: str | None
+    container: str | None
+
+
+def named_within(body: Any) -> Iterator[Within]:  # noqa: ANN401 # any body
+    """Whom lists in a body name: rankings, usage, checkpoints, resources of containers."""
+    for field in ("pods", "ranked", "entries", "containers"):
+        listed = getattr(body, field, None)
+        for each in listed if isinstance(listed, tuple) else ():
+            namespace, pod = getattr(each, "namespace", None), getattr(each, "pod", None)
+            name = (namespace, pod) if namespace and pod else None
+            yield Within(name, each.pod_uid, getattr(each, "container", None))
+    assigned = getattr(body, "assignments", None)
+    for uid, containers in assigned.items() if isinstance(assigned, dict) else ():
+        yield from (Within(None, uid, container) for container in containers)
+
+
+def mentions(target: Target, record: Record, uids: frozenset[str]) -> bool:
+    """Whether a record names the target, be it one of many.
+
+    Args:
+        target: any but a node.
+        record: any.
+        uids: as of ``concerns``.
+    """
+    body: Any = record.body
+    match target.kind:
+        case "image":
+            listed = body.images if isinstance(body, ImagesDetected) else ()
+            return any(is_image(target, each.image_id) for each in listed)
+        case "device":
+            resource, device = target.parts
+            registered = getattr(body, "registered", {}).get(resource, ())
+            return concerns(target, record, uids) or device in registered
+        case "pod" | "container":
+            pod, container = target.parts[:2], (*target.parts, None)[2]
+            if container is None and any(named.pod == pod for named in pods_in(body)):
+                return True
+            return any(
+                (each.pod == pod or each.uid in uids) and container in (None, each.container)
+                for each in named_within(body)
+            )
+        case _:
+            return concerns(target, record, uids)
+
+
 def containers_in(part: object) -> Iterator[dict[str, Any]]:
     """The containers of a spec, or those of a status, as the API gives them."""
     if isinstance(part, dict):
         for group in (*_GROUPS, *_STATUSES):
             yield from (each for each in part.get(group) or () if isinstance(each, dict))
+
+
+def belongings_of(body: Any) -> Iterator[str]:  # noqa: ANN401 # any body
+    """Processes, containers, cgroups; volumes, claims, secrets, images of a pod's way or spec."""
+    for field in ("container_id", "process", "pid", "chosen_pid", "invoked_by"):
+        if (value := getattr(body, field, None)) is not None:
+            yield str(value)
+    for path in filter(None, (getattr(body, field, None) for field in ("cgroup", "task_cgroup"))):
+        yield path
+        yield from _CONTAINER_ID.findall(path)
+    yield from map(str, getattr(body, "also_killed", ()))
+    for task in getattr(body, "tasks", None) or ():
+        yield from (str(task.pid), task.process)
+    yield from (getattr(body, "about", None) or "").split()
+    spec = getattr(body, "spec", None) or {}
+    for each in (*(spec.get("volumes") or ()), *(spec.get("resourceClaims") or ())):
+        if isinstance(each, dict):
+            sources = (part for part in each.values() if isinstance(part, dict))
+            yield from _names_in(each, *sources)
+    yield from (str(each["image"]) for each in containers_in(spec) if each.get("image"))
+
+
+_CONTAINER_ID = re.compile(r"[0-9a-f]{64}")
+_NAMED_BY = ("name", "claimName", "secretName", "resourceClaimName", "resourceClaimTemplateName")
+
+
+def _names_in(*parts: dict[str, Any]) -> Iterator[str]:
+    for part in parts:
+        yield from (part[key] for key in _NAMED_BY if isinstance(part.get(key), str))

@@ -21,7 +21,6 @@ __all__ = [
     "facts_of",
     "is_besides",
     "probe_message",
-    "started_at",
     "why_of",
 ]
 
@@ -47,14 +46,22 @@ OTHER_KILLS = {
 
 
 class Facts(msgspec.Struct):
-    """What the words of one step need from other records."""
+    """What the words of one step need from other records.
 
-    main: Record
+    Attributes:
+        main: the decision that explains the target; None where nothing was decided about it.
+        first_started: container -> when it started first.
+        running: containers that run at last.
+        resized: the last that is known of a resize in place.
+    """
+
+    main: Record | None
     findings: Mapping[int, Finding]
     probes: dict[tuple[str, str], dict[str, Any]] = {}
     outputs: dict[tuple[str, str], str] = {}
     became_ready: set[str] = set()
-    started: dict[str | None, int] = {}
+    first_started: dict[str | None, int] = {}
+    running: set[str | None] = set()
     passed_startup: set[str] = set()
     not_given: str = ""
     stopped_ts_ns: int | None = None
@@ -62,6 +69,7 @@ class Facts(msgspec.Struct):
     killed_ids: set[str] = set()
     restarted_ids: set[str] = set()
     reasons: set[str] = set()
+    resized: Record | None = None
 
 
 def facts_of(records: Sequence[Record], facts: Facts) -> Facts:
@@ -71,9 +79,14 @@ def facts_of(records: Sequence[Record], facts: Facts) -> Facts:
         match record.kind:
             case "lifecycle.PodListed":
                 _note_probes(facts, body.spec)
+                for each in containers_in(body.status):
+                    _note_state(facts, record.ts_ns, each)
+            case "lifecycle.ContainerDied":
+                facts.running.discard(body.container)
             case "lifecycle.ContainerStarted":
                 if not body.sandbox:
-                    facts.started[body.container] = record.ts_ns
+                    facts.running.add(body.container)
+                    facts.first_started.setdefault(body.container, record.ts_ns)
             case kind if kind.endswith("AllocationFailed"):
                 facts.not_given = why_of([record], facts)
             case "lifecycle.ContainerRestarted":
@@ -89,6 +102,8 @@ def facts_of(records: Sequence[Record], facts: Facts) -> Facts:
             case "prober.ProbeTransitioned":
                 if body.probe_type == "startup" and body.to_result == "success":
                     facts.passed_startup.add(body.container)
+            case "lifecycle.PodResized":
+                facts.resized = record
             case "lifecycle.PodRejected":
                 facts.reasons.add(body.reason)
             case "prober.ProbeExecuted" | "prober.ProbeTicksFolded":
@@ -110,10 +125,19 @@ def _note_probes(facts: Facts, spec: object) -> None:
                 facts.probes[str(container.get("name")), probe_type] = probe
 
 
+def _note_state(facts: Facts, ts_ns: int, status: dict[str, Any]) -> None:
+    if "running" in (status.get("state") or {}):
+        facts.running.add(status.get("name"))
+        facts.first_started.setdefault(status.get("name"), ts_ns)
+    else:
+        facts.running.discard(status.get("name"))
+
+
 def is_besides(record: Record, facts: Facts) -> bool:
     """Whether it is an eviction besides what ended the pod: another one, or a preemption."""
-    ended = facts.main.kind in {"lifecycle.PodEvicted", "preemption.PodPreempted"}
-    return record.kind == "lifecycle.PodEvicted" and ended and record is not facts.main
+    main = facts.main
+    ended = main is not None and main.kind in {"lifecycle.PodEvicted", "preemption.PodPreempted"}
+    return record.kind == "lifecycle.PodEvicted" and ended and record is not main
 
 
 def why_of(records: Sequence[Record], facts: Facts) -> str:
@@ -135,10 +159,3 @@ def probe_message(container: str, probe_type: str, facts: Facts) -> str:
     period, threshold = ({**PROBE, **probe}[key] for key in ("periodSeconds", "failureThreshold"))
     numbers = f"threshold {threshold}, every {period} s"
     return f"{output} ({numbers})" if output else numbers
-
-
-def started_at(body: Any, facts: Facts) -> int | None:  # noqa: ANN401 # any body
-    """When the container, or one of the pod's, started last; None when none did."""
-    if body.container:
-        return facts.started.get(body.container)
-    return max(facts.started.values(), default=None)

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from kubeledger.analyze.why.facts import (
     OTHER_KILLS,
     OWN_KILLS,
@@ -13,27 +15,33 @@ from kubeledger.analyze.why.facts import (
     Facts,
     is_besides,
     probe_message,
-    started_at,
     why_of,
 )
 from kubeledger.analyze.why.pieces import size
 from kubeledger.kubelet.cgroups.paths import is_of_pods
 from kubeledger.kubelet.lifecycle.exits import UNKNOWN_KILLER, how_it_ended, killer_unknown
+from kubeledger.kubelet.lifecycle.stages import failure_of_event
 from kubeledger.model.record import Record
 
 __all__ = [
     "BACK_OFF",
     "DELAY",
     "DELETED",
+    "NEVER_STARTED",
     "POD_END",
     "REFUSED",
     "RULES",
     "STOPPED",
+    "STUCK",
+    "TROUBLE",
     "WORTH_TELLING",
+    "Group",
     "Words",
 ]
 
 POD_END = 100
+STUCK = 95
+"""It does not run now; what killed it before weighs less."""
 CONTAINER_END = 90
 REFUSED = 80
 NEVER_STARTED = 75
@@ -43,7 +51,7 @@ WORTH_TELLING = 50
 """What weighs less happens to every pod, and is no trouble."""
 STOPPED = 45
 DELETED = 44
-DELAY = 11
+DELAY = 21
 
 _STOPS = {
     "deleted": "it was deleted",
@@ -52,6 +60,13 @@ _STOPS = {
     "orphaned": "no source knows it",
     "removed": "it was removed",
     "shutdown": "the node shut down",
+}
+_NAMED = "is named in an error"
+_RESIZES = {
+    "actuated": "was resized in place",
+    "allocated": "was given what a resize in place asks for",
+    "deferred": "waits for room for its resize in place",
+    "infeasible": "cannot be resized in place on this node",
 }
 _PASSES = {
     "age": "it was unused for longer than imageMaximumGCAge",
@@ -63,7 +78,6 @@ _SAID_BY_DECISIONS = frozenset(
 _THRESHOLD = re.compile(r"(of eviction(?:Hard|Soft)) [\w.]+<\S+?(?=[,; ]|$)")
 """The threshold as it was set, which its amount stands before."""
 _REFUSED_AS = re.compile(r"^the pod is refused (?:as \w+|before any predicate is asked): ")
-_SAID_BY_OTHERS = ("Back-off restarting", "Error: Err", "Error: ImagePullBackOff")
 
 
 class Words(NamedTuple):
@@ -72,6 +86,36 @@ class Words(NamedTuple):
     who: str
     what: str
     why: str = ""
+
+
+class Group(msgspec.Struct):
+    """What makes one step: records of which each says the same of the same.
+
+    Attributes:
+        count: how often it happened.
+        records: (n,) n >= 1, in the order of time.
+        span: the first and the last time; None: those of the records.
+        goes_on: it is still so.
+        next_try: a clause on when it is tried again.
+    """
+
+    weight: int
+    words: Words
+    count: int
+    records: list[Record]
+    span: tuple[int, int] | None = None
+    goes_on: bool = False
+    next_try: str = ""
+
+    @property
+    def first_ts_ns(self) -> int:
+        """When it happened first."""
+        return self.span[0] if self.span else self.records[0].ts_ns
+
+    @property
+    def last_ts_ns(self) -> int:
+        """When it happened last."""
+        return self.span[1] if self.span else self.records[-1].ts_ns
 
 
 def _evicted(records: Sequence[Record], facts: Facts) -> Words:
@@ -166,12 +210,20 @@ def _ticks(records: Sequence[Record], facts: Facts) -> Words:
     return Words(body.container, what, probe_message(body.container, body.probe_type, facts))
 
 
-def _event(records: Sequence[Record], facts: Facts) -> Words:
+def _event(records: Sequence[Record], _: Facts) -> Words:
     body: Any = records[-1].body
-    started = started_at(body, facts)
-    late = started is None or records[-1].ts_ns <= started
-    what = f"could not start ({body.reason})" if late else f"had a warning ({body.reason})"
-    return Words(body.container or "", what, body.message.removeprefix("Error: "))
+    return Words(body.container or "", f"had a warning ({body.reason})", body.message)
+
+
+def _logged(records: Sequence[Record], _: Facts) -> Words:
+    body: Any = records[-1].body
+    return Words("", "is named in a warning" if body.severity == "W" else _NAMED, body.shape)
+
+
+def _resized(records: Sequence[Record], _: Facts) -> Words:
+    body: Any = records[-1].body
+    reason = f" ({body.reason})" if body.reason else ""
+    return Words("", f"{_RESIZES[body.outcome]}{reason}", body.message or "")
 
 
 def _stopped(records: Sequence[Record], _: Facts) -> Words:
@@ -265,14 +317,19 @@ def _weight_of_tick(record: Record, facts: Facts) -> int:
 def _weight_of_event(record: Record, facts: Facts) -> int:
     body: Any = record.body
     is_known = body.reason in _SAID_BY_DECISIONS or body.reason in facts.reasons
-    if body.type != "Warning" or is_known or body.message.startswith(_SAID_BY_OTHERS):
-        return 0
-    started = started_at(body, facts)
-    if started is None:
-        return NEVER_STARTED
-    if body.reason == "ExceededGracePeriod":
-        return 34
-    return DELAY if record.ts_ns <= started else WORTH_TELLING + 5
+    is_stage = failure_of_event(body.reason, body.message) is not None
+    return 0 if body.type != "Warning" or is_known or is_stage else WORTH_TELLING + 5
+
+
+def _weight_of_logged(record: Record, _: Facts) -> int:
+    body: Any = record.body
+    return 0 if body.recorded else 13 if body.severity == "W" else 35
+
+
+def _weight_of_resize(record: Record, facts: Facts) -> int:
+    body: Any = record.body
+    is_refused = body.outcome in {"deferred", "infeasible"}
+    return WORTH_TELLING + 10 if is_refused and record is facts.resized else 30
 
 
 def _weight_of_stop(record: Record, _: Facts) -> int:
@@ -319,12 +376,14 @@ RULES: Mapping[str, Rule] = {
     "lifecycle.PodConfigChanged": Rule(_weight_of_change, _configured, ("operation",)),
     "lifecycle.PodEvicted": Rule(_always(POD_END), _evicted),
     "lifecycle.PodRejected": Rule(_always(POD_END), _rejected, ("reason",)),
+    "lifecycle.PodResized": Rule(_weight_of_resize, _resized, ("outcome", "reason")),
     "lifecycle.PodTerminated": Rule(_always(10), _simple("had all its containers down")),
     "lifecycle.PodTerminating": Rule(_weight_of_stop, _stopped, ("reason",)),
     "lifecycle.ReasonReported": Rule(_weight_of_event, _event, ("reason",)),
     "lifecycle.RestartBackedOff": Rule(_always(BACK_OFF), _put_off),
     "memorymanager.MemoryAllocated": Rule(_always(13), _simple("got memory of NUMA nodes")),
     "memorymanager.MemoryAllocationFailed": Rule(_always(REFUSED), _not_given),
+    "node.ErrorsLogged": Rule(_weight_of_logged, _logged, ("severity", "shape")),
     "oom.ProcessKilled": Rule(_always(CONTAINER_END), _out_of_memory, ("reason",)),
     "preemption.PodPreempted": Rule(_always(POD_END), _preempted),
     "preemption.PreemptionFailed": Rule(_always(REFUSED), _no_victims),

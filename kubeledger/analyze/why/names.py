@@ -10,7 +10,14 @@ from typing import Any
 import msgspec
 
 from kubeledger.analyze.histories.history import History
-from kubeledger.analyze.why.concern import containers_in, pods_in, weight_of
+from kubeledger.analyze.why.concern import (
+    belongings_of,
+    containers_in,
+    named_within,
+    pods_in,
+    uid_of,
+    weight_of,
+)
 from kubeledger.analyze.why.target import FORMS, Target, TargetKind, parse_target
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Record
@@ -33,24 +40,26 @@ class Known(msgspec.Struct):
     Attributes:
         pods: (namespace, name) -> UIDs.
         weights: pod, or pod and container -> what its weightiest decision explains, and when.
-        unnamed: UID of a pod -> names of containers that records have with nothing but it.
         manifests: pods that only a manifest names; the kubelet adds the node's name to theirs.
         containers: pod -> names of its containers.
         container_ids: ID -> pod, container (empty for the sandbox), UID of the pod.
         images: ID -> names of it.
         devices: (resource, ID).
+        unnamed: UID of a pod -> names of its containers, of records with nothing but the UID.
+        others: process, claim, volume, secret or the like -> what it belongs to.
     """
 
     node: str
     pods: dict[Pod, dict[str, None]] = {}
     manifests: dict[Pod, None] = {}
     containers: dict[Pod, dict[str, None]] = {}
-    container_ids: dict[str, tuple[Pod, str, str | None]] = {}
+    container_ids: dict[str, tuple[tuple[str, ...], str, str | None]] = {}
     images: dict[str, set[str]] = {}
     devices: dict[tuple[str, str], None] = {}
     cgroups: dict[str, None] = {}
     weights: dict[tuple[str, ...], tuple[int, int, int]] = {}
     unnamed: dict[str, dict[str, None]] = {}
+    others: dict[str, dict[Target, None]] = {}
 
 
 def find_target(text: str, histories: Sequence[History]) -> Target:
@@ -73,14 +82,14 @@ def find_target(text: str, histories: Sequence[History]) -> Target:
     if target is not None and target.kind in {"node", "device", "cgroup"}:
         return target
     known = [known_names(history) for history in histories]
-    if target is not None and target.kind in {"pod", "container"}:
+    if target is not None and target.kind in {"pod", "container"} and len(target.parts) > 1:
         return next((a for each in known for a in _static(target, each)), target)
     asked = rest if kind else text.strip()
     if target is not None and _HEX.fullmatch(asked.removeprefix("sha256:")):
         return target
-    for match in (_exact, _beginning):
+    for match in (_exact, _beginning, _belongings):
         found = dict.fromkeys(t for each in known for t in match(asked, each) if asked)
-        fitting = [t for t in found if kind is None or t.kind == kind]
+        fitting = [t for t in found if kind in (None, t.kind) or match is _belongings]
         if len(fitting) == 1:
             return fitting[0]
         if fitting:
@@ -120,7 +129,7 @@ def known_names(history: History) -> Known:
     for pod, uids in known.pods.items():
         for uid in uids:
             if uid in known.unnamed:
-                known.containers.setdefault(pod, {}).update(known.unnamed[uid])
+                known.containers.setdefault(pod, {}).update(known.unnamed.pop(uid))
     return known
 
 
@@ -145,11 +154,35 @@ def _note(known: Known, record: Record) -> None:
             pass
     if getattr(body, "object_kind", "Pod") != "Pod":
         return
+    cgroup = getattr(body, "cgroup", None)
+    whose = Target("cgroup", (cgroup,)) if cgroup else Target("node", (known.node,))
     for named in pods_in(body):
         _note_pod(known, named.pod, named.uid, record)
-    uid, container = getattr(body, "pod_uid", None), getattr(body, "container", None)
-    if uid and container and not getattr(body, "pod", None):
-        known.unnamed.setdefault(uid, {})[container] = None
+        whose = Target("pod", named.pod)
+    uid, container = uid_of(body), getattr(body, "container", None)
+    if uid and whose.kind != "pod":
+        whose = _note_unnamed(known, uid, container, getattr(body, "container_id", None))
+    for each in named_within(body):
+        if each.pod is not None:
+            known.pods.setdefault(each.pod, {}).update({each.uid: None} if each.uid else {})
+            known.containers.setdefault(each.pod, {}).update(_one(each.container))
+        elif each.uid is not None:
+            _note_unnamed(known, each.uid, each.container, None)
+    for name in belongings_of(body):
+        known.others.setdefault(name, {})[whose] = None
+
+
+def _one(name: str | None) -> dict[str, None]:
+    return {name: None} if name else {}
+
+
+def _note_unnamed(
+    known: Known, uid: str, container: str | None, container_id: str | None
+) -> Target:
+    known.unnamed.setdefault(uid, {}).update(_one(container))
+    if container_id:
+        known.container_ids.setdefault(container_id, ((uid,), "", uid))
+    return Target("pod", (uid,), uid)
 
 
 def _note_pod(known: Known, pod: Pod, uid: str | None, record: Record) -> None:
@@ -166,7 +199,7 @@ def _note_pod(known: Known, pod: Pod, uid: str | None, record: Record) -> None:
         for whose in (pod, (*pod, name)) if name else (pod,):
             known.weights[whose] = max(known.weights.get(whose, weight), weight)
     container_id = getattr(body, "container_id", None)
-    if container_id and (name or container_id not in known.container_ids):
+    if container_id and (name or len(known.container_ids.get(container_id, ((),))[0]) < len(pod)):
         known.container_ids[container_id] = (pod, name or "", uid)
     for part in (getattr(body, "spec", None), getattr(body, "status", None)):
         for container in containers_in(part):
@@ -210,6 +243,13 @@ def _beginning(asked: str, known: Known) -> list[Target]:
     return found
 
 
+def _belongings(asked: str, known: Known) -> list[Target]:
+    """Whose process, claim, volume or secret it is; a pod by the name that it has by now."""
+    named = {uid: pod for pod, uids in known.pods.items() for uid in uids}
+    found = known.others.get(asked, {})
+    return [Target(t.kind, named.get(t.pod_uid or "", t.parts), t.pod_uid) for t in found]
+
+
 def _path(asked: str) -> str:
     return _MOUNT.sub("", asked).strip("/")
 
@@ -218,7 +258,10 @@ def _ids(known: Known) -> Iterator[tuple[str, Target]]:
     """IDs and what they are of; one of a sandbox is its pod's."""
     for pod, uids in known.pods.items():
         yield from ((uid, Target("pod", pod, uid)) for uid in uids)
-    for container_id, (pod, name, uid) in known.container_ids.items():
+    yield from ((uid, Target("pod", (uid,), uid)) for uid in known.unnamed)
+    named = {uid: pod for pod, uids in known.pods.items() for uid in uids}
+    for container_id, (parts, name, uid) in known.container_ids.items():
+        pod = named.get(uid or "", parts)
         target = Target("container", (*pod, name), uid) if name else Target("pod", pod, uid)
         yield container_id, target
     for image_id in known.images:

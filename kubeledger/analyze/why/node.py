@@ -1,15 +1,16 @@
-"""How a node fared: its kubelet's processes and their ends, pressure, shutdowns, its clock."""
+"""How a node fared: what it went through, its kubelet's processes and their ends, its clock."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from kubeledger.analyze.histories.history import History
 from kubeledger.analyze.histories.logs import LoggedProcess, LogReading
-from kubeledger.analyze.sql.shorten import cut_clause
+from kubeledger.analyze.sql.shorten import cut_chain
+from kubeledger.analyze.why.conditions import NodeClause, clauses_of
 from kubeledger.analyze.why.explanation import Answer, StoryStep
 from kubeledger.analyze.why.headline import counted_steps
 from kubeledger.analyze.why.pieces import (
@@ -26,21 +27,29 @@ from kubeledger.analyze.why.pieces import (
 )
 from kubeledger.analyze.why.target import Target
 from kubeledger.kubelet.cgroups.paths import is_of_pods
-from kubeledger.model.bodies.eviction import NodeConditionsChanged
-from kubeledger.model.bodies.lifecycle import KubernetesEvent, PodTerminating
+from kubeledger.model.bodies.eviction import PodSpared, ReclaimAttempted
+from kubeledger.model.bodies.lifecycle import KubernetesEvent, PodEvicted, PodTerminating
 from kubeledger.model.bodies.node import ClockStepped, KubeletExited, KubeletStarted, LogThinned
 from kubeledger.model.bodies.oom import ProcessKilled
+from kubeledger.model.bodies.stages import ShutdownProgressed
 from kubeledger.model.record import Record
 from kubeledger.model.units import format_ts
+from kubeledger.replay.episodes.node_conditions import NodeConditions
 
 __all__ = ["explain_node"]
 
 _STEPS_MAX = 200
 _PROCESSES_MAX = 5
+_SHUT_DOWN = 80
+_UNTOLD = "no record is about its kubelet or the node itself"
 _WORDLESS_WEIGHT = 3
 """As a start's: less than an end that is recorded."""
 _WORDLESS = "it was killed or told to stop, or the log is cut"
+_DIED, _PROCESS, _OTHERS = 90, 50, 40
+"""Weights of clauses; those of what the node went through lie around them."""
 _EVENTS = frozenset({"KubeletSetupFailed", "NodeNotReady", "NodeReady", "Rebooted", "SystemOOM"})
+_CONDITIONS = frozenset({"NodeNotReady", "NodeReady"})
+_DONE = (KubeletStarted, PodEvicted, PodSpared, ReclaimAttempted, ShutdownProgressed)
 _ENDS = {
     "error": "gave up",
     "fatal": "gave up",
@@ -100,39 +109,51 @@ def explain_node(history: History, target: Target, *, upto_ts_ns: int | None) ->
         upto_ts_ns: as of this time; None: as of the last record.
 
     Returns:
-        None for another node's records, and where none is about a kubelet or the node.
+        None for another node's records, and where there are none.
     """
     if target.parts and target.parts[0] != history.node:
         return None
     processes: list[_Process] = []
     about: list[Record] = []
+    done: list[Record] = []
+    conditions = NodeConditions()
     log = LogReading()
+    is_known = False
     for record in history.read(None):
         if upto_ts_ns is not None and record.ts_ns > upto_ts_ns:
             continue
+        is_known = True
         if log.entry(record).begins:
             processes.append(_Process(log.processes[-1]))
         if _is_of_node(record):
             about.append(record)
             _note_end(processes, record)
-    if not about:
+        if isinstance(record.body, _DONE):
+            done.append(record)
+        conditions.take(record)
+    if not is_known:
         return None
     causes = {r.cause for r in about if isinstance(r.body, KubeletStarted | KubeletExited)}
     causes = causes - {None} - {r.seq for r in about}
     because = {record.seq: record for record in history.pick([c for c in causes if c])}
-    rest = [*_of_pressure(about), *_of_others(about)]
-    sentence = f"node {history.node}: {'; '.join([*_of_processes(processes, because), *rest])}"
+    found = [*clauses_of(conditions, done), *_of_others(about)]
+    if conditions.conditions():
+        about = [record for record in about if _event_of(record) not in _CONDITIONS]
+    told = [*_of_processes(processes, because), *(each.text for each in found if each.weight)]
+    sentence = f"node {history.node}: {'; '.join(told) or _UNTOLD}"
     wordless = _wordless(processes)
     steps = [r for r in (*about, *because.values()) if not _is_first_seen(r)]
     last = (process.logged.last for process in wordless)
-    by_seq = {record.seq: record for record in (*about, *because.values(), *last)}
+    own_steps = [step for each in found if each.weight for step in each.steps]
+    episodes = history.pick(sorted({step.seq for step in own_steps}))
+    by_seq = {record.seq: record for record in (*about, *because.values(), *last, *episodes)}
     records = sorted(by_seq.values(), key=in_time)
     evidence = evidence_of(records[-_STEPS_MAX:], target)
-    all_steps = [*counted_steps(target, steps), *map(_last_heard, wordless)]
+    all_steps = [*counted_steps(target, steps), *map(_last_heard, wordless), *own_steps]
     return Answer(
         target=str(target),
         node=history.node,
-        headline=_headline(history.node, processes, because, rest),
+        headline=_headline(history.node, processes, because, found),
         steps=cited(sorted(all_steps, key=lambda step: (step.ts_ns, step.seq)), evidence),
         sentence=f"{sentence}.",
         evidence=evidence,
@@ -141,32 +162,40 @@ def explain_node(history: History, target: Target, *, upto_ts_ns: int | None) ->
 
 
 def _headline(
-    node: str, processes: list[_Process], because: dict[int, Record], rest: list[str]
+    node: str, processes: list[_Process], because: dict[int, Record], found: list[NodeClause]
 ) -> str:
-    """The newest process and all that died first, then what else there is room for."""
-    died = [process for process in processes if process.died]
-    first, *others = map(seconds, [*_of_processes(processes, because), *rest])
+    """What weighs most first, then what else there is room for."""
     room = HEADLINE_MAX - len(f"node {node}: .")
+    died = [process for process in processes if process.died]
+    clauses = list(found)
     if not died or died == processes[-1:]:
-        chosen = [cut_clause(first, room)]
+        first, *rest = [*_of_processes(processes, because), ""]
+        if died:
+            first = f"{_name(died[-1])} {_end(died[-1], because)}"
+        clauses.append(NodeClause(_DIED if died else _PROCESS, first))
+        clauses += [NodeClause(_OTHERS - 1, clause) for clause in rest]
     else:
         newest = _newest(processes[-1])
-        chosen = [newest, _of_deaths(died, room - len(newest) - 2)]
-        others = list(map(seconds, [*_of_shutdowns(processes), *rest]))
-    # A process that is known to have failed says more than one that left no word.
-    for more in sorted(others, key=lambda clause: "left no word" in clause):
-        if sum(len(each) + 2 for each in chosen) + len(more) <= room:
-            chosen.append(more)
-    return ended(f"node {node}: {'; '.join(chosen)}")
+        deaths = _of_deaths(died, room - len(newest) - 2)
+        clauses.append(NodeClause(_DIED, f"{deaths}; {newest}"))
+        clauses += [NodeClause(_SHUT_DOWN, clause) for clause in _of_shutdowns(processes)]
+    clauses = [each for each in clauses if each.weight and each.text]
+    chosen: list[str] = []
+    for each in sorted(clauses, key=lambda each: -each.weight):
+        left = room - sum(len(text) + 2 for text in chosen)
+        text = seconds(each.text)
+        if not chosen or len(text) <= left:
+            chosen.append(cut_chain(text, left))
+    return ended(f"node {node}: {'; '.join(chosen) or _UNTOLD}")
 
 
 def _newest(process: _Process) -> str:
     """The newest process, shortly; a death comes with the others."""
-    name, at = _name(process), time(process.first.ts_ns)
+    name = "the last one" if process.pid is None else f"process {process.pid}"
     if process.end is not None:
         word = "died" if process.died else "was told to stop"
-        return f"{name}, the last one, {word} at {time(process.end.ts_ns)}"
-    return f"{name}, the last one, {process.begun.rpartition(', ')[2]} {at}"
+        return f"{name} {word} at {time(process.end.ts_ns)}"
+    return f"{name} {process.begun.rpartition(', ')[2]} {time(process.first.ts_ns)}"
 
 
 def _of_deaths(died: list[_Process], length: int) -> str:
@@ -175,7 +204,7 @@ def _of_deaths(died: list[_Process], length: int) -> str:
     who = "the kubelet" if len(ends) > 1 or died[0].pid is None else f"process {died[0].pid}"
     why = getattr(ends[-1].body, "message", None) or "killed by the kernel's OOM killer"
     already = f"{who} died {times(ends[0].ts_ns, ends[-1].ts_ns, len(ends))}: "
-    return already + cut_clause(why, length - len(already))
+    return already + cut_chain(why, length - len(already))
 
 
 def _is_of_node(record: Record) -> bool:
@@ -183,11 +212,16 @@ def _is_of_node(record: Record) -> bool:
     if isinstance(body, PodTerminating):
         return body.reason == "shutdown"
     if isinstance(body, ProcessKilled):
-        return body.process == "kubelet" or body.reason == "node" or is_of_pods(body.cgroup)
+        is_of_pod = body.pod or body.pod_uid
+        is_of_node = body.reason == "node" or is_of_pods(body.cgroup)
+        return body.process == "kubelet" or is_of_node or not is_of_pod
     if isinstance(body, KubernetesEvent):
         return body.object_kind == "Node" and body.reason in _EVENTS
-    kinds = (ClockStepped, KubeletExited, KubeletStarted, LogThinned, NodeConditionsChanged)
-    return isinstance(body, kinds)
+    return isinstance(body, ClockStepped | KubeletExited | KubeletStarted | LogThinned)
+
+
+def _event_of(record: Record) -> str | None:
+    return record.body.reason if isinstance(record.body, KubernetesEvent) else None
 
 
 def _note_end(processes: list[_Process], record: Record) -> None:
@@ -250,27 +284,11 @@ def _end(process: _Process, because: dict[int, Record]) -> str:
     return f"{_ENDS[end.body.reason]} at {format_ts(end.ts_ns)}: {end.body.message}{led}"
 
 
-def _of_pressure(about: Iterable[Record]) -> Iterator[str]:
-    """The conditions that the node reports now, or those that it reported last; if any."""
-    since: dict[str, int] = {}
-    last = ""
-    is_named = False
-    for record in about:
-        if isinstance(record.body, KubeletStarted):
-            since = {}
-        if isinstance(record.body, NodeConditionsChanged):
-            is_named = True
-            gone = since.keys() - set(record.body.conditions)
-            for name in sorted(gone):
-                last = f"{name} from {format_ts(since[name])} to {format_ts(record.ts_ns)}"
-            since = {name: since.get(name, record.ts_ns) for name in record.body.conditions}
-    if since:
-        yield "it reports " + " and ".join(f"{n} since {format_ts(t)}" for n, t in since.items())
-    elif is_named:
-        yield "it reports no pressure" + (f", the last was {last}" if last else "")
+def _of_others(about: list[Record]) -> Iterator[NodeClause]:
+    return (NodeClause(_OTHERS, text) for text in _texts_of_others(about))
 
 
-def _of_others(about: list[Record]) -> Iterator[str]:
+def _texts_of_others(about: list[Record]) -> Iterator[str]:
     for record in about:
         body: Any = record.body
         if isinstance(body, ClockStepped):
@@ -285,9 +303,12 @@ def _of_others(about: list[Record]) -> Iterator[str]:
             yield f"the node had been rebooted, as it said at {format_ts(record.ts_ns)}"
     kills = [r for r in about if isinstance(r.body, ProcessKilled) and r.body.process != "kubelet"]
     if kills:
+        is_of_node = any(getattr(kill.body, "reason", None) == "node" for kill in kills)
+        many = f"{len(kills)} processes, the last" if len(kills) > 1 else "a process"
+        why = "the node's memory ran out, and " if is_of_node else ""
         yield (
-            f"the node's memory ran out, and the kernel killed {len(kills)} processes, the last "
-            f"at {format_ts(kills[-1].ts_ns)}"
+            f"{why}the kernel killed {many} "
+            f"({words_of(kills[-1])[1].partition(': ')[2]}) at {format_ts(kills[-1].ts_ns)}"
         )
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
 
-from kubeledger.analyze.sql.shorten import cut_clause
-from kubeledger.analyze.why.concern import containers_in, is_image
+from kubeledger.analyze.sql.shorten import cut_chain, cut_clause
+from kubeledger.analyze.why.concern import containers_in, is_image, named_within
 from kubeledger.analyze.why.explanation import Answer, StoryStep
 from kubeledger.analyze.why.headline import counted_steps
 from kubeledger.analyze.why.pieces import (
@@ -22,50 +23,66 @@ from kubeledger.analyze.why.pieces import (
     words_of,
 )
 from kubeledger.analyze.why.scope import Scope
+from kubeledger.analyze.why.story import story_of
 from kubeledger.analyze.why.target import Target
 from kubeledger.model.record import Record
+from kubeledger.replay.episodes.pod_stages import StageEpisode
 
 __all__ = ["image_answer", "undecided_answer"]
 
 _STEPS_MAX = 200
 
 
-def undecided_answer(target: Target, about: Sequence[Record], scope: Scope) -> Answer | None:
+def undecided_answer(
+    target: Target,
+    about: Sequence[Record],
+    scope: Scope = Scope(),  # noqa: B008 # never changed
+    episodes: Sequence[StageEpisode] = (),
+) -> Answer | None:
     """The answer of observations alone.
 
     Args:
-        target: a pod or container.
+        target: any but a node.
         about: (n,) records about it, none of them a decision, in the order of time.
         scope: the pod that is meant.
+        episodes: stages of its way that it did not get past at once.
 
     Returns:
         None where no record is about it; of a container, where none names it.
     """
-    if target.kind == "container":
-        name = target.parts[2]
-        if not any(getattr(record.body, "container", None) == name for record in about):
-            return None
-    if not about:
+    if not about or (target.kind == "container" and not any(_names(r, target) for r in about)):
         return None
     last = about[-1]
     count = "one record names" if len(about) == 1 else f"{len(about)} records name"
     who = f"{target.kind} {'/'.join(target.parts)}"
     word = "" if len(about) == 1 else "at last "
-    text = f"nothing was decided about {who}; {count} it, {word}at {time(last.ts_ns)}"
-    text += f": {seconds(words_of(last)[1])}"
+    begin = f"nothing was decided about {who}; {count} it, {word}at {time(last.ts_ns)}: "
+    said = seconds(words_of(last)[1])
     listed = about[-_STEPS_MAX:]
     evidence = evidence_of(listed, target)
+    headline = ended(begin + cut_chain(said, HEADLINE_MAX - 1 - len(begin)))
+    steps = counted_steps(target, about)
+    if episodes:
+        headline, steps = story_of(target, about, None, {}, episodes)
     return Answer(
         target=str(target),
         node=last.node,
-        headline=ended(cut_clause(text, HEADLINE_MAX - 1)),
-        steps=cited(counted_steps(target, about), evidence),
-        sentence=ended(text),
+        headline=headline,
+        steps=cited(steps, evidence),
+        sentence=ended(begin + said),
         evidence=evidence,
         history=tuple(map(step_of, listed)),
         pod_uid=scope.pod_uid,
         namesakes=scope.namesakes,
     )
+
+
+def _names(record: Record, target: Target) -> bool:
+    body: Any = record.body
+    of_parts = (containers_in(getattr(body, part, None)) for part in ("spec", "status"))
+    names = (each.container for each in named_within(body))
+    listed = (each.get("name") for each in chain.from_iterable(of_parts))
+    return target.parts[2] in (getattr(body, "container", None), *names, *listed)
 
 
 def image_answer(

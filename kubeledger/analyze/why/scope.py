@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from kubeledger.analyze.why.concern import pods_in
+from kubeledger.analyze.why.concern import pods_in, uid_of
 from kubeledger.analyze.why.explanation import Namesake
 from kubeledger.analyze.why.target import Target
 from kubeledger.model.record import Record
@@ -71,7 +71,8 @@ def scope_of(target: Target, records: Sequence[Record], decisions: Sequence[Reco
 def _uid_in(record: Record, pod: tuple[str, ...]) -> str | None:
     """UID that the record gives to the pod of this name."""
     body: Any = record.body
-    for named in pods_in(body):
+    found = list(pods_in(body))
+    for named in found:
         if named.pod == pod:
             return named.uid
-    return getattr(body, "pod_uid", None) if getattr(body, "pod", None) is None else None
+    return None if found else uid_of(body)

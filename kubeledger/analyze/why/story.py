@@ -8,12 +8,12 @@ what kept a container from starting; what every pod goes through weighs least.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
-from kubeledger.analyze.sql.shorten import cut_clause
+from kubeledger.analyze.sql.shorten import cut_chain, cut_clause
 from kubeledger.analyze.why.concern import is_about_pod
 from kubeledger.analyze.why.explanation import StoryStep
 from kubeledger.analyze.why.facts import Facts, facts_of, is_besides
@@ -26,11 +26,14 @@ from kubeledger.analyze.why.happenings import (
     RULES,
     STOPPED,
     WORTH_TELLING,
+    Group,
     Words,
 )
 from kubeledger.analyze.why.pieces import HEADLINE_MAX, ended, seconds, time, times
+from kubeledger.analyze.why.stages import stage_groups
 from kubeledger.analyze.why.target import Target
 from kubeledger.model.record import Record
+from kubeledger.replay.episodes.pod_stages import StageEpisode
 from kubeledger.verify import Finding
 
 __all__ = ["most_important", "story_of"]
@@ -53,18 +56,12 @@ class Story(NamedTuple):
     steps: list[StoryStep]
 
 
-class _Group(msgspec.Struct):
-    weight: int
-    words: Words
-    count: int
-    records: list[Record]
-
-
 def story_of(
     target: Target,
     records: Sequence[Record],
-    main: Record,
+    main: Record | None,
     findings: Mapping[int, Finding],
+    episodes: Iterable[StageEpisode],
     others: Sequence[tuple[Record, str]] = (),
 ) -> Story:
     """The story of a pod or container.
@@ -72,8 +69,9 @@ def story_of(
     Args:
         target: which.
         records: (n,) about it, in the order of time.
-        main: the decision that explains it.
+        main: the decision that explains it; None where nothing was decided about it.
         findings: by seq, at least of the decisions that weigh most.
+        episodes: stages of its way that it did not get past at once.
         others: (m,) records about others that led to ``main``, and what they say.
     """
     facts = facts_of(records, Facts(main=main, findings=findings))
@@ -81,20 +79,21 @@ def story_of(
     groups = [
         _group(same, facts, is_container=is_container) for same in _grouped(records, facts).values()
     ]
+    groups += stage_groups(episodes, records, facts)
     steps = [_step(group) for group in _without_repeats(groups)]
     used = {record.seq for group in groups for record in group.records}
     for record, text in others:
         if record.seq not in used:
-            steps.append(_step(_Group(REFUSED, Words("", text), 1, [record]), pod=""))
+            steps.append(_step(Group(REFUSED, Words("", text), 1, [record]), pod=""))
     steps.sort(key=lambda step: (step.ts_ns, step.seq))
     return Story(_headline(target, groups, records), steps)
 
 
-def _without_repeats(groups: list[_Group]) -> list[_Group]:
+def _without_repeats(groups: list[Group]) -> list[Group]:
     """The groups in the order of time, each reason said once: with what it first led to."""
     explained: set[tuple[str, str]] = set()
     found = []
-    for group in sorted(groups, key=lambda group: group.records[0].ts_ns):
+    for group in sorted(groups, key=lambda group: group.first_ts_ns):
         who, what, why = group.words
         key = (who if len(why) < _REASON_LONG else "", why)
         words = Words(who, what, "" if key in explained else why)
@@ -123,33 +122,31 @@ def _grouped(records: Sequence[Record], facts: Facts) -> dict[tuple[str, ...], l
             str(weight),
             *(str(getattr(record.body, f)) for f in rule.same),
         )
-        if record.kind == "lifecycle.ReasonReported":
-            key = (*key, str(getattr(record.body, "message", ""))[:20])
-        elif record.kind == "lifecycle.PodEvicted":
+        if record.kind == "lifecycle.PodEvicted":
             key = (*key, str(is_besides(record, facts)))
         groups.setdefault(key, []).append(record)
     return groups
 
 
-def _group(records: list[Record], facts: Facts, *, is_container: bool) -> _Group:
+def _group(records: list[Record], facts: Facts, *, is_container: bool) -> Group:
     rule = RULES[records[-1].kind]
     weight = max(rule.weight(record, facts) for record in records)
-    ended_before = is_container and not is_about_pod(facts.main)
+    ended_before = is_container and facts.main is not None and not is_about_pod(facts.main)
     if weight == POD_END and is_besides(records[-1], facts):
         weight = WORTH_TELLING - 1
     elif weight == POD_END and ended_before:
         weight = WORTH_TELLING
     count = sum(getattr(record.body, "count", 1) for record in records)
-    return _Group(weight, rule.words(records, facts), count, records)
+    return Group(weight, rule.words(records, facts), count, records)
 
 
-def _step(group: _Group, *, pod: str = "pod") -> StoryStep:
+def _step(group: Group, *, pod: str = "pod") -> StoryStep:
     who, what, why = group.words
     text = " ".join(filter(None, (who or pod, what)))
-    first, last = group.records[0], group.records[-1]
+    last = group.records[-1]
     return StoryStep(
-        ts_ns=first.ts_ns,
-        last_ts_ns=last.ts_ns,
+        ts_ns=group.first_ts_ns,
+        last_ts_ns=group.last_ts_ns,
         count=group.count,
         text=seconds(" ".join(f"{text}: {why}".split()) if why else text),
         weight=group.weight,
@@ -158,9 +155,9 @@ def _step(group: _Group, *, pod: str = "pod") -> StoryStep:
     )
 
 
-def _headline(target: Target, groups: list[_Group], records: Sequence[Record]) -> str:
-    def rank(group: _Group) -> tuple[int, int, int]:
-        return group.weight, group.count, group.records[-1].ts_ns
+def _headline(target: Target, groups: list[Group], records: Sequence[Record]) -> str:
+    def rank(group: Group) -> tuple[int, int, int]:
+        return group.weight, group.count, group.last_ts_ns
 
     ranked = sorted(groups, key=rank, reverse=True)
     trouble = [group for group in ranked if group.weight >= WORTH_TELLING]
@@ -177,7 +174,7 @@ def _headline(target: Target, groups: list[_Group], records: Sequence[Record]) -
     return ended(_sentence(target, trouble[0], HEADLINE_MAX - 1 - len(also)) + also)
 
 
-def _with_first_clause(target: Target, group: _Group) -> str:
+def _with_first_clause(target: Target, group: Group) -> str:
     """The sentence with as much of its reason as says something."""
     who, what, why = group.words
     first = _CLAUSE_END.split(why, maxsplit=1)[0]
@@ -185,7 +182,7 @@ def _with_first_clause(target: Target, group: _Group) -> str:
     return _sentence(target, least, HEADLINE_MAX - 1)
 
 
-def _ready_again(unready: _Group, groups: list[_Group]) -> str:
+def _ready_again(unready: Group, groups: list[Group]) -> str:
     """That a container which went unready became ready after that."""
     last = unready.records[-1]
     if last.kind != "prober.ProbeTransitioned":
@@ -199,7 +196,7 @@ def _ready_again(unready: _Group, groups: list[_Group]) -> str:
     return ""
 
 
-def _is_covered_by(group: _Group, first: _Group) -> bool:
+def _is_covered_by(group: Group, first: Group) -> bool:
     """Whether it is a probe that failed, or devices that were missing, which led to the first."""
     body: Any = group.records[-1].body
     kind = group.records[-1].kind
@@ -209,19 +206,25 @@ def _is_covered_by(group: _Group, first: _Group) -> bool:
     return kind.startswith("prober.") and (body.probe_type != "readiness" or not is_turn)
 
 
-def _sentence(target: Target, group: _Group, length: int) -> str:
-    namespace, pod = target.parts[:2]
+def _sentence(target: Target, group: Group, length: int) -> str:
+    pod = "/".join(target.parts[:2])
     who, what, why = group.words
-    subject = f"container {namespace}/{pod}/{who}" if who else f"pod {namespace}/{pod}"
-    first, last = group.records[0].ts_ns, group.records[-1].ts_ns
-    text = f"{subject} {what} {times(first, last, group.count)}"
-    left = length - len(text) - 2
+    subject = f"container {pod}/{who}" if who else f"pod {pod}"
+    end = group.next_try
+    if group.goes_on:
+        when = f"since {time(group.first_ts_ns)}"
+        end = (f", tried {group.count} times" if group.count > 1 else "") + end
+    else:
+        when = times(group.first_ts_ns, group.last_ts_ns, group.count)
+    text = f"{subject} {what} {when}"
+    left = length - len(text) - len(end) - 2
     if not why or left < _WHY_MIN:
         return cut_clause(text, length)
-    return f"{text}: {cut_clause(seconds(' '.join(why.split())), left)}"
+    shorten = cut_chain if group.span else cut_clause
+    return f"{text}: {shorten(seconds(' '.join(why.split())), left)}{end}"
 
 
-def _quiet(groups: list[_Group]) -> str:
+def _quiet(groups: list[Group]) -> str:
     """A clause on what is not recorded of it."""
     kinds = {group.records[-1].kind for group in groups if group.weight != DELAY}
     if "lifecycle.ContainerKilled" in kinds:
@@ -231,14 +234,24 @@ def _quiet(groups: list[_Group]) -> str:
     return f"; no kill, {what} is recorded"
 
 
-def _without_trouble(target: Target, ranked: list[_Group], records: Sequence[Record]) -> str:
+def _lasted(group: Group) -> int:
+    return group.last_ts_ns - group.first_ts_ns
+
+
+def _is_told(group: Group) -> bool:
+    """Whether something happened that does not happen to every pod."""
+    return group.weight == DELAY or group.records[-1].kind == "lifecycle.ContainerRestarted"
+
+
+def _without_trouble(target: Target, ranked: list[Group], records: Sequence[Record]) -> str:
     """How it fared where nothing went wrong: it was stopped, ended, or runs."""
     name = f"{target.kind} {'/'.join(target.parts)}"
     quiet = _quiet(ranked)
     stops = [group for group in ranked if group.weight in {STOPPED, DELETED}]
     if stops:
         first = msgspec.structs.replace(stops[0], count=1, records=stops[0].records[:1])
-        return f"{_sentence(target, first, 150)}; nothing else happened to it."
+        else_ = "" if any(map(_is_told, ranked)) else "; nothing else happened to it"
+        return f"{_sentence(target, first, 150)}{else_}."
     own = target.parts[2] if target.kind == "container" else None
     states = [r for r in records if r.kind in _LIVES and not getattr(r.body, "sandbox", False)]
     states = [r for r in states if own in (None, getattr(r.body, "container", None))]
@@ -247,11 +260,12 @@ def _without_trouble(target: Target, ranked: list[_Group], records: Sequence[Rec
         code = "" if body.exit_code is None else f" with exit code {body.exit_code}"
         what = "ended" if own else f"had its container {body.container} end"
         return f"{name} {what}{code} at {time(states[-1].ts_ns)}{quiet}."
-    late = next((group for group in ranked if group.weight == DELAY), None)
+    late = max((group for group in ranked if group.weight == DELAY), key=_lasted, default=None)
     if states and late:
-        reason = late.words.what.partition("could not start ")[2]
-        often = f", {late.count} times {reason}" if late.count > 1 else f", {reason}"
-        return f"{name} runs since {time(states[0].ts_ns)}, after it could not start{often}."
+        tries = f" ({late.count} tries)" if late.count > 1 else ""
+        began = f"{name} started at {time(states[0].ts_ns)}; it {late.words.what}{tries}"
+        left = HEADLINE_MAX - len(began) - 3
+        return ended(f"{began}: {cut_chain(late.words.why, left)}" if late.words.why else began)
     if states:
         return f"{name} runs since {time(states[0].ts_ns)}{quiet}."
     since = f" at {time(ranked[-1].records[0].ts_ns)}" if ranked else ""

@@ -28,7 +28,8 @@ class Target(msgspec.Struct, frozen=True):
     Attributes:
         kind: which form it has.
         parts: what stands after the kind: (namespace, name), (namespace, pod, container),
-            (ID,), (resource, ID), (path,), (name,), or nothing for any node.
+            (ID,), (resource, ID), (path,), (name,), or nothing for any node; (UID,) of a pod
+            whose name no record has.
         pod_uid: of the pod that is meant, where others may have had its name; None: the last.
     """
 

@@ -14,6 +14,7 @@ from kubeledger.analyze.why.concern import (
     is_about_pod,
     is_image,
     main_of,
+    mentions,
     tells_of,
 )
 from kubeledger.analyze.why.explanation import Answer, Explanation, StoryStep
@@ -36,6 +37,8 @@ from kubeledger.analyze.why.target import Target
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Record
 from kubeledger.model.units import format_ts
+from kubeledger.replay.episodes.pod_stages import KINDS as STAGE_KINDS
+from kubeledger.replay.episodes.pod_stages import PodStages, StageEpisode
 from kubeledger.verify import Finding, Reader, verify
 from kubeledger.verify.registry import verifiers_of
 
@@ -61,6 +64,17 @@ _SAID_BY_EFFECTS = frozenset({"eviction.ReclaimAttempted"})
 """Causes that are named by what they led to."""
 _CAUSES_MAX = 20
 _ASSIGNED = frozenset({"cpumanager.CpusAllocated", "memorymanager.MemoryAllocated"})
+_TELLS_UID = frozenset(
+    {
+        "lifecycle.ContainerStarted",
+        "lifecycle.PodAdmitted",
+        "lifecycle.PodConfigChanged",
+        "lifecycle.PodListed",
+        "lifecycle.PodStageFailed",
+        "lifecycle.ReasonReported",
+    }
+)
+"""Kinds whose records have names and UIDs of pods, one of which every known pod has."""
 _KILLED = "lifecycle.ContainerKilled"
 _AFTER_START = frozenset(
     {"lifecycle.ContainerKilled", "lifecycle.RestartBackedOff", "oom.ProcessKilled"}
@@ -104,14 +118,16 @@ def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) 
     read = history.read
     if _lacks_container(read, target):
         return None
-    about, decisions, scope = _scoped(read, target, upto_ts_ns)
+    about, decisions, scope, episodes = _scoped(read, target, upto_ts_ns)
     findings = _findings(read, decisions)
     meant = {record.seq: _meant(target, findings[record.seq]) for record in decisions}
     decisions = [r for r in decisions if meant[r.seq] or not is_about_others(target, r)]
     if not decisions and target.kind == "image":
-        return image_answer(target, read({"lifecycle.PodListed"}), upto_ts_ns)
+        answer = image_answer(target, read({"lifecycle.PodListed"}), upto_ts_ns)
+        return answer or undecided_answer(target, _mentioning(read, target, upto_ts_ns))
     if not decisions:
-        return undecided_answer(target, about, scope)
+        answer = undecided_answer(target, about, scope, episodes)
+        return answer or undecided_answer(target, _mentioning(read, target, upto_ts_ns), scope)
     end = last_end(about, target)
     main = ending_attempt(main_of(target, decisions, end), decisions, about)
     led = [*_rests_on(history, findings[main.seq]), *_causes(history, main)]
@@ -125,7 +141,7 @@ def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) 
     kept = _kept(target, findings[main.seq])
     passes = passes_about(target, read({"images.ImagesDetected"}), main) if kept else []
     because = f"it {kept[1]}" if kept else ""
-    headline, steps = _story(target, main, [*about, *passes], chains, findings, because)
+    headline, steps = _story(target, main, [*about, *passes], chains, findings, because, episodes)
     seqs = dict.fromkeys(
         seq
         for chain in reversed(chains)
@@ -167,12 +183,13 @@ def _story(
     chains: list[list[Record]],
     findings: dict[int, Finding],
     kept: str,
+    episodes: list[StageEpisode],
 ) -> tuple[str, list[StoryStep]]:
     """The headline and the dated steps."""
     led = chains[0][1:]
     if target.kind in {"pod", "container"}:
         others = [(record, ": ".join(filter(None, words_of(record)))) for record in led]
-        story = story_of(target, about, main, findings, others)
+        story = story_of(target, about, main, findings, episodes, others)
         return story.headline, story.steps
     shown = {record.seq: record for record in (*about, *(r for c in chains for r in c))}
     cause = findings.get(main.cause or 0)
@@ -190,27 +207,32 @@ def _ranking(finding: Finding) -> tuple[str, ...]:
 
 def _scoped(
     read: Reader, target: Target, upto_ts_ns: int | None
-) -> tuple[list[Record], list[Record], Scope]:
-    """Records about the target, its decisions, and the pod that is meant."""
+) -> tuple[list[Record], list[Record], Scope, list[StageEpisode]]:
+    """Records about the target, its decisions, the pod that is meant, stages that held it up."""
     uids = _uids(read, target)
     is_of_pod = target.kind in {"pod", "container"}
     about: list[Record] = []
     decisions: list[Record] = []
+    stages = PodStages()
     for record in read(None):
         if upto_ts_ns is not None and record.ts_ns > upto_ts_ns:
             continue
+        if is_of_pod and record.kind in STAGE_KINDS:
+            stages.take(record)
         if is_of_pod and tells_of(target, record, uids):
             about.append(record)
         if record.role == "decision" and concerns(target, record, uids):
             decisions.append(record)
     if not is_of_pod:
         others = {record.seq for record in decisions if is_about_others(target, record)}
-        return [r for r in decisions if r.seq not in others], decisions, Scope()
+        return [r for r in decisions if r.seq not in others], decisions, Scope(), []
     pod = target.parts[:2]
     scope = scope_of(target, about, decisions)
     about = [record for record in about if scope.holds(record, pod)]
     decisions = [record for record in decisions if scope.holds(record, pod)]
-    return sorted(about, key=in_time), decisions, scope
+    seqs = {record.seq for record in about}
+    episodes = [each for each in stages.episodes() if each.seq in seqs]
+    return sorted(about, key=in_time), decisions, scope, episodes
 
 
 def _uids(read: Reader, target: Target) -> frozenset[str]:
@@ -218,12 +240,19 @@ def _uids(read: Reader, target: Target) -> frozenset[str]:
     if target.kind not in {"pod", "container"}:
         return frozenset()
     pod = target.parts[:2]
-    found = set()
-    for record in read({"lifecycle.PodListed", "lifecycle.PodConfigChanged"}):
+    found = {target.pod_uid} if target.pod_uid else set()
+    for record in read(_TELLS_UID):
         body: Any = record.body
         if (body.namespace, body.pod) == pod and body.pod_uid:
             found.add(body.pod_uid)
     return frozenset(found)
+
+
+def _mentioning(read: Reader, target: Target, upto_ts_ns: int | None) -> list[Record]:
+    """Records that name the target among others, in the order of time."""
+    uids = _uids(read, target)
+    found = (r for r in read(None) if upto_ts_ns is None or r.ts_ns <= upto_ts_ns)
+    return sorted((r for r in found if mentions(target, r, uids)), key=in_time)
 
 
 def _rests_on(history: History, finding: Finding) -> list[Record]:

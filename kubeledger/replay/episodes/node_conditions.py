@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from kubeledger.model.bodies.eviction import NodeConditionsChanged
+from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.bodies.stages import NodeConditionChanged, NodeTrouble, NodeTroubled
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
@@ -85,6 +86,10 @@ class NodeConditions:
                     self._change(record, record.ts_ns, name, status, None, None)
         elif isinstance(body, NodeTroubled):
             self._troubled(record, body)
+        elif isinstance(body, KubeletStarted) and (body.from_start or body.restart):
+            # The eviction manager of a new process reports none until it finds a threshold met.
+            for name in self._now.keys() & set(PRESSURES):
+                self._change(record, record.ts_ns, name, "False", None, None)
 
     def conditions(self) -> list[ConditionEpisode]:
         """All changes so far, in the order of time."""
@@ -146,7 +151,8 @@ class NodeConditions:
 
 
 KINDS: frozenset[str] = frozenset(
-    body.kind for body in (NodeConditionChanged, NodeConditionsChanged, NodeTroubled)
+    body.kind
+    for body in (KubeletStarted, NodeConditionChanged, NodeConditionsChanged, NodeTroubled)
 )
 """Kinds of records that tell of conditions and troubles."""
 

@@ -17,7 +17,13 @@ __all__ = ["PARTS", "canonical_json", "document"]
 
 
 def _kubelet(state: NodeState) -> dict[str, Any]:
-    return {**_plain(state.kubelet), "conflicts": list(state.conflicts)}
+    counted = {"restarts": _count(state, state.kubelet.restarts)}
+    return {**_plain(state.kubelet), **counted, "conflicts": list(state.conflicts)}
+
+
+def _count(state: NodeState, count: int) -> int | None:
+    """How often something happened; None where no kubelet was heard of that would have told."""
+    return count if count or state.kubelet.started_ts_ns is not None else None
 
 
 def _pods(state: NodeState) -> dict[str, Any]:
@@ -32,8 +38,8 @@ def _devices(state: NodeState) -> dict[str, Any]:
     return {"holders": devices.pop("pods"), **devices}
 
 
-def _counts(state: NodeState) -> dict[str, int]:
-    return {
+def _counts(state: NodeState) -> dict[str, int | None]:
+    counts = {
         **state.lifecycle.counts,
         "device_allocations": state.devicemanager.allocations,
         "device_failures": state.devicemanager.failures,
@@ -44,6 +50,7 @@ def _counts(state: NodeState) -> dict[str, int]:
         "preemptions_failed": state.preemption.failed,
         "probe_transitions": state.prober.transitions,
     }
+    return {name: _count(state, count) for name, count in counts.items()}
 
 
 PARTS: dict[str, Callable[[NodeState], Any]] = {

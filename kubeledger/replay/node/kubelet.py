@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 from kubeledger.kubelet.devicemanager import reducer as devicemanager
 from kubeledger.kubelet.images import reducer as images
@@ -11,13 +11,14 @@ from kubeledger.kubelet.lifecycle.presence import drop_silent
 from kubeledger.kubelet.preemption import reducer as preemption
 from kubeledger.kubelet.prober import reducer as prober
 from kubeledger.kubelet.topologymanager import reducer as topologymanager
-from kubeledger.model.bodies.eviction import NodeConditionsChanged
+from kubeledger.model.bodies.eviction import NodeCondition, NodeConditionsChanged
 from kubeledger.model.bodies.node import (
     ClockStepped,
     KubeletStarted,
     NodeObserved,
     SettingsObserved,
 )
+from kubeledger.model.bodies.stages import NodeConditionChanged
 from kubeledger.model.record import Body
 from kubeledger.replay.node.state import NodeState
 
@@ -44,6 +45,8 @@ def start(state: NodeState, ts_ns: int, body: KubeletStarted) -> None:
             preemption.forget_pod(state.preemption, key)
     elif known.started_ts_ns is not None and body.pid is not None:
         return  # another source shows the same process
+    if body.from_start and state.machine.pressure is None:
+        state.machine.pressure = {}
     known.pid = body.pid
     known.version = body.kubelet_version
     known.version_source = body.version_source
@@ -78,13 +81,24 @@ def _clock_stepped(state: NodeState, ts_ns: int, body: ClockStepped) -> None:
 
 
 def _conditions_changed(state: NodeState, ts_ns: int, body: NodeConditionsChanged) -> None:
-    known = state.machine.pressure
+    known = state.machine.pressure or {}
     state.machine.pressure = {name: known.get(name, ts_ns) for name in body.conditions}
+
+
+def _condition_changed(state: NodeState, ts_ns: int, body: NodeConditionChanged) -> None:
+    if body.condition not in get_args(NodeCondition):
+        return
+    known = state.machine.pressure or {}
+    if body.status == "True":
+        state.machine.pressure = {body.condition: body.transition_ts_ns or ts_ns} | known
+    elif body.status == "False":
+        state.machine.pressure = {n: since for n, since in known.items() if n != body.condition}
 
 
 STEPS: dict[type[Body], Callable[[NodeState, int, Any], None]] = {
     ClockStepped: _clock_stepped,
     KubeletStarted: start,
+    NodeConditionChanged: _condition_changed,
     NodeConditionsChanged: _conditions_changed,
     NodeObserved: _node_observed,
     SettingsObserved: _settings_observed,

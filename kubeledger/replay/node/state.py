@@ -22,7 +22,7 @@ from kubeledger.model.bodies.node import Setting
 
 __all__ = ["STATE_SCHEMA", "KubeletState", "MachineState", "NodeState"]
 
-STATE_SCHEMA = 5
+STATE_SCHEMA = 6
 """Version of these structures and of what the reducers do; a snapshot of another is void."""
 
 
@@ -52,8 +52,9 @@ class MachineState(msgspec.Struct, kw_only=True):
         capacity, allocatable: resource -> quantity as written; None when not known.
         reasons: reason of an API event about the node -> how many.
         clock_steps: how often the clock went back in a log.
-        pressure: pressure condition that the node reports -> since when; the eviction manager
-            of a new kubelet process reports none until it finds a threshold met.
+        pressure: pressure condition that the node reports -> since when; None as long as nothing
+            tells. The eviction manager of a new kubelet process reports none until it finds a
+            threshold met.
     """
 
     labels: dict[str, str] = {}
@@ -65,7 +66,7 @@ class MachineState(msgspec.Struct, kw_only=True):
     numa_nodes: tuple[int, ...] | None = None
     reasons: dict[str, int] = {}
     clock_steps: int = 0
-    pressure: dict[str, int] = {}
+    pressure: dict[str, int] | None = None
 
 
 class NodeState(msgspec.Struct, kw_only=True):

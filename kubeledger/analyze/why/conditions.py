@@ -1,0 +1,299 @@
+"""What a node went through, as clauses and steps: not ready, troubles, pressure, shutdowns.
+
+What keeps pods from running now comes before what did; what each start of a kubelet brings with
+it comes last.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from kubeledger.analyze.why.explanation import StoryStep
+from kubeledger.analyze.why.pieces import time
+from kubeledger.analyze.why.stages import cause_in
+from kubeledger.model.bodies.eviction import PodSpared, ReclaimAttempted
+from kubeledger.model.bodies.lifecycle import PodEvicted
+from kubeledger.model.bodies.node import KubeletStarted
+from kubeledger.model.bodies.stages import NodeTrouble, ShutdownProgressed
+from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S, format_go_duration, parse_go_duration
+from kubeledger.replay.episodes.node_conditions import (
+    PRESSURES,
+    ConditionEpisode,
+    NodeConditions,
+    TroubleEpisode,
+)
+
+__all__ = ["NodeClause", "clauses_of"]
+
+_NOT_READY, _WAS_NOT_READY = 95, 75
+_SHUTDOWN = 88
+_TROUBLED, _WAS_TROUBLED = 85, 60
+_PRESSED, _WAS_PRESSED = 82, 58
+_RECLAIMED = 57
+_AT_START = 30
+_IN_OTHERS = 0
+_START_NS = 60 * NS_PER_S
+"""So long after its start a kubelet's runtime, network and PLEG need not be there yet."""
+
+
+class NodeClause(NamedTuple):
+    """Something that the node went through.
+
+    Attributes:
+        weight: how much it explains; 0: another clause holds it.
+    """
+
+    weight: int
+    text: str
+    steps: Sequence[StoryStep] = ()
+
+
+class _Words(NamedTuple):
+    now: str
+    then: str
+
+
+class _Interval(NamedTuple):
+    """What was so for a while; ``until_ts_ns`` is None where it still is."""
+
+    seq: int
+    kind: str
+    ts_ns: int
+    until_ts_ns: int | None
+    why: str
+    count: int = 1
+
+
+_READY = _Words("not ready", "not ready")
+_SKIPPED = _Words("no pod is synchronised", "no pod was synchronised")
+_TROUBLES: Mapping[NodeTrouble, _Words] = {
+    "api_unreachable": _Words("cannot reach the API server", "could not reach the API server"),
+    "certificate": _Words("does not get its certificate", "did not get its certificate"),
+    "container_manager_failed": _Words(
+        "cannot start its container manager", "could not start its container manager"
+    ),
+    "lease_update_failed": _Words("cannot renew its lease", "could not renew its lease"),
+    "network_not_ready": _Words("its network is not ready", "its network was not ready"),
+    "pleg_unhealthy": _Words("PLEG is not healthy", "PLEG was not healthy"),
+    "registration_failed": _Words("cannot register", "could not register"),
+    "runtime_down": _Words("its container runtime is down", "its container runtime was down"),
+    "status_update_failed": _Words("cannot report its status", "could not report its status"),
+    "storage_not_ready": _Words("its storage is not ready", "its storage was not ready"),
+    "sync_skipped": _SKIPPED,
+}
+_OF_READY: frozenset[NodeTrouble] = frozenset(
+    ("network_not_ready", "pleg_unhealthy", "runtime_down", "storage_not_ready")
+)
+"""Troubles for which a kubelet reports its node as not ready (``nodestatus.ReadyCondition``)."""
+_PLEG = re.compile(
+    r"PLEG is not healthy: pleg was last seen active (?P<ago>[\w.]+) ago; "
+    r"threshold is (?P<most>\w+)"
+)
+
+
+def clauses_of(conditions: NodeConditions, records: Sequence[Record]) -> Iterator[NodeClause]:
+    """What a node went through, each kind of it in one clause.
+
+    Args:
+        conditions: the fold over the node's records.
+        records: (n,) starts of kubelets, reclaims, evictions, steps of shutdowns, in time.
+    """
+    starts = [
+        record.ts_ns
+        for record in records
+        if isinstance(record.body, KubeletStarted) and record.body.from_start
+    ]
+    troubles = conditions.troubles()
+    bad = [e for e in conditions.conditions() if (e.status == "True") != (e.condition == "Ready")]
+    for name in dict.fromkeys(each.condition for each in bad):
+        same = [each for each in bad if each.condition == name]
+        if name == "Ready":
+            intervals = [_not_ready(each, troubles) for each in same]
+            skipped = [t for t in troubles if t.trouble == "sync_skipped" and _during(t, same[-1:])]
+            effect = f", and {_SKIPPED[same[-1].until_ts_ns is not None]}" if skipped else ""
+            yield from _clauses(_READY, intervals, starts, _NOT_READY, _WAS_NOT_READY, effect)
+        elif name in PRESSURES:
+            words = _Words(f"it reports {name}", f"it reported {name}")
+            intervals = [_interval(each, each.message or "") for each in same]
+            yield from _clauses(words, intervals, (), _PRESSED, _WAS_PRESSED)
+    for trouble in dict.fromkeys(each.trouble for each in troubles):
+        alike = [each for each in troubles if each.trouble == trouble]
+        causes = [*(e for e in bad if e.condition == "Ready"), *_causes(trouble, troubles)]
+        is_told = (trouble in _OF_READY or trouble == "sync_skipped") and _during(alike[-1], causes)
+        weights = (_IN_OTHERS, _IN_OTHERS) if is_told else (_TROUBLED, _WAS_TROUBLED)
+        yield from _clauses(_TROUBLES[trouble], [*map(_troubled, alike)], starts, *weights)
+    yield from _reclaims(records)
+    yield from _shutdowns(records)
+
+
+def _causes(trouble: NodeTrouble, troubles: Iterable[TroubleEpisode]) -> Iterator[TroubleEpisode]:
+    """Troubles for which a kubelet synchronises no pods."""
+    return (each for each in troubles if trouble == "sync_skipped" and each.trouble in _OF_READY)
+
+
+def _clauses(
+    words: _Words,
+    intervals: Sequence[_Interval],
+    starts: Sequence[int],
+    weight: int,
+    weight_past: int,
+    effect: str = "",
+) -> Iterator[NodeClause]:
+    """One clause on all intervals, those that a start of a kubelet brings with it by themselves."""
+    at_start = [each for each in intervals if _is_of_start(each, starts)]
+    for same in ([each for each in intervals if each not in at_start], at_start):
+        if not same:
+            continue
+        last = same[-1]
+        is_past = last.until_ts_ns is not None
+        often = f" {len(same)} times, last" if len(same) > 1 else ""
+        tries = f", {last.count} times" if last.count > 1 else ""
+        why = f": {last.why}" if last.why else ""
+        text = f"{words[is_past]}{often} {_span(last)}{tries}{why}{effect}"
+        heavy = weight_past if is_past else weight
+        steps = [_step(words, each) for each in same]
+        yield NodeClause(min(_AT_START, heavy) if same is at_start else heavy, text, steps)
+
+
+def _is_of_start(interval: _Interval, starts: Sequence[int]) -> bool:
+    until = interval.until_ts_ns
+    return until is not None and any(s <= interval.ts_ns and until <= s + _START_NS for s in starts)
+
+
+def _span(interval: _Interval) -> str:
+    until = interval.until_ts_ns
+    if until is None:
+        return f"since {time(interval.ts_ns)}"
+    begin, end = time(interval.ts_ns), time(until)
+    return (
+        f"at {end}" if begin == end else f"{begin} to {end[11:] if begin[:10] == end[:10] else end}"
+    )
+
+
+def _step(words: _Words, interval: _Interval) -> StoryStep:
+    until, count = interval.until_ts_ns, interval.count
+    lasted_ns = 0 if until is None or count > 1 else until - interval.ts_ns
+    lasted = f" for {_rounded(lasted_ns)}" if lasted_ns >= NS_PER_S else ""
+    why = f": {interval.why}" if interval.why else ""
+    return StoryStep(
+        ts_ns=interval.ts_ns,
+        last_ts_ns=interval.ts_ns if until is None or count == 1 else until,
+        count=count,
+        text=f"{words[until is not None]}{lasted}{why}",
+        weight=3,
+        kind=interval.kind,
+        seq=interval.seq,
+    )
+
+
+def _interval(condition: ConditionEpisode, why: str) -> _Interval:
+    kind, until = "node.ConditionChanged", condition.until_ts_ns
+    return _Interval(condition.seq, kind, condition.ts_ns, until, why)
+
+
+def _not_ready(condition: ConditionEpisode, troubles: Iterable[TroubleEpisode]) -> _Interval:
+    """With what the condition says; where it says nothing, with the troubles of that time."""
+    if condition.message:
+        return _interval(
+            condition, _errors(condition.message, is_past=condition.until_ts_ns is not None)
+        )
+    found = [t for t in troubles if t.trouble in _OF_READY and _during(t, [condition])]
+    words = (": ".join(filter(None, (_TROUBLES[t.trouble].then, t.message))) for t in found)
+    return _interval(condition, ", ".join(words) or condition.reason or "")
+
+
+def _troubled(trouble: TroubleEpisode) -> _Interval:
+    until = trouble.passed_ts_ns or trouble.last_ts_ns
+    why = cause_in(_errors(trouble.message, is_past=True))
+    if trouble.trouble == "pleg_unhealthy":
+        why = why.removeprefix(_TROUBLES["pleg_unhealthy"].then).strip(" ()")
+    kind, count = "node.Troubled", trouble.attempts
+    return _Interval(trouble.seq, kind, trouble.ts_ns, until, why, count)
+
+
+def _errors(message: str, *, is_past: bool) -> str:
+    """Errors of the runtime's state, as the kubelet joins them."""
+    words = _TROUBLES["pleg_unhealthy"][is_past]
+
+    def told(found: re.Match[str]) -> str:
+        ago, most = (_rounded(parse_go_duration(found[name])) for name in ("ago", "most"))
+        return f"{words} (last active {ago} before, at most {most} allowed)"
+
+    return _PLEG.sub(told, " ".join(message.split()).strip("[]"))
+
+
+def _rounded(nanoseconds: int) -> str:
+    return format_go_duration(nanoseconds // NS_PER_S * NS_PER_S)
+
+
+def _during(trouble: TroubleEpisode, episodes: Iterable[ConditionEpisode | TroubleEpisode]) -> bool:
+    """Whether one of them was so, or began, while the node had the trouble."""
+    for each in episodes:
+        is_condition = isinstance(each, ConditionEpisode)
+        until = each.until_ts_ns if is_condition else each.passed_ts_ns or each.last_ts_ns
+        if each.ts_ns <= trouble.last_ts_ns and (until is None or trouble.ts_ns <= until):
+            return True
+    return False
+
+
+def _reclaims(records: Iterable[Record]) -> Iterator[NodeClause]:
+    """What the eviction manager did, in all."""
+    records = [r for r in records if isinstance(r.body, ReclaimAttempted | PodEvicted | PodSpared)]
+    bodies = [record.body for record in records]
+    reclaims = [body for body in bodies if isinstance(body, ReclaimAttempted)]
+    spared = dict.fromkeys(body.pod for body in bodies if isinstance(body, PodSpared))
+    evicted = sum(isinstance(body, PodEvicted) for body in bodies)
+    if not records:
+        return
+    parts = []
+    if evicted:
+        parts.append(f"{evicted} pod{'s were' if evicted > 1 else ' was'} evicted")
+    elif any(body.outcome == "nothing" for body in reclaims):
+        parts.append("no pod could be evicted")
+    if spared:
+        parts.append(f"{', '.join(spared)} spared as critical")
+    names = dict.fromkeys(body.resource for body in reclaims if body.resource)
+    words = _Words(*2 * (f"{', '.join(names) or 'resources'} had to be reclaimed",))
+    first, last = records[0], records[-1]
+    seq, kind, count = last.seq, last.kind, max(len(reclaims), 1)
+    told = _Interval(seq, kind, first.ts_ns, last.ts_ns, ", ".join(parts), count)
+    yield from _clauses(words, [told], (), _RECLAIMED, _RECLAIMED)
+
+
+def _shutdowns(records: Iterable[Record]) -> Iterator[NodeClause]:
+    """Each shutdown that was announced: the pods of one priority after the other, and its end."""
+    runs: list[list[tuple[Record, ShutdownProgressed]]] = []
+    for record in records:
+        if isinstance(body := record.body, ShutdownProgressed):
+            runs += [[]] if body.step == "detected" or not runs else []
+            runs[-1].append((record, body))
+    for run in runs:
+        phases = [_phase(body) for _, body in run[1:]]
+        last = time(run[-1][0].ts_ns)[11:]
+        text = f"{_phase(run[0][1])} at {time(run[0][0].ts_ns)}"
+        if phases:
+            text += f", {', '.join(phases)} at {last}"
+        steps = [
+            StoryStep(
+                ts_ns=record.ts_ns, last_ts_ns=record.ts_ns, count=1, text=_phase(body), weight=4,
+                kind=record.kind, seq=record.seq,
+            )
+            for record, body in run
+        ]  # fmt: skip
+        yield NodeClause(_SHUTDOWN, text, steps)
+
+
+def _phase(body: ShutdownProgressed) -> str:
+    pods = "pods" if body.pods is None else f"{body.pods} pod{'' if body.pods == 1 else 's'}"
+    pods += "" if body.priority is None else f" of priority {body.priority}"
+    grace = "" if body.grace_period_s is None else f" with {body.grace_period_s} s"
+    return {
+        "detected": "the node was told to shut down",
+        "killing": f"{pods} told to end{grace}",
+        "timed_out": f"{pods} had not ended in time",
+        "completed": "shutdown went on",
+        "cancelled": "shutdown was cancelled",
+    }[body.step]

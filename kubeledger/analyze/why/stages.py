@@ -1,0 +1,206 @@
+"""Stages that a pod did not get past, or had to wait in, as steps of its story."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from kubeledger.analyze.why.facts import Facts
+from kubeledger.analyze.why.happenings import (
+    BACK_OFF,
+    DELAY,
+    NEVER_STARTED,
+    STUCK,
+    TROUBLE,
+    WORTH_TELLING,
+    Group,
+    Words,
+)
+from kubeledger.model.bodies.stages import Stage
+from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S, format_go_duration
+from kubeledger.replay.episodes.pod_stages import StageEpisode
+
+__all__ = ["cause_in", "stage_groups"]
+
+
+class _Clause(NamedTuple):
+    """What is waited for, and what is wrong with it, as long as it is so and afterwards."""
+
+    what: str
+    now: str
+    then: str
+
+
+_CLAUSES: Mapping[Stage, _Clause] = {
+    "admission": _Clause("its admission", "is refused", "was refused"),
+    "config": _Clause("its turn", "has not come", "had not come"),
+    "network": _Clause("the node's network", "is not ready", "was not ready"),
+    "cgroup": _Clause("its cgroup", "cannot be made", "could not be made"),
+    "volumes": _Clause("its volume", "cannot be mounted", "could not be mounted"),
+    "resources": _Clause("its resource claim", "cannot be prepared", "could not be prepared"),
+    "sandbox": _Clause("its sandbox", "cannot be made", "could not be made"),
+    "image": _Clause("its image", "cannot be pulled", "could not be pulled"),
+    "create": _Clause("its creation", "fails", "failed"),
+    "start": _Clause("its start", "fails", "failed"),
+    "hook": _Clause("its post-start hook", "fails", "failed"),
+    "run": _Clause("its next start", "is put off", "was put off"),
+    "ready": _Clause("its readiness", "is not there", "was not there"),
+    "stop": _Clause("its end", "does not come", "did not come"),
+    "teardown": _Clause("its removal", "fails", "failed"),
+}
+_OF_REASONS: Mapping[str, _Clause] = {
+    "CreateContainerConfigError": _Clause(
+        "its configuration", "is not complete", "was not complete"
+    ),
+    "ErrImageNeverPull": _Clause("its image", "is not on the node", "was not on the node"),
+    "FailedSync": _Clause("its state in the runtime", "is not known", "was not known"),
+    "FailedValidation": _Clause("its definition", "is not valid", "was not valid"),
+    "FailedAttachVolume": _Clause("its volume", "cannot be attached", "could not be attached"),
+    "InvalidImageName": _Clause("its image", "has no valid name", "had no valid name"),
+    "SignatureValidationFailed": _Clause(
+        "its image", "has no valid signature", "had no valid signature"
+    ),
+}
+"""Reason -> clause, where it says more than its stage."""
+_NAMES_ITS = frozenset(("image", "resources", "teardown", "volumes"))
+"""Stages whose clause goes on with the name of what is waited for."""
+_ENDING: Mapping[str, tuple[str, str, int]] = {
+    "run": ("waits for its next start", "had to wait for its next start", BACK_OFF),
+    "ready": ("is not ready", "was not ready", TROUBLE),
+    "stop": ("does not end", "did not end when it was to", TROUBLE),
+    "teardown": ("is not cleaned up", "was not cleaned up at once", WORTH_TELLING),
+}
+"""Stage after the start -> what is said of who is in it, who was, and its weight."""
+_TOLD_BY: Mapping[str, frozenset[str]] = {
+    "admission": frozenset({"lifecycle.PodRejected"}),
+    "ready": frozenset(
+        {"prober.ProbeExecuted", "prober.ProbeTicksFolded", "prober.ProbeTransitioned"}
+    ),
+    "run": frozenset({"lifecycle.ContainerDied", "lifecycle.RestartBackedOff"}),
+}
+"""Stage -> kinds whose records have steps of their own."""
+_WAITS = {"image": ", next try within 5m0s"}
+"""Stage -> for how long its back-off lasts at most."""
+
+_PASSED = 34
+_ABOUT_MAX = 40
+_SHORT_MAX = 40
+_SEGMENT = re.compile(r"\s*: ")
+_CODE = re.compile(r"(?:rpc error: )?code = \S+ desc = ")
+_WRAPPER = re.compile(
+    r"(?:[Ee]rror|[Ff]ailed to|[Uu]nable to|Back-off|Err[A-Z]\w+|unmounted volumes=|\S+ failed for)"
+    r"(?!.* not found)"
+)
+_WORDLESS = re.compile(r": (?:unknown|<nil>)$")
+
+
+def cause_in(message: str, about: str | None = None) -> str:
+    """The end of a chain of errors that names the cause, without the layers that only wrap it.
+
+    Args:
+        message: each layer stands before the one that it wraps.
+        about: what the reader knows that it is about: layers that only name it say nothing.
+    """
+    text = _WORDLESS.sub("", _CODE.sub("", " ".join(message.split())))
+    layers = _SEGMENT.split(text)
+    while len(layers) > 1 and (
+        _WRAPPER.match(layers[0]) or (about and about in layers[0] and " " not in layers[0])
+    ):
+        layers = layers[1:]
+    return ": ".join(layers).rstrip(".")
+
+
+def stage_groups(
+    episodes: Iterable[StageEpisode], records: Sequence[Record], facts: Facts
+) -> list[Group]:
+    """The stages that a pod or container was held up in, each as what makes one step.
+
+    What other records tell better is left out: a refusal, deaths and back-offs, probes.
+
+    Args:
+        episodes: of the pod or container.
+        records: (n,) about it.
+        facts: of these records.
+    """
+    by_seq = {record.seq: record for record in records}
+    told = {(record.kind, getattr(record.body, "container", None)) for record in records}
+    told |= {(kind, None) for kind, _ in told}
+    alike: dict[tuple[object, ...], list[StageEpisode]] = {}
+    for each in episodes:
+        if any((kind, each.container) in told for kind in _TOLD_BY.get(each.stage, ())):
+            continue
+        key = (each.stage, each.container, each.about, each.is_open, each.passed_ts_ns is None)
+        alike.setdefault(key, []).append(each)
+    groups = []
+    for same in alike.values():
+        found = [by_seq[seq] for each in same for seq in (each.seq, *each.seqs) if seq in by_seq]
+        if found:
+            groups.append(_group(same, sorted(found, key=lambda record: record.seq), facts))
+    return groups
+
+
+def _group(same: list[StageEpisode], records: list[Record], facts: Facts) -> Group:
+    """Episodes that are alike; of those that are open there is one."""
+    last = same[-1]
+    weight, words = _of_end(last) if last.stage in _ENDING else _of_way(same, facts)
+    return Group(
+        weight,
+        words,
+        sum(each.attempts for each in same),
+        records,
+        span=(same[0].ts_ns, last.last_ts_ns),
+        goes_on=last.is_open,
+        next_try=_WAITS.get(last.stage, "") if last.is_open and last.is_waiting else "",
+    )
+
+
+def _of_end(episode: StageEpisode) -> tuple[int, Words]:
+    now, then, weight = _ENDING[episode.stage]
+    is_open = episode.is_open
+    why = cause_in(episode.message, episode.about)
+    who = episode.container or ""
+    return weight if is_open else _PASSED, Words(who, now if is_open else then, why)
+
+
+def _of_way(same: list[StageEpisode], facts: Facts) -> tuple[int, Words]:
+    """A stage up to the start: it keeps the pod from running, did so, or did to the end."""
+    last = same[-1]
+    who = last.container or ""
+    begun = [ts for name, ts in facts.first_started.items() if who in ("", name)]
+    again = " again" if begun and min(begun) < same[0].ts_ns else ""
+    if last.is_open:
+        why = _clause(last, is_past=False)
+        if last.stage == "hook":
+            return STUCK, Words(who, "does not stay up", why)
+        if last.reason == "FailedSync" or (who in facts.running if who else facts.running):
+            return TROUBLE, Words(who, "is not synchronised", why)
+        return STUCK, Words(who, f"has not started{again}", why)
+    if last.passed_ts_ns is None:
+        what = f"did not start{again} before it was stopped"
+        return DELAY if again else NEVER_STARTED, Words(who, what, _clause(last, is_past=True))
+    waited_ns = sum((each.passed_ts_ns or each.last_ts_ns) - each.ts_ns for each in same)
+    span = format_go_duration(waited_ns // NS_PER_S * NS_PER_S) if waited_ns >= NS_PER_S else ""
+    what = f"waited {f'{span} ' if span else ''}for {_about(last)}"
+    return DELAY, Words(who, what, cause_in(last.message, last.about))
+
+
+def _about(episode: StageEpisode) -> str:
+    """What the stage waits for, with its name."""
+    what = (_OF_REASONS.get(episode.reason) or _CLAUSES[episode.stage]).what
+    name = episode.about if episode.stage in _NAMES_ITS else None
+    if name is not None and len(name) > _ABOUT_MAX:
+        name = f"…/{name.rpartition('/')[2]}"
+    return f"{what} {name}" if name else what
+
+
+def _clause(episode: StageEpisode, *, is_past: bool) -> str:
+    """What is wrong, and why."""
+    words = _OF_REASONS.get(episode.reason) or _CLAUSES[episode.stage]
+    cause = cause_in(episode.message, episode.about)
+    clause = f"{_about(episode)} {words.then if is_past else words.now}"
+    if not cause:
+        return clause
+    is_short = len(cause) <= _SHORT_MAX and "(" not in cause
+    return f"{clause} ({cause})" if is_short else f"{clause}: {cause}"
