@@ -123,19 +123,16 @@ class Dispatcher:
         return facts
 
     def _entry(self, entry: LogEntry) -> Facts:
-        line = entry.line
-        facts: list[Fact] = []
-        is_read = self._is_read(entry, facts)
+        facts = self._read(entry)
         if entry.shape is not None:
-            facts += self._errors.tell(line, entry.shape, recorded=entry.recorded and is_read)
+            facts += self._errors.tell(entry.line, entry.shape)
         return facts
 
-    def _is_read(self, entry: LogEntry, facts: list[Fact]) -> bool:
-        """Give a line to its handlers, and take their facts; False where it is damaged."""
+    def _read(self, entry: LogEntry) -> list[Fact]:
         line = entry.line
+        facts: list[Fact] = []
         if (key := entry.lacks()) is not None:
-            facts += self._not_understood(line, f" (without {key})")
-            return False
+            return [*self._not_understood(line, f" (without {key})")]
         for handler in entry.handlers:
             try:
                 found = handler(line)
@@ -143,14 +140,14 @@ class Dispatcher:
                     facts += found
             except CutLineError:
                 facts += self._not_understood(line)
-                return False
+                break
             except MALFORMED as error:
                 facts += self._not_understood(line)
                 message = f"line {line.line} cannot be read: {_in_words(error)}"
                 finding = Finding("malformed", line.source, message[:500])
                 facts.append(finding_fact(finding, line.ts_ns, line.evidence))
-                return False
-        return True
+                break
+        return facts
 
     def _not_understood(self, line: LogLine, why: str = "") -> Iterator[Fact]:
         """A line of a known message that is damaged, or lacks a key: the import goes on."""
