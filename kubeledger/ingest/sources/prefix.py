@@ -143,9 +143,12 @@ class Unwrapper:
     def unwrap(self, line: bytes) -> Unwrapped:
         """The line without its prefix; as it is when it has none that is known."""
         for form in self._known:
-            match = form.match(line)
-            if match:
-                return self._take(form, match, line)
+            found = form.read(line)
+            if found is not None:
+                if form is _NODE_FIRST and found.host is not None:
+                    # It stands alone before its lines: it does so before all of them.
+                    self._nodes.add(found.host)
+                return found
         if self._nodes:
             node, space, rest = line.partition(b" ")
             if space and node in self._nodes:
@@ -153,33 +156,27 @@ class Unwrapper:
         # Saves many tries for each line of an object's dump.
         if ANY_ENTRY.search(line, 0, _PREFIX_MAX) is None:
             return Unwrapped(line)
-        form = _form_of(line)
-        if form is None:
+        carrier = _carrier_of(line)
+        if carrier is None:
             return Unwrapped(line)
-        if form not in self._known:
-            self._known.insert(0, form)
-        return self._take(form, form.match(line), line)
-
-    def _take(
-        self, form: _Form | _Nested, match: re.Match[bytes] | Unwrapped, line: bytes
-    ) -> Unwrapped:
-        """Remember a node that stands alone before its lines: it does so before all of them."""
-        found = form.take(match, line)
-        if form is _NODE_FIRST and found.host is not None:
-            self._nodes.add(found.host)
-        return found
+        if carrier not in self._known:
+            self._known.insert(0, carrier)
+        return self.unwrap(line)
 
 
 class _Form:
     """A prefix's pattern, and which of its groups holds what; 0 for none."""
 
     def __init__(self, pattern: re.Pattern[bytes]) -> None:
-        self.match = pattern.match
+        self._match = pattern.match
         names = ("time", "tag", "other", "partial", "host")
         self._places = tuple(pattern.groupindex.get(name, 0) for name in names)
 
-    def take(self, match: re.Match[bytes], line: bytes) -> Unwrapped:
-        """The line without what matched."""
+    def read(self, line: bytes) -> Unwrapped | None:
+        """The line without its prefix; None where it has none of this form."""
+        match = self._match(line)
+        if match is None:
+            return None
         time, tag, other, partial, host = self._places
         name = match[tag] if tag else None
         return Unwrapped(
@@ -198,15 +195,12 @@ class _Nested(NamedTuple):
     outer: _Form
     inner: _Form | _Nested
 
-    def match(self, line: bytes) -> Unwrapped | None:
-        match = self.outer.match(line)
-        if match is None:
+    def read(self, line: bytes) -> Unwrapped | None:
+        """As of a form; what the inner one says goes first."""
+        without = self.outer.read(line)
+        found = None if without is None else self.inner.read(without.body)
+        if without is None or found is None:
             return None
-        without = self.outer.take(match, line)
-        inside = self.inner.match(without.body)
-        if not inside:
-            return None
-        found = self.inner.take(inside, without.body)
         return Unwrapped(
             found.body,
             True,
@@ -216,36 +210,31 @@ class _Nested(NamedTuple):
             found.host or without.host,
         )
 
-    @staticmethod
-    def take(match: Unwrapped, line: bytes) -> Unwrapped:
-        return match
-
 
 _FORMS = tuple(map(_Form, _PREFIXES))
 _NODE_FIRST = _FORMS[_PREFIXES.index(_NODE)]
 _LAST = _Form(_ANY_PROGRAM)
 
 
-def _form_of(line: bytes) -> _Form | _Nested | None:
+def _carrier_of(line: bytes) -> _Form | _Nested | None:
     """What carries the entry in a line: as few carriers as possible."""
     for depth in range(1, _NESTED_MAX + 1):
         if (form := _nested(line, depth)) is not None:
             return form
-    match = _LAST.match(line)
-    return _LAST if match and is_entry(line[match.end() :]) else None
+    found = _LAST.read(line)
+    return _LAST if found is not None and is_entry(found.body) else None
 
 
 def _nested(line: bytes, depth: int) -> _Form | _Nested | None:
     """So many carriers, one inside the other."""
     for form in _FORMS:
-        match = form.match(line)
-        if not match or match.end() == 0:
+        found = form.read(line)
+        if found is None:
             continue
-        rest = line[match.end() :]
         if depth == 1:
-            if is_entry(rest):
+            if is_entry(found.body):
                 return form
-        elif (inner := _nested(rest, depth - 1)) is not None:
+        elif (inner := _nested(found.body, depth - 1)) is not None:
             return _Nested(form, inner)
     return None
 

@@ -171,7 +171,7 @@ def test_a_trouble_is_counted_until_it_passes() -> None:
         (13, "pleg_unhealthy", said[2], 2),
     ]
     assert {fact.body.passed_ts_ns for fact in facts[2:]} == {facts[2].ts_ns}  # type: ignore[attr-defined]
-    assert [each.text for each in facts[2].evidence][1].endswith(LOOP)
+    assert str(facts[2].evidence[1].text).endswith(LOOP)
 
 
 def test_several_tellers_are_one_run() -> None:
