@@ -58,8 +58,8 @@ def get(
 
     NAME is the name of a pod (of probes: of their pod), a device, or an image ID or its
     beginning; `pod/NAME` and `NAMESPACE/NAME` will do, too. All is taken from the state that
-    `kubeledger state` shows. Ages count up to --at, or the last record; that of a pod from the
-    first record about it.
+    `kubeledger state` shows. Ages count up to --at, or the last record; that of a pod from its
+    creation, or the first record about it where none says.
     """
     from kubeledger.cli.get_rows import TABLES, matches, not_known
     from kubeledger.cli.sources import warn_of_losses
@@ -79,7 +79,12 @@ def get(
     state = state_at(opened, node, ts_ns=ts_ns)
     now_ns = ts_ns if ts_ns is not None else state.latest_ts_ns or 0
     table = TABLES[asked]
-    items = table.items(state, now_ns)
+    items = table.items(
+        state,
+        lambda kinds: (
+            each for each in opened.records(state.node, kinds=kinds) if each.ts_ns <= now_ns
+        ),
+    )
     why_none = "" if items else not_known(asked, state)
     if namespace is not None and not all_namespaces:
         items = [item for item in items if item.get("namespace", namespace) == namespace]

@@ -9,33 +9,34 @@ import msgspec
 
 from kubeledger.cli.output import counted, write_rows
 from kubeledger.cli.screen import paged, screen_width
-from kubeledger.kubelet.lifecycle.state import ContainerState, PodState
+from kubeledger.cli.get_seen import Records, seen_of
+from kubeledger.kubelet.lifecycle.printing import print_pod
+from kubeledger.kubelet.lifecycle.state import PodState
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.document import document
 from kubeledger.replay.node.state import NodeState
 
-__all__ = ["TABLES", "human_duration", "matches", "not_known", "pod_status"]
+__all__ = ["TABLES", "human_duration", "matches", "not_known"]
 
 Item = dict[str, Any]
 
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 24 * 3600
 _UNKNOWN = "<unknown>"
 _NONE = "<none>"
-_SIGKILL_EXIT = 137
 
 
 class Table(msgspec.Struct, frozen=True):
     """One resource of the node.
 
     Attributes:
-        items: objects as ``-o json`` shows them, from a state and the time of asking, ns; each
-            has a ``name``, most a ``namespace``.
+        items: objects as ``-o json`` shows them, from a state and the records that lead to it;
+            each has a ``name``, most a ``namespace``.
         columns: (n,) heads.
         wide_only: those that only the wide form has.
         row: (n,) cells of an object, given the time of asking.
     """
 
-    items: Callable[[NodeState, int], list[Item]]
+    items: Callable[[NodeState, Records], list[Item]]
     columns: tuple[str, ...]
     wide_only: frozenset[str]
     row: Callable[[Item, int], Sequence[Any]]
@@ -93,19 +94,21 @@ def _age(since_ns: int | None, now_ns: int) -> str:
     return _UNKNOWN if since_ns is None else human_duration((now_ns - since_ns) // NS_PER_S)
 
 
-def _pods(state: NodeState, _: int) -> list[Item]:
+def _pods(state: NodeState, records: Records) -> list[Item]:
     plain = document(state, ["pods"])["pods"]
+    seen = seen_of(state, records)
     found = []
     for key, pod in state.lifecycle.pods.items():
-        ready, total = _readiness(state, key, pod)
+        printed = print_pod(pod, seen[key].waiting, _ready(state, key, pod), seen[key].sidecars)
         shown = {
             "namespace": pod.namespace,
             "name": pod.name,
-            "ready": f"{ready}/{total}",
-            "status": pod_status(pod),
-            "restarts": _restarts(pod),
+            "ready": f"{printed.ready}/{printed.total}",
+            "status": printed.status,
+            "restarts": printed.restarts,
         }
-        found.append({**shown, "node": state.node, **plain[key]})
+        since = {"since_ts_ns": seen[key].since_ts_ns}
+        found.append({**shown, "node": state.node, **plain[key], **since})
     return sorted(found, key=lambda item: (item["namespace"], item["name"], item["uid"] or ""))
 
 
@@ -115,86 +118,25 @@ def _pod_row(item: Item, now_ns: int) -> Sequence[Any]:
     return *shown, age, item["node"], item["qos_class"] or _UNKNOWN, item["uid"] or _UNKNOWN
 
 
-def _readiness(state: NodeState, key: str, pod: PodState) -> tuple[int, int]:
-    """How many containers are ready, and how many count.
+def _ready(state: NodeState, key: str, pod: PodState) -> set[str]:
+    """Containers that are ready if they run.
 
-    A container is ready when it runs, its startup probe has succeeded and its readiness probe
-    says so (``UpdatePodStatus`` in pkg/kubelet/prober/prober_manager.go).
+    Their startup probe has succeeded, and their readiness probe says so (``UpdatePodStatus`` in
+    pkg/kubelet/prober/prober_manager.go).
     """
     workers = state.prober.pods.get(key, {})
-    counted = _counted(pod)
-    ready = [
+    return {
         name
-        for name in counted
-        if pod.containers[name].running
-        and all(
+        for name in pod.containers
+        if all(
             worker.cached_result == "success"
             for probe_type, worker in workers.get(name, {}).items()
             if probe_type != "liveness"
         )
-    ]
-    return len(ready), len(counted)
+    }
 
 
-def _counted(pod: PodState) -> list[str]:
-    """Names of the containers, and of init containers that run beside them (sidecars)."""
-    started = any(c.container_id for c in pod.containers.values() if not c.init)
-    return [n for n, c in pod.containers.items() if not c.init or (started and c.running)]
-
-
-def _restarts(pod: PodState) -> int:
-    """Of the containers that count; of all as long as init containers are at work."""
-    begun = any(c.container_id or c.restart_count for c in pod.containers.values() if not c.init)
-    names = _counted(pod) if begun else list(pod.containers)
-    return sum(pod.containers[name].restart_count for name in names)
-
-
-def pod_status(pod: PodState) -> str:
-    """The STATUS that kubectl's printer would show (``printPod``, pkg/printers/internalversion)."""
-    if pod.deleting and not pod.ended:
-        return "Terminating"
-    if pod.reason:
-        return pod.reason
-    inits = [c for c in pod.containers.values() if c.init]
-    main = [c for c in pod.containers.values() if not c.init]
-    if inits and not any(c.container_id for c in main) and pod.phase in (None, "Pending"):
-        done = sum(c.exit_code == 0 for c in inits)
-        words = next((_waiting_words(c) for c in inits if _has_failed(c)), f"{done}/{len(inits)}")
-        return f"Init:{words}" if done < len(inits) else "PodInitializing"
-    phase = pod.phase or "Unknown"
-    words = next((_waiting_words(c) for c in main if not c.running), phase)
-    completed_beside = words == "Completed" and any(c.running for c in main)
-    return "NotReady" if completed_beside else words
-
-
-def _has_failed(container: ContainerState) -> bool:
-    return not container.running and (
-        container.back_off_s is not None or container.exit_code not in (None, 0)
-    )
-
-
-def _waiting_words(container: ContainerState) -> str:
-    """Why a container does not run."""
-    never = container.container_id is None and container.finished_ts_ns is None
-    killed_at = container.oom_killed_ts_ns
-    if container.back_off_s is not None and container.exit_code != 0:
-        words = "CrashLoopBackOff"
-    elif never:
-        words = "ContainerCreating"
-    elif container.exit_code == 0:
-        words = "Completed"
-    elif (
-        container.exit_code == _SIGKILL_EXIT
-        and killed_at is not None
-        and killed_at >= (container.started_ts_ns or 0)
-    ):
-        words = "OOMKilled"
-    else:
-        words = "Error" if container.exit_code is not None else _UNKNOWN
-    return words
-
-
-def _devices(state: NodeState, _: int) -> list[Item]:
+def _devices(state: NodeState, _: Records) -> list[Item]:
     manager = state.devicemanager
     found = [
         {
@@ -234,7 +176,7 @@ def _device_row(item: Item, now_ns: int) -> Sequence[Any]:
     )  # fmt: skip
 
 
-def _images(state: NodeState, _: int) -> list[Item]:
+def _images(state: NodeState, _: Records) -> list[Item]:
     plain = document(state, ["images"])["images"]["images"]
     return [
         {"name": image_id.partition(":")[2][:12] or image_id, "image_id": image_id, **image}
@@ -270,7 +212,7 @@ def _word(value: bool | None) -> str:
     return _UNKNOWN if value is None else str(value).lower()
 
 
-def _probes(state: NodeState, _: int) -> list[Item]:
+def _probes(state: NodeState, _: Records) -> list[Item]:
     plain = document(state, ["probes"])["probes"]
     pods = state.lifecycle.pods
     return sorted(

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from kubeledger.analyze.histories.history import History
+from kubeledger.analyze.problems import NEEDED
 from kubeledger.analyze.sql.api import Queryable
 
 __all__ = ["NodeView", "Scope", "ViewRow"]
@@ -25,8 +26,10 @@ _OF_PODS = frozenset(
         "device_allocations",
         "evictions",
         "oom_kills",
+        "pod_stages",
         "probe_tick_runs",
         "probe_transitions",
+        "resizes",
         "restart_backoffs",
     }
 )
@@ -105,7 +108,7 @@ class NodeView:
         self.scope = scope or Scope()
         self.history = history
         # One question that needs all there is: a wider question later would load everything again.
-        queryable.sql("SELECT 1 FROM events, evidence, verdicts LIMIT 0").fetchall()
+        queryable.sql(f"SELECT 1 FROM evidence, verdicts, {NEEDED} LIMIT 0").fetchall()
 
     def __call__(self, query: str, params: Mapping[str, object] | None = None) -> list[ViewRow]:
         """Rows of a query; ``$node`` is the node."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kubeledger.analyze.headlines import headlines, incidents
+from kubeledger.analyze.problems import PROBLEMS, occurrences
 from kubeledger.timeline.ask import NodeView, Scope
 from kubeledger.timeline.drawing import Drawing, Row, Section
 from kubeledger.timeline.rows_node import decisions_row, node_section
@@ -38,14 +39,23 @@ def build_drawing(view: NodeView, *, apart: bool = False) -> Drawing:
         )
     }
     begin_ns, last_ns = _recorded(view)
-    pods, arrows = pod_sections(view, verdicts, begin_ns, apart=apart)
+    problems = view.in_scope(
+        f"SELECT seq, severity, epoch_ns(ts) AS ts_ns FROM ({occurrences(_SHOWN)})"
+        " WHERE node = $node ORDER BY ts, seq"
+    )
+    severities: dict[int, int] = {}
+    for each in problems:
+        severities[each["seq"]] = max(each["severity"], severities.get(each["seq"], 0))
+    pods, arrows = pod_sections(view, severities, begin_ns, apart=apart)
     node = node_section(view)
     others = [*pods, *resource_sections(view)]
     drawn = {item.seq for each in (node, *others) for row in each.rows for item in row.items}
     node.rows.append(decisions_row(view, drawn))
     sections = _in_scope([node, *others], view.scope)
     start_ns, end_ns = _span(view.scope, begin_ns, last_ns, sections)
-    found = headlines(incidents(view.in_scope, view.node, verdicts=True))
+    found = incidents(view.in_scope, view.node, verdicts=True)
+    moments = [(each["ts_ns"], each["seq"]) for each in problems]
+    moments += [(each.ts_ns, each.seq) for each in found if each.kind == "error"]
     versions = view(
         "SELECT kubelet_version AS version FROM kubelet_starts"
         " WHERE node = $node AND kubelet_version IS NOT NULL GROUP BY ALL ORDER BY min(seq)"
@@ -64,8 +74,12 @@ def build_drawing(view: NodeView, *, apart: bool = False) -> Drawing:
         verdicts=verdicts,
         sections=sections,
         arrows=arrows,
-        headlines=[each for each in found if start_ns <= each.ts_ns <= end_ns],
+        headlines=[each for each in headlines(found) if start_ns <= each.ts_ns <= end_ns],
+        problems=sorted(each for each in moments if start_ns <= each[0] <= end_ns),
     )
+
+
+_SHOWN = [problem.kind for problem in PROBLEMS if problem.severity]
 
 
 def _in_scope(sections: Sequence[Section], scope: Scope) -> list[Section]:

@@ -137,6 +137,7 @@ class Drawing(msgspec.Struct, frozen=True, kw_only=True):
         sections: those with rows.
         arrows: between marks.
         headlines: what went wrong, worst first.
+        problems: the same one by one, as (time, record), in the order of time.
     """
 
     node: str
@@ -148,5 +149,6 @@ class Drawing(msgspec.Struct, frozen=True, kw_only=True):
     sections: Sequence[Section]
     arrows: Sequence[Arrow]
     headlines: Sequence[Headline]
+    problems: Sequence[tuple[int, int]] = ()
     only: str = ""
     is_part: bool = False

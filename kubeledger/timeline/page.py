@@ -73,9 +73,14 @@ def node_payload(drawing: Drawing) -> dict[str, Any]:
                 "kind": each.kind,
                 "at": _us(drawing, each.ts_ns),
                 "seq": each.seq,
+                "item": items.at(each.ts_ns, each.seq),
                 "text": each.text,
             }
             for each in drawing.headlines
+        ],
+        "problems": [
+            {"at": _us(drawing, ts_ns), "seq": seq, "item": items.at(ts_ns, seq)}
+            for ts_ns, seq in drawing.problems
         ],
     }
 
@@ -88,6 +93,7 @@ class _Items:
         kinds, strings: text -> the number that stands for it.
         counts: place of an item -> its count, where that is not 1.
         marks: seq -> place of its first mark.
+        places: seq -> places of its items, each with its begin.
     """
 
     def __init__(self, drawing: Drawing) -> None:
@@ -97,6 +103,7 @@ class _Items:
         self.strings: dict[str, int] = {"": 0}
         self.counts: dict[int, int] = {}
         self.marks: dict[int, int] = {}
+        self.places: dict[int, list[tuple[int, int]]] = {}
 
     def add(self, number: int, row: Row) -> None:
         """Items of one row, by time."""
@@ -105,6 +112,7 @@ class _Items:
             place = len(self.columns["row"])
             if item.seq and item.end_ns == item.start_ns:
                 self.marks.setdefault(item.seq, place)
+            self.places.setdefault(item.seq, []).append((item.start_ns, place))
             if item.count > 1:
                 self.counts[place] = item.count
             start_us = _us(self._drawing, item.start_ns)
@@ -120,6 +128,14 @@ class _Items:
             for name, value in zip(_COLUMNS, values, strict=True):
                 self.columns[name].append(value)
             previous_us = start_us
+
+    def at(self, ts_ns: int, seq: int) -> int | None:
+        """Place of the record's item that begins nearest to a time, a mark before a bar."""
+        found = self.places.get(seq, ())
+        nearest = min((abs(start_ns - ts_ns) for start_ns, _ in found), default=0)
+        near = [place for start_ns, place in found if abs(start_ns - ts_ns) == nearest]
+        mark = self.marks.get(seq)
+        return mark if mark in near else min(near, default=None)
 
     def _length(self, item: Item, start_us: int) -> int:
         return -1 if item.end_ns is None else _us(self._drawing, item.end_ns) - start_us

@@ -116,7 +116,7 @@ _PODS = frozenset({"problems", "pods"})
 _KINDS = {
     "admission": "pod",
     "sandbox": "another sandbox",
-    "sandbox_failed": "no sandbox",
+    "stuck": "waits",
     "held0": "held",
     "held1": "held",
     "tick_success": "success",

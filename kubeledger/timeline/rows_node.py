@@ -167,10 +167,12 @@ def node_section(view: NodeView) -> Section:
     rows = [
         _kubelets(view),
         _log(view),
-        _pressure(view),
+        *_conditions(view),
+        *_troubles(view),
         *curve_rows(view),
         _gc_runs(view),
         _reclaims(view),
+        _oom_kills(view),
     ]
     return Section(id="node", title="Node", rows=[row for row in rows if row.items or row.curve])
 
@@ -180,8 +182,7 @@ def _kubelets(view: NodeView) -> Row:
     row = Row(label="kubelet")
     starts = view.rows(
         "kubelet_starts",
-        "pid, kubelet_version, restart, from_start, epoch_ns(exited_ts) AS exited_ns,"
-        " exit_reason, exit_message",
+        "pid, kubelet_version, restart, from_start, epoch_ns(exited_ts) AS exited_ns",
     )
     last = view(
         """SELECT start.seq, max(record.ts_ns) AS last_ns
@@ -208,9 +209,19 @@ def _kubelets(view: NodeView) -> Row:
             word = "restarted" if start["restart"] else "started"
             word = word if start["from_start"] else "first seen"
             row.mark(kind, start["ts_ns"], f"{version}{pid} {word}", start["seq"])
-        if start["exited_ns"] and start["exit_reason"] != "stopped":
-            row.mark("kubelet_end", start["exited_ns"], start["exit_message"] or "", start["seq"])
+    for each in view.rows("events", "body", f"kind IN {_PROCESS_ENDS}"):
+        body = json.loads(each["body"])
+        if "step" in body:
+            label = " ".join(filter(None, ("shutdown", body["step"], body.get("message"))))
+            row.mark("shutdown", each["ts_ns"], label, each["seq"])
+        elif body["reason"] != "stopped":
+            row.mark("kubelet_end", each["ts_ns"], body["message"] or "", each["seq"])
+    for each in view.rows("kubernetes_events", "message", "reason = 'Rebooted'"):
+        row.mark("rebooted", each["ts_ns"], each["message"], each["seq"])
     return row
+
+
+_PROCESS_ENDS = ("node.KubeletExited", "node.ShutdownProgressed")
 
 
 def _log(view: NodeView) -> Row:
@@ -237,18 +248,50 @@ def _log(view: NodeView) -> Row:
     return row
 
 
-def _pressure(view: NodeView) -> Row:
-    """Conditions as long as they are reported, with the signals that went short meanwhile."""
-    row = Row(label="pressure")
-    changes = view.rows("pressure_conditions", "conditions")
+_READY = {"True": "ready", "False": "not_ready", "Unknown": "ready_unknown"}
+
+
+def _conditions(view: NodeView) -> list[Row]:
+    """Readiness all the time, and each pressure as long as it is reported."""
+    found: dict[str, Row] = {}
     reclaims = view.rows("reclaims", "signal, resource")
-    for index, change in enumerate(changes):
-        end_ns = changes[index + 1]["ts_ns"] if index + 1 < len(changes) else None
-        if change["conditions"]:
-            signals = _signals(reclaims, change["conditions"], change["ts_ns"], end_ns)
-            named = f" ({', '.join(signals)})" if signals else ""
-            label = ", ".join(each.removesuffix("Pressure") for each in change["conditions"])
-            row.bar("pressure", change["ts_ns"], end_ns, f"{label}{named}", change["seq"])
+    columns = "condition, status, reason, message, epoch_ns(until_ts) AS until_ns"
+    for each in view.rows("node_conditions", columns):
+        condition, end_ns = each["condition"], each["until_ns"]
+        label = each["message"] or each["reason"] or ""
+        if condition == "Ready":
+            kind = _READY[each["status"]]
+            label = "" if kind == "ready" else label
+        elif each["status"] == "True":
+            kind = "pressure"
+            label = ", ".join(_signals(reclaims, [condition], each["ts_ns"], end_ns)) or label
+        else:
+            continue
+        row = found.setdefault(condition, Row(label=condition))
+        row.bar(kind, each["ts_ns"], end_ns, label, each["seq"])
+    return [found[name] for name in ("Ready", *_RESOURCES) if name in found]
+
+
+def _troubles(view: NodeView) -> list[Row]:
+    """A row for each thing that did not work, for several do at a time."""
+    found: dict[str, Row] = {}
+    for each in view.rows(
+        "node_troubles",
+        "trouble, message, attempts, epoch_ns(coalesce(passed_ts, last_ts)) AS until_ns",
+    ):
+        name = each["trouble"].replace("_", " ")
+        row = found.setdefault(name, Row(label=name))
+        label = f"{each['attempts']}×: {each['message']}"
+        row.bar("trouble", each["ts_ns"], each["until_ns"], label, each["seq"])
+    return list(found.values())
+
+
+def _oom_kills(view: NodeView) -> Row:
+    """Those outside of pods."""
+    row = Row(label="OOM kills")
+    for each in view.rows("oom_kills", "process, cgroup", "pod_uid IS NULL"):
+        label = each["process"] or each["cgroup"] or "a process"
+        row.mark("oom", each["ts_ns"], label, each["seq"])
     return row
 
 

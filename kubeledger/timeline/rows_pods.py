@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from itertools import groupby
 
 import msgspec
 
-from kubeledger.analyze.headlines import shortened
+from kubeledger.analyze.phrases import shortened
 from kubeledger.timeline.ask import NodeView, ViewRow
 from kubeledger.timeline.container_tracks import add_ticks, container_tracks
 from kubeledger.timeline.drawing import Arrow, Row, Section
@@ -24,17 +23,6 @@ _KILLS = {
     "evicted": "killed",
 }
 """Reasons of a kill that are a problem; other kills are what somebody asked for."""
-_WEIGHTS = {
-    "oom": 6,
-    "evicted": 6,
-    "preempted": 6,
-    "killed": 5,
-    "refused": 4,
-    "died": 3,
-    "no_sandbox": 3,
-    "sandbox_failed": 3,
-    "threshold": 2,
-}
 _UID_SHOWN = 8
 
 
@@ -75,12 +63,11 @@ class _Pod(msgspec.Struct):
             self.containers[name] = _Container(Row(label=label), Row(label=label, shape="ticks"))
         return self.containers[name]
 
-    def weight(self, verdicts: Mapping[int, str]) -> tuple[int, int]:
+    def weight(self, severities: Mapping[int, int]) -> tuple[int, int]:
         """How bad it is: the worst thing that happened or that it did, and how many such things."""
         items = [item for row in self.lanes() for item in row.items]
-        weights = [_WEIGHTS.get(item.kind, 0) for item in items]
-        weights += [7 for item in items if verdicts.get(item.seq) == "impossible"]
-        return max([*weights, int(bool(self.preempts))]), sum(weight > 0 for weight in weights)
+        found = [severities[item.seq] for item in items if item.seq in severities]
+        return max([*found, int(bool(self.preempts))]), len(found)
 
     def has_items(self) -> bool:
         """Whether there is anything to draw."""
@@ -171,13 +158,13 @@ class _Pods:
 
 
 def pod_sections(
-    view: NodeView, verdicts: Mapping[int, str], begin_ns: int, *, apart: bool = False
+    view: NodeView, severities: Mapping[int, int], begin_ns: int, *, apart: bool = False
 ) -> tuple[list[Section], list[Arrow]]:
     """Pods with problems, worst first, and the others, folded.
 
     Args:
         view: the node's views.
-        verdicts: seq -> verdict, of decisions that are no match.
+        severities: record that shows a problem -> its severity.
         begin_ns: when the node's records begin.
         apart: a pod and its only container have a row each.
 
@@ -197,9 +184,11 @@ def pod_sections(
         pods.container(row).ticks.items.append(item)
     _transitions(view, pods)
     _sandboxes(view, pods)
+    _stages(view, pods, severities)
+    _resizes(view, pods)
     for pod in pods.by_key.values():
         pod.add_admission()
-    weighed = [(pod.weight(verdicts), pod) for pod in pods.by_key.values()]
+    weighed = [(pod.weight(severities), pod) for pod in pods.by_key.values()]
     bad = [(weight, pod) for weight, pod in weighed if weight[0]]
     bad.sort(key=lambda each: (-each[0][0], -each[0][1], each[1].begins_ns(), each[1].label))
     others = [pod for weight, pod in weighed if not weight[0] and pod.has_items()]
@@ -302,42 +291,44 @@ def _transitions(view: NodeView, pods: _Pods) -> None:
 
 
 def _sandboxes(view: NodeView, pods: _Pods) -> None:
-    """Sandboxes that could not be made, and those that had to be made again.
-
-    Attempts that failed one after the other are a bar. A pod's first sandbox is the beginning of
-    what its row shows anyway.
-    """
-    failures = view.rows(
-        "kubernetes_events",
-        "namespace, name AS pod, uid AS pod_uid, message, NULL AS container_id",
-        "reason = 'FailedCreatePodSandBox'",
-    )
-    starts = view.rows("container_states", f"{_POD}, container_id", "sandbox AND state = 'started'")
-    of_pods: dict[int, tuple[_Pod, list[ViewRow]]] = {}
-    for row in sorted([*failures, *starts], key=lambda row: (row["ts_ns"], row["seq"])):
-        if view.scope.names(row["namespace"], row["pod"], row["pod_uid"]):
-            pod = pods.of(row)
-            of_pods.setdefault(id(pod), (pod, []))[1].append(row)
-    for pod, rows in of_pods.values():
-        known: set[str] = set()
-        for container_id, group in groupby(rows, key=lambda row: row["container_id"]):
-            if container_id is None:
-                _no_sandbox(pod.own, list(group))
-                continue
-            if known and container_id not in known:
-                first = next(group)
-                pod.own.mark("sandbox", first["ts_ns"], "another sandbox", first["seq"])
-            known.add(container_id)
+    """Sandboxes that had to be made again; a pod's first is what its row begins with anyway."""
+    known: dict[int, set[str]] = {}
+    for row in view.rows(
+        "container_states", f"{_POD}, container_id", "sandbox AND state = 'started'"
+    ):
+        pod = pods.of(row)
+        before = known.setdefault(id(pod), set())
+        if before and row["container_id"] not in before:
+            pod.own.mark("sandbox", row["ts_ns"], "another sandbox", row["seq"])
+        before.add(row["container_id"])
 
 
-def _no_sandbox(row: Row, failures: list[ViewRow]) -> None:
-    first, last = failures[0], failures[-1]
-    times = f" {len(failures)}×" if len(failures) > 1 else ""
-    label = f"no sandbox{times}: {shortened(first['message'] or '')}"
-    if times:
-        row.bar("no_sandbox", first["ts_ns"], last["ts_ns"], label, first["seq"])
-    else:
-        row.mark("sandbox_failed", first["ts_ns"], label, first["seq"])
+_TOLD = ("admission", "run", "ready")
+"""Stages that refusals, restarts and probes show."""
+_WAITED = 2
+"""Severity of what a pod got past."""
+
+
+def _stages(view: NodeView, pods: _Pods, severities: Mapping[int, int]) -> None:
+    """The stage in which a pod or container waits, until it is past it or ends."""
+    for row in view.rows(
+        "pod_stages",
+        f"{_PLACE}, stage, reason, message, passed_ts IS NULL AND ended_ts IS NULL AS is_open,"
+        " epoch_ns(coalesce(passed_ts, ended_ts, last_ts)) AS until_ns",
+        f"stage NOT IN {_TOLD}",
+    ):
+        why = f": {shortened(row['message'])}" if row["message"] else ""
+        kind = "stuck" if severities.get(row["seq"], 0) > _WAITED else "waits"
+        label = f"{row['stage']}: {row['reason']}{why}"
+        until_ns = None if row["is_open"] and kind == "stuck" else row["until_ns"]
+        pods.lane(row).bar(kind, row["ts_ns"], until_ns, label, row["seq"])
+
+
+def _resizes(view: NodeView, pods: _Pods) -> None:
+    for row in view.rows("resizes", f"{_POD}, outcome, reason"):
+        kind = "resize_refused" if row["outcome"] in ("deferred", "infeasible") else "resized"
+        label = " ".join(word for word in ("resize", row["outcome"], row["reason"]) if word)
+        pods.of(row).own.mark(kind, row["ts_ns"], label, row["seq"])
 
 
 def _admissions(view: NodeView, pods: _Pods) -> None:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from kubeledger.analyze.headlines import bytes_text
+from kubeledger.analyze.phrases import bytes_text
 from kubeledger.kubelet.kube.cpuset import cpus_of
 from kubeledger.timeline.ask import NodeView, ViewRow
 from kubeledger.timeline.drawing import Row, Section

@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
+from click.testing import CliRunner
 
-from kubeledger.cli.get_rows import human_duration, pod_status
+from kubeledger.cli.get_rows import human_duration
+from kubeledger.cli.main import cli
+from kubeledger.kubelet.lifecycle.printing import CREATING, PrintedPod, print_pod
 from kubeledger.kubelet.lifecycle.state import ContainerState, PodState
+from kubeledger.model.bodies.lifecycle import (
+    ContainerDied,
+    ContainerStarted,
+    KubernetesEvent,
+    PodAdmitted,
+    PodListed,
+)
+from kubeledger.model.bodies.node import KubeletStarted
+from kubeledger.model.bodies.stages import PodStageFailed
+from tests.analyze.sql.fixture_ledger import START_NS, Story, of, write_ledger
 from tests.cli.conftest import Run
 
 PODS = """\
-NAMESPACE  NAME   READY  STATUS    RESTARTS  AGE
----------  -----  -----  --------  --------  ---
-default    big    0/0    OutOfcpu         0  17s
-default    serve  0/0    Pending          0  47s
-default    train  0/0    Pending          0  49s
-default    web    1/1    Running          1  39s
+NAMESPACE  NAME   READY  STATUS            RESTARTS  AGE
+---------  -----  -----  ----------------  --------  ---
+default    big    0/0    OutOfcpu                 0  27s
+default    brief  0/1    Terminating              0  6s
+default    serve  0/0    Pending                  0  57s
+default    slow   0/1    ImagePullBackOff         0  9s
+default    train  0/0    Pending                  0  59s
+default    web    1/1    Running                  1  49s
 """
 
 
@@ -33,9 +50,9 @@ def test_each_resource(ask: Run) -> None:
     """Who holds a device, whether an image is used, what a probe says."""
     rows = {name: ask("get", name).stdout.splitlines() for name in ("devices", "images", "probes")}
     assert rows["devices"][2].split() == [
-        "example.com/gpu", "gpu-2", "<unknown>", "default", "serve", "main", "47s",
+        "example.com/gpu", "gpu-2", "<unknown>", "default", "serve", "main", "57s",
     ]  # fmt: skip
-    assert rows["images"][2].split() == ["aa", "500B", "true", "54s", "ago", "24s"]
+    assert rows["images"][2].split() == ["aa", "500B", "true", "64s", "ago", "34s"]
     assert rows["probes"][2].split()[:6] == [
         "default", "web", "app", "liveness", "success", "failure",
     ]  # fmt: skip
@@ -114,4 +131,102 @@ def test_status(status: str, containers: list[ContainerState], fields: dict[str,
     named = {f"c{number}": container for number, container in enumerate(containers)}
     shown: dict[str, object] = {"phase": "Running", **fields}
     pod = PodState(namespace="d", name="p", uid="u", since_ts_ns=0, containers=named, **shown)  # type: ignore[arg-type] # by name
-    assert pod_status(pod) == status
+    assert print_pod(pod, {}, named, ()).status == status
+
+
+@pytest.mark.parametrize(
+    ("printed", "containers", "waiting", "fields"),
+    [
+        (PrintedPod(0, 1, "ImagePullBackOff", 0), {"app": ContainerState(init=False)},
+         {"app": "ImagePullBackOff"}, {}),
+        (PrintedPod(0, 1, "ErrImagePull", 0), {"app": ContainerState()}, {None: "ErrImagePull"}, {}),
+        (PrintedPod(0, 0, CREATING, 0), {}, {None: CREATING}, {"phase": None}),
+        (PrintedPod(0, 1, "Error", 0), {"app": _container(exit_code=1)}, {None: CREATING}, {}),
+        # Of several the first by name has the last word; a container that runs has none.
+        (PrintedPod(1, 3, "CreateContainerConfigError", 2),
+         {"c": _container(running=True, restart_count=2), "b": ContainerState(init=False),
+          "a": ContainerState(init=False)},
+         {"a": "CreateContainerConfigError", "b": "ErrImagePull", "c": "CrashLoopBackOff"}, {}),
+        (PrintedPod(0, 1, "Init:ErrImagePull", 0),
+         {"i": ContainerState(init=True), "app": ContainerState(init=False)},
+         {"i": "ErrImagePull"}, {}),
+        (PrintedPod(0, 1, "Init:1/2", 3),
+         {"i": _container(init=True, exit_code=0, restart_count=3),
+          "j": _container(init=True, running=True), "app": ContainerState(init=False)}, {}, {}),
+        # A sidecar counts, and the pod goes on without its end.
+        (PrintedPod(1, 2, "PodInitializing", 1),
+         {"s": _container(init=True, running=True, restart_count=1),
+          "app": ContainerState(init=False)}, {}, {}),
+        (PrintedPod(0, 1, "OutOfcpu", 0), {"app": ContainerState(init=False)},
+         {}, {"phase": "Failed", "reason": "OutOfcpu", "admitted": False}),
+        (PrintedPod(0, 1, "Error", 0), {"a": _container(exit_code=0), "b": _container(exit_code=2)},
+         {}, {"phase": "Failed"}),
+    ],
+)  # fmt: skip
+def test_print_pod(
+    printed: PrintedPod,
+    containers: dict[str, ContainerState],
+    waiting: dict[str | None, str],
+    fields: dict[str, object],
+) -> None:
+    """READY, STATUS and RESTARTS as printPod has them."""
+    shown: dict[str, object] = {"phase": "Pending", **fields}
+    pod = PodState(namespace="d", name="p", uid="u", since_ts_ns=0, containers=containers, **shown)  # type: ignore[arg-type] # by name
+    total = max(printed.total, len(containers))
+    found = print_pod(pod, waiting, ("c", "s"), ("s",))
+    assert found._replace(total=printed.total) == printed
+    assert found.total <= total
+
+
+def test_waiting_pods_and_their_ages(tmp_path: Path) -> None:
+    """What the newest record says of each; a pod of which only an error is known; no new ages."""
+    story = Story("node-a")
+    story.add(PodAdmitted(**of("old")))
+    started = ContainerStarted(**of("old", "app"), container_id="c", sandbox=False)
+    story.add(started)
+    failed = PodStageFailed(
+        **of("web", "app"), stage="image", reason="ErrImagePull", message="not found",
+        first_ts_ns=START_NS, last_ts_ns=START_NS,
+    )  # fmt: skip
+    story.add(failed)
+    back_off = KubernetesEvent(
+        **of("web", "app"), object_kind="Pod", type="Warning", reason="BackOff",
+        message='Back-off pulling image "reg/web:1"',
+    )  # fmt: skip
+    story.add(back_off)
+    story.add(
+        PodListed(
+            **of("listed"), spec={"containers": [{"name": "app"}]}, listed_by="kubelet",
+            created_ts_ns=START_NS - 7200 * 10**9,
+            status={"phase": "Pending", "containerStatuses": [
+                {"name": "app", "state": {"waiting": {"reason": "CreateContainerConfigError"}}}]},
+        )
+    )  # fmt: skip
+    story.add(
+        PodStageFailed(
+            **of("mount"), stage="volumes", reason="FailedMount", message="timed out",
+            first_ts_ns=START_NS, last_ts_ns=START_NS,
+        )
+    )  # fmt: skip
+    for pid in (8, 9, 10):  # "old" is not spoken of, goes, and comes back
+        story.add(KubeletStarted(pid=pid, kubelet_version="1.36.2", version_source="log"))
+        later_ns = START_NS + len(story.records) * 10**9
+        story.add(msgspec.structs.replace(failed, last_ts_ns=later_ns))
+        story.add(msgspec.structs.replace(failed, **of("mount"), stage="volumes", reason="FailedMount"))
+    story.add(PodAdmitted(**of("old")))
+    story.add(started)
+    story.add(ContainerDied(**of("old", "app"), container_id="c", sandbox=False, exit_code=3))
+    ledger = write_ledger(tmp_path, story.records)
+
+    def rows(*arguments: str) -> dict[str, list[str]]:
+        asked = ["get", "pods", "--ledger", str(ledger), *arguments]
+        lines = CliRunner().invoke(cli, asked).stdout.splitlines()[2:]
+        return {line.split()[1]: line.split()[2:] for line in lines}
+
+    now = rows()
+    assert now["web"][:2] == ["0/1", "ErrImagePull"]
+    assert now["mount"][:2] == ["0/1", "ContainerCreating"]
+    assert now["old"] == ["0/1", "Error", "0", "17s"]
+    before = rows("--at", "2026-11-21T03:00:05.5")
+    assert before["web"][:2] == ["0/1", "ImagePullBackOff"]
+    assert before["listed"] == ["0/1", "CreateContainerConfigError", "0", "120m"]

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from selenium.webdriver.common.keys import Keys
 
+from kubeledger.analyze.problems import PROBLEMS, occurrences
 from kubeledger.analyze.sql.api import connect
 from kubeledger.cli.main import cli
 from kubeledger.fleet.report import FleetFacts, collect, fleet_page
@@ -53,9 +54,10 @@ def test_chance_does_not_stand_out_and_trouble_does() -> None:
 
 
 _BY_VIEWS = {
-    "evictions": "evictions WHERE evicted IS DISTINCT FROM false",
+    "evictions": "(SELECT DISTINCT coalesce(pod_uid, pod) FROM evictions)",
     "oom_kills": "oom_kills",
-    "probe_kills": "container_kills WHERE reason IN ('liveness_probe', 'startup_probe')",
+    "probe_kills": "container_kills"
+    " WHERE reason IN ('liveness_probe', 'startup_probe', 'post_start_hook')",
     "preempted": "preemptions WHERE evicted IS DISTINCT FROM false",
     "refused": "admissions WHERE NOT admitted",
     "restarts": "container_restarts",
@@ -64,7 +66,11 @@ _BY_VIEWS = {
     "kubelet_deaths": "kubelet_starts WHERE exit_reason <> 'stopped'",
     "impossible": "verdicts WHERE verdict = 'impossible'",
     "unverifiable": "verdicts WHERE verdict = 'unverifiable'",
+    "stuck": f"({occurrences(['stuck'])})",
+    "crashes": f"({occurrences(['crashed'])})",
+    "shutdowns": f"({occurrences(['shutdown', 'rebooted'])})",
 }
+"""Column -> rows of a ledger's views; what has no view is of the list of what went wrong."""
 
 
 def test_the_counts_are_those_of_the_views(recorded_lake: Path, recorded_ledger: Path) -> None:
@@ -77,7 +83,13 @@ def test_the_counts_are_those_of_the_views(recorded_lake: Path, recorded_ledger:
             ((count,),) = queryable.sql(f"SELECT count(*) FROM {rows}").fetchall()
             assert node.counts[column] == count, column
     assert node.counts["probe_kills"]
-    assert set(_BY_VIEWS) | {"contradictions", "lines_not_understood"} == set(node.counts)
+    assert node.counts["other_problems"]
+    rest = {"contradictions", "lines_not_understood", "other_problems", "not_ready_min"}
+    assert set(_BY_VIEWS) | rest == set(node.counts)
+    with connect(recorded_ledger) as queryable:
+        wrong = occurrences(each.kind for each in PROBLEMS if 1 < each.severity)
+        rows = queryable.sql(f"SELECT kind FROM ({wrong}) WHERE kind <> 'impossible'").fetchall()
+    assert node.problems == len(rows)
     for each in facts.values():
         assert sum(problems for problems, _ in each.hours.values()) == each.problems
         assert sum(bad for _, bad in each.hours.values()) == each.counts["impossible"]

@@ -12,6 +12,7 @@ import pytest
 from kubeledger.analyze.histories.history import histories_of_ledger
 from kubeledger.analyze.sql.api import connect
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.model.bodies.eviction import NodeConditionsChanged, PodSpared
 from kubeledger.model.bodies.images import (
     EvictionSignalObserved,
     ImageDeleted,
@@ -35,8 +36,8 @@ from kubeledger.model.bodies.node import (
     Setting,
     SettingsObserved,
 )
-from kubeledger.model.bodies.oom import ProcessKilled
 from kubeledger.model.bodies.prober import ProbeTicksFolded
+from kubeledger.model.bodies.stages import NodeConditionChanged, NodeTroubled, PodStageFailed
 from kubeledger.model.units import NS_PER_S
 from kubeledger.timeline import Drawing, NodeView, Scope, build_drawing
 from kubeledger.timeline.drawing import Item, Row, Section
@@ -290,22 +291,7 @@ def test_holes_of_the_log_and_times_without_a_kubelet(tmp_path: Path) -> None:
 def test_a_decision_without_a_row_has_a_place(tmp_path: Path) -> None:
     """What is no match and drawn nowhere else; and it is counted where pods are asked for."""
     story = begun()
-    killed = ProcessKilled(
-        namespace=None,
-        pod=None,
-        pod_uid=None,
-        container=None,
-        container_id=None,
-        cgroup=None,
-        task_cgroup=None,
-        reason="node",
-        process="java",
-        pid=9,
-        rss_bytes=None,
-        limit_bytes=None,
-        oom_score_adj=0,
-    )
-    seq = story.add(killed)
+    seq = story.add(PodSpared(**pod()))
     drawing = drawn(tmp_path, story)
     (row,) = [row for row in section(drawing, "node") if row.label == "other decisions"]
     assert [(item.kind, item.seq) for item in row.items] == [("decision", seq)]
@@ -339,8 +325,8 @@ def test_counts_and_headlines_are_of_what_is_shown(tmp_path: Path) -> None:
     assert shown(Scope(from_ns=late_ns)) == (1, {"For-c"}, True)
 
 
-def test_sandboxes_that_could_not_be_made(tmp_path: Path) -> None:
-    """They are a problem of the pod and a headline; a first sandbox is not drawn, another is."""
+def test_a_stage_that_a_pod_waits_in_is_a_bar(tmp_path: Path) -> None:
+    """Until it is past it, or to the end; a first sandbox is not drawn, another is."""
     story = begun()
     failed = KubernetesEvent(
         **pod(),
@@ -353,7 +339,17 @@ def test_sandboxes_that_could_not_be_made(tmp_path: Path) -> None:
     story.add(failed)
     story.add(failed)
     story.add(ContainerStarted(**pod(), container=None, container_id="s0", sandbox=True))
-    story.add(failed)
+    pull = PodStageFailed(
+        **pod(),
+        container="app",
+        stage="image",
+        reason="ErrImagePull",
+        message="not found",
+        about="reg/web:1",
+        first_ts_ns=START_NS + 6 * NS_PER_S,
+        last_ts_ns=START_NS + 6 * NS_PER_S,
+    )
+    story.add(pull)
     story.add(PodAdmitted(**pod("other", "uid-2")))
     for uid, container_id in (("uid-2", "s1"), ("uid-2", "s1"), ("uid-2", "s2")):
         about = pod("other", uid)
@@ -362,16 +358,48 @@ def test_sandboxes_that_could_not_be_made(tmp_path: Path) -> None:
         )
     drawing = drawn(tmp_path, story)
     (bad,) = section(drawing, "problems")
-    message = "Failed to create pod sandbox: no such image"
-    assert reported(bad)[2:] == [
-        ("no_sandbox", 3, 4, f"no sandbox 2×: {message}"),
-        ("sandbox_failed", 6, 6, f"no sandbox: {message}"),
+    waits = [each for each in reported(bad) if each[0] in ("waits", "stuck")]
+    assert sorted(waits) == [
+        ("stuck", 6, None, "image: ErrImagePull: not found"),
+        ("waits", 3, 5, "sandbox: CreatePodSandboxError: no such image"),
     ]
     (other,) = section(drawing, "pods")
     assert reported(other)[2:] == [("sandbox", 10, 10, "another sandbox")]
     assert [each.text for each in drawing.headlines] == [
-        "default/web got no sandbox 3×: Failed to create pod sandbox: no such image"
+        "default/web has not started: its image reg/web:1 cannot be pulled (ErrImagePull: not found)"
     ]
+    payload = node_payload(drawing)
+    (headline,), (problem,) = payload["headlines"], payload["problems"]
+    assert headline["item"] == problem["item"] is not None
+    assert payload["items"]["seq"][headline["item"]] == headline["seq"]
+
+
+def test_readiness_troubles_and_pressure_have_rows(tmp_path: Path) -> None:
+    """A row each that was ever told, as long as it lasted."""
+    story = begun()
+    story.add(NodeConditionChanged(condition="Ready", status="True"))
+    story.add(NodeConditionChanged(condition="Ready", status="False", message="PLEG is not healthy"))
+    story.add(
+        NodeTroubled(
+            trouble="pleg_unhealthy",
+            message="pleg was last seen active 3m1s ago",
+            count=4,
+            first_ts_ns=START_NS + 3 * NS_PER_S,
+            last_ts_ns=START_NS + 4 * NS_PER_S,
+        )
+    )
+    story.add(NodeConditionChanged(condition="Ready", status="Unknown"))
+    story.add(NodeConditionsChanged(conditions=("MemoryPressure",), observed=("MemoryPressure",)))
+    story.add(NodeConditionsChanged(conditions=(), observed=()))
+    rows = {row.label: reported(row) for row in section(drawn(tmp_path, story), "node")}
+    assert rows["Ready"] == [
+        ("ready", 2, 3, ""),
+        ("not_ready", 3, 5, "PLEG is not healthy"),
+        ("ready_unknown", 5, None, ""),
+    ]
+    assert rows["MemoryPressure"] == [("pressure", 6, 7, "")]
+    assert rows["pleg unhealthy"] == [("trouble", 3, 4, "4×: pleg was last seen active 3m1s ago")]
+    assert "DiskPressure" not in rows
 
 
 def test_items_carry_their_own_verdict() -> None:

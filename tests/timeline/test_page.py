@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from kubeledger.analyze.problems import PROBLEMS, occurrences
 from kubeledger.analyze.sql.api import connect
 from tests.timeline.browser import Browser
 
@@ -80,6 +82,66 @@ def test_a_record_shows_its_verdict_cause_and_evidence(
     assert "pkg/kubelet/preemption getPodsToPreempt" in text
     assert f"kubelet.log:{line}" in text
     assert browser.ask("kubeledger.goto(arguments[0])", 1_000_000) is False
+
+
+OPEN = "document.querySelector('#pane h2')?.textContent.split(' ')[0]"
+
+
+@pytest.mark.parametrize("name", ["node-a", "node-b"])
+def test_n_and_p_step_through_all_that_went_wrong(
+    browser: Browser, pages: dict[str, Path], ledgers: dict[str, Path], name: str
+) -> None:
+    """Each once, in the order of time, and back; a rejected pod has a bar and a mark of one record."""
+    kinds = [each.kind for each in PROBLEMS if each.severity]
+    with connect(ledgers[name]) as queryable:
+        rows = queryable.sql(f"SELECT seq FROM ({occurrences(kinds)})").fetchall()
+    browser.open(pages[name])
+    listed = browser.ask("kubeledger.problems()")
+    assert {seq for (seq,) in rows} <= {each["seq"] for each in listed}
+    assert [each["ns"] for each in listed] == sorted(each["ns"] for each in listed)
+    seen = []
+    for each in listed[:25]:
+        browser.press("n")
+        browser.wait(f"return {OPEN} === '#{each['seq']}'")
+        seen.append(browser.ask("kubeledger.cursor_ns()"))
+    assert all(abs(ns - each["ns"]) < 2000 for ns, each in zip(seen, listed, strict=False))
+    for each in listed[:24][::-1]:
+        browser.press("p")
+        browser.wait(f"return {OPEN} === '#{each['seq']}'")
+    browser.press("p")
+    browser.frame()
+    assert browser.ask(OPEN) == f"#{listed[0]['seq']}"
+
+
+def test_n_begins_where_one_looks(browser: Browser, pages: dict[str, Path]) -> None:
+    """At the first in the window, or after the cursor; p at the last in it."""
+    browser.open(pages["node-a"])
+    listed = browser.ask("kubeledger.problems()")
+    browser.press("p")
+    browser.wait(f"return {OPEN} === '#{listed[-1]['seq']}'")
+    browser.open(pages["node-a"])
+    browser.press("+", "+")
+    browser.frame()
+    begin = browser.ask("kubeledger.window_ns()[0]")
+    first = next(each for each in listed if each["ns"] >= begin)
+    assert first != listed[0]
+    browser.press("n")
+    browser.wait(f"return {OPEN} === '#{first['seq']}'")
+
+
+@pytest.mark.parametrize("name", ["node-a", "node-b", "node-e-evictions"])
+def test_a_headline_opens_the_moment_that_it_names(
+    browser: Browser, pages: dict[str, Path], name: str
+) -> None:
+    """Its record, and the cursor at its time."""
+    browser.open(pages[name])
+    buttons = browser.driver.find_elements(By.CSS_SELECTOR, "#headlines button")
+    for button in buttons:
+        button.click()
+        browser.frame()
+        (named,) = re.findall(r"\d\d:\d\d:\d\d", button.text)[:1]
+        base = "new Date(kubeledger.cursor_ns() / 1e6).toISOString().slice(11, 19)"
+        assert browser.ask(base) == named
 
 
 def test_keys_move_zoom_and_step(browser: Browser, pages: dict[str, Path]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from kubeledger.analyze.problems import occurrences
 from kubeledger.analyze.sql.api import Queryable
 from kubeledger.fleet.query import connect_lake
 from kubeledger.fleet.report.columns import COLUMNS, PROBLEMS, Column
@@ -142,27 +143,22 @@ def _exposure(node: NodeFacts, column: Column) -> float:
             return node.decisions
 
 
-_OF_NODES = [column.id for column in COLUMNS if column.kind is None]
+_OF_NODES = [
+    column.id for column in COLUMNS if not (column.kinds or column.record or column.minutes)
+]
 _NODES = f"""
 SELECT node, name, pool, kubelet_versions, epoch_ns(first_ts), epoch_ns(last_ts), decisions, match,
     admissible, lines, {", ".join(_OF_NODES)}
 FROM nodes"""
-_KINDS = "\n".join(
-    f"        WHEN kind = '{column.kind}' AND {column.when} THEN '{column.id}'"
-    for column in COLUMNS
-    if column.kind is not None
-)
-_LISTED = ", ".join(sorted({f"'{column.kind}'" for column in COLUMNS if column.kind is not None}))
+_COLUMN_OF = {kind: column.id for column in COLUMNS for kind in column.kinds}
+_COLUMN_OF |= {column.record: column.id for column in COLUMNS if column.record}
+_RECORDS = tuple(column.record for column in COLUMNS if column.record)
 _COUNTS = f"""
-SELECT node, what, epoch_ns(date_trunc('hour', ts)) AS hour_ns, count(*) AS count
+SELECT node, kind, epoch_ns(date_trunc('hour', ts)) AS hour_ns, count(*) AS count
 FROM (
-    SELECT node, ts, CASE
-{_KINDS}
-    END AS what
-    FROM records
-    WHERE kind IN ({_LISTED})
+    SELECT node, kind, ts FROM ({occurrences(kind for column in COLUMNS for kind in column.kinds)})
+    UNION ALL SELECT node, kind, ts FROM records WHERE kind IN {_RECORDS}
 )
-WHERE what IS NOT NULL
 GROUP BY ALL"""
 _IMPOSSIBLE = """
 SELECT node, epoch_ns(date_trunc('hour', ts)) AS hour_ns, count(*) AS count
@@ -203,10 +199,14 @@ def _nodes(queryable: Queryable) -> dict[str, NodeFacts]:
 
 def _count(queryable: Queryable, nodes: dict[str, NodeFacts]) -> None:
     problems: Counter[tuple[str, int]] = Counter()
-    for node, what, hour_ns, count in queryable.sql(_COUNTS).fetchall():
+    for node, kind, hour_ns, count in queryable.sql(_COUNTS).fetchall():
+        what = _COLUMN_OF[kind]
         nodes[node].counts[what] += count
         if what in PROBLEMS:
             problems[node, hour_ns // _HOUR_NS] += count
+    for column in COLUMNS:
+        for node, count in queryable.sql(column.minutes).fetchall() if column.minutes else ():
+            nodes[node].counts[column.id] += count
     impossible: Counter[tuple[str, int]] = Counter()
     for node, hour_ns, count in queryable.sql(_IMPOSSIBLE).fetchall():
         impossible[node, hour_ns // _HOUR_NS] += count

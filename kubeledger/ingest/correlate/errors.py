@@ -42,7 +42,16 @@ class ErrorsAssembler(Assembler):
             else:
                 shape = _OTHER_SHAPES
         pod = self._pod(line)
-        key = (line.severity, line.file, shape, pod.namespace, pod.pod, pod.uid, line.pid, line.is_told)
+        key = (
+            line.severity,
+            line.file,
+            shape,
+            pod.namespace,
+            pod.pod,
+            pod.uid,
+            line.pid,
+            line.is_told,
+        )
         body = ErrorsLogged(
             severity=cast(Literal["W", "E", "F"], line.severity),
             source=line.file,

@@ -32,6 +32,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodTerminating,
     RestartBackedOff,
 )
+from kubeledger.model.bodies.stages import PodStageFailed
 from kubeledger.model.record import Body, Record
 
 __all__ = ["HANDLERS", "AboutPod", "evolve"]
@@ -300,6 +301,15 @@ def _restart_backed_off(state: LifecycleState, ts_ns: int, body: RestartBackedOf
         container.back_off_s = body.back_off_s
 
 
+def _stage_failed(state: LifecycleState, ts_ns: int, body: PodStageFailed) -> None:
+    """The kubelet syncs the pod in vain: the pod is on the node."""
+    if body.stage in ("stop", "teardown") or not (body.namespace and body.pod):
+        return
+    pod = meet(state, ts_ns, body.pod_uid, body.namespace, body.pod)
+    if pod is not None and body.container is not None:
+        pod.containers.setdefault(body.container, ContainerState())
+
+
 def _reason_reported(state: LifecycleState, ts_ns: int, body: KubernetesEvent) -> None:
     if body.object_kind != "Pod":
         return
@@ -318,6 +328,7 @@ HANDLERS: Mapping[type[Body], Callable[[LifecycleState, int, Any], None]] = {
     PodEvicted: _pod_evicted,
     PodListed: _pod_listed,
     PodRejected: _pod_rejected,
+    PodStageFailed: _stage_failed,
     PodTerminated: _pod_terminated,
     PodTerminating: _pod_terminating,
     KubernetesEvent: _reason_reported,

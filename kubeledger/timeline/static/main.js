@@ -60,7 +60,7 @@ class Page {
     ]));
     document.getElementById("zone").textContent = view.clock.zone();
     document.getElementById("headlines").replaceChildren(...(drawing.headlines.length ? [] : [element("span", { class: "hint" }, "Nothing went wrong, as far as the records tell.")]), ...drawing.headlines.map((headline) => element(
-      "button", { type: "button", class: `headline severity-${headline.severity}`, on: { click: () => this.openHeadline(headline) } },
+      "button", { type: "button", class: `headline severity-${headline.severity}`, on: { click: () => this.openProblem(headline) } },
       element("span", { class: "sign", "aria-hidden": "true" }, SIGNS[headline.kind] || "•"), `${view.clock.dated(headline.at, 0, 1e6)} ${headline.text}`,
     )));
     this.fillLegend();
@@ -74,19 +74,24 @@ class Page {
       ...(this.view.overlay ? this.view.overlay.legend(this.chart.colours) : []));
   }
 
-  openHeadline(headline) {
-    const length = this.view.to - this.view.from;
-    if (headline.at < this.view.from || headline.at > this.view.to) this.view.show(headline.at - length / 2, headline.at + length / 2);
-    this.goTo(headline.seq);
+  /** Open what a headline, or the next thing that went wrong, is about, at its moment; not all is drawn. */
+  openProblem({ at, seq, item }) {
+    const { view } = this;
+    const length = view.to - view.from;
+    if (at < view.from || at > view.to) view.show(at - length / 2, at + length / 2);
+    this.goTo(seq, item);
+    view.cursor = at;
+    this.problem = { at, seq };
   }
 
   // Selection ------------------------------------------------------------------------------
 
   /** Show a record: select its item where one is drawn, and open it in the side pane. */
   async goTo(seq, at) {
-    const i = at === undefined ? this.drawing.bySeq.get(seq) : at;
-    this.view.selected = i === undefined ? null : i;
-    if (i !== undefined) {
+    const i = (at === undefined ? this.drawing.bySeq.get(seq) : at) ?? null;
+    this.view.selected = i;
+    this.problem = null;
+    if (i !== null) {
       this.view.cursor = this.drawing.start[i];
       this.chart.reveal(i);
     }
@@ -105,18 +110,15 @@ class Page {
     if (/^\d+$/.test(wanted.get("seq") || "") && Number(wanted.get("seq")) !== this.pane.shown) this.goTo(Number(wanted.get("seq")));
   }
 
-  /** Select the next (or previous) thing that went wrong, in time. */
+  /** Open the next (or previous) thing that went wrong: from the one that is open, else the cursor, else the window's edge. */
   step(direction) {
-    const { drawing, view } = this;
-    const from = view.selected === null ? view.cursorInView() : drawing.start[view.selected];
-    let best = -1;
-    for (let i = 0; i < drawing.start.length; i++) {
-      if (!drawing.seq[i] || !drawing.isProblem(i) || drawing.kindOf(i).tick || i === view.selected) continue;
-      const ahead = (drawing.start[i] - from) * direction;
-      if (ahead < 0 || (ahead === 0 && (i - view.selected) * direction <= 0)) continue;
-      if (best < 0 || ahead < (drawing.start[best] - from) * direction) best = i;
-    }
-    if (best >= 0) this.goTo(drawing.seq[best]);
+    const { drawing: { problems }, view, problem } = this;
+    const edge = direction > 0 ? view.from : view.to;
+    const from = view.cursor === null || view.cursorInView() !== view.cursor ? edge : view.cursor;
+    const open = problem ? problems.findIndex((each) => each.at === problem.at && each.seq === problem.seq) : -1;
+    const ahead = (each) => (each.at - from) * direction >= 0;
+    const next = open >= 0 ? problems[open + direction] : direction > 0 ? problems.find(ahead) : problems.findLast(ahead);
+    if (next) this.openProblem(next);
   }
 
   /** Select the next (or previous) record on the row of the selected one. */
@@ -188,15 +190,16 @@ class Page {
 
   // What is drawn --------------------------------------------------------------------------
 
+  nanoseconds(at) { return at === null ? null : Number(this.drawing.baseNs) + at * 1e3; }
+
   drawn() {
     const { drawing, view, chart } = this;
     const items = [];
-    const base = Number(drawing.baseNs);
     for (const line of chart.lines || []) {
       if (!("row" in line)) continue;
       drawing.inWindow(line.row, view.from, view.to, (i) => items.push({
         row: drawing.rows[line.row].label, kind: drawing.kindOf(i).name, label: drawing.labelOf(i),
-        start_ns: base + drawing.start[i] * 1e3, end_ns: base + drawing.end[i] * 1e3, seq: drawing.seq[i],
+        start_ns: this.nanoseconds(drawing.start[i]), end_ns: this.nanoseconds(drawing.end[i]), seq: drawing.seq[i],
       }));
     }
     return items;
@@ -260,7 +263,7 @@ class Page {
       "+": () => this.view.zoom(0.6), "=": () => this.view.zoom(0.6), "-": () => this.view.zoom(1 / 0.6), 0: () => this.view.whole(),
       n: () => this.step(1), p: () => this.step(-1), "/": () => document.getElementById("search").focus(),
       "[": () => this.along(-1), "]": () => this.along(1), f: () => this.foldHere(),
-      Escape: () => { this.view.cursor = null; this.view.selected = null; },
+      Escape: () => { this.view.cursor = null; this.view.selected = null; this.problem = null; },
     }[event.key];
     if (!act || (event.target.tagName === "PRE" && event.key.startsWith("Arrow"))) return;
     event.preventDefault();
@@ -319,6 +322,7 @@ class Page {
     if (line && "section" in line) this.view.fold(this.drawing.sections[line.section].id);
     else if (x >= GUTTER) {
       const i = this.chart.itemAt(x, y);
+      this.problem = null;
       this.view.cursor = this.chart.timeAt(x);
       if (i !== null && this.drawing.seq[i]) {
         this.goTo(this.drawing.seq[i], i);
@@ -419,7 +423,8 @@ function paged(lines, height, taken) {
 
 const SIGNS = {
   preempted: "⇣", killed: "✖", refused: "⊘", gc_failed: "▲", unready: "▼", kubelet_restarted: "↻", evicted: "⏏", oom: "✸",
-  impossible: "!", crashed: "✖", held_back: "▨", sandbox_failed: "☒", gap: "▨", deleted: "▏", pressure: "◍", kubelet_died: "✖",
+  impossible: "!", crashed: "✖", stuck: "■", waited: "□", not_ended: "□", not_ready: "■", trouble: "□", resize: "☒", shutdown: "⚑", rebooted: "⚑",
+  gap: "▨", deleted: "▏", pressure: "◍", kubelet_died: "✖",
 };
 
 function smallCanvas(colours, draw) {
@@ -458,6 +463,9 @@ function start(payload, live = null) {
     ready: true,
     drawn: () => page.drawn(),
     headlines: () => page.drawing.headlines.map((headline) => headline.text),
+    problems: () => page.drawing.problems.map(({ at, seq }) => ({ ns: page.nanoseconds(at), seq })),
+    cursor_ns: () => page.nanoseconds(page.view.cursor),
+    window_ns: () => [page.view.from, page.view.to].map((at) => page.nanoseconds(at)),
     goto: (seq) => page.goTo(Number(seq)),
     find: (text) => page.find(String(text)).map(({ row, kind, label, seq }) => ({ row, kind, label, seq })),
     timing: () => ({ ready_ms: readyMs, frame_median_ms: median(page.chart.frames), frames: page.chart.frames.length }),

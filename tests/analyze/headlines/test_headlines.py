@@ -10,24 +10,49 @@ import pytest
 from kubeledger.analyze.headlines import (
     HEADLINES_MAX,
     Incident,
-    bytes_text,
     happened,
     headlines,
     in_a_sentence,
     incidents,
+)
+from kubeledger.analyze.phrases import (
+    bytes_text,
     missing_text,
     names_text,
     shortened,
+    span_text,
 )
 from kubeledger.analyze.logged_errors import HARMLESS, Harmless, harmless
+from kubeledger.analyze.problems import PROBLEMS, occurrences
 from kubeledger.analyze.sql.api import connect
 from kubeledger.ingest.klog.error_shapes import error_shape
 from kubeledger.kubelet.lifecycle.exits import how_it_ended
-from kubeledger.model.bodies.lifecycle import PodEvicted, PodRejected
+from kubeledger.model.bodies.eviction import PodSpared, ReclaimAttempted
+from kubeledger.model.bodies.lifecycle import (
+    ContainerDied,
+    ContainerKilled,
+    ContainerStarted,
+    KubernetesEvent,
+    PodEvicted,
+    PodRejected,
+    PodTerminated,
+    RestartBackedOff,
+)
 from kubeledger.model.bodies.node import ClockStepped, KubeletExited, KubeletStarted
-from kubeledger.model.bodies.stages import ErrorsLogged
+from kubeledger.model.bodies.oom import ProcessKilled
+from kubeledger.model.bodies.stages import (
+    ErrorsLogged,
+    NodeConditionChanged,
+    NodeTrouble,
+    NodeTroubled,
+    PodResized,
+    PodStageFailed,
+    ShutdownProgressed,
+    Stage,
+)
 from kubeledger.model.record import Body
-from tests.analyze.sql.fixture_ledger import Story, write_ledger
+from kubeledger.model.units import NS_PER_S
+from tests.analyze.sql.fixture_ledger import START_NS, Story, of, write_ledger
 from tests.ingest.feeding import log_line
 
 
@@ -79,6 +104,30 @@ def test_a_long_chain_of_errors_is_shown_by_its_end() -> None:
     assert shortened(" ") == "no message"
 
 
+def test_a_chain_that_was_quoted_ends_without_its_quotes() -> None:
+    """What closes a quotation says nothing of the cause."""
+    chain = 'rpc error: desc = "dial unix /run/c.sock: connect: no such file or directory\\""])'
+    assert shortened(chain).endswith("no such file or directory")
+    assert shortened('secret "a" not found: "b"') == 'secret "a" not found: "b"'
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0s"),
+        (59, "59s"),
+        (60, "1m"),
+        (151, "2m31s"),
+        (3600, "1h"),
+        (9000, "2h30m"),
+        (90000, "1d1h"),
+    ],
+)
+def test_spans(seconds: int, text: str) -> None:
+    """Two units at most."""
+    assert span_text(seconds * NS_PER_S) == text
+
+
 def _incident(kind: str, severity: int, seq: int, count: int = 1) -> Incident:
     return Incident(
         kind=kind,
@@ -103,9 +152,31 @@ def test_at_most_eight_the_worst_first_the_rest_of_a_kind_together() -> None:
         "6 more killed by probes or hooks: default/p2, default/p3 and 1 more",
     ]
     assert happened(found) == "1 preempted, 8 killed by probes or hooks, 5 images deleted"
-    kinds = ("preempted", "evicted", "oom", "killed", "refused", "gc_failed", "crashed", "unready")
-    many = [_incident(kind, 3, seq) for seq, kind in enumerate([*kinds, "log_lost", "finding"])]
+    many = [_incident(each.kind, each.severity, seq) for seq, each in enumerate(PROBLEMS)]
+    assert [each.kind for each in headlines(many)] == [each.kind for each in PROBLEMS[:8]]
     assert len(headlines(many)) == HEADLINES_MAX
+    twice = [*many, *(_incident(each.kind, each.severity, 99) for each in PROBLEMS)]
+    shown = headlines(sorted(twice, key=lambda each: -each.severity))
+    assert [each.kind for each in shown] == [each.kind for each in PROBLEMS[:8]]
+    assert shown[0].text == "not_ready 0; 1 more time not ready: default/p99"
+
+
+def _found(directory: Path, story: Story) -> list[Incident]:
+    with connect(write_ledger(directory, story.records)) as queryable:
+        answer = queryable.sql
+        found = incidents(
+            lambda query, params: answer(query, params).dicts(), "node-a", verdicts=False
+        )
+        rows = answer(
+            f"SELECT kind FROM ({occurrences(each.kind for each in PROBLEMS)})"
+        ).fetchall()
+    # What is told, the page steps through and a fleet counts: the same, one by one.
+    assert sum(each.count for each in found) == len(rows)
+    return found
+
+
+def _told(found: list[Incident]) -> list[tuple[int, str, str | None]]:
+    return [(each.severity, each.text, each.target) for each in found]
 
 
 def test_incidents_of_records(tmp_path: Path) -> None:
@@ -118,14 +189,11 @@ def test_incidents_of_records(tmp_path: Path) -> None:
         )
     story.add(KubeletExited(pid=7, reason="error", message="cannot go on: no disk"))
     story.add(ClockStepped(from_ts_ns=2, to_ts_ns=1))
-    with connect(write_ledger(tmp_path, story.records)) as queryable:
-        found = incidents(
-            lambda query, params: queryable.sql(query, params).dicts(), "node-a", verdicts=False
-        )
+    found = _found(tmp_path, story)
     assert [(each.severity, each.text, each.target) for each in found] == [
         (5, "kubelet (pid 7) died: cannot go on: no disk", "node"),
-        (3, "3 pods (a, b, c) rejected: OutOfpods", "pod/default/a"),
-        (3, "default/d rejected: X", "pod/default/d"),
+        (4, "3 pods (a, b, c) rejected: OutOfpods", "pod/default/a"),
+        (4, "default/d rejected: X", "pod/default/d"),
         (1, "the clock was set back", None),
     ]
 
@@ -231,15 +299,198 @@ def test_a_pod_is_evicted_once_whoever_waited_for_its_end(tmp_path: Path) -> Non
     story = Story("node-a")
     for body in (evicted, q, msgspec.structs.replace(q, evicted=True)):
         story.add(body)
-    with connect(write_ledger(tmp_path, story.records)) as queryable:
-        found = incidents(
-            lambda query, params: queryable.sql(query, params).dicts(), "node-a", verdicts=False
-        )
+    found = _found(tmp_path, story)
     assert [each.text for each in found] == [
         "a/p evicted, signal not recorded",
         "a/q evicted for memory.available",
     ]
     assert happened(found) == "2 evicted (1 took longer than the kubelet waited)"
+
+
+def _failed(
+    pod: str, stage: Stage, *, reason: str, about: str | None = None, message: str = "", **more: int
+) -> PodStageFailed:
+    """A failure, from ``first`` to ``last``, seconds."""
+    container = "app" if stage in ("image", "create", "run") else ""
+    return PodStageFailed(
+        **of(pod, container),
+        stage=stage,
+        reason=reason,
+        message=message,
+        about=about,
+        count=more.get("count", 1),
+        first_ts_ns=START_NS + more["first"] * NS_PER_S,
+        last_ts_ns=START_NS + more["last"] * NS_PER_S,
+    )
+
+
+def test_pods_that_one_cause_keeps_from_starting_are_one_headline(tmp_path: Path) -> None:
+    """Open, ended before, passed after a while; what passes at once harms nobody."""
+    story = Story("node-a")
+    secret = 'secret "db" not found'
+    config = {"reason": "CreateContainerConfigError", "about": "db", "message": secret}
+    for pod in ("a", "b"):
+        story.add(_failed(pod, "create", **config, first=1, last=50, count=7))
+    pull = {"reason": "ImagePullBackOff", "about": "reg/web:1.4", "message": "not found"}
+    story.add(_failed("web", "image", **pull, first=2, last=40, count=14))
+    story.add(_failed("gone", "sandbox", reason="CreatePodSandboxError", first=0, last=45))
+    story.records[-1] = msgspec.structs.replace(story.records[-1], ts_ns=START_NS + 46 * NS_PER_S)
+    story.add(PodTerminated(**of("gone")))
+    story.records[-1] = msgspec.structs.replace(story.records[-1], ts_ns=START_NS + 90 * NS_PER_S)
+    for pod, first in (("slow", 5), ("quick", 88)):
+        mount = {"reason": "FailedMount", "about": "v", "message": "timed out"}
+        story.add(_failed(pod, "volumes", **mount, first=first, last=first + 1))
+        started = ContainerStarted(**of(pod, "app"), container_id=f"c-{pod}", sandbox=False)
+        story.add(started)
+        later = START_NS + 89 * NS_PER_S
+        story.records[-1] = msgspec.structs.replace(story.records[-1], ts_ns=later)
+    assert sorted(_told(_found(tmp_path, story)), key=lambda each: (-each[0], each[1])) == [
+        (
+            4,
+            "a, b have not started: their container cannot be created"
+            ' (CreateContainerConfigError: secret "db" not found), 14 tries',
+            "pod/default/a",
+        ),
+        (
+            4,
+            "default/gone had not started when it was ended after 1m30s: it gets no sandbox"
+            " (CreatePodSandboxError)",
+            "pod/default/gone",
+        ),
+        (
+            4,
+            "default/web has not started: its image reg/web:1.4 cannot be pulled"
+            " (ImagePullBackOff: not found), 14 tries",
+            "pod/default/web",
+        ),
+        (
+            2,
+            "default/slow waited 1m24s for its volumes (FailedMount: timed out)",
+            "pod/default/slow",
+        ),
+    ]
+
+
+def test_a_container_that_a_probe_or_the_kernel_kills_does_not_crash_besides(
+    tmp_path: Path,
+) -> None:
+    """Its back-off is told by what killed it; one that fails by itself is told by its exit code."""
+    story = Story("node-a")
+    for pod in ("probed", "eater", "crashy", "unseen"):
+        container = of(pod, "app")
+        if pod == "probed":
+            story.add(
+                ContainerKilled(
+                    **container,
+                    container_id="c",
+                    reason="liveness_probe",
+                    message=None,
+                    grace_period_s=None,
+                )
+            )
+        if pod == "eater":
+            story.add(ProcessKilled(**container, container_id="d", reason="container_limit"))
+            story.add(ContainerDied(**container, container_id="d", sandbox=False, exit_code=137))
+        if pod == "crashy":
+            story.add(ContainerDied(**container, container_id="e", sandbox=False, exit_code=3))
+        story.add(RestartBackedOff(**container, back_off_s=40))
+    assert [each.text for each in _found(tmp_path, story)] == [
+        "default/eater/app OOM-killed",
+        "default/probed/app killed by its liveness probe, back-off 40 s",
+        "default/crashy/app ended by itself with exit code 3, back-off 40 s",
+        "default/unseen/app kept failing: back-off 40 s before its next start",
+    ]
+
+
+def _ready(story: Story, status: str, message: str | None, at_s: int) -> None:
+    reason = "KubeletNotReady" if message else None
+    story.add(
+        NodeConditionChanged(condition="Ready", status=status, reason=reason, message=message)  # type: ignore[arg-type] # a word
+    )
+    ts_ns = START_NS + at_s * NS_PER_S
+    story.records[-1] = msgspec.structs.replace(story.records[-1], ts_ns=ts_ns)
+
+
+def _trouble(story: Story, trouble: NodeTrouble, first: int, last: int, message: str) -> None:
+    first_ns, last_ns = (START_NS + at_s * NS_PER_S for at_s in (first, last))
+    told = NodeTroubled(
+        trouble=trouble, message=message, count=3, first_ts_ns=first_ns, last_ts_ns=last_ns
+    )
+    story.add(told)
+    story.records[-1] = msgspec.structs.replace(story.records[-1], ts_ns=first_ns)
+
+
+def test_a_node_that_is_not_ready_is_told_once(tmp_path: Path) -> None:
+    """With its cause; troubles that it does not tell stand alone, without what follows from them."""
+    story = Story("node-a")
+    _ready(story, "True", None, 0)
+    _trouble(story, "pleg_unhealthy", 100, 190, "pleg was last seen active 3m1s ago")
+    _ready(story, "False", "PLEG is not healthy: pleg was last seen active 3m1s ago", 100)
+    _ready(story, "True", None, 251)
+    _trouble(story, "api_unreachable", 500, 560, "connection refused")
+    _trouble(story, "lease_update_failed", 505, 555, "connection refused")
+    _trouble(story, "sync_skipped", 700, 705, "soon over")
+    assert _told(_found(tmp_path, story)) == [
+        (
+            5,
+            "the node was not ready for 2m31s:"
+            " PLEG is not healthy: pleg was last seen active 3m1s ago",
+            "node",
+        ),
+        (3, "the API server could not be reached for 1m, said 3×: connection refused", "node"),
+    ]
+    again = Story("node-a")
+    _ready(again, "False", "PLEG is not healthy", 100)
+    assert [each.text for each in _found(tmp_path / "b", again)] == [
+        "the node is not ready: PLEG is not healthy"
+    ]
+
+
+def test_a_start_or_a_shutdown_tells_why_the_node_was_not_ready(tmp_path: Path) -> None:
+    """The first seconds of a kubelet, and the way down."""
+    story = Story("node-a")
+    story.add(KubeletStarted(pid=7, kubelet_version="1.36.2", version_source="log"))
+    _ready(story, "False", "container runtime status check may not have completed yet", 2)
+    _ready(story, "True", None, 12)
+    story.add(ShutdownProgressed(step="detected"))
+    _ready(story, "False", "node is shutting down", 5)
+    story.add(
+        KubernetesEvent(
+            object_kind="Node",
+            namespace="",
+            pod="node-a",
+            pod_uid=None,
+            type="Warning",
+            reason="Rebooted",
+            message="Node node-a has been rebooted",
+        )
+    )
+    assert [each.text for each in _found(tmp_path, story)] == [
+        "the node was shut down",
+        "the node was rebooted",
+    ]
+
+
+def test_what_was_short_and_nobody_had_to_go(tmp_path: Path) -> None:
+    """Resizes that do not fit, unless they did later; reclaims that found no pod; who was spared."""
+    story = Story("node-a")
+    for pod, outcome in (
+        ("a", "deferred"),
+        ("b", "infeasible"),
+        ("c", "deferred"),
+        ("c", "actuated"),
+    ):
+        story.add(PodResized(**of(pod), outcome=outcome, message="cpu does not fit"))  # type: ignore[arg-type] # a word
+    for _ in range(2):
+        story.add(ReclaimAttempted(resource="memory", outcome="nothing"))
+    story.add(ReclaimAttempted(resource="memory", outcome="node_level"))
+    story.add(PodSpared(**of("crit")))
+    assert sorted(_told(_found(tmp_path, story))) == [
+        (1, "default/crit was to be evicted: it is critical", "pod/default/crit"),
+        (2, "default/a: a resize waits until it fits (cpu does not fit)", "pod/default/a"),
+        (2, "default/b: a resize can never fit (cpu does not fit)", "pod/default/b"),
+        (2, "memory was short 2×, and no pod could go", "node"),
+    ]
 
 
 @pytest.mark.parametrize(
