@@ -1,4 +1,4 @@
-"""Differences between the decisions of two histories, and between two states."""
+"""Differences between the decisions and episodes of two histories, and between two states."""
 
 from __future__ import annotations
 
@@ -14,6 +14,13 @@ from kubeledger.analyze.histories.history import History
 from kubeledger.analyze.sql.summaries import subject_of
 from kubeledger.model.bodies.lifecycle import ContainerRestarted, ContainerStarted, PodListed
 from kubeledger.model.record import Record
+from kubeledger.replay.episodes import node_conditions, pod_stages
+from kubeledger.replay.episodes.node_conditions import (
+    ConditionEpisode,
+    NodeConditions,
+    TroubleEpisode,
+)
+from kubeledger.replay.episodes.pod_stages import PodStages, StageEpisode
 from kubeledger.replay.node.document import canonical_json
 from kubeledger.replay.node.state import NodeState
 
@@ -58,16 +65,17 @@ class Names:
 
     def comparable(self, record: Record) -> tuple[str, dict[str, Any]]:
         """Subject and body of a record, with names in place of IDs."""
-        body = self._named(msgspec.to_builtins(record.body))
+        body = self.named(msgspec.to_builtins(record.body))
         return self._text(subject_of(body)), body
 
-    def _named(self, value: Any) -> Any:  # noqa: ANN401 # any JSON value
+    def named(self, value: Any) -> Any:  # noqa: ANN401 # any JSON value
+        """The same value with names in place of IDs."""
         if isinstance(value, str):
             return self._text(value)
         if isinstance(value, dict):
-            return {self._text(key): self._named(item) for key, item in value.items()}
+            return {self._text(key): self.named(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
-            return [self._named(item) for item in value]
+            return [self.named(item) for item in value]
         return value
 
     def _text(self, text: str) -> str:
@@ -78,7 +86,7 @@ class Names:
         return self._names.get(found) or self._names.get(found.replace("_", "-")) or found
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class Place(msgspec.Struct, frozen=True):
     """A decision on one side."""
 
     seq: int
@@ -88,11 +96,12 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """A decision that the two sides do not share.
+    """A decision, or an episode, that the two sides do not share.
 
     Attributes:
         what: ``only_in_a``, ``only_in_b`` or ``differs``.
-        occurrence: from 1: which decision of this kind about this subject it is.
+        kind: of a decision; ``stage image``, ``condition Ready``, ``trouble runtime_down``.
+        occurrence: from 1: which one of this kind about this subject it is.
         a, b: where it stands; None where it is not.
         fields: field -> (value in a, value in b); of all fields that hold something when it
             is only on one side.
@@ -126,7 +135,7 @@ _Entry = tuple[Place, dict[str, Any]]
 
 
 def diff_decisions(a: History, b: History, *, exact: bool = False) -> list[Difference]:
-    """Compare decisions: the n-th of a kind about a subject with the n-th of the other side.
+    """Compare decisions, then episodes: the n-th of a kind about a subject with the other n-th.
 
     Args:
         a: one history.
@@ -169,6 +178,46 @@ def _entries(history: History, exact: bool) -> Iterator[tuple[_Key, Place, dict[
             if exact:
                 body["ts_ns"] = record.ts_ns
             yield (record.kind, subject), _place(record), body
+    yield from _episodes(history, names, exact)
+
+
+_TOLD_BY_DECISIONS = "admission"
+
+
+def _episodes(
+    history: History, names: Names, exact: bool
+) -> Iterator[tuple[_Key, Place, dict[str, Any]]]:
+    """In which stages pods were stuck, conditions of the node, and what of it did not work."""
+    stages, conditions = PodStages(), NodeConditions()
+    for record in history.read(pod_stages.KINDS | node_conditions.KINDS):
+        stages.take(record)
+        conditions.take(record)
+    for stage in stages.episodes():
+        if stage.stage != _TOLD_BY_DECISIONS:
+            ends = {"passed": stage.passed_ts_ns, "ended": stage.ended_ts_ns}
+            end = next((word for word, ts_ns in ends.items() if ts_ns is not None), "open")
+            subject = "/".join(filter(None, (stage.namespace, stage.pod, stage.container)))
+            yield _episode(f"stage {stage.stage}", subject, stage, names, exact, end=end)
+    for condition in conditions.conditions():
+        kind = f"condition {condition.condition}"
+        yield _episode(kind, "", condition, names, exact, status=condition.status)
+    for trouble in conditions.troubles():
+        yield _episode(f"trouble {trouble.trouble}", "", trouble, names, exact)
+
+
+def _episode(
+    kind: str,
+    subject: str,
+    episode: StageEpisode | ConditionEpisode | TroubleEpisode,
+    names: Names,
+    exact: bool,
+    **more: str,
+) -> tuple[_Key, Place, dict[str, Any]]:
+    told = {name: getattr(episode, name, None) for name in ("reason", "message", "about")}
+    body = names.named({**told, **more})
+    if exact:
+        body |= {"ts_ns": episode.ts_ns}
+    return (kind, subject), Place(episode.seq, episode.ts_ns, None, None), body
 
 
 def _place(record: Record) -> Place:

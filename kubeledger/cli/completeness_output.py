@@ -77,6 +77,9 @@ def _sources(part: SourcesReport) -> None:
             f" ({format_ts(process.first_ts_ns)}), ends {ends[process.ends]}"
             f" ({format_ts(process.last_ts_ns)})"
         )
+    for what in dict.fromkeys(what for what, _, _ in part.told):
+        by = ", ".join(f"{n:,} from {form}" for about, form, n in part.told if about == what and n)
+        write_line(f"{what}: {by or 'no record tells of any'}")
     _list(
         "decisions without their end",
         (f"record {one.seq} at {format_ts(one.ts_ns)}: {one.what}" for one in part.open_decisions),

@@ -48,9 +48,10 @@ def diff(a: str, b: str, ledger: Path, node: str | None, exact: bool, output: st
     """Compare the decisions of two histories, or the node's state at two instants.
 
     A and B are ledgers, *.ledger.jsonl files, or a node's files. The n-th decision of a kind
-    about a subject is compared with the n-th on the other side; names replace UIDs and
-    container IDs. With @TIME or @SEQ after both (node-a/@+5m node-a/@03:17), or alone for the
-    ledger (@+5m @03:17), the states then are compared. Exits with 1 when there is a difference.
+    about a subject is compared with the n-th on the other side, and so are the stages in which
+    pods were stuck, the node's conditions and its troubles; names replace UIDs and container
+    IDs. With @TIME or @SEQ after both (node-a/@+5m node-a/@03:17), or alone for the ledger
+    (@+5m @03:17), the states then are compared. Exits with 1 when there is a difference.
     """
     from kubeledger.cli.progress import progress, watched
     from kubeledger.cli.sources import warn_of_losses_in

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from kubeledger.analyze.phrases import shortened
+from kubeledger.analyze.phrases import shortened, times_text
 from kubeledger.timeline.ask import NodeView, ViewRow
 from kubeledger.timeline.container_tracks import add_ticks, container_tracks
 from kubeledger.timeline.drawing import Arrow, Row, Section
@@ -313,13 +313,14 @@ def _stages(view: NodeView, pods: _Pods, severities: Mapping[int, int]) -> None:
     """The stage in which a pod or container waits, until it is past it or ends."""
     for row in view.rows(
         "pod_stages",
-        f"{_PLACE}, stage, reason, message, passed_ts IS NULL AND ended_ts IS NULL AS is_open,"
+        f"{_PLACE}, stage, reason, message, attempts,"
+        " passed_ts IS NULL AND ended_ts IS NULL AS is_open,"
         " epoch_ns(coalesce(passed_ts, ended_ts, last_ts)) AS until_ns",
         f"stage NOT IN {_TOLD}",
     ):
         why = f": {shortened(row['message'])}" if row["message"] else ""
         kind = "stuck" if severities.get(row["seq"], 0) > _WAITED else "waits"
-        label = f"{row['stage']}: {row['reason']}{why}"
+        label = f"{row['stage']}{times_text(row['attempts'])}: {row['reason']}{why}"
         until_ns = None if row["is_open"] and kind == "stuck" else row["until_ns"]
         pods.lane(row).bar(kind, row["ts_ns"], until_ns, label, row["seq"])
 

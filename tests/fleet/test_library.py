@@ -259,6 +259,20 @@ def test_rates_and_counts(lake: Queryable, ask: Ask) -> None:
     assert counted(shapes) == answer(lake, "not_understood", "shape", "lines")
 
 
+def test_stuck_and_not_ready(lake: Queryable, ask: Ask) -> None:
+    """Pods by the stage that they did not get past at once; nodes by how often not ready."""
+    pods: dict[tuple[Any, ...], set[Any]] = defaultdict(set)
+    for row in ask("SELECT * FROM pod_stages WHERE stage NOT IN ('admission', 'run', 'ready')"):
+        key = (row["pool"], row["stage"], row["reason"])
+        pods[key].add((row["node"], row["pod_uid"] or f"{row['namespace']}/{row['pod']}"))
+    expected = sorted(((*key, len(found)) for key, found in pods.items()), key=repr)
+    assert expected == answer(lake, "stuck", "pool", "stage", "reason", "pods", top="1000")
+    times: Counter[tuple[Any, ...]] = Counter()
+    for row in ask("SELECT * FROM node_conditions WHERE condition = 'Ready' AND status <> 'True'"):
+        times[row["pool"], row["node"]] += 1
+    assert counted(times) == answer(lake, "not_ready", "pool", "node", "times")
+
+
 def test_settings_drift(lake: Queryable) -> None:
     """The last value counts; of values that are as frequent the first one is the usual one."""
     columns = ("pool", "setting", "usual", "nodes_usual", "other", "first_nodes")

@@ -361,12 +361,13 @@ def test_a_stage_that_a_pod_waits_in_is_a_bar(tmp_path: Path) -> None:
     waits = [each for each in reported(bad) if each[0] in ("waits", "stuck")]
     assert sorted(waits) == [
         ("stuck", 6, None, "image: ErrImagePull: not found"),
-        ("waits", 3, 5, "sandbox: CreatePodSandboxError: no such image"),
+        ("waits", 3, 5, "sandbox 2×: CreatePodSandboxError: no such image"),
     ]
     (other,) = section(drawing, "pods")
     assert reported(other)[2:] == [("sandbox", 10, 10, "another sandbox")]
     assert [each.text for each in drawing.headlines] == [
-        "default/web has not started: its image reg/web:1 cannot be pulled (ErrImagePull: not found)"
+        "default/web has not started: its image reg/web:1 cannot be pulled"
+        " (ErrImagePull: not found)"
     ]
     payload = node_payload(drawing)
     (headline,), (problem,) = payload["headlines"], payload["problems"]
@@ -378,7 +379,9 @@ def test_readiness_troubles_and_pressure_have_rows(tmp_path: Path) -> None:
     """A row each that was ever told, as long as it lasted."""
     story = begun()
     story.add(NodeConditionChanged(condition="Ready", status="True"))
-    story.add(NodeConditionChanged(condition="Ready", status="False", message="PLEG is not healthy"))
+    story.add(
+        NodeConditionChanged(condition="Ready", status="False", message="PLEG is not healthy")
+    )
     story.add(
         NodeTroubled(
             trouble="pleg_unhealthy",

@@ -10,6 +10,7 @@ import msgspec
 from kubeledger.analyze.completeness.span import Span
 from kubeledger.analyze.histories.logs import LogEntry, LoggedProcess, LogReading
 from kubeledger.analyze.logged_errors import harmless
+from kubeledger.model.bodies.eviction import NodeConditionsChanged
 from kubeledger.model.bodies.images import GarbageCollected, GarbageCollectionStarted
 from kubeledger.model.bodies.ledger import (
     FindingReported,
@@ -19,9 +20,19 @@ from kubeledger.model.bodies.ledger import (
     RecordsLost,
     SourceAccount,
 )
-from kubeledger.model.bodies.lifecycle import ContainerDied, ContainerKilled
+from kubeledger.model.bodies.lifecycle import (
+    ContainerDied,
+    ContainerKilled,
+    KubernetesEvent,
+    PodListed,
+)
 from kubeledger.model.bodies.preemption import PodPreempted
-from kubeledger.model.bodies.stages import ErrorsLogged
+from kubeledger.model.bodies.stages import (
+    ErrorsLogged,
+    NodeConditionChanged,
+    NodeTroubled,
+    PodStageFailed,
+)
 from kubeledger.model.record import Evidence, Record
 from kubeledger.verify.evidence.lost_records import LostRecords
 
@@ -121,6 +132,8 @@ class SourcesReport(msgspec.Struct, kw_only=True):
         findings: (finding, file, message), in the order of the records.
         unfinished_imports: imports that were cut off.
         lost: what the ledger lost and was not imported again, in or out of the span.
+        told: (what, format of the sources, records): what tells why pods do not start and why the
+            node is not ready; with 0 records where nothing does.
         errors: of the whole ledger, as ``not_understood``.
     """
 
@@ -131,7 +144,17 @@ class SourcesReport(msgspec.Struct, kw_only=True):
     findings: list[tuple[str, str | None, str]]
     unfinished_imports: int
     lost: list[LostSpan]
+    told: list[tuple[str, str, int]]
     errors: ErrorLines
+
+
+_TELLS = {
+    "stages of pods": frozenset({PodStageFailed.kind, KubernetesEvent.kind, PodListed.kind}),
+    "conditions of the node": frozenset({NodeConditionChanged.kind, NodeConditionsChanged.kind}),
+    "troubles of the node": frozenset({NodeTroubled.kind}),
+    "warnings and errors": frozenset({ErrorsLogged.kind}),
+}
+"""What is told -> kinds of records that do."""
 
 
 class SourcesPart:
@@ -148,6 +171,7 @@ class SourcesPart:
         self._findings: dict[tuple[str, str | None, str], None] = {}
         self._open: dict[tuple[str, object], OpenDecision] = {}
         self._lost = LostRecords()
+        self._told: Counter[tuple[str, str]] = Counter()
         self._errors = ErrorLines()
 
     def see(self, entry: LogEntry) -> None:
@@ -195,6 +219,9 @@ class SourcesPart:
             group = self._seen[evidence.file] = FileGroup(format=format_, name=evidence.file)
         group.records += 1
         _widen(group, record.ts_ns, record.ts_ns)
+        for what, kinds in _TELLS.items():
+            if record.kind in kinds:
+                self._told[what, group.format] += 1
 
     def _see_begun(self, record: Record) -> None:
         """What has begun, and whether its end is there."""
@@ -242,6 +269,16 @@ class SourcesPart:
             findings=list(self._findings),
             unfinished_imports=len(self._pending),
             lost=[_lost(seq, body) for seq, body in self._lost.missing()],
+            told=[
+                (what, format_, count)
+                for what in _TELLS
+                for format_, count in sorted(
+                    (format_, count)
+                    for (about, format_), count in self._told.items()
+                    if about == what
+                )
+                or [("", 0)]
+            ],
             errors=self._errors,
         )
 

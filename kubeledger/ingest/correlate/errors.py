@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable
 from typing import Any, Literal, cast
 
 from kubeledger.ingest.correlate.assembler import Assembler
@@ -30,7 +31,7 @@ class ErrorsAssembler(Assembler):
 
     def __init__(self, context: BundleContext) -> None:
         super().__init__(context)
-        self._said = Repeated(self.queue, _EVERY_NS, wait_ns=0)
+        self._said = Repeated[Hashable](self.queue, _EVERY_NS, wait_ns=0)
         self._shapes: set[tuple[str, str]] = set()
 
     def tell(self, line: LogLine, shape: str) -> Facts:

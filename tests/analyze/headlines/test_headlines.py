@@ -15,6 +15,7 @@ from kubeledger.analyze.headlines import (
     in_a_sentence,
     incidents,
 )
+from kubeledger.analyze.logged_errors import HARMLESS, Harmless, harmless
 from kubeledger.analyze.phrases import (
     bytes_text,
     missing_text,
@@ -22,7 +23,6 @@ from kubeledger.analyze.phrases import (
     shortened,
     span_text,
 )
-from kubeledger.analyze.logged_errors import HARMLESS, Harmless, harmless
 from kubeledger.analyze.problems import PROBLEMS, occurrences
 from kubeledger.analyze.sql.api import connect
 from kubeledger.ingest.klog.error_shapes import error_shape

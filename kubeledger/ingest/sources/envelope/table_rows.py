@@ -59,6 +59,14 @@ def csv_rows(chunks: Iterator[bytes]) -> Iterator[RawRow]:
         text, lines = b"", 0
 
 
+def _fields(record: bytes) -> list[str]:
+    text = record.decode("utf-8", "replace").rstrip("\r\n")
+    try:
+        return next(csv.reader([text]), [])
+    except csv.Error:  # a carriage return, or a field of absurd length
+        return [text]
+
+
 def _header(fields: list[str]) -> list[str]:
     """The names of the columns; none where the first record is a row."""
     if any(not _NAME.fullmatch(field) or _NO_NAME.match(field) for field in fields):
