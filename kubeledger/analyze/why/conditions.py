@@ -44,11 +44,13 @@ class NodeClause(NamedTuple):
 
     Attributes:
         weight: how much it explains; 0: another clause holds it.
+        short: the same in few words; empty where ``text`` has no more than it needs.
     """
 
     weight: int
     text: str
     steps: Sequence[StoryStep] = ()
+    short: str = ""
 
 
 class _Words(NamedTuple):
@@ -278,12 +280,17 @@ def _shutdowns(records: Iterable[Record]) -> Iterator[NodeClause]:
             text += f", {', '.join(phases)} at {last}"
         steps = [
             StoryStep(
-                ts_ns=record.ts_ns, last_ts_ns=record.ts_ns, count=1, text=_phase(body), weight=4,
-                kind=record.kind, seq=record.seq,
+                ts_ns=record.ts_ns,
+                last_ts_ns=record.ts_ns,
+                count=1,
+                text=_phase(body),
+                weight=4 if body.step == "detected" else 3,
+                kind=record.kind,
+                seq=record.seq,
             )
             for record, body in run
-        ]  # fmt: skip
-        yield NodeClause(_SHUTDOWN, text, steps)
+        ]
+        yield NodeClause(_SHUTDOWN, text, steps, text.partition(", ")[0])
 
 
 def _phase(body: ShutdownProgressed) -> str:
