@@ -42,9 +42,7 @@ def csv_rows(chunks: Iterator[bytes]) -> Iterator[RawRow]:
         lines += 1
         if text.count(b'"') % 2 and len(text) < ROW_MAX:
             continue
-        fields = next(
-            csv.reader([text.decode("utf-8", "replace").rstrip("\r\n")], strict=False), []
-        )
+        fields = _fields(text)
         if names is None:
             names = _header(fields)
         if fields and not (number == 0 and names):
