@@ -143,6 +143,7 @@ _ERRORS_MAX = 3
 """Shapes of errors that are headlines."""
 _ERROR_LINES = ("line of warnings and errors", "lines of warnings and errors")
 
+
 def happened(found: Iterable[Incident]) -> str:
     """``1 preempted, 3 refused, 5 images deleted``; empty when nothing went wrong."""
     counts: Counter[str] = Counter()
@@ -162,11 +163,16 @@ def _word(problem: Problem, count: int) -> str:
     return problem.one if count == 1 else problem.many
 
 
-def in_a_sentence(found: Sequence[Incident]) -> str:
+def in_a_sentence(found: Iterable[Incident]) -> str:
     """What ``happened``, and the errors that no record tells; or that nothing went wrong."""
+    return _told(found) or "nothing that went wrong was recorded"
+
+
+def _told(found: Iterable[Incident]) -> str:
+    found = list(found)
     decided, errors = happened(found), [each for each in found if each.kind == _ERROR]
     if not errors:
-        return decided or "nothing that went wrong was recorded"
+        return decided
     lines = sum(each.count for each in errors)
     logged = f"{lines:,} {_ERROR_LINES[lines > 1]} of {_shapes(len(errors))}"
     if decided:
@@ -180,16 +186,13 @@ def _shapes(count: int) -> str:
 
 
 def counts_on(answer: Answers, node: str) -> str:
-    """What ``happened`` on a node of a ledger.
+    """What an import says of a node of a ledger; empty when nothing went wrong.
 
     Args:
         answer: runs a query over the views.
         node: whose.
     """
-    found = incidents(answer, node, verdicts=False)
-    return (
-        in_a_sentence(found) if happened(found) or found[-1:] and found[-1].kind == "error" else ""
-    )
+    return _told(incidents(answer, node, verdicts=False))
 
 
 def headlines(found: Sequence[Incident]) -> list[Headline]:

@@ -1,4 +1,4 @@
-"""Lines of severity W, E and F that no other record tells, by their shape; and which are harmless."""
+"""Lines of severity W, E and F that no other record tells, by shape; which of them are harmless."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["HARMLESS", "UNTOLD", "ErrorShape", "harmless", "untold"]
+__all__ = ["HARMLESS", "UNTOLD", "ErrorShape", "Harmless", "harmless", "untold"]
 
 
 class Harmless(msgspec.Struct, frozen=True):
@@ -54,7 +54,7 @@ HARMLESS = (
     ),
     Harmless(
         "csi_plugin.go",
-        r"(?:\* )?(?:kubeclient not set, assuming standalone kubelet"
+        r"(?:\*: )?(?:kubeclient not set, assuming standalone kubelet"
         r"|Skipping CSINode initialization, kubelet running in standalone mode)",
         "a kubelet without API server has no CSINode to fill",
     ),

@@ -64,7 +64,7 @@ def shortened(message: str) -> str:
     while len(cause) > TEXT_MAX and len(rest := cause.partition(": ")[2]) >= _CAUSE_MIN:
         cause = rest
     if cause.count('"') % 2 or '\\"' in cause:  # the end of a chain that was quoted
-        cause = cause.rstrip("\"\\])} ")
+        cause = cause.rstrip('"\\])} ')
     return cut(cause.strip(), TEXT_MAX)
 
 
@@ -85,7 +85,11 @@ def times_text(count: int) -> str:
 def span_text(span_ns: int) -> str:
     """``2m31s``, ``45s``: two units at most, as ``kubectl`` writes them."""
     seconds = span_ns // NS_PER_S
-    for unit_s, unit, part_s, part in ((86400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s")):
+    for unit_s, unit, part_s, part in (
+        (86400, "d", 3600, "h"),
+        (3600, "h", 60, "m"),
+        (60, "m", 1, "s"),
+    ):
         if seconds >= unit_s:
             rest = seconds % unit_s // part_s
             return f"{seconds // unit_s}{unit}" + (f"{rest}{part}" if rest else "")

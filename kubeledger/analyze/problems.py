@@ -114,7 +114,9 @@ def _not_ready(row: Row) -> str:
     cause = f": {shortened(row['message'])}" if row["message"] else ""
     if row["is_open"]:
         return f"the node is not ready{cause}"
-    return f"the node was not ready{times_text(row['count'])} for {span_text(row['lasted_ns'])}{cause}"
+    return (
+        f"the node was not ready{times_text(row['count'])} for {span_text(row['lasted_ns'])}{cause}"
+    )
 
 
 _TROUBLE_WORDS = {
@@ -210,7 +212,11 @@ _LACKS = {
 
 def _why(row: Row) -> str:
     """The kubelet's word, and the end of the chain of errors."""
-    return f"({row['reason']}: {shortened(row['message'])})" if row["message"] else f"({row['reason']})"
+    return (
+        f"({row['reason']}: {shortened(row['message'])})"
+        if row["message"]
+        else f"({row['reason']})"
+    )
 
 
 def _tries(row: Row) -> str:

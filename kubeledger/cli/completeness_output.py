@@ -88,6 +88,12 @@ def _sources(part: SourcesReport) -> None:
         "lines that are not understood",
         (f"{count} x {file}: {shape}" for file, shape, count in part.not_understood),
     )
+    errors = part.errors
+    if lines := errors.recorded + errors.by_shape + errors.harmless:
+        write_line(
+            f"{counted(lines, 'line')} of warnings and errors: {errors.recorded:,} told by other "
+            f"records, {errors.by_shape:,} by their shape only, {errors.harmless:,} harmless"
+        )
     _list(
         "findings about sources",
         (f"{finding}: {file or 'all'}: {message}" for finding, file, message in part.findings),

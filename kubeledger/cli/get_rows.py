@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
+from kubeledger.cli.get_seen import Records, seen_of
 from kubeledger.cli.output import counted, write_rows
 from kubeledger.cli.screen import paged, screen_width
-from kubeledger.cli.get_seen import Records, seen_of
 from kubeledger.kubelet.lifecycle.printing import print_pod
 from kubeledger.kubelet.lifecycle.state import PodState
 from kubeledger.model.units import NS_PER_S

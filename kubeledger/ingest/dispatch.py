@@ -123,29 +123,30 @@ class Dispatcher:
         return facts
 
     def _entry(self, entry: LogEntry) -> Facts:
-        line, is_read = entry.line, True
+        facts = self._read(entry)
+        if entry.shape is not None:
+            facts += self._errors.tell(entry.line, entry.shape)
+        return facts
+
+    def _read(self, entry: LogEntry) -> list[Fact]:
+        line = entry.line
         facts: list[Fact] = []
         if (key := entry.lacks()) is not None:
-            is_read = False
-            facts += self._not_understood(line, f" (without {key})")
-        for handler in entry.handlers if is_read else ():
+            return [*self._not_understood(line, f" (without {key})")]
+        for handler in entry.handlers:
             try:
                 found = handler(line)
                 if found:
                     facts += found
             except CutLineError:
-                is_read = False
                 facts += self._not_understood(line)
                 break
             except MALFORMED as error:
-                is_read = False
                 facts += self._not_understood(line)
                 message = f"line {line.line} cannot be read: {_in_words(error)}"
                 finding = Finding("malformed", line.source, message[:500])
                 facts.append(finding_fact(finding, line.ts_ns, line.evidence))
                 break
-        if entry.shape is not None:
-            facts += self._errors.tell(line, entry.shape, recorded=entry.recorded and is_read)
         return facts
 
     def _not_understood(self, line: LogLine, why: str = "") -> Iterator[Fact]:

@@ -212,7 +212,9 @@ def test_waiting_pods_and_their_ages(tmp_path: Path) -> None:
         story.add(KubeletStarted(pid=pid, kubelet_version="1.36.2", version_source="log"))
         later_ns = START_NS + len(story.records) * 10**9
         story.add(msgspec.structs.replace(failed, last_ts_ns=later_ns))
-        story.add(msgspec.structs.replace(failed, **of("mount"), stage="volumes", reason="FailedMount"))
+        story.add(
+            msgspec.structs.replace(failed, **of("mount"), stage="volumes", reason="FailedMount")
+        )
     story.add(PodAdmitted(**of("old")))
     story.add(started)
     story.add(ContainerDied(**of("old", "app"), container_id="c", sandbox=False, exit_code=3))

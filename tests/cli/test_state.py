@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from freezegun import freeze_time
@@ -31,6 +32,7 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved, Setting, SettingsObserved
 from kubeledger.model.bodies.preemption import InsufficientResource, PodPreempted
 from kubeledger.model.bodies.prober import ProbeExecuted
+from kubeledger.model.bodies.stages import NodeConditionChanged
 from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint
 from kubeledger.model.record import Body
 from kubeledger.replay.node.document import PARTS
@@ -232,3 +234,22 @@ def test_several_nodes(ledger: Path) -> None:
     assert result.exit_code == 2
     assert "2 nodes: node-a, node-b" in result.stderr
     assert shown(ledger, "--node", "node-b").startswith("node-b  after record 1 ")
+
+
+def test_what_nobody_watched_is_not_known(tmp_path: Path) -> None:
+    """No kubelet was heard of: no count is 0, and that nothing is reported is no pressure."""
+    made = Ledger.create(tmp_path / "ledger")
+    pressed = NodeConditionChanged(condition="DiskPressure", status="True", transition_ts_ns=1)
+    bodies = (NodeObserved(cpus=4), pressed, msgspec.structs.replace(pressed, status="False"))
+    with made.writer() as writer:
+        writer.append("node-a", [Draft(START_NS + n, body) for n, body in enumerate(bodies)])
+    pressures = []
+    for seq in (1, 2, 3):
+        found = json.loads(shown(made.path, "-o", "json", "--seq", str(seq)))
+        assert set(found["counts"].values()) == {None}
+        assert found["kubelet"]["restarts"] is None
+        pressures.append(found["machine"]["pressure"])
+    assert pressures == [None, {"DiskPressure": 1}, {}]
+    text = shown(made.path, "--seq", "1")
+    assert "pressure conditions: not known" in text
+    assert row(text, "kubelet_restarts") == ["kubelet_restarts", "not known"]

@@ -87,7 +87,7 @@ def test_the_counts_are_those_of_the_views(recorded_lake: Path, recorded_ledger:
     rest = {"contradictions", "lines_not_understood", "other_problems", "not_ready_min"}
     assert set(_BY_VIEWS) | rest == set(node.counts)
     with connect(recorded_ledger) as queryable:
-        wrong = occurrences(each.kind for each in PROBLEMS if 1 < each.severity)
+        wrong = occurrences(each.kind for each in PROBLEMS if each.severity > 1)
         rows = queryable.sql(f"SELECT kind FROM ({wrong}) WHERE kind <> 'impossible'").fetchall()
     assert node.problems == len(rows)
     for each in facts.values():

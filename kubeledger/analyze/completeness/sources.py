@@ -9,6 +9,7 @@ import msgspec
 
 from kubeledger.analyze.completeness.span import Span
 from kubeledger.analyze.histories.logs import LogEntry, LoggedProcess, LogReading
+from kubeledger.analyze.logged_errors import harmless
 from kubeledger.model.bodies.eviction import NodeConditionsChanged
 from kubeledger.model.bodies.images import GarbageCollected, GarbageCollectionStarted
 from kubeledger.model.bodies.ledger import (
@@ -108,6 +109,20 @@ class OpenDecision(msgspec.Struct, frozen=True, kw_only=True):
     what: str
 
 
+class ErrorLines(msgspec.Struct, kw_only=True):
+    """Lines of severity W, E and F, and what tells them.
+
+    Attributes:
+        recorded: records of what happened say the same.
+        harmless: the kubelet itself says that they are.
+        by_shape: nothing but their shape and their number is known of them.
+    """
+
+    recorded: int = 0
+    harmless: int = 0
+    by_shape: int = 0
+
+
 class SourcesReport(msgspec.Struct, kw_only=True):
     """Section 1.
 
@@ -119,6 +134,7 @@ class SourcesReport(msgspec.Struct, kw_only=True):
         lost: what the ledger lost and was not imported again, in or out of the span.
         told: (what, format of the sources, records): what tells why pods do not start and why the
             node is not ready; with 0 records where nothing does.
+        errors: of the whole ledger, as ``not_understood``.
     """
 
     groups: list[FileGroup]
@@ -129,6 +145,7 @@ class SourcesReport(msgspec.Struct, kw_only=True):
     unfinished_imports: int
     lost: list[LostSpan]
     told: list[tuple[str, str, int]]
+    errors: ErrorLines
 
 
 _TELLS = {
@@ -155,6 +172,7 @@ class SourcesPart:
         self._open: dict[tuple[str, object], OpenDecision] = {}
         self._lost = LostRecords()
         self._told: Counter[tuple[str, str]] = Counter()
+        self._errors = ErrorLines()
 
     def see(self, entry: LogEntry) -> None:
         """Take in one record."""
@@ -170,10 +188,21 @@ class SourcesPart:
                 self._accounts.update({account.file: account for account in body.accounts})
             case LinesNotUnderstood():
                 self._shapes[body.file, body.shape] += body.count
+            case ErrorsLogged():
+                self._see_errors(body)
+                self._see_fact(entry)
             case FindingReported():
                 self._findings[body.finding, body.file, body.message] = None
             case _:
                 self._see_fact(entry)
+
+    def _see_errors(self, body: ErrorsLogged) -> None:
+        if body.recorded:
+            self._errors.recorded += body.count
+        elif harmless(body.source, body.shape):
+            self._errors.harmless += body.count
+        else:
+            self._errors.by_shape += body.count
 
     def _see_fact(self, entry: LogEntry) -> None:
         record = entry.record
@@ -250,6 +279,7 @@ class SourcesPart:
                 )
                 or [("", 0)]
             ],
+            errors=self._errors,
         )
 
     def _groups(self) -> list[FileGroup]:

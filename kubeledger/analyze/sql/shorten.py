@@ -37,12 +37,14 @@ def cut_clause(text: str, length: int) -> str:
 def cut_chain(text: str, length: int) -> str:
     """As ``cut``, but of a chain of errors the beginning and the end, where the cause stands."""
     head, *layers = text.split(": ")
-    if len(text) <= length or not layers:
+    if layers and layers[-1].strip("\"'\\)") == "unknown":
+        layers.pop()
+    is_short = len(head) <= length * 2 // 3
+    if len(text) <= length or len(layers) <= is_short:
         return cut(text, length)
-    begin = f"{head}: …" if len(head) <= length // 2 else cut(head, length // 3)
-    if len(layers) > 1 and len(head) <= length // 2:
+    begin = f"{head}: … " if is_short else f"{cut(head, length // 3)} "
+    room = length - len(begin)
+    while len(layers) > 1 and len(": ".join(layers)) > room:
         layers = layers[1:]
-    while len(layers) > 1 and len(begin) + len(": ".join(layers)) >= length:
-        layers = layers[1:]
-    kept = cut(": ".join(layers), length - len(begin) - 1)
-    return f"{begin} {kept}" if kept.rstrip("…") else f"{cut(head, length - 1).rstrip('…')}…"
+    kept = cut(": ".join(layers), room)
+    return f"{begin}{kept}" if kept.rstrip("…") else cut(text, length)

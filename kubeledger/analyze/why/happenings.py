@@ -169,8 +169,9 @@ def _out_of_memory(records: Sequence[Record], _: Facts) -> Words:
         why = f"all pods together had reached their limit{amount} (node allocatable)"
     elif body.reason == "node":
         why = "the node was out of memory"
-    process = f" (process {body.process})" if body.process else ""
-    return Words(body.container or "", "was OOM-killed", f"{why}{process}")
+    process = f"process {body.process}" if body.process else ""
+    why = f"{why} ({process})" if why and process else why or process
+    return Words(body.container or "", "was OOM-killed", why)
 
 
 def _died(records: Sequence[Record], _: Facts) -> Words:

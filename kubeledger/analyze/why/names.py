@@ -244,9 +244,11 @@ def _beginning(asked: str, known: Known) -> list[Target]:
 
 
 def _belongings(asked: str, known: Known) -> list[Target]:
-    """Whose process, claim, volume or secret it is; a pod by the name that it has by now."""
+    """Whose process, claim, volume or secret it is; a pod by the name that it got, if it did."""
     named = {uid: pod for pod, uids in known.pods.items() for uid in uids}
-    found = known.others.get(asked, {})
+    found = dict(known.others.get(asked, {}))
+    unnamed = (uid for uid, containers in known.unnamed.items() if asked in containers)
+    found |= dict.fromkeys(Target("pod", (uid,), uid) for uid in unnamed)
     return [Target(t.kind, named.get(t.pod_uid or "", t.parts), t.pod_uid) for t in found]
 
 

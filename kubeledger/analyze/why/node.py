@@ -10,6 +10,7 @@ import msgspec
 from kubeledger.analyze.histories.history import History
 from kubeledger.analyze.histories.logs import LoggedProcess, LogReading
 from kubeledger.analyze.sql.shorten import cut_chain
+from kubeledger.analyze.why.concern import uid_of
 from kubeledger.analyze.why.conditions import NodeClause, clauses_of
 from kubeledger.analyze.why.explanation import Answer, StoryStep
 from kubeledger.analyze.why.headline import counted_steps
@@ -212,12 +213,15 @@ def _is_of_node(record: Record) -> bool:
     if isinstance(body, PodTerminating):
         return body.reason == "shutdown"
     if isinstance(body, ProcessKilled):
-        is_of_pod = body.pod or body.pod_uid
-        is_of_node = body.reason == "node" or is_of_pods(body.cgroup)
-        return body.process == "kubelet" or is_of_node or not is_of_pod
+        return body.process == "kubelet" or _is_of_all(body) or not (body.pod or uid_of(body))
     if isinstance(body, KubernetesEvent):
         return body.object_kind == "Node" and body.reason in _EVENTS
     return isinstance(body, ClockStepped | KubeletExited | KubeletStarted | LogThinned)
+
+
+def _is_of_all(kill: ProcessKilled) -> bool:
+    """Whether the node's memory had run out, or that of all its pods."""
+    return kill.reason == "node" or is_of_pods(kill.cgroup)
 
 
 def _event_of(record: Record) -> str | None:
@@ -301,9 +305,10 @@ def _texts_of_others(about: list[Record]) -> Iterator[str]:
             )
         elif isinstance(body, KubernetesEvent) and body.reason == "Rebooted":
             yield f"the node had been rebooted, as it said at {format_ts(record.ts_ns)}"
+    bodies = [r.body for r in about if isinstance(r.body, ProcessKilled)]
     kills = [r for r in about if isinstance(r.body, ProcessKilled) and r.body.process != "kubelet"]
     if kills:
-        is_of_node = any(getattr(kill.body, "reason", None) == "node" for kill in kills)
+        is_of_node = any(map(_is_of_all, bodies))
         many = f"{len(kills)} processes, the last" if len(kills) > 1 else "a process"
         why = "the node's memory ran out, and " if is_of_node else ""
         yield (

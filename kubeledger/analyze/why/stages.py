@@ -88,7 +88,7 @@ _PASSED = 34
 _ABOUT_MAX = 40
 _SHORT_MAX = 40
 _SEGMENT = re.compile(r"\s*: ")
-_CODE = re.compile(r"(?:rpc error: )?code = \S+ desc = ")
+_CODE = re.compile(r"(?:rpc error: )?code = \S+ desc = |^Container image \"[^\"]*\" (?:is )?")
 _WRAPPER = re.compile(
     r"(?:[Ee]rror|[Ff]ailed to|[Uu]nable to|Back-off|Err[A-Z]\w+|unmounted volumes=|\S+ failed for)"
     r"(?!.* not found)"

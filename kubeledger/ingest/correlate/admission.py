@@ -51,8 +51,6 @@ _PLEG_PROVES_AFTER_NS = NS_PER_S // 5
 class AdmissionAssembler(PodAssembler):
     """Admitted and refused pods."""
 
-    only_heard = ("Error syncing pod, skipping", "Probe errored")
-
     def __init__(
         self,
         context: BundleContext,

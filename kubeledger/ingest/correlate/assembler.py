@@ -157,8 +157,6 @@ class Assembler:
 
     time_passes: tuple[str, ...] = ()
     """Messages of which nothing is read: they move the time on."""
-    only_heard: tuple[str, ...] = ()
-    """Messages that are read for what they show besides: not each of their lines is recorded."""
 
     def __init__(self, context: BundleContext, queue: Holdback | None = None) -> None:
         self.context = context
@@ -186,12 +184,6 @@ class Assembler:
         nothing = dict.fromkeys(self.time_passes, _nothing)
         declared = {**nothing, **dict(self._declared("reads"))}
         return {message: self._of_line(message, method) for message, method in declared.items()}
-
-    def recorded(self) -> frozenset[str]:
-        """Messages whose lines its records tell."""
-        return frozenset(message for message, _ in self._declared("reads")).difference(
-            self.only_heard
-        )
 
     def items(self) -> dict[type, ItemHandler]:
         """Item type -> handler."""
@@ -225,7 +217,10 @@ class Assembler:
         def handle(line: LogLine) -> Facts:
             ts_ns = line.ts_ns
             self.before(ts_ns, line.pid)
+            said = self.queue.said
             facts = method(Entry(line, message))
+            if line.is_error and (facts or self.queue.tells(line.evidence, said)):
+                line.is_told = True
             self.after(ts_ns)
             due = self.queue.release(ts_ns)
             return [*due, *facts] if facts else due

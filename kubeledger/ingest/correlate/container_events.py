@@ -50,9 +50,6 @@ _UNSEEN_NS = 3 * NS_PER_S
 class ContainerEventsAssembler(PodAssembler):
     """Container starts, deaths, restarts and back-offs."""
 
-    # Most of what keeps a pod from being synchronised is no back-off.
-    only_heard = ("Error syncing pod, skipping",)
-
     def __init__(
         self,
         context: BundleContext,

@@ -113,7 +113,10 @@ class EndingsAssembler(PodAssembler):
         """A process ends once: what is written after the first such line only follows from it."""
         line, last = entry.line, self.kubelet_exit
         reason = reason_of(line)
-        if reason is None or (last is not None and _is_same(line, last)):
+        if reason is None:
+            return
+        line.is_told = True
+        if last is not None and _is_same(line, last):
             return
         error = entry.text("err")
         message = f"{line.message}: {error}" if error else first_line(line.message)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable
 from typing import Any, Literal, cast
 
 from kubeledger.ingest.correlate.assembler import Assembler
@@ -30,11 +31,11 @@ class ErrorsAssembler(Assembler):
 
     def __init__(self, context: BundleContext) -> None:
         super().__init__(context)
-        self._said = Repeated(self.queue, _EVERY_NS, wait_ns=0)
+        self._said = Repeated[Hashable](self.queue, _EVERY_NS, wait_ns=0)
         self._shapes: set[tuple[str, str]] = set()
 
-    def tell(self, line: LogLine, shape: str, *, recorded: bool) -> Facts:
-        """Take in a line; ``recorded``: records of other assemblers tell what it says."""
+    def tell(self, line: LogLine, shape: str) -> Facts:
+        """Take in a line that all others have read."""
         self.before(line.ts_ns)
         if (line.file, shape) not in self._shapes:
             if len(self._shapes) < _SHAPES_MAX:
@@ -42,7 +43,16 @@ class ErrorsAssembler(Assembler):
             else:
                 shape = _OTHER_SHAPES
         pod = self._pod(line)
-        key = (line.severity, line.file, shape, pod.namespace, pod.pod, pod.uid, line.pid, recorded)
+        key = (
+            line.severity,
+            line.file,
+            shape,
+            pod.namespace,
+            pod.pod,
+            pod.uid,
+            line.pid,
+            line.is_told,
+        )
         body = ErrorsLogged(
             severity=cast(Literal["W", "E", "F"], line.severity),
             source=line.file,
@@ -51,7 +61,7 @@ class ErrorsAssembler(Assembler):
             pod=pod.pod,
             pod_uid=pod.uid,
             pid=line.pid,
-            recorded=recorded,
+            recorded=line.is_told,
             first_ts_ns=line.ts_ns,
             last_ts_ns=line.ts_ns,
         )

@@ -95,9 +95,14 @@ W = TypeVar("W", bound=Waiting[Any])
 
 
 class Holdback:
-    """The queue of one assembler."""
+    """The queue of one assembler.
+
+    Attributes:
+        said: how often a fact came, or was said again.
+    """
 
     def __init__(self) -> None:
+        self.said = 0
         self._queue: deque[Waiting[Any]] = deque()
         self._last_ns = 0
 
@@ -112,8 +117,13 @@ class Holdback:
 
     def put(self, waiting: W) -> W:
         """Queue a place."""
+        self.said += 1
         self._queue.append(waiting)
         return waiting
+
+    def tells(self, evidence: Evidence, since: int) -> bool:
+        """A fact came since ``said`` was ``since``, or one that waits rests on this evidence."""
+        return self.said != since or any(evidence in each.fact.evidence for each in self._queue)
 
     def waiting_since(self) -> int | None:
         """Time of the oldest fact in the queue; None when it holds none."""

@@ -96,6 +96,7 @@ class Repeated(Generic[K]):
             seen: the line or item.
         """
         ts_ns = seen.ts_ns
+        self._queue.said += 1
         run = self._runs.get(key)
         if run is not None and run.same != same:
             self.over(key, ts_ns)

@@ -59,7 +59,7 @@ NEVER = b"~"
 """Later than any stamp: the loop passes over no line before one has been read whole."""
 _NO_PID = -1
 
-_NOBODY = Handled((), recorded=False)
+_NOBODY = Handled(())
 """Asks for lines of severity W, E and F that no assembler reads."""
 
 # To look up a member of an enumeration takes as long as three slices.
@@ -354,7 +354,7 @@ class EntryReader:
             handled = route if isinstance(route, Handled) else handled
         elif handled.row is not None:
             handled.row.read(line, handled.match)
-        self._out.append(LogEntry(line, handled.handlers, handled.needs, shape, handled.recorded))
+        self._out.append(LogEntry(line, handled.handlers, handled.needs, shape))
 
     def _repeated(self, place: Place) -> None:
         """Count a line that says again what one above said; an unknown one stays findable."""

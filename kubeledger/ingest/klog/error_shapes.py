@@ -22,12 +22,14 @@ _WORDS_MAX = 5
 
 _BEGIN = r"""(?<![^\s,;:=()\[\]{}"'])"""
 """Where a word begins: to search in its midst would look at each letter many times."""
-_QUOTED = re.compile(r"""
-    "[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)
-    """ rf"""| {_BEGIN}(?:'[^']*(?:'(?!\w)|\Z) | [^_\s",()\[]++_[^_\s",()]++\([^\s")]*\))
-    """,  # a word in quotes; a pod with its UID
+_QUOTED = re.compile(
+    rf"""
+      "[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)
+    | {_BEGIN}(?:'[^']*(?:'(?!\w)|\Z) | [^_\s",()\[]++_[^_\s",()]++\([^\s")]*\))
+    """,
     re.VERBOSE | re.DOTALL,
 )
+"""What stands in quotes; a pod with its UID."""
 _INNERMOST = re.compile(r"\{[^{}]*\}|(?<!^)\[(?![^\[\]]*, [A-Za-z])[^\[\]]*\]")
 """Go's values; ``[one error, another]`` and ``[cpumanager]`` at the beginning are words."""
 _OPEN = re.compile(r"\{.*\Z", re.DOTALL)
@@ -37,7 +39,7 @@ _VALUE = re.compile(
     | \d{{4}}-\d\d-\d\d[ ]\d\d:\d\d:\d\d\S*(?:[ ][+-]\d{{4}})?(?:[ ][A-Z]{{3,4}}\b)?(?:[ ]m=\S+)?
     | [a-z]++://[^\s,"]*
     | (?<=feature[ ]gate:[ ])\w+ | (?<=feature[ ]gate[ ])\w+=\w+
-    | [^\s,;:=()\[\]{{}}"'\d/]*+[\d/][^\s,;()\[\]{{}}"']*
+    | [^\s,;:=()\[\]{{}}"'\d/]*+[\d/](?:[^\s,;:()\[\]{{}}"']|:(?=\w))*+
     )""",
     re.VERBOSE,
 )

@@ -31,14 +31,12 @@ class LogEntry(msgspec.Struct):
     Attributes:
         shape: of a line of severity W, E or F its message without values: it is told, whoever
             asked for it; None of others.
-        recorded: records of those who asked for it tell what it says.
     """
 
     line: LogLine
     handlers: tuple[LineHandler, ...]
     needs: Needs = ()
     shape: str | None = None
-    recorded: bool = False
 
     def lacks(self) -> str | None:
         """The first key that it needs and does not have; None where it has all.

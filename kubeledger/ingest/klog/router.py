@@ -8,7 +8,7 @@ for structured lines, the exact message.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from functools import cache, partial
 from itertools import chain
@@ -81,16 +81,12 @@ class Verdict(Enum):
 
 
 class Handled(NamedTuple):
-    """A line that is asked for: by whom, how it is read, and what must be there then.
-
-    ``recorded``: records tell what it says; it is not only heard for what else it shows.
-    """
+    """A line that is asked for: by whom, how it is read, and what must be there then."""
 
     handlers: tuple[LineHandler, ...]
     needs: Needs = ()
     row: Row | None = None
     match: re.Match[str] | None = None
-    recorded: bool = True
 
 
 Route = Handled | Verdict
@@ -125,7 +121,6 @@ class Router:
         noise: Noise,
         listeners: Iterable[Mapping[str, LineHandler]],
         needs: Mapping[str, Needs] = {},
-        only_heard: Collection[str] = (),
     ) -> None:
         """Whoever listens gets what its messages say, in any words of theirs.
 
@@ -135,7 +130,6 @@ class Router:
             noise: what no row is about.
             listeners: message -> handler, in the order in which they get a line.
             needs: message -> keys without which nothing could be read of its lines.
-            only_heard: messages of which no listener makes records.
         """
         self._noise = noise
         handlers: dict[str, tuple[LineHandler, ...]] = {}
@@ -143,15 +137,14 @@ class Router:
             for message, handler in listener.items():
                 handlers[message] = (*handlers.get(message, ()), handler)
         self._structured: dict[str, Route] = {
-            message: Handled(handled, needs.get(message, ()), recorded=message not in only_heard)
+            message: Handled(handled, needs.get(message, ()))
             for message, handled in handlers.items()
         }
         self._free_text: dict[str, list[tuple[str, Handled]]] = {}
         self._likely: dict[tuple[str, str], _Likely] = {}
         for row in sorted(rows, key=lambda row: row.to is None):
             heard = handlers.get(row.to, ()) if row.to is not None else ()
-            recorded = row.to not in only_heard
-            handled = Handled(heard, needs.get(row.to or "", ()), row, recorded=recorded)
+            handled = Handled(heard, needs.get(row.to or "", ()), row)
             if row.pattern is not None:
                 for file in row.files:
                     self._free_text.setdefault(file, []).append((row.pattern, handled))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Protocol
 
@@ -56,19 +56,12 @@ class Listener(Protocol):
     def structured(self) -> Mapping[str, LineHandler]:
         """Message -> method."""
 
-    def recorded(self) -> Collection[str]:
-        """Messages of which it makes records."""
-
 
 def router(listeners: Iterable[Listener]) -> Router:
     """Routes of all messages to those who listen, in their order."""
-    listeners = list(listeners)
-    heard = [listener.structured() for listener in listeners]
-    recorded = chain.from_iterable(listener.recorded() for listener in listeners)
     return Router(
         chain.from_iterable(MESSAGES.values()),
         NOISE,
-        heard,
+        [listener.structured() for listener in listeners],
         NEEDED,
-        only_heard=set(chain.from_iterable(heard)).difference(recorded),
     )

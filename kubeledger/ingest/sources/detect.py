@@ -107,7 +107,8 @@ def detect(source: SourceFile) -> Detected:
     """The format of a source, from its content, or from what it was before it was pasted."""
     found = _detect(source)
     if found.format is None and (written := as_written(source)) is not source:
-        return _detect(written)
+        again = _detect(written)
+        return found if again.format is None else again
     return found
 
 

@@ -56,6 +56,7 @@ class LogLine(msgspec.Struct):
         source: path of the log within the bundle.
         line, offset: 1-based line and byte offset of the entry's first line.
         text: the entry's first line, raw.
+        is_told: of severity W, E or F: a record tells what it says.
     """
 
     ts_ns: int
@@ -69,6 +70,7 @@ class LogLine(msgspec.Struct):
     line: int
     offset: int
     text: str
+    is_told: bool = False
 
     @property
     def is_error(self) -> bool:

@@ -39,6 +39,9 @@ _BLANK_END = re.compile(rb"(?m)[ \t]+(?=\r?$)")
 _LETTERLESS = re.compile(rb"(?m)^((?:[^\n]{0,200} )?)(?=" + _CORE + rb")")
 
 
+_CHANGES_MAX = 8
+
+
 class _Change(NamedTuple):
     """What was done to a log: a sign of it in the log's beginning, and what undoes it."""
 
@@ -85,11 +88,13 @@ def as_written(source: SourceFile) -> SourceFile:
         BadInputError: it cannot be read.
     """
     head = source.head(_HEAD)
-    changes = []
-    for change in _CHANGES * 2:  # what was done to it, was done to what was done before
-        if change.sign.search(head) is not None:
-            changes.append(change.undo)
-            head = change.undo(head)
+    changes, before = [], -1
+    while before < len(changes) < _CHANGES_MAX:  # what was done to it, was done to what was done
+        before = len(changes)
+        for change in _CHANGES:
+            if change.sign.search(head) is not None:
+                changes.append(change.undo)
+                head = change.undo(head)
     joiner = _joiner_of(head)
     return PastedLines(source, changes, joiner) if changes or joiner else source
 

@@ -7,6 +7,7 @@ its pod; both repeat names in layers, and quote what they wrap.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from kubeledger.kubelet.lifecycle.stages import StageFailure, failure_of, failure_of_waiting
@@ -27,7 +28,7 @@ class PodFailure(NamedTuple):
     failure: StageFailure
 
 
-_QUOTED = r"(?:[^\"\\]|\\.)*"
+_QUOTED = r"[^\"\\]*(?:\\.[^\"\\]*)*"
 _RESULT = re.compile(
     rf"failed to \"(?P<action>\w+)\" for \"(?P<target>{_QUOTED})\" with (?P<reason>\w+)"
     rf"(?:[^\"]*?: \"(?P<message>{_QUOTED}))?",
@@ -58,7 +59,7 @@ _CAUSES: tuple[tuple[str, Stage, str], ...] = (
     (r"mounted volumes=", "teardown", "FailedUnmount"),
     (r".*cgroup paths|.*processes attached to the", "teardown", "FailedRemoveCgroup"),
     (
-        r".*(?i:resource ?claim|dynamic resources|(?:Un)?PrepareResources)",
+        r".*(?:[Rr]esource ?[Cc]laim|dynamic resources|PrepareResources)",
         "resources",
         "FailedPrepareDynamicResources",
     ),
@@ -150,9 +151,10 @@ def failure_of_volume(error: str) -> PodFailure | None:
 
 
 _LIST = re.compile(r"volumes=\[[^\]]*\]")
-_VALUE = re.compile(r"[\w.:/@-]*\d[\w.:/@-]*")
+_VALUE = re.compile(r"(?<![\w.:/@-])[a-zA-Z_.:/@-]*\d[\w.:/@-]*")
 
 
+@lru_cache(maxsize=64)
 def shape_of(failure: StageFailure) -> tuple[object, ...]:
     """What is the same of a failure each time that it is tried: no ID, time, duration, address."""
     if failure.stage == "hook":

@@ -153,10 +153,11 @@ class PodStages:
         last_ts_ns: int | None = None,
     ) -> None:
         """The pod, or the container that the failure names, did not get past a stage."""
-        stage, container = failure.stage, failure.container
+        stage = failure.stage
         first = record.ts_ns if first_ts_ns is None else first_ts_ns
         last = record.ts_ns if last_ts_ns is None else last_ts_ns
         opened = self._open.setdefault(pod, {})
+        container = _whose(opened, stage, failure.container)
         known = opened.get((container, stage))
         known = known or self._resumed(pod, (container, stage), first, last)
         if known is None or known.episode.is_open:
@@ -273,6 +274,19 @@ class PodStages:
         episode = known.episode
         episode.passed_ts_ns, episode.passed_seq = max(ts_ns, episode.ts_ns), seq
         self._done.append(episode)
+
+
+def _whose(
+    opened: dict[tuple[str | None, Stage], _Open], stage: Stage, container: str | None
+) -> str | None:
+    """The container that failed: of one that is not named the only one in the stage, if it is."""
+    names = [whose for whose, known in opened if known == stage]
+    if container is None:
+        return names[0] if len(names) == 1 else None
+    if names == [None] and stage in OF_CONTAINER:
+        known = opened[container, stage] = opened.pop((None, stage))
+        known.episode.container = container
+    return container
 
 
 _BY_START: frozenset[Stage] = frozenset(("hook", "run"))

@@ -22,6 +22,7 @@ from kubeledger.model.bodies.ledger import (
     SourceAccount,
 )
 from kubeledger.model.bodies.lifecycle import ContainerDied, ContainerKilled
+from kubeledger.model.bodies.stages import ErrorsLogged
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.model.wire.catalogue import BODY_TYPES
@@ -247,3 +248,19 @@ def test_missing_inputs_by_how_many_lack_them() -> None:
 def test_advice(what: str, words: str) -> None:
     """Each input has a sentence of what to collect."""
     assert words in advice_on(what)
+
+
+def test_lines_of_errors_by_what_tells_them() -> None:
+    """Other records, the kubelet's own account that nothing is wrong, or their shape alone."""
+    of_dns = ErrorsLogged(
+        severity="E",
+        source="dns.go",
+        shape="Nameserver limits exceeded",
+        count=3,
+        first_ts_ns=1,
+        last_ts_ns=2,
+    )
+    other = msgspec.structs.replace(of_dns, source="a.go", count=5)
+    told = msgspec.structs.replace(other, recorded=True, count=7)
+    errors = report(scene((0, of_dns), (1, other), (2, told))).sources.errors
+    assert (errors.recorded, errors.by_shape, errors.harmless) == (7, 5, 3)

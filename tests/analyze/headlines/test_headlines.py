@@ -12,8 +12,10 @@ from kubeledger.analyze.headlines import (
     Incident,
     happened,
     headlines,
+    in_a_sentence,
     incidents,
 )
+from kubeledger.analyze.logged_errors import HARMLESS, Harmless, harmless
 from kubeledger.analyze.phrases import (
     bytes_text,
     missing_text,
@@ -23,6 +25,7 @@ from kubeledger.analyze.phrases import (
 )
 from kubeledger.analyze.problems import PROBLEMS, occurrences
 from kubeledger.analyze.sql.api import connect
+from kubeledger.ingest.klog.error_shapes import error_shape
 from kubeledger.kubelet.lifecycle.exits import how_it_ended
 from kubeledger.model.bodies.eviction import PodSpared, ReclaimAttempted
 from kubeledger.model.bodies.lifecycle import (
@@ -38,6 +41,7 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.model.bodies.node import ClockStepped, KubeletExited, KubeletStarted
 from kubeledger.model.bodies.oom import ProcessKilled
 from kubeledger.model.bodies.stages import (
+    ErrorsLogged,
     NodeConditionChanged,
     NodeTrouble,
     NodeTroubled,
@@ -46,8 +50,10 @@ from kubeledger.model.bodies.stages import (
     ShutdownProgressed,
     Stage,
 )
+from kubeledger.model.record import Body
 from kubeledger.model.units import NS_PER_S
 from tests.analyze.sql.fixture_ledger import START_NS, Story, of, write_ledger
+from tests.ingest.feeding import log_line
 
 
 @pytest.mark.parametrize(
@@ -107,7 +113,15 @@ def test_a_chain_that_was_quoted_ends_without_its_quotes() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0, "0s"), (59, "59s"), (60, "1m"), (151, "2m31s"), (3600, "1h"), (9000, "2h30m"), (90000, "1d1h")],
+    [
+        (0, "0s"),
+        (59, "59s"),
+        (60, "1m"),
+        (151, "2m31s"),
+        (3600, "1h"),
+        (9000, "2h30m"),
+        (90000, "1d1h"),
+    ],
 )
 def test_spans(seconds: int, text: str) -> None:
     """Two units at most."""
@@ -150,8 +164,12 @@ def test_at_most_eight_the_worst_first_the_rest_of_a_kind_together() -> None:
 def _found(directory: Path, story: Story) -> list[Incident]:
     with connect(write_ledger(directory, story.records)) as queryable:
         answer = queryable.sql
-        found = incidents(lambda query, params: answer(query, params).dicts(), "node-a", verdicts=False)
-        rows = answer(f"SELECT kind FROM ({occurrences(each.kind for each in PROBLEMS)})").fetchall()
+        found = incidents(
+            lambda query, params: answer(query, params).dicts(), "node-a", verdicts=False
+        )
+        rows = answer(
+            f"SELECT kind FROM ({occurrences(each.kind for each in PROBLEMS)})"
+        ).fetchall()
     # What is told, the page steps through and a fleet counts: the same, one by one.
     assert sum(each.count for each in found) == len(rows)
     return found
@@ -178,6 +196,98 @@ def test_incidents_of_records(tmp_path: Path) -> None:
         (4, "default/d rejected: X", "pod/default/d"),
         (1, "the clock was set back", None),
     ]
+
+
+def _errors(**changes: object) -> ErrorsLogged:
+    body = ErrorsLogged(severity="E", source="a.go", shape="It failed", first_ts_ns=1, last_ts_ns=2)
+    return msgspec.structs.replace(body, **changes)
+
+
+def _sentence(directory: Path, *logged: Body) -> tuple[str, list[str]]:
+    story = Story("node-a")
+    for body in logged:
+        story.add(body)
+    with connect(write_ledger(directory, story.records)) as queryable:
+        found = incidents(
+            lambda query, params: queryable.sql(query, params).dicts(), "node-a", verdicts=False
+        )
+    return in_a_sentence(found), [each.text for each in headlines(found)]
+
+
+def test_errors_that_no_record_tells_are_told_by_their_shape(tmp_path: Path) -> None:
+    """Fatal ones first, then those about pods, then the most frequent; warnings at last."""
+    web = {"namespace": "default", "pod": "web"}
+    said, shown = _sentence(
+        tmp_path,
+        _errors(severity="W", shape="a warning", count=90),
+        _errors(count=7),
+        _errors(count=2, pid=9),
+        _errors(shape="of a pod", count=2, **web),
+        _errors(shape="of a pod", **{**web, "pod": "db"}),
+        _errors(severity="F", shape="the end"),
+    )
+    assert said == (
+        "no decision that went wrong was recorded, but 103 lines of warnings and errors of 4 "
+        "shapes: 1 × F a.go the end, 3 × E a.go of a pod (db, web), 9 × E a.go It failed"
+    )
+    assert shown == [
+        "1 × F a.go the end",
+        "3 × E a.go of a pod (db, web)",
+        "9 × E a.go It failed",
+        "90 more lines of warnings and errors of 1 shape",
+    ]
+
+
+def test_nothing_went_wrong_where_all_lines_are_told_or_harmless(tmp_path: Path) -> None:
+    """One that is neither is enough; beside an incident it is only counted."""
+    recorded, harmless = (
+        _errors(recorded=True),
+        _errors(source="dns.go", shape="Nameserver limits exceeded"),
+    )
+    nothing = "nothing that went wrong was recorded"
+    assert _sentence(tmp_path / "a", recorded, harmless) == (nothing, [])
+    refused = PodRejected(namespace="a", pod="b", pod_uid=None, reason="X", message="no")
+    said, shown = _sentence(tmp_path / "b", recorded, harmless, _errors(), refused)
+    assert said == "1 refused; besides, 1 line of warnings and errors of 1 shape"
+    assert shown == ["a/b rejected: X", "1 × E a.go It failed"]
+
+
+@pytest.mark.parametrize("each", HARMLESS, ids=lambda each: each.source)
+def test_what_is_harmless_is_so_in_its_file_only(each: Harmless) -> None:
+    """And says why."""
+    assert each.reason
+    assert harmless("other.go", "Nameserver limits exceeded") is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'dns.go:1] "Nameserver limits exceeded" err="Nameserver limits were exceeded, some"',
+        "dns.go:1] Nameserver limits were exceeded, some nameservers have been omitted",
+        'file_linux.go:1] "Unable to read config path" err="path does not exist, ignoring"',
+        'file.go:1] Unable to read config path "/m": path does not exist, ignoring',
+        "feature_gate.go:1] Setting GA feature gate SomeGate=true. It will be removed in a future",
+        "csi_plugin.go:1] kubernetes.io/csi: kubeclient not set, assuming standalone kubelet",
+        "probe.go:1] Flexvolume plugin directory at /x/y/ does not exist. Recreating.",
+        'kubelet.go:1] "Skipping pod synchronization" err="[container runtime status check may not '
+        'have completed yet, PLEG is not healthy: pleg has yet to be successful]"',
+        "kubelet.go:1] skipping pod synchronization - container runtime status check may not have "
+        "completed yet",
+    ],
+)
+def test_harmless_lines_as_they_are_logged(line: str) -> None:
+    """By the shape that the importer gives them."""
+    read = log_line(f"E1121 02:00:00.000001 1 {line}")
+    assert harmless(read.file, error_shape(read))
+
+
+def test_what_keeps_a_node_from_being_ready_is_not_harmless() -> None:
+    """The same message, another error."""
+    read = log_line(
+        'E1121 02:00:00.000001 1 kubelet.go:1] "Skipping pod synchronization" err="PLEG is not '
+        'healthy: pleg was last seen active 3m1.5s ago; threshold is 3m0s"'
+    )
+    assert harmless(read.file, error_shape(read)) is None
 
 
 def test_a_pod_is_evicted_once_whoever_waited_for_its_end(tmp_path: Path) -> None:
@@ -253,7 +363,11 @@ def test_pods_that_one_cause_keeps_from_starting_are_one_headline(tmp_path: Path
             " (ImagePullBackOff: not found), 14 tries",
             "pod/default/web",
         ),
-        (2, "default/slow waited 1m24s for its volumes (FailedMount: timed out)", "pod/default/slow"),
+        (
+            2,
+            "default/slow waited 1m24s for its volumes (FailedMount: timed out)",
+            "pod/default/slow",
+        ),
     ]
 
 
@@ -360,7 +474,12 @@ def test_a_start_or_a_shutdown_tells_why_the_node_was_not_ready(tmp_path: Path) 
 def test_what_was_short_and_nobody_had_to_go(tmp_path: Path) -> None:
     """Resizes that do not fit, unless they did later; reclaims that found no pod; who was spared."""
     story = Story("node-a")
-    for pod, outcome in (("a", "deferred"), ("b", "infeasible"), ("c", "deferred"), ("c", "actuated")):
+    for pod, outcome in (
+        ("a", "deferred"),
+        ("b", "infeasible"),
+        ("c", "deferred"),
+        ("c", "actuated"),
+    ):
         story.add(PodResized(**of(pod), outcome=outcome, message="cpu does not fit"))  # type: ignore[arg-type] # a word
     for _ in range(2):
         story.add(ReclaimAttempted(resource="memory", outcome="nothing"))

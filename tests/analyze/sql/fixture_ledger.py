@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from kubeledger.ledger.names import segment_file
 from kubeledger.model.bodies.cgroups import CgroupUpdated
 from kubeledger.model.bodies.cpumanager import CpusAllocated, CpusReleased
@@ -70,6 +72,7 @@ from kubeledger.model.bodies.prober import (
     TickResult,
 )
 from kubeledger.model.bodies.stages import (
+    ErrorsLogged,
     NodeConditionChanged,
     NodeTroubled,
     PodResized,
@@ -128,6 +131,7 @@ def whole_story(node: str = "node-a") -> list[Record]:
     _evictions(story)
     _out_of_memory(story)
     _waits(story)
+    _errors(story)
     return story.records
 
 
@@ -554,6 +558,31 @@ def _evictions(story: Story) -> None:
     )
     row = PodUsage(**of("hog"), memory_bytes=5, memory_ts_ns=START_NS, processes=2, storage_bytes=9)
     story.add(PodUsageObserved(pods=(row, PodUsage(namespace="default", pod="idle", pod_uid=None))))
+
+
+def _errors(story: Story) -> None:
+    """Said 1 + 5 times of a pod, then by another kubelet; of the node twice, and harmless once."""
+    sandbox = ErrorsLogged(
+        severity="E",
+        source="kuberuntime_sandbox.go",
+        shape="Failed to create sandbox for pod",
+        **of("web"),
+        pid=7,
+        first_ts_ns=START_NS,
+        last_ts_ns=START_NS,
+    )
+    later_ns = START_NS + 60 * NS_PER_S
+    again = {"first_ts_ns": START_NS + NS_PER_S, "last_ts_ns": later_ns}
+    story.add(sandbox)
+    story.add(msgspec.structs.replace(sandbox, **again, count=5))
+    story.add(msgspec.structs.replace(sandbox, pid=8, first_ts_ns=later_ns, last_ts_ns=later_ns))
+    of_node = {"first_ts_ns": START_NS, "last_ts_ns": START_NS, "pid": None}
+    watch = "Error while processing event *: no such file or directory"
+    story.add(ErrorsLogged(**of_node, severity="W", source="watcher.go", shape=watch, count=2))
+    dns = "Nameserver limits exceeded"
+    story.add(ErrorsLogged(**of_node, severity="E", source="dns.go", shape=dns))
+    gc = "Image garbage collection failed multiple times in a row"
+    story.add(ErrorsLogged(**of_node, severity="E", source="kubelet.go", shape=gc, recorded=True))
 
 
 RECORDS = len(whole_story())

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kubeledger.analyze.sql.shorten import cut, cut_clause
+from kubeledger.analyze.sql.shorten import cut, cut_chain, cut_clause
 
 WORDS = st.lists(st.text("ab/_'(),:;", min_size=1, max_size=9), max_size=12).map(" ".join)
 
@@ -44,3 +44,30 @@ def test_cut_clause() -> None:
     """A clause that is whole needs no ellipsis."""
     text = "cat: can't open '/tmp/ok': No such file or directory"
     assert cut_clause(text, 40) == "cat: can't open '/tmp/ok'"
+
+
+CHAIN = "failed to run: could not start: could not restore state from x: policy differs"
+
+
+@pytest.mark.parametrize(
+    ("text", "length", "kept"),
+    [
+        (CHAIN, 100, CHAIN),
+        (CHAIN, 70, "failed to run: … could not restore state from x: policy differs"),
+        (CHAIN, 40, "failed to run: … policy differs"),
+        (CHAIN, 27, "failed to run: … policy…"),
+        (CHAIN + ": unknown", 40, "failed to run: … policy differs"),
+        ("a head that is long enough for two: the cause", 40, "a head that… the cause"),
+        ("a head: the one and only cause", 20, "a head: the one and…"),
+        ("no chain at all", 9, "no chain…"),
+    ],
+)
+def test_a_chain_is_cut_in_the_middle(text: str, length: int, kept: str) -> None:
+    """Its cause stands at the end."""
+    assert cut_chain(text, length) == kept
+
+
+@given(text=WORDS, length=st.integers(1, 60))
+def test_a_cut_chain_is_no_longer_than_it_may_be(text: str, length: int) -> None:
+    """Whatever it holds."""
+    assert len(cut_chain(text, length)) <= length

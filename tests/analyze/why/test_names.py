@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from kubeledger.analyze.histories.history import History, history_of_reader
-from kubeledger.analyze.why import Explanation, Target, explain, find_target
-from kubeledger.model.bodies.devicemanager import DevicesAllocated
+from kubeledger.analyze.why import Explanation, Target, answers_to, explain, find_target
+from kubeledger.model.bodies.devicemanager import DevicesAllocated, DevicesReleased
+from kubeledger.model.bodies.eviction import RankedPod, ReclaimAttempted
 from kubeledger.model.bodies.lifecycle import (
     ContainerStarted,
     KubernetesEvent,
     PodAdmitted,
+    PodListed,
     PodRejected,
     RestartBackedOff,
 )
+from kubeledger.model.bodies.oom import ProcessKilled
 from kubeledger.model.bodies.preemption import PodPreempted
+from kubeledger.model.bodies.stages import PodStageFailed
 from kubeledger.model.errors import BadQuestionError
 from tests.verify.histories import reader, recorded, scene
 
@@ -193,12 +199,112 @@ def test_a_pod_about_which_nothing_was_decided() -> None:
     answer = explain(known, find_target("told", [known]))
     assert answer is not None
     assert answer.headline == (
-        "nothing was decided about pod prod/told-0; one record names it, at "
-        "1970-01-01T00:16:43Z: Warning FailedMount: no volume."
+        "pod prod/told-0 has not started since 1970-01-01T00:16:43Z: its volume cannot be mounted "
+        "(no volume)."
     )
     assert [piece.seq for piece in answer.evidence] == [step.seq for step in answer.steps]
     assert explain(known, Target("container", ("prod", "told-0", "app"))) is None
     assert explain(known, Target("pod", ("prod", "none"))) is None
+
+
+UID = "0a1b2c3d-0000-4000-8000-00000000000a"
+ID = "4f" * 32
+SLICE = f"kubepods.slice/kubepods-pod{UID.replace('-', '_')}.slice"
+KILLED: dict[str, Any] = {"namespace": None, "pod": None, "container": None}
+BELONGINGS = (
+    ProcessKilled(
+        **KILLED, pod_uid=UID, container_id=ID, reason="container_limit", process="java", pid=4711
+    ),
+    ProcessKilled(
+        **KILLED, pod_uid=None, container_id=None, process="perl", pid=4712,
+        cgroup=f"{SLICE}/cri-containerd-{'5e' * 32}.scope",
+    ),
+    ProcessKilled(**KILLED, pod_uid=None, container_id=None, process="rsyslogd", pid=4713),
+    DevicesReleased(pod_uid="u-gone", container="train", resource="r"),
+    PodStageFailed(
+        namespace="prod", pod="db-0", pod_uid="u-db", stage="volumes", reason="FailedMount",
+        message="timed out", about="data logs", first_ts_ns=1, last_ts_ns=1,
+    ),
+    PodListed(
+        namespace="prod", pod="db-0", pod_uid="u-db", status=None, listed_by="kubelet",
+        spec={
+            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "db-claim"}}],
+            "resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu-claim"}],
+            "containers": [{"name": "sql", "image": "registry.example/sql:9"}],
+        },
+    ),
+    ReclaimAttempted(
+        resource="memory", ranked=(RankedPod(namespace="prod", pod="ranked-0", pod_uid="u-r"),)
+    ),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("typed", "target", "says"),
+    [
+        (UID, f"pod/{UID}", f"pod {UID} was OOM-killed"),
+        (f"pod/{UID}", f"pod/{UID}", "OOM-killed"),
+        (ID[:12], f"pod/{UID}", "OOM-killed"),
+        ("java", f"pod/{UID}", "OOM-killed"),
+        ("4711", f"pod/{UID}", "OOM-killed"),
+        ("container/java", f"pod/{UID}", "OOM-killed"),
+        ("perl", f"pod/{UID}", "process perl"),
+        ("5e" * 32, f"pod/{UID}", "process perl"),
+        ("rsyslogd", "node/node-t", "the kernel killed a process (rsyslogd, process 4713)"),
+        ("train", "pod/u-gone", "devices given back"),
+        ("db-claim", "pod/prod/db-0", "its volume data logs cannot be mounted"),
+        ("gpu-claim", "pod/prod/db-0", "db-0 has not started"),
+        ("logs", "pod/prod/db-0", "db-0 has not started"),
+        ("registry.example/sql:9", "pod/prod/db-0", "db-0 has not started"),
+        ("ranked-0", "pod/prod/ranked-0", "memory is to be reclaimed"),
+        ("u-r", "pod/prod/ranked-0", "memory is to be reclaimed"),
+    ],
+)
+def test_what_belongs_to_pods_is_known(typed: str, target: str, says: str) -> None:
+    """Processes, containers of pods without a name, claims, volumes, images, places in rankings."""
+    known = history_of_reader("node-t", "", reader(scene(*enumerate(BELONGINGS))))
+    assert str(find_target(typed, [known])) == target
+    (found,) = answers_to(typed, [known])
+    assert says in found.headline
+
+
+_NAMES = frozenset(
+    (
+        "pod", "pod_uid", "container", "container_id", "previous_container_id", "victim_pod",
+        "preemptor_pod", "pid", "process", "invoked_by", "cgroup", "about", "claimName",
+    )
+)  # fmt: skip
+
+
+def _names_in(value: Any, key: str = "") -> Iterator[str]:  # noqa: ANN401 # decoded JSON
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield from _names_in(each, name)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _names_in(each, key)
+    elif key in _NAMES and value not in (None, ""):
+        yield str(value)
+
+
+@pytest.mark.parametrize("name", ["node-a", "node-b", "node-e-oom"])
+def test_every_name_that_a_record_holds_is_known(name: str) -> None:
+    """It has a target, or several to choose from; every fifth is asked about, and answers."""
+    known = history(name)
+    bodies = (msgspec.to_builtins(record.body) for record in recorded(name))
+    names = sorted({each for body in bodies for each in _names_in(body)})
+    found, unknown = 0, list[str]()
+    for number, each in enumerate(names):
+        try:
+            targets = [find_target(each, [known])]
+        except BadQuestionError as error:
+            unknown += [] if "may mean" in str(error) else [each]
+            continue
+        found += 1
+        if number % 5 == 0 and targets[0].kind != "node":
+            assert explain(known, targets[0]) is not None, each
+    assert unknown == []
+    assert found > len(names) // 2
 
 
 def test_a_name_that_was_used_again() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import NamedTuple
 
 from hypothesis import given
@@ -32,7 +33,7 @@ class Log:
 
     def __init__(self) -> None:
         self.queue = Holdback()
-        self.repeated = Repeated(self.queue)
+        self.repeated = Repeated[Hashable](self.queue)
         self.facts: list[Fact] = []
         self._number = 0
 

@@ -10,7 +10,7 @@ from kubeledger.ingest.klog import reader as klog
 from kubeledger.ingest.messages.noise import NOISE as KNOWN_NOISE
 from tests.ingest.klog.test_reader import HEAD, NOISE, OLD_PROBE, PROBE, UNKNOWN, Log
 
-SECOND = "I1121 02:52:{:02d}.{:06d}    8337 "
+SECOND = "1121 02:52:{:02d}.{:06d}    8337 "
 CALLS = (
     'labels.go:5] "Label not found" label="x"',
     'labels.go:5] "Label not found" label="y" and="more"',
@@ -35,7 +35,7 @@ def log_of(seed: int, lines: int) -> str:
     for _ in range(lines):
         at += chance.choice((0, 1, 1, 1, 900, -700))
         line = SECOND.format(10 + max(0, at) // 1_000_000, max(1, at) % 1_000_000)
-        text.append(line + chance.choice(CALLS))
+        text.append(chance.choice("IIIIWE") + line + chance.choice(CALLS))
         if chance.random() < 0.02:
             text.append(text[-1])
     return "\n".join(text) + "\n"

@@ -39,6 +39,11 @@ SINGLE = {
         "image ErrImagePull r.example/web:2 c",
         'failed to pull image "r.example/web:2": not found',
     ),
+    'error processing PVC shop/data: persistentvolumeclaim "data" not found, unmounted volumes=': (
+        "volumes FailedMount data None",
+        'error processing PVC shop/data: persistentvolumeclaim "data" not found, unmounted '
+        "volumes=",
+    ),
     started("ErrImagePull", "pull QPS exceeded"): (
         "image ErrImagePull None c",
         "pull QPS exceeded",

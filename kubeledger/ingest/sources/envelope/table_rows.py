@@ -42,9 +42,7 @@ def csv_rows(chunks: Iterator[bytes]) -> Iterator[RawRow]:
         lines += 1
         if text.count(b'"') % 2 and len(text) < ROW_MAX:
             continue
-        fields = next(
-            csv.reader([text.decode("utf-8", "replace").rstrip("\r\n")], strict=False), []
-        )
+        fields = _fields(text)
         if names is None:
             names = _header(fields)
         if fields and not (number == 0 and names):
@@ -57,6 +55,14 @@ def csv_rows(chunks: Iterator[bytes]) -> Iterator[RawRow]:
             yield RawRow(begin, begin + len(text), number, value, b"", hash(text))
         number += lines
         text, lines = b"", 0
+
+
+def _fields(record: bytes) -> list[str]:
+    text = record.decode("utf-8", "replace").rstrip("\r\n")
+    try:
+        return next(csv.reader([text]), [])
+    except csv.Error:  # a carriage return, or a field of absurd length
+        return [text]
 
 
 def _header(fields: list[str]) -> list[str]:

@@ -1,0 +1,144 @@
+"""What a node went through: when it was not ready and why, troubles, reclaims, its shutdown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeledger.analyze.histories.history import history_of_reader
+from kubeledger.analyze.why import Answer, explain_node, parse_target
+from kubeledger.model.bodies.eviction import PodSpared, RankedPod, ReclaimAttempted
+from kubeledger.model.bodies.lifecycle import PodEvicted
+from kubeledger.model.bodies.node import KubeletExited, KubeletStarted
+from kubeledger.model.bodies.stages import (
+    NodeConditionChanged,
+    NodeTroubled,
+    ShutdownProgressed,
+)
+from kubeledger.model.record import Body
+from tests.verify.histories import reader, scene
+
+BEGAN = KubeletStarted(pid=7, kubelet_version="1.30.14", version_source="log")
+PLEG = "[PLEG is not healthy: pleg was last seen active 3m1.35s ago; threshold is 3m0s]"
+TOLD = "(last active 3m1s before, at most 3m0s allowed)"
+
+
+def ready(status: Any, message: str | None = None) -> NodeConditionChanged:  # noqa: ANN401
+    """The node is, or is not."""
+    reason = "KubeletReady" if status == "True" else "KubeletNotReady"
+    return NodeConditionChanged(condition="Ready", status=status, reason=reason, message=message)
+
+
+def troubled(trouble: Any, message: str, at_s: int, count: int = 1) -> NodeTroubled:  # noqa: ANN401
+    """It began at that second and was said so often, a second apart."""
+    begin_ns = (1_000 + at_s) * 10**9
+    last_ns = begin_ns + (count - 1) * 10**9
+    return NodeTroubled(
+        trouble=trouble, message=message, count=count, first_ts_ns=begin_ns, last_ts_ns=last_ns
+    )
+
+
+def answer(*steps: tuple[float, Body]) -> Answer:
+    """How the node fared."""
+    history = history_of_reader("node-t", "node-t", reader(scene(*steps)))
+    found = explain_node(history, parse_target("node"), upto_ts_ns=None)
+    assert found is not None
+    assert all(step.evidence is not None for step in found.steps)
+    return found
+
+
+def test_not_ready_for_a_while() -> None:
+    """From when to when, why, and what that did."""
+    found = answer(
+        (0, BEGAN),
+        (200, ready("False", PLEG)),
+        (201, troubled("sync_skipped", PLEG.strip("[]"), 201, count=9)),
+        (350, ready("True")),
+    )
+    assert found.headline.startswith(
+        "node node-t: not ready 1970-01-01T00:20:00Z to 00:22:30Z: "
+        f"PLEG was not healthy {TOLD}, and no pod was synchronised"
+    )
+    assert f"not ready for 2m30s: PLEG was not healthy {TOLD}" in [s.text for s in found.steps]
+
+
+@pytest.mark.parametrize(
+    ("steps", "says"),
+    [
+        ([(200, ready("False", PLEG))], f"since 1970-01-01T00:20:00Z: PLEG is not healthy {TOLD}"),
+        (
+            [(200, ready("False")), (200, troubled("network_not_ready", "no CNI config", 200))],
+            "not ready since 1970-01-01T00:20:00Z: its network was not ready: no CNI config",
+        ),
+        (
+            [(t, ready(status, "disk")) for t, status in ((200, "False"), (210, "True"))]
+            + [(300, ready("Unknown", "Kubelet stopped posting node status."))],
+            "not ready 2 times, last since 1970-01-01T00:21:40Z: Kubelet stopped posting",
+        ),
+        (
+            [(200, troubled("registration_failed", 'nodes "n" is forbidden', 200, count=613))],
+            'could not register 1970-01-01T00:20:00Z to 00:30:12Z, 613 times: nodes "n" is forb',
+        ),
+        (
+            [(200, troubled("pleg_unhealthy", PLEG.strip("[]"), 200))],
+            "PLEG was not healthy at 1970-01-01T00:20:00Z: last active 3m1s before",
+        ),
+    ],
+)
+def test_what_keeps_a_node_from_being_ready(steps: list[tuple[float, Body]], says: str) -> None:
+    """It comes before what is known of the kubelet."""
+    assert says in answer((0, BEGAN), *steps).headline.partition("kubelet process")[0]
+
+
+def test_what_a_start_brings_with_it_comes_last() -> None:
+    """Each kubelet is not ready until it has seen its runtime."""
+    found = answer((0, BEGAN), (1, ready("False", "PLEG not yet")), (12, ready("True")))
+    assert found.headline.startswith("node node-t: kubelet process 7")
+    assert "not ready 1970-01-01T00:16:41Z to 00:16:52Z" in found.sentence
+
+
+def test_the_cause_of_a_death_is_not_cut() -> None:
+    """The layers in the middle are."""
+    why = "failed to run Kubelet: failed to start manager: " + "a layer of no interest: " * 9
+    exited = KubeletExited(pid=7, reason="error", message=f"{why}the policy differs from the state")
+    headline = answer((0, BEGAN), (1, exited)).headline
+    assert headline.endswith("the policy differs from the state.")
+    assert "failed to run Kubelet: …" in answer((0, BEGAN), (1, exited)).headline or "…" in headline
+
+
+def test_reclaims_with_evictions_and_pods_that_were_spared() -> None:
+    """In one clause."""
+    pod: dict[str, Any] = {"namespace": "kube-system", "pod": "etcd", "pod_uid": "e"}
+    reclaim = ReclaimAttempted(resource="memory", ranked=(RankedPod(**pod),), outcome="evicting")
+    evicted = PodEvicted(
+        namespace="a", pod="b", pod_uid="u", resource="memory", message=None, evicted=True
+    )
+    found = answer((0, BEGAN), (5, reclaim), (6, PodSpared(**pod)), (7, evicted), (9, reclaim))
+    assert (
+        "memory had to be reclaimed 1970-01-01T00:16:45Z to 00:16:49Z, 2 times: 1 pod was evicted, "
+        "etcd spared as critical"
+    ) in found.sentence
+
+
+def test_a_shutdown_by_its_phases() -> None:
+    """Whom it told to end, with which grace, who had not, and its end."""
+    steps: list[tuple[float, Body]] = [
+        (10, ShutdownProgressed(step="detected")),
+        (10, ShutdownProgressed(step="killing", priority=0, grace_period_s=20, pods=3)),
+        (30, ShutdownProgressed(step="timed_out", priority=0, pods=1)),
+        (31, ShutdownProgressed(step="completed")),
+    ]
+    assert answer((0, BEGAN), *steps).headline.startswith(
+        "node node-t: the node was told to shut down at 1970-01-01T00:16:50Z, 3 pods of priority 0 "
+        "told to end with 20 s, 1 pod of priority 0 had not ended in time, shutdown went on at "
+        "00:17:11Z"
+    )
+    texts = [step.text for step in answer((0, BEGAN), *steps).steps]
+    assert "3 pods of priority 0 told to end with 20 s" in texts
+
+
+def test_a_node_of_which_nothing_is_known() -> None:
+    """Its records are about pods."""
+    found = answer((0, PodSpared(namespace="a", pod="b", pod_uid=None)))
+    assert "spared" in found.headline

@@ -1,0 +1,230 @@
+"""What holds a pod up on its way: each stage in words, the headline, and its cause uncut."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeledger.analyze.histories.history import history_of_reader
+from kubeledger.analyze.why import Answer, explain, parse_target
+from kubeledger.analyze.why.pieces import HEADLINE_MAX
+from kubeledger.analyze.why.stages import cause_in
+from kubeledger.cli.why_output import short_text
+from kubeledger.kubelet.lifecycle.stages import STAGES
+from kubeledger.model.bodies.lifecycle import (
+    ContainerRestarted,
+    ContainerStarted,
+    KubernetesEvent,
+    PodAdmitted,
+    PodConfigChanged,
+    PodEvicted,
+    PodTerminating,
+)
+from kubeledger.model.bodies.stages import ErrorsLogged, PodResized, PodStageFailed
+from kubeledger.model.record import Body
+from tests.verify.histories import reader, scene
+
+POD: dict[str, Any] = {"namespace": "default", "pod": "web", "pod_uid": "u-web"}
+APP = POD | {"container": "app"}
+START_S = 1_000
+
+
+def failed(stage: Any, reason: str, message: str, at_s: float = 1, **fields: Any) -> PodStageFailed:  # noqa: ANN401
+    """A failure; of a container if its stage is one of containers."""
+    own = ("image", "create", "start", "hook", "run", "ready")
+    who = POD | ({"container": "app"} if stage in own else {})
+    ts_ns = round((START_S + at_s) * 1e9)
+    times = {"first_ts_ns": ts_ns, "last_ts_ns": ts_ns}
+    return PodStageFailed(**who | times | fields, stage=stage, reason=reason, message=message)
+
+
+def started(container_id: str = "c1") -> ContainerStarted:
+    """The container runs."""
+    return ContainerStarted(**APP, container_id=container_id)
+
+
+def answer(*bodies: Body | tuple[float, Body], target: str = "pod/default/web") -> Answer:
+    """The answer, of records a second apart, or at the times that they are given with."""
+    steps = [each if isinstance(each, tuple) else (float(n), each) for n, each in enumerate(bodies)]
+    history = history_of_reader("node-t", "", reader(scene(*steps, start_s=START_S)))
+    found = explain(history, parse_target(target))
+    assert found is not None
+    assert len(found.headline) <= HEADLINE_MAX
+    assert all(step.seq in {piece.seq for piece in found.evidence} for step in found.steps)
+    return found
+
+
+IMAGE = "registry.example/team/web:1.4"
+OPEN = (
+    ("admission", "CannotRun", "", "web has not started since {t}: its admission is refused."),
+    ("config", "Waits", "an earlier pod has not ended", "its turn has not come (an earlier pod"),
+    ("config", "FailedSync", "rpc", "is not synchronised since {t}: its state in the runtime is "),
+    ("network", "NetworkNotReady", "cni plugin not initialized", "the node's network is not ready"),
+    ("cgroup", "FailedCreatePodContainer", "no such file", "its cgroup cannot be made (no such"),
+    ("volumes", "FailedMount", "exit status 32", "its volume data cannot be mounted (exit"),
+    ("volumes", "FailedAttachVolume", "in use", "its volume data cannot be attached (in use"),
+    ("resources", "FailedPrepareDynamicResources", "gone", "its resource claim data cannot be pre"),
+    ("sandbox", "CreatePodSandboxError", "no network", "its sandbox cannot be made (no network"),
+    ("image", "ErrImagePull", "not found", "its image data cannot be pulled (not found"),
+    ("image", "InvalidImageName", "bad", "its image data has no valid name (bad"),
+    ("create", "CreateContainerConfigError", 'secret "s" not found', "its configuration is not "),
+    ("create", "CreateContainerError", "exists", "its creation fails (exists"),
+    ("start", "RunContainerError", "no such executable", "its start fails (no such executable"),
+    ("hook", "PostStartHookError", "exit 1", "app does not stay up since {t}: its post-start ho"),
+    ("run", "CrashLoopBackOff", "back-off 5m0s", "app waits for its next start since {t}: back-o"),
+    ("ready", "readiness probe failed", "HTTP 503", "app is not ready since {t}: HTTP 503"),
+    ("stop", "FailedKillPod", "deadline", "web does not end since {t}: deadline"),
+    ("teardown", "OrphanedPod", "volumes", "web is not cleaned up since {t}: volumes"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("stage", "reason", "message", "says"), OPEN)
+def test_a_stage_that_goes_on(stage: str, reason: str, message: str, says: str) -> None:
+    """Who, since when, what is waited for, and why."""
+    found = answer(PodAdmitted(**POD), failed(stage, reason, message, about="data"))
+    assert says.format(t="1970-01-01T00:16:41Z") in found.headline
+
+
+def test_every_stage_has_a_row() -> None:
+    """So has a new one."""
+    assert {stage for stage, *_ in OPEN} == set(STAGES)
+
+
+def test_a_pull_that_is_tried_again() -> None:
+    """How often, and when next; of a long image name what tells images apart."""
+    pull = failed("image", "ErrImagePull", "not found", about=IMAGE, count=14)
+    waits = failed("image", "ImagePullBackOff", "", 2, about=IMAGE, is_waiting=True)
+    found = answer(PodAdmitted(**POD), pull, waits)
+    assert found.headline == (
+        "container default/web/app has not started since 1970-01-01T00:16:41Z: its image "
+        f"{IMAGE} cannot be pulled (not found), tried 14 times, next try within 5m0s."
+    )
+
+
+def test_a_pod_of_which_only_errors_are_known() -> None:
+    """Nothing was decided, and yet it is known why."""
+    found = answer(failed("sandbox", "CreatePodSandboxError", "no network"))
+    assert found.headline.startswith("pod default/web has not started since ")
+
+
+def test_a_wait_that_is_over() -> None:
+    """When it started, how long it had waited, for what and how often."""
+    mount = failed("volumes", "FailedMount", "timed out", about="data", count=3)
+    found = answer((0, PodAdmitted(**POD)), (2, mount), (43, started()))
+    assert found.headline == (
+        "pod default/web started at 1970-01-01T00:17:23Z; it waited 42s for its volume data "
+        "(3 tries): timed out."
+    )
+
+
+@pytest.mark.parametrize(
+    ("bodies", "says"),
+    [
+        ([started(), failed("volumes", "FailedMount", "x", about="d")], "is not synchronised"),
+        ([failed("image", "ErrImagePull", "x"), started()], "waited 1s for its image"),
+        (
+            [
+                failed("image", "ErrImagePull", "x"),
+                PodTerminating(**POD, reason="deleted", grace_period_s=30),
+            ],
+            "app did not start before it was stopped",
+        ),
+        (
+            [
+                PodResized(**POD, outcome="allocated"),
+                PodResized(**POD, outcome="deferred", reason="OutOfcpu"),
+            ],
+            "waits for room for its resize in place (OutOfcpu)",
+        ),
+    ],
+)
+def test_how_a_stage_or_a_resize_ends(bodies: list[Body], says: str) -> None:
+    """Nobody who runs has not started, and nobody who was resized was refused."""
+    found = answer(PodAdmitted(**POD), *bodies)
+    assert says in " ".join([found.headline, *(step.text for step in found.steps)])
+    assert "refused" not in found.headline
+
+
+def test_what_ended_the_pod_stays_the_headline() -> None:
+    """It did not start, but that it was evicted says more."""
+    evicted = PodEvicted(**POD, resource="memory", message="low on memory", evicted=True)
+    found = answer(PodAdmitted(**POD), failed("image", "ErrImagePull", "not found"), evicted)
+    assert found.headline.startswith("pod default/web was evicted")
+
+
+def test_a_kill_that_took_too_long_is_no_failed_start() -> None:
+    """The event is about the end."""
+    late = KubernetesEvent(
+        **APP, object_kind="Pod", type="Warning", reason="ExceededGracePeriod",
+        message="Container runtime did not kill the pod within specified grace period.",
+    )  # fmt: skip
+    found = answer(
+        PodAdmitted(**POD),
+        started(),
+        PodTerminating(**POD, reason="deleted", grace_period_s=30),
+        late,
+    )
+    text = " ".join([found.headline, *(step.text for step in found.steps)])
+    assert "does not end" in text
+    assert "start " not in text.replace("started", "")
+
+
+def test_a_restart_is_something_else_that_happened() -> None:
+    """A pod that was deleted after it had restarted had an eventful life."""
+    again = ContainerRestarted(
+        **APP, container_id="c2", previous_container_id="c1", reason=None, restart_count=1
+    )
+    deleted = PodConfigChanged(**POD, operation="DELETE", source="api")
+    calm = answer(PodAdmitted(**POD), started(), deleted)
+    assert "nothing else happened to it" in calm.headline
+    assert "nothing else" not in answer(PodAdmitted(**POD), started(), again, deleted).headline
+
+
+@pytest.mark.parametrize(
+    ("message", "about", "cause"),
+    [
+        (
+            "rpc error: code = NotFound desc = failed to pull and unpack image "
+            '"reg/web:1": failed to resolve reference "reg/web:1": reg/web:1: not found',
+            "reg/web:1",
+            "not found",
+        ),
+        (
+            'MountVolume.SetUp failed for volume "data" : secret "tls" not found',
+            "data",
+            'secret "tls" not found',
+        ),
+        (
+            "failed to create containerd task: failed to create shim task: exec: "
+            '"run": executable file not found in $PATH: unknown',
+            None,
+            'exec: "run": executable file not found in $PATH',
+        ),
+        ("failed to create it", None, "failed to create it"),
+        ("", None, ""),
+    ],
+)
+def test_the_cause_stands_at_the_end(message: str, about: str | None, cause: str) -> None:
+    """Without the layers that only wrap it, or name what is named already."""
+    assert cause_in(message, about) == cause
+
+
+def test_a_long_chain_is_cut_in_the_middle() -> None:
+    """In the headline and in the default form; both end with the cause."""
+    layers = [f"step {n} of the plugin could not go on" for n in range(9)]
+    message = ": ".join([*layers, "no space left on device"])
+    found = answer(PodAdmitted(**POD), failed("sandbox", "CreatePodSandboxError", message))
+    assert "no space left on device" in found.headline
+    body = " ".join(line.strip() for line in short_text(found, 80, 23))
+    assert body.count("no space left on device") == 2
+
+
+def test_errors_that_name_the_pod() -> None:
+    """What no other record tells is a step; what another tells is not."""
+    times = {"first_ts_ns": 10**12, "last_ts_ns": 10**12, "severity": "E", "source": "a.go"}
+    errors = [ErrorsLogged(**POD, **times, shape=s, recorded=s == "b") for s in ("a", "b")]
+    found = answer(PodAdmitted(**POD), *errors)
+    assert [step.text for step in found.steps if "named" in step.text] == [
+        "pod is named in an error: a"
+    ]

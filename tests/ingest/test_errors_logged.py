@@ -1,0 +1,187 @@
+"""Every line of severity W, E and F is told by its shape, whoever else asks for it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from kubeledger.ingest.api import import_sources
+from kubeledger.ingest.correlate import errors
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.model.bodies.ledger import SourceAccount
+from kubeledger.model.bodies.stages import ErrorsLogged
+from kubeledger.model.record import Record
+from tests.recordings import extract
+
+UID = "0c8b8f31-f9c9-4d7f-88d1-8a748a34c6fe"
+START = 'I1121 03:00:00.000001    8337 flags.go:64] FLAG: --hostname-override="node-x"'
+
+
+def line(second: int, text: str, severity: str = "E", pid: int = 8337) -> str:
+    """A line of a log."""
+    minute, second = divmod(int(second), 60)
+    clock = f"{3 + minute // 60:02d}:{minute % 60:02d}:{second:02d}.123456"
+    return f"{severity}1121 {clock} {pid:7d} {text}"
+
+
+def _logged(ledger: Ledger) -> list[ErrorsLogged]:
+    (node,) = ledger.nodes()
+    bodies = (record.body for record in ledger.records(node))
+    return [body for body in bodies if isinstance(body, ErrorsLogged)]
+
+
+class Imported:
+    """A log, read."""
+
+    def __init__(self, directory: Path, *lines: str) -> None:
+        (directory / "kubelet.log").write_text("\n".join((START, *lines)) + "\n")
+        ledger = Ledger.create(directory / "ledger")
+        report = import_sources([str(directory / "kubelet.log")], ledger)
+        (bundle,) = report.bundles
+        self.account: SourceAccount = bundle.accounts[0]
+        self.records: list[Record] = list(ledger.records(bundle.node))
+        self.logged = _logged(ledger)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Shape -> lines."""
+        counts: Counter[str] = Counter()
+        for body in self.logged:
+            counts[body.shape] += body.count
+        return dict(counts)
+
+
+@pytest.mark.parametrize(
+    ("text", "understood"),
+    [
+        ('reconciler.go:9] "Noise by its file" err="no"', True),
+        ('kubelet.go:9] "Housekeeping took longer than expected" err="no"', True),
+        ("watcher.go:9] Error while processing event: no", True),
+        ('kubelet.go:9] "Nobody has heard of it" err="no"', False),
+        ("kubelet.go:9] Nobody has heard of it", False),
+    ],
+)
+@pytest.mark.parametrize("severity", "IWEF")
+def test_each_is_told_whether_known_or_not(
+    tmp_path: Path, text: str, understood: bool, severity: str
+) -> None:
+    """Noise of these severities is understood; lines of severity I count as ever."""
+    said = [line(second, text, severity if second % 2 else "I") for second in range(1, 9)]
+    found = Imported(tmp_path, *said)
+    is_error = severity != "I"
+    assert sum(body.count for body in found.logged) == (4 if is_error else 0)
+    assert len({(body.severity, body.shape) for body in found.logged}) == is_error
+    if understood:
+        assert found.account.not_understood == 0
+        assert found.account.noise == (4 if is_error else 8)
+    else:
+        assert found.account.not_understood >= 4
+
+
+def test_what_they_name(tmp_path: Path) -> None:
+    """The pod by key, by UID, in text; the process; the first time and the last."""
+    found = Imported(
+        tmp_path,
+        line(1, f'a.go:1] "Failed for it to go on well" pod="default/web" podUID="{UID}"'),
+        line(2, f'a.go:1] "Failed for it to go on well" pod="default/web" podUID="{UID}"'),
+        line(3, f'b.go:1] "Failed for it to go on at all" podUID="{UID}"'),
+        line(4, f'c.go:1] Failed: pod "web_default({UID})"'),
+        line(5, f'd.go:1] Failed for volume "v" pod "web" (UID: "{UID}") : no'),
+        line(6, 'e.go:1] "Failed for many pods at once" pods=["default/a","default/b"]'),
+        line(7, f'a.go:1] "Failed for it to go on well" pod="default/web" podUID="{UID}"', pid=9),
+    )
+    counted: Counter[tuple[object, ...]] = Counter()
+    for body in found.logged:
+        counted[body.source, body.namespace, body.pod, body.pod_uid, body.pid] += body.count
+    assert counted == {
+        ("a.go", "default", "web", UID, 8337): 2,
+        ("b.go", None, None, UID, 8337): 1,
+        ("c.go", "default", "web", UID, 8337): 1,
+        ("d.go", None, "web", UID, 8337): 1,
+        ("e.go", None, None, None, 8337): 1,
+        ("a.go", "default", "web", UID, 9): 1,
+    }
+    first, last = (body for body in found.logged if (body.source, body.pid) == ("a.go", 8337))
+    assert (first.first_ts_ns, first.last_ts_ns) == (first.first_ts_ns, first.first_ts_ns)
+    assert last.last_ts_ns - first.first_ts_ns == 1_000_000_000
+
+
+def test_what_other_records_tell(tmp_path: Path) -> None:
+    """A failed collection is a decision; not each sync error, and no line without what it needs."""
+    gc = "Image garbage collection failed multiple times in a row"
+    found = Imported(
+        tmp_path,
+        line(1, f'kubelet.go:1] "{gc}" err="no"'),
+        line(
+            2, f'pod_workers.go:1] "Error syncing pod, skipping" err="x" pod="a/b" podUID="{UID}"'
+        ),
+        line(3, 'kubelet.go:1] "Probe errored" err="it has neither type nor pod"'),
+    )
+    assert [(body.shape[:13], body.recorded) for body in found.logged] == [
+        (gc[:13], True),
+        ("Error syncing", False),
+        ("Probe errored", False),
+    ]
+
+
+def test_an_entry_is_told_once(tmp_path: Path) -> None:
+    """With its further lines, and however often a shipper sent it."""
+    found = Imported(
+        tmp_path,
+        line(1, 'a.go:1] "Nobody has heard of this" err=<'),
+        "\tE1121 03:00:01.123456    8337 a.go:1] one",
+        "\ttwo",
+        " >",
+        line(2, "b.go:1] Nobody has heard: one"),
+        "two",
+        line(2, "b.go:1] Nobody has heard: one"),
+        line(3, "c.go:1] An event", "I"),
+    )
+    assert found.counts == {"Nobody has heard of this": 1, "Nobody has heard: one": 1}
+
+
+def test_the_json_form(tmp_path: Path) -> None:
+    """What has no verbosity is an error."""
+    path = tmp_path / "kubelet.log"
+    entries = [
+        f'{{"ts":179522952{n}000.5,"caller":"reconciler/x.go:9","msg":"It went wrong in some way",'
+        f'{kind},"pod":{{"name":"web","namespace":"default"}}}}'
+        for n, kind in enumerate(('"v":0', '"err":"no"', '"err":"\\"v\\":0"', '"v":2'))
+    ]
+    path.write_text("\n".join(entries) + "\n")
+    ledger = Ledger.create(tmp_path / "ledger")
+    import_sources([str(path)], ledger)
+    bodies = _logged(ledger)
+    assert sum(body.count for body in bodies) == 2
+    assert {body.pod for body in bodies} == {"web"}
+
+
+def test_what_goes_on_is_recorded_once_an_hour(tmp_path: Path) -> None:
+    """At its begin, each hour, and at the end; the counts are those of the lines."""
+    said = [line(60 * minute, "a.go:1] It does not work") for minute in range(150)]
+    found = Imported(tmp_path, *said)
+    assert [body.count for body in found.logged] == [1, 59, 60, 30]
+    times = [record.ts_ns for record in found.records]
+    assert times == sorted(times)
+
+
+def test_more_shapes_are_counted_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory stays flat."""
+    monkeypatch.setattr(errors, "_SHAPES_MAX", 2)
+    words = ("one", "two", "three", "four", "one")
+    found = Imported(tmp_path, *(line(n, f"a.go:1] {word}") for n, word in enumerate(words)))
+    assert found.counts == {"one": 2, "two": 1, "(more shapes)": 2}
+
+
+@pytest.mark.parametrize("node", ["node-a", "node-b"])
+def test_as_many_as_the_log_has(node: str, tmp_path: Path) -> None:
+    """Counted by their first letter; a line that stands there twice counts once."""
+    log = (extract(node, tmp_path / "unpacked") / "kubelet.log").read_bytes()
+    entries = re.findall(rb"(?m)^[WEF]\d{4} [\d:.]+ +\d+ [\w.-]+:\d+\] .*$", log)
+    (tmp_path / "kubelet.log").write_bytes(log)
+    ledger = Ledger.create(tmp_path / "ledger")
+    import_sources([str(tmp_path / "kubelet.log")], ledger)
+    assert sum(body.count for body in _logged(ledger)) == len(set(entries))
