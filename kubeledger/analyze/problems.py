@@ -75,8 +75,8 @@ _CONTAINER = "concat_ws('/', namespace, pod, container) AS subject"
 _POD = "concat_ws('/', namespace, pod)"
 _HARMLESS_S = 30
 """Pods that waited no longer, and a node that was not ready so long, did nobody harm."""
-_SILENT_MIN = 10
-"""A kubelet repeats what goes on more often (``MaxContainerBackOff`` is five minutes)."""
+_SILENT_MIN = 5
+"""A kubelet says more often what goes on: mounts are tried every two minutes, pulls waited for."""
 
 # --- the node -----------------------------------------------------------------------------
 
@@ -392,6 +392,13 @@ PROBLEMS: tuple[Problem, ...] = (
         f", list({_POD} ORDER BY seq) AS pods, arg_min({_POD}, seq) AS about", "pod/{}",
     ),
     Problem(
+        "trouble", 3, "trouble of the node", "troubles of the node", _TROUBLES,
+        "trouble AS subject", _trouble,
+        """, arg_min(message, (ts, seq)) AS message, sum(attempts)::BIGINT AS attempts,
+        sum(lasted_ns)::BIGINT AS lasted_ns""",
+        "node",
+    ),
+    Problem(
         "killed", 3, "killed by probes or hooks", "killed by probes or hooks",
         f"""SELECT k.*, back_off_s FROM container_kills AS k
         LEFT JOIN {_BACK_OFFS} USING (node, pod_uid, container) WHERE {_PROBE_KILL}""",
@@ -408,13 +415,6 @@ PROBLEMS: tuple[Problem, ...] = (
         AS exit_code, sum(attempts)::BIGINT AS attempts, arg_min(reason, (ts, seq)) AS reason,
         arg_min(message, (ts, seq)) AS message""",
         "container/{}",
-    ),
-    Problem(
-        "trouble", 3, "trouble of the node", "troubles of the node", _TROUBLES,
-        "trouble AS subject", _trouble,
-        """, arg_min(message, (ts, seq)) AS message, sum(attempts)::BIGINT AS attempts,
-        sum(lasted_ns)::BIGINT AS lasted_ns""",
-        "node",
     ),
     Problem(
         "not_ended", 2, "not ended", "not ended",
