@@ -168,7 +168,8 @@ def _note(known: Known, record: Record) -> None:
             known.containers.setdefault(each.pod, {}).update(_one(each.container))
         elif each.uid is not None:
             _note_unnamed(known, each.uid, each.container, None)
-    for name in belongings_of(body):
+    nameless = not getattr(body, "namespace", None) and getattr(body, "pod", None)
+    for name in (*belongings_of(body), *filter(None, (nameless,))):
         known.others.setdefault(name, {})[whose] = None
 
 
