@@ -22,9 +22,11 @@ _WORDS_MAX = 5
 
 _BEGIN = r"""(?<![^\s,;:=()\[\]{}"'])"""
 """Where a word begins: to search in its midst would look at each letter many times."""
-_QUOTED = re.compile(r"""
+_QUOTED = re.compile(
+    r"""
     "[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)
-    """ rf"""| {_BEGIN}(?:'[^']*(?:'(?!\w)|\Z) | [^_\s",()\[]++_[^_\s",()]++\([^\s")]*\))
+    """
+    rf"""| {_BEGIN}(?:'[^']*(?:'(?!\w)|\Z) | [^_\s",()\[]++_[^_\s",()]++\([^\s")]*\))
     """,  # a word in quotes; a pod with its UID
     re.VERBOSE | re.DOTALL,
 )
