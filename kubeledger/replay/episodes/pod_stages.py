@@ -159,9 +159,9 @@ class PodStages:
         opened = self._open.setdefault(pod, {})
         container = _whose(opened, stage, failure.container)
         if container is None and stage in OF_CONTAINER:
-            several = [known for (whose, each), known in opened.items() if whose and each == stage]
-            for known in several:  # which of them is not said: it is counted where one is named
-                known.episode.seqs = (*known.episode.seqs, record.seq)[-_SEQS_MAX:]
+            several = [one for (whose, each), one in opened.items() if whose and each == stage]
+            for one in several:  # which of them is not said: it is counted where one is named
+                one.episode.seqs = (*one.episode.seqs, record.seq)[-_SEQS_MAX:]
             if several:
                 return
         known = opened.get((container, stage))
