@@ -291,6 +291,8 @@ class Ledger:
         return self.path / NODES / node_directory(node) / SEGMENTS
 
     def _chosen(self, node: str | None) -> list[str]:
+        if node is not None and (info := self.manifest().nodes.get(node)) and info.last_seq:
+            return [node]  # of many nodes, to list all for each takes longer than to read it
         nodes = self.nodes()
         if node is None:
             return nodes

@@ -159,9 +159,9 @@ class PodStages:
         opened = self._open.setdefault(pod, {})
         container = _whose(opened, stage, failure.container)
         if container is None and stage in OF_CONTAINER:
-            several = [one for (whose, each), one in opened.items() if whose and each == stage]
-            for one in several:  # which of them is not said: it is counted where one is named
-                one.episode.seqs = (*one.episode.seqs, record.seq)[-_SEQS_MAX:]
+            several = [other for (whose, each), other in opened.items() if whose and each == stage]
+            for other in several:  # which of them is not said: it is counted where one is named
+                other.episode.seqs = (*other.episode.seqs, record.seq)[-_SEQS_MAX:]
             if several:
                 return
         known = opened.get((container, stage))
