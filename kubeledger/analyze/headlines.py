@@ -96,12 +96,13 @@ def incidents(answer: Answers, node: str, *, verdicts: bool) -> list[Incident]:
 def _logged(error: ErrorShape) -> Incident:
     """Lines of one shape; of those about pods the first is what ``why`` would be asked."""
     about = f" ({pods_text(error.pods)})" if error.pods else ""
+    shape = cut(error.shape, TEXT_MAX)
     return Incident(
         kind=_ERROR,
         severity=1,
         subject=error.source,
         target=f"pod/{error.pods[0]}" if error.pods else None,
-        text=f"{error.count} × {error.severity} {error.source} {cut(error.shape, TEXT_MAX)}{about}",
+        text=f"{error.count} × {error.severity} {error.source} {shape}{about}",
         count=error.count,
         ts_ns=error.ts_ns,
         seq=error.seq,
@@ -163,13 +164,12 @@ def _word(problem: Problem, count: int) -> str:
     return problem.one if count == 1 else problem.many
 
 
-def in_a_sentence(found: Iterable[Incident]) -> str:
+def in_a_sentence(found: Sequence[Incident]) -> str:
     """What ``happened``, and the errors that no record tells; or that nothing went wrong."""
     return _told(found) or "nothing that went wrong was recorded"
 
 
-def _told(found: Iterable[Incident]) -> str:
-    found = list(found)
+def _told(found: Sequence[Incident]) -> str:
     decided, errors = happened(found), [each for each in found if each.kind == _ERROR]
     if not errors:
         return decided

@@ -230,7 +230,8 @@ def _stuck(row: Row) -> str:
         verb = "do not run again" if several else "does not run again"
     elif row["is_ended"]:
         verb = f"had not started when {'they were' if several else 'it was'} ended"
-        verb += f" after {'up to ' if several else ''}{span_text(row['lasted_ns'])}"
+        if row["lasted_ns"] >= NS_PER_S:
+            verb += f" after {'up to ' if several else ''}{span_text(row['lasted_ns'])}"
     else:
         verb = f"{has} not started"
     lack = _LACKS[row["stage"]].format(f"{row['about_what']} " if row["about_what"] else "")
@@ -241,6 +242,8 @@ def _stuck(row: Row) -> str:
 def _waited(row: Row) -> str:
     several = len(set(row["pods"])) > 1
     wants = _WANTS[row["stage"]].replace("its ", "their " if several else "its ", 1)
+    if row["lasted_ns"] < _HARMLESS_S * NS_PER_S:  # and was not heard of again
+        return f"{pods_text(row['pods'])} asked in vain for {wants} {_why(row)}{_tries(row)}"
     upto = "up to " if several else ""
     span = span_text(row["lasted_ns"])
     return f"{pods_text(row['pods'])} waited {upto}{span} for {wants} {_why(row)}"
@@ -348,7 +351,7 @@ PROBLEMS: tuple[Problem, ...] = (
     ),
     Problem(
         "preempted", 4, "preempted", "preempted",
-        "SELECT * FROM preemptions WHERE coalesce(evicted, true)",
+        "SELECT * FROM preemptions",
         "preemptor_namespace || '/' || preemptor_pod AS subject, preemptor_uid", _preempted,
         """, list(victim_pod ORDER BY seq) AS victims,
         arg_min(victim_namespace || '/' || victim_pod, seq) AS about,
@@ -381,7 +384,7 @@ PROBLEMS: tuple[Problem, ...] = (
     Problem(
         "stuck", 4, "stuck", "stuck",
         f"""SELECT *, {_RAN_BEFORE} AS ran FROM ({_STUCK}) AS s
-        WHERE is_stuck AND {_BEFORE_START} AND ({_LONG} OR NOT is_ended)""",
+        WHERE is_stuck AND {_BEFORE_START} AND ({_LONG} OR NOT is_ended OR NOT ran)""",
         "stage, cause, is_ended", _stuck,
         f"{_EPISODES}, bool_and(ran) AS ran_before", "pod/{}",
     ),
@@ -425,7 +428,8 @@ PROBLEMS: tuple[Problem, ...] = (
     ),
     Problem(
         "waited", 2, "waited", "waited",
-        f"SELECT * FROM ({_STUCK}) WHERE NOT is_stuck AND {_BEFORE_START} AND {_LONG}",
+        f"""SELECT * FROM ({_STUCK}) WHERE NOT is_stuck AND {_BEFORE_START}
+            AND ({_LONG} OR passed_ts IS NULL)""",
         "stage, cause", _waited, _EPISODES, "pod/{}",
     ),
     Problem(

@@ -24,6 +24,7 @@ __all__ = ["full_text", "screen_size", "short_text"]
 _WIDTH, _HEIGHT = 80, 24
 _WIDTH_MAX = 200
 _STEP_LINES_MAX = 10
+_COUNTS_LINES_MAX = 3
 _RANKING_SHOWN = 2
 _NAMESAKES_SHOWN = 2
 _CHAINS = frozenset(
@@ -72,7 +73,7 @@ def short_text(answer: Answer, width: int, height: int) -> list[str]:
     head = textwrap.wrap(printable(answer.headline), width, break_on_hyphens=False)
     lines = [click.style(line, bold=True) for line in head]
     lines += _namesakes(answer, width)
-    lines += textwrap.wrap(_counts(answer), width)
+    lines += textwrap.wrap(cut(_counts(answer), _COUNTS_LINES_MAX * (width - 4)), width)
     tail = [*_ranking(answer, width), _verdict(answer, width)]
     shown = most_important(answer.steps)
     left = len(answer.steps) - len(shown)

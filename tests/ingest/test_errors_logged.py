@@ -110,20 +110,25 @@ def test_what_they_name(tmp_path: Path) -> None:
 
 
 def test_what_other_records_tell(tmp_path: Path) -> None:
-    """A failed collection is a decision; not each sync error, and no line without what it needs."""
+    """Only where one does: none was made of a line that names no pod, or lacks a key."""
     gc = "Image garbage collection failed multiple times in a row"
+    sync = '"Error syncing pod, skipping" err="x"'
     found = Imported(
         tmp_path,
         line(1, f'kubelet.go:1] "{gc}" err="no"'),
-        line(
-            2, f'pod_workers.go:1] "Error syncing pod, skipping" err="x" pod="a/b" podUID="{UID}"'
-        ),
-        line(3, 'kubelet.go:1] "Probe errored" err="it has neither type nor pod"'),
+        line(2, f'pod_workers.go:1] {sync} pod="a/b" podUID="{UID}"'),
+        line(3, f"pod_workers.go:1] {sync}"),
+        line(4, 'kubelet.go:1] "Probe errored" err="it has neither type nor pod"'),
+        line(5, 'kubelet.go:1] "Failed to run kubelet" err="no disk"'),
+        line(6, "run.go:1] command failed", "F"),
     )
     assert [(body.shape[:13], body.recorded) for body in found.logged] == [
         (gc[:13], True),
+        ("Error syncing", True),
         ("Error syncing", False),
         ("Probe errored", False),
+        ("Failed to run", True),
+        ("command faile", True),
     ]
 
 

@@ -46,7 +46,7 @@ _TEXTS = _words(
 
 _NAMES = _words(
     "namespace pod container victim_namespace victim_pod preemptor_namespace preemptor_pod"
-    " nodeName hostname subdomain serviceAccountName serviceAccount image"
+    " nodeName hostname subdomain serviceAccountName serviceAccount image about"
 )
 """Fields whose values are names that may also stand in texts."""
 

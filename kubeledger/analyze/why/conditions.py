@@ -44,11 +44,13 @@ class NodeClause(NamedTuple):
 
     Attributes:
         weight: how much it explains; 0: another clause holds it.
+        short: the same in few words; empty where ``text`` has no more than it needs.
     """
 
     weight: int
     text: str
     steps: Sequence[StoryStep] = ()
+    short: str = ""
 
 
 class _Words(NamedTuple):
@@ -64,7 +66,7 @@ class _Interval(NamedTuple):
     ts_ns: int
     until_ts_ns: int | None
     why: str
-    count: int = 1
+    said: int = 1
 
 
 _READY = _Words("not ready", "not ready")
@@ -121,6 +123,7 @@ def clauses_of(conditions: NodeConditions, records: Sequence[Record]) -> Iterato
             yield from _clauses(words, intervals, (), _PRESSED, _WAS_PRESSED)
     for trouble in dict.fromkeys(each.trouble for each in troubles):
         alike = [each for each in troubles if each.trouble == trouble]
+        causes: list[ConditionEpisode | TroubleEpisode]
         causes = [*(e for e in bad if e.condition == "Ready"), *_causes(trouble, troubles)]
         is_told = (trouble in _OF_READY or trouble == "sync_skipped") and _during(alike[-1], causes)
         weights = (_IN_OTHERS, _IN_OTHERS) if is_told else (_TROUBLED, _WAS_TROUBLED)
@@ -150,7 +153,7 @@ def _clauses(
         last = same[-1]
         is_past = last.until_ts_ns is not None
         often = f" {len(same)} times, last" if len(same) > 1 else ""
-        tries = f", {last.count} times" if last.count > 1 else ""
+        tries = f", {last.said} times" if last.said > 1 else ""
         why = f": {last.why}" if last.why else ""
         text = f"{words[is_past]}{often} {_span(last)}{tries}{why}{effect}"
         heavy = weight_past if is_past else weight
@@ -174,7 +177,7 @@ def _span(interval: _Interval) -> str:
 
 
 def _step(words: _Words, interval: _Interval) -> StoryStep:
-    until, count = interval.until_ts_ns, interval.count
+    until, count = interval.until_ts_ns, interval.said
     lasted_ns = 0 if until is None or count > 1 else until - interval.ts_ns
     lasted = f" for {_rounded(lasted_ns)}" if lasted_ns >= NS_PER_S else ""
     why = f": {interval.why}" if interval.why else ""
@@ -232,8 +235,10 @@ def _rounded(nanoseconds: int) -> str:
 def _during(trouble: TroubleEpisode, episodes: Iterable[ConditionEpisode | TroubleEpisode]) -> bool:
     """Whether one of them was so, or began, while the node had the trouble."""
     for each in episodes:
-        is_condition = isinstance(each, ConditionEpisode)
-        until = each.until_ts_ns if is_condition else each.passed_ts_ns or each.last_ts_ns
+        if isinstance(each, ConditionEpisode):
+            until = each.until_ts_ns
+        else:
+            until = each.passed_ts_ns or each.last_ts_ns
         if each.ts_ns <= trouble.last_ts_ns and (until is None or trouble.ts_ns <= until):
             return True
     return False
@@ -278,12 +283,17 @@ def _shutdowns(records: Iterable[Record]) -> Iterator[NodeClause]:
             text += f", {', '.join(phases)} at {last}"
         steps = [
             StoryStep(
-                ts_ns=record.ts_ns, last_ts_ns=record.ts_ns, count=1, text=_phase(body), weight=4,
-                kind=record.kind, seq=record.seq,
+                ts_ns=record.ts_ns,
+                last_ts_ns=record.ts_ns,
+                count=1,
+                text=_phase(body),
+                weight=4 if body.step == "detected" else 3,
+                kind=record.kind,
+                seq=record.seq,
             )
             for record, body in run
-        ]  # fmt: skip
-        yield NodeClause(_SHUTDOWN, text, steps)
+        ]
+        yield NodeClause(_SHUTDOWN, text, steps, text.partition(", ")[0])
 
 
 def _phase(body: ShutdownProgressed) -> str:

@@ -65,8 +65,8 @@ _NAMED = "is named in an error"
 _RESIZES = {
     "actuated": "was resized in place",
     "allocated": "was given what a resize in place asks for",
-    "deferred": "waits for room for its resize in place",
-    "infeasible": "cannot be resized in place on this node",
+    "deferred": "had its resize in place deferred",
+    "infeasible": "had a resize in place that is infeasible",
 }
 _PASSES = {
     "age": "it was unused for longer than imageMaximumGCAge",
@@ -318,6 +318,7 @@ def _weight_of_tick(record: Record, facts: Facts) -> int:
 def _weight_of_event(record: Record, facts: Facts) -> int:
     body: Any = record.body
     is_known = body.reason in _SAID_BY_DECISIONS or body.reason in facts.reasons
+    is_known |= facts.resized is not None and body.reason.startswith("Resize")
     is_stage = failure_of_event(body.reason, body.message) is not None
     return 0 if body.type != "Warning" or is_known or is_stage else WORTH_TELLING + 5
 

@@ -109,7 +109,7 @@ def counted_steps(target: Target, records: Iterable[Record]) -> list[StoryStep]:
 
 
 def _weight(record: Record) -> int:
-    if isinstance(record.body, KubeletExited):
+    if isinstance(record.body, KubeletExited) or getattr(record.body, "reason", "") == "Rebooted":
         return 4
     if isinstance(record.body, KubeletStarted):
         return 3

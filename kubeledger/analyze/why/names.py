@@ -168,7 +168,8 @@ def _note(known: Known, record: Record) -> None:
             known.containers.setdefault(each.pod, {}).update(_one(each.container))
         elif each.uid is not None:
             _note_unnamed(known, each.uid, each.container, None)
-    for name in belongings_of(body):
+    nameless = not getattr(body, "namespace", None) and getattr(body, "pod", None)
+    for name in (*belongings_of(body), *filter(None, (nameless,))):
         known.others.setdefault(name, {})[whose] = None
 
 
@@ -243,9 +244,13 @@ def _beginning(asked: str, known: Known) -> list[Target]:
     return found
 
 
+def _named(known: Known) -> dict[str, tuple[str, ...]]:
+    return {uid: pod for pod, uids in known.pods.items() for uid in uids}
+
+
 def _belongings(asked: str, known: Known) -> list[Target]:
     """Whose process, claim, volume or secret it is; a pod by the name that it got, if it did."""
-    named = {uid: pod for pod, uids in known.pods.items() for uid in uids}
+    named = _named(known)
     found = dict(known.others.get(asked, {}))
     unnamed = (uid for uid, containers in known.unnamed.items() if asked in containers)
     found |= dict.fromkeys(Target("pod", (uid,), uid) for uid in unnamed)
@@ -261,10 +266,10 @@ def _ids(known: Known) -> Iterator[tuple[str, Target]]:
     for pod, uids in known.pods.items():
         yield from ((uid, Target("pod", pod, uid)) for uid in uids)
     yield from ((uid, Target("pod", (uid,), uid)) for uid in known.unnamed)
-    named = {uid: pod for pod, uids in known.pods.items() for uid in uids}
+    named = _named(known)
     for container_id, (parts, name, uid) in known.container_ids.items():
-        pod = named.get(uid or "", parts)
-        target = Target("container", (*pod, name), uid) if name else Target("pod", pod, uid)
+        whose = named.get(uid or "", parts)
+        target = Target("container", (*whose, name), uid) if name else Target("pod", whose, uid)
         yield container_id, target
     for image_id in known.images:
         yield image_id.removeprefix("sha256:"), Target("image", (image_id,))

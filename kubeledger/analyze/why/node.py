@@ -42,6 +42,8 @@ __all__ = ["explain_node"]
 _STEPS_MAX = 200
 _PROCESSES_MAX = 5
 _SHUT_DOWN = 80
+_OTHERS_ROOM = 60
+"""What a headline has left besides deaths, for what goes on since."""
 _UNTOLD = "no record is about its kubelet or the node itself"
 _WORDLESS_WEIGHT = 3
 """As a start's: less than an end that is recorded."""
@@ -176,17 +178,17 @@ def _headline(
         clauses.append(NodeClause(_DIED if died else _PROCESS, first))
         clauses += [NodeClause(_OTHERS - 1, clause) for clause in rest]
     else:
-        newest = _newest(processes[-1])
-        deaths = _of_deaths(died, room - len(newest) - 2)
-        clauses.append(NodeClause(_DIED, f"{deaths}; {newest}"))
+        clauses.append(NodeClause(_DIED, _of_deaths(died, room - _OTHERS_ROOM)))
+        clauses.append(NodeClause(_PROCESS, _newest(processes[-1])))
         clauses += [NodeClause(_SHUT_DOWN, clause) for clause in _of_shutdowns(processes)]
     clauses = [each for each in clauses if each.weight and each.text]
     chosen: list[str] = []
     for each in sorted(clauses, key=lambda each: -each.weight):
         left = room - sum(len(text) + 2 for text in chosen)
-        text = seconds(each.text)
-        if not chosen or len(text) <= left:
-            chosen.append(cut_chain(text, left))
+        texts = [seconds(text) for text in (each.text, each.short) if text]
+        fitting = next((text for text in texts if len(text) <= left), None)
+        if fitting or not chosen:
+            chosen.append(fitting or cut_chain(texts[0], left))
     return ended(f"node {node}: {'; '.join(chosen) or _UNTOLD}")
 
 

@@ -29,7 +29,7 @@ from kubeledger.analyze.why.happenings import (
     Group,
     Words,
 )
-from kubeledger.analyze.why.pieces import HEADLINE_MAX, ended, seconds, time, times
+from kubeledger.analyze.why.pieces import HEADLINE_MAX, ended, seconds, time, times, words_of
 from kubeledger.analyze.why.stages import stage_groups
 from kubeledger.analyze.why.target import Target
 from kubeledger.model.record import Record
@@ -268,5 +268,10 @@ def _without_trouble(target: Target, ranked: list[Group], records: Sequence[Reco
         return ended(f"{began}: {cut_chain(late.words.why, left)}" if late.words.why else began)
     if states:
         return f"{name} runs since {time(states[0].ts_ns)}{quiet}."
-    since = f" at {time(ranked[-1].records[0].ts_ns)}" if ranked else ""
-    return f"{name} was admitted{since}; no start of a container is recorded."
+    admitted = next((r for r in records if r.kind == "lifecycle.PodAdmitted"), None)
+    if admitted is not None:
+        return (
+            f"{name} was admitted at {time(admitted.ts_ns)}; no start of a container is recorded."
+        )
+    said = f"; at last, at {time(records[-1].ts_ns)}: {words_of(records[-1])[1]}" if records else ""
+    return ended(cut_clause(f"no start of {name} is recorded{said}", HEADLINE_MAX - 1))

@@ -11,21 +11,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from kubeledger.ingest.correlate.assembler import Assembler, Entry, reads, takes
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.holdback import Seen, Waiting, shown
 from kubeledger.ingest.sources.items import NodeObject
 from kubeledger.ingest.sources.times import api_time, go_time
-from kubeledger.model.bodies.stages import NodeConditionChanged
+from kubeledger.model.bodies.stages import NodeCondition, NodeConditionChanged
 from kubeledger.model.units import NS_PER_S
 
 __all__ = ["EVENTS", "ConditionsAssembler", "condition_in"]
 
 Status = Literal["True", "False", "Unknown"]
 
-EVENTS: Mapping[str, tuple[str, Status]] = {
+EVENTS: Mapping[str, tuple[NodeCondition, Status]] = {
     "NodeReady": ("Ready", "True"),
     "NodeNotReady": ("Ready", "False"),
     "NodeHasInsufficientMemory": ("MemoryPressure", "True"),
@@ -37,7 +37,6 @@ EVENTS: Mapping[str, tuple[str, Status]] = {
 }
 """Event of a change -> the condition, and what it is from then on."""
 
-_CONDITIONS = frozenset(condition for condition, _ in EVENTS.values())
 _TEXT = re.compile(
     r"\{Type:(?P<type>\w+) Status:(?P<status>\w+) .*?LastTransitionTime:(?P<lastTransitionTime>"
     r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4}).*? Reason:(?P<reason>\S*) "
@@ -91,7 +90,7 @@ class ConditionsAssembler(Assembler):
             return
         for each in (item.node.get("status") or {}).get("conditions") or ():
             told = condition_in(each)
-            if told is None or told.condition not in _CONDITIONS:
+            if told is None:
                 continue
             known = self._known.get(told.condition)
             since_ns = told.transition_ts_ns or 0
@@ -124,12 +123,12 @@ def condition_in(value: Any) -> NodeConditionChanged | None:  # noqa: ANN401 - d
         since_ns = api_time(value.get("lastTransitionTime"))
     else:
         return None
-    status = str(value.get("status"))
-    if status not in ("True", "False", "Unknown"):
+    condition, status = value.get("type"), value.get("status")
+    if condition not in get_args(NodeCondition) or status not in get_args(Status):
         return None
     return NodeConditionChanged(
-        condition=str(value.get("type")),
-        status=status,  # type: ignore[arg-type]
+        condition=condition,
+        status=status,
         reason=value.get("reason") or None,
         message=value.get("message") or None,
         transition_ts_ns=since_ns,

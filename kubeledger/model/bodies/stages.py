@@ -14,6 +14,7 @@ from kubeledger.model.record import Observation
 
 __all__ = [
     "ErrorsLogged",
+    "NodeCondition",
     "NodeConditionChanged",
     "NodeTrouble",
     "NodeTroubled",
@@ -91,17 +92,19 @@ class PodResized(Observation, frozen=True, kw_only=True, forbid_unknown_fields=T
     resources: dict[str, Any] | None = None
 
 
+NodeCondition = Literal["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"]
+
+
 class NodeConditionChanged(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A condition of the node is another than before, as its kubelet or the node object says.
 
     Attributes:
-        condition: ``Ready``, ``MemoryPressure``, ``DiskPressure`` or ``PIDPressure``.
         reason, message: of the condition; None where only the change is told.
         transition_ts_ns: since when, as the condition says; None where it does not.
     """
 
     kind: ClassVar[str] = "node.ConditionChanged"
-    condition: str
+    condition: NodeCondition
     status: Literal["True", "False", "Unknown"]
     reason: str | None = None
     message: str | None = None

@@ -158,11 +158,17 @@ class PodStages:
         last = record.ts_ns if last_ts_ns is None else last_ts_ns
         opened = self._open.setdefault(pod, {})
         container = _whose(opened, stage, failure.container)
+        if container is None and stage in OF_CONTAINER:
+            several = [other for (whose, each), other in opened.items() if whose and each == stage]
+            for other in several:  # which of them is not said: it is counted where one is named
+                other.episode.seqs = (*other.episode.seqs, record.seq)[-_SEQS_MAX:]
+            if several:
+                return
         known = opened.get((container, stage))
         known = known or self._resumed(pod, (container, stage), first, last)
         if known is None or known.episode.is_open:
-            # A back-off follows a start that failed, too.
-            reached = "start" if stage == "run" and failure.is_waiting else stage
+            # A container whose start failed has an end and is backed off, too.
+            reached = "start" if stage == "run" else stage
             self._pass_before(pod, container, reached, first, record.seq)
         if known is not None and known.started is not None and stage in _BY_START:
             if first - known.started[0] >= SETTLED_NS:

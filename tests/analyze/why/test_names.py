@@ -290,7 +290,7 @@ def _names_in(value: Any, key: str = "") -> Iterator[str]:  # noqa: ANN401 # dec
 @pytest.mark.parametrize("name", ["node-a", "node-b", "node-e-oom"])
 def test_every_name_that_a_record_holds_is_known(name: str) -> None:
     """It has a target, or several to choose from; every fifth is asked about, and answers."""
-    known = history(name)
+    known = history_of_reader(recorded(name)[0].node, name, reader(recorded(name)))
     bodies = (msgspec.to_builtins(record.body) for record in recorded(name))
     names = sorted({each for body in bodies for each in _names_in(body)})
     found, unknown = 0, list[str]()

@@ -135,7 +135,7 @@ def test_a_wait_that_is_over() -> None:
                 PodResized(**POD, outcome="allocated"),
                 PodResized(**POD, outcome="deferred", reason="OutOfcpu"),
             ],
-            "waits for room for its resize in place (OutOfcpu)",
+            "had its resize in place deferred (OutOfcpu)",
         ),
     ],
 )

@@ -129,12 +129,31 @@ def test_volumes_are_tried_side_by_side() -> None:
     assert found.attempts == 5
 
 
+def test_an_event_without_container_tells_of_those_that_failed() -> None:
+    """1.20 logs events without the container: of one it is that one's, of two each one's."""
+    never = "image", "ErrImageNeverPull"
+    unnamed = event("ErrImageNeverPull", "Container image is not present", container=None)
+    one = episodes((0, unnamed), (0.1, failed(*never, 0.1, container="c")), (9, unnamed))
+    assert [(each.container, each.attempts, each.seqs) for each in one] == [("c", 2, (1, 2, 3))]
+    two = episodes(
+        (0, failed(*never, 0, container="c")),
+        (0, failed(*never, 0, container="d")),
+        (0.1, unnamed),
+        (0.2, unnamed),
+    )
+    assert [(each.container, each.attempts, each.seqs) for each in two] == [
+        ("c", 1, (1, 3, 4)),
+        ("d", 1, (2, 3, 4)),
+    ]
+
+
 def test_a_back_off_passes_no_start() -> None:
     """A container that never started is backed off, too; what killed it is no success."""
     start = failed("start", "RunContainerError", 0, container="c")
     again = failed("start", "RunContainerError", 30, container="c")
     back_off = RestartBackedOff(**WEB, container="c", back_off_s=10)
-    found = episodes((0, start), (1, back_off), (30, again), (31, back_off))
+    died = ContainerDied(**WEB, container="c", container_id="x", sandbox=False, exit_code=128)
+    found = episodes((0, start), (0.5, died), (1, back_off), (30, again), (31, back_off))
     assert [(each.stage, each.attempts, each.is_open) for each in found] == [
         ("start", 2, True),
         ("run", 1, True),
