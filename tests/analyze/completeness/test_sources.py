@@ -23,8 +23,7 @@ from kubeledger.model.bodies.ledger import (
     SourceAccount,
 )
 from kubeledger.model.bodies.lifecycle import ContainerDied, ContainerKilled
-from kubeledger.model.bodies.stages import ErrorsLogged
-from kubeledger.model.bodies.stages import PodStageFailed
+from kubeledger.model.bodies.stages import ErrorsLogged, PodStageFailed
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.model.wire.catalogue import BODY_TYPES
