@@ -146,7 +146,8 @@ def test_status(status: str, containers: list[ContainerState], fields: dict[str,
     [
         (PrintedPod(0, 1, "ImagePullBackOff", 0), {"app": ContainerState(init=False)},
          {"app": "ImagePullBackOff"}, {}),
-        (PrintedPod(0, 1, "ErrImagePull", 0), {"app": ContainerState()}, {None: "ErrImagePull"}, {}),
+        (PrintedPod(0, 1, "ErrImagePull", 0), {"app": ContainerState()},
+         {None: "ErrImagePull"}, {}),
         (PrintedPod(0, 0, CREATING, 0), {}, {None: CREATING}, {"phase": None}),
         (PrintedPod(0, 1, "Error", 0), {"app": _container(exit_code=1)}, {None: CREATING}, {}),
         # Of several the first by name has the last word; a container that runs has none.
