@@ -40,7 +40,13 @@ LAYOUT: dict[str, Rows] = {
     "verify": _rows(""),
     "ingest": _rows("sources", "klog", "messages", "correlate", "derive", "planning", ""),
     "analyze": _rows(
-        "clock histories logged_errors", "sql", "completeness diff headlines why", "whatif", "audit"
+        "clock histories logged_errors",
+        "sql",
+        "phrases",
+        "problems",
+        "completeness diff headlines why",
+        "whatif",
+        "audit",
     ),
     "simulate": _rows("engine", "scenario"),
     "record": _rows("metrics observations", "sources", ""),

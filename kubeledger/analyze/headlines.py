@@ -11,7 +11,7 @@ from itertools import groupby
 
 import msgspec
 
-from kubeledger.analyze.logged_errors import UNTOLD, ErrorShape, untold
+from kubeledger.analyze.logged_errors import LOGGED, ErrorShape, untold
 from kubeledger.analyze.phrases import TEXT_MAX, pods_text
 from kubeledger.analyze.problems import NEEDED, PROBLEMS, Problem, Row
 from kubeledger.analyze.sql.shorten import cut
@@ -90,7 +90,9 @@ def incidents(answer: Answers, node: str, *, verdicts: bool) -> list[Incident]:
         for row in answer(problem.query, {"node": node})
     ]
     found.sort(key=lambda each: (_place(each), -each.count, each.ts_ns, each.seq))
-    return [*found, *map(_logged, untold(answer(UNTOLD, {"node": node})))]
+    is_quiet = all(each.severity < _WENT_WRONG for each in found)
+    errors = untold(answer(LOGGED, {"node": node}), nothing_else=is_quiet)
+    return [*found, *map(_logged, errors)]
 
 
 def _logged(error: ErrorShape) -> Incident:
@@ -137,6 +139,8 @@ def _incident(problem: Problem, row: Row) -> Incident:
     )
 
 
+_WENT_WRONG = 2
+"""Less happened in an orderly way, or concerns the evidence."""
 HEADLINES_MAX = 8
 _SINGLE_MAX = 2
 """Of a kind with more incidents than this, all but the first are summed up."""

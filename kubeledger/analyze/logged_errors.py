@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["HARMLESS", "UNTOLD", "ErrorShape", "Harmless", "harmless", "untold"]
+__all__ = ["HARMLESS", "LOGGED", "ErrorShape", "Harmless", "harmless", "untold"]
 
 
 class Harmless(msgspec.Struct, frozen=True):
@@ -100,6 +100,7 @@ class ErrorShape(msgspec.Struct, frozen=True, kw_only=True):
     """Lines of one shape.
 
     Attributes:
+        recorded: other records tell it.
         count: how many; ``pods`` that they name.
         ts_ns: of the first; ``seq`` of a record that shows one.
     """
@@ -107,23 +108,34 @@ class ErrorShape(msgspec.Struct, frozen=True, kw_only=True):
     severity: str
     source: str
     shape: str
+    recorded: bool
     count: int
     pods: Sequence[str]
     ts_ns: int
     seq: int
 
 
-UNTOLD = """SELECT severity, source, shape, sum(count)::BIGINT AS count,
+LOGGED = """SELECT severity, source, shape, recorded, sum(count)::BIGINT AS count,
     list_sort(list_distinct(list(concat_ws('/', namespace, pod)) FILTER (pod IS NOT NULL))) AS pods,
     min(epoch_ns(ts)) AS ts_ns, arg_min(example_seq, ts) AS seq
-FROM logged_errors WHERE node = $node AND NOT recorded GROUP BY severity, source, shape"""
-"""Their shapes, the harmless ones too."""
+FROM logged_errors WHERE node = $node GROUP BY severity, source, shape, recorded"""
+"""All shapes of a node, the harmless ones and those that other records tell too."""
 
 
-def untold(rows: Iterable[Mapping[str, Any]]) -> list[ErrorShape]:
-    """What is not harmless of what ``UNTOLD`` gives, worst first: errors, and those about pods."""
+def untold(rows: Iterable[Mapping[str, Any]], *, nothing_else: bool) -> list[ErrorShape]:
+    """What is not harmless of what ``LOGGED`` gives, worst first: errors, and those about pods.
+
+    Args:
+        rows: of the query.
+        nothing_else: no record tells of anything that went wrong: then those are among them that
+            records do tell.
+    """
     shapes = (ErrorShape(**{**row, "pods": row["pods"] or ()}) for row in rows)
     return sorted(
-        (each for each in shapes if harmless(each.source, each.shape) is None),
+        (
+            each
+            for each in shapes
+            if (nothing_else or not each.recorded) and harmless(each.source, each.shape) is None
+        ),
         key=lambda each: ("FEW".index(each.severity), not each.pods, -each.count, each.seq),
     )

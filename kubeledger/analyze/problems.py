@@ -92,7 +92,12 @@ WHERE c.condition = 'Ready' AND c.status <> 'True' AND NOT (
 """Not those that a start or a shutdown brings along."""
 _TROUBLES = f"""SELECT t.*, epoch_ns(coalesce(t.passed_ts, t.last_ts)) - epoch_ns(t.ts) AS lasted_ns
 FROM node_troubles AS t
-WHERE coalesce(t.passed_ts, t.last_ts) - t.ts >= INTERVAL {_HARMLESS_S} SECOND
+WHERE (
+        coalesce(t.passed_ts, t.last_ts) - t.ts >= INTERVAL {_HARMLESS_S} SECOND
+        OR t.passed_ts IS NULL AND t.last_ts >= (
+            SELECT max(e.ts) FROM events AS e WHERE e.node = t.node
+        ) - INTERVAL {_SILENT_MIN} MINUTE
+    )
     AND NOT starts_with(t.message, 'container runtime status check may not have completed yet')
     AND NOT EXISTS (
         SELECT 1 FROM node_conditions AS c WHERE c.node = t.node
@@ -461,9 +466,13 @@ PROBLEMS: tuple[Problem, ...] = (
     ),
     Problem(
         "reclaim_failed", 2, "shortage without a pod to evict", "shortages without a pod to evict",
-        "SELECT * FROM reclaims WHERE outcome = 'nothing'",
-        "coalesce(signal, resource, 'something') AS subject",
-        lambda row: f"{row['subject']} was short{times_text(row['count'])}, and no pod could go",
+        """SELECT * FROM reclaims AS r WHERE outcome = 'nothing' OR outcome IS NULL AND NOT EXISTS (
+            SELECT 1 FROM evictions AS e WHERE e.node = r.node AND e.cause_seq = r.seq)""",
+        "coalesce(signal, resource, 'something') AS subject, outcome",
+        lambda row: (
+            f"{row['subject']} was short{times_text(row['count'])}, and "
+            + ("no pod could go" if row["outcome"] else "which pod had to go is not recorded")
+        ),
         target="node",
     ),
     Problem(
@@ -500,11 +509,13 @@ PROBLEMS: tuple[Problem, ...] = (
         target="node",
     ),
     Problem(
-        "log_lost", 1, "log with lines missing", "logs with lines missing", "SELECT * FROM events WHERE kind = 'node.LogThinned'",
+        "log_lost", 1, "log with lines missing", "logs with lines missing",
+        "SELECT * FROM events WHERE kind = 'node.LogThinned'",
         "'log' AS subject", lambda _: "lines of the log are missing or cut", is_counted=False,
     ),
     Problem(
-        "clock_step", 1, "step of the clock", "steps of the clock", "SELECT * FROM events WHERE kind = 'node.ClockStepped'",
+        "clock_step", 1, "step of the clock", "steps of the clock",
+        "SELECT * FROM events WHERE kind = 'node.ClockStepped'",
         "'clock' AS subject", lambda row: f"the clock was set back{times_text(row['count'])}",
         is_counted=False,
     ),

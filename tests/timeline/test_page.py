@@ -91,7 +91,7 @@ OPEN = "document.querySelector('#pane h2')?.textContent.split(' ')[0]"
 def test_n_and_p_step_through_all_that_went_wrong(
     browser: Browser, pages: dict[str, Path], ledgers: dict[str, Path], name: str
 ) -> None:
-    """Each once, in the order of time, and back; a rejected pod has a bar and a mark of one record."""
+    """Each once, in the order of time, and back; a rejected pod has a bar and a mark of it."""
     kinds = [each.kind for each in PROBLEMS if each.severity]
     with connect(ledgers[name]) as queryable:
         rows = queryable.sql(f"SELECT seq FROM ({occurrences(kinds)})").fetchall()

@@ -122,11 +122,11 @@ def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) 
     findings = _findings(read, decisions)
     meant = {record.seq: _meant(target, findings[record.seq]) for record in decisions}
     decisions = [r for r in decisions if meant[r.seq] or not is_about_others(target, r)]
-    if not decisions and target.kind == "image":
-        answer = image_answer(target, read({"lifecycle.PodListed"}), upto_ts_ns)
-        return answer or undecided_answer(target, _mentioning(read, target, upto_ts_ns))
     if not decisions:
-        answer = undecided_answer(target, about, scope, episodes)
+        if target.kind == "image":
+            answer = image_answer(target, read({"lifecycle.PodListed"}), upto_ts_ns)
+        else:
+            answer = undecided_answer(target, about, scope, episodes)
         return answer or undecided_answer(target, _mentioning(read, target, upto_ts_ns), scope)
     end = last_end(about, target)
     main = ending_attempt(main_of(target, decisions, end), decisions, about)

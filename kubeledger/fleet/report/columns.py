@@ -40,8 +40,7 @@ SEVERITY_MIN = 2
 """Of what is a problem of a node."""
 _SEVERITIES = {problem.kind: problem.severity for problem in PROBLEMS_OF_NODES}
 _IN_COLUMNS = frozenset(
-    ("impossible", "kubelet_died", "evicted", "oom", "killed", "preempted", "refused", "stuck")
-    + ("crashed",)
+    "impossible kubelet_died evicted oom killed preempted refused stuck crashed".split()
 )
 
 COLUMNS = (

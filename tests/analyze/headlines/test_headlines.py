@@ -421,7 +421,7 @@ def _trouble(story: Story, trouble: NodeTrouble, first: int, last: int, message:
 
 
 def test_a_node_that_is_not_ready_is_told_once(tmp_path: Path) -> None:
-    """With its cause; troubles that it does not tell stand alone, without what follows from them."""
+    """With its cause; other troubles stand alone, without what follows from them."""
     story = Story("node-a")
     _ready(story, "True", None, 0)
     _trouble(story, "pleg_unhealthy", 100, 190, "pleg was last seen active 3m1s ago")
@@ -472,7 +472,7 @@ def test_a_start_or_a_shutdown_tells_why_the_node_was_not_ready(tmp_path: Path) 
 
 
 def test_what_was_short_and_nobody_had_to_go(tmp_path: Path) -> None:
-    """Resizes that do not fit, unless they did later; reclaims that found no pod; who was spared."""
+    """Resizes that do not fit, unless they did later; reclaims without a pod; who was spared."""
     story = Story("node-a")
     for pod, outcome in (
         ("a", "deferred"),
