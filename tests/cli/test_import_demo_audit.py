@@ -62,7 +62,7 @@ def test_import_of_many_files(ledger: Path, tmp_path: Path) -> None:
     for column in ("bytes", "lines", "noise", "not understood", "records"):
         assert sum(int(r[column]) for r in formats) == sum(int(r[column]) for r in files)
     assert "with --files a row a file" in by_format
-    assert "\n2,1" in by_format
+    assert re.search(r"\n\d,\d{3} records added", by_format)
     assert len(by_format.splitlines()) < 100
 
 

@@ -182,8 +182,6 @@ def test_pods_and_containers(traces: dict[str, Trace]) -> None:
         "admitted",
         "waits sandbox 21×: CreatePodSandboxError: cgroups in hybrid mode not supported, drop all"
         " controllers from cgroupv2…",
-        'waits image 2×: ErrImageNeverPull: Container image "registry.local/app:1" is not present'
-        " with pull policy of Never",
         "pod admitted",
     }
     assert {"running", "running #1", "killed liveness probe", "threshold liveness failed"} <= names[

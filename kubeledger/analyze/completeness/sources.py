@@ -36,7 +36,7 @@ from kubeledger.model.bodies.stages import (
 from kubeledger.model.record import Evidence, Record
 from kubeledger.verify.evidence.lost_records import LostRecords
 
-__all__ = ["LostSpan", "SourcesPart", "SourcesReport"]
+__all__ = ["TELLS", "LostSpan", "SourcesPart", "SourcesReport"]
 
 
 class FileGroup(msgspec.Struct, kw_only=True):
@@ -148,7 +148,7 @@ class SourcesReport(msgspec.Struct, kw_only=True):
     errors: ErrorLines
 
 
-_TELLS = {
+TELLS = {
     "stages of pods": frozenset({PodStageFailed.kind, KubernetesEvent.kind, PodListed.kind}),
     "conditions of the node": frozenset({NodeConditionChanged.kind, NodeConditionsChanged.kind}),
     "troubles of the node": frozenset({NodeTroubled.kind}),
@@ -219,7 +219,7 @@ class SourcesPart:
             group = self._seen[evidence.file] = FileGroup(format=format_, name=evidence.file)
         group.records += 1
         _widen(group, record.ts_ns, record.ts_ns)
-        for what, kinds in _TELLS.items():
+        for what, kinds in TELLS.items():
             if record.kind in kinds:
                 self._told[what, group.format] += 1
 
@@ -271,7 +271,7 @@ class SourcesPart:
             lost=[_lost(seq, body) for seq, body in self._lost.missing()],
             told=[
                 (what, format_, count)
-                for what in _TELLS
+                for what in TELLS
                 for format_, count in sorted(
                     (format_, count)
                     for (about, format_), count in self._told.items()

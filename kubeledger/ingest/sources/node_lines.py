@@ -267,7 +267,11 @@ class LogWriters:
 
 
 class SplitLines:
-    """A log of several nodes, read once: its lines in a temporary file, and whose they are."""
+    """A log of several nodes, read once: its lines in a temporary file, and whose they are.
+
+    Attributes:
+        data: the log; ``filled``: as long, each of its lines filled.
+    """
 
     def __init__(self, source: SourceFile, *, by_host: bool) -> None:
         """Read the log.
@@ -282,16 +286,23 @@ class SplitLines:
         # Of each run of lines of one writer, and of the end: its first byte, and its first line.
         self._begins, self._lines = array("Q"), array("Q")
         self._runs: dict[str | None, array[int]] = {}
-        with spool_errors(source.name), tempfile.TemporaryFile(prefix="kubeledger-lines-") as file:
-            self._find(source, file.write, by_host=by_host)
-            self.data = mapped(file)
+        with (
+            spool_errors(source.name),
+            tempfile.TemporaryFile(prefix="kubeledger-lines-") as file,
+            tempfile.TemporaryFile(prefix="kubeledger-lines-") as filled,
+        ):
+            for piece in self._pieces(source, by_host=by_host):
+                file.write(piece)
+                filled.write(piece.translate(_FILLED))
+            self.data, self.filled = mapped(file), mapped(filled)
 
-    def _find(self, source: SourceFile, write: Callable[[bytes], object], *, by_host: bool) -> None:
+    def _pieces(self, source: SourceFile, *, by_host: bool) -> Iterator[bytes]:
+        """The log in pieces, of which each line's writer was taken down."""
         writer_of = (_host_of if by_host else _pid_of)(Unwrapper())
         size = number = 0
         last: str | None = None
         for piece in whole_lines(source.chunks()):
-            write(piece)
+            yield piece
             offset, lines = size, piece.split(b"\n")
             whole = len(lines) - 1
             for index, line in enumerate(lines if lines[-1] else lines[:-1]):
@@ -372,12 +383,11 @@ class NodeLines(SourceView):
         return _joined(self._with_others_filled())
 
     def _with_others_filled(self) -> Iterator[bytes]:
-        data, at = self._split.data, 0
+        data, filled, at = self._split.data, self._split.filled, 0
         for begin, end in chain(self._others(), ((len(data), len(data)),)):
-            for chunk in range(at, begin, CHUNK):
-                yield data[chunk : min(chunk + CHUNK, begin)]
-            for chunk in range(begin, end, CHUNK):
-                yield data[chunk : min(chunk + CHUNK, end)].translate(_FILLED)
+            for source, first, last in ((data, at, begin), (filled, begin, end)):
+                for chunk in range(first, last, CHUNK):
+                    yield source[chunk : min(chunk + CHUNK, last)]
             at = end
 
     def _others(self) -> Iterator[tuple[int, int]]:

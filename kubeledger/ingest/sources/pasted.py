@@ -88,7 +88,8 @@ def as_written(source: SourceFile) -> SourceFile:
         BadInputError: it cannot be read.
     """
     head = source.head(_HEAD)
-    changes, before = [], -1
+    changes: list[Callable[[bytes], bytes]] = []
+    before = -1
     while before < len(changes) < _CHANGES_MAX:  # what was done to it, was done to what was done
         before = len(changes)
         for change in _CHANGES:

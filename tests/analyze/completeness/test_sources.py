@@ -8,6 +8,7 @@ import pytest
 from kubeledger.analyze.completeness import Span
 from kubeledger.analyze.completeness.levels import KINDS
 from kubeledger.analyze.completeness.missing import advice_on, missing_report
+from kubeledger.analyze.completeness.sources import TELLS
 from kubeledger.analyze.completeness.span import ALWAYS
 from kubeledger.model.bodies.images import (
     EvictionSignalObserved,
@@ -22,7 +23,7 @@ from kubeledger.model.bodies.ledger import (
     SourceAccount,
 )
 from kubeledger.model.bodies.lifecycle import ContainerDied, ContainerKilled
-from kubeledger.model.bodies.stages import ErrorsLogged
+from kubeledger.model.bodies.stages import ErrorsLogged, PodStageFailed
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.model.wire.catalogue import BODY_TYPES
@@ -74,6 +75,19 @@ def test_files_and_their_lines() -> None:
         2, 1_001 * NS_PER_S, 1_005 * NS_PER_S,
     )  # fmt: skip
     assert sources.unfinished_imports == 0
+
+
+def test_what_tells_of_stages_and_conditions() -> None:
+    """By the format of its source, and that nothing does."""
+    log = imported(("kubelet.log", "klog-text"))
+    failed = PodStageFailed(
+        **POD, container="app", stage="image", reason="ErrImagePull", message="",
+        first_ts_ns=1_000 * NS_PER_S, last_ts_ns=1_000 * NS_PER_S,
+    )  # fmt: skip
+    told = report(scene((0, log), (1, failed), (2, failed))).sources.told
+    assert dict.fromkeys(what for what, _, _ in told).keys() == TELLS.keys()
+    assert [each for each in told if each[2]] == [("stages of pods", "klog-text", 2)]
+    assert ("conditions of the node", "", 0) in told
 
 
 def test_lost_records() -> None:

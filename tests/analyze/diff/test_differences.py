@@ -14,7 +14,9 @@ from kubeledger.model.bodies.lifecycle import (
     PodListed,
     PodRejected,
 )
+from kubeledger.model.bodies.stages import NodeConditionChanged, PodStageFailed
 from kubeledger.model.record import Body
+from kubeledger.model.units import NS_PER_S
 from kubeledger.replay import fold
 from tests.verify.histories import reader, recorded, scene
 
@@ -114,6 +116,40 @@ def test_the_first_difference_comes_first() -> None:
     assert [one.subject for one in diff_decisions(one, two)] == [
         "default/only-b", "default/late", "default/only-a",
     ]  # fmt: skip
+
+
+def test_stages_and_conditions() -> None:
+    """Pods that were stuck otherwise, or not; a node that was not ready for another reason."""
+
+    def failed(pod: str, reason: str) -> Body:
+        return PodStageFailed(
+            namespace="default", pod=pod, pod_uid=None, container="app", stage="image",
+            reason=reason, message="", first_ts_ns=1_000 * NS_PER_S, last_ts_ns=1_000 * NS_PER_S,
+        )  # fmt: skip
+
+    down = {"condition": "Ready", "status": "False"}
+    ready = NodeConditionChanged(condition="Ready", status="True")
+    one = history(
+        (0, failed("a", "ErrImagePull")), (1, failed("b", "ErrImagePull")),
+        (2, NodeConditionChanged(**down, message="PLEG is not healthy")), (3, ready),  # type: ignore[arg-type] # words
+    )  # fmt: skip
+    two = history(
+        (0, failed("a", "InvalidImageName")),
+        (2, NodeConditionChanged(**down, message="node is shutting down")), (3, ready),  # type: ignore[arg-type] # words
+    )  # fmt: skip
+    found = {(each.kind, *reported([each])[0]): each.fields for each in diff_decisions(one, two)}
+    assert found == {
+        ("stage image", "differs", "default/a/app", 1): {
+            "reason": ("ErrImagePull", "InvalidImageName")
+        },
+        ("stage image", "only_in_a", "default/b/app", 1): {
+            "end": ("open", None), "message": ("", None), "reason": ("ErrImagePull", None),
+        },
+        ("condition Ready", "differs", "", 1): {
+            "message": ("PLEG is not healthy", "node is shutting down")
+        },
+    }  # fmt: skip
+    assert diff_decisions(one, one) == []
 
 
 def test_sides_swapped() -> None:
