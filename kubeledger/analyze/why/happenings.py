@@ -61,7 +61,6 @@ _STOPS = {
     "removed": "it was removed",
     "shutdown": "the node shut down",
 }
-_NAMED = "is named in an error"
 _RESIZES = {
     "actuated": "was resized in place",
     "allocated": "was given what a resize in place asks for",
@@ -218,7 +217,8 @@ def _event(records: Sequence[Record], _: Facts) -> Words:
 
 def _logged(records: Sequence[Record], _: Facts) -> Words:
     body: Any = records[-1].body
-    return Words("", "is named in a warning" if body.severity == "W" else _NAMED, body.shape)
+    what = "a warning" if body.severity == "W" else "an error"
+    return Words("", f"is named in {what}", body.shape)
 
 
 def _resized(records: Sequence[Record], _: Facts) -> Words:

@@ -123,11 +123,7 @@ def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) 
     meant = {record.seq: _meant(target, findings[record.seq]) for record in decisions}
     decisions = [r for r in decisions if meant[r.seq] or not is_about_others(target, r)]
     if not decisions:
-        if target.kind == "image":
-            answer = image_answer(target, read({"lifecycle.PodListed"}), upto_ts_ns)
-        else:
-            answer = undecided_answer(target, about, scope, episodes)
-        return answer or undecided_answer(target, _mentioning(read, target, upto_ts_ns), scope)
+        return _undecided(read, target, upto_ts_ns, about, scope, episodes)
     end = last_end(about, target)
     main = ending_attempt(main_of(target, decisions, end), decisions, about)
     led = [*_rests_on(history, findings[main.seq]), *_causes(history, main)]
@@ -136,8 +132,8 @@ def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) 
     chains += [[record] for record in _assigned(target, decisions, main)]
     chains += [[record] for record in _later(target, decisions, main)]
     failed = failures_about(history, target, {r.seq for r in decisions}, upto_ts_ns)
-    decided = (record for chain in chains for record in chain if record.role == "decision")
-    findings |= _findings(read, (record for record in decided if record.seq not in findings))
+    decided = (r for chain in chains for r in chain if r.role == "decision")
+    findings |= _findings(read, (r for r in decided if r.seq not in findings))
     kept = _kept(target, findings[main.seq])
     passes = passes_about(target, read({"images.ImagesDetected"}), main) if kept else []
     because = f"it {kept[1]}" if kept else ""
@@ -155,7 +151,6 @@ def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) 
         seqs[end.seq] = None
         is_later = main.kind == "lifecycle.ContainerRestarted"
         sentence = f"{sentence}; at last, {alone}" if is_later else f"{alone}; {sentence}"
-    others = attempts_note(main, decisions)
     evidence = evidence_of(history.pick(list(seqs)[-_EVIDENCE_MAX:]), target)
     verdicts = {seq: finding.verdict for seq, finding in findings.items()}
     return Explanation(
@@ -163,7 +158,8 @@ def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) 
         node=main.node,
         headline=headline,
         steps=cited(steps, evidence),
-        sentence="; ".join(filter(None, (sentence, others, failed.clause))) + ".",
+        sentence="; ".join(filter(None, (sentence, attempts_note(main, decisions), failed.clause)))
+        + ".",
         finding=findings[main.seq],
         ranking=_ranking(findings[main.seq]),
         evidence=evidence,
@@ -174,6 +170,22 @@ def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) 
         pod_uid=scope.pod_uid,
         namesakes=scope.namesakes,
     )
+
+
+def _undecided(
+    read: Reader,
+    target: Target,
+    upto_ts_ns: int | None,
+    about: list[Record],
+    scope: Scope,
+    episodes: list[StageEpisode],
+) -> Answer | None:
+    """What records say of a target that no decision is about; those that only mention it last."""
+    if target.kind == "image":
+        answer = image_answer(target, read({"lifecycle.PodListed"}), upto_ts_ns)
+    else:
+        answer = undecided_answer(target, about, scope, episodes)
+    return answer or undecided_answer(target, _mentioning(read, target, upto_ts_ns), scope)
 
 
 def _story(

@@ -40,7 +40,10 @@ SEVERITY_MIN = 2
 """Of what is a problem of a node."""
 _SEVERITIES = {problem.kind: problem.severity for problem in PROBLEMS_OF_NODES}
 _IN_COLUMNS = frozenset(
-    "impossible kubelet_died evicted oom killed preempted refused stuck crashed".split()
+    {
+        *("impossible", "kubelet_died", "evicted", "oom", "killed", "preempted", "refused"),
+        *("stuck", "crashed"),
+    }
 )
 
 COLUMNS = (

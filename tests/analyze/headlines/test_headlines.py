@@ -238,14 +238,20 @@ def test_errors_that_no_record_tells_are_told_by_their_shape(tmp_path: Path) -> 
     ]
 
 
-def test_nothing_went_wrong_where_all_lines_are_told_or_harmless(tmp_path: Path) -> None:
-    """One that is neither is enough; beside an incident it is only counted."""
+def test_nothing_went_wrong_where_all_lines_are_harmless(tmp_path: Path) -> None:
+    """One that is not is enough, where no incident tells it; beside one the others are counted."""
     recorded, harmless = (
         _errors(recorded=True),
         _errors(source="dns.go", shape="Nameserver limits exceeded"),
     )
     nothing = "nothing that went wrong was recorded"
-    assert _sentence(tmp_path / "a", recorded, harmless) == (nothing, [])
+    assert _sentence(tmp_path / "a", harmless) == (nothing, [])
+    said, shown = _sentence(tmp_path / "c", recorded, harmless)
+    assert said == (
+        "no decision that went wrong was recorded, but 1 line of warnings and errors of 1 shape: "
+        "1 × E a.go It failed"
+    )
+    assert shown == ["1 × E a.go It failed"]
     refused = PodRejected(namespace="a", pod="b", pod_uid=None, reason="X", message="no")
     said, shown = _sentence(tmp_path / "b", recorded, harmless, _errors(), refused)
     assert said == "1 refused; besides, 1 line of warnings and errors of 1 shape"
@@ -430,6 +436,7 @@ def test_a_node_that_is_not_ready_is_told_once(tmp_path: Path) -> None:
     _trouble(story, "api_unreachable", 500, 560, "connection refused")
     _trouble(story, "lease_update_failed", 505, 555, "connection refused")
     _trouble(story, "sync_skipped", 700, 705, "soon over")
+    _ready(story, "True", None, 1400)
     assert _told(_found(tmp_path, story)) == [
         (
             5,
