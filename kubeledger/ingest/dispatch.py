@@ -75,6 +75,9 @@ class Dispatcher:
             key: its time in the order of the bundle, ns; never before that of the last one.
             item: of a log or a document, or a fact about one of these.
         """
+        if isinstance(item, Fact):  # of lines not understood: it leaves with what comes next
+            self._sequencer.put((item,))
+            return
         self.last_ns = key
         if isinstance(item, ClockStep):
             yield from self._sequencer.drain()
@@ -100,14 +103,12 @@ class Dispatcher:
             self._sequencer.put(account.drain(last_ns))
         yield from self._sequencer.drain()
 
-    def _dispatch(self, item: Item | NewProcess | ClockStep | Fact) -> Facts:
+    def _dispatch(self, item: Item | NewProcess | ClockStep) -> Facts:
         match item:
             case NewProcess():
                 return self._new_process(item.line)
             case ClockStep():
                 return self._step(item)
-            case Fact():
-                return (item,)
             case KubeletCounters():
                 self.counters.read(item)
                 return ()
