@@ -84,6 +84,8 @@ class Dispatcher:
         facts = self._entry(item) if isinstance(item, LogEntry) else self._dispatch(item)
         if facts:
             self._sequencer.put(facts)
+        elif isinstance(item, LogEntry) and not item.handlers:
+            return  # it was only counted: what is due leaves with the next
         yield from self._sequencer.release(key)
 
     def pass_time(self, now_ns: int) -> Iterator[Fact]:

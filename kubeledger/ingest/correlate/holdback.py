@@ -127,6 +127,8 @@ class Holdback:
 
     def waiting_since(self) -> int | None:
         """Time of the oldest fact in the queue; None when it holds none."""
+        if not self._queue:  # as nearly always
+            return None
         return min((each.fact.ts_ns for each in self._queue if each.is_open), default=None)
 
     def release(self, now_ns: int) -> list[Fact]:

@@ -144,6 +144,10 @@ class EntryReader:
         if parts is not None and self._is_known:
             line.message, rest = parts
             self._structured(line, rest, None)
+        elif self._is_known and line.severity in "WE" and not line.message.startswith('"'):
+            # Free text that somebody reads is never known before it is whole.
+            self._count(_UNDERSTOOD)
+            self._hand_on(line, _NOBODY)
         else:
             self._take_news(line, place, parts)
         self._ends.note(self._pending, place)
@@ -349,7 +353,7 @@ class EntryReader:
         # Last words without a header are no line of klog's, whatever they end.
         is_klogs = line.file or line.severity != "F"
         shape = error_shape(line) if line.is_error and is_klogs else None
-        if self._events.take(line):
+        if handled.handlers and self._events.take(line):
             route = self._router.structured(line.file, OCCURRED)
             handled = route if isinstance(route, Handled) else handled
         elif handled.row is not None:

@@ -42,6 +42,8 @@ _SAMPLE_EVERY = 4096
 _SAMPLE_ALL = 1 << 16
 """Of a part of a log that is no longer, sixteen times as many lines are looked at."""
 _ENDS = 1 << 17
+_BARE_SECOND = re.compile(rb"[IWEF](\d{4} \d\d:\d\d:\d\d)\.\d{6} +\d{1,19} [^\s:\]]+:\d+\]")
+"""At the begin of a line, where it stands without a carrier's prefix: it need not be searched."""
 _SECOND = re.compile(
     rb"(?m:^)(?:[^\n]{0,200}? )??[IWEF](\d{4} \d\d:\d\d:\d\d)\.\d{6} +\d{1,19} [^\s:\]]+:\d+\]"
     rb'|\{"ts":(\d{10})'
@@ -245,7 +247,10 @@ class LogLook:
         for position in range(0, len(lines), step):
             if self.survey.goes_back:
                 return
-            found = _SECOND.search(lines, position, position + _SAMPLE_EVERY)
+            end = position + _SAMPLE_EVERY
+            begin = lines.find(b"\n", position, end) + 1
+            found = _BARE_SECOND.match(lines, begin, end) if begin else None
+            found = found or _SECOND.search(lines, position, end)
             second = found[found.lastindex or 0] if found is not None else self._second
             # Numbers of milliseconds have the same length for centuries.
             self.survey.goes_back = second < self._second
