@@ -572,11 +572,11 @@ def _errors(story: Story) -> None:
         last_ts_ns=START_NS,
     )
     later_ns = START_NS + 60 * NS_PER_S
-    again = {"first_ts_ns": START_NS + NS_PER_S, "last_ts_ns": later_ns}
+    again: dict[str, Any] = {"first_ts_ns": START_NS + NS_PER_S, "last_ts_ns": later_ns}
     story.add(sandbox)
     story.add(msgspec.structs.replace(sandbox, **again, count=5))
     story.add(msgspec.structs.replace(sandbox, pid=8, first_ts_ns=later_ns, last_ts_ns=later_ns))
-    of_node = {"first_ts_ns": START_NS, "last_ts_ns": START_NS, "pid": None}
+    of_node: dict[str, Any] = {"first_ts_ns": START_NS, "last_ts_ns": START_NS, "pid": None}
     watch = "Error while processing event *: no such file or directory"
     story.add(ErrorsLogged(**of_node, severity="W", source="watcher.go", shape=watch, count=2))
     dns = "Nameserver limits exceeded"
