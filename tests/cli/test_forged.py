@@ -62,12 +62,13 @@ def test_a_line_with_a_fitted_crc_is_never_answered(
         assert run("index", "--ledger", ledger.path).exit_code == 0
     with ledger.writer() as writer:
         writer.append("node-a", [Draft(r.ts_ns, r.body, r.evidence) for r in whole_story()])
-    offset = forge_line(ledger, 60)
+    forged = len(whole_story()) + 6
+    offset = forge_line(ledger, forged)
     result = run(*question, "--ledger", ledger.path)
     assert result.exit_code != 0
     (segment,) = ledger.path.glob("nodes/*/segments/*.jsonl")
     assert f"{segment}" in result.stderr
-    assert "record 60" in result.stderr
+    assert f"record {forged}" in result.stderr
     assert str(offset) in result.stderr
     assert "chain" in result.stderr
 

@@ -27,6 +27,7 @@ from kubeledger.cli.fleet_summary import Tally, print_summary
 from kubeledger.cli.main import cli
 from kubeledger.fleet.engines.choose import engine_of
 from kubeledger.fleet.lake import Lake
+from kubeledger.fleet.layout import ROW_ROOMS
 from kubeledger.fleet.run import Plan
 from kubeledger.fleet.types import Failure, NodeResult, NodeSpec
 from kubeledger.remote.store import Store, digest_of_file
@@ -153,7 +154,7 @@ def test_what_other_rules_verified_is_verified_again(
 
 def contents_of(lake: Path) -> dict[str, str]:
     """Directory -> digest of its file; a file that another ID would not change keeps its name."""
-    rooms = ("records/", "verdicts/", "ledgers/")
+    rooms = (*(f"{room}/" for room in ROW_ROOMS), "ledgers/")
     found = truth_of(lake)
     return {path.rpartition("/")[0]: found[path] for path in found if path.startswith(rooms)}
 

@@ -22,7 +22,7 @@ from obstore.store import ObjectStore
 
 from kubeledger.cli.main import cli
 from kubeledger.fleet.lake import Lake
-from kubeledger.fleet.layout import done_path
+from kubeledger.fleet.layout import ROW_ROOMS, done_path
 from kubeledger.fleet.types import Head
 from kubeledger.remote.store import StorageError, Store, digest_of_file
 from tests.buckets import Place
@@ -84,7 +84,7 @@ def test_a_task_may_be_killed_at_any_moment(place: Place, tmp_path: Path) -> Non
     assert check_whole(lake, tmp_path) == head
     kept = {file.path for file in head.files}
     Lake.open(lake).sweep(LATER_NS)
-    rooms = ("records/", "verdicts/", "nodes/", "ledgers/")
+    rooms = (*(f"{room}/" for room in ROW_ROOMS), "nodes/", "ledgers/")
     left = [each.path for room in rooms for each in Lake.open(lake).store.list(room)]
     assert sorted(left) == sorted(kept)
     undisturbed = str(tmp_path / "undisturbed")
@@ -151,7 +151,7 @@ def test_a_repair_and_an_import_at_once_both_count(place: Place, tmp_path: Path)
     for url in (first, second):
         alone = head_of(task(undisturbed, url))
     assert (head.summary.chain, head.summary.match) == (alone.summary.chain, alone.summary.match)
-    rooms = ("records", "verdicts", "nodes", "ledgers", "done")
+    rooms = (*ROW_ROOMS, "nodes", "ledgers", "done")
     left = {each.path for room in rooms for each in lake.store.list(room)}
     assert left == {file.path for file in head.files} | {done_path("node-a", head.id)}
 

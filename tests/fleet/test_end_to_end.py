@@ -21,6 +21,7 @@ from kubeledger.cli.main import cli
 from kubeledger.fleet.engines.choose import engine_of
 from kubeledger.fleet.engines.engine import Engine
 from kubeledger.fleet.lake import Lake
+from kubeledger.fleet.layout import ROW_ROOMS
 from kubeledger.fleet.query import connect_lake
 from kubeledger.fleet.rules import rules_version
 from kubeledger.fleet.run import Plan, plan_import, run_plan
@@ -71,7 +72,7 @@ def _files(lake: Lake) -> dict[str, str]:
     source files; their paths hold the digests of the sources and the records.
     """
     files = [file for head in lake.heads().values() for file in head.files]
-    rooms = ("records/", "verdicts/")
+    rooms = tuple(f"{room}/" for room in ROW_ROOMS)
     return {file.path: file.digest if file.path.startswith(rooms) else "" for file in files}
 
 
@@ -143,7 +144,7 @@ def test_a_cluster_that_loses_a_machine_makes_the_lake_of_one_machine(
     for lake in lakes:
         assert len(lake.failures()) == 2
         named = {file.path for head in lake.heads().values() for file in head.files}
-        rooms = ("records", "verdicts", "ledgers", "nodes")
+        rooms = (*ROW_ROOMS, "ledgers", "nodes")
         assert {each.path for room in rooms for each in lake.store.list(room)} == named
         for file in (file for head in lake.heads().values() for file in head.files):
             assert lake.store.stat(file.path) is not None

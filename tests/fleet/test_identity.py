@@ -9,6 +9,7 @@ from msgspec import structs
 
 import kubeledger
 from kubeledger.fleet.lake import Lake
+from kubeledger.fleet.layout import ROW_ROOMS
 from kubeledger.fleet.rules import rules_version
 from kubeledger.fleet.run import plan_import
 from kubeledger.fleet.sealed import seal_ledger
@@ -111,7 +112,7 @@ def test_a_source_read_by_other_options_takes_the_place_of_what_it_told(tmp_path
     assert task(lake, None, node="node-a").heads == (labelled,)
     assert place.heads() == {"node-a": labelled}
     named = {file.path for file in labelled.files}
-    rooms = ("records", "verdicts", "ledgers", "nodes")
+    rooms = (*ROW_ROOMS, "ledgers", "nodes")
     assert {each.path for room in rooms for each in place.store.list(room)} == named
 
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from kubeledger.cli.main import cli
 from kubeledger.fleet.lake import Lake
-from kubeledger.fleet.layout import claim_path, done_path, rows_path
+from kubeledger.fleet.layout import ROW_ROOMS, claim_path, done_path, rows_path
 from kubeledger.fleet.repair import lost_nodes, mend_small_files, repaired
 from kubeledger.fleet.rules import rules_version
 from kubeledger.fleet.types import Head, NodeSpec
@@ -25,7 +25,7 @@ NODE = "node-a"
 
 def stored_files(lake: Lake) -> set[str]:
     """All that belongs to nodes, named or not."""
-    rooms = ("records", "verdicts", "nodes", "ledgers")
+    rooms = (*ROW_ROOMS, "nodes", "ledgers")
     return {each.path for room in rooms for each in lake.store.list(room)}
 
 
