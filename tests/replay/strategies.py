@@ -120,7 +120,7 @@ def _struct(type_: type[Any]) -> st.SearchStrategy[Any]:
 
 def _field(name: str, hint: Any) -> st.SearchStrategy[Any]:  # noqa: ANN401 - any annotation
     strategy = _BY_FIELD.get(name)
-    if strategy is None:
+    if strategy is None or get_origin(hint) is Literal:
         return _of(hint)
     may_be_none = type(None) in get_args(hint)
     if not may_be_none:
