@@ -148,7 +148,7 @@ def test_what_other_rules_verified_is_verified_again(
         reported = f"2 nodes, {again} of them verified again\n"
         assert reported in run("verify", "--lake", lake, "--workers", 1).stdout
     found, expected = contents_of(lake), contents_of(whole)
-    assert len(found) == 6
+    assert len(found) == 8
     assert found.items() <= expected.items()
 
 

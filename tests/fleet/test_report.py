@@ -88,8 +88,8 @@ def test_the_counts_are_those_of_the_views(recorded_lake: Path, recorded_ledger:
     assert set(_BY_VIEWS) | rest == set(node.counts)
     with connect(recorded_ledger) as queryable:
         wrong = occurrences(each.kind for each in PROBLEMS if each.severity > 1)
-        rows = queryable.sql(f"SELECT kind FROM ({wrong}) WHERE kind <> 'impossible'").fetchall()
-    assert node.problems == len(rows)
+        found = queryable.sql(f"SELECT kind FROM ({wrong}) WHERE kind <> 'impossible'").fetchall()
+    assert node.problems == len(found)
     for each in facts.values():
         assert sum(problems for problems, _ in each.hours.values()) == each.problems
         assert sum(bad for _, bad in each.hours.values()) == each.counts["impossible"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -314,7 +315,13 @@ def test_a_pod_is_evicted_once_whoever_waited_for_its_end(tmp_path: Path) -> Non
 
 
 def _failed(
-    pod: str, stage: Stage, *, reason: str, about: str | None = None, message: str = "", **more: int
+    pod: str,
+    stage: Stage,
+    *,
+    reason: str,
+    about: str | None = None,
+    message: str = "",
+    **more: Any,  # noqa: ANN401 - seconds and counts
 ) -> PodStageFailed:
     """A failure, from ``first`` to ``last``, seconds."""
     container = "app" if stage in ("image", "create", "run") else ""
@@ -334,17 +341,25 @@ def test_pods_that_one_cause_keeps_from_starting_are_one_headline(tmp_path: Path
     """Open, ended before, passed after a while; what passes at once harms nobody."""
     story = Story("node-a")
     secret = 'secret "db" not found'
-    config = {"reason": "CreateContainerConfigError", "about": "db", "message": secret}
+    config: dict[str, Any] = {
+        "reason": "CreateContainerConfigError",
+        "about": "db",
+        "message": secret,
+    }
     for pod in ("a", "b"):
         story.add(_failed(pod, "create", **config, first=1, last=50, count=7))
-    pull = {"reason": "ImagePullBackOff", "about": "reg/web:1.4", "message": "not found"}
+    pull: dict[str, Any] = {
+        "reason": "ImagePullBackOff",
+        "about": "reg/web:1.4",
+        "message": "not found",
+    }
     story.add(_failed("web", "image", **pull, first=2, last=40, count=14))
     story.add(_failed("gone", "sandbox", reason="CreatePodSandboxError", first=0, last=45))
     story.records[-1] = msgspec.structs.replace(story.records[-1], ts_ns=START_NS + 46 * NS_PER_S)
     story.add(PodTerminated(**of("gone")))
     story.records[-1] = msgspec.structs.replace(story.records[-1], ts_ns=START_NS + 90 * NS_PER_S)
     for pod, first in (("slow", 5), ("quick", 88)):
-        mount = {"reason": "FailedMount", "about": "v", "message": "timed out"}
+        mount: dict[str, Any] = {"reason": "FailedMount", "about": "v", "message": "timed out"}
         story.add(_failed(pod, "volumes", **mount, first=first, last=first + 1))
         started = ContainerStarted(**of(pod, "app"), container_id=f"c-{pod}", sandbox=False)
         story.add(started)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -421,7 +421,7 @@ def _waits(story: Story) -> None:
     """A pod that waits for its image, one that waited for a volume; a node that was not ready."""
     at = START_NS + 100 * NS_PER_S
     later = at + 60 * NS_PER_S
-    times = {"first_ts_ns": at, "last_ts_ns": later}
+    times: dict[str, Any] = {"first_ts_ns": at, "last_ts_ns": later}
     story.add(
         PodStageFailed(
             **of("slow"),
@@ -433,7 +433,7 @@ def _waits(story: Story) -> None:
             **times,
         )
     )
-    image = {"stage": "image", "about": "example/app:1", **times}
+    image: dict[str, Any] = {"stage": "image", "about": "example/app:1", **times}
     story.add(
         PodStageFailed(
             **of("slow", "app"), **image, reason="ErrImagePull", message="not found", count=2
@@ -473,7 +473,11 @@ def _waits(story: Story) -> None:
             passed_ts_ns=later + NS_PER_S,
         )
     )
-    for status, reason in (("False", "KubeletNotReady"), ("True", "KubeletReady")):
+    changes: tuple[tuple[Literal["True", "False"], str], ...] = (
+        ("False", "KubeletNotReady"),
+        ("True", "KubeletReady"),
+    )
+    for status, reason in changes:
         story.add(
             NodeConditionChanged(
                 condition="Ready", status=status, reason=reason, message="PLEG is not healthy"

@@ -222,7 +222,12 @@ def test_a_long_chain_is_cut_in_the_middle() -> None:
 
 def test_errors_that_name_the_pod() -> None:
     """What no other record tells is a step; what another tells is not."""
-    times = {"first_ts_ns": 10**12, "last_ts_ns": 10**12, "severity": "E", "source": "a.go"}
+    times: dict[str, Any] = {
+        "first_ts_ns": 10**12,
+        "last_ts_ns": 10**12,
+        "severity": "E",
+        "source": "a.go",
+    }
     errors = [ErrorsLogged(**POD, **times, shape=s, recorded=s == "b") for s in ("a", "b")]
     found = answer(PodAdmitted(**POD), *errors)
     assert [step.text for step in found.steps if "named" in step.text] == [

@@ -64,7 +64,7 @@ def episodes(*steps: tuple[float, Body]) -> list[StageEpisode]:
 
 def test_log_events_and_lists_tell_one_episode() -> None:
     """Three tries: each is a line, two events, and a status that lists show as long as it is so."""
-    image = {"about": "web:1", "container": "c"}
+    image: dict[str, Any] = {"about": "web:1", "container": "c"}
     told = [
         (0, failed("image", "ErrImagePull", 0, **image)),
         (0.1, event("Failed", 'Failed to pull image "web:1": no')),
@@ -103,7 +103,7 @@ def test_a_count_that_comes_late_belongs_to_what_is_over() -> None:
 
 def test_what_fails_again_is_a_new_episode_and_what_goes_on_is_not() -> None:
     """A failure after the end begins another; a run that goes on past the end had none."""
-    sandbox = "sandbox", "CreatePodSandboxError"
+    sandbox: tuple[Stage, str] = "sandbox", "CreatePodSandboxError"
     again = episodes(
         (0, failed(*sandbox, 0)),
         (10, event("Pulling", "Pulling image", "Normal")),
@@ -131,7 +131,7 @@ def test_volumes_are_tried_side_by_side() -> None:
 
 def test_an_event_without_container_tells_of_those_that_failed() -> None:
     """1.20 logs events without the container: of one it is that one's, of two each one's."""
-    never = "image", "ErrImageNeverPull"
+    never: tuple[Stage, str] = "image", "ErrImageNeverPull"
     unnamed = event("ErrImageNeverPull", "Container image is not present", container=None)
     one = episodes((0, unnamed), (0.1, failed(*never, 0.1, container="c")), (9, unnamed))
     assert [(each.container, each.attempts, each.seqs) for each in one] == [("c", 2, (1, 2, 3))]
@@ -172,7 +172,7 @@ def test_a_container_that_was_killed_for_its_hook_has_passed_nothing() -> None:
 
 def test_what_fails_while_a_pod_is_stopped_ends_with_it() -> None:
     """Both that which it was in, and a sandbox under way that fails after that."""
-    stopped = PodTerminating(**WEB, reason="evicted", grace_period_s=1)
+    stopped = PodTerminating(**WEB, reason="killed", grace_period_s=1)
     found = episodes(
         (0, failed("image", "ErrImagePull", 0, container="c")),
         (5, stopped),

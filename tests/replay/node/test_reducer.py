@@ -308,7 +308,7 @@ def test_pressure_conditions() -> None:
     for seq, conditions in enumerate(reported, 1):
         body = NodeConditionsChanged(conditions=conditions, observed=())
         evolve(state, record(seq, body, seq))
-        seen.append(dict(state.machine.pressure))
+        seen.append(dict(state.machine.pressure or {}))
     assert seen == [
         {"MemoryPressure": 1},
         {"DiskPressure": 2, "MemoryPressure": 1},
