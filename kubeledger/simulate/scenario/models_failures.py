@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
+from kubeledger.simulate.engine.plan import Failing
 from kubeledger.simulate.scenario.faults import rule
 from kubeledger.simulate.scenario.models_base import Model
 from kubeledger.simulate.scenario.problems import Fault
@@ -24,21 +25,7 @@ class Failure(Model):
     What waits for it, and how the kubelet says so, follows from the version and from pods' specs.
     """
 
-    what: Literal[
-        "network",
-        "cgroup",
-        "volume",
-        "secret",
-        "configMap",
-        "claim",
-        "sandbox",
-        "image",
-        "create",
-        "start",
-        "hook",
-        "runtime",
-        "apiServer",
-    ]
+    what: Failing
     """`network` is not ready for pods; a pod's `cgroup` cannot be made; a `volume` is not mounted;
     a `secret` or `configMap` is not there, for volumes and environments; a `claim` of
     `resourceClaims` is not prepared; a `sandbox` is not started; an `image` cannot be pulled; a
