@@ -18,7 +18,6 @@ __all__ = [
     "STAGES",
     "TO_END",
     "StageFailure",
-    "about_of",
     "failure_of",
     "failure_of_event",
     "failure_of_waiting",
@@ -101,7 +100,7 @@ def failure_of(
         stage,
         reason,
         _peeled(message),
-        about or about_of(message),
+        about or _about_of(message),
         reason in _BACKED_OFF,
         container if stage in OF_CONTAINER else None,
     )
@@ -227,7 +226,7 @@ _ABOUT = (
 )
 
 
-def about_of(message: str) -> str | None:
+def _about_of(message: str) -> str | None:
     """The image, secret, config map, volume or claim that a message names; None: it names none."""
     for pattern in _ABOUT:
         found = pattern.search(message)
