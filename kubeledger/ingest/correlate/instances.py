@@ -10,7 +10,7 @@ import msgspec
 from kubeledger.ingest.messages.podref import bare_container_id
 from kubeledger.ingest.sources.times import api_time
 
-__all__ = ["Instance", "entries_of", "index_instances", "is_later", "ran_by"]
+__all__ = ["Instance", "entries_of", "index_instances", "is_later", "is_next", "ran_by"]
 
 _STATUS_LISTS = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
 
@@ -31,6 +31,14 @@ class Instance(msgspec.Struct):
     finished_ts_ns: int | None = None
     exit_code: int | None = None
     reason: str | None = None
+
+    @property
+    def ran_ts_ns(self) -> int | None:
+        """When it began to run; None where no status says that it did.
+
+        A runtime writes 1970 or the year 1 for one whose start failed.
+        """
+        return self.started_ts_ns if (self.started_ts_ns or 0) > 0 else None
 
 
 def entries_of(status: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -53,9 +61,15 @@ def is_later(instance: Instance | None, other: Instance | None) -> bool:
     return counts[0] is not None and counts[1] is not None and counts[0] < counts[1]
 
 
+def is_next(before: Instance | None, instance: Instance | None) -> bool:
+    """Whether lists count the instance right after the other one."""
+    counts = [None if each is None else each.restart_count for each in (before, instance)]
+    return counts[0] is not None and counts[1] == counts[0] + 1
+
+
 def ran_by(instance: Instance | None, ts_ns: int) -> bool:
     """Whether a status says that it had begun by then."""
-    began_ns = None if instance is None else instance.started_ts_ns
+    began_ns = None if instance is None else instance.ran_ts_ns
     return began_ns is not None and began_ns <= ts_ns
 
 
