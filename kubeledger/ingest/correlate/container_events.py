@@ -37,7 +37,8 @@ __all__ = ["ContainerEventsAssembler"]
 _BACK_OFF = re.compile(
     rf"[Bb]ack-off (\S+) restarting failed container=(\S+) pod=({FORMATTED_POD})"
 )
-_UNSTARTED = re.compile(r'failed to \\*"StartContainer\\*" for \\*"([^"\\]+)\\*" with ')
+_UNSTARTED = re.compile(r'failed to \\*"StartContainer\\*" for \\*"([^"\\]+)\\*" with (\w+)')
+_MADE_IN_VAIN = "RunContainerError"
 _STARTED = "ContainerStarted"
 _FIRST_RELIST_NS = NS_PER_S * 9 // 10
 """The PLEG waits a second between relists, so what follows faster is of the first."""
@@ -171,10 +172,12 @@ class ContainerEventsAssembler(PodAssembler):
     @reads("Back-off restarting failed container", "Error syncing pod, skipping")
     def _back_off(self, entry: Entry) -> None:
         text = entry.text("err")
-        unstarted = {match[1] for match in _UNSTARTED.finditer(text)}
+        unstarted = dict(_UNSTARTED.findall(text))
         ref = entry.pod or formatted_pod(entry.line.message)
         if ref is not None and unstarted:
-            self._containers.of(self._pods.named(ref, entry)).unstarted |= unstarted
+            of_pod = self._containers.of(self._pods.named(ref, entry))
+            of_pod.unstarted.update(unstarted)
+            of_pod.in_vain |= {name for name, why in unstarted.items() if why == _MADE_IN_VAIN}
         for match in _BACK_OFF.finditer(text):
             backed_off = formatted_pod(match[3])
             if backed_off is not None:
@@ -183,7 +186,7 @@ class ContainerEventsAssembler(PodAssembler):
 
     def _backed_off(self, entry: Entry, pod: Pod, name: str, back_off_s: int) -> None:
         ended = self._names.backed_off(pod, name, entry.ts_ns)
-        if ended is not None:
+        if ended is not None and self._starts.ran(ended):
             # A container that waits has ended twice, so its last instance was a restart: the
             # first restart makes the entry, and waits for nothing (doBackOff).
             body = ContainerRestarted(

@@ -65,6 +65,10 @@ class ContainerStarts:
         self._names.find(container, seen.ts_ns, may_follow=follows)
         container.seen_ts_ns = container.seen_ts_ns or seen.ts_ns
         event = self._event_of(container, had_run=had_run) if is_new else None
+        in_vain = self._containers.of(container.pod).in_vain
+        if is_new and container.name in in_vain:
+            in_vain.discard(container.name)
+            container.failed = not is_start and event is None
         evidence = (seen.evidence,) if event is None else (event.evidence, seen.evidence)
         previous = self._previous(container, seen.ts_ns, follows=follows)
         if is_start:
@@ -73,13 +77,14 @@ class ContainerStarts:
             self._started(container, event.ts_ns, (event.evidence,))
         if container.name is None or not (is_new or is_start):
             return
-        found = at_first and event is None and not self._began_in_process(container)
+        found = at_first and event is None and not container.failed
+        found = found and not self._began_in_process(container)
         begun_ns: int | None = seen.ts_ns
         if event is not None and not is_start:
             begun_ns = event.ts_ns
         elif found or had_run:
             begun_ns = self._listed_begin(container, previous)
-        ran_here = is_start or previous is not None
+        ran_here = is_start or event is not None or previous is not None
         if is_new and ran_here and begun_ns is not None:
             self._restarted(container, previous, evidence, begun_ns)
         self._follow(container, previous, may_be_old=found and not is_start, is_new=is_new)
@@ -93,8 +98,7 @@ class ContainerStarts:
                 continue
             began, previous = container.began, self._previous(container, 0, follows=False)
             self._started(container, began.ts_ns, (began.evidence,))
-            if previous is not None:
-                self._restarted(container, previous, (began.evidence,), began.ts_ns)
+            self._restarted(container, previous, (began.evidence,), began.ts_ns)
             self._follow(container, previous, may_be_old=False, is_new=True)
 
     # -- what they say --------------------------------------------------------------------
@@ -149,18 +153,16 @@ class ContainerStarts:
         others = (each.container_id for each in self._containers.like(container))
         return next((other for other in others if is_next(self._instance(other), own)), None)
 
-    def _ran(self, container: Container | None) -> bool:
+    def ran(self, container: Container | None) -> bool:
         """Of which only the end was seen did, unless a status shows that its start failed."""
         if container is None or container.ran:
             return container is not None
         instance = self._instance(container.container_id)
-        return instance is None or instance.ran_ts_ns is not None
+        return not container.failed and (instance is None or instance.ran_ts_ns is not None)
 
     # -- the facts ------------------------------------------------------------------------
 
-    def _started(
-        self, container: Container, ts_ns: int, evidence: tuple[Evidence, ...]
-    ) -> None:
+    def _started(self, container: Container, ts_ns: int, evidence: tuple[Evidence, ...]) -> None:
         container.died = None  # a sandbox is not ready before it is
         container.ran = True
         body = ContainerStarted(**container.names, sandbox=container.is_sandbox)
@@ -178,7 +180,7 @@ class ContainerStarts:
             follows = not is_later(self._instance(current), own)
         if follows:
             of_pod.current[name] = container.container_id
-        if self._ran(container):
+        if self.ran(container):
             of_pod.ran.add(name)
         elif is_new:
             of_pod.failures[name] = of_pod.failures.get(name, 0) + 1
@@ -193,9 +195,9 @@ class ContainerStarts:
         instance, before = self._instance(container.container_id), self._containers.get(previous)
         count = None if instance is None else instance.restart_count
         of_pod, name = self._containers.of(container.pod), container.name or ""
-        ran_before = self._ran(before) or name in of_pod.ran
+        ran_before = self.ran(before) or name in of_pod.ran
         ran_before = ran_before or (count or 0) > of_pod.failures.get(name, 0)
-        if not ran_before or not self._ran(container):
+        if not ran_before or not self.ran(container):
             return
         reason, cause = None, None if before is None else before.kill or before.died
         if before is not None and cause is not None:

@@ -189,7 +189,7 @@ class Container(msgspec.Struct, eq=False):
         follows: the ID of the instance before, where its kill is the first that is reported it.
         seen_ts_ns: when the PLEG first reported it; None when it did not.
         began: the event of its start, where a line before has told the ID.
-        ran: the PLEG or an event showed it to run.
+        ran: the PLEG or an event showed it to run; ``failed``: an error that its start failed.
     """
 
     container_id: str
@@ -202,6 +202,7 @@ class Container(msgspec.Struct, eq=False):
     seen_ts_ns: int | None = None
     began: Sighting | None = None
     ran: bool = False
+    failed: bool = False
 
     @property
     def is_sandbox(self) -> bool | None:
@@ -238,7 +239,8 @@ class PodContainers(msgspec.Struct):
         sandboxes: IDs known to be sandboxes; ``unnamed`` those that may be anything.
         probe_kills: (container, probe type) -> ID last killed because that probe failed.
         backed_off: containers of which the log reported a back-off before their restart.
-        unstarted: containers of which the log reported that they could not be started.
+        unstarted: containers of which the log reported that they could not be started; ``in_vain``
+            after an instance was made, whose end is all that a relist will see.
         ran: containers of which an instance ran; ``failures`` of how many the start failed.
     """
 
@@ -253,6 +255,7 @@ class PodContainers(msgspec.Struct):
     probe_kills: dict[tuple[str, str], str] = {}
     backed_off: set[str] = set()
     unstarted: set[str] = set()
+    in_vain: set[str] = set()
     ran: set[str] = set()
     failures: dict[str, int] = {}
 
@@ -291,9 +294,9 @@ class Containers:
     def like(self, container: Container) -> Iterator[Container]:
         """The other instances of the same container."""
         for other in self._by_id.values():
-            if other.pod is container.pod and other.name == container.name:
-                if other is not container:
-                    yield other
+            is_like = other.pod is container.pod and other.name == container.name
+            if is_like and other is not container:
+                yield other
 
     def current(self, pod: Pod, name: str | None) -> Container | None:
         """The last instance of a container that was seen to start."""

@@ -181,7 +181,7 @@ class RestartVerifier(Starts):
         back_off, value_ns = container.back_off, body.back_off_s * NS_PER_S
         newest = container.at(0)
         ended = container.at(1) if newest is not None and not newest.has_ended else newest
-        is_attempt = newest is not None and newest.container_id is None
+        is_attempt = newest is not None and newest.may_have_ended_unseen(record.ts_ns)
         died_ns = None if is_attempt or ended is None else ended.died_ns
         back_off.pass_time(record.ts_ns)
         if back_off.failed_start:

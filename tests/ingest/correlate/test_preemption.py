@@ -115,6 +115,19 @@ an eviction is another matter
     CRITICAL
     .1 attempt | .2 status {{LOW}} Evicted
     = PodPreempted lines=2
+a choice that its process took along is over, for the next one has the pod
+    ~ version 1.35.0
+    ~ status {{"phase":"Running"}}
+    0 loop | 1 Add api | 1.1 sync {{A}} | 2 preempting | 3 loop | 4 Add api | 4.1 sync {{A}}
+    600 Evicting {{LOW}} | 601 kill 1 2
+    = PodAdmitted @1.1
+    = PodAdmitted @4.1
+    = ContainerKilled reason=evicted <PodEvicted
+of one whose status says so the next process knows
+    ~ version 1.35.0
+    ~ status {{"phase":"Failed","reason":"Preempting"}}
+    0 loop | 1 Add api | 1.1 sync {{A}} | 2 preempting | 3 loop | 4 Add api | 4.1 kill 1 2
+    = ContainerKilled reason=preempted <PodPreempted
 no set of victims leads to the refusal
     CRITICAL
     .1 predicate.go Failed to admit pod {CRITICAL} - {RECOVERY}{MISSING}

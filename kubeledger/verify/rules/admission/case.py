@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from kubeledger.kubelet.kube.pod import Node, Pod
+from kubeledger.kubelet.kube.podtotals import allocated
 from kubeledger.kubelet.lifecycle import decider as lifecycle
 from kubeledger.kubelet.lifecycle.decider import PodAdmitResult
 from kubeledger.kubelet.lifecycle.nodeinfo import NodeInfo
@@ -207,7 +208,8 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
     ) -> Iterator[AdmissionOutcome]:
         """All that the random order of scalar resources can give in one world."""
         pods = tuple(other.pod for other in others)
-        info = NodeInfo(node, pods, self.facts)
+        counts = self.facts.resized_requests_count
+        info = NodeInfo(node, tuple(map(allocated, pods)) if counts else pods, self.facts)
         reasons = general_filter(self.pod, info, self.facts)
         for ordered in _orders(reasons):
             insufficient = tuple(r for r in ordered if isinstance(r, InsufficientResourceError))
