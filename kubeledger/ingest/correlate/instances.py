@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from kubeledger.ingest.messages.podref import bare_container_id
 from kubeledger.ingest.sources.times import api_time
+from kubeledger.kubelet.kube.statuses import statuses_in
 
-__all__ = ["Instance", "entries_of", "index_instances", "is_later", "is_next", "ran_by"]
-
-_STATUS_LISTS = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+__all__ = ["Instance", "index_instances", "is_later", "is_next", "ran_by"]
 
 
 class Instance(msgspec.Struct):
@@ -41,16 +40,11 @@ class Instance(msgspec.Struct):
         return self.started_ts_ns if (self.started_ts_ns or 0) > 0 else None
 
 
-def entries_of(status: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """What a pod's status shows of its containers, init and ephemeral ones included."""
-    return (entry for key in _STATUS_LISTS for entry in status.get(key) or ())
-
-
 def index_instances(statuses: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, Instance]:
     """Bare container ID -> instance, over all statuses, each with the UID of its pod."""
     instances: dict[str, Instance] = {}
     for uid, status in statuses:
-        for entry in entries_of(status):
+        for entry in statuses_in(status):
             _add(instances, uid, entry)
     return instances
 

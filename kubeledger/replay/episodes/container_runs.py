@@ -6,11 +6,12 @@ their own; a restart names the instance before. Sandboxes, and IDs that nothing 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 import msgspec
 
+from kubeledger.kubelet.kube.statuses import ShownInstance, instances_in
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerKilled,
@@ -20,12 +21,9 @@ from kubeledger.model.bodies.lifecycle import (
 )
 from kubeledger.model.bodies.oom import ProcessKilled
 from kubeledger.model.record import Body, Record
-from kubeledger.model.units import parse_ts
 from kubeledger.replay.episodes.pod_names import PodNames
 
 __all__ = ["KINDS", "ContainerRun", "ContainerRuns", "container_runs"]
-
-_STATUSES = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
 
 
 class ContainerRun(msgspec.Struct, kw_only=True):
@@ -166,44 +164,22 @@ def _killed(runs: ContainerRuns, record: Record, body: ContainerKilled | Process
 
 
 def _listed(runs: ContainerRuns, record: Record, body: PodListed) -> None:
-    for status in (each for key in _STATUSES for each in (body.status or {}).get(key) or ()):
-        if isinstance(status, dict):
-            for container_id, state in _states(status):
-                run = runs.of(record, str(status.get("name") or ""), container_id)
-                if run is not None:
-                    _note(run, status, state)
+    for listed in instances_in(body.status):
+        run = runs.of(record, listed.name, listed.container_id)
+        if run is not None:
+            _note(run, listed)
 
 
-def _states(status: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The present instance and the one before, with what is shown of each."""
-    for field in ("lastState", "state"):
-        states = status.get(field)
-        for name, shown in (states if isinstance(states, dict) else {}).items():
-            if isinstance(shown, dict) and name != "waiting":
-                own = shown.get("containerID") or (field == "state" and status.get("containerID"))
-                yield str(own or "").rpartition("//")[2], shown
-
-
-def _note(run: ContainerRun, status: dict[str, Any], state: dict[str, Any]) -> None:
-    began, ended = (_time(state.get(name)) for name in ("startedAt", "finishedAt"))
-    run.listed_ts_ns = began or run.listed_ts_ns
-    run.failed = run.failed or (ended is not None and not run.began)
+def _note(run: ContainerRun, listed: ShownInstance) -> None:
+    ended_ns = listed.time("finishedAt")
+    run.listed_ts_ns = listed.time("startedAt") or run.listed_ts_ns
+    run.failed = run.failed or (ended_ns is not None and not run.began)
     if run.ended_ts_ns is None:
-        run.ended_ts_ns = ended
-    if run.exit_code is None and isinstance(code := state.get("exitCode"), int):
+        run.ended_ts_ns = ended_ns
+    if run.exit_code is None and isinstance(code := listed.shown.get("exitCode"), int):
         run.exit_code = code
-    count = status.get("restartCount")
-    is_present = str(status.get("containerID") or "").endswith(run.container_id)
-    if run.restart_count is None and is_present and isinstance(count, int):
-        run.restart_count = count
-
-
-def _time(text: object) -> int | None:
-    """None for one that never began, of which runtimes write 1970 or the year 1."""
-    try:
-        return max(parse_ts(str(text)), 0) or None
-    except ValueError:
-        return None
+    if run.restart_count is None:
+        run.restart_count = listed.restart_count
 
 
 _STEPS: dict[type[Body], Callable[[ContainerRuns, Record, Any], None]] = {

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import Final
 
+from kubeledger.kubelet.kube.statuses import bare_id, statuses_in
 from kubeledger.kubelet.prober.results import SUCCESS
 from kubeledger.model.bodies.lifecycle import KubernetesEvent, PodListed
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTransitioned
@@ -223,22 +224,16 @@ class ProbeWitnesses:
 
     def listed(self, record: Record, body: PodListed, key: str) -> None:
         """A list shows whether containers are ready."""
-        for group in ("initContainerStatuses", "containerStatuses"):
-            for entry in (body.status or {}).get(group) or ():
-                name = entry.get("name") if isinstance(entry, dict) else None
-                worker = self._workers.known(key, str(name), "readiness")
-                if worker is None or not isinstance(entry.get("ready"), bool):
-                    continue
-                container_id = str(entry.get("containerID") or "").rpartition("//")[2]
-                runs = isinstance(entry.get("state"), dict) and "running" in entry["state"]
-                if (
-                    not runs
-                    or container_id != worker.container_id
-                    or not worker.is_near(record.ts_ns)
-                ):
-                    continue
+        for entry in statuses_in(body.status):
+            name, is_ready = entry.get("name"), entry.get("ready")
+            worker = self._workers.known(key, str(name), "readiness")
+            if worker is None or not isinstance(is_ready, bool):
+                continue
+            container_id = bare_id(entry.get("containerID"))
+            runs = isinstance(entry.get("state"), dict) and "running" in entry["state"]
+            if runs and container_id == worker.container_id and worker.is_near(record.ts_ns):
                 whose = f"container/{body.namespace}/{body.pod}/{name} {container_id}"
-                text = "ready" if entry["ready"] else "not ready"
+                text = "ready" if is_ready else "not ready"
                 self._ready.note_reading(
-                    Row("ready", whose, entry["ready"], record.seq, record.ts_ns, text)
+                    Row("ready", whose, is_ready, record.seq, record.ts_ns, text)
                 )

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from kubeledger.kubelet.kube.keys import pod_key
+from kubeledger.kubelet.kube.statuses import instances_in
 from kubeledger.kubelet.prober.attempts import COUNTS_AS
 from kubeledger.kubelet.prober.results import INITIAL, SUCCESS
 from kubeledger.kubelet.prober.worker import RESTART_GRACE_NS
@@ -25,7 +26,7 @@ from kubeledger.model.bodies.prober import (
     ProbeType,
 )
 from kubeledger.model.record import Record
-from kubeledger.model.units import NS_PER_S, format_ts, parse_ts, whole_number
+from kubeledger.model.units import NS_PER_S, format_ts, whole_number
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.rules.container_specs import PodSpec, ProbeSpec, specs_of
@@ -111,14 +112,10 @@ class Workers:
         """A list says since when containers run, to the second."""
         body = record.body
         status = body.status if isinstance(body, PodListed) else None
-        for group in ("initContainerStatuses", "containerStatuses"):
-            for entry in (status or {}).get(group) or ():
-                try:
-                    started = entry["state"]["running"]["startedAt"]
-                    container_id = entry["containerID"].rpartition("//")[2]
-                    self._listed_starts.setdefault(container_id, parse_ts(started))
-                except (KeyError, TypeError, ValueError, AttributeError):
-                    continue
+        for shown in instances_in(status):
+            began_ns = shown.time("startedAt")
+            if shown.state == "running" and began_ns is not None:
+                self._listed_starts.setdefault(shown.container_id, began_ns)
         while len(self._listed_starts) > _STARTS_MAX:
             del self._listed_starts[next(iter(self._listed_starts))]
 
