@@ -106,7 +106,7 @@ def _runs(recording: str) -> dict[tuple[str, str], list[float]]:
             waiting[event["pod"]].append((event["name"] or event["old"], _written(line)))
         elif relisted := _PLEG.search(line):
             pod = relisted["pod"] or f"{relisted['namespace']}/{relisted['name']}"
-            for name, seconds in waiting.pop(pod, ()):
+            for name, seconds in waiting.pop(pod, []):
                 found[relisted["uid"] or relisted["old"], name].append(seconds)
     return {key: _apart(sorted(times)) for key, times in found.items()}
 
