@@ -403,6 +403,19 @@ PROBLEMS: tuple[Problem, ...] = (
         of="oom.ProcessKilled",
     ),
     Problem(
+        "out_of_memory", 4, "shortage of memory", "shortages of memory",
+        """SELECT *, body ->> 'invoked_by' AS subject FROM events AS e
+        WHERE kind = 'oom.OutOfMemory'
+            AND NOT EXISTS (SELECT 1 FROM oom_kills AS k WHERE k.node = e.node
+                AND k.cause_seq = e.seq)""",
+        "subject",
+        lambda row: (
+            f"the kernel ran out of memory{times_text(row['count'])} when {row['subject']} asked "
+            "for some; whom it killed is not recorded"
+        ),
+        of="oom.OutOfMemory",
+    ),
+    Problem(
         "stuck", 4, "stuck", "stuck",
         f"""SELECT *, {_RAN_BEFORE} AS ran FROM ({_STUCK}) AS s
         WHERE is_stuck AND {_BEFORE_START} AND ({_LONG} OR NOT is_ended OR NOT ran)""",
