@@ -20,7 +20,7 @@ import duckdb
 from kubeledger.analyze.sql.guard import check_query, one_line
 from kubeledger.analyze.sql.ledger_tables import LedgerTables
 from kubeledger.analyze.sql.loader import comment_on, create_views, load
-from kubeledger.analyze.sql.rows import Rows, in_utc
+from kubeledger.analyze.sql.rows import Rows, check_text, in_utc
 from kubeledger.analyze.sql.tables import Tables
 from kubeledger.analyze.sql.views import Needs, needs_of
 from kubeledger.model.errors import (
@@ -125,6 +125,7 @@ class Queryable:
             BadQuestionError: no single reading query, one that DuckDB refuses, or no ledger.
             DamagedLedgerError: the ledger cannot be read.
         """
+        check_text(query, "the query")
         with self._loading:
             if self._is_closed:
                 raise _closed()
