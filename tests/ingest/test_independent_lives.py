@@ -105,8 +105,8 @@ def _runs(recording: str) -> dict[tuple[str, str], list[float]]:
         if event := _EVENT.search(line):
             waiting[event["pod"]].append((event["name"] or event["old"], _written(line)))
         elif relisted := _PLEG.search(line):
-            pod = relisted["pod"] or f"{relisted['namespace']}/{relisted['name']}"
-            for name, seconds in waiting.pop(pod, []):
+            whose = relisted["pod"] or f"{relisted['namespace']}/{relisted['name']}"
+            for name, seconds in waiting.pop(whose, []):
                 found[relisted["uid"] or relisted["old"], name].append(seconds)
     return {key: _apart(sorted(times)) for key, times in found.items()}
 
