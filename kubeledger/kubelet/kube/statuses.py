@@ -22,7 +22,7 @@ class ShownInstance(NamedTuple):
         container_id: bare.
         is_present: the status is its own; False: it is the one before.
         restart_count: restarts up to it; None where the status leaves that open.
-        state: ``running``, ``terminated``, or of the present one ``waiting``.
+        state: ``running``, ``terminated``, of the present one also ``waiting``, or empty.
         shown: what the state says of it.
     """
 
@@ -73,7 +73,9 @@ def _of_container(entry: dict[str, Any]) -> Iterator[ShownInstance]:
     count = count if isinstance(count, int) else None
     for field, is_present in (("lastState", False), ("state", True)):
         states = entry.get(field)
-        for state, shown in states.items() if isinstance(states, dict) else ():
+        if not isinstance(states, dict) or not states:
+            states = {"": {}} if is_present else {}
+        for state, shown in states.items():
             if not isinstance(shown, dict):
                 continue
             own = bare_id(shown.get("containerID")) or (present if is_present else "")

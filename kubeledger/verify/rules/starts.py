@@ -177,11 +177,11 @@ class Starts(RuleVerifier):
         if not container.is_first or count is None or count < container.shown:
             return
         container.is_first = False
-        if container.shown == 1 and first is not None and not container.back_off.is_unknown:
-            # This process has started but the one, and that followed an exited instance.
-            since_ns = first.created_ns or first.started_ns or self._seen_ns
+        created_ns = None if first is None or container.shown != 1 else first.created_ns
+        if created_ns and not container.back_off.is_unknown:
+            # This process has made but the one, and that followed an exited instance.
             raises = True if self._keeps_dead() else None
-            container.back_off.start(policy_of(self.context), since_ns, raises=raises)
+            container.back_off.start(policy_of(self.context), created_ns, raises=raises)
         else:
             container.back_off.lose()
 
