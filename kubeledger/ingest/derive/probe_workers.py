@@ -255,12 +255,15 @@ class ProbeWorkers:
     def _running_id(self, pod: Pod, container: str, ts_ns: int | None) -> str | None:
         """ID of the running container: the PLEG's last, else the only one a status shows.
 
-        Statuses show the second in which it started.
+        The PLEG's line may be late: one that it shows last may have died, and the next one, which
+        it has not shown yet, may be probed. Statuses show the second in which it started.
         """
         current = self._containers.of(pod).current.get(container)
         if ts_ns is None:
             return current
-        if current is not None and not self._is_followed(pod, self._containers.get(current)):
+        known = self._containers.get(current)
+        died = known is not None and known.died is not None
+        if current is not None and not died and not self._is_followed(pod, known):
             return current
         running = [
             container_id

@@ -9,13 +9,14 @@ import msgspec
 
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.coverage import Coverage
-from kubeledger.verify.evidence.endings import READ_NS, inherited, ran_out
+from kubeledger.verify.evidence.endings import inherited, ran_out
 from kubeledger.verify.evidence.history_entries import POD_ENDS, HistoryEntry
 from kubeledger.verify.evidence.loop_iterations import SETTLING_NS, LoopIterations
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval, PodHistory
 from kubeledger.verify.evidence.pods import PodRegister
 from kubeledger.verify.evidence.processes import Process, Processes
 from kubeledger.verify.evidence.restarting import Restarting
+from kubeledger.verify.evidence.times import ROUND_NS
 
 __all__ = ["IntervalBuilder", "Surroundings"]
 
@@ -331,7 +332,7 @@ class IntervalBuilder:
         interval = self._interval
         assert interval is not None
         if listing.by == "kubelet":
-            self._is_sure(interval, entry.ts_ns + READ_NS)
+            self._is_sure(interval, entry.ts_ns + ROUND_NS)
             interval.start_time_unknown = False
         if listing.running and interval.ended_ns is None:
             interval.seen_ns = max(interval.seen_ns, entry.ts_ns)
@@ -350,7 +351,7 @@ class IntervalBuilder:
             return
         self._begin_end(interval, max(interval.since_ns, min(interval.seen_ns, entry.ts_ns)))
         if not self._running or (listing.by == "kubelet" and not listing.final):
-            self._over(interval, entry.ts_ns + READ_NS)
+            self._over(interval, entry.ts_ns + ROUND_NS)
 
     # What they mean ----------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ T = TypeVar("T")
 
 Decision = ReclaimAttempted | PodEvicted
 
+
 def _may_mean(claim: Decision, threshold: Threshold, reading: Reading | None) -> bool:
     """Whether this threshold can be the one that a decision shows."""
     kind = "hard" if threshold.is_hard else "soft"
