@@ -266,13 +266,15 @@ class ProbeWorkers:
         if current is not None and not died and not self._is_followed(pod, known):
             return current
         running = [
-            container_id
+            (instance.started_ts_ns or 0, container_id)
             for container_id, instance in self._context.instances.items()
             if (instance.pod_uid, instance.container) == (pod.uid, container)
             and (instance.started_ts_ns or ts_ns) + NS_PER_S <= ts_ns
             and (instance.finished_ts_ns is None or ts_ns <= instance.finished_ts_ns + NS_PER_S)
+            and not (died and container_id == current)
         ]
-        return running[0] if len(running) == 1 else None
+        # The others had ended when the last one began.
+        return max(running)[1] if running else None
 
     def _initial(self, container_id: str, probe_type: ProbeType) -> ProbeResult | None:
         """The result a worker starts with; None where the kubelet sets none."""
