@@ -144,9 +144,10 @@ class Times:
             back for ts_ns, back in self._steps if start_ns <= ts_ns + back and ts_ns <= end_ns
         )
 
-    def started(self, container_id: str | None, told_ns: int) -> When:
-        """When a container began to run, whose start was told then."""
-        return self.listed_start(container_id, told_ns) or self.told(told_ns)
+    def started(self, container_id: str | None, told_ns: int | None) -> When | None:
+        """When a container began to run, whose start was told then; None where nothing says."""
+        listed = self.listed_start(container_id, told_ns)
+        return listed if listed is not None or told_ns is None else self.told(told_ns)
 
     def listed_start(self, container_id: str | None, told_ns: int | None = None) -> When | None:
         """The same as a list says it; None where none does, or by another clock than the line."""
