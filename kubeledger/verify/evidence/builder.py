@@ -221,6 +221,9 @@ class IntervalBuilder:
             asked.admitted = True
             return
         interval = self._current(entry, process)
+        if interval.terminated_ns is not None and interval.terminated_ns <= entry.ts_ns:
+            interval.admitted = True  # all of it was down before the record says so
+            return
         interval.decided_ns, interval.admitted = entry.ts_ns, True
         self._is_there(interval, entry)
         if interval.returned:
