@@ -4,8 +4,9 @@ A clock that was set back looks alike at first: stamps go back. But then the tim
 it overlap, or nothing joins them; parts that were moved fit together without an overlap, each where
 another one has its gap. A clock that was set back weaves: line by line what was logged after it
 would come between what was logged before. Where a carrier dated the lines, its stamps count: they
-do not go back over lines that goroutines logged late. A log whose parts were moved is read in the order of time; where each line is in the file
-is kept. One in which the newest line stands first is turned round.
+do not go back over lines that goroutines logged late. A log whose parts were moved is read in the
+order of time; where each line is in the file is kept. One in which the newest line stands first is
+turned round.
 """
 
 from __future__ import annotations
