@@ -244,9 +244,11 @@ class VerifyContext:
         """Say that sources disagree; each side is a record's seq and what it says.
 
         One side ``by_absence`` is what the log does not hold; then nothing is said where the
-        log lost lines.
+        log lost lines. Nor is where the sources may go by two clocks.
         """
         if by_absence and self.coverage.at(ts_ns) is not None:
+            return
+        if self.coverage.has_two_clocks(ts_ns):
             return
         self.pending.add(
             Contradiction(

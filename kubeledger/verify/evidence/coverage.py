@@ -10,6 +10,7 @@ end of a process      from there to the next start nothing was written: that is 
 ``RecordsLost``       the ledger lost records (and did not get them back), or dropped them
 ``GapObserved``       a recorder could not read the kubelet's log for a time
 doubtful stamps       two lines disagree about when something was
+steps of the clock    from there on, lines and files may go by two clocks, until another process
 config lines          a pod that the kubelet's list shows and no line shows: its lines are lost
 ====================  ===========================================================================
 
@@ -48,7 +49,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodRejected,
     PodTerminating,
 )
-from kubeledger.model.bodies.node import KubeletExited, KubeletStarted, LogThinned
+from kubeledger.model.bodies.node import ClockStepped, KubeletExited, KubeletStarted, LogThinned
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.lost_records import LostRecords
@@ -79,6 +80,7 @@ _MORE_LINES: Final = (ContainerKilled, KubernetesEvent, PodAdmitted, PodRejected
 """What a recorder calls the kubelet's log, wherever it reads it."""
 _BEFORE_LOG: Final = "the kubelet's log before its first line"
 _AFTER_LOG: Final = "the kubelet's log after its last line"
+_STEP: Final = "by which clock lines and files go after the clock was set back"
 _STAMP: Final = "the right time of a line whose stamp does not go with those around it"
 _HOLE: Final = "the lines of the log's hole"
 
@@ -119,6 +121,7 @@ class Coverage:
 
     KINDS: tuple[type[Body], ...] = (
         *_MORE_LINES,
+        ClockStepped,
         ContainerDied,
         ContainerStarted,
         EvictionSignalObserved,
@@ -152,6 +155,8 @@ class Coverage:
         self._signals = PeriodicActivity("eviction signals", SIGNALS_NS)
         self._lines = PeriodicActivity("lines", SIGNALS_NS)
         self._exits: list[int] = []
+        self._steps: list[tuple[int, ClockStepped]] = []
+        self._two_clocks: list[Span] = []
         self._line_ends: tuple[int, int] | None = None
         self._evicted: list[int] = []
         self._holes: list[tuple[int, int]] = []
@@ -184,6 +189,8 @@ class Coverage:
                 self._unread.append((record.seq, body))
             case KubeletStarted():
                 self._starts.append((ts_ns, record.seq, body.from_start))
+            case ClockStepped():
+                self._steps.append((record.seq, body))
             case KubeletExited():
                 self._exits.append(ts_ns)
             case FindingReported():
@@ -233,6 +240,13 @@ class Coverage:
         for seq, stamps in self._stamps:
             around = min(stamps) - _STAMP_AROUND_NS, max(stamps) + _STAMP_AROUND_NS
             self._add(seq, _STAMP, poison=around)
+        for seq, step in self._steps:
+            from_ns = 2 * step.to_ts_ns - step.from_ts_ns - _STAMP_AROUND_NS
+            # The start of the next process seems to be at another time, too.
+            end_ns = self.next_start(step.from_ts_ns)
+            two_clocks = from_ns, None if end_ns is None else end_ns + _BEFORE_NS
+            self._add(seq, _STEP, poison=two_clocks)
+            self._two_clocks.append(two_clocks)
         for pod in self._pods_without_add.found():
             span = pod.from_ts_ns, pod.to_ts_ns
             phrase = f"the log's lines about pod {pod.name}, which are lost"
@@ -318,6 +332,13 @@ class Coverage:
     def at(self, ts_ns: int) -> Loss | None:
         """The loss that a verdict at a time must take into account; None when there is none."""
         return next((loss for loss in self._poison if loss.holds(ts_ns)), None)
+
+    def has_two_clocks(self, ts_ns: int) -> bool:
+        """Whether times of two sources, around that time, may not be compared."""
+        return any(
+            (start or 0) <= ts_ns and (end is None or ts_ns < end)
+            for start, end in self._two_clocks
+        )
 
     def missing(self, start_ns: int, end_ns: int) -> Loss | None:
         """Whether a line of the kubelet's log, or a record, may be missing in a span.

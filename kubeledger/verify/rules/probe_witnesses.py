@@ -128,7 +128,7 @@ class ProbeWitnesses:
                 "probing, and it probed the same one again"
             )
         late_ns = (spec.timeout_s + 1) * NS_PER_S + self._context.times.late(record.ts_ns)
-        began = self._context.times.listed_start(worker.container_id)
+        began = self._context.times.listed_start(worker.container_id, record.ts_ns)
         if began is not None and record.ts_ns < began.from_ns + spec.delay_ns:
             return (
                 f"the {name} probe ran {(record.ts_ns - began.from_ns) / NS_PER_S:.1f} s after the "
