@@ -111,8 +111,8 @@ class VerifyContext:
         """The first reading is over."""
         self.pods.settle()
         self.recorded_pods.settle()
-        self.coverage.settle()
         self.times.settle()
+        self.coverage.settle(self.times.two_clocks())
         self.timeline.settle()
         self._next_process_ns = self.timeline.processes.next_ns(None)
         self.machine.settle()

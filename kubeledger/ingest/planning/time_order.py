@@ -39,13 +39,14 @@ __all__ = ["Entry", "OrderedLines", "Part", "in_time", "put_in_order", "time_of"
 
 _LATE_NS = NS_PER_S
 """Lines of goroutines stand this much out of order at most."""
-_RACE_NS = NS_PER_S // 10
+_RACE_NS = NS_PER_S // 33
+"""Lines of goroutines that race stand this much out of order on a node that is not overloaded."""
 _SURE = 4
 """So many lines on either side of a step must agree on it."""
 _COARSE_NS = NS_PER_S // 1000
 _PARTS_MAX = 64
 """The file is read once for each part."""
-_WOVEN = 4
+_WOVEN = 3
 """So many parts from each block, and the times before and after a step of the clock are woven."""
 _SILENCES = 3
 """Parts that were one log are no farther apart than its lines ever are, times this."""

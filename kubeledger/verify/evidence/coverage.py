@@ -22,7 +22,7 @@ what the process does later, too, since nobody knows what the lost lines showed.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -49,7 +49,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodRejected,
     PodTerminating,
 )
-from kubeledger.model.bodies.node import ClockStepped, KubeletExited, KubeletStarted, LogThinned
+from kubeledger.model.bodies.node import KubeletExited, KubeletStarted, LogThinned
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.lost_records import LostRecords
@@ -121,7 +121,6 @@ class Coverage:
 
     KINDS: tuple[type[Body], ...] = (
         *_MORE_LINES,
-        ClockStepped,
         ContainerDied,
         ContainerStarted,
         EvictionSignalObserved,
@@ -155,7 +154,6 @@ class Coverage:
         self._signals = PeriodicActivity("eviction signals", SIGNALS_NS)
         self._lines = PeriodicActivity("lines", SIGNALS_NS)
         self._exits: list[int] = []
-        self._steps: list[tuple[int, ClockStepped]] = []
         self._two_clocks: list[Span] = []
         self._line_ends: tuple[int, int] | None = None
         self._evicted: list[int] = []
@@ -189,8 +187,6 @@ class Coverage:
                 self._unread.append((record.seq, body))
             case KubeletStarted():
                 self._starts.append((ts_ns, record.seq, body.from_start))
-            case ClockStepped():
-                self._steps.append((record.seq, body))
             case KubeletExited():
                 self._exits.append(ts_ns)
             case FindingReported():
@@ -210,8 +206,13 @@ class Coverage:
         if stamps:
             self._stamps.append((seq, stamps))
 
-    def settle(self) -> None:
-        """The first reading is over."""
+    def settle(self, two_clocks: Iterable[tuple[int, int, int | None]] = ()) -> None:
+        """The first reading is over.
+
+        Args:
+            two_clocks: spans in which lines and files may go by two clocks: the record of the
+                step, from, to; see ``Times.two_clocks``.
+        """
         self._starts.sort()
         self._start_times = [ts_ns for ts_ns, _, _ in self._starts]
         for ts_ns in self._signals.ends() or ():
@@ -240,13 +241,9 @@ class Coverage:
         for seq, stamps in self._stamps:
             around = min(stamps) - _STAMP_AROUND_NS, max(stamps) + _STAMP_AROUND_NS
             self._add(seq, _STAMP, poison=around)
-        for seq, step in self._steps:
-            from_ns = 2 * step.to_ts_ns - step.from_ts_ns - _STAMP_AROUND_NS
-            # The start of the next process seems to be at another time, too.
-            end_ns = self.next_start(step.from_ts_ns)
-            two_clocks = from_ns, None if end_ns is None else end_ns + _BEFORE_NS
-            self._add(seq, _STEP, poison=two_clocks)
-            self._two_clocks.append(two_clocks)
+        for seq, from_ns, to_ns in two_clocks:
+            self._add(seq, _STEP, poison=(from_ns, to_ns))
+            self._two_clocks.append((from_ns, to_ns))
         for pod in self._pods_without_add.found():
             span = pod.from_ts_ns, pod.to_ts_ns
             phrase = f"the log's lines about pod {pod.name}, which are lost"

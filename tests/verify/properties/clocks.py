@@ -62,18 +62,24 @@ def relists(lines: Lines, random: Random) -> Lines:
 
 
 def carried(lines: Lines, random: Random) -> Lines:
-    """journald carries the log: some lines stand seconds late, and it dates all as they come."""
-    done: Lines = []
-    held: list[tuple[datetime, bytes]] = []
-    now = datetime.min
+    """journald carries the log: some entries stand seconds late, and it dates all as they come."""
+    entries: list[Lines] = []
     for line in lines:
-        now = max(now, _time(line) or now)
-        due = [each for each in held if each[0] <= now]
-        held = [each for each in held if each[0] > now]
-        for late in (*(text for _, text in due), line):
-            if late is line and _time(line) is not None and random.random() < 0.001:
-                held.append((now + timedelta(seconds=random.uniform(1.5, 4)), line))
-                continue
-            stamp = now.strftime("%Y-%m-%dT%H:%M:%S.%f+00:00").encode()
-            done.append(stamp + b" node-t kubelet[1]: " + late if _time(late) else late)
-    return done + [text for _, text in held]
+        if _time(line) is None and entries:
+            entries[-1].append(line)
+        else:
+            entries.append([line])
+    done: Lines = []
+    held: list[tuple[datetime, Lines]] = []
+    now = datetime.min
+    for entry in entries:
+        now = max(now, _time(entry[0]) or now)
+        due = [each for at, each in held if at <= now]
+        held = [(at, each) for at, each in held if at > now]
+        if random.random() < 0.001:
+            held.append((now + timedelta(seconds=random.uniform(1.5, 4)), entry))
+        else:
+            due.append(entry)
+        stamp = now.strftime("%Y-%m-%dT%H:%M:%S.%f+00:00").encode()
+        done += [stamp + b" node-t kubelet[1]: " + line for each in due for line in each]
+    return done
