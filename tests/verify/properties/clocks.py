@@ -62,7 +62,7 @@ def relists(lines: Lines, random: Random) -> Lines:
 
 
 def carried(lines: Lines, random: Random) -> Lines:
-    """journald carries the log: some entries stand seconds late, and it dates all as they come."""
+    """Carried by journald: some entries stand seconds late, and it dates all as they come."""
     entries: list[Lines] = []
     for line in lines:
         if _time(line) is None and entries:

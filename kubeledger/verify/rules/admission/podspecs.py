@@ -102,7 +102,7 @@ class PodObjects:
         with suppress(msgspec.ValidationError):
             spec = first.as_(Pod).spec
             each = (*(spec.containers or ()), *(spec.init_containers or ()))
-            return {one.name: one.resources for one in each if one.resources is not None}
+            return {one.name or "": one.resources for one in each if one.resources is not None}
         return {}
 
 
@@ -136,7 +136,7 @@ def _as_admitted(pod: Pod, interval: PodActiveInterval, given: _Resources) -> Po
     inits = spec.init_containers
 
     def admitted(container: Container) -> Container:
-        resources = given.get(container.name, container.resources)
+        resources = given.get(container.name or "") or container.resources
         return _defaulted(replace(container, resources=resources))
 
     spec = replace(

@@ -16,12 +16,12 @@ from kubeledger.kubelet.kube.quantity import QuantityError
 from kubeledger.model.bodies.cgroups import CgroupUpdated
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.evidence.processes import Process
-from kubeledger.verify.evidence.times import ROUND_NS
 from kubeledger.verify.rules.cgroups.creators import Creators
 from kubeledger.verify.rules.cgroups.files import NO_VALUES, Compared, Option, compare
 from kubeledger.verify.rules.cgroups.options import PodOptions
@@ -130,7 +130,7 @@ class PodLevels:
         told_ns = None if run is None else run.started_ns
         began = self._context.times.started(body.container_id, told_ns)
         as_made = all(str(value_of(body, key)) in _AS_MADE for key in found.differing)
-        return as_made and began is not None and began.to_ns >= ts_ns - ROUND_NS
+        return as_made and began is not None and began.to_ns >= ts_ns - NS_PER_S
 
     def _named(self, body: CgroupUpdated, state: NodeState) -> CgroupUpdated:
         """The record with the container's name, and whether it is the sandbox, as known."""
