@@ -104,7 +104,8 @@ WHOLE: Steps = [(0, start()), *signals(5, 305)]
         ([(0, start()), *signals(5, 95), *signals(200, 305)], (205, 300), None),
         # Rounds are late on a slow node: the other lines show that the log goes on.
         ([(0, start()), *signals(5, 95), *events(100, 195), *signals(200, 305)], (100, 110), None),
-        ([*WHOLE, (306, exited()), (400, start(restart=True)), *signals(410, 500)], (320, 330), None),
+        ([*WHOLE, (306, exited()), (400, start(restart=True)), *signals(410, 500)],
+         (320, 330), None),
         # A round that evicts takes its time.
         ([(0, start()), *signals(5, 95), (96, evicted()), *signals(180, 305)], (100, 110), None),
         ([(0, start()), *signals(5, 95), (96, evicted()), *signals(210, 305)], (100, 110),

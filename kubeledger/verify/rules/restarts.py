@@ -68,7 +68,7 @@ class RestartVerifier(Starts):
         if now is None or body.container_id not in (None, now.container_id):
             now = self._show(record, container, body.container_id)
         now.is_reported = True
-        fields = self._expected(record, body, container, now)
+        fields = self._expected(body, container, now)
         before = container.at(1)
         if self.context.profile is None:
             self.lacking(record, subject, [self.context.missing_profile])
@@ -103,6 +103,7 @@ class RestartVerifier(Starts):
         inputs: Sequence[int | None] = (),
         fields: Fields | None = None,
     ) -> None:
+        judgement = self.by_order(record, judgement)
         expected = judgement.expected or (fields if judgement.verdict == "match" else None)
         recorded = None if expected is None else {name: getattr(body, name) for name in expected}
         seqs = tuple(seq for seq in (*judgement.inputs, *inputs) if seq is not None)
@@ -128,9 +129,7 @@ class RestartVerifier(Starts):
         why = f"the container that was started is {now.container_id}"
         return same(False, why, expected={"container_id": now.container_id}, inputs=[now.seq])
 
-    def _expected(
-        self, record: Record, body: ContainerRestarted, container: Container, now: Instance
-    ) -> Fields:
+    def _expected(self, body: ContainerRestarted, container: Container, now: Instance) -> Fields:
         """What the record must say; notes the restart count."""
         expected: Fields = {}
         before, previous_id = container.at(1), body.previous_container_id
@@ -138,8 +137,7 @@ class RestartVerifier(Starts):
         previous = self.context.instances.count(previous_id)
         shown = before is not None and before.container_id is not None
         if before is not None and shown and previous_id is not None and not container.was_inherited:
-            if container.may_follow(previous_id) or self.context.times.late(record.ts_ns):
-                # Late lines do not stand in the order of what they show.
+            if container.may_follow(previous_id):
                 expected["previous_container_id"] = previous_id
             elif None in (listed, previous) or previous != (listed or 0) - 1:
                 expected["previous_container_id"] = before.container_id

@@ -228,7 +228,8 @@ def test_thresholds_that_are_read_again_after_a_reclaim_begin_no_round() -> None
     reread = f'2.9 met {again} signal="memory.available" quantity="1Gi" available="900Mi"'
     log = [
         *WORDS["BEGUN"].split(" | "), *_round(0, "900Mi", "1Gi").split(" | "),
-        ".3 reclaim memory", reread, *_round(10, "900Mi", "1Gi").split(" | "), "10.3 reclaim memory",
+        ".3 reclaim memory", reread,
+        *_round(10, "900Mi", "1Gi").split(" | "), "10.3 reclaim memory",
     ]  # fmt: skip
     since = [fact.body.since_ts_ns for fact in facts_of_scene(log, ReclaimAttempted, WORDS)]  # type: ignore[attr-defined]
     assert len(since) == 2
