@@ -14,6 +14,7 @@ from kubeledger.kubelet.cgroups.paths import parse_cgroup_path
 from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.kube.quantity import QuantityError
 from kubeledger.model.bodies.cgroups import CgroupUpdated
+from kubeledger.model.bodies.stages import PodResized
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
@@ -32,6 +33,7 @@ __all__ = ["PodLevels", "differing_resources"]
 
 _AS_MADE: Final = frozenset({"100", "1024", "-1", "max", "max 100000"})
 """The kernel's values of a new cgroup: weight or shares, no quota, no limit."""
+_BEFORE_RESIZE: Final = "what the pod had before it was resized"
 _READABLE: Final = "a readable spec of the pod"
 _BY_SETTINGS: Final = frozenset(
     {
@@ -49,12 +51,20 @@ class PodLevels:
 
     Attributes:
         creators: must see all snapshots first.
+        resized_ns: pod -> when it was resized first.
     """
 
     def __init__(self, context: VerifyContext, rules_of: Callable[[Process], Rules | None]) -> None:
         self._context = context
         self.creators = Creators(context)
+        self.resized_ns: dict[str | None, int] = {}
         self._rules_of = rules_of
+
+    def prescan(self, record: Record) -> None:
+        """Take in a resize in place of the first reading."""
+        assert isinstance(record.body, PodResized)
+        first_ns = self.resized_ns.get(record.body.pod_uid, record.ts_ns)
+        self.resized_ns[record.body.pod_uid] = min(first_ns, record.ts_ns)
 
     def level(
         self, record: Record, body: CgroupUpdated, now: Rules, state: NodeState
@@ -112,6 +122,9 @@ class PodLevels:
             if compared is None:
                 return [NO_VALUES]
             if not compared.ruling.allowed and rules.resizes(listed):
+                first = self._context.pods.versions(listed)[0]
+                if self.resized_ns.get(listed.uid, first.ts_ns) < first.ts_ns:
+                    return [_BEFORE_RESIZE]
                 return self._resized(body, listed, rules) or compared
             return compared
         except _UNREADABLE:
