@@ -109,7 +109,12 @@ def _ending(main: Record, decisions: Sequence[Record], runs: Sequence[ContainerR
         and getattr(record.body, "evicted", None) is not False
         and record.seq < main.seq
     ]
-    return preempted[-1] if preempted and main.kind == PodEvicted.kind else main
+    again = any(
+        preempted[-1].seq < record.seq < main.seq
+        for record in decisions
+        if preempted and record.kind == "lifecycle.PodAdmitted"
+    )
+    return preempted[-1] if preempted and main.kind == PodEvicted.kind and not again else main
 
 
 def is_about_pod(record: Record) -> bool:

@@ -56,25 +56,23 @@ class PreemptionAssembler(PodAssembler):
         self._awaited: dict[Pod, Waiting[PodPreempted]] = {}
         self._announced: dict[Pod, Waiting[PodPreempted]] = {}
 
+    def ended(self, pod: Pod) -> bool:
+        """Whether a victim is gone by the time it is added again.
+
+        A process that ended before its victim did takes the choice with it.
+        """
+        fact, statuses = self.victims.get(pod), self.context.status_of(pod.uid)
+        if fact is None or not isinstance(fact.body, PodPreempted):
+            return False
+        was_told = any(status.get("reason") == _REASON for status in statuses)
+        return bool(fact.body.evicted) or was_told or not statuses
+
     def forget(self, pod: Pod) -> None:
         """The pod is added again: what was decided about it before is over."""
         self.victims.pop(pod, None)
         self.reported_victims.discard(pod)
         self.made_for.pop(pod, None)
         self.failures.pop(pod, None)
-
-    def has_ended(self, pod: Pod) -> bool:
-        """Whether it was chosen, and did not outlive that.
-
-        A process that is killed right after its choice takes it along: the victim's status has not
-        left the node, and the next process knows nothing of it.
-        """
-        chosen = self.victims.get(pod)
-        if chosen is None:
-            return False
-        started_ns = self._sync_loop.started_ns
-        is_of_process = started_ns is None or chosen.ts_ns >= started_ns
-        return is_of_process or not self._no_status_shows(pod)
 
     # -- the choice -----------------------------------------------------------------------
 
@@ -204,13 +202,9 @@ class PreemptionAssembler(PodAssembler):
 
     def _survives(self, pod: Pod) -> bool:
         """Whether lists show the pod, and neither they nor an event of the API a victim."""
+        statuses = self.context.status_of(pod.uid)
         if ("Pod", pod.namespace, pod.name, _REASON, _MESSAGE) in self.context.events:
             return False
-        return self._no_status_shows(pod)
-
-    def _no_status_shows(self, pod: Pod) -> bool:
-        """Lists have its status, and none that of a victim."""
-        statuses = self.context.status_of(pod.uid)
         return bool(statuses) and all(status.get("reason") != _REASON for status in statuses)
 
     # -- no choice ------------------------------------------------------------------------

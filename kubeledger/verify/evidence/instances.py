@@ -24,7 +24,7 @@ class ListedInstance(msgspec.Struct):
     Attributes:
         name: of the container.
         seen_ns: when it is shown first.
-        began_ns: when it was started, to the second; None when no list says.
+        began_ns, ended_ns: when it was started and ended, to the second; None when no list says.
         ended: a list shows that it ended.
         ran: (time, record) of the last list of the kubelet that shows it running.
     """
@@ -32,6 +32,7 @@ class ListedInstance(msgspec.Struct):
     name: str
     seen_ns: int
     began_ns: int | None = None
+    ended_ns: int | None = None
     ended: bool = False
     ran: tuple[int, int] = (0, 0)
 
@@ -43,6 +44,7 @@ class ListedInstances:
         self._counts: dict[str, Counter[int]] = {}
         self._restart_counts: dict[str, dict[tuple[str, int], tuple[int, int]]] = {}
         self._of_pods: dict[str, dict[str, ListedInstance]] = {}
+        self._by_id: dict[str, ListedInstance] = {}
         self._known_ns: dict[str, int] = {}
         self._over_ns: dict[str, int] = {}
 
@@ -68,19 +70,25 @@ class ListedInstances:
     def _note_instance(self, record: Record, key: str, shown: ShownInstance) -> None:
         own = self._instance(key, shown.container_id, shown.name, record)
         own.began_ns = shown.time("startedAt") or own.began_ns
-        own.ended = own.ended or shown.state == "terminated"
+        if shown.state == "terminated":
+            own.ended, own.ended_ns = True, shown.time("finishedAt") or own.ended_ns
         if shown.state == "running" and getattr(record.body, "listed_by", None) == "kubelet":
             own.ran = max(own.ran, (record.ts_ns, record.seq))
 
     def _instance(self, key: str, of: str, name: str, record: Record) -> ListedInstance:
         known = self._of_pods.setdefault(key, {})
         found = known.setdefault(of, ListedInstance(name, record.ts_ns))
+        self._by_id[of] = found
         found.seen_ns = min(found.seen_ns, record.ts_ns)
         return found
 
     def of_pod(self, key: str) -> Mapping[str, ListedInstance]:
         """ID -> instance, of the containers of a pod."""
         return self._of_pods.get(key, {})
+
+    def instance(self, container_id: str | None) -> ListedInstance | None:
+        """The instance with that ID; None when no list shows it."""
+        return self._by_id.get(container_id or "")
 
     def known_ns(self, key: str) -> int | None:
         """The earliest time at which a list, or a status in it, has a pod; None without one."""
