@@ -34,7 +34,7 @@ __all__ = ["NEEDED", "PROBLEMS", "Problem", "Row", "occurrences"]
 
 Row = Mapping[str, Any]
 
-NEEDED = "events, pod_stages, node_conditions, node_troubles, logged_errors"
+NEEDED = "events, pod_stages, node_conditions, node_troubles, logged_errors, violations"
 """Views that between them need all that the rows below do."""
 
 
@@ -346,8 +346,13 @@ PROBLEMS: tuple[Problem, ...] = (
         ", any_value(message) AS message, any_value(pid) AS pid", "node",
     ),
     Problem(
+        "violation", 5, "violation of what always holds", "violations of what always holds",
+        "SELECT * FROM violations", "subject, message, list_sort(bugs) AS bugs",
+        lambda row: row["message"] + (f" ({', '.join(row['bugs'])})" if row["bugs"] else ""),
+    ),
+    Problem(
         "impossible", 5, "impossible decision", "impossible decisions",
-        "SELECT * FROM verdicts WHERE verdict = 'impossible'", "kind AS subject",
+        "SELECT * FROM verdicts WHERE verdict = 'impossible' AND NOT inferred", "kind AS subject",
         lambda row: (
             f"{row['subject']}: {row['count']} decisions that this kubelet could not have taken"
             if row["count"] > 1

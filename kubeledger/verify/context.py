@@ -189,6 +189,7 @@ class VerifyContext:
                 rule=rule,
                 inputs=tuple(dict.fromkeys(inputs)),
                 about=dict(about or {}),
+                inferred=getattr(record.body, "inferred", False),
                 **_place(record, place),
             )
         )
