@@ -97,7 +97,7 @@ DERIVED: Mapping[str, DerivedTable] = {
         node_conditions.KINDS,
         _troubles,
     ),
-    "stored.violations": DerivedTable(
+    "stored.violated": DerivedTable(
         "violations",
         {
             **_FIRST,

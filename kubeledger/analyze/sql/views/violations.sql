@@ -18,4 +18,4 @@ SELECT
     message,
     seqs,
     bugs
-FROM stored.violations;
+FROM stored.violated;
