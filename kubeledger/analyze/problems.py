@@ -41,7 +41,8 @@ PRESENT = """SELECT kind AS what FROM events WHERE node = $node
     UNION SELECT stage FROM pod_stages WHERE node = $node
     UNION SELECT if(condition = 'Ready', 'Ready', 'pressure') FROM node_conditions
         WHERE node = $node
-    UNION SELECT 'trouble' FROM node_troubles WHERE node = $node"""
+    UNION SELECT 'trouble' FROM node_troubles WHERE node = $node
+    UNION SELECT 'violation' FROM violations WHERE node = $node"""
 """What a node has of what problems are made of: few have many kinds of them."""
 
 
@@ -362,6 +363,7 @@ PROBLEMS: tuple[Problem, ...] = (
         "violation", 5, "violation of what always holds", "violations of what always holds",
         "SELECT * FROM violations", "subject, message, list_sort(bugs) AS bugs",
         lambda row: row["message"] + (f" ({', '.join(row['bugs'])})" if row["bugs"] else ""),
+        of="violation",
     ),
     Problem(
         "impossible", 5, "impossible decision", "impossible decisions",
