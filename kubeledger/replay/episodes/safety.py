@@ -175,7 +175,8 @@ class Safety:
         return ()
 
     def _ends(self, record: Record, body: Any) -> _Found:  # noqa: ANN401 - several kinds
-        self._suspected.pop(getattr(body, "pod_uid", None) or getattr(body, "victim_uid", ""), None)
+        uid: str | None = getattr(body, "victim_uid", None) or getattr(body, "pod_uid", None)
+        self._suspected.pop(uid or "", None)
         return ()
 
     # -- who lives --------------------------------------------------------------------------
