@@ -168,8 +168,8 @@ class _Table(Writer):
                 click.echo(f"    record {side.seq}: {printable(side.says)}")
         elif self._all or outcome.verdict == "impossible":
             what = f"{outcome.verdict}, inferred" if outcome.inferred else outcome.verdict
-            color = "red" if outcome.is_wrong else None
-            click.secho(f"  {what}: {outcome.kind} {printable(outcome.subject)}", fg=color)
+            about = f"  {what}: {outcome.kind} {printable(outcome.subject)}"
+            click.secho(about, fg="red" if outcome.is_wrong else None)
             click.echo(f"    {printable(outcome.why)}")
             click.echo(f"    {printable(outcome.place)} (record {outcome.seq})")
             if outcome.verdict == "impossible":
