@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kubeledger.kubelet.profile.resolve import KubeletProfile
-from kubeledger.model.bodies.lifecycle import PodListed
+from kubeledger.model.bodies.lifecycle import PodAdmitted, PodListed
 from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.verify.cached_results import CachedResults, NodePressure
 from kubeledger.verify.evidence.coverage import Coverage
@@ -195,6 +195,7 @@ class VerifyContext:
                 rule=rule,
                 inputs=tuple(dict.fromkeys(inputs)),
                 about=dict(about or {}),
+                inferred=_is_inferred(record.body, verdict),
                 **_place(record, place),
             )
         )
@@ -258,6 +259,16 @@ class VerifyContext:
                 sides=tuple(Side(seq=seq, says=says) for seq, says in sides),
             )
         )
+
+
+def _is_inferred(body: Body, verdict: Verdict) -> bool:
+    """Whether a verdict is about what an import made up.
+
+    That a pod was synced shows that it was admitted: only the line is missing. That this agrees
+    proves nothing; that it cannot be does.
+    """
+    shown = isinstance(body, PodAdmitted) and verdict == "impossible"
+    return getattr(body, "inferred", False) and not shown
 
 
 def _place(record: Record, piece: Evidence | None = None) -> dict[str, Any]:

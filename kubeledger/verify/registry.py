@@ -17,6 +17,7 @@ from kubeledger.verify.rules.memory import MemoryVerifier
 from kubeledger.verify.rules.oom.kills import OomVerifier
 from kubeledger.verify.rules.probes import ProbeVerifier
 from kubeledger.verify.rules.restarts import RestartVerifier
+from kubeledger.verify.rules.safety import SafetyVerifier
 from kubeledger.verify.rules.source_disputes import SourceDisputes
 from kubeledger.verify.verifier import Verifier
 
@@ -34,6 +35,7 @@ VERIFIERS: tuple[type[Verifier], ...] = (
     MemoryVerifier,
     OomVerifier,
     RestartVerifier,
+    SafetyVerifier,
     SourceDisputes,
 )
 

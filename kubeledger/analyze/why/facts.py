@@ -150,7 +150,11 @@ def why_of(records: Sequence[Record], facts: Facts) -> str:
     """The reason that verification gives, or what the kubelet said itself."""
     record = records[-1]
     finding = facts.findings.get(record.seq)
-    if finding is not None and finding.why and finding.verdict != "unverifiable":
+    if (
+        finding is not None
+        and finding.why
+        and (finding.is_sound or finding.verdict == "impossible")
+    ):
         return finding.why.rstrip(".")
     body = record.body
     return getattr(body, "message", None) or getattr(body, "error", None) or ""

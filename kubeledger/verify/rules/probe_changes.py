@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from kubeledger.kubelet.prober.results import FAILURE
 from kubeledger.model.bodies.prober import (
     ProbeExecuted,
@@ -17,7 +19,7 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Belief, Judgement, RuleVerifier, judge, lacks, same
 from kubeledger.verify.cached_results import CachedResult, CachedResults
 from kubeledger.verify.context import VerifyContext
-from kubeledger.verify.finding import Fields
+from kubeledger.verify.finding import WORKED_OUT, Fields
 from kubeledger.verify.rules.containers import subject_of
 from kubeledger.verify.rules.probe_counts import Counts
 from kubeledger.verify.rules.probe_judging import (
@@ -32,6 +34,7 @@ from kubeledger.verify.rules.probe_machine import SAYS, Span, State
 from kubeledger.verify.rules.probe_witnesses import ProbeWitnesses
 from kubeledger.verify.rules.probe_worker import Worker
 from kubeledger.verify.rules.probe_workers import Workers
+from kubeledger.verify.variant import RECORDED
 
 __all__ = ["TOLD_WITHIN_NS", "ChangeJudge"]
 
@@ -243,6 +246,9 @@ class ChangeJudge(RuleVerifier, CachedResults):
 
     def _give(self, record: Record, body: ProbeTransitioned, judgement: Judgement) -> None:
         judgement = self.by_order(record, judgement)
+        sound = judgement.verdict in {"match", "admissible"}
+        if sound and body.inferred and self.context.variant == RECORDED:
+            judgement = replace(judgement, verdict="unverifiable", missing=(WORKED_OUT,))
         expected = judgement.expected
         recorded = None if expected is None else {name: getattr(body, name) for name in expected}
         self.conclude(record, subject_of(body), judgement, recorded=recorded)

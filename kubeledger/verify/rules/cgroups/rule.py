@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from kubeledger.kubelet.cgroups.state import CgroupState
 from kubeledger.model.bodies.cgroups import (
+    CgroupObserved,
     CgroupRemoved,
     CgroupUpdated,
     QOSCgroupsUpdated,
@@ -79,6 +80,7 @@ class CgroupVerifier(RuleVerifier):
     def prescans(self) -> Mapping[type[Body], Prescan]:
         """All snapshots and writes."""
         return {
+            CgroupObserved: self._removals.prescan,
             CgroupRemoved: self._removals.prescan,
             CgroupUpdated: self._prescan,
             PodResized: self._pods.prescan,
@@ -89,6 +91,7 @@ class CgroupVerifier(RuleVerifier):
     def sees(self) -> Mapping[type[Body], See]:
         """Body type -> method."""
         return {
+            CgroupObserved: lambda record, _, state: self._stays(record, state),
             CgroupRemoved: self._removed,
             CgroupUpdated: self._updated,
             PodListed: self._listed,
