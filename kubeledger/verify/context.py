@@ -169,11 +169,11 @@ class VerifyContext:
 
         ``place`` is the piece of evidence that the finding is about, where it is not the first.
         """
-        loss = None if certain or verdict != "impossible" else self.coverage.at(record.ts_ns)
+        loss = None if certain or verdict != "impossible" else self.coverage.at(record.ts_ns, record.kind)
         if loss is not None:
             verdict, expected = "unverifiable", None
             missing = (*missing, loss.phrase)
-            inputs = (*inputs, loss.seq)
+            inputs = (*inputs, *((loss.seq,) if loss.seq else ()))
             why = f"{why} (but this is not known without {loss.phrase})"
         self.pending.find(
             Finding(
@@ -210,7 +210,7 @@ class VerifyContext:
         Nothing is said where the log lost lines (the decision's may be among them), unless it
         is ``certain``: it would show elsewhere than in the log.
         """
-        if not certain and self.coverage.at(observation.ts_ns) is not None:
+        if not certain and self.coverage.at(observation.ts_ns, kind) is not None:
             return
         self.pending.add(
             Finding(

@@ -10,11 +10,13 @@ eviction signals      come every ten seconds: with none for longer the log has a
 ``GapObserved``       a recorder could not read the kubelet's log for a time
 doubtful stamps       two lines disagree about when something was
 config lines          a pod that the kubelet's list shows and no line shows: its lines are lost
+classes of lines      a process that is seen to log none of a class: it was filtered out
 ====================  ===========================================================================
 
 Two questions are different. :meth:`Coverage.missing` asks whether a line can have been lost in a
 span. :meth:`Coverage.at` asks whether a verdict at a time may rest on lost lines: a loss poisons
-what the process does later, too, since nobody knows what the lost lines showed.
+what the process does later, too, since nobody knows what the lost lines showed; and the verdict on
+a kind of decision rests on classes of lines (:mod:`~kubeledger.verify.evidence.line_classes`).
 """
 
 from __future__ import annotations
@@ -45,6 +47,7 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.model.bodies.node import KubeletStarted, LogThinned
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
+from kubeledger.verify.evidence.line_classes import RESTS_ON, LoggedClasses
 from kubeledger.verify.evidence.lost_records import LostRecords
 from kubeledger.verify.evidence.periodic import PeriodicActivity
 from kubeledger.verify.evidence.pods_without_add import PodsWithoutAdd
@@ -121,6 +124,7 @@ class Coverage:
         PodEvicted,
         QOSCgroupsUpdated,
         RecordsDropped,
+        *LoggedClasses.KINDS,
         *LostRecords.KINDS,
         *PodsWithoutAdd.KINDS,
     )
@@ -137,6 +141,7 @@ class Coverage:
         self._drops: list[tuple[int, RecordsDropped]] = []
         self._unread: list[tuple[int, GapObserved]] = []
         self._stamps: list[tuple[int, tuple[int, ...]]] = []
+        self._classes = LoggedClasses()
         self._lost = LostRecords()
         self._pods_without_add = PodsWithoutAdd()
         self._signals = PeriodicActivity("eviction signals", SIGNALS_NS)
@@ -150,6 +155,7 @@ class Coverage:
     def note(self, record: Record) -> None:
         """Take in a record; others than those it knows change nothing."""
         body, ts_ns = record.body, record.ts_ns
+        self._classes.note(record)
         if isinstance(body, EvictionSignalObserved):
             self._signals.note(ts_ns)
             return
@@ -190,6 +196,7 @@ class Coverage:
         """The first reading is over."""
         self._starts.sort()
         self._start_times = [ts_ns for ts_ns, _, _ in self._starts]
+        self._classes.settle(self._start_times)
         for ts_ns in self._signals.ends() or ():
             self._line(ts_ns)
             self._pods_without_add.logged(ts_ns)
@@ -290,9 +297,19 @@ class Coverage:
 
     # Second reading ----------------------------------------------------------------------
 
-    def at(self, ts_ns: int) -> Loss | None:
-        """The loss that a verdict at a time must take into account; None when there is none."""
-        return next((loss for loss in self._poison if loss.holds(ts_ns)), None)
+    def at(self, ts_ns: int, kind: str = "") -> Loss | None:
+        """The loss that a verdict at a time must take into account; None when there is none.
+
+        Args:
+            ts_ns: time of what is judged.
+            kind: of the decision; classes of lines that it rests on may not be logged.
+        """
+        loss = next((loss for loss in self._poison if loss.holds(ts_ns)), None)
+        if loss is None:
+            unlogged = self._classes.unlogged(ts_ns, RESTS_ON.get(kind, ()))
+            if unlogged is not None:
+                return Loss(from_ts_ns=None, to_ts_ns=None, seq=0, phrase=unlogged.phrase)
+        return loss
 
     def missing(self, start_ns: int, end_ns: int) -> Loss | None:
         """Whether a line of the kubelet's log, or a record, may be missing in a span.

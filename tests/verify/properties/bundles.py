@@ -18,6 +18,7 @@ import yaml
 from kubeledger.analyze.histories.sources import open_histories
 from kubeledger.model.record import Record
 from tests.recordings import extract
+from tests.verify.properties.filters import FILTERS
 from tests.verify.properties.verbosity import LOGGED_AT
 
 __all__ = ["BUNDLES", "NODES", "degraded_bundle", "imported"]
@@ -285,6 +286,7 @@ BUNDLES: dict[str, Change] = {
     "no-statistics": _without("stats-summary.json"),
     "no-metrics": _without("metrics-probes.txt"),
     "no-log": _without("kubelet.log"),
+    **FILTERS,
 }
 _SINGLE = tuple(BUNDLES)
 
