@@ -210,7 +210,7 @@ class VerifyContext:
         Nothing is said where the log lost lines (the decision's may be among them), unless it
         is ``certain``: it would show elsewhere than in the log.
         """
-        if not certain and self.coverage.at(observation.ts_ns, kind) is not None:
+        if not certain and self.coverage.at(observation.ts_ns, kind, owed=True) is not None:
             return
         self.pending.add(
             Finding(

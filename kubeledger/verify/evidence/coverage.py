@@ -47,7 +47,7 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.model.bodies.node import KubeletStarted, LogThinned
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
-from kubeledger.verify.evidence.line_classes import RESTS_ON, LoggedClasses
+from kubeledger.verify.evidence.line_classes import OWED, RESTS_ON, LoggedClasses
 from kubeledger.verify.evidence.lost_records import LostRecords
 from kubeledger.verify.evidence.periodic import PeriodicActivity
 from kubeledger.verify.evidence.pods_without_add import PodsWithoutAdd
@@ -297,16 +297,18 @@ class Coverage:
 
     # Second reading ----------------------------------------------------------------------
 
-    def at(self, ts_ns: int, kind: str = "") -> Loss | None:
+    def at(self, ts_ns: int, kind: str = "", *, owed: bool = False) -> Loss | None:
         """The loss that a verdict at a time must take into account; None when there is none.
 
         Args:
             ts_ns: time of what is judged.
             kind: of the decision; classes of lines that it rests on may not be logged.
+            owed: it is not there, and its own lines may not be logged.
         """
         loss = next((loss for loss in self._poison if loss.holds(ts_ns)), None)
         if loss is None:
-            unlogged = self._classes.unlogged(ts_ns, RESTS_ON.get(kind, ()))
+            classes = RESTS_ON.get(kind, ()) + (OWED.get(kind, ()) if owed else ())
+            unlogged = self._classes.unlogged(ts_ns, classes)
             if unlogged is not None:
                 return Loss(from_ts_ns=None, to_ts_ns=None, seq=0, phrase=unlogged.phrase)
         return loss

@@ -18,11 +18,17 @@ from kubeledger.model.bodies.images import (
     GarbageCollected,
     GarbageCollectionStarted,
 )
-from kubeledger.model.bodies.lifecycle import ContainerDied, ContainerStarted, PodConfigChanged
+from kubeledger.model.bodies.lifecycle import (
+    ContainerDied,
+    ContainerKilled,
+    ContainerStarted,
+    PodConfigChanged,
+    PodRejected,
+)
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["RESTS_ON", "LineClass", "LoggedClasses"]
+__all__ = ["OWED", "RESTS_ON", "LineClass", "LoggedClasses"]
 
 
 class LineClass(NamedTuple):
@@ -41,12 +47,14 @@ PODS: Final = LineClass("the sync loop's lines about pods", (PodConfigChanged,))
 RUNS: Final = LineClass(
     "the sync loop's lines about containers", (ContainerStarted, ContainerDied)
 )
+KILLS: Final = LineClass("the lines about kills of containers", (ContainerKilled,))
+REFUSALS: Final = LineClass("the lines about refused pods", (PodRejected,))
 SIGNALS: Final = LineClass("the eviction manager's signals", (EvictionSignalObserved,))
 COLLECTIONS: Final = (
     LineClass("the lines with which image collections begin", (GarbageCollectionStarted,)),
     LineClass("the lines with which image collections end", (GarbageCollected,)),
 )
-_CLASSES: Final = (PODS, RUNS, SIGNALS, *COLLECTIONS)
+_CLASSES: Final = (PODS, RUNS, KILLS, REFUSALS, SIGNALS, *COLLECTIONS)
 
 _PODS: Final = (PODS, RUNS)
 RESTS_ON: Final[Mapping[str, tuple[LineClass, ...]]] = {
@@ -65,11 +73,11 @@ RESTS_ON: Final[Mapping[str, tuple[LineClass, ...]]] = {
     "images.GarbageCollectionStarted": COLLECTIONS,
     "images.ImageDeleted": (*_PODS, *COLLECTIONS),
     "lifecycle.ContainerKilled": _PODS,
-    "lifecycle.ContainerRestarted": _PODS,
+    "lifecycle.ContainerRestarted": (*_PODS, KILLS),
     "lifecycle.PodAdmitted": _PODS,
     "lifecycle.PodEvicted": (*_PODS, SIGNALS),
     "lifecycle.PodRejected": _PODS,
-    "lifecycle.RestartBackedOff": _PODS,
+    "lifecycle.RestartBackedOff": (*_PODS, KILLS),
     "memorymanager.MemoryAllocated": _PODS,
     "memorymanager.MemoryAllocationFailed": _PODS,
     "memorymanager.MemoryReleased": _PODS,
@@ -77,6 +85,11 @@ RESTS_ON: Final[Mapping[str, tuple[LineClass, ...]]] = {
     "prober.ProbeTransitioned": _PODS,
 }
 """Kind of decision -> classes of which a line that is not there may make it impossible."""
+OWED: Final[Mapping[str, tuple[LineClass, ...]]] = {
+    "lifecycle.ContainerKilled": (KILLS,),
+    "lifecycle.PodRejected": (REFUSALS,),
+}
+"""Kind of decision -> classes of its own lines, which it is missed in besides."""
 
 
 class LoggedClasses:
