@@ -169,7 +169,11 @@ class VerifyContext:
 
         ``place`` is the piece of evidence that the finding is about, where it is not the first.
         """
-        loss = None if certain or verdict != "impossible" else self.coverage.at(record.ts_ns, record.kind)
+        loss = (
+            None
+            if certain or verdict != "impossible"
+            else self.coverage.at(record.ts_ns, record.kind)
+        )
         if loss is not None:
             verdict, expected = "unverifiable", None
             missing = (*missing, loss.phrase)

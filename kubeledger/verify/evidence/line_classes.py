@@ -44,9 +44,7 @@ class LineClass(NamedTuple):
 
 
 PODS: Final = LineClass("the sync loop's lines about pods", (PodConfigChanged,))
-RUNS: Final = LineClass(
-    "the sync loop's lines about containers", (ContainerStarted, ContainerDied)
-)
+RUNS: Final = LineClass("the sync loop's lines about containers", (ContainerStarted, ContainerDied))
 KILLS: Final = LineClass("the lines about kills of containers", (ContainerKilled,))
 REFUSALS: Final = LineClass("the lines about refused pods", (PodRejected,))
 SIGNALS: Final = LineClass("the eviction manager's signals", (EvictionSignalObserved,))

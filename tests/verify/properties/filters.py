@@ -20,6 +20,7 @@ Change = Callable[[Path, Random], None]
 Keep = Callable[[bytes], bool]
 
 _HEADER = re.compile(rb"([IWEF])(\d{4} [\d:]{8}\.\d{6}) +\d+ ([\w.-]+\.go):(\d+)\] ")
+_ENTRY = re.compile(rb'(?:^|"line": ")[IWEF]\d{4} ')
 _STAMP = re.compile(rb"(?<=^[IWEF]\d{4} \d\d:\d\d:\d\d\.)\d{6}")
 _NAME = re.compile(rb'pod="([\w.-]+/[\w.-]+)"|"([\w.-]+)_[\w.-]+\(')
 _WORDS = (
@@ -108,7 +109,9 @@ def _stamps(digits: int) -> Change:
 
 
 def _pieces(lines: Lines, random: Random, most: int = 6) -> list[Lines]:
-    cuts = sorted(random.sample(range(1, len(lines)), random.randint(2, most)))
+    """Parts of a log, cut where an entry begins."""
+    begins = [i for i, line in enumerate(lines) if i and _ENTRY.search(line)]
+    cuts = sorted(random.sample(begins, random.randint(2, most)))
     return [lines[a:b] for a, b in zip([0, *cuts], [*cuts, len(lines)], strict=True)]
 
 
@@ -155,9 +158,7 @@ def _out_of_step(lines: Lines, random: Random) -> Lines:
     """Two streams, one of which comes some lines late."""
     late = random.choice((b"E", b"W", b"WE"))
     step = random.choice((3, 30, 300))
-    order = sorted(
-        range(len(lines)), key=lambda i: (i + (step if lines[i][:1] in late else 0), i)
-    )
+    order = sorted(range(len(lines)), key=lambda i: (i + (step if lines[i][:1] in late else 0), i))
     return [lines[i] for i in order]
 
 
@@ -202,7 +203,7 @@ def _alone(*names: str) -> Change:
 def _few_lists(bundle: Path, random: Random) -> None:
     """One snapshot of ten."""
     paths = sorted((bundle / "snapshots").glob("*"))
-    for i, path in enumerate(paths):
+    for path in paths:
         if random.random() < 0.9:
             for file in path.iterdir():
                 file.unlink() if file.is_file() else None
