@@ -42,7 +42,7 @@ class Place(msgspec.Struct):
 
     @property
     def text(self) -> str:
-        """The raw line, decoded; bytes that are no UTF-8 replaced. Blanks at its end say nothing."""
+        """The raw line without blanks at its end, decoded; bytes that are no UTF-8 replaced."""
         return self.raw.rstrip().decode("utf-8", "replace")
 
 

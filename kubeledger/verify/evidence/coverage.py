@@ -313,6 +313,11 @@ class Coverage:
                 return Loss(from_ts_ns=None, to_ts_ns=None, seq=0, phrase=unlogged.phrase)
         return loss
 
+    @property
+    def is_of_log(self) -> bool:
+        """The history is that of a log, which may have been filtered; else it was told as a whole."""
+        return self._classes.is_read
+
     def missing(self, start_ns: int, end_ns: int) -> Loss | None:
         """Whether a line of the kubelet's log, or a record, may be missing in a span.
 

@@ -13,11 +13,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from kubeledger.model.bodies.cpumanager import CpusReleased
 from kubeledger.model.bodies.images import (
     EvictionSignalObserved,
     GarbageCollected,
     GarbageCollectionStarted,
 )
+from kubeledger.model.bodies.ledger import ImportCompleted
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerKilled,
@@ -25,6 +27,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodConfigChanged,
     PodRejected,
 )
+from kubeledger.model.bodies.memorymanager import MemoryReleased
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 
@@ -46,20 +49,22 @@ class LineClass(NamedTuple):
 PODS: Final = LineClass("the sync loop's lines about pods", (PodConfigChanged,))
 RUNS: Final = LineClass("the sync loop's lines about containers", (ContainerStarted, ContainerDied))
 KILLS: Final = LineClass("the lines about kills of containers", (ContainerKilled,))
+CPUS: Final = LineClass("the lines with which CPUs are given back", (CpusReleased,))
+MEMORY: Final = LineClass("the lines with which memory is given back", (MemoryReleased,))
 REFUSALS: Final = LineClass("the lines about refused pods", (PodRejected,))
 SIGNALS: Final = LineClass("the eviction manager's signals", (EvictionSignalObserved,))
 COLLECTIONS: Final = (
     LineClass("the lines with which image collections begin", (GarbageCollectionStarted,)),
     LineClass("the lines with which image collections end", (GarbageCollected,)),
 )
-_CLASSES: Final = (PODS, RUNS, KILLS, REFUSALS, SIGNALS, *COLLECTIONS)
+_CLASSES: Final = (PODS, RUNS, KILLS, REFUSALS, CPUS, MEMORY, SIGNALS, *COLLECTIONS)
 
 _PODS: Final = (PODS, RUNS)
 RESTS_ON: Final[Mapping[str, tuple[LineClass, ...]]] = {
     "cgroups.CgroupRemoved": _PODS,
     "cgroups.CgroupUpdated": _PODS,
-    "cpumanager.CpuAllocationFailed": _PODS,
-    "cpumanager.CpusAllocated": _PODS,
+    "cpumanager.CpuAllocationFailed": (*_PODS, CPUS),
+    "cpumanager.CpusAllocated": (*_PODS, CPUS),
     "cpumanager.CpusReleased": _PODS,
     "devicemanager.AllocationFailed": _PODS,
     "devicemanager.DevicesAllocated": _PODS,
@@ -76,8 +81,8 @@ RESTS_ON: Final[Mapping[str, tuple[LineClass, ...]]] = {
     "lifecycle.PodEvicted": (*_PODS, SIGNALS),
     "lifecycle.PodRejected": _PODS,
     "lifecycle.RestartBackedOff": (*_PODS, KILLS),
-    "memorymanager.MemoryAllocated": _PODS,
-    "memorymanager.MemoryAllocationFailed": _PODS,
+    "memorymanager.MemoryAllocated": (*_PODS, MEMORY),
+    "memorymanager.MemoryAllocationFailed": (*_PODS, MEMORY),
     "memorymanager.MemoryReleased": _PODS,
     "preemption.PodPreempted": _PODS,
     "prober.ProbeTransitioned": _PODS,
@@ -91,14 +96,18 @@ OWED: Final[Mapping[str, tuple[LineClass, ...]]] = {
 
 
 class LoggedClasses:
-    """Which process logs which classes, from the first reading."""
+    """Which process logs which classes, from the first reading.
 
-    KINDS: tuple[type[Body], ...] = tuple(dict.fromkeys(k for c in _CLASSES for k in c.kinds))
+    Attributes:
+        is_read: files were imported: the history was not told as a whole.
+    """
+
+    KINDS: tuple[type[Body], ...] = (ImportCompleted, *(k for c in _CLASSES for k in c.kinds))
     """Kinds of the records that this needs."""
 
     def __init__(self) -> None:
         """Nothing is known yet."""
-        self._is_read = False
+        self.is_read = False
         # class -> minute -> the first and the last such line in it
         self._seen: dict[LineClass, dict[int, tuple[int, int]]] = {c: {} for c in _CLASSES}
         self._of_kind = {kind: each for each in _CLASSES for kind in each.kinds}
@@ -109,8 +118,8 @@ class LoggedClasses:
         """Take in a record; one of another kind changes nothing."""
         of = self._of_kind.get(type(record.body))
         if of is None:
+            self.is_read = self.is_read or isinstance(record.body, ImportCompleted)
             return
-        self._is_read = self._is_read or bool(record.evidence)
         if record.evidence and all(piece.line is None for piece in record.evidence):
             return  # a list or another file shows it
         minutes, ts_ns = self._seen[of], record.ts_ns
@@ -127,7 +136,7 @@ class LoggedClasses:
 
     def unlogged(self, ts_ns: int, classes: Iterable[LineClass]) -> LineClass | None:
         """The first of some classes that the process of a time is not seen to log."""
-        if not self._is_read:
+        if not self.is_read:
             return None
         process = bisect_right(self._bounds, ts_ns)
         return next((each for each in classes if not self._logged[each][process]), None)
