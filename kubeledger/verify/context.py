@@ -238,13 +238,14 @@ class VerifyContext:
         why: str,
         *sides: tuple[int, str],
         by_absence: bool = False,
+        kind: str = "",
     ) -> None:
         """Say that sources disagree; each side is a record's seq and what it says.
 
         One side ``by_absence`` is what the log does not hold; then nothing is said where the
-        log lost lines.
+        log lost lines, or holds none of a class that decisions of a ``kind`` rest on.
         """
-        if by_absence and self.coverage.at(ts_ns) is not None:
+        if by_absence and self.coverage.at(ts_ns, kind) is not None:
             return
         self.pending.add(
             Contradiction(

@@ -90,7 +90,9 @@ class ProbeWitnesses:
         body = record.body
         assert isinstance(body, ProbeExecuted | ProbeTransitioned)
         subject = subject_of(body)
-        self._context.contradict(record.ts_ns, subject, why, *sides, by_absence=by_absence)
+        self._context.contradict(
+            record.ts_ns, subject, why, *sides, by_absence=by_absence, kind=ProbeTransitioned.kind
+        )
 
     # -- ticks -----------------------------------------------------------------------------------
 

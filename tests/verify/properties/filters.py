@@ -20,12 +20,12 @@ Change = Callable[[Path, Random], None]
 Keep = Callable[[bytes], bool]
 
 _HEADER = re.compile(rb"([IWEF])(\d{4} [\d:]{8}\.\d{6}) +\d+ ([\w.-]+\.go):(\d+)\] ")
-_ENTRY = re.compile(rb'(?:^|"line": ")[IWEF]\d{4} ')
+_ENTRY = re.compile(rb'(?:^|"line": "|\]: )[IWEF]\d{4} ')
 _STAMP = re.compile(rb"(?<=^[IWEF]\d{4} \d\d:\d\d:\d\d\.)\d{6}")
 _NAME = re.compile(rb'pod="([\w.-]+/[\w.-]+)"|"([\w.-]+)_[\w.-]+\(')
 _WORDS = (
     *(b"SyncLoop", b"PLEG", b"Killing", b"rob", b"evict", b"evice", b"Event occurred", b"mage"),
-    *(b"cgroup", b"container", b"kubelet", b"pod", b"rror", b"opology", b"memory", b"ADD", b"Back-off"),
+    *(b"cgroup", b"container", b"kubelet", b"pod", b"rror", b"opology", b"memory", b"ADD"),
 )  # fmt: skip
 
 
@@ -56,12 +56,12 @@ def _kept(draw: Callable[[Lines, Random], Keep], *, rest: bool = False) -> Chang
 
 
 def _file(line: bytes) -> bytes:
-    header = _HEADER.match(line)
+    header = _HEADER.search(line)
     return b"" if header is None else header[3]
 
 
 def _call(line: bytes) -> bytes:
-    header = _HEADER.match(line)
+    header = _HEADER.search(line)
     return b"" if header is None else header[3] + b":" + header[4]
 
 
@@ -125,7 +125,7 @@ def _json_chunks(bundle: Path, random: Random) -> None:
     """Rows of a log store, in chunks of any order; rows of one call keep theirs."""
     rows, time = [], "2026-11-21T00:00:00"
     for line in read(bundle):
-        header = _HEADER.match(line)
+        header = _HEADER.search(line)
         if header is not None:
             month_day, _, clock = header[2].decode().partition(" ")
             time = f"2026-{month_day[:2]}-{month_day[2:]}T{clock}"
@@ -243,7 +243,6 @@ FILTERS: dict[str, Change] = {
     "no-start-lines": _kept(_start_lines),
     "ends": _ends(b" ", b"  ", b"\t", b"\r"),
     "milliseconds": _stamps(3),
-    "seconds": _stamps(0),
     "sorted": of_lines(lambda lines, _: sorted(lines)),
     "reversed": of_lines(lambda lines, _: lines[::-1]),
     "chunks": of_lines(_shuffled),

@@ -21,7 +21,16 @@ from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.belief import Belief, World
 from kubeledger.verify.cached_results import Pressure
 
-__all__ = ["ALWAYS_READ", "CLOCK_NS", "Conditions", "Met", "Reading", "Round", "Thresholds", "may_act"]
+__all__ = [
+    "ALWAYS_READ",
+    "CLOCK_NS",
+    "Conditions",
+    "Met",
+    "Reading",
+    "Round",
+    "Thresholds",
+    "may_act",
+]
 __all__ += ["threshold_says"]
 
 ALWAYS_READ: Final = frozenset({MEMORY, "nodefs.available", "imagefs.available"})
