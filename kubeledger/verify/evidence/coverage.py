@@ -315,7 +315,7 @@ class Coverage:
 
     @property
     def is_of_log(self) -> bool:
-        """The history is that of a log, which may have been filtered; else it was told as a whole."""
+        """Files were imported, which may have been filtered; else all was told."""
         return self._classes.is_read
 
     def missing(self, start_ns: int, end_ns: int) -> Loss | None:

@@ -132,7 +132,7 @@ class PodLevels:
         return replace(body, sandbox=False, container=names[0]) if names else body
 
     def _had_others(self, listed: ListedPod) -> bool:
-        """Whether it may have had resources that no list shows: before the first, or between two."""
+        """Whether it may have had resources that no list shows: before one, or between two."""
         versions = self._context.pods.versions(listed)
         made_ns, first_ns = listed.created_ns, versions[0].ts_ns
         return (made_ns is not None and first_ns - made_ns > _SOON_NS) or (
