@@ -573,6 +573,13 @@ PROBLEMS: tuple[Problem, ...] = (
         of="ledger.FindingReported",
     ),
     Problem(
+        "not_understood", 1, "shape of lines that are not understood",
+        "shapes of lines that are not understood",
+        "SELECT * FROM not_understood", "shape AS subject",
+        lambda row: f"{row['lines']:,} × not understood: {shortened(row['subject'])}",
+        ", sum(count)::BIGINT AS lines", is_counted=False, of="ledger.LinesNotUnderstood",
+    ),
+    Problem(
         "deleted", 0, "image deleted", "images deleted", "SELECT * FROM image_gc_deletions",
         "'images' AS subject",
         lambda row: f"{row['count']} image{'s' if row['count'] > 1 else ''} deleted",

@@ -17,6 +17,7 @@ from kubeledger.verify.evidence.machine import Machine
 from kubeledger.verify.evidence.pods import PodRegister
 from kubeledger.verify.evidence.processes import Process
 from kubeledger.verify.evidence.timeline import Timeline
+from kubeledger.verify.evidence.times import Times
 from kubeledger.verify.finding import Contradiction, Fields, Finding, Side, Verdict
 from kubeledger.verify.pending import PendingFindings
 from kubeledger.verify.settings import Settings, profile_of
@@ -41,6 +42,7 @@ class VerifyContext:
         recorded_pods: those that the variant changes, as they are recorded.
         instances: what lists show of single instances of containers.
         coverage: what the records lack, or may.
+        times: when things can have happened.
         timeline: processes, their settings, pods and containers.
         machine: what it has, as several sources show it.
         cached_results: results of probes, as their rule believes them.
@@ -63,10 +65,11 @@ class VerifyContext:
         self.recorded_pods = PodRegister()
         self.instances = ListedInstances()
         self.coverage = Coverage()
-        self.timeline = Timeline(self.coverage, self.pods)
+        self.times = Times(self.instances)
+        self.timeline = Timeline(self.coverage, self.pods, self.times)
         self.machine = Machine()
         self._notes: dict[type[Body], list[Callable[[Record], None]]] = {}
-        for part in (self.coverage, self.timeline, self.machine):
+        for part in (self.coverage, self.times, self.timeline, self.machine):
             for kind in dict.fromkeys(part.KINDS):
                 self._notes.setdefault(kind, []).append(part.note)
         self.cached_results = CachedResults()
@@ -79,7 +82,9 @@ class VerifyContext:
         self._recorded_version: str | None = None
         self._use_version(None)
 
-    KINDS: tuple[type[Body], ...] = (*Coverage.KINDS, *Timeline.KINDS, *Machine.KINDS)
+    KINDS: tuple[type[Body], ...] = (
+        *(*Coverage.KINDS, *Times.KINDS, *Timeline.KINDS, *Machine.KINDS),
+    )
     """Kinds of the records that this needs in the first reading."""
 
     def prescan(self, original: Record) -> Record:
@@ -106,7 +111,8 @@ class VerifyContext:
         """The first reading is over."""
         self.pods.settle()
         self.recorded_pods.settle()
-        self.coverage.settle()
+        self.times.settle()
+        self.coverage.settle(self.times.two_clocks())
         self.timeline.settle()
         self._next_process_ns = self.timeline.processes.next_ns(None)
         self.machine.settle()
@@ -243,9 +249,12 @@ class VerifyContext:
         """Say that sources disagree; each side is a record's seq and what it says.
 
         One side ``by_absence`` is what the log does not hold; then nothing is said where the
-        log lost lines, or holds none of a class that decisions of a ``kind`` rest on.
+        log lost lines, or holds none of a class that decisions of a ``kind`` rest on. Nor is where
+        the sources may go by two clocks.
         """
         if by_absence and self.coverage.at(ts_ns, kind) is not None:
+            return
+        if self.coverage.has_two_clocks(ts_ns):
             return
         self.pending.add(
             Contradiction(

@@ -7,8 +7,13 @@ import pytest
 
 from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.bodies.ledger import GapObserved, ImportCompleted, RecordsLost
-from kubeledger.model.bodies.lifecycle import ContainerStarted, PodConfigChanged, PodEvicted
-from kubeledger.model.bodies.node import KubeletStarted, LogThinned
+from kubeledger.model.bodies.lifecycle import (
+    ContainerStarted,
+    KubernetesEvent,
+    PodConfigChanged,
+    PodEvicted,
+)
+from kubeledger.model.bodies.node import KubeletExited, KubeletStarted, LogThinned
 from kubeledger.model.record import Body, Evidence
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.coverage import Coverage
@@ -28,6 +33,20 @@ def signals(first: int, last: int) -> Steps:
     """The eviction manager's rounds, from one second to another."""
     body = EvictionSignalObserved(signal="memory.available", available=1, capacity=2)
     return [(second, body) for second in range(first, last + 1, 10)]
+
+
+def events(first: int, last: int) -> Steps:
+    """Lines of another kind."""
+    body = KubernetesEvent(
+        namespace="d", pod="a", pod_uid="u", object_kind="Pod", container=None, type="Normal",
+        reason="Pulled", message="", count=1,
+    )  # fmt: skip
+    return [(second, body) for second in range(first, last + 1, 10)]
+
+
+def exited() -> Body:
+    """Systemd says that the kubelet ended."""
+    return KubeletExited(pid=1, reason="stopped", message="Stopped kubelet.service")
 
 
 def evicted() -> Body:
@@ -88,6 +107,10 @@ WHOLE: Steps = [(0, start()), *signals(5, 305)]
         ([(0, start()), *signals(5, 95), *signals(200, 305)], (100, 110),
          "the lines of the log's hole"),
         ([(0, start()), *signals(5, 95), *signals(200, 305)], (205, 300), None),
+        # Rounds are late on a slow node: the other lines show that the log goes on.
+        ([(0, start()), *signals(5, 95), *events(100, 195), *signals(200, 305)], (100, 110), None),
+        ([*WHOLE, (306, exited()), (400, start(restart=True)), *signals(410, 500)],
+         (320, 330), None),
         # A round that evicts takes its time.
         ([(0, start()), *signals(5, 95), (96, evicted()), *signals(180, 305)], (100, 110), None),
         ([(0, start()), *signals(5, 95), (96, evicted()), *signals(210, 305)], (100, 110),

@@ -86,7 +86,10 @@ def main_of(target: Target, decisions: Sequence[Record], end: Record | None) -> 
 
 
 def _first_end(main: Record, decisions: Sequence[Record]) -> Record:
-    """The preemption that had begun to kill the pod when it was chosen for eviction as well."""
+    """The preemption that had begun to kill the pod when it was chosen for eviction as well.
+
+    One that its kubelet did not live to carry out is over: the next one admitted the pod again.
+    """
     if main.kind != "lifecycle.PodEvicted":
         return main
     preempted = [
@@ -96,7 +99,12 @@ def _first_end(main: Record, decisions: Sequence[Record]) -> Record:
         and getattr(record.body, "evicted", None) is not False
         and record.seq < main.seq
     ]
-    return preempted[-1] if preempted else main
+    again = any(
+        preempted[-1].seq < record.seq < main.seq
+        for record in decisions
+        if preempted and record.kind == "lifecycle.PodAdmitted"
+    )
+    return preempted[-1] if preempted and not again else main
 
 
 def is_about_pod(record: Record) -> bool:

@@ -4,11 +4,13 @@ Filled in a first reading (records come in any order), asked in the second. What
 
 ====================  ===========================================================================
 start of a process    a log that does not hold its first lines shows nothing from before them
-eviction signals      come every ten seconds: with none for longer the log has a hole
+eviction signals      come every ten seconds: where they stop, and no other line stands, is a hole
+end of a process      from there to the next start nothing was written: that is no hole
 ``LogThinned``        lines that a kubelet repeats are missing, or lines were cut
 ``RecordsLost``       the ledger lost records (and did not get them back), or dropped them
 ``GapObserved``       a recorder could not read the kubelet's log for a time
 doubtful stamps       two lines disagree about when something was
+steps of the clock    from there on, lines and files may go by two clocks, until another process
 config lines          a pod that the kubelet's list shows and no line shows: its lines are lost
 classes of lines      a process that is seen to log none of a class: it was filtered out
 ====================  ===========================================================================
@@ -22,7 +24,7 @@ a kind of decision rests on classes of lines (:mod:`~kubeledger.verify.evidence.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -40,11 +42,16 @@ from kubeledger.model.bodies.ledger import (
 )
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
+    ContainerKilled,
     ContainerStarted,
+    KubernetesEvent,
+    PodAdmitted,
     PodConfigChanged,
     PodEvicted,
+    PodRejected,
+    PodTerminating,
 )
-from kubeledger.model.bodies.node import KubeletStarted, LogThinned
+from kubeledger.model.bodies.node import KubeletExited, KubeletStarted, LogThinned
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.line_classes import OWED, RESTS_ON, LoggedClasses
@@ -71,9 +78,12 @@ _LINES: Final = (
     *(ContainerDied, ContainerStarted, KubeletStarted, PodConfigChanged), QOSCgroupsUpdated,
 )  # fmt: skip
 """What stands on a line stands on one of the kubelet's log."""
+_MORE_LINES: Final = (ContainerKilled, KubernetesEvent, PodAdmitted, PodRejected, PodTerminating)
+"""So does this."""
 """What a recorder calls the kubelet's log, wherever it reads it."""
 _BEFORE_LOG: Final = "the kubelet's log before its first line"
 _AFTER_LOG: Final = "the kubelet's log after its last line"
+_STEP: Final = "by which clock lines and files go after the clock was set back"
 _STAMP: Final = "the right time of a line whose stamp does not go with those around it"
 _HOLE: Final = "the lines of the log's hole"
 
@@ -113,11 +123,13 @@ class Coverage:
     """What is missing of one node's records."""
 
     KINDS: tuple[type[Body], ...] = (
+        *_MORE_LINES,
         ContainerDied,
         ContainerStarted,
         EvictionSignalObserved,
         FindingReported,
         GapObserved,
+        KubeletExited,
         KubeletStarted,
         LogThinned,
         PodConfigChanged,
@@ -145,6 +157,9 @@ class Coverage:
         self._lost = LostRecords()
         self._pods_without_add = PodsWithoutAdd()
         self._signals = PeriodicActivity("eviction signals", SIGNALS_NS)
+        self._lines = PeriodicActivity("lines", SIGNALS_NS)
+        self._exits: list[int] = []
+        self._two_clocks: list[Span] = []
         self._line_ends: tuple[int, int] | None = None
         self._evicted: list[int] = []
         self._holes: list[tuple[int, int]] = []
@@ -158,11 +173,14 @@ class Coverage:
         self._classes.note(record)
         if isinstance(body, EvictionSignalObserved):
             self._signals.note(ts_ns)
+            self._lines.note(ts_ns)
             return
-        if isinstance(body, _LINES):
+        if isinstance(body, (*_LINES, *_MORE_LINES)):
             if all(piece.line is not None for piece in record.evidence):
-                self._line(ts_ns)
-            if isinstance(body, ContainerDied | ContainerStarted):
+                self._lines.note(ts_ns)
+                if isinstance(body, _LINES):
+                    self._line(ts_ns)
+            if isinstance(body, (ContainerDied, ContainerStarted, *_MORE_LINES)):
                 return
         if isinstance(body, PodsWithoutAdd.KINDS):
             self._pods_without_add.note(record)
@@ -175,6 +193,8 @@ class Coverage:
                 self._unread.append((record.seq, body))
             case KubeletStarted():
                 self._starts.append((ts_ns, record.seq, body.from_start))
+            case KubeletExited():
+                self._exits.append(ts_ns)
             case FindingReported():
                 self._note_stamp(record.seq, body)
             case PodEvicted():
@@ -192,8 +212,13 @@ class Coverage:
         if stamps:
             self._stamps.append((seq, stamps))
 
-    def settle(self) -> None:
-        """The first reading is over."""
+    def settle(self, two_clocks: Iterable[tuple[int, int, int | None]] = ()) -> None:
+        """The first reading is over.
+
+        Args:
+            two_clocks: spans in which lines and files may go by two clocks: the record of the
+                step, from, to; see ``Times.two_clocks``.
+        """
         self._starts.sort()
         self._start_times = [ts_ns for ts_ns, _, _ in self._starts]
         self._classes.settle(self._start_times)
@@ -223,6 +248,9 @@ class Coverage:
         for seq, stamps in self._stamps:
             around = min(stamps) - _STAMP_AROUND_NS, max(stamps) + _STAMP_AROUND_NS
             self._add(seq, _STAMP, poison=around)
+        for seq, from_ns, to_ns in two_clocks:
+            self._add(seq, _STEP, poison=(from_ns, to_ns))
+            self._two_clocks.append((from_ns, to_ns))
         for pod in self._pods_without_add.found():
             span = pod.from_ts_ns, pod.to_ts_ns
             phrase = f"the log's lines about pod {pod.name}, which are lost"
@@ -265,11 +293,17 @@ class Coverage:
         self._add(seq, phrase, poison=poison, missing=(body.from_ts_ns - reach_ns, last_ns))
 
     def _find_holes(self) -> None:
-        """Gaps in the signals, cut at the starts of processes in them."""
+        """Gaps in lines of all kinds while there are signals, cut at the starts of processes.
+
+        Signals alone are late while the node is overloaded.
+        """
         self._evicted.sort()
+        self._exits.sort()
+        first_ns, last_ns = self._signals.ends() or (0, 0)
         holes = [
             hole
-            for gap in self._signals.gaps()
+            for gap in self._lines.gaps()
+            if first_ns <= gap.from_ts_ns and gap.to_ts_ns <= last_ns
             for hole in self._holes_between(gap.from_ts_ns, gap.to_ts_ns)
         ]
         self._holes = sorted(holes)[:_HOLES_MAX]
@@ -281,9 +315,11 @@ class Coverage:
         from_ns = last_ns
         first = bisect_right(self._start_times, last_ns)
         for ts_ns, _, from_start in self._starts[first:]:
-            if ts_ns >= next_ns:
+            if ts_ns > next_ns:
                 break
-            if not from_start or ts_ns - from_ns > SILENCE_NS:
+            index = bisect_left(self._exits, from_ns)
+            exit_ns = min([ts_ns, *self._exits[index : index + 1]])
+            if not from_start or exit_ns - from_ns > SILENCE_NS:
                 found.append((from_ns, ts_ns))
             from_ns = ts_ns
         longest = EVICTING_NS if self._evicts_in(from_ns - SIGNALS_NS, next_ns) else SILENCE_NS
@@ -317,6 +353,13 @@ class Coverage:
     def is_of_log(self) -> bool:
         """Files were imported, which may have been filtered; else all was told."""
         return self._classes.is_read
+
+    def has_two_clocks(self, ts_ns: int) -> bool:
+        """Whether times of two sources, around that time, may not be compared."""
+        return any(
+            (start or 0) <= ts_ns and (end is None or ts_ns < end)
+            for start, end in self._two_clocks
+        )
 
     def missing(self, start_ns: int, end_ns: int) -> Loss | None:
         """Whether a line of the kubelet's log, or a record, may be missing in a span.

@@ -79,6 +79,13 @@ the list of the versions between
     .1 between
     = PodPreempted victim_pod=a preemptor_pod=crit
     = PodPreempted victim_pod=b preemptor_pod=crit
+a victim that outlived its kubelet does not end by it: the next one is handed the pod
+    ~ spec c
+    ~ status {{"phase":"Running"}}
+    -60 loop | -50 add {{A}} | -40 started 1
+    CRITICAL
+    .1 preempting | 30 loop | 31 add {{A}} | 40 delete {{A}} | 41 grace 1 30
+    = ContainerKilled reason=pod_deleted
 status and event of a victim show it where its lines are lost: one fact, of the first sign
     ~ version 1.20.2
     ~ status {{"reason":"Preempting"}}

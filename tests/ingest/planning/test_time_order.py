@@ -126,7 +126,7 @@ def test_a_log_in_another_order_tells_the_same(
             assert ours[place.line - 1].decode().startswith((place.text or "")[:40])
 
 
-@pytest.mark.parametrize("back_s", [30, 600])
+@pytest.mark.parametrize("back_s", [2, 5, 30, 600])
 def test_a_clock_that_was_set_back_is_no_other_order(
     back_s: int, lines: list[bytes], tmp_path: Path
 ) -> None:

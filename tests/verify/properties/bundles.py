@@ -19,6 +19,7 @@ from kubeledger.analyze.histories.sources import open_histories
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Record
 from tests.recordings import extract
+from tests.verify.properties import clocks
 from tests.verify.properties.filters import FILTERS
 from tests.verify.properties.verbosity import LOGGED_AT
 
@@ -276,6 +277,10 @@ BUNDLES: dict[str, Change] = {
     "double": _log(_double),
     "twice": _log(_twice),
     "swapped": _log(_swapped),
+    "clock-10": _log(clocks.set_back(10)),
+    "clock-60": _log(clocks.set_back(60)),
+    "relists": _log(clocks.relists),
+    "carried": _log(clocks.carried),
     "cut120": _cut(120),
     "cut200": _cut(200),
     "torn": _log(_torn),

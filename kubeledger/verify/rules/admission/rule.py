@@ -15,6 +15,7 @@ from kubeledger.model.bodies.lifecycle import (
 )
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
 from kubeledger.model.bodies.preemption import PodPreempted, PreemptionFailed
+from kubeledger.model.bodies.stages import PodResized
 from kubeledger.model.bodies.topologymanager import AffinityDecided
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
@@ -74,6 +75,7 @@ class AdmissionVerifier(RuleVerifier):
             KubeletStarted: self._kubelet_started,
             NodeObserved: self._inputs.node_observed,
             PodListed: self._pod_listed,
+            PodResized: self._inputs.objects.resized,
             PodTerminating: self._inputs.terminating,
             PodPreempted: self._pod_preempted,
             PreemptionFailed: self._preemption_failed,
@@ -309,16 +311,20 @@ class AdmissionVerifier(RuleVerifier):
         return listed is not None and f"{listed.namespace}/{listed.name}" == named.full_name
 
     def _preemptor(self, record: Record, body: PodPreempted) -> PodActiveInterval | None:
-        """Whose admission is under way; the named one, else the only one it can be."""
-        under_way = {
-            interval.seq: interval
+        """Whose admission is under way; the named one, else the only one it can be.
+
+        One that the process did not live to decide is under way until its end.
+        """
+        added = [
+            interval
             for interval in self.context.timeline.last_added(record.ts_ns)
-            if interval.seq not in self._decided and interval.decided_ns is not None
-        }
+            if interval.seq not in self._decided
+        ]
+        under_way = {each.seq: each for each in added if each.decided_ns is not None}
         if body.preemptor_pod is not None:
             who = body.preemptor_uid, body.preemptor_namespace, body.preemptor_pod
             named = self._handed(record, *who)
-            if named is not None and named.seq in under_way:
+            if named is not None and any(each is named for each in added):
                 return named
         likely = [interval for seq, interval in under_way.items() if self._kills.get(seq)]
         likely = likely or list(under_way.values())

@@ -15,6 +15,7 @@ from kubeledger.kubelet.cgroups.paths import parse_cgroup_path
 from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.kube.quantity import QuantityError
 from kubeledger.model.bodies.cgroups import CgroupUpdated
+from kubeledger.model.bodies.stages import PodResized
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
@@ -27,10 +28,13 @@ from kubeledger.verify.rules.cgroups.creators import Creators
 from kubeledger.verify.rules.cgroups.files import NO_VALUES, Compared, Option, compare
 from kubeledger.verify.rules.cgroups.options import PodOptions
 from kubeledger.verify.rules.cgroups.settings import Rules
-from kubeledger.verify.rules.cgroups.values import Values
+from kubeledger.verify.rules.cgroups.values import Values, value_of
 
 __all__ = ["PodLevels", "differing_resources"]
 
+_AS_MADE: Final = frozenset({"100", "1024", "-1", "max", "max 100000"})
+"""The kernel's values of a new cgroup: weight or shares, no quota, no limit."""
+_BEFORE_RESIZE: Final = "what the pod had before it was resized"
 _READABLE: Final = "a readable spec of the pod"
 _BY_SETTINGS: Final = frozenset(
     {
@@ -51,12 +55,20 @@ class PodLevels:
 
     Attributes:
         creators: must see all snapshots first.
+        resized_ns: pod -> when it was resized first.
     """
 
     def __init__(self, context: VerifyContext, rules_of: Callable[[Process], Rules | None]) -> None:
         self._context = context
         self.creators = Creators(context)
+        self.resized_ns: dict[str | None, int] = {}
         self._rules_of = rules_of
+
+    def prescan(self, record: Record) -> None:
+        """Take in a resize in place of the first reading."""
+        assert isinstance(record.body, PodResized)
+        first_ns = self.resized_ns.get(record.body.pod_uid, record.ts_ns)
+        self.resized_ns[record.body.pod_uid] = min(first_ns, record.ts_ns)
 
     def level(
         self, record: Record, body: CgroupUpdated, now: Rules, state: NodeState
@@ -90,6 +102,11 @@ class PodLevels:
         if not found:
             return lacks([_MAKER]), None
         worst = next((each for each in found if not each.ruling.allowed), found[0])
+        if not worst.ruling.allowed and self._is_unwritten(body, record.ts_ns, worst):
+            why = f"{worst.ruling.why} (not written yet: its container was only being created)"
+            ruling = replace(worst.ruling, allowed=True, chosen=False, why=why)
+            found = [replace(worst, ruling=ruling, differing={})]
+            worst = found[0]
         rulings = [each.ruling for each in found]
         if None in asked:
             may_be = _BY_SETTINGS.issuperset(worst.differing)
@@ -109,6 +126,9 @@ class PodLevels:
             if compared is None:
                 return [NO_VALUES]
             if not compared.ruling.allowed and rules.resizes(listed):
+                first = self._context.pods.versions(listed)[0]
+                if self.resized_ns.get(listed.uid, first.ts_ns) < first.ts_ns:
+                    return [_BEFORE_RESIZE]
                 resized = self._resized(body, listed, rules)
                 if resized is None and self._had_others(listed):
                     return [_UNLISTED]
@@ -116,6 +136,21 @@ class PodLevels:
             return compared
         except _UNREADABLE:
             return [_READABLE]
+
+    def _is_unwritten(self, body: CgroupUpdated, ts_ns: int, found: Compared) -> bool:
+        """Whether the runtime may just have made the cgroup, and not have written its values yet.
+
+        Between a container's creation and its start systemd makes the scope, with the kernel's
+        values, and then the runtime fills it in.
+        """
+        if body.level != "container" or body.container_id is None:
+            return False
+        pod = self._context.timeline.pods.get(body.pod_uid or "")
+        run = None if pod is None else pod.run(body.container_id)
+        told_ns = None if run is None else run.started_ns
+        began = self._context.times.started(body.container_id, told_ns)
+        as_made = all(str(value_of(body, key)) in _AS_MADE for key in found.differing)
+        return as_made and began is not None and began.to_ns >= ts_ns - NS_PER_S
 
     def _named(self, body: CgroupUpdated, state: NodeState) -> CgroupUpdated:
         """The record with the container's name, and whether it is the sandbox, as known."""

@@ -20,6 +20,7 @@ from kubeledger.model.bodies.cgroups import (
     QOSReserveComputed,
 )
 from kubeledger.model.bodies.lifecycle import PodListed
+from kubeledger.model.bodies.stages import PodResized
 from kubeledger.model.record import Body, Decision, Record
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, judge, lacks, same
@@ -80,6 +81,7 @@ class CgroupVerifier(RuleVerifier):
         return {
             CgroupRemoved: self._removals.prescan,
             CgroupUpdated: self._prescan,
+            PodResized: self._pods.prescan,
             QOSCgroupsUpdated: self._writes.prescan,
             QOSReserveComputed: self._writes.prescan,
         }
