@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from kubeledger.model.bodies.cpumanager import CpusReleased
+from kubeledger.model.bodies.devicemanager import DevicesAllocated
 from kubeledger.model.bodies.images import (
     EvictionSignalObserved,
     GarbageCollected,
@@ -51,13 +52,14 @@ RUNS: Final = LineClass("the sync loop's lines about containers", (ContainerStar
 KILLS: Final = LineClass("the lines about kills of containers", (ContainerKilled,))
 CPUS: Final = LineClass("the lines with which CPUs are given back", (CpusReleased,))
 MEMORY: Final = LineClass("the lines with which memory is given back", (MemoryReleased,))
+DEVICES: Final = LineClass("the lines with which devices are given", (DevicesAllocated,))
 REFUSALS: Final = LineClass("the lines about refused pods", (PodRejected,))
 SIGNALS: Final = LineClass("the eviction manager's signals", (EvictionSignalObserved,))
 COLLECTIONS: Final = (
     LineClass("the lines with which image collections begin", (GarbageCollectionStarted,)),
     LineClass("the lines with which image collections end", (GarbageCollected,)),
 )
-_CLASSES: Final = (PODS, RUNS, KILLS, REFUSALS, CPUS, MEMORY, SIGNALS, *COLLECTIONS)
+_CLASSES: Final = (PODS, RUNS, KILLS, REFUSALS, CPUS, DEVICES, MEMORY, SIGNALS, *COLLECTIONS)
 
 _PODS: Final = (PODS, RUNS)
 RESTS_ON: Final[Mapping[str, tuple[LineClass, ...]]] = {
@@ -68,7 +70,7 @@ RESTS_ON: Final[Mapping[str, tuple[LineClass, ...]]] = {
     "cpumanager.CpusReleased": _PODS,
     "devicemanager.AllocationFailed": _PODS,
     "devicemanager.DevicesAllocated": _PODS,
-    "devicemanager.DevicesReleased": _PODS,
+    "devicemanager.DevicesReleased": (*_PODS, DEVICES),
     "eviction.NodeConditionsChanged": (SIGNALS,),
     "eviction.PodSpared": (*_PODS, SIGNALS),
     "eviction.ReclaimAttempted": (SIGNALS,),
