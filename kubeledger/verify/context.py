@@ -175,11 +175,15 @@ class VerifyContext:
 
         ``place`` is the piece of evidence that the finding is about, where it is not the first.
         """
-        loss = None if certain or verdict != "impossible" else self.coverage.at(record.ts_ns)
+        loss = (
+            None
+            if certain or verdict != "impossible"
+            else self.coverage.at(record.ts_ns, record.kind)
+        )
         if loss is not None:
             verdict, expected = "unverifiable", None
             missing = (*missing, loss.phrase)
-            inputs = (*inputs, loss.seq)
+            inputs = (*inputs, *((loss.seq,) if loss.seq else ()))
             why = f"{why} (but this is not known without {loss.phrase})"
         self.pending.find(
             Finding(
@@ -217,7 +221,7 @@ class VerifyContext:
         Nothing is said where the log lost lines (the decision's may be among them), unless it
         is ``certain``: it would show elsewhere than in the log.
         """
-        if not certain and self.coverage.at(observation.ts_ns) is not None:
+        if not certain and self.coverage.at(observation.ts_ns, kind, owed=True) is not None:
             return
         self.pending.add(
             Finding(
@@ -241,13 +245,15 @@ class VerifyContext:
         why: str,
         *sides: tuple[int, str],
         by_absence: bool = False,
+        kind: str = "",
     ) -> None:
         """Say that sources disagree; each side is a record's seq and what it says.
 
         One side ``by_absence`` is what the log does not hold; then nothing is said where the
-        log lost lines. Nor is where the sources may go by two clocks.
+        log lost lines, or holds none of a class that decisions of a ``kind`` rest on. Nor is where
+        the sources may go by two clocks.
         """
-        if by_absence and self.coverage.at(ts_ns) is not None:
+        if by_absence and self.coverage.at(ts_ns, kind) is not None:
             return
         if self.coverage.has_two_clocks(ts_ns):
             return

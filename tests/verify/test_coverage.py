@@ -6,8 +6,13 @@ import msgspec
 import pytest
 
 from kubeledger.model.bodies.images import EvictionSignalObserved
-from kubeledger.model.bodies.ledger import GapObserved, RecordsLost
-from kubeledger.model.bodies.lifecycle import ContainerStarted, KubernetesEvent, PodEvicted
+from kubeledger.model.bodies.ledger import GapObserved, ImportCompleted, RecordsLost
+from kubeledger.model.bodies.lifecycle import (
+    ContainerStarted,
+    KubernetesEvent,
+    PodConfigChanged,
+    PodEvicted,
+)
 from kubeledger.model.bodies.node import KubeletExited, KubeletStarted, LogThinned
 from kubeledger.model.record import Body, Evidence
 from kubeledger.model.units import NS_PER_S
@@ -140,6 +145,22 @@ def test_whether_a_line_may_be_missing(
         end_ns = end_s * NS_PER_S
         from_ns = found.unbroken_from(end_ns)
         assert from_ns > end_ns or found.silent(from_ns, end_ns) is None
+
+
+def test_what_a_process_never_logs_is_no_evidence() -> None:
+    """Where files were imported; each process of them counts alone."""
+    pod = PodConfigChanged(namespace="d", pod="a", pod_uid=None, operation="ADD", source="api")
+    runs = ContainerStarted(namespace="d", pod="a", pod_uid=None, container="c", container_id="1")
+    told = [*WHOLE, (1, pod), (2, runs), (200, start(restart=True)), (210, runs)]
+    read = (310, ImportCompleted(digest="00" * 32, accounts=()))
+    kind, lines = "lifecycle.PodAdmitted", "the sync loop's lines about pods"
+    for steps, at_s, phrase in [(told, 250, None), ([*told, read], 100, None),
+                                ([*told, read], 250, lines)]:  # fmt: skip
+        found = coverage(steps)
+        loss = found.at(at_s * NS_PER_S, kind)
+        assert (loss and loss.phrase) == phrase
+        assert found.at(at_s * NS_PER_S) is None  # what rests on no class is as it was
+    assert coverage([*told, read]).at(NS_PER_S, "lifecycle.PodRejected", owed=True) is not None
 
 
 def test_the_log_ends_with_its_last_line() -> None:

@@ -139,7 +139,9 @@ class RestartVerifier(Starts):
         if before is not None and shown and previous_id is not None and not container.was_inherited:
             if container.may_follow(previous_id):
                 expected["previous_container_id"] = previous_id
-            elif None in (listed, previous) or previous != (listed or 0) - 1:
+            elif not self.context.instances.knows(previous_id) or (
+                None not in (listed, previous) and previous != (listed or 0) - 1
+            ):
                 expected["previous_container_id"] = before.container_id
             else:
                 container.back_off.lose()  # one that only lists show ran in between

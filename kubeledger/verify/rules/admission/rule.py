@@ -276,6 +276,7 @@ class AdmissionVerifier(RuleVerifier):
             return same(False, "no line had handed a pod of that name to the kubelet")
         if (
             named is None
+            or uid is None  # the same pod, of which no list is left
             or (only_reported and named.seq in self._decided)
             or self._is_another(uid, named)
         ):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import pairwise
 from typing import Final
 
 import msgspec
@@ -42,7 +43,10 @@ _BY_SETTINGS: Final = frozenset(
     }
 )
 """Values that another process may have asked for by other settings."""
+_UNLISTED: Final = "the resources that the pod had then, which no list shows"
 _MAKER: Final = "the settings of the kubelet process that made the cgroup"
+_SOON_NS: Final = 30 * NS_PER_S
+"""A list that is read so soon after a pod was made shows what it was made with."""
 _UNREADABLE = (msgspec.ValidationError, BadInputError, QuantityError, CgroupNameError)
 
 
@@ -125,7 +129,10 @@ class PodLevels:
                 first = self._context.pods.versions(listed)[0]
                 if self.resized_ns.get(listed.uid, first.ts_ns) < first.ts_ns:
                     return [_BEFORE_RESIZE]
-                return self._resized(body, listed, rules) or compared
+                resized = self._resized(body, listed, rules)
+                if resized is None and self._had_others(listed):
+                    return [_UNLISTED]
+                return resized or compared
             return compared
         except _UNREADABLE:
             return [_READABLE]
@@ -158,6 +165,14 @@ class PodLevels:
         names = [] if listed is None else [listed.name]
         names += [name for name, container in running if container.container_id == of]
         return replace(body, sandbox=False, container=names[0]) if names else body
+
+    def _had_others(self, listed: ListedPod) -> bool:
+        """Whether it may have had resources that no list shows: before one, or between two."""
+        versions = self._context.pods.versions(listed)
+        made_ns, first_ns = listed.created_ns, versions[0].ts_ns
+        return (made_ns is not None and first_ns - made_ns > _SOON_NS) or (
+            any(differing_resources(*pair) is not None for pair in pairwise(versions))
+        )
 
     def _resized(self, body: CgroupUpdated, listed: ListedPod, rules: Rules) -> Compared | None:
         """Judge by what the pod had at any time: a resize goes value by value.
