@@ -29,7 +29,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodRejected,
 )
 from kubeledger.model.bodies.memorymanager import MemoryReleased
-from kubeledger.model.record import Body, Record
+from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.model.units import NS_PER_S
 
 __all__ = ["OWED", "RESTS_ON", "LineClass", "LoggedClasses"]
@@ -97,6 +97,15 @@ OWED: Final[Mapping[str, tuple[LineClass, ...]]] = {
 """Kind of decision -> classes of its own lines, which it is missed in besides."""
 
 
+_EVENT = "event.go:"
+"""Logs what is sent to the API server: a filter may leave these lines and take the others."""
+
+
+def _is_own_line(piece: Evidence) -> bool:
+    """Not a list or another file that shows the same, nor the event that went with it."""
+    return piece.line is not None and _EVENT not in (piece.text or "")
+
+
 class LoggedClasses:
     """Which process logs which classes, from the first reading.
 
@@ -122,8 +131,8 @@ class LoggedClasses:
         if of is None:
             self.is_read = self.is_read or isinstance(record.body, ImportCompleted)
             return
-        if record.evidence and all(piece.line is None for piece in record.evidence):
-            return  # a list or another file shows it
+        if record.evidence and not any(map(_is_own_line, record.evidence)):
+            return
         minutes, ts_ns = self._seen[of], record.ts_ns
         first_ns, last_ns = minutes.get(ts_ns // (60 * NS_PER_S), (ts_ns, ts_ns))
         minutes[ts_ns // (60 * NS_PER_S)] = min(first_ns, ts_ns), max(last_ns, ts_ns)
