@@ -16,6 +16,7 @@ import msgspec
 
 from kubeledger.kubelet.kube.cpuset import cpu_set_text, cpus_of
 from kubeledger.kubelet.kube.pod import SIDECAR
+from kubeledger.kubelet.kube.statuses import objects_of
 from kubeledger.model.bodies.cpumanager import (
     CpuManagerStarted,
     CpuManagerStateRead,
@@ -70,6 +71,12 @@ _TWICE_NS: Final = 10 * NS_PER_S
 
 _Holder = tuple[str, str]
 """Pod UID and container."""
+
+
+def _part(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """An object in a status; an empty one where it is of another kind."""
+    found = value.get(key)
+    return found if isinstance(found, dict) else {}
 
 
 class ViolationEpisode(msgspec.Struct, frozen=True, kw_only=True):
@@ -197,10 +204,10 @@ class Safety:
     def _listed(self, record: Record, body: PodListed) -> _Found:
         uid, spec, status = body.pod_uid or "", body.spec or {}, body.status or {}
         self._names[uid] = f"{body.namespace}/{body.pod}"
-        regular = {each.get("name") for each in spec.get("containers") or ()}
+        regular = {str(each.get("name")) for each in objects_of(spec.get("containers"))}
         sidecars = {
-            each.get("name")
-            for each in spec.get("initContainers") or ()
+            str(each.get("name"))
+            for each in objects_of(spec.get("initContainers"))
             if each.get("restartPolicy") == SIDECAR
         }
         self._lasting[uid] = regular | sidecars
@@ -212,12 +219,12 @@ class Safety:
 
     def _twice(self, record: Record, body: PodListed, status: Mapping[str, Any]) -> _Found:
         """A container that began before the last one of its name had ended, by the runtime."""
-        for each in status.get("containerStatuses") or ():
-            running = (each.get("state") or {}).get("running") or {}
-            before = (each.get("lastState") or {}).get("terminated") or {}
+        for each in objects_of(status.get("containerStatuses")):
+            running = _part(_part(each, "state"), "running")
+            before = _part(_part(each, "lastState"), "terminated")
             with suppress(ValueError, TypeError):
-                began_ns = parse_ts(running.get("startedAt") or "")
-                over_ns = parse_ts(before.get("finishedAt") or "")
+                began_ns = parse_ts(str(running.get("startedAt", "")))
+                over_ns = parse_ts(str(before.get("finishedAt", "")))
                 stepped = self._stepped_ns is not None and self._stepped_ns >= began_ns - _STALE_NS
                 if over_ns - began_ns < _TWICE_NS or stepped:
                     continue
