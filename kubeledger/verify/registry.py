@@ -18,6 +18,7 @@ from kubeledger.verify.rules.oom.kills import OomVerifier
 from kubeledger.verify.rules.probes import ProbeVerifier
 from kubeledger.verify.rules.restarts import RestartVerifier
 from kubeledger.verify.rules.source_disputes import SourceDisputes
+from kubeledger.verify.rules.syncs import SyncVerifier
 from kubeledger.verify.verifier import Verifier
 
 __all__ = ["VERIFIERS", "kinds_seen_for", "verifiers_of"]
@@ -35,6 +36,7 @@ VERIFIERS: tuple[type[Verifier], ...] = (
     OomVerifier,
     RestartVerifier,
     SourceDisputes,
+    SyncVerifier,
 )
 
 

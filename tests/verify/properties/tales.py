@@ -213,8 +213,11 @@ def _main_before_init(records: Records, random: Random) -> Iterator[Tale]:
             continue
         if over.ts_ns - init.ts_ns < NS_PER_S:
             continue
-        told = _told(records, {main.seq: _at(main, init.ts_ns - NS_PER_S // 2)})
-        yield Tale(f"{pod} {own[0]}", told, _subjects(main.body))
+        told = []
+        for record in records:
+            told += [_at(main, init.ts_ns)] if record is init else []
+            told += [record] if record is not main else []
+        yield Tale(f"{pod} {own[0]}", numbered(told), _subjects(main.body))
 
 
 def _main_after_failure(records: Records, random: Random) -> Iterator[Tale]:
