@@ -74,7 +74,7 @@ class VerifyContext:
         self.cached_results = CachedResults()
         self.node_pressure = NodePressure()
         self.pending = PendingFindings()
-        self.debts = Debts(self.coverage, self._unpaid)
+        self.debts = Debts(self.coverage, self.convict)
         self.process: Process | None = None
         self._next_process_ns: int | None = None
         self.profile: KubeletProfile | None = None
@@ -232,7 +232,8 @@ class VerifyContext:
             )
         )
 
-    def _unpaid(self, debt: Debt) -> None:
+    def convict(self, debt: Debt) -> None:
+        """Say that something had to come and did not."""
         if debt.disputed:
             self.contradict(
                 debt.since.ts_ns, debt.subject, debt.why, *debt.disputed, by_absence=True

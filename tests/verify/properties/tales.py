@@ -8,12 +8,14 @@ that stops early and says so at its end.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Any
 
 import msgspec
 
+from kubeledger.kubelet.kube.quantity import value_of
 from kubeledger.model.bodies.cgroups import CgroupRemoved
 from kubeledger.model.bodies.eviction import NodeConditionsChanged, ReclaimAttempted
 from kubeledger.model.bodies.images import (
@@ -37,6 +39,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodTerminating,
     RestartBackedOff,
 )
+from kubeledger.model.bodies.node import SettingsObserved
 from kubeledger.model.bodies.prober import ProbeTransitioned
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
@@ -378,9 +381,21 @@ def _reversed(records: Records, random: Random) -> Iterator[Tale]:
             yield Tale(f"{body.resource}, {len(ranked)} pods", told, ("node", "pod/"))
 
 
+def _hard_thresholds(records: Records) -> dict[str, str]:
+    """Signal -> the threshold of every process, where it has one."""
+    found: list[dict[str, str]] = []
+    for record in _of(records, SettingsObserved):
+        setting = record.body.settings.get("evictionHard")  # type: ignore[attr-defined]
+        if setting is not None:
+            given = json.loads(setting.value) or {}
+            found.append({n: v for n, v in given.items()
+                          if n in ("memory.available", "nodefs.available", "imagefs.available")})
+    return found[0] if found and all(each == found[0] for each in found) else {}
+
+
 def _not_evicted(records: Records, random: Random) -> Iterator[Tale]:
     """A signal stays at a tenth of its hard threshold for 110 s, and nothing is done."""
-    hard = {"memory.available": 100 << 20, "nodefs.available": 10, "imagefs.available": 15}
+    hard = _hard_thresholds(records)
     signals = [r for r in _of(records, EvictionSignalObserved) if r.body.signal in hard]  # type: ignore[attr-defined]
     acts = [r.ts_ns for r in _of(records, ReclaimAttempted, PodEvicted, NodeConditionsChanged)]
     if not signals:
@@ -395,9 +410,11 @@ def _not_evicted(records: Records, random: Random) -> Iterator[Tale]:
         for r in signals:
             body: Any = r.body
             if body.signal == name and first.ts_ns <= r.ts_ns <= until:
-                limit = body.capacity * hard[name] // 100 if name != "memory.available" else (
-                    100 << 20)
-                others[r.seq] = _with(r, available=limit // 10 - random.randrange(1 << 12))
+                text = hard[name]
+                quantity = (int(body.capacity * float(text[:-1]) // 100) if text[-1] == "%"
+                            else value_of(text))
+                available = quantity // 10 - random.randrange(1 << 12)
+                others[r.seq] = _with(r, available=max(available, 0))
         if len(others) >= 8:
             yield Tale(f"{name} {first.seq}", _told(records, others), ("node", "pod/"))
 
