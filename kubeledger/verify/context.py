@@ -18,6 +18,7 @@ from kubeledger.verify.evidence.machine import Machine
 from kubeledger.verify.evidence.pods import PodRegister
 from kubeledger.verify.evidence.processes import Process
 from kubeledger.verify.evidence.timeline import Timeline
+from kubeledger.verify.evidence.times import Times
 from kubeledger.verify.finding import Contradiction, Fields, Finding, Side, Verdict
 from kubeledger.verify.pending import PendingFindings
 from kubeledger.verify.settings import Settings, profile_of
@@ -42,6 +43,7 @@ class VerifyContext:
         recorded_pods: those that the variant changes, as they are recorded.
         instances: what lists show of single instances of containers.
         coverage: what the records lack, or may.
+        times: when things can have happened.
         timeline: processes, their settings, pods and containers.
         machine: what it has, as several sources show it.
         cached_results: results of probes, as their rule believes them.
@@ -65,10 +67,11 @@ class VerifyContext:
         self.recorded_pods = PodRegister()
         self.instances = ListedInstances()
         self.coverage = Coverage()
-        self.timeline = Timeline(self.coverage, self.pods)
+        self.times = Times(self.instances)
+        self.timeline = Timeline(self.coverage, self.pods, self.times)
         self.machine = Machine()
         self._notes: dict[type[Body], list[Callable[[Record], None]]] = {}
-        for part in (self.coverage, self.timeline, self.machine):
+        for part in (self.coverage, self.times, self.timeline, self.machine):
             for kind in dict.fromkeys(part.KINDS):
                 self._notes.setdefault(kind, []).append(part.note)
         self.cached_results = CachedResults()
@@ -82,7 +85,9 @@ class VerifyContext:
         self._recorded_version: str | None = None
         self._use_version(None)
 
-    KINDS: tuple[type[Body], ...] = (*Coverage.KINDS, *Timeline.KINDS, *Machine.KINDS)
+    KINDS: tuple[type[Body], ...] = (
+        *(*Coverage.KINDS, *Times.KINDS, *Timeline.KINDS, *Machine.KINDS),
+    )
     """Kinds of the records that this needs in the first reading."""
 
     def prescan(self, original: Record) -> Record:
@@ -110,6 +115,7 @@ class VerifyContext:
         self.pods.settle()
         self.recorded_pods.settle()
         self.coverage.settle()
+        self.times.settle()
         self.timeline.settle()
         self._next_process_ns = self.timeline.processes.next_ns(None)
         self.machine.settle()

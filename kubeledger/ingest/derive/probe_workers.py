@@ -255,21 +255,26 @@ class ProbeWorkers:
     def _running_id(self, pod: Pod, container: str, ts_ns: int | None) -> str | None:
         """ID of the running container: the PLEG's last, else the only one a status shows.
 
-        Statuses show the second in which it started.
+        The PLEG's line may be late: one that it shows last may have died, and the next one, which
+        it has not shown yet, may be probed. Statuses show the second in which it started.
         """
         current = self._containers.of(pod).current.get(container)
         if ts_ns is None:
             return current
-        if current is not None and not self._is_followed(pod, self._containers.get(current)):
+        known = self._containers.get(current)
+        died = known is not None and known.died is not None
+        if current is not None and not died and not self._is_followed(pod, known):
             return current
         running = [
-            container_id
+            (instance.started_ts_ns or 0, container_id)
             for container_id, instance in self._context.instances.items()
             if (instance.pod_uid, instance.container) == (pod.uid, container)
             and (instance.started_ts_ns or ts_ns) + NS_PER_S <= ts_ns
             and (instance.finished_ts_ns is None or ts_ns <= instance.finished_ts_ns + NS_PER_S)
+            and not (died and container_id == current)
         ]
-        return running[0] if len(running) == 1 else None
+        # The others had ended when the last one began.
+        return max(running)[1] if running else None
 
     def _initial(self, container_id: str, probe_type: ProbeType) -> ProbeResult | None:
         """The result a worker starts with; None where the kubelet sets none."""

@@ -50,6 +50,7 @@ from kubeledger.ingest.sources.other_programs import (
 )
 from kubeledger.ingest.sources.plain import normal_message
 from kubeledger.ingest.sources.prefix import HEADER, JSON_START, is_entry
+from kubeledger.ingest.sources.times import carrier_time
 from kubeledger.model.record import Evidence
 
 __all__ = ["NEVER", "EntryReader"]
@@ -86,7 +87,7 @@ class EntryReader:
         self._pid: int | None = _NO_PID
         self._mixed_pid: int | None = _NO_PID
         self._pending: PendingEntry | None = None
-        self._tail = b""
+        self._raw = self._tail = b""
         self._tail_kind: Verdict = _UNKNOWN
         self._in_block = False
         self._tag: bytes | None = None
@@ -128,7 +129,8 @@ class EntryReader:
     def _text(self, place: Place, header: re.Match[bytes]) -> bool:
         """An entry in text form; False when its stamp is no time."""
         try:
-            ts_ns = self._clock.read(header[2])
+            self._raw = place.raw
+            ts_ns = self._clock.read(header[2], self._carried)
         except ValueError:
             return False
         place.body = header.string
@@ -178,6 +180,12 @@ class EntryReader:
             self._mixed_pid = line.pid
         return line.pid != self._mixed_pid or begins_kubelet(body)
 
+    def _carried(self) -> int | None:
+        """When the carrier of the line that is read dated it; None where it says no full time."""
+        time = self._bodies.unwrap(self._raw).time
+        found = None if time is None else carrier_time(time)
+        return None if found is None else found.ts_ns
+
     def _json(self, place: Place) -> bool:
         """An entry in JSON form; False when it is cut short."""
         body = place.body
@@ -200,7 +208,8 @@ class EntryReader:
             if line is None:
                 return False
         self._flush()
-        if self._clock.observe(ts_ns) == self._clock.last_ns:
+        self._raw = place.raw
+        if self._clock.observe(ts_ns, self._carried) == self._clock.last_ns:
             self._latest = json_stamp(body)
         if line is None and not self._clock.has_news:
             assert isinstance(verdict, Verdict)

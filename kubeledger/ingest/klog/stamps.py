@@ -7,10 +7,14 @@ are told apart by the lines around:
 * the clock was set back: the lines that follow are earlier than the ones before;
 * a line is late: it fits before a pause that a line above ended, and time continues from there;
 * a stamp is wrong: one line is ahead of, or later than, all others that are in order without it.
+
+Where something carried the log here and dated its lines (journald), that decides whether the clock
+moved: a line that was carried on with the latest ones was late, by however much.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -29,6 +33,8 @@ _ALONE = 4
 """A stamp that is wrong is so many times farther off than its neighbours are apart; a pause
 that the clock was set back over just so is hardly ever."""
 
+_CARRIED_NS = 60 * NS_PER_S
+"""A carrier whose stamps are farther ahead goes by another clock, or zone."""
 _SECONDS_LIMIT = 100_000_000_000
 _JSON_STAMP_MAX = 40
 """Letters of a number that may be a time; the kubelet writes about twenty."""
@@ -50,6 +56,10 @@ def stamp_ns(stamp: bytes, year: int) -> int:
         tzinfo=UTC,
     ).timestamp()
     return int(seconds) * NS_PER_S + int(stamp[14:20]) * 1000
+
+
+Carried = Callable[[], int | None]
+"""When the carrier of the present line dated it; None where nothing did."""
 
 
 class Doubt(NamedTuple):
@@ -88,7 +98,7 @@ class Clock:
         self._minute_ns = 0
         self._month = 0
 
-    def read(self, stamp: bytes) -> int:
+    def read(self, stamp: bytes, carried: Carried | None = None) -> int:
         """UTC nanoseconds of a stamp; notes a roll-over of the year and steps back.
 
         Raises:
@@ -100,14 +110,17 @@ class Clock:
         second = int(stamp[11:13])
         if second > 60:
             raise ValueError(f"no time: {stamp!r}")
-        return self.observe(self._minute_ns + second * NS_PER_S + int(stamp[14:20]) * 1000)
+        ts_ns = self._minute_ns + second * NS_PER_S + int(stamp[14:20]) * 1000
+        return self.observe(ts_ns, carried)
 
-    def observe(self, ts_ns: int) -> int:
+    def observe(self, ts_ns: int, carried: Carried | None = None) -> int:
         """Note a time that is known whole (klog JSON); returns it."""
         last = self.last_ns
         if last is not None and last - ts_ns > STEP_NS:
-            self._earlier.append(ts_ns)
-            self._decide()
+            carried_ns = None if carried is None else carried()
+            if carried_ns is None or not -STEP_NS <= carried_ns - last <= _CARRIED_NS:
+                self._earlier.append(ts_ns)
+                self._decide()
             return ts_ns
         if self._earlier:
             self._goes_on(ts_ns)

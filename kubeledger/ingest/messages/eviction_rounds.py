@@ -15,6 +15,7 @@ from kubeledger.model.units import NS_PER_S
 __all__ = ["Driver", "EvictionRounds", "amount_of"]
 
 _UNRESOLVED, _SATISFIED, _UPDATED = "reclaim not satisfied", "grace periods satisfied", "updated"
+_AGAIN: Final = "after resource reclaim"
 _RESOURCES: Final = {
     "memory.available": "memory",
     "allocatableMemory.available": "memory",
@@ -81,6 +82,8 @@ class EvictionRounds:
         self, ts_ns: int, log: str, signal: str, quantity: str, available: str
     ) -> None:
         """A line about a threshold that is met; ``log`` says in which list."""
+        if _AGAIN in log:
+            return  # still the same round, however long the reclaim took
         if self._noted_ns is not None and ts_ns - self._noted_ns > _ROUND_NS:
             # The line that begins the round is lost; so may others be, of rounds without any met.
             self.begin(ts_ns)

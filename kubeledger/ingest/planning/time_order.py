@@ -2,7 +2,9 @@
 
 A clock that was set back looks alike at first: stamps go back. But then the times before and after
 it overlap, or nothing joins them; parts that were moved fit together without an overlap, each where
-another one has its gap. Such a log is read in the order of time; where each line is in the file
+another one has its gap. A clock that was set back weaves: line by line what was logged after it
+would come between what was logged before. Where a carrier dated the lines, its stamps count: they
+do not go back over lines that goroutines logged late. A log whose parts were moved is read in the order of time; where each line is in the file
 is kept. One in which the newest line stands first is turned round.
 """
 
@@ -21,8 +23,15 @@ from kubeledger.ingest.klog.stamps import exact_json_ns, stamp_ns
 from kubeledger.ingest.planning.bundle import Bundle, FoundFile
 from kubeledger.ingest.sources.findings import Finding
 from kubeledger.ingest.sources.newest_first import ReversedLines, between
-from kubeledger.ingest.sources.prefix import HEADER, JSON_START, Unwrapper
+from kubeledger.ingest.sources.prefix import (
+    HEADER,
+    JSON_START,
+    Unwrapped,
+    Unwrapper,
+    is_entry,
+)
 from kubeledger.ingest.sources.streams import SourceFile, SourceView
+from kubeledger.ingest.sources.times import carrier_time
 from kubeledger.model.units import NS_PER_S
 
 __all__ = ["Entry", "OrderedLines", "Part", "in_time", "put_in_order", "time_of"]
@@ -35,6 +44,8 @@ _SURE = 4
 _COARSE_NS = NS_PER_S // 1000
 _PARTS_MAX = 64
 """The file is read once for each part."""
+_WOVEN = 4
+"""So many parts from each block, and the times before and after a step of the clock are woven."""
 _SILENCES = 3
 """Parts that were one log are no farther apart than its lines ever are, times this."""
 _YEAR = 2000
@@ -154,7 +165,7 @@ def _ordered(source: SourceFile) -> OrderedLines | ReversedLines | None:
     if not 1 < len(blocks) <= _PARTS_MAX:
         return None
     spans = sorted(_cut(entries, blocks), key=lambda span: entries[span.start].ts_ns)
-    if len(spans) > _PARTS_MAX or not _fit(entries, spans):
+    if len(spans) > min(_PARTS_MAX, _WOVEN * len(blocks)) or not _fit(entries, spans):
         return None
     size = cutter.stats.size
     parts = []
@@ -177,20 +188,25 @@ def _entries(cutter: LineCutter, source: SourceFile, begins: array[int]) -> list
     """All entries as they stand; ``begins`` is given the byte at which each line begins.
 
     Of entries of the same bytes, to the microsecond, only the first counts: parts stand twice.
+    Where a carrier dated all of them, its times are theirs.
     """
     seen: set[int] = set()
     unwrapper = Unwrapper()
     entries: list[Entry] = []
+    carried: list[Entry] = []
     for number, offset, line in cutter.numbered(source.chunks()):
-        body = unwrapper.body(line)
+        unwrapped = Unwrapped(line) if is_entry(line) else unwrapper.unwrap(line)
+        body, time = unwrapped.body, unwrapped.time
         ts_ns = time_of(body)
         if ts_ns is not None:
             same = hash(body)
             if same not in seen or ts_ns % _COARSE_NS == 0:
                 entries.append(Entry(ts_ns, offset, number))
+                if time is not None and (dated := carrier_time(time)) is not None:
+                    carried.append(Entry(dated.ts_ns, offset, number))
                 seen.add(same)
         begins.append(offset)
-    return entries
+    return carried if len(carried) == len(entries) else entries
 
 
 def time_of(body: bytes) -> int | None:

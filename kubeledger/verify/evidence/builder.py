@@ -9,13 +9,14 @@ import msgspec
 
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.coverage import Coverage
-from kubeledger.verify.evidence.endings import READ_NS, inherited, ran_out
+from kubeledger.verify.evidence.endings import inherited, ran_out
 from kubeledger.verify.evidence.history_entries import POD_ENDS, HistoryEntry
 from kubeledger.verify.evidence.loop_iterations import SETTLING_NS, LoopIterations
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval, PodHistory
 from kubeledger.verify.evidence.pods import PodRegister
 from kubeledger.verify.evidence.processes import Process, Processes
 from kubeledger.verify.evidence.restarting import Restarting
+from kubeledger.verify.evidence.times import ROUND_NS
 
 __all__ = ["IntervalBuilder", "Surroundings"]
 
@@ -220,6 +221,9 @@ class IntervalBuilder:
             asked.admitted = True
             return
         interval = self._current(entry, process)
+        if interval.terminated_ns is not None and interval.terminated_ns <= entry.ts_ns:
+            interval.admitted = True  # all of it was down before the record says so
+            return
         interval.decided_ns, interval.admitted = entry.ts_ns, True
         self._is_there(interval, entry)
         if interval.returned:
@@ -331,7 +335,7 @@ class IntervalBuilder:
         interval = self._interval
         assert interval is not None
         if listing.by == "kubelet":
-            self._is_sure(interval, entry.ts_ns + READ_NS)
+            self._is_sure(interval, entry.ts_ns + ROUND_NS)
             interval.start_time_unknown = False
         if listing.running and interval.ended_ns is None:
             interval.seen_ns = max(interval.seen_ns, entry.ts_ns)
@@ -350,7 +354,7 @@ class IntervalBuilder:
             return
         self._begin_end(interval, max(interval.since_ns, min(interval.seen_ns, entry.ts_ns)))
         if not self._running or (listing.by == "kubelet" and not listing.final):
-            self._over(interval, entry.ts_ns + READ_NS)
+            self._over(interval, entry.ts_ns + ROUND_NS)
 
     # What they mean ----------------------------------------------------------------------
 

@@ -4,7 +4,8 @@ Filled in a first reading (records come in any order), asked in the second. What
 
 ====================  ===========================================================================
 start of a process    a log that does not hold its first lines shows nothing from before them
-eviction signals      come every ten seconds: with none for longer the log has a hole
+eviction signals      come every ten seconds: where they stop, and no other line stands, is a hole
+end of a process      from there to the next start nothing was written: that is no hole
 ``LogThinned``        lines that a kubelet repeats are missing, or lines were cut
 ``RecordsLost``       the ledger lost records (and did not get them back), or dropped them
 ``GapObserved``       a recorder could not read the kubelet's log for a time
@@ -38,11 +39,16 @@ from kubeledger.model.bodies.ledger import (
 )
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
+    ContainerKilled,
     ContainerStarted,
+    KubernetesEvent,
+    PodAdmitted,
     PodConfigChanged,
     PodEvicted,
+    PodRejected,
+    PodTerminating,
 )
-from kubeledger.model.bodies.node import KubeletStarted, LogThinned
+from kubeledger.model.bodies.node import KubeletExited, KubeletStarted, LogThinned
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.lost_records import LostRecords
@@ -68,6 +74,8 @@ _LINES: Final = (
     *(ContainerDied, ContainerStarted, KubeletStarted, PodConfigChanged), QOSCgroupsUpdated,
 )  # fmt: skip
 """What stands on a line stands on one of the kubelet's log."""
+_MORE_LINES: Final = (ContainerKilled, KubernetesEvent, PodAdmitted, PodRejected, PodTerminating)
+"""So does this."""
 """What a recorder calls the kubelet's log, wherever it reads it."""
 _BEFORE_LOG: Final = "the kubelet's log before its first line"
 _AFTER_LOG: Final = "the kubelet's log after its last line"
@@ -110,11 +118,13 @@ class Coverage:
     """What is missing of one node's records."""
 
     KINDS: tuple[type[Body], ...] = (
+        *_MORE_LINES,
         ContainerDied,
         ContainerStarted,
         EvictionSignalObserved,
         FindingReported,
         GapObserved,
+        KubeletExited,
         KubeletStarted,
         LogThinned,
         PodConfigChanged,
@@ -140,6 +150,8 @@ class Coverage:
         self._lost = LostRecords()
         self._pods_without_add = PodsWithoutAdd()
         self._signals = PeriodicActivity("eviction signals", SIGNALS_NS)
+        self._lines = PeriodicActivity("lines", SIGNALS_NS)
+        self._exits: list[int] = []
         self._line_ends: tuple[int, int] | None = None
         self._evicted: list[int] = []
         self._holes: list[tuple[int, int]] = []
@@ -152,11 +164,14 @@ class Coverage:
         body, ts_ns = record.body, record.ts_ns
         if isinstance(body, EvictionSignalObserved):
             self._signals.note(ts_ns)
+            self._lines.note(ts_ns)
             return
-        if isinstance(body, _LINES):
+        if isinstance(body, (*_LINES, *_MORE_LINES)):
             if all(piece.line is not None for piece in record.evidence):
-                self._line(ts_ns)
-            if isinstance(body, ContainerDied | ContainerStarted):
+                self._lines.note(ts_ns)
+                if isinstance(body, _LINES):
+                    self._line(ts_ns)
+            if isinstance(body, (ContainerDied, ContainerStarted, *_MORE_LINES)):
                 return
         if isinstance(body, PodsWithoutAdd.KINDS):
             self._pods_without_add.note(record)
@@ -169,6 +184,8 @@ class Coverage:
                 self._unread.append((record.seq, body))
             case KubeletStarted():
                 self._starts.append((ts_ns, record.seq, body.from_start))
+            case KubeletExited():
+                self._exits.append(ts_ns)
             case FindingReported():
                 self._note_stamp(record.seq, body)
             case PodEvicted():
@@ -258,11 +275,17 @@ class Coverage:
         self._add(seq, phrase, poison=poison, missing=(body.from_ts_ns - reach_ns, last_ns))
 
     def _find_holes(self) -> None:
-        """Gaps in the signals, cut at the starts of processes in them."""
+        """Gaps in lines of all kinds while there are signals, cut at the starts of processes.
+
+        Signals alone are late while the node is overloaded.
+        """
         self._evicted.sort()
+        self._exits.sort()
+        first_ns, last_ns = self._signals.ends() or (0, 0)
         holes = [
             hole
-            for gap in self._signals.gaps()
+            for gap in self._lines.gaps()
+            if first_ns <= gap.from_ts_ns and gap.to_ts_ns <= last_ns
             for hole in self._holes_between(gap.from_ts_ns, gap.to_ts_ns)
         ]
         self._holes = sorted(holes)[:_HOLES_MAX]
@@ -274,9 +297,11 @@ class Coverage:
         from_ns = last_ns
         first = bisect_right(self._start_times, last_ns)
         for ts_ns, _, from_start in self._starts[first:]:
-            if ts_ns >= next_ns:
+            if ts_ns > next_ns:
                 break
-            if not from_start or ts_ns - from_ns > SILENCE_NS:
+            index = bisect_left(self._exits, from_ns)
+            exit_ns = min([ts_ns, *self._exits[index : index + 1]])
+            if not from_start or exit_ns - from_ns > SILENCE_NS:
                 found.append((from_ns, ts_ns))
             from_ns = ts_ns
         longest = EVICTING_NS if self._evicts_in(from_ns - SIGNALS_NS, next_ns) else SILENCE_NS

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
 
 import msgspec
 
-from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.history_entries import HistoryEntry
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval
 from kubeledger.verify.evidence.processes import Processes
 from kubeledger.verify.evidence.restarting import Restarting
+from kubeledger.verify.evidence.times import ROUND_NS
 
-__all__ = ["READ_NS", "inherited", "ran_out"]
-
-READ_NS: Final = 5 * NS_PER_S
-"""A list is named after the second in which its reading began; it is over by this time."""
+__all__ = ["inherited", "ran_out"]
 
 
 def ran_out(ends: Mapping[str, HistoryEntry], policy: Restarting) -> bool:
@@ -55,7 +51,7 @@ def inherited(
             last = lasts[process.number]
         elif last is not None and last.ending_ns is None and last.admitted is not False:
             gone = (
-                entry.ts_ns + READ_NS
+                entry.ts_ns + ROUND_NS
                 for entry in entries
                 if entry.listing is not None and not entry.listing.alive
                 if entry.ts_ns >= process.started_ns

@@ -26,7 +26,7 @@ class ListedInstance(msgspec.Struct):
     Attributes:
         name: of the container.
         seen_ns: when it is shown first.
-        began_ns: when it was started, to the second; None when no list says.
+        began_ns, ended_ns: when it was started and ended, to the second; None when no list says.
         ended: a list shows that it ended.
         ran: (time, record) of the last list of the kubelet that shows it running.
     """
@@ -34,6 +34,7 @@ class ListedInstance(msgspec.Struct):
     name: str
     seen_ns: int
     began_ns: int | None = None
+    ended_ns: int | None = None
     ended: bool = False
     ran: tuple[int, int] = (0, 0)
 
@@ -45,6 +46,7 @@ class ListedInstances:
         self._counts: dict[str, Counter[int]] = {}
         self._restart_counts: dict[str, dict[tuple[str, int], tuple[int, int]]] = {}
         self._of_pods: dict[str, dict[str, ListedInstance]] = {}
+        self._by_id: dict[str, ListedInstance] = {}
         self._known_ns: dict[str, int] = {}
         self._over_ns: dict[str, int] = {}
 
@@ -73,26 +75,31 @@ class ListedInstances:
             yield from _times(each, "startedAt", "finishedAt")
         name, before = str(status.get("name") or ""), _part(last, "terminated")
         if former := _bare(before.get("containerID")):
-            self._instance(key, former, name, record).ended = True
+            _end(self._instance(key, former, name, record), before)
         if not (container_id := _bare(status.get("containerID"))):
             return
         own = self._instance(key, container_id, name, record)
-        for each in (_part(state, "running"), _part(state, "terminated")):
-            for began_ns in _times(each, "startedAt"):
-                own.began_ns = began_ns
-        own.ended = own.ended or "terminated" in state
+        for began_ns in _times(_part(state, "running"), "startedAt"):
+            own.began_ns = began_ns
+        if "terminated" in state:
+            _end(own, _part(state, "terminated"))
         if "running" in state and getattr(record.body, "listed_by", None) == "kubelet":
             own.ran = max(own.ran, (record.ts_ns, record.seq))
 
     def _instance(self, key: str, of: str, name: str, record: Record) -> ListedInstance:
         known = self._of_pods.setdefault(key, {})
         found = known.setdefault(of, ListedInstance(name, record.ts_ns))
+        self._by_id[of] = found
         found.seen_ns = min(found.seen_ns, record.ts_ns)
         return found
 
     def of_pod(self, key: str) -> Mapping[str, ListedInstance]:
         """ID -> instance, of the containers of a pod."""
         return self._of_pods.get(key, {})
+
+    def instance(self, container_id: str | None) -> ListedInstance | None:
+        """The instance with that ID; None when no list shows it."""
+        return self._by_id.get(container_id or "")
 
     def known_ns(self, key: str) -> int | None:
         """The earliest time at which a list, or a status in it, has a pod; None without one."""
@@ -123,6 +130,14 @@ class ListedInstances:
             if len(self._counts[container_id]) > 1:
                 sides = [(*first, count) for (_, count), first in counts.items()]
                 yield next(iter(counts))[0], container_id, sides
+
+
+def _end(instance: ListedInstance, terminated: dict[str, Any]) -> None:
+    instance.ended = True
+    for began_ns in _times(terminated, "startedAt"):
+        instance.began_ns = began_ns
+    for ended_ns in _times(terminated, "finishedAt"):
+        instance.ended_ns = ended_ns
 
 
 def _statuses(body: PodListed) -> Iterator[dict[str, Any]]:

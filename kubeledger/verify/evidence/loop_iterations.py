@@ -22,13 +22,12 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
+from kubeledger.verify.evidence.times import Times
 
 __all__ = ["SETTLING_NS", "LoopIterations"]
 
 SETTLING_NS: Final = 30 * NS_PER_S
 """After this long the kubelet has handled every pod that a config source added."""
-_RELIST_NS: Final = 2 * NS_PER_S
-"""A container's start or end is logged so much later: the next relist, and the loop's iteration."""
 _BURST_NS: Final = 2 * NS_PER_S
 """So long after a wait the loop shows what happened meanwhile."""
 
@@ -36,8 +35,9 @@ _BURST_NS: Final = 2 * NS_PER_S
 class LoopIterations:
     """The sync loops of a node, from the first reading."""
 
-    def __init__(self) -> None:
+    def __init__(self, times: Times) -> None:
         """None is known yet."""
+        self._times = times
         self._config: set[int] | list[int] = set()
         self._relists: set[int] | list[int] = set()
         self._preempted: set[int] | list[int] = set()
@@ -112,5 +112,6 @@ class LoopIterations:
         """When that can have happened at the earliest which the loop shows at a time."""
         for since_ns, until_ns in self._waits:
             if since_ns <= ts_ns <= until_ns:
-                return since_ns - _RELIST_NS
-        return ts_ns - _RELIST_NS
+                ts_ns = since_ns
+                break
+        return self._times.told(ts_ns).from_ns

@@ -29,6 +29,7 @@ from kubeledger.verify.evidence.loop_iterations import LoopIterations
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval, PodHistory
 from kubeledger.verify.evidence.pods import PodRegister
 from kubeledger.verify.evidence.processes import Process, Processes
+from kubeledger.verify.evidence.times import Times
 
 __all__ = ["Active", "Timeline"]
 
@@ -64,12 +65,12 @@ class Timeline:
     KINDS: tuple[type[Body], ...] = (*Processes.KINDS, *ENTRY_KINDS)
     """Kinds of the records that this needs."""
 
-    def __init__(self, coverage: Coverage, specs: PodRegister) -> None:
-        """``coverage`` and ``specs`` are filled beside this, and settled before it."""
+    def __init__(self, coverage: Coverage, specs: PodRegister, times: Times) -> None:
+        """All of these are filled beside this, and settled before it."""
         self.coverage = coverage
         self.specs = specs
         self.processes = Processes()
-        self.iterations = LoopIterations()
+        self.iterations = LoopIterations(times)
         self.pods: dict[str, PodHistory] = {}
         self._entries: dict[str, dict[str | None, list[HistoryEntry]]] = {}
         self._lists: dict[str, set[int]] = {"kubelet": set(), "api": set()}

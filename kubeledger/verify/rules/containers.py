@@ -17,10 +17,10 @@ from kubeledger.model.bodies.lifecycle import ContainerDied
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
+from kubeledger.verify.evidence.times import Times
 from kubeledger.verify.rules.back_off import BackOff
 
 __all__ = [
-    "RELIST_NS",
     "Container",
     "Instance",
     "OfContainer",
@@ -29,8 +29,8 @@ __all__ = [
     "subject_of",
 ]
 
-RELIST_NS: Final = NS_PER_S
-"""The end of a container is logged at the next relist."""
+_RELIST_NS: Final = NS_PER_S
+"""Two relists are so far apart, and what both saw is logged as far apart."""
 _KEPT: Final = 4
 
 
@@ -102,19 +102,21 @@ class Instance(msgspec.Struct):
         """Whether it was killed, or shown to have ended."""
         return self.killed_ns is not None or self.died_ns is not None
 
-    @property
-    def ended_from_ns(self) -> int | None:
+    def ended_from_ns(self, times: Times) -> int | None:
         """It ended no earlier than this; None: not known.
 
         A start and an end that are logged within a relist waited for the sync loop, and how long
-        ago they were is not known.
+        ago they were is not known. What a relist saw to run may have ended while it was told.
         """
         killed_ns, died_ns, started_ns = self.first_killed_ns, self.died_ns, self.started_ns
-        if killed_ns is not None and (died_ns is None or died_ns >= killed_ns):
+        if (listed := times.listed_end(self.container_id, died_ns)) is not None:
+            return listed.from_ns
+        is_killed = killed_ns is not None and (died_ns is None or died_ns >= killed_ns)
+        if killed_ns is not None and is_killed and not times.late(killed_ns):
             return killed_ns
-        if started_ns is None or (died_ns is not None and died_ns - started_ns < RELIST_NS):
+        if started_ns is None or (died_ns is not None and died_ns - started_ns < _RELIST_NS):
             return self.created_ns
-        return started_ns
+        return started_ns - times.late(started_ns)
 
     def die(self, record: Record, body: ContainerDied) -> None:
         """It was shown to have ended; shown again, nothing changes."""

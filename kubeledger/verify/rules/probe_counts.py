@@ -115,6 +115,12 @@ class Counts:
         if now_ns is not None and now_ns <= read_ns + _SERVED_WITHIN_NS:
             return
         readings, self._readings = self._readings, []
+        if self._context.times.late(read_ns):
+            # When a slow node served them is not known, nor which ticks had been counted by then.
+            for each in readings:
+                self._count_anew(each.worker, read_ns, since_start=False)
+                each.tally.base, each.worker.is_fresh = None, False
+            return
         candidates, agreed = _instants(readings, read_ns)
         wrong = [each for each in readings if self._compare(each, candidates, agreed)]
         if len(wrong) == 1:  # several are a hole in the log

@@ -127,11 +127,11 @@ class ProbeWitnesses:
                 f"the worker waits for a new container after a {name} probe that ended its "
                 "probing, and it probed the same one again"
             )
-        late_ns = (spec.timeout_s + 1) * NS_PER_S
-        began_ns = self._workers.listed_start(worker)
-        if began_ns is not None and record.ts_ns < began_ns + spec.delay_ns:
+        late_ns = (spec.timeout_s + 1) * NS_PER_S + self._context.times.late(record.ts_ns)
+        began = self._context.times.listed_start(worker.container_id)
+        if began is not None and record.ts_ns < began.from_ns + spec.delay_ns:
             return (
-                f"the {name} probe ran {(record.ts_ns - began_ns) / NS_PER_S:.1f} s after the "
+                f"the {name} probe ran {(record.ts_ns - began.from_ns) / NS_PER_S:.1f} s after the "
                 f"start of its container, and initialDelaySeconds is {spec.initial_delay_seconds}"
             )
         if worker.after_startup and self._workers.is_starting(worker, record.ts_ns):

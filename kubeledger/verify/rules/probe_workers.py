@@ -15,7 +15,6 @@ from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerKilled,
     ContainerStarted,
-    PodListed,
 )
 from kubeledger.model.bodies.prober import (
     ProbeCountersRead,
@@ -25,7 +24,7 @@ from kubeledger.model.bodies.prober import (
     ProbeType,
 )
 from kubeledger.model.record import Record
-from kubeledger.model.units import NS_PER_S, format_ts, parse_ts, whole_number
+from kubeledger.model.units import NS_PER_S, format_ts, whole_number
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.rules.container_specs import PodSpec, ProbeSpec, specs_of
@@ -37,8 +36,6 @@ __all__ = ["About", "Instance", "Workers"]
 
 About = ProbeExecuted | ProbeTransitioned | ProbeCountersRead | ProbeTicksFolded
 
-SEEN_LATE_NS: Final = 3 * NS_PER_S
-"""A container has begun so long before the PLEG shows it, at most."""
 _MAKES_PROBER_NS: Final = 3 * NS_PER_S
 """So long after its first line, at most, a kubelet has its prober, whose start counts."""
 _AT_ONCE_NS: Final = NS_PER_S // 2
@@ -46,7 +43,6 @@ _SUCCESS_LEVEL: Final = 3
 """Verbosity at which a probe's success has its line."""
 _OUT_OF_TURN: Final = 3
 _ALL: Final = 1 << 20
-_STARTS_MAX: Final = 4096
 
 
 def _missing(worker: Worker, ts_ns: int) -> str:
@@ -92,7 +88,6 @@ class Workers:
         self._workers: dict[tuple[str, str, ProbeType], Worker] = {}
         self._instances: dict[tuple[str, str], Instance] = {}
         self._added: set[str] = set()
-        self._listed_starts: dict[str, int] = {}
         self._kubelet_ns = 0
         self._first_reported_ns: int | None = None
         self.successes_logged = False
@@ -106,21 +101,6 @@ class Workers:
         assert isinstance(body, ProbeTransitioned)
         if body.threshold is not None:
             self.thresholds_known.add(pod_key(body.pod_uid, body.namespace, body.pod) or "")
-
-    def prescan(self, record: Record) -> None:
-        """A list says since when containers run, to the second."""
-        body = record.body
-        status = body.status if isinstance(body, PodListed) else None
-        for group in ("initContainerStatuses", "containerStatuses"):
-            for entry in (status or {}).get(group) or ():
-                try:
-                    started = entry["state"]["running"]["startedAt"]
-                    container_id = entry["containerID"].rpartition("//")[2]
-                    self._listed_starts.setdefault(container_id, parse_ts(started))
-                except (KeyError, TypeError, ValueError, AttributeError):
-                    continue
-        while len(self._listed_starts) > _STARTS_MAX:
-            del self._listed_starts[next(iter(self._listed_starts))]
 
     # -- who is there ------------------------------------------------------------------------
 
@@ -174,10 +154,6 @@ class Workers:
     def instance(self, worker: Worker) -> Instance | None:
         """The newest run of a worker's container."""
         return self._instances.get((worker.key, worker.container))
-
-    def listed_start(self, worker: Worker) -> int | None:
-        """Since when its container runs, as a list shows, to the second; None where none does."""
-        return self._listed_starts.get(worker.container_id or "")
 
     def is_starting(self, worker: Worker, ts_ns: int) -> bool:
         """Whether the startup probe of its container surely had not succeeded by then.
@@ -268,7 +244,11 @@ class Workers:
             self.miss(worker, _ALL, ts_ns, restarts=False)
         elif since_ns is not None:
             missing_ticks = worker.missing_ticks(since_ns, ts_ns, is_first=True)
-            early_ns = min(worker.spec.delay_ns, SEEN_LATE_NS)
+            assert instance is not None
+            assert instance.started_ns is not None
+            told_ns = instance.started_ns
+            late_ns = told_ns - self._context.times.told(told_ns).from_ns
+            early_ns = min(worker.spec.delay_ns, late_ns)
             least_ns = since_ns - worker.spec.break_ns + worker.spec.period_ns - early_ns
             strict = worker.missing_ticks(least_ns, ts_ns, is_first=True)
             self._doubt(worker, strict, ts_ns)
@@ -316,15 +296,15 @@ class Workers:
         Source: v1.36.2 pkg/kubelet/prober/prober_manager.go kubeletRestartGracePeriod
         Differs: the kubelet knows the instants of both starts.
         """
-        earliest_ns = self._listed_starts.get(container_id or "")
-        if earliest_ns is not None:
-            latest_ns = earliest_ns + NS_PER_S
+        listed = self._context.times.listed_start(container_id)
+        if listed is not None:
+            earliest_ns, latest_ns = listed
         elif (
             instance is None or instance.container_id != container_id or instance.started_ns is None
         ):
             return False
         else:
-            earliest_ns, latest_ns = instance.started_ns - SEEN_LATE_NS, instance.started_ns
+            earliest_ns, latest_ns = self._context.times.told(instance.started_ns)
             if instance.follows and latest_ns <= (self._first_reported_ns or 0) + _AT_ONCE_NS:
                 earliest_ns = 0  # this process lists it first: it may have run before
         border_ns = self._kubelet_ns - RESTART_GRACE_NS

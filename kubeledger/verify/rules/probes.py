@@ -59,8 +59,8 @@ class ProbeVerifier(ChangeJudge):
         context.cached_results = self
 
     def prescans(self) -> Mapping[type[Body], Prescan]:
-        """For which pods the importer knew thresholds, and since when containers run."""
-        return {ProbeTransitioned: self._workers.foresee_change, PodListed: self._workers.prescan}
+        """For which pods the importer knew thresholds."""
+        return {ProbeTransitioned: self._workers.foresee_change}
 
     def sees(self) -> Mapping[type[Body], See]:
         """All that a worker's memory depends on, and what else shows it."""

@@ -24,7 +24,7 @@ from kubeledger.verify.belief import Judgement, all_of, judge, open_to, same
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.back_off import policy_of
 from kubeledger.verify.rules.container_specs import specs_of
-from kubeledger.verify.rules.containers import RELIST_NS, Container, Instance, subject_of
+from kubeledger.verify.rules.containers import Container, Instance, subject_of
 from kubeledger.verify.rules.list_disputes import report_disputes
 from kubeledger.verify.rules.restart_policy import judge_policy
 from kubeledger.verify.rules.starts import Starts
@@ -203,9 +203,10 @@ class RestartVerifier(Starts):
         since_ns = 0 if died_ns is None else record.ts_ns - died_ns
         if not _is_verbose(record) and value_ns in series(policy):
             back_off.may_have_risen(policy, back_off.failures)
-        ended_ns = None if ended is None else ended.ended_from_ns
+        times = self.context.times
+        ended_ns = None if ended is None else ended.ended_from_ns(times)
         if ended_ns is None:
-            ended_ns = record.ts_ns if died_ns is None else died_ns - RELIST_NS
+            ended_ns = record.ts_ns if died_ns is None else times.told(died_ns).from_ns
         passed_ns = record.ts_ns - ended_ns
         said = judge(back_off.holds_back(value_ns, record.seq, policy, passed_ns))
         if said.verdict == "match" and died_ns is not None and since_ns >= NS_PER_S // 10:

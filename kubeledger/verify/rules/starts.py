@@ -277,7 +277,9 @@ class Starts(RuleVerifier):
         looked_at = container.at(1) if in_sync else before
         back_off.early = ()
         if looked_at is not None and (in_sync is False or (in_sync and self._keeps_dead())):
-            back_off.early = back_off.too_early(record.ts_ns, looked_at.ended_from_ns)
+            back_off.early = back_off.too_early(
+                record.ts_ns, looked_at.ended_from_ns(self.context.times)
+            )
         raises: bool | None = True if in_sync is False or self._keeps_dead() else None
         may_be_lost = container.was_inherited and not is_event
         if in_sync is None or (may_be_lost and self._is_first_relist(record.ts_ns)):

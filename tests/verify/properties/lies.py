@@ -21,6 +21,7 @@ __all__ = ["UNDETERMINED", "Lie", "lies_about", "lying", "unreported"]
 
 UNDETERMINED: dict[str, str] = {
     "*.inferred": "says how the record came to be, not what the kubelet did",
+    "*.since_ts_ns": "worked out by the importer: no line of the kubelet says it",
     "*.told_by": "says which source told it",
     "cgroups.CgroupUpdated.created": "says what the reading before held",
     "cgroups.CgroupUpdated.changed": "says what the reading before held",

@@ -50,7 +50,7 @@ class AdmissionInputs:
     """Makes one case an admission.
 
     Attributes:
-        nodes, refusals: what the rule fills.
+        nodes, objects, refusals: what the rule fills.
         shutdown: seq of the record that shows that the node shuts down; None for none.
     """
 
@@ -59,7 +59,7 @@ class AdmissionInputs:
         self.refusals = Refusals(context.timeline)
         self.nodes = Nodes(context.timeline)
         self.shutdown: int | None = None
-        self._objects = PodObjects(context.pods)
+        self.objects = PodObjects(context.pods)
         self._before: Allocatable | None = None
         self._settled_ns: int | None = None
 
@@ -118,7 +118,7 @@ class AdmissionInputs:
             return (context.missing_profile,)
         own_name, added_ns = hostname(context.settings) or self._name, interval.added_ns or 0
         node = hostname(context.settings) or node
-        found = self._objects.at(added_ns, interval, node)
+        found = self.objects.at(added_ns, interval, node)
         if found is None:
             return ("the pod's spec",)
         gates = context.settings.get("featureGates")
@@ -176,7 +176,7 @@ class AdmissionInputs:
         pods: list[CountedPod] = []
         unread: list[str] = []
         for key, other in active.may.items():
-            found = self._objects.at(since_ns, other, node)
+            found = self.objects.at(since_ns, other, node)
             if found is None:
                 unread.append(other.full_name)
                 continue

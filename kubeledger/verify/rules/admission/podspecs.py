@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 import msgspec
 
 from kubeledger.kubelet.kube.critical import CONFIG_SOURCE
 from kubeledger.kubelet.kube.names import is_extended_resource
-from kubeledger.kubelet.kube.pod import Container, Pod
+from kubeledger.kubelet.kube.pod import Container, Pod, ResourceRequirements
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
+from kubeledger.model.bodies.stages import PodResized
+from kubeledger.model.record import Record
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval
 from kubeledger.verify.evidence.pods import ListedPod, PodRegister
 
 __all__ = ["PodObject", "PodObjects", "requests_of"]
 
 _REMEMBERED_MAX: Final = 4096
+
+_Resources = dict[str, ResourceRequirements]
+"""By container."""
 
 
 class PodObject(msgspec.Struct, frozen=True):
@@ -35,11 +42,22 @@ class PodObject(msgspec.Struct, frozen=True):
 
 
 class PodObjects:
-    """The objects that lists show."""
+    """The objects that lists show, with what the kubelet allocated (since 1.33).
+
+    What a resize asks for counts from its allocation on: until then, what the pod was admitted
+    with.
+    """
 
     def __init__(self, listed: PodRegister) -> None:
         self._lists = listed
-        self._objects: dict[tuple[ListedPod, str | None, str], PodObject | None] = {}
+        self._objects: dict[tuple[ListedPod, str | None, str, int], PodObject | None] = {}
+        self._allocated: dict[str | None, list[tuple[int, _Resources]]] = {}
+
+    def resized(self, record: Record, body: PodResized, state: NodeState) -> None:
+        """A resize in place, which may have been allocated."""
+        if body.outcome == "allocated" and body.resources is not None:
+            given = msgspec.convert(body.resources, _Resources)
+            self._allocated.setdefault(body.pod_uid, []).append((record.ts_ns, given))
 
     def at(self, ts_ns: int, interval: PodActiveInterval, node: str) -> PodObject | None:
         """A pod as admission got it; None where no list shows it, or no readable one."""
@@ -50,12 +68,26 @@ class PodObjects:
             listed = self._lists.at(ts_ns, None, interval.namespace, stem) if dash else None
         if listed is None:
             return None
-        key = (listed, interval.source, interval.key)
+        times = [at_ns for at_ns, _ in self._allocated.get(listed.uid, ()) if at_ns <= ts_ns]
+        key = (listed, interval.source, interval.key, len(times))
         if key not in self._objects:
             if len(self._objects) >= _REMEMBERED_MAX:
                 self._objects.clear()
-            self._objects[key] = _read(listed, interval)
+            self._objects[key] = _read(listed, interval, self._given(listed, len(times)))
         return self._objects[key]
+
+    def _given(self, listed: ListedPod, resizes: int) -> _Resources:
+        """What its containers have after so many resizes, where that is not what its spec says."""
+        if resizes:
+            return self._allocated[listed.uid][resizes - 1][1]
+        first = self._lists.versions(listed)[0]
+        if first is listed or listed.is_manifest:
+            return {}
+        with suppress(msgspec.ValidationError):
+            spec = first.as_(Pod).spec
+            each = (*(spec.containers or ()), *(spec.init_containers or ()))
+            return {one.name: one.resources for one in each if one.resources is not None}
+        return {}
 
 
 def requests_of(pod: Pod) -> Iterator[tuple[str, str | float | None]]:
@@ -68,9 +100,9 @@ def requests_of(pod: Pod) -> Iterator[tuple[str, str | float | None]]:
     yield from (spec.overhead or {}).items()
 
 
-def _read(listed: ListedPod, interval: PodActiveInterval) -> PodObject | None:
+def _read(listed: ListedPod, interval: PodActiveInterval, given: _Resources) -> PodObject | None:
     try:
-        pod = _as_admitted(listed.as_(Pod), interval)
+        pod = _as_admitted(listed.as_(Pod), interval, given)
     except msgspec.ValidationError:
         return None
     asked = [name for name, amount in requests_of(pod) if _is_some(amount)]
@@ -78,7 +110,7 @@ def _read(listed: ListedPod, interval: PodActiveInterval) -> PodObject | None:
     return PodObject(pod, listed.seq, frozenset(asked), tuple(extended))
 
 
-def _as_admitted(pod: Pod, interval: PodActiveInterval) -> Pod:
+def _as_admitted(pod: Pod, interval: PodActiveInterval, given: _Resources) -> Pod:
     """Requests that only limits are given for are those, and a static pod is marked as one.
 
     The API server and the kubelet do so before admission; a manifest does not hold it yet. Nor
@@ -86,10 +118,15 @@ def _as_admitted(pod: Pod, interval: PodActiveInterval) -> Pod:
     """
     replace, spec, metadata = msgspec.structs.replace, pod.spec, pod.metadata
     inits = spec.init_containers
+
+    def admitted(container: Container) -> Container:
+        resources = given.get(container.name, container.resources)
+        return _defaulted(replace(container, resources=resources))
+
     spec = replace(
         spec,
-        containers=tuple(map(_defaulted, spec.containers or ())),
-        init_containers=None if inits is None else tuple(map(_defaulted, inits)),
+        containers=tuple(map(admitted, spec.containers or ())),
+        init_containers=None if inits is None else tuple(map(admitted, inits)),
     )
     if interval.is_static and CONFIG_SOURCE not in (metadata.annotations or {}):
         annotations = {**(metadata.annotations or {}), CONFIG_SOURCE: interval.source or ""}

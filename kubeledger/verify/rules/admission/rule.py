@@ -15,6 +15,7 @@ from kubeledger.model.bodies.lifecycle import (
 )
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
 from kubeledger.model.bodies.preemption import PodPreempted, PreemptionFailed
+from kubeledger.model.bodies.stages import PodResized
 from kubeledger.model.bodies.topologymanager import AffinityDecided
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
@@ -74,6 +75,7 @@ class AdmissionVerifier(RuleVerifier):
             KubeletStarted: self._kubelet_started,
             NodeObserved: self._inputs.node_observed,
             PodListed: self._pod_listed,
+            PodResized: self._inputs.objects.resized,
             PodTerminating: self._inputs.terminating,
             PodPreempted: self._pod_preempted,
             PreemptionFailed: self._preemption_failed,

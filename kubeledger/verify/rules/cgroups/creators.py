@@ -55,15 +55,16 @@ class Creators:
     def of_container(self, of: str, key: str, ts_ns: int) -> list[Process | None]:
         """The same of a container's."""
         timeline = self._context.timeline
-        pod, listed = timeline.pods.get(key), self._context.instances.of_pod(key).get(of)
+        pod = timeline.pods.get(key)
         run = None if pod is None else pod.run(of)
         if run is not None and run.started_ns is not None:
             process = timeline.process(run.started_ns)
             if process is not None and run.started_ns - process.started_ns > _RELIST_NS:
                 return [process]
-        if listed is None or listed.began_ns is None:
+        began = self._context.times.listed_start(of)
+        if began is None:
             return self._between(self._synced_ns(key), ts_ns)
-        return self._between(listed.began_ns, listed.began_ns + NS_PER_S)  # known to the second
+        return self._between(*began)
 
     def _synced_ns(self, key: str) -> int | None:
         """When the first sync of a pod was at the latest; None when no list says."""

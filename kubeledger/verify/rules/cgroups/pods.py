@@ -21,14 +21,17 @@ from kubeledger.verify.belief import Judgement, Ruling, judge, lacks
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.evidence.processes import Process
+from kubeledger.verify.evidence.times import ROUND_NS
 from kubeledger.verify.rules.cgroups.creators import Creators
 from kubeledger.verify.rules.cgroups.files import NO_VALUES, Compared, Option, compare
 from kubeledger.verify.rules.cgroups.options import PodOptions
 from kubeledger.verify.rules.cgroups.settings import Rules
-from kubeledger.verify.rules.cgroups.values import Values
+from kubeledger.verify.rules.cgroups.values import Values, value_of
 
 __all__ = ["PodLevels", "differing_resources"]
 
+_AS_MADE: Final = frozenset({"100", "1024", "-1", "max", "max 100000"})
+"""The kernel's values of a new cgroup: weight or shares, no quota, no limit."""
 _READABLE: Final = "a readable spec of the pod"
 _BY_SETTINGS: Final = frozenset(
     {
@@ -85,6 +88,11 @@ class PodLevels:
         if not found:
             return lacks([_MAKER]), None
         worst = next((each for each in found if not each.ruling.allowed), found[0])
+        if not worst.ruling.allowed and self._is_unwritten(body, record.ts_ns, worst):
+            why = f"{worst.ruling.why} (not written yet: its container was only being created)"
+            ruling = replace(worst.ruling, allowed=True, chosen=False, why=why)
+            found = [replace(worst, ruling=ruling, differing={})]
+            worst = found[0]
         rulings = [each.ruling for each in found]
         if None in asked:
             may_be = _BY_SETTINGS.issuperset(worst.differing)
@@ -108,6 +116,21 @@ class PodLevels:
             return compared
         except _UNREADABLE:
             return [_READABLE]
+
+    def _is_unwritten(self, body: CgroupUpdated, ts_ns: int, found: Compared) -> bool:
+        """Whether the runtime may just have made the cgroup, and not have written its values yet.
+
+        Between a container's creation and its start systemd makes the scope, with the kernel's
+        values, and then the runtime fills it in.
+        """
+        if body.level != "container" or body.container_id is None:
+            return False
+        pod = self._context.timeline.pods.get(body.pod_uid or "")
+        run = None if pod is None else pod.run(body.container_id)
+        told_ns = None if run is None else run.started_ns
+        began = self._context.times.started(body.container_id, told_ns)
+        as_made = all(str(value_of(body, key)) in _AS_MADE for key in found.differing)
+        return as_made and began is not None and began.to_ns >= ts_ns - ROUND_NS
 
     def _named(self, body: CgroupUpdated, state: NodeState) -> CgroupUpdated:
         """The record with the container's name, and whether it is the sandbox, as known."""

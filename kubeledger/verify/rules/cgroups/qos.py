@@ -25,12 +25,13 @@ from kubeledger.model.bodies.cgroups import CgroupUpdated
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.belief import Judgement, judge, lacks, open_to, same
 from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.evidence.times import ROUND_NS
 from kubeledger.verify.rules.cgroups.files import NO_VALUES, Compared, Option, compare
 from kubeledger.verify.rules.cgroups.options import listed
 from kubeledger.verify.rules.cgroups.settings import NO_RESERVE, Rules
 from kubeledger.verify.rules.cgroups.sums import Amounts, Summer, Sums
 from kubeledger.verify.rules.cgroups.values import Values, is_unified, kernel_values, value_of
-from kubeledger.verify.rules.cgroups.writes import PERIOD_NS, READ_NS, Write, Writes
+from kubeledger.verify.rules.cgroups.writes import PERIOD_NS, Write, Writes
 
 __all__ = ["QOSLevels"]
 
@@ -171,7 +172,7 @@ class QOSLevels:
         if compared.ruling.allowed:
             return judge([compared.ruling]), compared
         unknown = [phrase for _, sums in found for phrase in sums.unknown]
-        excuse = self._lost(ts_ns, ts_ns + READ_NS, unknown) or self._usage(body, ts_ns, compared)
+        excuse = self._lost(ts_ns, ts_ns + ROUND_NS, unknown) or self._usage(body, ts_ns, compared)
         if excuse is None:
             start_ns, end_ns, _ = self._unseen(ts_ns)
             sums = self._summer.between(start_ns, end_ns, rules)
@@ -183,7 +184,7 @@ class QOSLevels:
 
     def _last_writes(self, ts_ns: int) -> list[_Moment]:
         """The writes that may be the last before the files were read, the most likely first."""
-        found = [*self._writes.before(ts_ns), *self._writes.within(ts_ns, ts_ns + READ_NS)]
+        found = [*self._writes.before(ts_ns), *self._writes.within(ts_ns, ts_ns + ROUND_NS)]
         last_ns = max((w.ts_ns for w in self._writes.before(ts_ns)), default=0)
         if last_ns < ts_ns - _BEAT_NS or any(write.failed for write in found):
             return [self._unseen(ts_ns)]
@@ -193,7 +194,7 @@ class QOSLevels:
     def _unseen(self, ts_ns: int) -> _Moment:
         """A write that no line shows: it was some time between the last one and the reading."""
         before = [write.ts_ns for write in self._writes.before(ts_ns) if not write.failed]
-        return (before[-1] if before else ts_ns - _BEAT_NS), ts_ns + READ_NS, None
+        return (before[-1] if before else ts_ns - _BEAT_NS), ts_ns + ROUND_NS, None
 
     def _option(
         self,

@@ -18,7 +18,7 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, lacks, same
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pod_intervals import PodHistory
-from kubeledger.verify.rules.cgroups.writes import READ_NS
+from kubeledger.verify.evidence.times import ROUND_NS
 
 __all__ = ["Removals"]
 
@@ -73,7 +73,7 @@ class Removals:
         if where is None:
             return lacks(["a cgroup of the kubelet"])
         if where.level in ("node", "qos"):
-            if self._context.coverage.missing(ts_ns, ts_ns + READ_NS) is None:
+            if self._context.coverage.missing(ts_ns, ts_ns + ROUND_NS) is None:
                 why = "the kubelet never removes the cgroups of the node and of the QoS classes"
                 return same(False, why)
             return lacks(["the records after the end of the ledger"])

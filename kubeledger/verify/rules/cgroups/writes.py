@@ -23,11 +23,9 @@ from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval
 from kubeledger.verify.evidence.processes import Process
 
-__all__ = ["PERIOD_NS", "READ_NS", "Write", "Writes"]
+__all__ = ["PERIOD_NS", "Write", "Writes"]
 
 PERIOD_NS: Final = 60 * NS_PER_S
-READ_NS: Final = 5 * NS_PER_S
-"""A snapshot is named after the second in which its reading began; it is over by this time."""
 _OFF_NS: Final = NS_PER_S
 """A tick may be so late, and the next on time again."""
 _LOGGED_NS: Final = NS_PER_S

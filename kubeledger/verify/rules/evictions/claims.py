@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -11,7 +11,7 @@ from kubeledger.kubelet.eviction.signals import ALLOCATABLE_MEMORY, RESOURCE_OF
 from kubeledger.kubelet.eviction.thresholds import Threshold, is_short, threshold_quantity
 from kubeledger.model.bodies.eviction import ReclaimAttempted
 from kubeledger.model.bodies.lifecycle import PodEvicted
-from kubeledger.model.units import NS_PER_S, format_go_duration, format_ts
+from kubeledger.model.units import format_go_duration
 from kubeledger.verify.belief import WORST_FIRST, Belief, Judgement, Ruling, judge, same
 from kubeledger.verify.rules.evictions.rounds import Rounds
 from kubeledger.verify.rules.evictions.thresholds import Met, Reading, threshold_says
@@ -21,9 +21,6 @@ __all__ = ["best_of", "judge_met"]
 T = TypeVar("T")
 
 Decision = ReclaimAttempted | PodEvicted
-
-_TOLERANCE_NS: Final = NS_PER_S
-"""A threshold counts from the round's time, which is in no line."""
 
 
 def _may_mean(claim: Decision, threshold: Threshold, reading: Reading | None) -> bool:
@@ -67,8 +64,7 @@ def judge_met(
         if _may_mean(claim, threshold, read[threshold]):
             rulings = _claimed_rulings(threshold, claim.observed)
             if is_recent:
-                _learn_since(belief, claim.since_ts_ns)
-                rulings = _rulings(threshold, belief, read[threshold], claim.since_ts_ns)
+                rulings = _rulings(threshold, belief, read[threshold])
             cut = "since when the threshold was met" if is_recent and belief.cut else None
             found.append((judge(list(rulings), cut=cut), threshold))
     if found:
@@ -83,32 +79,18 @@ def judge_met(
     return [(same(False, why, inputs=seqs, certain=certain), None)]
 
 
-def _learn_since(belief: Belief[Met | None], since_ns: int | None) -> None:
-    """A decision records when its threshold was first met, so worlds of other times end."""
-    known = [w.state for w in belief.worlds if w.state and _is_since(w.state, since_ns)]
-    if any(met.satisfied for met in known):
-        belief.keep(lambda met: met is None or met in known)
-
-
-def _is_since(met: Met, since_ns: int | None) -> bool:
-    """Whether a threshold may be met since a time; None: since any."""
-    if since_ns is None:
-        return True
-    return met.since_from_ns - _TOLERANCE_NS <= since_ns <= met.since_to_ns + _TOLERANCE_NS
-
-
 def best_of(found: Iterable[tuple[Judgement, T]]) -> tuple[Judgement, T]:
     """The first one that goes best with the record."""
     return max(found, key=lambda each: WORST_FIRST.index(each[0].verdict))
 
 
 def _rulings(
-    threshold: Threshold,
-    belief: Belief[Met | None],
-    reading: Reading | None,
-    since_ns: int | None,
+    threshold: Threshold, belief: Belief[Met | None], reading: Reading | None
 ) -> Iterator[Ruling]:
-    """Whether a threshold drives evictions, in each world."""
+    """Whether a threshold drives evictions, in each world.
+
+    Since when it was met no line of the kubelet says: the importer's answer is not asked.
+    """
     why_met = f"{threshold.signal} was not observed"
     if reading is not None:
         why_met = threshold_says(threshold, reading)
@@ -123,14 +105,11 @@ def _rulings(
                 continue
             why += f", but only since {met.since}: its grace period of {grace} was not over"
         elif met is not None:
-            allowed = _is_since(met, since_ns)
+            allowed = True
             if reading and not is_short(threshold, reading.available, reading.capacity):
                 why += ", which is not reclaimed yet"
-            if not allowed:
-                why += f"; first met at {met.since}, not when it is said"
-            elif met.since_from_ns:
-                # The time that the record says: they differ by the way of a line.
-                why += f", since {format_ts(since_ns or met.since_from_ns)}"
+            if met.since_from_ns:
+                why += f", since {met.since}"
                 why += "" if threshold.is_hard else f", longer than its grace period of {grace}"
         yield Ruling(allowed=allowed, why=why, assumes=world.assumes, inputs=inputs)
 

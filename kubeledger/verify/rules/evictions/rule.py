@@ -189,7 +189,7 @@ class EvictionVerifier(RuleVerifier):
         found = judge_met(rounds, ts_ns, body, () if seq is None else (seq,))
         if not rounds.loose and len(found) == 1 and found[0][0].verdict == "impossible":
             now_ns = 0 if rounds.last is None else rounds.last.ts_ns
-            rounds.current.learn(found[0][1], body.since_ts_ns, now_ns)
+            rounds.current.learn(found[0][1], now_ns)
         return found
 
     def _places(self, ts_ns: int, cause: _Reclaim, threshold: Threshold) -> list[Place]:

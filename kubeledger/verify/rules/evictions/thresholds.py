@@ -134,14 +134,14 @@ class Thresholds:
             belief.widen(partial(_any_of, sorted(states, key=str)), phrase)
         self.conditions.step(found, self.beliefs, period_ns)
 
-    def learn(self, threshold: Threshold | None, since_ns: int | None, now_ns: int) -> None:
+    def learn(self, threshold: Threshold | None, now_ns: int) -> None:
         """A decision for a threshold that was not met in any world is evidence that it was.
 
         So what goes wrong with it stands at this decision, not at those that follow from it.
         """
         belief = None if threshold is None else self.beliefs.get(threshold)
         if belief is not None and not may_act(belief):
-            met = Met(since_ns or 0, since_ns or now_ns, satisfied=True)
+            met = Met(0, now_ns, satisfied=True)
             belief.step(lambda _: (met,))
 
     def due(self) -> list[Threshold]:

@@ -1,0 +1,187 @@
+"""When things can have happened: the one answer for all rules.
+
+The time of a line is when it was written, not when the thing happened:
+
+==========================  =====================================================================
+start, end of a container   the PLEG's line says that a relist saw it: it was no later than the
+                            line, and no earlier than lines were late around that time
+a status in a list          the runtime's own time, to the second; it narrows the line's, and shows
+                            how late lines were
+an event "Started"          follows the start: it shows how late lines were, too
+a file of a snapshot        was read some time in its round, which begins at the snapshot's time
+a step of the clock         times before it and after it are apart by more, or less, than they say
+==========================  =====================================================================
+
+Filled in a first reading (records come in any order), asked in the second.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from heapq import heappop, heappush
+from typing import Final, NamedTuple
+
+from kubeledger.model.bodies.lifecycle import ContainerDied, ContainerStarted, KubernetesEvent
+from kubeledger.model.bodies.node import ClockStepped, KubeletStarted
+from kubeledger.model.record import Body, Record
+from kubeledger.model.units import NS_PER_S
+from kubeledger.verify.evidence.instances import ListedInstances
+
+__all__ = ["RELIST_NS", "ROUND_NS", "Times", "When"]
+
+RELIST_NS: Final = 3 * NS_PER_S
+"""So much later a start or an end is told on a node that is not slow: at the next relist, and when
+the sync loop comes to it."""
+ROUND_NS: Final = 5 * NS_PER_S
+"""A snapshot is named after the second in which its reading began; it is over by this time."""
+_AROUND_NS: Final = 60 * NS_PER_S
+"""Where one line was late, others so near may be as late."""
+_SECOND_NS: Final = NS_PER_S - 1
+"""Statuses have whole seconds."""
+
+
+class When(NamedTuple):
+    """The bounds of an instant, in nanoseconds."""
+
+    from_ns: int
+    to_ns: int
+
+
+class _Told(NamedTuple):
+    """A line about the start of a container, or (``died``) its end."""
+
+    ts_ns: int
+    container_id: str
+    name: tuple[str | None, str | None]
+    died: bool
+
+
+class Times:
+    """When containers of a node ran, and how late its lines are."""
+
+    KINDS: tuple[type[Body], ...] = (
+        ClockStepped,
+        ContainerDied,
+        ContainerStarted,
+        KubeletStarted,
+        KubernetesEvent,
+    )
+    """Kinds of the records that this needs."""
+
+    def __init__(self, instances: ListedInstances) -> None:
+        """``instances`` is filled beside this."""
+        self._instances = instances
+        self._told: list[_Told] = []
+        self._events: dict[tuple[str | None, str | None], list[int]] = {}
+        self._processes: list[int] = []
+        self._steps: list[tuple[int, int]] = []
+        self._late: list[tuple[int, int]] = []
+
+    # First reading -----------------------------------------------------------------------
+
+    def note(self, record: Record) -> None:
+        """Take in a record; one of another kind changes nothing."""
+        body, ts_ns = record.body, record.ts_ns
+        match body:
+            case KubeletStarted():
+                self._processes.append(ts_ns)
+            case ClockStepped():
+                self._steps.append((ts_ns, body.from_ts_ns - body.to_ts_ns))
+            case KubernetesEvent() if body.reason == "Started":
+                self._events.setdefault((body.pod_uid, body.container), []).append(ts_ns)
+            case ContainerStarted() | ContainerDied() if body.container_id and not body.sandbox:
+                name = body.pod_uid, body.container
+                died = isinstance(body, ContainerDied)
+                self._told.append(_Told(ts_ns, body.container_id, name, died))
+
+    def settle(self) -> None:
+        """The first reading is over."""
+        self._processes.sort()
+        self._steps.sort()
+        for times in self._events.values():
+            times.sort()
+        spans: list[tuple[int, int, int]] = []
+        seen: set[tuple[str, bool]] = set()
+        for told in sorted(self._told):
+            first = (told.container_id, told.died) not in seen
+            late_ns = self._late_by(told) if first else None
+            seen.add((told.container_id, told.died))
+            if late_ns is not None and late_ns > RELIST_NS:
+                end_ns = told.ts_ns + _AROUND_NS
+                spans.append((told.ts_ns - late_ns - _AROUND_NS, end_ns, late_ns))
+        self._told.clear()
+        self._late = _most(sorted(spans))
+
+    def _late_by(self, told: _Told) -> int | None:
+        """How late a line is at least; None where nothing says.
+
+        A process shows at its start what happened before it.
+        """
+        instance = self._instances.instance(told.container_id)
+        happened_ns = None if instance is None else instance.began_ns
+        if told.died:
+            happened_ns = None if instance is None else instance.ended_ns
+        elif happened_ns is None:
+            events = self._events.get(told.name, [])
+            index = bisect_right(events, told.ts_ns)
+            happened_ns = events[index - 1] if index else None
+        index = bisect_right(self._processes, told.ts_ns)
+        began_ns = self._processes[index - 1] if index else 0
+        if happened_ns is None or happened_ns < began_ns or self.stepped(happened_ns, told.ts_ns):
+            return None
+        return told.ts_ns - happened_ns - _SECOND_NS
+
+    # Second reading ----------------------------------------------------------------------
+
+    def late(self, ts_ns: int) -> int:
+        """How late lines around a time may be, beyond what they are on a node that is not slow."""
+        index = bisect_right(self._late, (ts_ns, 1 << 62)) - 1
+        return self._late[index][1] if index >= 0 else 0
+
+    def stepped(self, start_ns: int, end_ns: int) -> int:
+        """By how much the clock was set back between two times, in the order of the log."""
+        return sum(
+            back for ts_ns, back in self._steps if start_ns <= ts_ns + back and ts_ns <= end_ns
+        )
+
+    def started(self, container_id: str | None, told_ns: int | None) -> When | None:
+        """When a container began to run, whose start was told then; None where nothing says."""
+        listed = self.listed_start(container_id, told_ns)
+        return listed if listed is not None or told_ns is None else self.told(told_ns)
+
+    def listed_start(self, container_id: str | None, told_ns: int | None = None) -> When | None:
+        """The same as a list says it; None where none does, or by another clock than the line."""
+        instance = self._instances.instance(container_id)
+        return None if instance is None else self._listed(instance.began_ns, told_ns)
+
+    def listed_end(self, container_id: str | None, told_ns: int | None = None) -> When | None:
+        """The same of its end."""
+        instance = self._instances.instance(container_id)
+        return None if instance is None else self._listed(instance.ended_ns, told_ns)
+
+    def _listed(self, listed_ns: int | None, told_ns: int | None) -> When | None:
+        if listed_ns is None:
+            return None
+        if told_ns is not None and (listed_ns > told_ns or self.stepped(listed_ns, told_ns)):
+            return None
+        return When(listed_ns, listed_ns + _SECOND_NS)
+
+    def told(self, ts_ns: int) -> When:
+        """When that was which a relist saw, and the sync loop told at a time."""
+        return When(ts_ns - max(RELIST_NS, self.late(ts_ns)), ts_ns)
+
+
+def _most(spans: list[tuple[int, int, int]]) -> list[tuple[int, int]]:
+    """The greatest value of overlapping spans (from, to, value): (from, value), until the next."""
+    found: list[tuple[int, int]] = []
+    open_spans: list[tuple[int, int]] = []
+    edges = sorted({edge for start, end, _ in spans for edge in (start, end)})
+    index = 0
+    for edge in edges:
+        while index < len(spans) and spans[index][0] <= edge:
+            heappush(open_spans, (-spans[index][2], spans[index][1]))
+            index += 1
+        while open_spans and open_spans[0][1] <= edge:
+            heappop(open_spans)
+        found.append((edge, -open_spans[0][0] if open_spans else 0))
+    return found
