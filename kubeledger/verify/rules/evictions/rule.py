@@ -291,7 +291,8 @@ class EvictionVerifier(RuleVerifier):
         assert profile is not None
         grace = judge_grace(body, pod, threshold, profile, settings, was_ending=was_ending)
         history = self.context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        return all_of([grace, judge_outcome(record, body, threshold, history)])
+        times = self.context.times
+        return all_of([grace, judge_outcome(record, body, threshold, history, times)])
 
     def _over_limit(
         self, record: Record, body: PodEvicted, pod: Pod, profile: KubeletProfile, seq: int
