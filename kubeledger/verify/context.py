@@ -252,7 +252,7 @@ class VerifyContext:
             expected=debt.expected,
             why=debt.why,
             rule=debt.rule,
-            inputs=(debt.since.seq, *debt.inputs),
+            inputs=debt.inputs,
         )
 
     def contradict(

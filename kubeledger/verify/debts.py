@@ -89,6 +89,10 @@ class Debts:
         self._owed.setdefault(key, debt)
         self._next_ns = min(self._next_ns, debt.due_ns)
 
+    def owed(self, key: Key) -> Debt | None:
+        """What is owed under a key."""
+        return self._owed.get(key)
+
     def pay(self, key: Key) -> Debt | None:
         """What was owed under a key was done; None where nothing was owed."""
         return self._owed.pop(key, None)

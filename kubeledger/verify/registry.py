@@ -17,6 +17,7 @@ from kubeledger.verify.rules.memory import MemoryVerifier
 from kubeledger.verify.rules.oom.kills import OomVerifier
 from kubeledger.verify.rules.probes import ProbeVerifier
 from kubeledger.verify.rules.restarts import RestartVerifier
+from kubeledger.verify.rules.shutdowns import ShutdownVerifier
 from kubeledger.verify.rules.source_disputes import SourceDisputes
 from kubeledger.verify.rules.syncs import SyncVerifier
 from kubeledger.verify.verifier import Verifier
@@ -35,6 +36,7 @@ VERIFIERS: tuple[type[Verifier], ...] = (
     MemoryVerifier,
     OomVerifier,
     RestartVerifier,
+    ShutdownVerifier,
     SourceDisputes,
     SyncVerifier,
 )

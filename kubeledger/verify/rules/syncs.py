@@ -269,7 +269,7 @@ class SyncVerifier(RuleVerifier):
                 why=f"{why}, and nothing is recorded of it, nor of what would hold it up, "
                 f"for {(due_ns - record.ts_ns) // NS_PER_S} s",
                 rule=self.rule,
-                inputs=(listed.seq,),
+                inputs=(record.seq, listed.seq),
             ),
         )
 

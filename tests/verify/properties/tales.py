@@ -509,7 +509,11 @@ def _no_startup(records: Records, random: Random) -> Iterator[Tale]:
     """The startup probe succeeded, and its change to success never came."""
     for record in _of(records, ProbeTransitioned):
         body: Any = record.body
-        if body.probe_type == "startup" and body.to_result == "success":
+        others = [r for r in _of(records, ProbeTransitioned)
+                  if r is not record and not r.body.inferred]  # type: ignore[attr-defined]
+        until = min(_ends(records, _pod(body)), _next_process(records, record.ts_ns))
+        is_told = not body.inferred and others and until - record.ts_ns > 60 * NS_PER_S
+        if body.probe_type == "startup" and body.to_result == "success" and is_told:
             told = _told(records, {record.seq: None})
             yield Tale(f"{_pod(body)} {body.container}", told, _subjects(body))
 
