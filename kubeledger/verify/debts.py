@@ -79,10 +79,14 @@ class Debts:
             return
         due = [key for key, debt in self._owed.items() if debt.due_ns < record.ts_ns]
         for debt in map(self._owed.pop, due):
-            whole = self._coverage.missing(debt.since.ts_ns, debt.due_ns) is None
-            if whole and debt.shown_by in self._logged:
-                self._convict(debt)
+            self.call(debt)
         self._set_next()
+
+    def call(self, debt: Debt) -> None:
+        """A debt is due: convict, if the records would show that it was paid."""
+        whole = self._coverage.missing(debt.since.ts_ns, debt.due_ns) is None
+        if whole and debt.shown_by in self._logged:
+            self._convict(debt)
 
     def owe(self, key: Key, debt: Debt) -> None:
         """Owe something; what is owed under that key already stays as it is."""

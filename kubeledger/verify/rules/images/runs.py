@@ -53,6 +53,7 @@ class Run(msgspec.Struct, kw_only=True):
         listed: images that a pass of the process listed, and that were not removed.
         disk: as it read it; None when nothing says.
         exact: its start shows it; else it is a sample near in time.
+        seen: the sample right before its start.
         settings: (0 or 1,) record of the settings.
     """
 
@@ -71,6 +72,7 @@ class Run(msgspec.Struct, kw_only=True):
     listed: frozenset[str] = frozenset()
     disk: Sample | None = None
     exact: bool = False
+    seen: Sample | None = None
     settings: tuple[int, ...] = ()
 
     @property
