@@ -55,12 +55,15 @@ from kubeledger.verify.debts import Debt
 from kubeledger.verify.evidence.history_entries import POD_ENDS
 from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.rules.back_off import policy_of
+from kubeledger.verify.rules.container_specs import image_of, versions_of
 from kubeledger.verify.rules.containers import key_for, subject_of
 from kubeledger.verify.verifier import See
 
 __all__ = ["SyncVerifier"]
 
-_SYNC, _ORDER = "sync", "order"
+_SYNC, _ORDER, _CHANGED = "sync", "order", "changed"
+_KILLED_NS: Final = 180 * NS_PER_S
+"""A sync comes at once with a change, and kills before it does anything else."""
 _TERM_NS: Final = 600 * NS_PER_S
 """So long after its back-off a start is not delayed without a line that says why."""
 _RELIST_NS: Final = NS_PER_S
@@ -88,10 +91,12 @@ class _SyncedPod(msgspec.Struct):
     Attributes:
         is_whole: all that ever started in the sandbox is in ``shown``.
         shown: container -> its newest instance.
+        images: container -> that instance's ID, and the image with which a list showed it first.
     """
 
     is_whole: bool
     shown: dict[str, _Shown] = {}
+    images: dict[str, tuple[str, str | None, int]] = {}
 
 
 class SyncVerifier(RuleVerifier):
@@ -133,8 +138,8 @@ class SyncVerifier(RuleVerifier):
 
     def _forget(self, key: str) -> None:
         self._pods.pop(key, None)
-        self.context.debts.void(_SYNC, key)
-        self.context.debts.void(_ORDER, key)
+        for whole in (_SYNC, _ORDER, _CHANGED):
+            self.context.debts.void(whole, key)
 
     def _config_changed(self, record: Record, body: PodConfigChanged, state: NodeState) -> None:
         key = key_for(state, body)
@@ -144,12 +149,50 @@ class SyncVerifier(RuleVerifier):
             self._end(key)
 
     def _listed(self, record: Record, body: PodListed, state: NodeState) -> None:
+        key = key_for(state, body)
         if body.gone or (body.status or {}).get("phase") in _OVER:
-            self._end(key_for(state, body))
+            self._end(key)
+        elif body.listed_by == "kubelet" and key in self._handed:
+            self._owe_changes(record, body, self._pods.get(key, _SyncedPod(is_whole=False)), key)
+
+    def _owe_changes(self, record: Record, body: PodListed, pod: _SyncedPod, key: str) -> None:
+        """A container that a list shows with another image than one before it is killed."""
+        listed = self.context.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        for name, shown in pod.shown.items() if listed is not None else ():
+            now = None if listed is None else image_of(listed, name)
+            was_id, before, seq = pod.images.get(name, ("", None, 0))
+            if not shown.runs or now is None or listed is None:
+                continue
+            if was_id != shown.container_id:
+                pod.images[name] = shown.container_id, now, record.seq
+                continue
+            spec = next(iter(versions_of((listed,))), None)
+            if before == now or spec is None or not spec.is_app(name):
+                continue
+            self.context.debts.owe(
+                (_CHANGED, key, name),
+                Debt(
+                    since=record,
+                    due_ns=record.ts_ns + _KILLED_NS,
+                    shown_by=ContainerStarted,
+                    kind=ContainerKilled.kind,
+                    subject=f"container/{body.namespace}/{body.pod}/{name}",
+                    expected={"container": name, "reason": "spec_changed"},
+                    why=f"the image of container {name} is {now} since this list, and it runs on "
+                    f"with {before} for {_KILLED_NS // NS_PER_S} s",
+                    rule=self.rule,
+                    inputs=(seq, record.seq, shown.record.seq),
+                ),
+            )
 
     def _killed(self, record: Record, body: ContainerKilled, state: NodeState) -> None:
         if body.reason in POD_ENDS:
             self._end(key_for(state, body))
+        elif body.container is not None:
+            key = key_for(state, body)
+            self.context.debts.pay((_CHANGED, key, body.container))
+            if key in self._pods:
+                self._pods[key].images.pop(body.container, None)
 
     def _deferred(self, record: Record, body: Any, state: NodeState) -> None:  # noqa: ANN401
         """Something is said of the pod: its syncs go on, and wait or fail."""
@@ -209,6 +252,7 @@ class SyncVerifier(RuleVerifier):
         if before is None or before.container_id != shown.container_id or shown.runs:
             self.context.debts.pay((_SYNC, key, body.container))
         self.context.debts.pay((_ORDER, key, body.container))
+        self.context.debts.pay((_CHANGED, key, body.container))
         listed = self.context.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
         specs = [] if listed is None else _specs(self.context.pods.versions(listed))
         if key not in self._handed or self.context.profile is None or not specs or listed is None:
