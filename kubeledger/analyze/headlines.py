@@ -13,7 +13,7 @@ import msgspec
 
 from kubeledger.analyze.logged_errors import LOGGED, ErrorShape, untold
 from kubeledger.analyze.phrases import TEXT_MAX, pods_text
-from kubeledger.analyze.problems import NEEDED, PROBLEMS, Problem, Row
+from kubeledger.analyze.problems import PRESENT, PROBLEMS, Problem, Row
 from kubeledger.analyze.sql.shorten import cut
 
 __all__ = [
@@ -81,12 +81,12 @@ def incidents(answer: Answers, node: str, *, verdicts: bool) -> list[Incident]:
         node: whose.
         verdicts: whether to verify, and report decisions that the kubelet could not have taken.
     """
-    # First a question that needs all: what is loaded for it answers the others, too.
-    answer(f"SELECT 1 FROM {NEEDED} WHERE events.node = $node LIMIT 0", {"node": node})
+    # This needs all: what is loaded for it answers the others, too.
+    present = {row["what"] for row in answer(PRESENT, {"node": node})}
     found = [
         _incident(problem, row)
         for problem in PROBLEMS
-        if verdicts or problem.kind != "impossible"
+        if (verdicts if problem.kind == "impossible" else present & {*problem.of.split()})
         for row in answer(problem.query, {"node": node})
     ]
     found.sort(key=lambda each: (_place(each), -each.count, each.ts_ns, each.seq))

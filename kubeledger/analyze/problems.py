@@ -30,12 +30,19 @@ from kubeledger.kubelet.cgroups.paths import is_of_pods
 from kubeledger.kubelet.lifecycle.exits import how_it_ended
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["NEEDED", "PROBLEMS", "Problem", "Row", "occurrences"]
+__all__ = ["NEEDED", "PRESENT", "PROBLEMS", "Problem", "Row", "occurrences"]
 
 Row = Mapping[str, Any]
 
 NEEDED = "events, pod_stages, node_conditions, node_troubles, logged_errors"
 """Views that between them need all that the rows below do."""
+
+PRESENT = """SELECT kind AS what FROM events WHERE node = $node
+    UNION SELECT stage FROM pod_stages WHERE node = $node
+    UNION SELECT if(condition = 'Ready', 'Ready', 'pressure') FROM node_conditions
+        WHERE node = $node
+    UNION SELECT 'trouble' FROM node_troubles WHERE node = $node"""
+"""What a node has of what problems are made of: few have many kinds of them."""
 
 
 class Problem(NamedTuple):
@@ -50,6 +57,7 @@ class Problem(NamedTuple):
         more: other columns of the grouped query, aggregates; each after a comma.
         target: what ``kubeledger why`` would be asked, of ``about`` or the subject.
         is_counted: a summary of the import counts it; it reports the others elsewhere.
+        of: what its rows are made of, by the words of ``PRESENT``; without any there are none.
     """
 
     kind: str
@@ -62,6 +70,7 @@ class Problem(NamedTuple):
     more: str = ""
     target: str | None = None
     is_counted: bool = True
+    of: str = ""
 
     @property
     def query(self) -> str:
@@ -214,6 +223,8 @@ _LACKS = {
     "hook": "its post-start hook fails",
 }
 
+_STARTING = " ".join(_LACKS)
+
 
 def _why(row: Row) -> str:
     """The kubelet's word, and the end of the chain of errors."""
@@ -337,6 +348,7 @@ PROBLEMS: tuple[Problem, ...] = (
         """, arg_min(coalesce(message, reason), (ts, seq)) AS message, bool_or(until_ts IS NULL)
         AS is_open, sum(lasted_ns)::BIGINT AS lasted_ns""",
         "node",
+        of="Ready",
     ),
     Problem(
         "kubelet_died", 5, "kubelet death", "kubelet deaths",
@@ -344,6 +356,7 @@ PROBLEMS: tuple[Problem, ...] = (
         FROM events WHERE kind = 'node.KubeletExited' AND body ->> 'reason' <> 'stopped'""",
         "'kubelet' AS subject, seq AS exit_seq", _kubelet_died,
         ", any_value(message) AS message, any_value(pid) AS pid", "node",
+        of="node.KubeletExited",
     ),
     Problem(
         "impossible", 5, "impossible decision", "impossible decisions",
@@ -362,6 +375,7 @@ PROBLEMS: tuple[Problem, ...] = (
         arg_min(victim_namespace || '/' || victim_pod, seq) AS about,
         list_sort(list_distinct(list(insufficient))) AS missing""",
         "pod/{}",
+        of="preemption.PodPreempted",
     ),
     Problem(
         "evicted", 4, "evicted", "evicted",
@@ -375,6 +389,7 @@ PROBLEMS: tuple[Problem, ...] = (
         """, count(*) FILTER (late) AS late, list(name ORDER BY seq) AS pods,
         arg_min(name, seq) AS about""",
         "pod/{}",
+        of="lifecycle.PodEvicted",
     ),
     Problem(
         "oom", 4, "OOM kill", "OOM kills", "SELECT * FROM oom_kills",
@@ -385,6 +400,20 @@ PROBLEMS: tuple[Problem, ...] = (
             + _OOM.get(row["reason"], _SHARED if is_of_pods(row["shared"]) else "")
         ),
         target="container/{}",
+        of="oom.ProcessKilled",
+    ),
+    Problem(
+        "out_of_memory", 4, "shortage of memory", "shortages of memory",
+        """SELECT *, body ->> 'invoked_by' AS subject FROM events AS e
+        WHERE kind = 'oom.OutOfMemory'
+            AND NOT EXISTS (SELECT 1 FROM oom_kills AS k WHERE k.node = e.node
+                AND k.cause_seq = e.seq)""",
+        "subject",
+        lambda row: (
+            f"the kernel ran out of memory{times_text(row['count'])} when {row['subject']} asked "
+            "for some; whom it killed is not recorded"
+        ),
+        of="oom.OutOfMemory",
     ),
     Problem(
         "stuck", 4, "stuck", "stuck",
@@ -392,12 +421,14 @@ PROBLEMS: tuple[Problem, ...] = (
         WHERE is_stuck AND {_BEFORE_START} AND ({_LONG} OR NOT is_ended OR NOT ran)""",
         "stage, cause, is_ended", _stuck,
         f"{_EPISODES}, bool_and(ran) AS ran_before", "pod/{}",
+        of=_STARTING,
     ),
     Problem(
         "refused", 4, "refused", "refused", "SELECT * FROM admissions WHERE NOT admitted",
         "coalesce(reason, 'reason not recorded') AS subject",
         lambda row: f"{pods_text(row['pods'])} rejected: {row['subject']}",
         f", list({_POD} ORDER BY seq) AS pods, arg_min({_POD}, seq) AS about", "pod/{}",
+        of="lifecycle.PodRejected",
     ),
     Problem(
         "trouble", 3, "trouble of the node", "troubles of the node", _TROUBLES,
@@ -405,6 +436,7 @@ PROBLEMS: tuple[Problem, ...] = (
         """, arg_min(message, (ts, seq)) AS message, sum(attempts)::BIGINT AS attempts,
         sum(lasted_ns)::BIGINT AS lasted_ns""",
         "node",
+        of="trouble",
     ),
     Problem(
         "killed", 3, "killed by probes or hooks", "killed by probes or hooks",
@@ -416,6 +448,7 @@ PROBLEMS: tuple[Problem, ...] = (
             f"{_back_off(row)}"
         ),
         ", any_value(back_off_s) AS back_off_s", "container/{}",
+        of="lifecycle.ContainerKilled",
     ),
     Problem(
         "crashed", 3, "crashing container", "crashing containers", _CRASHED, _CONTAINER, _crashed,
@@ -423,6 +456,7 @@ PROBLEMS: tuple[Problem, ...] = (
         AS exit_code, sum(attempts)::BIGINT AS attempts, arg_min(reason, (ts, seq)) AS reason,
         arg_min(message, (ts, seq)) AS message""",
         "container/{}",
+        of="run",
     ),
     Problem(
         "not_ended", 2, "not ended", "not ended",
@@ -430,18 +464,21 @@ PROBLEMS: tuple[Problem, ...] = (
         "stage, cause",
         lambda row: f"{pods_text(row['pods'])} could not be ended at once {_why(row)}{_tries(row)}",
         _EPISODES, "pod/{}",
+        of="stop teardown",
     ),
     Problem(
         "waited", 2, "waited", "waited",
         f"""SELECT * FROM ({_STUCK}) WHERE NOT is_stuck AND {_BEFORE_START}
             AND ({_LONG} OR passed_ts IS NULL)""",
         "stage, cause", _waited, _EPISODES, "pod/{}",
+        of=_STARTING,
     ),
     Problem(
         "gc_failed", 2, "image GC run failed", "image GC runs failed",
         "SELECT * FROM image_gc_runs WHERE outcome = 'failed'", "'image GC' AS subject", _gc_failed,
         """, max(bytes_to_free) AS wanted_bytes, sum(bytes_freed) AS freed_bytes,
         arg_min(error, seq) AS error""",
+        of="images.GarbageCollected",
     ),
     Problem(
         "unready", 2, "change to unready", "changes to unready", _UNREADY,
@@ -452,6 +489,7 @@ PROBLEMS: tuple[Problem, ...] = (
             else f"{row['subject']} went unready{times_text(row['count'])}"
         ),
         target="container/{}",
+        of="prober.ProbeTransitioned ready",
     ),
     Problem(
         "resize", 2, "resize that does not fit", "resizes that do not fit",
@@ -463,6 +501,7 @@ PROBLEMS: tuple[Problem, ...] = (
         f""", arg_min({_POD}, seq) AS subject, list({_POD} ORDER BY seq) AS pods,
         arg_min(message, seq) AS message""",
         "pod/{}",
+        of="lifecycle.PodResized",
     ),
     Problem(
         "reclaim_failed", 2, "shortage without a pod to evict", "shortages without a pod to evict",
@@ -474,6 +513,7 @@ PROBLEMS: tuple[Problem, ...] = (
             + ("no pod could go" if row["outcome"] else "which pod had to go is not recorded")
         ),
         target="node",
+        of="eviction.ReclaimAttempted",
     ),
     Problem(
         "pressure", 2, "condition of pressure", "conditions of pressure",
@@ -481,12 +521,14 @@ PROBLEMS: tuple[Problem, ...] = (
         "condition AS subject",
         lambda row: f"the node reported {row['subject']}{times_text(row['count'])}",
         is_counted=False,
+        of="pressure",
     ),
     Problem(
         "spared", 1, "spared", "spared",
         "SELECT * FROM events WHERE kind = 'eviction.PodSpared'", f"{_POD} AS subject",
         lambda row: f"{row['subject']} was to be evicted{times_text(row['count'])}: it is critical",
         target="pod/{}",
+        of="eviction.PodSpared",
     ),
     Problem(
         "shutdown", 1, "shutdown", "shutdowns",
@@ -495,39 +537,46 @@ PROBLEMS: tuple[Problem, ...] = (
         FROM events AS e
         WHERE kind = 'node.ShutdownProgressed' AND body ->> 'step' = 'detected'""",
         "'shutdown' AS subject", _shutdown, ", max(late) AS timed_out", "node",
+        of="node.ShutdownProgressed",
     ),
     Problem(
         "rebooted", 1, "reboot", "reboots",
         "SELECT * FROM kubernetes_events WHERE object_kind = 'Node' AND reason = 'Rebooted'",
         "'reboot' AS subject", lambda row: f"the node was rebooted{times_text(row['count'])}",
         target="node",
+        of="lifecycle.ReasonReported",
     ),
     Problem(
         "kubelet_restarted", 1, "kubelet restart", "kubelet restarts",
         "SELECT * FROM kubelet_starts WHERE restart", "'kubelet' AS subject, pid, seq AS start_seq",
         lambda row: "kubelet restarted" + (f" (pid {row['pid']})" if row["pid"] else ""),
         target="node",
+        of="node.KubeletStarted",
     ),
     Problem(
         "log_lost", 1, "log with lines missing", "logs with lines missing",
         "SELECT * FROM events WHERE kind = 'node.LogThinned'",
         "'log' AS subject", lambda _: "lines of the log are missing or cut", is_counted=False,
+        of="node.LogThinned",
     ),
     Problem(
         "clock_step", 1, "step of the clock", "steps of the clock",
         "SELECT * FROM events WHERE kind = 'node.ClockStepped'",
         "'clock' AS subject", lambda row: f"the clock was set back{times_text(row['count'])}",
         is_counted=False,
+        of="node.ClockStepped",
     ),
     Problem(
         "finding", 1, "finding about the sources", "findings about the sources",
         "SELECT * FROM findings WHERE NOT starts_with(finding, 'clock_')",
         "finding AS subject", _finding, ", arg_min(message, seq) AS message", is_counted=False,
+        of="ledger.FindingReported",
     ),
     Problem(
         "deleted", 0, "image deleted", "images deleted", "SELECT * FROM image_gc_deletions",
         "'images' AS subject",
         lambda row: f"{row['count']} image{'s' if row['count'] > 1 else ''} deleted",
+        of="images.ImageDeleted",
     ),
 )  # fmt: skip
 """In the order of headlines and summaries; worst first, and those that did more harm first."""

@@ -12,6 +12,7 @@ import click
 
 from kubeledger.cli.options import DEFAULT_LEDGER, ledger_option, output_option, reports_errors
 from kubeledger.cli.output import counted, printable, write_document, write_wrapped
+from kubeledger.cli.sources import warn_of_readers
 from kubeledger.model.errors import BadQuestionError
 
 if TYPE_CHECKING:
@@ -136,6 +137,7 @@ def _print_tables(report: ImportReport, directory: Path, *, brief: bool, all_fil
             names = printable(_named(files, all_files=all_files))
             click.echo(f"  not read: {names}: {printable(why)}", err=True)
     click.echo(f"{counted(report.added, 'record')} added to {directory}")
+    warn_of_readers(directory)
     if not brief:
         added = {bundle.node: None for bundle in report.bundles if bundle.added}
         report_import(directory, list(added))

@@ -37,6 +37,7 @@ __all__ = [
     "kinds_option",
     "kubelet_options",
     "ledger_option",
+    "memory_option",
     "node_option",
     "options_as",
     "output_file",
@@ -123,6 +124,13 @@ timeout_option = click.option(
     help="Longest time a query may take.",
 )
 """``--timeout SECONDS``, passed as ``timeout_s: float``."""
+
+memory_option = click.option(
+    "--memory",
+    metavar="SIZE",
+    help="Memory for data and query, e.g. 2GB; the rest goes to a temporary directory.",
+)
+"""``--memory SIZE``, passed as ``memory: str | None``."""
 
 
 class _Renamed(click.Option):

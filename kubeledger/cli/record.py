@@ -15,6 +15,7 @@ from kubeledger.cli.memory import give_back_freed
 from kubeledger.cli.options import kubelet_options, ledger_option, reports_errors
 from kubeledger.cli.output import counted, printable
 from kubeledger.cli.service import metrics_option, served, until_stopped
+from kubeledger.cli.sources import warn_of_readers
 
 if TYPE_CHECKING:
     from kubeledger.ledger.ledger import Ledger
@@ -141,6 +142,7 @@ def _beside(directory: Path, ship: str | None, metrics_address: str | None) -> I
             refuse_inside(directory, ship)
         options = WriterOptions(segment_bytes=_SEGMENT_BYTES, level=_LEVEL)
         ledger = Ledger.open_or_create(directory, options)
+        warn_of_readers(directory)
         shipping = None
         if ship is not None:
             from kubeledger.record.shipping import ShippingThread

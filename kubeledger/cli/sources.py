@@ -6,11 +6,13 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
 
 from kubeledger.cli.output import printable
+from kubeledger.ledger.storage import OWN_DIRECTORY
 from kubeledger.model.errors import KubeledgerError
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.model.bodies.ledger import RecordsLost
 
-__all__ = ["ledger_for", "warn_of_losses", "warn_of_losses_in"]
+__all__ = ["ledger_for", "warn_of_losses", "warn_of_losses_in", "warn_of_readers"]
 
 
 @contextmanager
@@ -71,6 +73,16 @@ def warn_of_losses(ledger: Ledger, node: str | None = None) -> None:
                 _warn(name, [loss.lost for loss in ledger.info(name).missing])
     except KubeledgerError:
         return
+
+
+def warn_of_readers(ledger: Path) -> None:
+    """One line on stderr where others than its user can read a ledger, or write to it."""
+    if ledger.stat().st_mode & ~OWN_DIRECTORY & 0o777:
+        advice = f"chmod -R go= {quote(str(ledger))}"
+        click.echo(
+            f"warning: other users can read {ledger}, which holds what pods were given: {advice}",
+            err=True,
+        )
 
 
 def warn_of_losses_in(histories: Iterable[History]) -> None:

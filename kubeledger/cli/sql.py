@@ -14,6 +14,7 @@ import click
 from kubeledger.cli.complete import Complete, complete_queries
 from kubeledger.cli.options import (
     ledger_option,
+    memory_option,
     options_as,
     output_option,
     parse_time,
@@ -78,11 +79,7 @@ def asking_options(complete: Complete) -> Callable[[Callable[..., None]], Callab
             help="Value of a $NAME in the query. May be given several times.",
         ),
         timeout_option,
-        click.option(
-            "--memory",
-            metavar="SIZE",
-            help="Memory for data and query, e.g. 2GB; the rest goes to a temporary directory.",
-        ),
+        memory_option,
     )
     return options_as("asked", Asked, options)
 

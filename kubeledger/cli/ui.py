@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import traceback
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import click
 
-from kubeledger.cli.options import ledger_option, reports_errors, timeout_option
+from kubeledger.cli.options import ledger_option, memory_option, reports_errors, timeout_option
 
 __all__ = ["ui"]
+
+_MEMORY = "1GB"
 
 
 @click.command(epilog="Example: kubeledger ui /var/tmp/node-a --port 8080")
@@ -24,8 +27,11 @@ __all__ = ["ui"]
     help="Port on 127.0.0.1. Default: a free one.",
 )
 @timeout_option
+@memory_option
 @reports_errors
-def ui(sources: tuple[str, ...], ledger: Path, port: int, timeout_s: float) -> None:
+def ui(
+    sources: tuple[str, ...], ledger: Path, port: int, timeout_s: float, memory: str | None
+) -> None:
     """Look at a node's timeline in a browser, and ask it questions there.
 
     The page of `kubeledger timeline`, served on 127.0.0.1 to whoever has the URL that is
@@ -33,16 +39,19 @@ def ui(sources: tuple[str, ...], ledger: Path, port: int, timeout_s: float) -> N
     ledger that grows is followed. PATH is a ledger, a *.ledger.jsonl file, or a node's files,
     which are imported temporarily; without one the ledger is shown. Ctrl-C ends it.
     """
+    from kubeledger.analyze.sql.api import connect
     from kubeledger.cli.progress import progress
     from kubeledger.cli.sources import ledger_for, warn_of_losses
     from kubeledger.cli.ui_answers import Answers
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.timeline.server import Server
 
+    # Whoever looks at a node has other work on the machine.
+    opened = partial(connect, timeout_s=timeout_s, memory_limit=memory or _MEMORY, is_fixed=True)
     with (
         progress("reading") as bar,
         ledger_for(sources, ledger) as directory,
-        Answers(directory, timeout_s) as answers,
+        Answers(directory, opened) as answers,
         Server(port, answers.routes(), _tell) as server,
     ):
         bar.end()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
 from itertools import islice
@@ -19,7 +19,7 @@ from types import TracebackType
 import msgspec
 
 from kubeledger.analyze.histories.history import History, histories_of_ledger
-from kubeledger.analyze.sql.api import connect
+from kubeledger.analyze.sql.api import Queryable
 from kubeledger.analyze.sql.library import find_query, load_library
 from kubeledger.analyze.sql.segments import fingerprint
 from kubeledger.analyze.whatif.configs import ConfigFile, config_of, variants_for
@@ -39,6 +39,10 @@ from kubeledger.timeline.server import Answer, Asked, Reply, json_reply
 __all__ = ["ROWS_MAX", "Answers", "Snapshot"]
 
 
+Opened = Callable[[Path], Queryable]
+"""Opens a ledger for SQL, with the limits of a query, as it is now."""
+
+
 class Snapshot:
     """The ledger at one time.
 
@@ -48,9 +52,9 @@ class Snapshot:
         drawing: the payload of all nodes, as JSON.
     """
 
-    def __init__(self, ledger: Path, timeout_s: float) -> None:
+    def __init__(self, ledger: Path, opened: Opened) -> None:
         self.etag = etag_of(ledger)
-        self.queryable = connect(ledger, timeout_s=timeout_s, is_fixed=True)
+        self.queryable = opened(ledger)
         self.drawing = b""
         self.users = 0
         self._ledger = ledger
@@ -74,9 +78,9 @@ class Snapshots:
     least as long passes between two of them as one takes.
     """
 
-    def __init__(self, ledger: Path, timeout_s: float) -> None:
+    def __init__(self, ledger: Path, opened: Opened) -> None:
         self._ledger = ledger
-        self._timeout_s = timeout_s
+        self._opened = opened
         self._lock = Lock()
         self._first = Lock()
         self._now: Snapshot | None = None
@@ -129,7 +133,7 @@ class Snapshots:
                 and self._now.etag != etag_of(self._ledger)
                 and time.monotonic() > self._rest_until_s
             ):
-                self._next = Snapshot(self._ledger, self._timeout_s)
+                self._next = Snapshot(self._ledger, self._opened)
                 Thread(target=self._follow, args=(self._next,), daemon=True).start()
         if failure is not None:
             raise failure
@@ -145,7 +149,7 @@ class Snapshots:
 
     def _make(self) -> None:
         """The first snapshot."""
-        made = Snapshot(self._ledger, self._timeout_s)
+        made = Snapshot(self._ledger, self._opened)
         with self._lock:
             self._next = made
         try:
@@ -187,9 +191,9 @@ class Answers:
     A snapshot answers all that is drawn or asked in SQL, until one of the grown ledger is ready.
     """
 
-    def __init__(self, ledger: Path, timeout_s: float) -> None:
+    def __init__(self, ledger: Path, opened: Opened) -> None:
         self._ledger = ledger
-        self._snapshots = Snapshots(ledger, timeout_s)
+        self._snapshots = Snapshots(ledger, opened)
         self._whatif_lock = Lock()
         self.nodes()
 

@@ -25,7 +25,7 @@ from kubeledger.ledger.recovery import CountedAnew, RecoveryReport, recover_node
 from kubeledger.ledger.regular import NotRegularError
 from kubeledger.ledger.segments import blocks_of, lines_of, list_segments
 from kubeledger.ledger.snapshots import SnapshotStore
-from kubeledger.ledger.storage import make_directory, storage_errors
+from kubeledger.ledger.storage import SHARED_DIRECTORY, make_directory, storage_errors
 from kubeledger.ledger.superseded import is_superseded
 from kubeledger.ledger.writer import LedgerWriter, WriterOptions
 from kubeledger.model.errors import BadQuestionError
@@ -84,6 +84,7 @@ class Ledger:
                 raise BadQuestionError(
                     f"{path} is not empty", advice="name a new directory with --ledger DIR"
                 )
+            make_directory(ledger.path.parent, SHARED_DIRECTORY)
             make_directory(ledger.path)
             save_manifest(ledger.path, Manifest())
             make_directory(ledger.path / NODES)

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 from kubeledger.ledger.regular import read_regular
-from kubeledger.ledger.storage import new_file, storage_errors
+from kubeledger.ledger.storage import OWN_FILE, new_file, storage_errors
 from kubeledger.model.errors import LedgerBusyError
 
 __all__ = ["LOCK_FILES", "shipper_lock", "writer_lock"]
@@ -45,7 +45,7 @@ def _locked(directory: Path, who: str, advice: str) -> Iterator[None]:
     from filelock import FileLock, Timeout  # brings asyncio; readers need none
 
     path = directory / f"{who}.lock"
-    lock = FileLock(path, timeout=0, is_singleton=False)
+    lock = FileLock(path, timeout=0, mode=OWN_FILE, is_singleton=False)
     with storage_errors("lock the ledger", path):
         try:
             lock.acquire()

@@ -13,6 +13,9 @@ from kubeledger.ledger.regular import NotRegularError
 from kubeledger.model.errors import LedgerUnavailableError
 
 __all__ = [
+    "OWN_DIRECTORY",
+    "OWN_FILE",
+    "SHARED_DIRECTORY",
     "WRITE_OWN",
     "NewFile",
     "make_directory",
@@ -26,6 +29,12 @@ __all__ = [
 
 WRITE_OWN = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 """Opens a ledger's own file for writing: never through a link, never waiting for a pipe."""
+
+OWN_DIRECTORY, OWN_FILE = 0o700, 0o600
+"""Whatever the umask: a ledger holds the specs of pods, and what stands in them."""
+
+SHARED_DIRECTORY = 0o777
+"""As the umask will have it: of directories above a ledger."""
 
 _NOT_ITS_OWN = "a ledger holds regular files of its own; put a copy in its place"
 _ADVICE = {
@@ -80,12 +89,12 @@ def sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-def make_directory(directory: Path) -> None:
-    """Create a directory and its parents, durably; one that is there is fine."""
+def make_directory(directory: Path, mode: int = OWN_DIRECTORY) -> None:
+    """Create a directory and its parents, all of that mode, durably; one that is there is fine."""
     if directory.is_dir():
         return
-    make_directory(directory.parent)
-    directory.mkdir(exist_ok=True)
+    make_directory(directory.parent, mode)
+    directory.mkdir(mode, exist_ok=True)
     sync_directory(directory.parent)
 
 
@@ -121,7 +130,7 @@ def new_file(path: Path, *, durable: bool = True) -> Iterator[NewFile]:
     Never one that a link leads to: who made a ledger must not choose what its reader overwrites.
     Its name is not: see :func:`sync_directory`.
     """
-    descriptor = os.open(path, os.O_CREAT | os.O_TRUNC | WRITE_OWN, 0o666)
+    descriptor = os.open(path, os.O_CREAT | os.O_TRUNC | WRITE_OWN, OWN_FILE)
     try:
         yield NewFile(descriptor)
         if durable:

@@ -11,6 +11,7 @@ from kubeledger.ledger.index import begin_segment, note_records
 from kubeledger.ledger.manifest import NodeInfo
 from kubeledger.ledger.names import segment_file
 from kubeledger.ledger.storage import (
+    OWN_FILE,
     WRITE_OWN,
     make_directory,
     storage_errors,
@@ -94,7 +95,7 @@ class Tail:
         make_directory(self.directory)
         if not self.info.segments or self.info.segments[-1].sealed:
             begin_segment(self.info, self.info.last_seq + 1, self.info.head)
-        descriptor = os.open(self._path, _APPEND, 0o666)
+        descriptor = os.open(self._path, _APPEND, OWN_FILE)
         try:
             sync_directory(self.directory)
         except OSError:

@@ -14,6 +14,8 @@ from pathlib import Path
 
 from kubeledger.ledger.names import NODES, node_directory
 from kubeledger.ledger.storage import (
+    OWN_FILE,
+    SHARED_DIRECTORY,
     WRITE_OWN,
     make_directory,
     remove,
@@ -50,6 +52,7 @@ class Capture:
         self._cursors: dict[str, str] = {}
         self.cut_bytes = 0
         with storage_errors("open the capture", self._directory):
+            make_directory(self._directory.parent, SHARED_DIRECTORY)
             make_directory(self._directory)
             chapter = self._open_chapter()
             if chapter is None:
@@ -145,7 +148,7 @@ class Capture:
         self, now_ns: int, cursors: dict[str, str], documents: Sequence[Observation]
     ) -> None:
         path = self._directory / f"{now_ns:020d}{_OPEN}"
-        self._descriptor = os.open(path, os.O_CREAT | os.O_APPEND | WRITE_OWN, 0o600)
+        self._descriptor = os.open(path, os.O_CREAT | os.O_APPEND | WRITE_OWN, OWN_FILE)
         sync_directory(self._directory)
         self.chapter, self.size_bytes, self._written = Chapter(path), 0, 0
         self.append(now_ns, cursors, documents)

@@ -20,7 +20,7 @@ from kubeledger.ledger.names import (
 )
 from kubeledger.ledger.regular import file_crc
 from kubeledger.ledger.segments import list_segments
-from kubeledger.ledger.storage import make_directory, storage_errors, sync_directory
+from kubeledger.ledger.storage import SHARED_DIRECTORY, make_directory, storage_errors, sync_directory
 from kubeledger.model.errors import BadQuestionError, DamagedLedgerError
 from kubeledger.remote.store import Store, StoredObject, no_directory
 
@@ -117,6 +117,7 @@ def restore(store: Store, copies: Sequence[Copy], directory: Path) -> list[Resto
                 raise BadQuestionError(
                     f"{directory} is not empty", advice="name a new directory with --ledger DIR"
                 )
+            make_directory(staging.parent, SHARED_DIRECTORY)
             make_directory(staging / NODES)
         except OSError as error:
             raise no_directory(error, str(directory)) from error

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import re
 import secrets
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -61,7 +62,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         text = str(self.values.get(name, ""))
         if not text:
             return None
-        if not text.lstrip("-").isascii() or not text.lstrip("-").isdigit() or len(text) > 20:
+        if not _WHOLE.fullmatch(text):
             raise BadQuestionError(f"{name} is not a whole number")
         return int(text)
 
@@ -76,6 +77,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Answer = Callable[[Asked], Reply]
+
+_WHOLE = re.compile(r"-?[0-9]{1,19}")
 
 
 def json_reply(value: object, status: int = HTTPStatus.OK) -> Reply:
@@ -211,8 +214,8 @@ class _Handler(BaseHTTPRequestHandler):
         if int(length) > _BODY_MAX:
             raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "this is too long")
         try:
-            body = json.loads(self.rfile.read(int(length)))
-        except (ValueError, RecursionError):
+            body = msgspec.json.decode(self.rfile.read(int(length)))
+        except (msgspec.DecodeError, RecursionError):
             body = None
         if not isinstance(body, dict):
             raise _Refused(HTTPStatus.BAD_REQUEST, "this is not a JSON object")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -42,7 +43,7 @@ def served(ledger: Path, more: dict[tuple[str, str], Answer] | None = None) -> I
     """A server of this process, until it is let go."""
     bugs: list[Exception] = []
     with (
-        Answers(ledger, timeout_s=20) as answers,
+        Answers(ledger, partial(connect, timeout_s=20, is_fixed=True)) as answers,
         Server(0, {**answers.routes(), **(more or {})}, bugs.append) as server,
     ):
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
@@ -152,7 +153,10 @@ def test_errors_are_sentences(node_a: Server) -> None:
         ("/api/sql", {"query": 1}, "query is not a text"),
         ("/api/why?node=node-a&target=pod/default/none", None, "none"),
         ("/api/why?node=elsewhere&target=node", None, "no node 'elsewhere'"),
-        ("/api/state?node=node-a&at=noon", None, "at is not a whole number"),
+        *(
+            (f"/api/state?node=node-a&at={at}", None, "at is not a whole number")
+            for at in ("noon", "--1", "-", "1" * 20)
+        ),
         ("/api/whatif", {"node": "node-a", "set": "maxPods=1|2"}, "several variants"),
         ("/api/whatif", {"node": "node-a", "set": "'"}, "cannot be split into words"),
         ("/api/whatif", {"node": "node-a", "set": "mxPods=1"}, "maxPods"),

@@ -19,8 +19,8 @@ import duckdb
 
 from kubeledger.analyze.sql.guard import check_query, one_line
 from kubeledger.analyze.sql.ledger_tables import LedgerTables
-from kubeledger.analyze.sql.loader import create_views, load
-from kubeledger.analyze.sql.rows import Rows, in_utc
+from kubeledger.analyze.sql.loader import comment_on, create_views, load
+from kubeledger.analyze.sql.rows import Rows, check_text, in_utc
 from kubeledger.analyze.sql.tables import Tables
 from kubeledger.analyze.sql.views import Needs, needs_of
 from kubeledger.model.errors import (
@@ -84,6 +84,7 @@ class Queryable:
         self._needs = Needs(kinds=frozenset(), evidence=False)
         self._loaded: tuple[Needs, Hashable] | None = None
         self._made: set[str] = set()
+        self._is_commented = False
         self._is_closed = False
 
     def __enter__(self) -> Queryable:
@@ -124,6 +125,7 @@ class Queryable:
             BadQuestionError: no single reading query, one that DuckDB refuses, or no ledger.
             DamagedLedgerError: the ledger cannot be read.
         """
+        check_text(query, "the query")
         with self._loading:
             if self._is_closed:
                 raise _closed()
@@ -172,7 +174,8 @@ class Queryable:
         views = self._tables.views
         self._needs = self._needs.union(needs_of(names, views))
         # A query of the catalogue, or of an unknown name, must see everything.
-        asked = names if names and names <= views.keys() else views
+        is_catalogue = not names or not names <= views.keys()
+        asked = views if is_catalogue else names
         for _ in range(_LOOKS):
             loaded = self._loaded if self._is_fixed else None
             wanted = (self._needs, loaded[1] if loaded else self._tables.state())
@@ -180,8 +183,12 @@ class Queryable:
                 if self._database is None or self._loaded != wanted:
                     # A locked connection loads nothing more, so a wider question makes a new one.
                     self._database, self._loaded, self._made = self._load(), wanted, set()
+                    self._is_commented = False
                 with self._opening:
                     create_views(self._database, views, asked, self._made)
+                    if is_catalogue and not self._is_commented:
+                        comment_on(self._database, views.values())
+                        self._is_commented = True
             except duckdb.OutOfMemoryException as error:
                 raise _refusal(error) from error
             except duckdb.Error as error:

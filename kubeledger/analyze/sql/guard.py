@@ -62,7 +62,7 @@ def check_query(connection: duckdb.DuckDBPyConnection, query: str) -> frozenset[
     tables: set[str] = set()
     for node in _nodes(parsed):
         _check_node(node)
-        if node.get("type") in {"BASE_TABLE", "SHOW_REF"}:
+        if str(node.get("type")) in {"BASE_TABLE", "SHOW_REF"}:
             tables.add(str(node.get("table_name", "")).strip('"').lower())
     return frozenset(tables - {""})  # DESCRIBE holds its table further down
 

@@ -14,7 +14,7 @@ from kubeledger.analyze.sql.views import RECORDS, Needs, View
 from kubeledger.ledger.history.lines import quoted
 from kubeledger.model.errors import BadQuestionError
 
-__all__ = ["create_views", "load"]
+__all__ = ["comment_on", "create_views", "load"]
 
 _LOCKS = (
     "SET TimeZone = 'UTC'",
@@ -104,6 +104,16 @@ def _create_view(connection: duckdb.DuckDBPyConnection, view: View) -> None:
         if view.name == RECORDS
         else view.sql
     )
-    for column in view.columns:
-        comment = f"COMMENT ON COLUMN {view.name}.{column.name} IS {quoted(column.comment)}"
-        connection.execute(comment)
+
+
+def comment_on(connection: duckdb.DuckDBPyConnection, views: Iterable[View]) -> None:
+    """Comment on columns, for queries of the catalogue; it takes longer than to create the views.
+
+    Args:
+        connection: with these views.
+        views: those of which the catalogue says nothing yet.
+    """
+    for view in views:
+        for column in view.columns:
+            comment = f"COMMENT ON COLUMN {view.name}.{column.name} IS {quoted(column.comment)}"
+            connection.execute(comment)

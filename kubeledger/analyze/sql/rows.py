@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
-__all__ = ["Rows", "in_utc"]
+__all__ = ["Rows", "check_text", "in_utc"]
 
 _FETCH_ROWS = 2048
 _SHOWN_ROWS = 20
@@ -153,10 +153,28 @@ class Rows:
 
 
 def in_utc(value: object) -> object:
-    """An aware datetime as the naive one in UTC that the views hold; anything else as it is."""
+    """An aware datetime as the naive one in UTC that the views hold; anything else as it is.
+
+    Raises:
+        BadQuestionError: it is a text that is not UTF-8.
+    """
     if isinstance(value, datetime) and value.tzinfo is not None:
         return value.astimezone(UTC).replace(tzinfo=None)
+    if isinstance(value, str):
+        check_text(value, "a parameter")
     return value
+
+
+def check_text(text: str, what: str) -> None:
+    """Refuse what DuckDB cannot take.
+
+    Raises:
+        BadQuestionError: half a character (a lone surrogate) is in it.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise BadQuestionError(f"{what} is not UTF-8 at character {error.start + 1}") from None
 
 
 def _aware_row(row: tuple[Any, ...], timed: list[int]) -> tuple[Any, ...]:

@@ -111,7 +111,10 @@ class OomAssembler(Assembler):
     @takes(KernelReport)
     def _reported(self, report: KernelReport) -> None:
         """The kernel's report, at its own time; again for one that was taken in: nothing."""
-        self._of_report(report, report.ts_ns)
+        if report.pid is None:
+            self.queue.add(Fact(report.ts_ns, self._shortage(report), report.evidence))
+        else:
+            self._of_report(report, report.ts_ns)
 
     @reads("Created an OOM event in container")
     def _seen(self, entry: Entry) -> None:
@@ -260,7 +263,8 @@ class OomAssembler(Assembler):
             self._reports = {}
             for reports in self.context.kernel_reports.values():
                 for report in reports:
-                    self._reports.setdefault(_key(report.task_cgroup), []).append(report)
+                    if report.pid is not None:
+                        self._reports.setdefault(_key(report.task_cgroup), []).append(report)
         near = [r for r in self._reports.get(key, ()) if abs(r.ts_ns - ts_ns) <= _SAME_NS]
         return min(near, key=lambda report: abs(report.ts_ns - ts_ns), default=None)
 

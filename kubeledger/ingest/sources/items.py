@@ -325,6 +325,7 @@ class KernelReport(msgspec.Struct):
         is_memcg: the last line says that a cgroup was out of memory; None without it.
         ram_pages: managed by the kernel; ``swap_bytes`` all there is.
         tasks: (n,) rows; None without the table's header.
+        pid: of the process that was killed; None where the log ends before that.
         chosen_pid: chosen by an old kernel, which then killed a child of it.
         anon_bytes: part of ``rss_bytes``.
         evidence: the lines that show most.

@@ -3,7 +3,8 @@
 A report is a block of lines, from ``invoked oom-killer`` over the memory of the cgroup and the
 table of processes to ``oom-kill:`` and ``Killed process``. Only the kernel's own lock keeps
 them together: lines of others may stand between them. A ring buffer begins in the middle of
-one; when reports come too fast the kernel writes ``Killed process`` alone.
+one, or ends there, before it says who was killed; when reports come too fast the kernel writes
+``Killed process`` alone.
 """
 
 from __future__ import annotations
@@ -186,7 +187,7 @@ class KernelLogReader:
 
     def _finish(self, report: KernelReport) -> None:
         self._open.pop(report.host, None)
-        if report.pid is not None:
+        if report.pid is not None or report.invoked_by is not None:
             self.reports.append(report)
 
     def _boot(self, text: str, stamp: Stamp) -> bool:
@@ -252,7 +253,7 @@ class KernelLogReader:
         report = self._open.get(host)
         pid = int(match["pid"])
         before = self.reports[-1] if self.reports else None
-        if report is None and host in self._group and before is not None:
+        if report is None and host in self._group and before is not None and before.pid is not None:
             if pid != before.pid:  # the group holds the victim, and the kernel may show it again
                 before.also_killed = (*before.also_killed, pid)
             return True

@@ -33,7 +33,7 @@ _LETTERS = {
 }
 _TYPESET = re.compile(b"|".join(_LETTERS))
 _SLASHED = re.compile(rb"\\(.)")
-_CODE_END = re.compile(rb"(?m)`+ *(?=\r?$)")
+_CODE = re.compile(rb"(?m)^[^\n`]{0,200}`+([^\n`]*" + _CORE + rb"[^\n`]*)(?:`[^\r\n]*)?(?=\r?$)")
 _TABLE_END = re.compile(rb"(?m) +\|(?=\r?$)")
 _BLANK_END = re.compile(rb"(?m)[ \t]+(?=\r?$)")
 _LETTERLESS = re.compile(rb"(?m)^((?:[^\n]{0,200} )?)(?=" + _CORE + rb")")
@@ -64,10 +64,7 @@ _CHANGES = (
         re.compile(rb"(?m)^[^\n|]{0,200}\|[^\n]*" + _CORE + rb"[^\n]* \|\r?$"),
         lambda text: _TABLE_END.sub(b"", text),
     ),
-    _Change(
-        re.compile(rb"(?m)^[^\n`]{0,200}`[^\n`]*" + _CORE + rb"[^\n]*` *\r?$"),
-        lambda text: _CODE_END.sub(b"", text),
-    ),
+    _Change(_CODE, lambda text: _CODE.sub(rb"\1", text)),
     _Change(
         re.compile(rb"(?m)(?:^[^\n]*" + _CORE + rb"[^\n]*[^ \n] +\r?\n){8}"),
         lambda text: _BLANK_END.sub(b"", text),

@@ -25,7 +25,7 @@ from kubeledger.ledger.manifest import SegmentInfo
 from kubeledger.ledger.names import NODES, SEGMENTS, node_directory
 from kubeledger.ledger.regular import file_crc
 from kubeledger.ledger.segments import list_segments
-from kubeledger.ledger.storage import storage_errors
+from kubeledger.ledger.storage import OWN_DIRECTORY, OWN_FILE, storage_errors
 from kubeledger.model.errors import LedgerUnavailableError
 
 __all__ = ["GROW_BYTES", "LOCK", "Coverage", "History", "forget_dropped", "held_alone"]
@@ -221,7 +221,7 @@ class History:
         """
         if root.is_symlink():
             raise OSError(f"{root} is a link, which may lead anywhere")
-        root.mkdir(exist_ok=True)
+        root.mkdir(OWN_DIRECTORY, exist_ok=True)
         with _lock(root):
             held = self._held()  # another one may have done it meanwhile
             index = Index(nodes={
@@ -276,7 +276,7 @@ def held_alone(root: Path) -> Iterator[None]:
 
 
 def _lock(root: Path) -> FileLock:
-    return FileLock(root / LOCK, timeout=_LOCK_WAIT_S, is_singleton=False)
+    return FileLock(root / LOCK, timeout=_LOCK_WAIT_S, mode=OWN_FILE, is_singleton=False)
 
 
 def _rest_of(counted: SegmentInfo | None, plain_bytes: int, end: int) -> int:

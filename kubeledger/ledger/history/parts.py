@@ -17,6 +17,7 @@ from kubeledger.ledger.history.upcasting import upcast_lines
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.names import TEMPORARY_SUFFIX, node_directory
 from kubeledger.ledger.regular import file_crc
+from kubeledger.ledger.storage import OWN_DIRECTORY, OWN_FILE
 from kubeledger.model.errors import DamagedLedgerError
 from kubeledger.model.wire.codec import chain_of
 
@@ -153,7 +154,8 @@ class PartWriter:
             f"{piece.first_seq:020d}-{piece.last_seq:020d}.parquet"
         )
         path = self.root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
+        for directory in (path.parent.parent, path.parent):
+            directory.mkdir(OWN_DIRECTORY, exist_ok=True)
         temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
         temporary.unlink(missing_ok=True)  # a link that stands there would be followed
         written = self._connection.execute(
@@ -162,6 +164,7 @@ class PartWriter:
         ).fetchone()
         if written is None or written[0] != count:
             raise OSError(f"{path} was not written in full")
+        temporary.chmod(OWN_FILE)
         file = PartFile(name=name, size_bytes=temporary.stat().st_size, crc=file_crc(temporary))
         os.replace(temporary, path)  # noqa: PTH105 - named as the system call it is
         return file

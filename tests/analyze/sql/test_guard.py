@@ -72,6 +72,7 @@ def parser() -> Iterator[duckdb.DuckDBPyConnection]:
         "SELECT write_log('x')",
         "",
         " -- nothing",
+        "SELECT '\udced'",
     ],
 )
 def test_refused(database: Queryable, tmp_path: Path, query: str) -> None:
@@ -103,6 +104,8 @@ def test_refused(database: Queryable, tmp_path: Path, query: str) -> None:
         "EXPLAIN SELECT * FROM admissions",
         "PIVOT admissions ON admitted IN (true, false) USING count(*)",
         "SELECT 1;",
+        "SELECT * FROM records TABLESAMPLE 100%",
+        "SELECT * FROM records USING SAMPLE 3 ROWS",
     ],
 )
 def test_allowed(database: Queryable, query: str) -> None:

@@ -64,6 +64,7 @@ CARRIERS: dict[str, Carrier] = {
     "quote": _each("> {line}"),
     "list": _each("* {line}"),
     "code": _each("`{line}`"),
+    "code in a sentence": _each("{number}. seen: `{line}` and more"),
     "table": _each("| {line} |"),
     "compose": _each("n  | {line}"),
     "colour": _each("\x1b[0;1;31m{line}\x1b[0m"),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import kubeledger
 from kubeledger.ingest.api import import_sources
 from kubeledger.ingest.planning.kernel_dates import date_reports
 from kubeledger.ingest.sources.items import KernelReport
@@ -199,3 +200,13 @@ def test_a_log_alone_names_its_nodes(tmp_path: Path, hosts: tuple[str, ...]) -> 
     for host in hosts:
         kills = [r for r in ledger.records(host) if isinstance(r.body, ProcessKilled)]
         assert len(kills) == 1
+
+
+def test_a_log_that_ends_before_it_says_who_was_killed(tmp_path: Path) -> None:
+    """Memory ran out all the same, and the list of what went wrong says so."""
+    path = tmp_path / "node" / "kern.log"
+    path.parent.mkdir()
+    path.write_text(f"Nov 22 08:07:48 node kernel: {next(text for _, text in _split())}\n")
+    ledger = kubeledger.open(tmp_path / "ledger")
+    assert ledger.import_(path).happened == ("node: 1 shortage of memory",)
+    assert not [r for r in ledger.records("node") if isinstance(r.body, ProcessKilled)]
