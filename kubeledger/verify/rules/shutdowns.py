@@ -86,7 +86,9 @@ class ShutdownVerifier(RuleVerifier):
         except (ValueError, TypeError):
             return ()
 
-    def _group(self, ts_ns: int, uid: str | None, namespace: str, pod: str) -> tuple[int, int] | None:
+    def _group(
+        self, ts_ns: int, uid: str | None, namespace: str, pod: str
+    ) -> tuple[int, int] | None:
         """A pod's group and its seconds; None where that is not known."""
         listed, groups = self.context.pods.at(ts_ns, uid, namespace, pod), self._groups()
         if listed is None or not groups or self.context.profile is None:

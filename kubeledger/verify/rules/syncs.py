@@ -428,8 +428,10 @@ def _may_pass(listed: ListedPod) -> bool:
 
 
 def _specs(versions: Iterable[ListedPod]) -> list[Pod]:
-    """The pod's versions as a sync sees them, without what resizes it; none where the rules of a
-    container may change what becomes of the others."""
+    """The pod's versions as a sync sees them, without what resizes it.
+
+    None where the rules of a container may change what becomes of the others.
+    """
     found = []
     for listed in versions:
         try:

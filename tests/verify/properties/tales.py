@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -85,7 +86,7 @@ def _told(records: Records, others: dict[int, Record | None]) -> list[Record]:
 
 
 def _in_order(records: Records) -> bool:
-    return all(a.ts_ns <= b.ts_ns for a, b in zip(records, records[1:], strict=False))
+    return all(a.ts_ns <= b.ts_ns for a, b in pairwise(records))
 
 
 def _at(record: Record, ts_ns: int) -> Record:
@@ -141,11 +142,16 @@ def _ends(records: Records, pod: tuple[str, str]) -> int:
         if pod not in (_pod(body), name):
             continue
         gone = isinstance(body, PodListed) and (
-            body.gone or (body.status or {}).get("phase") in ("Failed", "Succeeded")
-            or "deletionTimestamp" in (body.annotations or {}))
+            body.gone
+            or (body.status or {}).get("phase") in ("Failed", "Succeeded")
+            or "deletionTimestamp" in (body.annotations or {})
+        )
         ended = isinstance(body, PodConfigChanged) and body.operation in ("DELETE", "REMOVE")
-        if gone or ended or name == pod or isinstance(
-            body, PodTerminating | PodTerminated | PodEvicted | PodRejected
+        if (
+            gone
+            or ended
+            or name == pod
+            or isinstance(body, PodTerminating | PodTerminated | PodEvicted | PodRejected)
         ):
             return record.ts_ns
     return records[-1].ts_ns
@@ -166,10 +172,18 @@ def _never_restarted(records: Records, random: Random) -> Iterator[Tale]:
         pod = _pod(body)
         if _specs(records).get(pod, {}).get("restartPolicy") != "Always":
             continue
-        died = [r for r in _of(records, ContainerDied) if _pod(r.body) == pod
-                and r.body.container == body.container and r.ts_ns <= record.ts_ns]  # type: ignore[attr-defined]
-        if not died or min(_ends(records, pod), _next_process(records, died[-1].ts_ns)) - died[
-            -1].ts_ns < LONG_NS:
+        died = [
+            r
+            for r in _of(records, ContainerDied)
+            if _pod(r.body) == pod
+            and r.body.container == body.container
+            and r.ts_ns <= record.ts_ns
+        ]  # type: ignore[attr-defined]
+        if (
+            not died
+            or min(_ends(records, pod), _next_process(records, died[-1].ts_ns)) - died[-1].ts_ns
+            < LONG_NS
+        ):
             continue
         gone = _without(records, pod, body.container, died[-1].ts_ns) - {died[-1].seq}
         gone |= _frozen(records, pod, died[-1].ts_ns)
@@ -181,8 +195,10 @@ def _inits(spec: dict[str, Any]) -> list[str]:
 
 
 def _first(records: Records, kind: type, pod: tuple[str, str], container: str) -> Record | None:
-    return next((r for r in _of(records, kind) if _pod(r.body) == pod
-                 and r.body.container == container), None)  # type: ignore[attr-defined]
+    return next(
+        (r for r in _of(records, kind) if _pod(r.body) == pod and r.body.container == container),
+        None,
+    )  # type: ignore[attr-defined]
 
 
 def _never_initialized(records: Records, random: Random) -> Iterator[Tale]:
@@ -199,10 +215,13 @@ def _never_initialized(records: Records, random: Random) -> Iterator[Tale]:
             if until - died.ts_ns < LONG_NS:
                 continue
             gone = _frozen(records, pod, died.ts_ns)
-            for other in names[number + 1:]:
+            for other in names[number + 1 :]:
                 gone |= _without(records, pod, other, died.ts_ns)
-            yield Tale(f"{pod} {names[number + 1]}", _told(records, dict.fromkeys(gone)),
-                       _subjects(died.body))
+            yield Tale(
+                f"{pod} {names[number + 1]}",
+                _told(records, dict.fromkeys(gone)),
+                _subjects(died.body),
+            )
 
 
 def _main_before_init(records: Records, random: Random) -> Iterator[Tale]:
@@ -231,8 +250,14 @@ def _main_after_failure(records: Records, random: Random) -> Iterator[Tale]:
         if over is None or over.body.exit_code != 0 or spec.get("restartPolicy") != "Never":  # type: ignore[attr-defined]
             continue
         others: dict[int, Record | None] = {over.seq: _with(over, exit_code=1)}
-        others |= dict.fromkeys(_frozen(records, pod, 0) - {
-            r.seq for r in _of(records, PodListed) if _pod(r.body) == pod and r.ts_ns < over.ts_ns})
+        others |= dict.fromkeys(
+            _frozen(records, pod, 0)
+            - {
+                r.seq
+                for r in _of(records, PodListed)
+                if _pod(r.body) == pod and r.ts_ns < over.ts_ns
+            }
+        )
         listed = [r for r in _of(records, PodListed) if _pod(r.body) == pod]
         if listed and listed[0].ts_ns > over.ts_ns:  # its spec, without a status
             others[listed[0].seq] = _with(listed[0], status={})
@@ -241,9 +266,11 @@ def _main_after_failure(records: Records, random: Random) -> Iterator[Tale]:
 
 
 def _as_never(records: Records, pod: tuple[str, str]) -> dict[int, Record | None]:
-    return {r.seq: _with(r, spec=r.body.spec | {"restartPolicy": "Never"})  # type: ignore[attr-defined]
-            for r in _of(records, PodListed)
-            if _pod(r.body) == pod and r.body.spec is not None}  # type: ignore[attr-defined]
+    return {
+        r.seq: _with(r, spec=r.body.spec | {"restartPolicy": "Never"})  # type: ignore[attr-defined]
+        for r in _of(records, PodListed)
+        if _pod(r.body) == pod and r.body.spec is not None
+    }  # type: ignore[attr-defined]
 
 
 def _never_after_hook(records: Records, random: Random) -> Iterator[Tale]:
@@ -259,19 +286,34 @@ def _too_early(records: Records, random: Random) -> Iterator[Tale]:
     """A restart right after the end, though a back-off runs; start and death have one stamp."""
     for held in _of(records, RestartBackedOff):
         pod, name = _pod(held.body), held.body.container  # type: ignore[attr-defined]
-        mine = [r for r in records if _pod(r.body) == pod
-                and getattr(r.body, "container", None) == name]
+        mine = [
+            r for r in records if _pod(r.body) == pod and getattr(r.body, "container", None) == name
+        ]
         later = [r for r in mine if r.ts_ns > held.ts_ns]
         start = next((r for r in later if isinstance(r.body, ContainerStarted)), None)
         again = next((r for r in later if isinstance(r.body, RestartBackedOff)), None)
-        if start is None or start.ts_ns - held.ts_ns < 5 * NS_PER_S or (
-            again is not None and again.ts_ns < start.ts_ns):
+        if (
+            start is None
+            or start.ts_ns - held.ts_ns < 5 * NS_PER_S
+            or (again is not None and again.ts_ns < start.ts_ns)
+        ):
             continue
         at_ns = held.ts_ns + NS_PER_S
-        death = next((r for r in later if isinstance(r.body, ContainerDied)
-                      and r.body.container_id == start.body.container_id), None)  # type: ignore[attr-defined]
-        with_it = [r for r in later if r.ts_ns <= start.ts_ns + NS_PER_S
-                   and not isinstance(r.body, RestartBackedOff | ContainerDied)]
+        death = next(
+            (
+                r
+                for r in later
+                if isinstance(r.body, ContainerDied)
+                and r.body.container_id == start.body.container_id
+            ),
+            None,
+        )  # type: ignore[attr-defined]
+        with_it = [
+            r
+            for r in later
+            if r.ts_ns <= start.ts_ns + NS_PER_S
+            and not isinstance(r.body, RestartBackedOff | ContainerDied)
+        ]
         others: dict[int, Record | None] = {r.seq: _at(r, at_ns) for r in with_it}
         if death is not None:
             others[death.seq] = _at(death, at_ns)
@@ -298,8 +340,14 @@ def _change_ignored(records: Records, random: Random) -> Iterator[Tale]:
         pod, spec = _pod(body), _specs(records).get(_pod(body))
         names = [c["name"] for c in (spec or {}).get("containers", ())]
         until = min(_ends(records, pod), _next_process(records, start.ts_ns))
-        death = next((r.ts_ns for r in _of(records, ContainerDied, ContainerKilled)
-                      if r.body.container_id == body.container_id), until)  # type: ignore[attr-defined]
+        death = next(
+            (
+                r.ts_ns
+                for r in _of(records, ContainerDied, ContainerKilled)
+                if r.body.container_id == body.container_id
+            ),
+            until,
+        )  # type: ignore[attr-defined]
         lists = [r for r in _of(records, PodListed) if _pod(r.body) == pod and r.body.spec]  # type: ignore[attr-defined]
         span = min(until, death) - start.ts_ns
         if body.container not in names or span < 200 * NS_PER_S or not lists:
@@ -307,17 +355,30 @@ def _change_ignored(records: Records, random: Random) -> Iterator[Tale]:
         if "file" in str(lists[0].body.annotations):  # type: ignore[attr-defined]
             continue
         at_ns = start.ts_ns + NS_PER_S * random.randint(10, 20)
-        containers = [c | ({"image": "example/other:2"} if c["name"] == body.container else {})
-                      for c in spec["containers"]]  # type: ignore[index]
-        late = {r.seq: _with(r, spec=r.body.spec | {"containers": containers})  # type: ignore[attr-defined]
-                for r in lists if r.ts_ns > at_ns}
+        containers = [
+            c | ({"image": "example/other:2"} if c["name"] == body.container else {})
+            for c in spec["containers"]
+        ]  # type: ignore[index]
+        late = {
+            r.seq: _with(r, spec=r.body.spec | {"containers": containers})  # type: ignore[attr-defined]
+            for r in lists
+            if r.ts_ns > at_ns
+        }
         new = spec | {"containers": containers}  # type: ignore[operator]
         shown = [r for r in lists if r.ts_ns <= at_ns] or lists
         listed = _at(_with(shown[-1], spec=new), at_ns + 2 * NS_PER_S)
         update = msgspec.structs.replace(
-            start, ts_ns=at_ns, seq=0, role="observation", kind=PodConfigChanged.kind, v=1,
-            cause=None, body=PodConfigChanged(namespace=pod[0], pod=pod[1], pod_uid=body.pod_uid,
-                                              operation="UPDATE", source="api"))
+            start,
+            ts_ns=at_ns,
+            seq=0,
+            role="observation",
+            kind=PodConfigChanged.kind,
+            v=1,
+            cause=None,
+            body=PodConfigChanged(
+                namespace=pod[0], pod=pod[1], pod_uid=body.pod_uid, operation="UPDATE", source="api"
+            ),
+        )
         extra = [update, msgspec.structs.replace(listed, seq=0, cause=None)]
         if not _in_order(records):
             continue
@@ -332,7 +393,8 @@ def _false_change(records: Records, random: Random) -> Iterator[Tale]:
         if body.reason in ("liveness_probe", "startup_probe"):
             words = f"Container {body.container} definition changed, will be restarted"
             others: dict[int, Record | None] = {
-                record.seq: _with(record, reason="spec_changed", message=words)}
+                record.seq: _with(record, reason="spec_changed", message=words)
+            }
             for again in _of(records, ContainerRestarted):
                 if again.body.previous_container_id == body.container_id:  # type: ignore[attr-defined]
                     others[again.seq] = _with(again, reason="spec_changed")
@@ -348,10 +410,16 @@ def _cgroup_too_early(records: Records, random: Random) -> Iterator[Tale]:
         at_ns = record.ts_ns - 40 * NS_PER_S
         path = record.body.cgroup  # type: ignore[attr-defined]
         uid = path.rpartition("pod")[2].partition("/")[0].replace("_", "-").removesuffix(".slice")
-        starts = [r.ts_ns for r in _of(records, ContainerStarted)
-                  if (r.body.pod_uid or "?") in (uid, uid.replace("-", ""))]  # type: ignore[attr-defined]
-        ends = [r.ts_ns for r in _of(records, ContainerDied, ContainerKilled, PodTerminating)
-                if (r.body.pod_uid or "?") == uid]  # type: ignore[attr-defined]
+        starts = [
+            r.ts_ns
+            for r in _of(records, ContainerStarted)
+            if (r.body.pod_uid or "?") in (uid, uid.replace("-", ""))
+        ]  # type: ignore[attr-defined]
+        ends = [
+            r.ts_ns
+            for r in _of(records, ContainerDied, ContainerKilled, PodTerminating)
+            if (r.body.pod_uid or "?") == uid
+        ]  # type: ignore[attr-defined]
         if starts and min(starts) < at_ns and (not ends or min(ends) > at_ns):
             told = _told(records, {record.seq: _at(record, at_ns)})
             yield Tale(path, told, (f"cgroup/{path}", "pod/", "container/"))
@@ -366,7 +434,7 @@ def _not_ranked(records: Records, random: Random) -> Iterator[Tale]:
         body: Any = record.body
         if body.ranked is not None and len(body.ranked) > 1:
             out = random.randrange(1, len(body.ranked))
-            ranked = body.ranked[:out] + body.ranked[out + 1:]
+            ranked = body.ranked[:out] + body.ranked[out + 1 :]
             told = _told(records, {record.seq: _with(record, ranked=ranked)})
             yield Tale(f"{body.resource} without {body.ranked[out].pod}", told, ("node", "pod/"))
 
@@ -388,8 +456,13 @@ def _hard_thresholds(records: Records) -> dict[str, str]:
         setting = record.body.settings.get("evictionHard")  # type: ignore[attr-defined]
         if setting is not None:
             given = json.loads(setting.value) or {}
-            found.append({n: v for n, v in given.items()
-                          if n in ("memory.available", "nodefs.available", "imagefs.available")})
+            found.append(
+                {
+                    n: v
+                    for n, v in given.items()
+                    if n in ("memory.available", "nodefs.available", "imagefs.available")
+                }
+            )
     return found[0] if found and all(each == found[0] for each in found) else {}
 
 
@@ -411,8 +484,11 @@ def _not_evicted(records: Records, random: Random) -> Iterator[Tale]:
             body: Any = r.body
             if body.signal == name and first.ts_ns <= r.ts_ns <= until:
                 text = hard[name]
-                quantity = (int(body.capacity * float(text[:-1]) // 100) if text[-1] == "%"
-                            else value_of(text))
+                quantity = (
+                    int(body.capacity * float(text[:-1]) // 100)
+                    if text[-1] == "%"
+                    else value_of(text)
+                )
                 available = quantity // 10 - random.randrange(1 << 12)
                 others[r.seq] = _with(r, available=max(available, 0))
         if len(others) >= 8:
@@ -457,10 +533,12 @@ def _admitted_in_shutdown(records: Records, random: Random) -> Iterator[Tale]:
     for record in _of(records, PodRejected):
         body: Any = record.body
         if body.reason == "NodeShutdown":
-            let_in = PodAdmitted(namespace=body.namespace, pod=body.pod, pod_uid=body.pod_uid,
-                                 inferred=False)
+            let_in = PodAdmitted(
+                namespace=body.namespace, pod=body.pod, pod_uid=body.pod_uid, inferred=False
+            )
             others: dict[int, Record | None] = {
-                record.seq: msgspec.structs.replace(record, kind=let_in.kind, v=1, body=let_in)}
+                record.seq: msgspec.structs.replace(record, kind=let_in.kind, v=1, body=let_in)
+            }
             for r in records:
                 if _pod(r.body) == _pod(body) and isinstance(r.body, PodListed | KubernetesEvent):
                     others[r.seq] = None
@@ -496,9 +574,12 @@ def _wrong_turn(records: Records, random: Random) -> Iterator[Tale]:
         if record.ts_ns > stopped[0].ts_ns + NS_PER_S:
             pod = _pod(record.body)
             others: dict[int, Record | None] = {
-                r.seq: _at(r, stopped[0].ts_ns) for r in records
-                if _pod(r.body) == pod and isinstance(r.body, PodTerminating | ContainerKilled)
-                and r.ts_ns == record.ts_ns}
+                r.seq: _at(r, stopped[0].ts_ns)
+                for r in records
+                if _pod(r.body) == pod
+                and isinstance(r.body, PodTerminating | ContainerKilled)
+                and r.ts_ns == record.ts_ns
+            }
             yield Tale(f"{pod}", _told(records, others), _subjects(record.body))
 
 
@@ -509,8 +590,9 @@ def _no_startup(records: Records, random: Random) -> Iterator[Tale]:
     """The startup probe succeeded, and its change to success never came."""
     for record in _of(records, ProbeTransitioned):
         body: Any = record.body
-        others = [r for r in _of(records, ProbeTransitioned)
-                  if r is not record and not r.body.inferred]  # type: ignore[attr-defined]
+        others = [
+            r for r in _of(records, ProbeTransitioned) if r is not record and not r.body.inferred
+        ]  # type: ignore[attr-defined]
         until = min(_ends(records, _pod(body)), _next_process(records, record.ts_ns))
         is_told = not body.inferred and others and until - record.ts_ns > 60 * NS_PER_S
         if body.probe_type == "startup" and body.to_result == "success" and is_told:
@@ -524,8 +606,11 @@ def _no_startup(records: Records, random: Random) -> Iterator[Tale]:
 def _run_of(records: Records, end: Record) -> list[Record]:
     at = records.index(end)
     before = [i for i, r in enumerate(records[:at]) if isinstance(r.body, GarbageCollected)]
-    return [r for r in records[(before[-1] if before else 0):at]
-            if isinstance(r.body, ImageDeleted) and r.body.pass_ in ("space", None)]
+    return [
+        r
+        for r in records[(before[-1] if before else 0) : at]
+        if isinstance(r.body, ImageDeleted) and r.body.pass_ in ("space", None)
+    ]
 
 
 def _shorter(records: Records, end: Record, gone: Sequence[Record]) -> list[Record]:
@@ -535,8 +620,9 @@ def _shorter(records: Records, end: Record, gone: Sequence[Record]) -> list[Reco
     freed = None if body.bytes_freed is None else body.bytes_freed - less
     error = body.error.replace(str(body.bytes_freed), str(freed))
     others: dict[int, Record | None] = dict.fromkeys(r.seq for r in gone)
-    others[end.seq] = _with(end, bytes_freed=freed, error=error,
-                            images_removed=body.images_removed - len(gone))
+    others[end.seq] = _with(
+        end, bytes_freed=freed, error=error, images_removed=body.images_removed - len(gone)
+    )
     return _told(records, others)
 
 
@@ -545,9 +631,10 @@ def _stops_early(records: Records, random: Random) -> Iterator[Tale]:
     for end in _of(records, GarbageCollected):
         removed = _run_of(records, end)
         if len(removed) > 1 and end.body.outcome == "failed":  # type: ignore[attr-defined]
-            gone = removed[-random.randint(1, len(removed) - 1):]
-            yield Tale(f"{len(gone)} of {len(removed)}", _shorter(records, end, gone),
-                       ("node", "image/"))
+            gone = removed[-random.randint(1, len(removed) - 1) :]
+            yield Tale(
+                f"{len(gone)} of {len(removed)}", _shorter(records, end, gone), ("node", "image/")
+            )
 
 
 def _skipped(records: Records, random: Random) -> Iterator[Tale]:
@@ -556,8 +643,11 @@ def _skipped(records: Records, random: Random) -> Iterator[Tale]:
         removed = _run_of(records, end)
         if len(removed) > 1:
             gone = removed[random.randrange(len(removed) - 1)]
-            yield Tale(f"{gone.body.image_id}", _shorter(records, end, [gone]),  # type: ignore[attr-defined]
-                       ("node", "image/"))
+            yield Tale(
+                f"{gone.body.image_id}",
+                _shorter(records, end, [gone]),  # type: ignore[attr-defined]
+                ("node", "image/"),
+            )
 
 
 def _amount(records: Records, random: Random) -> Iterator[Tale]:
@@ -565,7 +655,9 @@ def _amount(records: Records, random: Random) -> Iterator[Tale]:
     for start in _of(records, GarbageCollectionStarted):
         body: Any = start.body
         for part in (3, 10, 50):
-            amount = body.bytes_to_free + random.choice((1, -1)) * (body.bytes_to_free * part // 100)
+            amount = body.bytes_to_free + random.choice((1, -1)) * (
+                body.bytes_to_free * part // 100
+            )
             others: dict[int, Record | None] = {start.seq: _with(start, bytes_to_free=amount)}
             end = next((r for r in _of(records, GarbageCollected) if r.cause == start.seq), None)
             if end is not None:

@@ -99,20 +99,26 @@ class Removals:
         return lacks([end])
 
     def _alive(self, where: CgroupPath, pod: PodHistory, ts_ns: int) -> Judgement | None:
-        """What shows that it, or what is below it, still ran when the files had been read."""
+        """What shows that it, or what is below it, still ran when the files had been read.
+
+        Where lines are late a kill, or a relist of another process, may be of what had ended long
+        before.
+        """
+        times, process = self._context.times, self._context.process
+        if process is None or times.late(ts_ns):
+            return None
         for run in pod.runs:
             own = where.container_id in (None, run.container_id)
-            if not own or run.started_ns is None or run.started_ns >= ts_ns:
+            began_ns = run.started_ns or 0
+            if not own or not process.started_ns < began_ns < ts_ns:
                 continue
-            signs = [(run.killed_ns or 0, run.killed_seq, "was killed at")]
-            if run.died_ns is not None:
-                times = self._context.times
-                end = times.listed_end(run.container_id, run.died_ns) or times.told(run.died_ns)
-                signs.append((end.from_ns, run.died_seq, "ended no earlier than"))
-            at_ns, seq, what = max(signs)
-            if at_ns > ts_ns + ROUND_NS:
+            signs = [(run.killed_ns or 0, run.killed_seq), (run.died_ns or 0, run.died_seq)]
+            at_ns, seq = max(signs)
+            if process.ended_ns is not None and at_ns > process.ended_ns:
+                continue
+            if times.told(at_ns).from_ns > ts_ns + ROUND_NS and not times.late(at_ns):
                 name = f"container {(run.container_id or '')[:12]}"
-                why = f"{name} {what} {format_ts(at_ns)}, and its cgroup goes only then"
+                why = f"{name} ran until {format_ts(at_ns)}, and its cgroup goes only then"
                 return same(False, why, inputs=(seq,) if seq else ())
         return None
 

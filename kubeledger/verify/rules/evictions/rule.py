@@ -206,7 +206,9 @@ class EvictionVerifier(RuleVerifier):
         why, resource = "pods are ranked by what they used", RESOURCE_OF[threshold.signal]
         yield judge_order(combinations(places, 2), why, resource, ts_ns)
         names = {(who.namespace, who.pod) for who in body.ranked or ()}
-        for pod in self.context.timeline.active(ts_ns - _SURELY_NS, ts_ns + _SURELY_NS).must.values():
+        for pod in self.context.timeline.active(
+            ts_ns - _SURELY_NS, ts_ns + _SURELY_NS
+        ).must.values():
             if (pod.namespace, pod.name) not in names:
                 yield same(
                     False, f"pod {pod.full_name} was active, and had to be ranked", inputs=[pod.seq]

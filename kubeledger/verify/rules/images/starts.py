@@ -51,7 +51,9 @@ def judge_start(run: Run, disk: Disk) -> Judgement:
     usage = run.disk.usage
     if run.seen is not None and disk.is_far(run.seen, usage):
         seen = run.seen.usage.available_bytes
-        why = f"{body.bytes_to_free} bytes to free mean {usage.available_bytes} available bytes, and "
+        why = (
+            f"{body.bytes_to_free} bytes to free mean {usage.available_bytes} available bytes, and "
+        )
         why += f"{abs(ts_ns - run.seen.ts_ns) / NS_PER_S:.0f} s before {seen} were available"
         return same(False, why, inputs=(*inputs, run.seen.seq))
     why = (
