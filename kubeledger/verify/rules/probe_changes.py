@@ -106,6 +106,7 @@ class ChangeJudge(RuleVerifier, CachedResults):
 
     def _owe(self, worker: Worker, state: State, spec: ProbeSpec, tick: Record) -> None:
         """Each state had the change, and no record shows it yet."""
+        assert isinstance(tick.body, ProbeExecuted)
         expected = expected_of(worker, state)
         wait_ns = (spec.threshold(expected["to_result"]) + 2) * spec.period_ns
         self.context.debts.owe(
@@ -115,7 +116,7 @@ class ChangeJudge(RuleVerifier, CachedResults):
                 due_ns=tick.ts_ns + max(TOLD_WITHIN_NS, wait_ns),
                 shown_by=ProbeExecuted,
                 kind=ProbeTransitioned.kind,
-                subject=f"container/{tick.body.namespace}/{tick.body.pod}/{worker.container}",
+                subject=subject_of(tick.body),
                 expected=expected,
                 why=f"{reached(worker, state, tick.ts_ns)}{_NONE}",
                 rule=self.rule,

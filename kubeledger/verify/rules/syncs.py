@@ -24,6 +24,7 @@ from kubeledger.kubelet.kuberuntime.objects import (
     EXITED,
     RUNNING,
     Container,
+    ContainerState,
     ContainerStatus,
     Pod,
     PodStatus,
@@ -405,7 +406,7 @@ def _statuses(spec: Pod, pod: _SyncedPod, code: int) -> list[ContainerStatus]:
         name, shown = container.name, pod.shown.get(container.name)
         if shown is not None:
             exit_code = code if shown.exit_code is None else shown.exit_code
-            state = RUNNING if shown.runs else EXITED
+            state: ContainerState = RUNNING if shown.runs else EXITED
             found.append(ContainerStatus(shown.container_id, name, state, exit_code))
         elif not pod.is_whole:
             state = EXITED if container in (spec.spec.init_containers or ()) else RUNNING

@@ -76,7 +76,7 @@ class MissingEvictions:
                 debts.defer(*key, due_ns=last.ts_ns + _OWED_NS)
             says = threshold_says(threshold, reading)
             why = f"something had to be reclaimed, in one of the next rounds: {says}"
-            expected = {"resource": RESOURCE_OF[threshold.signal]}
+            expected: dict[str, Any] = {"resource": RESOURCE_OF[threshold.signal]}
             debts.owe(key, self._debt(last, ReclaimAttempted.kind, expected, why))
         for signal in RESOURCE_OF:
             if self._rounds.acted or signal not in names:
@@ -90,8 +90,8 @@ class MissingEvictions:
             return
         had = conditions.sure or conditions.possible
         why = f"the node had to report {names_of(had)}, where it reported {names_of(reported)}"
-        expected = {"conditions": sorted(had)}
-        debts.owe((_ROUNDS, ""), self._debt(last, NodeConditionsChanged.kind, expected, why))
+        conditions_due: dict[str, Any] = {"conditions": sorted(had)}
+        debts.owe((_ROUNDS, ""), self._debt(last, NodeConditionsChanged.kind, conditions_due, why))
 
     def _conditions_differ(self, last: Round) -> bool:
         """Say which conditions would be reported, once for each change."""
