@@ -63,6 +63,7 @@ class Debts:
         self._owed: dict[Key, Debt] = {}
         self._logged: set[type[Body]] = set()
         self._next_ns = _NEVER
+        self._line_ns = self._now_ns = 0
 
     def restart(self) -> None:
         """Another process: it owes nothing yet, and has logged nothing."""
@@ -73,6 +74,9 @@ class Debts:
     def observe(self, record: Record) -> None:
         """Time goes on to a record, which is not yet taken in."""
         self._logged.add(type(record.body))
+        self._now_ns = record.ts_ns
+        if record.evidence and record.evidence[0].line is not None:
+            self._line_ns = record.ts_ns
         if isinstance(record.body, ClockStepped):
             self.void()
         if record.ts_ns <= self._next_ns:
@@ -84,12 +88,18 @@ class Debts:
 
     def call(self, debt: Debt) -> None:
         """A debt is due: convict, if the records would show that it was paid."""
-        whole = self._coverage.missing(debt.since.ts_ns, debt.due_ns) is None
+        start_ns, end_ns = debt.since.ts_ns, debt.due_ns
+        if self._line_ns >= end_ns:
+            end_ns = min(end_ns, self._coverage.last_line_ns)  # the log goes on in any case
+        whole = end_ns < start_ns or self._coverage.missing(start_ns, end_ns) is None
         if whole and debt.shown_by in self._logged:
             self._convict(debt)
 
     def owe(self, key: Key, debt: Debt) -> None:
         """Owe something; what is owed under that key already stays as it is."""
+        if debt.due_ns < self._now_ns:
+            self.call(debt)
+            return
         self._owed.setdefault(key, debt)
         self._next_ns = min(self._next_ns, debt.due_ns)
 

@@ -24,6 +24,8 @@ __all__ = ["MissingEvictions", "names_of"]
 
 _OWED_NS: Final = 45 * NS_PER_S
 """Four rounds: the next one acts."""
+_SAME_NS: Final = 180 * NS_PER_S
+"""No statistics stay the same for so long."""
 _ROUNDS: Final = "rounds"
 
 
@@ -72,8 +74,10 @@ class MissingEvictions:
                 continue
             before = self._rounds.before
             seen = None if before is None else before.readings.get(threshold.signal)
-            if seen is not None and seen.available == reading.available:
-                debts.defer(*key, due_ns=last.ts_ns + _OWED_NS)
+            owed = debts.owed(key)
+            if owed is not None and seen is not None and seen.available == reading.available:
+                latest_ns = owed.since.ts_ns + _SAME_NS
+                debts.defer(*key, due_ns=min(last.ts_ns + _OWED_NS, latest_ns))
             says = threshold_says(threshold, reading)
             why = f"something had to be reclaimed, in one of the next rounds: {says}"
             expected: dict[str, Any] = {"resource": RESOURCE_OF[threshold.signal]}

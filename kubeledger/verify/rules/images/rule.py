@@ -244,6 +244,7 @@ class ImageVerifier(RuleVerifier):
         worlds = worlds_of(run, self._use.passes(run))
         if worlds:
             judgements, worlds = judge_removals(run, worlds)
+            run.denied = any(each.verdict == "impossible" for each in judgements) and not run.loose
         start = () if run.start is None else (run.start.seq,)
         for record, judgement in zip(run.removals, judgements, strict=True):
             subject, rule = f"image/{body_of(record).image_id}", _RULE_REMOVAL
@@ -287,7 +288,11 @@ class ImageVerifier(RuleVerifier):
         owed = [debt] if run.begins else []
         known, gone = worlds[0].known, {body_of(record).image_id for record in run.removals}
         counted = sum(body_of(record).size_bytes or 0 for record in run.removals)
-        if run.refused or not (run.loose or (end.error and end.bytes_freed == counted)):
+        if (
+            run.refused
+            or run.denied
+            or not (run.loose or (end.error and end.bytes_freed == counted))
+        ):
             known = {}
         for image_id in worlds[0].done.removed:
             if image_id in gone or image_id not in known:
@@ -307,7 +312,7 @@ class ImageVerifier(RuleVerifier):
                 )
             )  # fmt: skip
         for each in owed:
-            self.context.debts.call(each)
+            (self.context.convict if run.loose else self.context.debts.call)(each)
 
 
 def _recorded(record: Record, judgement: Judgement) -> Fields:
