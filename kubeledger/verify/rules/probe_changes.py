@@ -92,15 +92,16 @@ class ChangeJudge(RuleVerifier, CachedResults):
         result = first.cached
         pushed = worker.machine is not None and result in worker.machine.pushed
         told = pushed and self._workers.tells_changes()
-        # Where changes are told, a tick and its change must both have been lost without a sign.
-        loose = () if worker.loose is None or told else worker.loose.worlds
+        # The startup probe rests once it has succeeded: a success before would have been the last.
+        rests = told and worker.probe_type == "startup"
+        loose = () if worker.loose is None or rests else worker.loose.worlds
         if any(world.state.was is None for world in (*belief.worlds, *loose)):
             if pushed and self.context.coverage.at(tick.ts_ns) is None:
                 belief.keep(lambda state: state.was is None)
             return
         if belief.cut:
             return
-        known = told or worker.key in self._workers.thresholds_known
+        known = rests or worker.key in self._workers.thresholds_known
         if known and not worker.disputed and (result == FAILURE or self._workers.successes_logged):
             self._owe(worker, first, spec, tick)
 

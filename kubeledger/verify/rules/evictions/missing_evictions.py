@@ -16,6 +16,7 @@ from kubeledger.model.bodies.lifecycle import PodEvicted
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.debts import Debt
+from kubeledger.verify.rules.evictions.config import transition_period_ns
 from kubeledger.verify.rules.evictions.rounds import Rounds
 from kubeledger.verify.rules.evictions.thresholds import Round, may_act, threshold_says
 from kubeledger.verify.rules.evictions.usages import Usages
@@ -66,6 +67,8 @@ class MissingEvictions:
 
         A round does nothing on statistics that the one before had seen.
         """
+        if self._rounds.unknown() or transition_period_ns(self._context.settings) is None:
+            return
         debts, due = self._context.debts, self._rounds.current.due()
         names = {each.signal for each in due if _is_far(each, last)}
         for threshold in due:

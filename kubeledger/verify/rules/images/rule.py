@@ -299,6 +299,8 @@ class ImageVerifier(RuleVerifier):
                 continue
             if not all(image_id in world.done.removed for world in worlds):
                 continue
+            if known[image_id].before and not run.loose:
+                continue  # it may have been used before the first record
             fields: Fields = {"image_id": image_id, "size_bytes": known[image_id].size_bytes}
             why = (
                 f"image {short(image_id)} was not in use and old enough, and "
