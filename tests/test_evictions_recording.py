@@ -27,7 +27,7 @@ from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.bodies.lifecycle import ContainerStarted, PodEvicted, PodListed
 from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.record import Record
-from kubeledger.model.units import NS_PER_S, format_ts
+from kubeledger.model.units import format_ts
 from kubeledger.verify import Finding, Variant, registry
 from kubeledger.verify.rules.evictions.rule import EvictionVerifier
 from tests.recordings import import_recording

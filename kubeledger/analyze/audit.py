@@ -32,6 +32,7 @@ from kubeledger.model.errors import BadInputError
 if TYPE_CHECKING:
     from kubeledger.analyze.histories.history import History
     from kubeledger.ledger.audit_report import Finding
+    from kubeledger.verify.finding import Violation
     from kubeledger.verify.rules.cgroups.drift import Drift
 
 __all__ = ["Contents", "SourcesAudit", "audit_sources"]
@@ -95,7 +96,7 @@ class Contents(msgspec.Struct, kw_only=True):
         unchecked: those of them whose form has no checksum that can be computed.
         cgroups: values of cgroups that were judged.
         unverifiable: those of them that could not be, because an input is missing.
-        bad_checkpoints, drifts: what does not fit; a drift with its node.
+        bad_checkpoints, drifts, violations: what does not fit; the last two with their node.
     """
 
     checkpoints: int = 0
@@ -104,11 +105,12 @@ class Contents(msgspec.Struct, kw_only=True):
     unverifiable: int = 0
     bad_checkpoints: list[BadCheckpoint] = []
     drifts: list[tuple[str, Drift]] = []
+    violations: list[tuple[str, Violation]] = []
 
     @property
     def sound(self) -> bool:
         """Whether all fits."""
-        return not self.bad_checkpoints and not self.drifts
+        return not (self.bad_checkpoints or self.drifts or self.violations)
 
 
 def contents_of(histories: Iterable[History]) -> Contents:
@@ -118,15 +120,18 @@ def contents_of(histories: Iterable[History]) -> Contents:
         KubeledgerError: records cannot be read, or are not as they were written.
     """
     from kubeledger.model.bodies.cgroups import CgroupUpdated
-    from kubeledger.verify.finding import Finding
+    from kubeledger.verify.finding import Finding, Violation
     from kubeledger.verify.rules.cgroups.drift import drift_of
     from kubeledger.verify.rules.cgroups.rule import CgroupVerifier
+    from kubeledger.verify.rules.safety import SafetyVerifier
 
     contents = Contents()
     for history in histories:
         contents.bad_checkpoints += _checkpoints(history, contents)
-        for outcome in history.verify(verifiers=(CgroupVerifier,)):
-            if isinstance(outcome, Finding) and outcome.kind == CgroupUpdated.kind:
+        for outcome in history.verify(verifiers=(CgroupVerifier, SafetyVerifier)):
+            if isinstance(outcome, Violation):
+                contents.violations.append((history.node, outcome))
+            elif isinstance(outcome, Finding) and outcome.kind == CgroupUpdated.kind:
                 contents.cgroups += 1
                 contents.unverifiable += outcome.verdict == "unverifiable"
                 contents.drifts += [(history.node, drift) for drift in drift_of(outcome)]

@@ -139,6 +139,7 @@ def _incident(problem: Problem, row: Row) -> Incident:
     )
 
 
+_NOTHING = "nothing that went wrong was recorded"
 _WENT_WRONG = 2
 """Less happened in an orderly way, or concerns the evidence."""
 HEADLINES_MAX = 8
@@ -169,8 +170,16 @@ def _word(problem: Problem, count: int) -> str:
 
 
 def in_a_sentence(found: Sequence[Incident]) -> str:
-    """What ``happened``, and the errors that no record tells; or that nothing went wrong."""
-    return _told(found) or "nothing that went wrong was recorded"
+    """What ``happened``, and the errors that no record tells; or that nothing went wrong.
+
+    That is said with what speaks against it: lines that nobody understood.
+    """
+    told = _told(found)
+    unread = [each for each in found if each.kind == "not_understood"]
+    if told or not unread:
+        return told or _NOTHING
+    examples = ", ".join(each.text for each in unread[:_ERRORS_MAX])
+    return f"{_NOTHING}, but lines were not understood: {examples}"
 
 
 def _told(found: Sequence[Incident]) -> str:

@@ -34,14 +34,15 @@ __all__ = ["NEEDED", "PRESENT", "PROBLEMS", "Problem", "Row", "occurrences"]
 
 Row = Mapping[str, Any]
 
-NEEDED = "events, pod_stages, node_conditions, node_troubles, logged_errors"
+NEEDED = "events, pod_stages, node_conditions, node_troubles, logged_errors, violations"
 """Views that between them need all that the rows below do."""
 
 PRESENT = """SELECT kind AS what FROM events WHERE node = $node
     UNION SELECT stage FROM pod_stages WHERE node = $node
     UNION SELECT if(condition = 'Ready', 'Ready', 'pressure') FROM node_conditions
         WHERE node = $node
-    UNION SELECT 'trouble' FROM node_troubles WHERE node = $node"""
+    UNION SELECT 'trouble' FROM node_troubles WHERE node = $node
+    UNION SELECT 'violation' FROM violations WHERE node = $node"""
 """What a node has of what problems are made of: few have many kinds of them."""
 
 
@@ -359,8 +360,14 @@ PROBLEMS: tuple[Problem, ...] = (
         of="node.KubeletExited",
     ),
     Problem(
+        "violation", 5, "violation of what always holds", "violations of what always holds",
+        "SELECT * FROM violations", "subject, message, list_sort(bugs) AS bugs",
+        lambda row: row["message"] + (f" ({', '.join(row['bugs'])})" if row["bugs"] else ""),
+        of="violation",
+    ),
+    Problem(
         "impossible", 5, "impossible decision", "impossible decisions",
-        "SELECT * FROM verdicts WHERE verdict = 'impossible'", "kind AS subject",
+        "SELECT * FROM verdicts WHERE verdict = 'impossible' AND NOT inferred", "kind AS subject",
         lambda row: (
             f"{row['subject']}: {row['count']} decisions that this kubelet could not have taken"
             if row["count"] > 1
@@ -571,6 +578,13 @@ PROBLEMS: tuple[Problem, ...] = (
         "SELECT * FROM findings WHERE NOT starts_with(finding, 'clock_')",
         "finding AS subject", _finding, ", arg_min(message, seq) AS message", is_counted=False,
         of="ledger.FindingReported",
+    ),
+    Problem(
+        "not_understood", 1, "shape of lines that are not understood",
+        "shapes of lines that are not understood",
+        "SELECT * FROM not_understood", "shape AS subject",
+        lambda row: f"{row['lines']:,} × not understood: {shortened(row['subject'])}",
+        ", sum(count)::BIGINT AS lines", is_counted=False, of="ledger.LinesNotUnderstood",
     ),
     Problem(
         "deleted", 0, "image deleted", "images deleted", "SELECT * FROM image_gc_deletions",

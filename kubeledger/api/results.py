@@ -76,7 +76,7 @@ class Verification(_Answered):
         wrong: list[Outcome] = []
         for outcome in self:
             tally.add(outcome)
-            if isinstance(outcome, Contradiction) or outcome.verdict == "impossible":
+            if isinstance(outcome, Contradiction) or outcome.is_wrong:
                 wrong.append(outcome)
         return tally, wrong
 
@@ -87,7 +87,10 @@ class Verification(_Answered):
     def _lines(self) -> Iterator[str]:
         tally = self.tally
         counts = ", ".join(f"{tally.count(verdict):,} {verdict}" for verdict in VERDICTS)
-        yield f"{tally.decisions:,} decisions: {counts}; {tally.contradictions:,} contradictions"
+        yield (
+            f"{tally.decisions:,} decisions: {counts}; {tally.inferred.total():,} inferred; "
+            f"{tally.contradictions:,} contradictions"
+        )
         yield from _listed(map(_wrong_row, self.wrong), len(self.wrong))
 
     def _repr_html_(self) -> str:
@@ -95,7 +98,7 @@ class Verification(_Answered):
         tally = self.tally
         counts = [
             (kind, *(each[verdict] for verdict in VERDICTS))
-            for kind, each in sorted(tally.by_kind.items())
+            for kind, each in (*sorted(tally.by_kind.items()), ("inferred", tally.inferred))
         ]
         table = html_table(("kind", *VERDICTS), counts)
         return table + _table(("time", "what", "why"), map(_wrong_row, self.wrong), len(self.wrong))

@@ -62,9 +62,10 @@ def audit(
 ) -> None:
     """Check every CRC, the hash chain, the numbering and the manifest, then what is recorded.
 
-    That is: the checksums of the kubelet's checkpoints, and the values in cgroup files against
-    what the pods ask for. The caches (snapshots, and Parquet below LEDGER/history) are checked
-    for their bytes, and made again from the records to prove what they hold.
+    That is: the checksums of the kubelet's checkpoints, the values in cgroup files against what
+    the pods ask for, and what can never be, one device in two pods for instance. The caches
+    (snapshots, and Parquet below LEDGER/history) are checked for their bytes, and made again from
+    the records to prove what they hold.
 
     SOURCE is a ledger, a *.ledger.jsonl file, or a node's files, which are imported for the
     while; without one the ledger is audited.
@@ -96,6 +97,9 @@ def _print_json(report: SourcesAudit) -> None:
         document |= msgspec.to_builtins(report.contents)
         document["drifts"] = [
             {"node": node, **msgspec.to_builtins(drift)} for node, drift in report.contents.drifts
+        ]
+        document["violations"] = [
+            {"node": node, **msgspec.to_builtins(each)} for node, each in report.contents.violations
         ]
     write_document(document)
 
@@ -189,4 +193,10 @@ def _print_contents(contents: Contents) -> int:
         held = "stays as it was" if drift.found is None else f"is {drift.found}"
         what = f"{drift.cgroup}: {drift.value} {held}, not {drift.expected}"
         click.echo(f"{place} (record {drift.seq}): {printable(what)}: {printable(drift.why)}")
-    return len(contents.bad_checkpoints) + len(contents.drifts)
+    for node, each in contents.violations:
+        click.echo(printable(f"{node}: {each.invariant}: {each.why}"))
+        for side in each.sides:
+            click.echo(f"  record {side.seq}: {printable(side.says)}")
+        if each.bugs:
+            click.echo(f"  a known bug of this kubelet does so: {', '.join(each.bugs)}")
+    return len(contents.bad_checkpoints) + len(contents.drifts) + len(contents.violations)

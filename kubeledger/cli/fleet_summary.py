@@ -109,11 +109,12 @@ def decisions(summaries: Iterable[NodeSummary]) -> str:
     nodes_impossible = 0
     for each in summaries:
         counts["decisions"] += each.decisions
-        counts.update({verdict: getattr(each, verdict) for verdict in _VERDICTS})
+        counts.update({verdict: getattr(each, verdict) for verdict in (*_VERDICTS, "inferred")})
         nodes_impossible += each.impossible > 0
     parts = [f"{counts[verdict]:,} {verdict}" for verdict in _VERDICTS if counts[verdict]]
     where = f" (on {counted(nodes_impossible, 'node')})" if nodes_impossible else ""
-    return f"{counts['decisions']:,}" + (f": {', '.join(parts)}{where}" if parts else "")
+    apart = f"; {counts['inferred']:,} inferred, counted apart" if counts["inferred"] else ""
+    return f"{counts['decisions']:,}" + (f": {', '.join(parts)}{where}" if parts else "") + apart
 
 
 def print_failures(failures: Iterable[Failure]) -> None:

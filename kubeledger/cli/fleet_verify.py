@@ -30,10 +30,10 @@ _SHOWN_MAX = 15
 
 _COLUMNS = (
     *("node", "pool", "versions", "decisions", "impossible", "unverifiable", "admissible"),
-    *("match", "contradictions"),
+    *("match", "inferred", "contradictions"),
 )
 _ALWAYS = {"node", "decisions", "impossible"}
-_NEVER = {"admissible", "match"}
+_NEVER = {"admissible", "match", "inferred"}
 """Columns of the table; it has the others where a node has something in them."""
 
 
@@ -93,5 +93,6 @@ def _badness(node: NodeSummary) -> tuple[Any, ...]:
 def _row(node: NodeSummary) -> tuple[Any, ...]:
     return (
         *(node.node, node.pool, ", ".join(node.kubelet_versions), node.decisions),
-        *(node.impossible, node.unverifiable, node.admissible, node.match, node.contradictions),
+        *(node.impossible, node.unverifiable, node.admissible, node.match, node.inferred),
+        node.contradictions,
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.kubelet.lifecycle.listing import objects_of
+from kubeledger.kubelet.kube.statuses import objects_of
 from kubeledger.kubelet.lifecycle.printing import CREATING
 from kubeledger.kubelet.lifecycle.stages import OF_CONTAINER, failure_of_waiting, order_of
 from kubeledger.model.bodies.lifecycle import PodListed

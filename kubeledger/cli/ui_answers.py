@@ -301,9 +301,8 @@ class Answers:
                 "several variants cannot be drawn over one another", advice="ask for one"
             )
         # Each decides everything twice: one after the other.
-        with self._whatif_lock, self._snapshots.newest() as snapshot:
-            view = NodeView(snapshot.queryable, history.node)
-            overlay = Overlay.of(history, variants[0], view)
+        with self._whatif_lock:
+            overlay = Overlay.of(history, variants[0])
         return json_reply(overlay.payload())
 
     def _node(self, asked: Asked) -> str:

@@ -87,10 +87,11 @@ def verify(
     Each is a match (what `decide` gives), admissible (another choice the kubelet had),
     impossible, or unverifiable, and then the missing input is named. SOURCE is a ledger, a
     *.ledger.jsonl file, or a node's files, which are imported temporarily; without one
-    the ledger is verified. Exits with 1 when a decision is impossible.
+    the ledger is verified. What can never be, one device in two pods for instance, is a violation.
+    Exits with 1 when a decision is impossible, or something is violated.
 
-    `-o json` holds counts, every decision and every contradiction; `-o jsonl` and `-o csv` have a
-    line for each.
+    `-o json` holds counts, every decision, contradiction and violation; `-o jsonl` and `-o csv`
+    have a line for each. Decisions that an import inferred are counted apart.
 
     With --follow, the ledger is verified again when a recorder or an import has appended to it, all
     of it, since what a decision rests on may come after it. Impossible and missed decisions
@@ -131,7 +132,7 @@ def verify(
                     writer.write(outcome)
         for writer in writers:
             writer.end(tally)
-    if tally.count("impossible"):
+    if tally.count("impossible") or tally.violations:
         sys.exit(_DIFFERENCE)
     if strict and (tally.count("unverifiable") or tally.contradictions):
         sys.exit(_UNVERIFIED)

@@ -54,7 +54,7 @@ def follow_verdicts(
             while left_s > 0:
                 metrics.loop_turned()
                 if not waits(min(left_s, _TURN_S)):
-                    return watch.stands["impossible"] + watch.stands["missed"]
+                    return sum(watch.stands[what] for what in ("impossible", "missed", "violation"))
                 left_s -= _TURN_S
 
 

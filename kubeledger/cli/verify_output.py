@@ -18,7 +18,7 @@ import msgspec
 from kubeledger.cli.files import new_output, output_errors
 from kubeledger.cli.output import counted, csv_line, printable, write_rows
 from kubeledger.cli.screen import screen_width
-from kubeledger.verify import Contradiction, Finding, Outcome, Verdict
+from kubeledger.verify import Contradiction, Finding, Outcome, Verdict, Violation
 from kubeledger.verify.tally import VERDICTS, Tally
 
 __all__ = ["encode", "junit_writer", "outcome_line", "writer_of"]
@@ -26,7 +26,8 @@ __all__ = ["encode", "junit_writer", "outcome_line", "writer_of"]
 _SPOOL_BYTES = 4 << 20
 _CSV_COLUMNS = (
     "type", "node", "seq", "ts_ns", "kind", "subject", "verdict", "expected", "recorded",
-    "missing", "why", "rule", "inputs", "file", "line", "sides",
+    "missing", "why", "rule", "inputs", "file", "line", "inferred", "sides",
+    "invariant", "bugs",
 )  # fmt: skip
 encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -59,8 +60,8 @@ def writer_of(output: str, all_: bool) -> Iterator[Writer]:
     if output in ("table", "wide"):
         yield _Table(all_, output)
         return
-    with _spool() as items, _spool() as contradictions:
-        yield _Json(items, contradictions)
+    with _spool() as items, _spool() as contradictions, _spool() as violations:
+        yield _Json(items, contradictions, violations)
 
 
 def _spool() -> IO[bytes]:
@@ -77,6 +78,7 @@ def _item(node: str, outcome: Outcome) -> dict[str, Any]:
 def outcome_line(node: str, outcome: Outcome) -> dict[str, Any]:
     """The object of an outcome in JSON Lines."""
     what = "contradiction" if isinstance(outcome, Contradiction) else "finding"
+    what = "violation" if isinstance(outcome, Violation) else what
     return {"type": what, **_item(node, outcome)}
 
 
@@ -105,12 +107,14 @@ class _Csv(Writer):
 class _Json(Writer):
     """Counts come first in the document, so items wait in a file until all are counted."""
 
-    def __init__(self, items: IO[bytes], contradictions: IO[bytes]) -> None:
+    def __init__(self, items: IO[bytes], contradictions: IO[bytes], violations: IO[bytes]) -> None:
         self._items = items
         self._contradictions = contradictions
+        self._violations = violations
 
     def write(self, outcome: Outcome) -> None:
         spool = self._contradictions if isinstance(outcome, Contradiction) else self._items
+        spool = self._violations if isinstance(outcome, Violation) else spool
         comma = b",\n " if spool.tell() else b"\n "
         spool.write(comma + encode(_item(self.node, outcome)))
 
@@ -118,9 +122,14 @@ class _Json(Writer):
         out = sys.stdout.buffer
         head: dict[str, Any] = {"decisions": tally.decisions}
         head |= {verdict: tally.count(verdict) for verdict in VERDICTS}
+        head["inferred"] = {verdict: tally.inferred[verdict] for verdict in VERDICTS}
         head["kinds"] = {kind: dict(sorted(c.items())) for kind, c in sorted(tally.by_kind.items())}
         out.write(msgspec.json.encode(head)[:-1])
-        for name, spool in (("items", self._items), ("contradictions", self._contradictions)):
+        for name, spool in (
+            ("items", self._items),
+            ("contradictions", self._contradictions),
+            ("violations", self._violations),
+        ):
             out.write(f',\n"{name}":['.encode())
             _copy(spool, out)
             out.write(b"]")
@@ -148,15 +157,19 @@ class _Table(Writer):
         if isinstance(outcome, Contradiction) or self._all or outcome.verdict == "impossible":
             self._heads()
         if isinstance(outcome, Contradiction):
-            click.secho(f"  contradiction: {printable(outcome.subject)}", fg="yellow")
+            what, color = "contradiction", "yellow"
+            if isinstance(outcome, Violation):
+                what, color = f"violation, {outcome.invariant}", "red"
+            click.secho(f"  {what}: {printable(outcome.subject)}", fg=color)
             click.echo(f"    {printable(outcome.why)}")
+            if isinstance(outcome, Violation) and outcome.bugs:
+                click.echo(f"    a known bug of this kubelet does so: {', '.join(outcome.bugs)}")
             for side in outcome.sides:
                 click.echo(f"    record {side.seq}: {printable(side.says)}")
         elif self._all or outcome.verdict == "impossible":
-            color = "red" if outcome.verdict == "impossible" else None
-            click.secho(
-                f"  {outcome.verdict}: {outcome.kind} {printable(outcome.subject)}", fg=color
-            )
+            what = f"{outcome.verdict}, inferred" if outcome.inferred else outcome.verdict
+            about = f"  {what}: {outcome.kind} {printable(outcome.subject)}"
+            click.secho(about, fg="red" if outcome.is_wrong else None)
             click.echo(f"    {printable(outcome.why)}")
             click.echo(f"    {printable(outcome.place)} (record {outcome.seq})")
             if outcome.verdict == "impossible":
@@ -175,10 +188,16 @@ class _Table(Writer):
             for kind, counts in sorted(tally.by_kind.items())
         ]
         rows.append(("all", tally.decisions, *(tally.count(verdict) for verdict in VERDICTS)))
+        if apart := tally.inferred.total():
+            rows.append(("inferred", apart, *(tally.inferred[verdict] for verdict in VERDICTS)))
         columns = ("kind", "decisions", *VERDICTS)
         write_rows(columns, rows, self._form, width_max=screen_width())
         for missing, count in sorted(tally.missing.items(), key=lambda item: (-item[1], item[0])):
             click.echo(f"missing for {count}: {printable(missing)}")
+        if apart:
+            click.echo(f"{counted(apart, 'decision')} that no line shows: inferred, counted apart")
+        if tally.violations:
+            click.secho(f"{counted(tally.violations, 'violation')} of what always holds", fg="red")
         if tally.contradictions:
             click.echo(f"{counted(tally.contradictions, 'contradiction')} between sources")
 
@@ -190,6 +209,8 @@ def _shown(fields: object) -> str:
 @contextmanager
 def junit_writer(path: Path) -> Iterator[Writer]:
     """Writes JUnit XML, all of it or nothing: a test suite a node and kind, a case a decision.
+
+    Inferred decisions are in suites of their own, and skipped: they prove nothing.
 
     Raises:
         OutputError: the file cannot be written.
@@ -215,19 +236,26 @@ class _Junit(Writer):
         super().begin(node)
 
     def write(self, outcome: Outcome) -> None:
-        """Take one outcome; contradictions are no test cases."""
+        """Take one outcome; contradictions are no test cases, violations are."""
+        if isinstance(outcome, Violation):
+            self._add("safety", "impossible", _failed(outcome))
         if isinstance(outcome, Contradiction):
             return
-        suite = self._suites.get(outcome.kind)
-        if suite is None:
-            suite = self._suites[outcome.kind] = (Counter(), _spool())
-        counts, cases = suite
-        counts[outcome.verdict] += 1
-        cases.write(_case(outcome).encode("utf-8", "xmlcharrefreplace"))
+        name = f"{outcome.kind} (inferred)" if outcome.inferred else outcome.kind
+        self._add(name, "unverifiable" if outcome.inferred else outcome.verdict, _case(outcome))
+
+    def _add(self, name: str, verdict: Verdict, case: str) -> None:
+        if name not in self._suites:
+            self._suites[name] = (Counter(), _spool())
+        counts, cases = self._suites[name]
+        counts[verdict] += 1
+        cases.write(case.encode("utf-8", "xmlcharrefreplace"))
 
     def end(self, tally: Tally) -> None:
         self._end_of_node()
         counts = Counter({verdict: tally.count(verdict) for verdict in VERDICTS})
+        counts["unverifiable"] += tally.inferred.total()
+        counts["impossible"] += tally.violations
         head = f'<?xml version="1.0" encoding="utf-8"?>\n<testsuites{_counts(counts)}>\n'
         self._file.write(head.encode())
         _copy(self._body, self._file)
@@ -264,13 +292,22 @@ def _copy(source: IO[bytes], sink: IO[bytes]) -> None:
 def _case(finding: Finding) -> str:
     name = _attr(f"{finding.seq} {finding.subject}")
     head = f"  <testcase classname={_attr(finding.kind)} name={name}"
-    why = _attr(finding.why)
-    if finding.verdict == "impossible":
+    why = _attr(f"inferred, {finding.verdict}: " * finding.inferred + finding.why)
+    if finding.is_wrong:
         text = f"expected {_shown(finding.expected)}; recorded {_shown(finding.recorded)}"
         return f"{head}><failure message={why}>{escape(_xml(text))}</failure></testcase>\n"
-    if finding.verdict == "unverifiable":
+    if finding.inferred or finding.verdict == "unverifiable":
         return f"{head}><skipped message={why}/></testcase>\n"
     return f"{head}/>\n"
+
+
+def _failed(violation: Violation) -> str:
+    first = violation.sides[0].seq
+    head = f"  <testcase classname={_attr(violation.invariant)}"
+    text = "; ".join(f"record {side.seq}: {side.says}" for side in violation.sides)
+    why = _attr(" ".join((violation.why, *violation.bugs)))
+    name = _attr(f"{first} {violation.subject}")
+    return f"{head} name={name}><failure message={why}>{escape(_xml(text))}</failure></testcase>\n"
 
 
 def _attr(text: str) -> str:

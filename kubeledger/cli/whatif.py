@@ -14,8 +14,8 @@ from kubeledger.cli.screen import paged
 from kubeledger.model.errors import BadQuestionError
 
 if TYPE_CHECKING:
-    from kubeledger.analyze.whatif import Change, Outlook
     from kubeledger.analyze.whatif.configs import ConfigFile
+    from kubeledger.cli.whatif_output import Found
 
 __all__ = ["read_configs", "variant_options", "whatif"]
 
@@ -98,54 +98,55 @@ def whatif(
     What follows a changed decision was observed in a world in which the recorded
     decision had been taken: it is marked as untrusted, not passed off as a prediction.
 
-    The answer fits a screen: what all variants have in common stands once, then what each has
-    alone; --full shows all of it.
+    The answer fits a screen: what it comes to, then each reason with the decisions that have it;
+    what all variants have in common stands once. --full shows all of it.
 
     `-o jsonl` and `-o csv` have a line for each change; the other forms have counts.
     """
-    from kubeledger.analyze.whatif import Outlook, outlook
     from kubeledger.analyze.whatif.configs import variants_for
     from kubeledger.cli.verify import histories_for
+    from kubeledger.cli.whatif_output import found_by, text_of
 
     documents = read_configs(configs)
     with histories_for(sources, ledger, node) as histories:
         found = []
         for history in histories:
             for variant in variants_for(history, settings, versions, documents):
-                result = Outlook(variant=variant.name)
-                changes = list(outlook(history.read, variant, result))
-                found.append((history.node, result, changes))
+                found.append(found_by(history, variant))
     if output == "json":
         _print_json(found)
     elif output != "table":
         _print_lines(found, output)
     else:
-        from kubeledger.cli.whatif_output import text_of
-
         with paged(wanted=full):
             for line in text_of(found, full=full):
                 click.echo(line)
 
 
-def _print_json(found: list[tuple[str, Outlook, list[Change]]]) -> None:
+def _print_json(found: list[Found]) -> None:
     import msgspec
 
     variants = [
-        {"node": node, **msgspec.to_builtins(result), "changes": changes}
-        for node, result, changes in found
+        {
+            "node": each.node,
+            **msgspec.to_builtins(each.result),
+            "summary": each.summary,
+            "changes": each.changes,
+        }
+        for each in found
     ]
     write_document({"variants": variants}, order="deterministic")
 
 
-def _print_lines(found: list[tuple[str, Outlook, list[Change]]], output: str) -> None:
+def _print_lines(found: list[Found], output: str) -> None:
     import msgspec
 
     from kubeledger.analyze.whatif import Change
 
     lines = (
-        {"node": node, "variant": result.variant, **msgspec.to_builtins(change)}
-        for node, result, changes in found
-        for change in changes
+        {"node": each.node, "variant": each.result.variant, **msgspec.to_builtins(change)}
+        for each in found
+        for change in each.changes
     )
     columns = ("node", "variant", *Change.__struct_fields__)
     write_objects(lines, columns, output)

@@ -4,22 +4,62 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from kubeledger.analyze.whatif import Change, Outlook
+from kubeledger.analyze.histories.history import History
+from kubeledger.analyze.whatif import (
+    WORDS,
+    Becomes,
+    Change,
+    Outlook,
+    becomes,
+    following,
+    outlook,
+    sentences,
+)
 from kubeledger.cli.output import counted, printable
 from kubeledger.cli.table import cut
 from kubeledger.cli.why_output import screen_size
 from kubeledger.model.units import format_ts
+from kubeledger.verify import Finding, Variant
 
-__all__ = ["text_of"]
-
-Found = tuple[str, Outlook, list[Change]]
-"""A node, and what a variant makes of it."""
+__all__ = ["Found", "found_by", "text_of"]
 
 _PROMPT = 2
 """Lines of a screen that the command itself and the next prompt take."""
+
+
+class Found(NamedTuple):
+    """What a variant makes of a node.
+
+    Attributes:
+        node: its name.
+        result: counts of decisions.
+        changes: in the order of replay.
+        summary: (n,) sentences, as the page has them.
+    """
+
+    node: str
+    result: Outlook
+    changes: Sequence[Change]
+    summary: Sequence[str]
+
+
+def found_by(history: History, variant: Variant) -> Found:
+    """Decide everything of a node under a variant.
+
+    Raises:
+        KubeledgerError: its records cannot be read.
+    """
+    result, undecided = Outlook(variant=variant.name), list[Finding]()
+    changes = list(outlook(history.read, variant, result, undecided.append))
+    counts = Counter((becomes(each), each.untrusted_since is None, each.kind) for each in changes)
+    gone = [change.seq for change in changes if becomes(change) == "gone"]
+    kinds = [record.kind for record in following(history.read, gone)]
+    summary = list(sentences(result, counts, kinds, len(undecided)))
+    return Found(history.node, result, changes, summary)
 
 
 class _Part(NamedTuple):
@@ -38,33 +78,36 @@ def text_of(found: Sequence[Found], *, full: bool) -> list[str]:
         full: all changes with whole reasons; else as many as the screen shows.
     """
     width, height = screen_size()
-    nodes = list(dict.fromkeys(node for node, _, _ in found))
+    nodes = list(dict.fromkeys(each.node for each in found))
     rows = max((height - _PROMPT) // max(len(nodes), 1), 1)
     lines: list[str] = []
     for node in nodes:
         if lines:
             lines.append("")
-        lines += _of_node(node, [each for each in found if each[0] == node], width, rows, full)
+        lines += _of_node(node, [each for each in found if each.node == node], width, rows, full)
     return lines
 
 
 def _of_node(node: str, found: Sequence[Found], width: int, height: int, full: bool) -> list[str]:
-    shared, names = _names([result.variant for _, result, _ in found])
+    shared, names = _names([each.result.variant for each in found])
     head = ", ".join(filter(None, (printable(node), shared)))
     top = _folded(head, width)
     if len(found) == 1:
-        top += _folded(_headline(found[0][1]), width, "  ")
+        for sentence in found[0].summary:
+            top += _folded(printable(sentence), width, "  ")
+        end = _folded(_headline(found[0].result), width, "  ")
     else:
+        end = []
         top += [f"{'same':>7} {'changed':>7} {'untrusted':>9} {'unknown':>7}  variant"]
-        for (_, result, _), name in zip(found, names, strict=True):
+        for (_, result, *_), name in zip(found, names, strict=True):
             counts = f"{result.same:>7} {result.changed:>7} {result.untrusted:>9}"
             top += _folded(f"{counts} {result.unknown:>7}  {name}", width, " " * 35)
     parts = _parts(found, names)
     for wide in (True, False):
         below = [_part_lines(part, width, wide=wide) for part in parts]
-        if full or len(top) + sum(map(len, below)) <= height:
-            return [*top, *(line for lines in below for line in lines)]
-    lines = [*top, *_shortened(parts, width, height - len(top))]
+        if full or len(top) + sum(map(len, below)) + len(end) <= height:
+            return [*top, *(line for lines in below for line in lines), *end]
+    lines = [*top, *_shortened(parts, width, height - len(top) - len(end)), *end]
     return lines if len(lines) <= height else [*lines[: height - 1], "... (--full shows all)"]
 
 
@@ -92,8 +135,8 @@ def _headline(result: Outlook) -> str:
 
 def _parts(found: Sequence[Found], names: Sequence[str]) -> list[_Part]:
     """What all variants change alike, and then of each the rest."""
-    sure = [{_key(c): c for c in changes if c.untrusted_since is None} for _, _, changes in found]
-    notes = [_notes(result, changes) for _, result, changes in found]
+    sure = [{_key(c): c for c in each.changes if c.untrusted_since is None} for each in found]
+    notes = [_notes(each.result, each.changes, summed_up=len(found) == 1) for each in found]
     if len(found) == 1:
         return [_Part("", list(sure[0].values()), notes[0])]
     shared = [key for key in sure[0] if all(key in other for other in sure)]
@@ -110,7 +153,8 @@ def _key(change: Change) -> tuple[int, str, str, bool]:
     return change.seq, change.kind, change.subject, change.instead is None
 
 
-def _notes(result: Outlook, changes: Collection[Change]) -> list[str]:
+def _notes(result: Outlook, changes: Collection[Change], *, summed_up: bool) -> list[str]:
+    """What else is to say; ``summed_up``: the summary has said what is not known."""
     after: dict[int, int] = {}
     for change in changes:
         if change.untrusted_since is not None:
@@ -120,30 +164,42 @@ def _notes(result: Outlook, changes: Collection[Change]) -> list[str]:
         "would have differed (-o json lists them)"
         for seq, count in after.items()
     ]
-    for what, count in sorted(result.missing.items()):
+    for what, count in () if summed_up else sorted(result.missing.items()):
         need = f"{counted(count, 'decision')} {'needs' if count == 1 else 'need'}"
         found.append(f"{need} what is not known: {printable(what)}")
     return found
 
 
 def _part_lines(part: _Part, width: int, *, wide: bool) -> list[str]:
-    """A part, each change in a paragraph or cut to a line."""
+    """A part: each reason, whole, and then whom it concerns, each on a line or all on one."""
     lines = _folded(part.head, width) if part.head else []
-    subject = None
-    for change in part.changes:
-        kind, time = change.kind.partition(".")[2], format_ts(change.ts_ns)
-        why = printable(change.why)
+    for (kind, outcome, why), changes in _by_reason(part.changes).items():
+        words = f"  {kind.partition('.')[2]} {WORDS[outcome]}: {printable(why)}"
+        lines += _folded(words, width, "    ")
         if wide:
-            if change.subject != subject:
-                lines += _folded(f"  {printable(change.subject)}", width)
-            subject = change.subject
-            lines += _folded(f"    {time} {kind}, record {change.seq}: {why}", width, "      ")
-        else:
-            name = printable(change.subject.partition("/")[2] or change.subject)
-            lines.append(cut(f"  {time[11:19]} {kind} {name}: {why}", width))
+            for each in changes:
+                place = f"{format_ts(each.ts_ns)} record {each.seq}"
+                lines += _folded(f"    {place}, {printable(each.subject)}", width, "      ")
+            continue
+        named = (f"{format_ts(each.ts_ns)[11:19]} {_name(each.subject)}" for each in changes)
+        count = f"{len(changes)}: " if len(changes) > 1 else ""
+        lines.append(cut(f"    {count}{', '.join(named)}", width))
     for note in part.notes:
         lines += _folded(f"  {note}", width, "    ") if wide else [cut(f"  {note}", width)]
     return lines
+
+
+def _by_reason(changes: Sequence[Change]) -> dict[tuple[str, Becomes, str], list[Change]]:
+    found: dict[tuple[str, Becomes, str], list[Change]] = {}
+    for change in changes:
+        found.setdefault((change.kind, becomes(change), change.why), []).append(change)
+    return found
+
+
+def _name(subject: str) -> str:
+    """Short: of an image's ID its beginning."""
+    name = printable(subject.partition("/")[2] or subject).removeprefix("sha256:")
+    return name[:12] if subject.startswith("image/") else name
 
 
 def _shortened(parts: Sequence[_Part], width: int, height: int) -> Iterator[str]:

@@ -173,8 +173,8 @@ def _evidence(
     known = [n for n in numbers if n in by_number and not _is_aside(answer, by_number[n])]
     name = answer.target.split("/")[2 if len(answer.target.split("/")) > 2 else -1]
     known.sort(key=lambda n: by_number[n].line is None)
-    places = {(by_number[n].file, by_number[n].line): n for n in reversed(known)}
-    shown_as = {n: places[by_number[n].file, by_number[n].line] for n in known}
+    places = {_place(by_number[n]): n for n in reversed(known)}
+    shown_as = {n: places[_place(by_number[n])] for n in known}
     kept = [n for n in known if shown_as[n] == n][: max(lines_left, 0)]
     proofs = {n: _proof(by_number[n], width, 1, name) for n in kept}
     spare = lines_left - len(kept)
@@ -184,6 +184,11 @@ def _evidence(
             proofs[n], spare = longer, spare - 1
     cited: dict[int | None, int | None] = dict(shown_as.items())
     return [line for n in sorted(proofs) for line in proofs[n]], set(proofs), cited
+
+
+def _place(piece: Piece) -> tuple[str | None, int]:
+    """Where it stands; what stands on no line has a place of its own."""
+    return (None, piece.number) if piece.line is None else (piece.file, piece.line)
 
 
 def _is_aside(answer: Answer, piece: Piece) -> bool:

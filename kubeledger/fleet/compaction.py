@@ -186,7 +186,7 @@ def _compacted(
         columns, order = (f"* REPLACE ({casts})", "kind, node") if casts else ("*", "node")
         rows = connection.execute(
             f"COPY (SELECT {columns}"
-            f" FROM read_parquet([{listed}], hive_partitioning = false)"
+            f" FROM read_parquet([{listed}], hive_partitioning = false, union_by_name = true)"
             f" ORDER BY {order}, seq) TO {quoted(str(local))} ({_COPY_OPTIONS})"
         ).fetchall()[0][0]
         if not lake.store.create(path, local):  # left by one who died: that one counts

@@ -293,6 +293,7 @@ def _counts(tables: NodeTables, tally: Tally) -> dict[str, Any]:
         "last_ts_ns": last_ts_ns,
         "records": records,
         "decisions": tally.decisions,
+        "inferred": tally.inferred.total(),
         "contradictions": tally.contradictions,
         "lines": sum(account["lines"] for account in accounts),
         "lines_not_understood": sum(account["not_understood"] for account in accounts),

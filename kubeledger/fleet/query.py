@@ -30,6 +30,8 @@ from kubeledger.remote.store import StorageError
 
 __all__ = ["LakeTables", "connect_lake", "fleet_queries"]
 
+_LATE = "inferred"
+"""Column of verdicts that older lakes do not have."""
 _NODES = "stored.nodes"
 _FAILURES = "stored.failures"
 _FILES = "stored.files"
@@ -195,9 +197,14 @@ def _read(
         where = f" WHERE node NOT IN ({nodes})" if nodes else ""
         parts.setdefault((file.is_compacted, where), []).append(address(file.path))
     # The partitions' names repeat what the rows hold.
+    options = "hive_partitioning = false"
+    late = ""
+    if _LATE in columns:  # files of an earlier version lack it
+        options += ", union_by_name = true"
+        late = f"SELECT NULL::BOOLEAN AS {_LATE} WHERE false UNION ALL BY NAME "
     selects = (
-        f"SELECT {names} FROM read_parquet([{', '.join(map(quoted, paths))}],"
-        f" hive_partitioning = false){where}"
+        f"SELECT {names} FROM ({late}FROM read_parquet([{', '.join(map(quoted, paths))}],"
+        f" {options})){where}"
         for (_, where), paths in parts.items()
     )
     connection.execute(f"CREATE VIEW {view} AS {' UNION ALL '.join(selects)}")

@@ -81,6 +81,7 @@ class NodeSummary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         records: without superseded ones.
         decisions, match, admissible, impossible, unverifiable: counts of verdicts; the first is
             the sum of the others.
+        inferred: verdicts on decisions that an import inferred, in no other count.
         contradictions: between witnesses.
         lines, lines_not_understood: of the logs.
         source_bytes: of all sources, as they lay there.
@@ -104,6 +105,7 @@ class NodeSummary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     admissible: int = 0
     impossible: int = 0
     unverifiable: int = 0
+    inferred: int = 0
     contradictions: int = 0
     lines: int = 0
     lines_not_understood: int = 0

@@ -21,6 +21,7 @@ from kubeledger.ledger.base import BASE, Begin, begin_of, load_base
 from kubeledger.ledger.base_content import load_content
 from kubeledger.ledger.chain_walk import ChainWalk
 from kubeledger.ledger.index import without_dropped
+from kubeledger.ledger.kept import KeptSources
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.manifest import NodeInfo, load_manifest
 from kubeledger.ledger.names import MANIFEST, NODES, SEGMENTS, node_directory
@@ -142,6 +143,8 @@ class _NodeAuditor:
             )
         self._snapshots()
         self._base()
+        for path, problem in KeptSources(self.ledger, self.node).flaws():
+            self._find(str(path), None, None, problem)
         return NodeAudit(
             node=self.node,
             source=str(self.ledger),

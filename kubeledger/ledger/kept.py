@@ -4,11 +4,12 @@ What a bundle shows follows from all of its files together. Where they come in p
 import reads what came before again, and superseded records are told apart from those that
 stay (``importers.ingest``). ``<digest of the import>.json`` lists its sources, with a CRC over
 itself; ``<digest of the content>.zst`` is a source's content. Neither proves anything: what is
-damaged or missing is not read again, and its records stay as they are.
+damaged or missing is not read again, and its records stay as they are; an audit tells it.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
@@ -32,6 +33,7 @@ _LEVEL = 2
 _INDEX_SUFFIX = ".json"
 _CONTENT_SUFFIX = ".zst"
 _INDEX_BYTES_MAX = 64 << 20
+_PIECE = 64 << 10
 
 
 def _packed(chunks: Iterator[bytes], packer: zstandard.ZstdCompressor) -> Iterator[bytes]:
@@ -44,6 +46,19 @@ def _packed(chunks: Iterator[bytes], packer: zstandard.ZstdCompressor) -> Iterat
     for chunk in chain((first, second), chunks):
         yield stream.compress(chunk)
     yield stream.flush()
+
+
+def _digest_of(path: Path) -> str | None:
+    """Of what is compressed in a file; None where it cannot be unpacked."""
+    digest = hashlib.blake2b(digest_size=32)
+    unpacker = zstandard.ZstdDecompressor().decompressobj()
+    try:
+        with path.open("rb") as file:
+            while not unpacker.eof and (piece := file.read(_PIECE)):
+                digest.update(unpacker.decompress(piece))
+    except zstandard.ZstdError:
+        return None
+    return digest.hexdigest() if unpacker.eof else None
 
 
 class KeptSource(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,6 +142,29 @@ class KeptSources:
                         file.write(piece)
                 temporary.replace(path)
             save_sealed(self._directory / (kept.digest + _INDEX_SUFFIX), kept)
+
+    def flaws(self) -> Iterator[tuple[Path, str]]:
+        """Each file that a later import would not read again, and why.
+
+        Raises:
+            LedgerUnavailableError: a file cannot be read.
+        """
+        if not self._directory.is_dir():
+            return
+        proved: set[str] = set()
+        with storage_errors("read the kept sources", self._directory):
+            for path in sorted(self._directory.glob(f"*{_INDEX_SUFFIX}")):
+                known = self._load(path.name.removesuffix(_INDEX_SUFFIX))
+                if known is None:
+                    yield path, "the list of an import's kept sources is damaged"
+                for source in known.sources if known is not None else ():
+                    if source.digest not in proved:
+                        proved.add(source.digest)
+                        content = self.content(source.digest)
+                        if not content.is_file():
+                            yield content, f"the kept copy of {source.file} is not there"
+                        elif _digest_of(content) != source.digest:
+                            yield content, f"the kept copy of {source.file} is damaged"
 
     def forget_before(self, ts_ns: int) -> None:
         """Remove imports all of whose sources are of a time up to ``ts_ns``, which was dropped.

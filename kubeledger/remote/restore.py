@@ -20,7 +20,12 @@ from kubeledger.ledger.names import (
 )
 from kubeledger.ledger.regular import file_crc
 from kubeledger.ledger.segments import list_segments
-from kubeledger.ledger.storage import SHARED_DIRECTORY, make_directory, storage_errors, sync_directory
+from kubeledger.ledger.storage import (
+    SHARED_DIRECTORY,
+    make_directory,
+    storage_errors,
+    sync_directory,
+)
 from kubeledger.model.errors import BadQuestionError, DamagedLedgerError
 from kubeledger.remote.store import Store, StoredObject, no_directory
 

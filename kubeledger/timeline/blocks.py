@@ -31,7 +31,7 @@ WITH pieces AS (
     FROM events WHERE node = $node AND cause_seq BETWEEN $first_seq AND $last_seq GROUP BY ALL
 )
 SELECT record.seq, record.ts_ns, record.role, record.kind, record.body,
-    verdict, why, rule, missing, effects, told,
+    verdict, inferred, why, rule, missing, effects, told,
     {{seq: cause.seq, ts_ns: cause.ts_ns, kind: cause.kind}} AS cause
 FROM events AS record
 LEFT JOIN events AS cause ON cause.node = record.node AND cause.seq = record.cause_seq
@@ -100,6 +100,7 @@ def _record(row: ViewRow) -> dict[str, Any]:
         "about": subject_of(body),
         "summary": summary_of(row["kind"], body),
         "verdict": row["verdict"],
+        "inferred": row["inferred"] or False,
         "why": why,
         "rule": row["rule"],
         "cause": _links([row["cause"]] if row["cause"]["seq"] is not None else []),

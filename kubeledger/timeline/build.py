@@ -29,13 +29,15 @@ def build_drawing(view: NodeView, *, apart: bool = False) -> Drawing:
     verdicts: dict[int, str] = {
         row["decision_seq"]: row["verdict"]
         for row in view(
-            "SELECT decision_seq, verdict FROM verdicts WHERE node = $node AND verdict <> 'match'"
+            "SELECT decision_seq, verdict FROM verdicts"
+            " WHERE node = $node AND verdict <> 'match' AND NOT inferred"
         )
     }
     verdict_counts = {
         row["verdict"]: row["count"]
         for row in view.in_scope(
-            "SELECT verdict, count(*) AS count FROM verdicts WHERE node = $node GROUP BY verdict"
+            "SELECT if(inferred, 'inferred', verdict) AS verdict, count(*) AS count FROM verdicts"
+            " WHERE node = $node GROUP BY ALL"
         )
     }
     begin_ns, last_ns = _recorded(view)
@@ -67,7 +69,7 @@ def build_drawing(view: NodeView, *, apart: bool = False) -> Drawing:
         end_ns=end_ns,
         verdict_counts={
             each: verdict_counts.get(each, 0)
-            for each in ("match", "admissible", "impossible", "unverifiable")
+            for each in ("match", "admissible", "impossible", "unverifiable", "inferred")
         },
         only=", ".join(view.scope.pods),
         is_part=not view.scope.is_all,
@@ -75,7 +77,8 @@ def build_drawing(view: NodeView, *, apart: bool = False) -> Drawing:
         sections=sections,
         arrows=arrows,
         headlines=[each for each in headlines(found) if start_ns <= each.ts_ns <= end_ns],
-        problems=sorted(each for each in moments if start_ns <= each[0] <= end_ns),
+        # What is listed in two ways at one time is one: keys would come back to it for ever.
+        problems=sorted({each for each in moments if start_ns <= each[0] <= end_ns}),
     )
 
 

@@ -132,7 +132,8 @@ class Drawing(msgspec.Struct, frozen=True, kw_only=True):
         start_ns, end_ns: the span that is drawn.
         only: pods that were asked for, as they were named; empty: all.
         is_part: not all of the node's history is drawn.
-        verdict_counts: verdict -> number of decisions, of those that are drawn.
+        verdict_counts: verdict -> number of decisions, of those that are drawn; those that an
+            import inferred are counted apart, as ``inferred``.
         verdicts: seq -> verdict, for those that are no match.
         sections: those with rows.
         arrows: between marks.

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from kubeledger.analyze.histories.history import History
-from kubeledger.analyze.whatif import Change, Outlook, becomes, outlook
-from kubeledger.timeline.ask import NodeView
+from kubeledger.analyze.whatif import (
+    Change,
+    Counts,
+    Outlook,
+    becomes,
+    following,
+    outlook,
+    sentences,
+)
 from kubeledger.verify import Finding, Variant
 from kubeledger.verify.finding import Fields
 
@@ -18,20 +25,6 @@ __all__ = ["Overlay"]
 
 CHANGES_MAX = 10_000
 """More marks are counted, and not drawn."""
-
-_FOLLOWING = """
-WITH RECURSIVE following AS (
-    SELECT unnest($gone::BIGINT[]) AS seq
-    UNION
-    SELECT event.seq FROM events AS event JOIN following ON event.cause_seq = following.seq
-    WHERE event.node = $node AND event.kind IN (
-        'lifecycle.ContainerDied', 'lifecycle.ContainerKilled', 'lifecycle.ContainerRestarted',
-        'lifecycle.PodTerminated', 'lifecycle.PodTerminating', 'lifecycle.RestartBackedOff')
-)
-SELECT event.seq, event.ts_ns, event.kind FROM events AS event JOIN following USING (seq)
-WHERE event.node = $node AND NOT list_contains($gone::BIGINT[], event.seq)
-ORDER BY event.seq"""
-"""Ends, and what comes after them, that only came because of what would not have been."""
 
 
 class Overlay(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,42 +41,47 @@ class Overlay(msgspec.Struct, frozen=True, kw_only=True):
 
     result: Outlook
     changes: Sequence[Change]
-    counts: Counter[tuple[str, bool, str]]
+    counts: Counts
     undecided: Sequence[Finding]
     following: Sequence[tuple[int, int, str]]
 
     @classmethod
-    def of(cls, history: History, variant: Variant, view: NodeView) -> Overlay:
+    def of(cls, history: History, variant: Variant) -> Overlay:
         """Decide everything under the variant.
 
         Args:
             history: the node's records.
             variant: settings, or a version.
-            view: of the same node.
         """
         result = Outlook(variant=variant.name)
         changes: list[Change] = []
-        counts: Counter[tuple[str, bool, str]] = Counter()
+        counts: Counts = Counter()
         undecided: list[Finding] = []
         for change in outlook(history.read, variant, result, undecided.append):
             counts[becomes(change), change.untrusted_since is None, change.kind] += 1
             if len(changes) < CHANGES_MAX:
                 changes.append(change)
         gone = [change.seq for change in changes if becomes(change) == "gone"]
-        rows = view(_FOLLOWING, {"gone": gone}) if gone else []
         return cls(
             result=result,
             changes=changes,
             counts=counts,
             undecided=undecided,
-            following=[(row["seq"], row["ts_ns"], row["kind"]) for row in rows],
+            following=[(r.seq, r.ts_ns, r.kind) for r in following(history.read, gone)],
         )
 
     def payload(self) -> dict[str, Any]:
         """Summary and marks, for the page; docs/timeline.md describes them."""
         return {
             **{name: getattr(self.result, name) for name in _COUNTS},
-            "summary": list(self._sentences()),
+            "summary": list(
+                sentences(
+                    self.result,
+                    self.counts,
+                    [kind for *_, kind in self.following],
+                    len(self.undecided),
+                )
+            ),
             "marks": [
                 *map(_mark, self.changes),
                 *map(_open_mark, self.undecided[:CHANGES_MAX]),
@@ -100,39 +98,8 @@ class Overlay(msgspec.Struct, frozen=True, kw_only=True):
             ],
         }
 
-    def _sentences(self) -> Iterator[str]:
-        for outcome, words in _WORDS.items():
-            for trusted, doubt in ((True, ""), (False, ", if all had gone on as recorded")):
-                found = {
-                    kind: count
-                    for (what, sure, kind), count in self.counts.items()
-                    if what == outcome and sure == trusted
-                }
-                if found:
-                    yield f"{words}{doubt}: {_listed(found)}."
-        if self.following:
-            yield f"So would not have followed: {_listed(Counter(k for *_, k in self.following))}."
-        if not self.counts:
-            yield "No decision would have differed."
-        untrusted = self.result.untrusted
-        if untrusted:
-            yield (
-                f"{untrusted:,} of {self.result.decisions:,} decisions follow the first"
-                " change: later inputs would have differed."
-            )
-        for what, count in sorted(self.result.missing.items()):
-            yield f"Not decided, because it is not known: {what} ({count:,}×)."
-        unknown = self.result.unknown - len(self.undecided)
-        if unknown > 0:
-            yield f"Not decided, as they are not verified as recorded either: {unknown:,}."
-
 
 _COUNTS = ("variant", "decisions", "same", "changed", "untrusted", "unknown")
-_WORDS = {
-    "gone": "Would not have been",
-    "added": "Would have been added",
-    "other": "Would have been decided otherwise",
-}
 
 
 def _mark(change: Change) -> dict[str, Any]:
@@ -163,15 +130,3 @@ def _open_mark(finding: Finding) -> dict[str, Any]:
 def _text(fields: Fields | None) -> str | None:
     """As JSON: numbers may exceed what JavaScript holds exactly."""
     return None if fields is None else msgspec.json.encode(fields, order="sorted").decode()
-
-
-def _listed(counts: dict[str, int]) -> str:
-    """``17 pod evicted, 2 container killed``, most first."""
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{count:,}× {_words(kind)}" for kind, count in ordered)
-
-
-def _words(kind: str) -> str:
-    """``lifecycle.PodEvicted`` as ``pod evicted``."""
-    name = kind.partition(".")[2]
-    return "".join(f" {c.lower()}" if c.isupper() else c for c in name).strip()

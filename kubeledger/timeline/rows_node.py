@@ -345,7 +345,7 @@ def decisions_row(view: NodeView, drawn: set[int]) -> Row:
     row = Row(label="other decisions")
     for each in view.in_scope(
         """SELECT seq, decision_seq, kind, subject, verdict, epoch_ns(ts) AS ts_ns
-        FROM verdicts WHERE node = $node AND verdict <> 'match' ORDER BY ts, seq"""
+        FROM verdicts WHERE node = $node AND verdict <> 'match' AND NOT inferred ORDER BY ts, seq"""
     ):
         if each["decision_seq"] is None:
             label = f"did not come: {each['kind']}, {each['subject']}"

@@ -6,7 +6,7 @@ Comes in: records of one node. Goes out: a finding for each decision, and contra
 
 from __future__ import annotations
 
-from kubeledger.verify.finding import Contradiction, Finding, Outcome, Side, Verdict
+from kubeledger.verify.finding import Contradiction, Finding, Outcome, Side, Verdict, Violation
 from kubeledger.verify.run import BasedReader, Reader, verify
 from kubeledger.verify.variant import RECORDED, PodFieldChange, ProbeChange, ResourceChange, Variant
 
@@ -23,5 +23,6 @@ __all__ = [
     "Side",
     "Variant",
     "Verdict",
+    "Violation",
     "verify",
 ]

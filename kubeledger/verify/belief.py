@@ -64,6 +64,8 @@ __all__ = [
 
 S = TypeVar("S")
 
+_ORDER = "when containers started and ended, of which lines were late"
+
 
 class World(msgspec.Struct, Generic[S], frozen=True):
     """One state in which the kubelet may have been.
@@ -312,6 +314,16 @@ class RuleVerifier(Verifier):
     """
 
     rule: ClassVar[str]
+
+    def by_order(self, record: Record, judgement: Judgement) -> Judgement:
+        """A judgement that rests on the order in which containers started and ended.
+
+        Where lines about them were late, that is not the order of the lines.
+        """
+        late = self.context.times.late(record.ts_ns)
+        if judgement.verdict != "impossible" or judgement.certain or not late:
+            return judgement
+        return open_to(_ORDER, denied=judgement.why, inputs=judgement.inputs)
 
     def lacking(self, record: Record, subject: str, missing: Sequence[str]) -> None:
         """Give a decision the finding that inputs are missing, each named."""

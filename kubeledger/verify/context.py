@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kubeledger.kubelet.profile.resolve import KubeletProfile
-from kubeledger.model.bodies.lifecycle import PodListed
+from kubeledger.model.bodies.lifecycle import PodAdmitted, PodListed
 from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.verify.cached_results import CachedResults, NodePressure
 from kubeledger.verify.debts import Debt, Debts
@@ -114,8 +114,8 @@ class VerifyContext:
         """The first reading is over."""
         self.pods.settle()
         self.recorded_pods.settle()
-        self.coverage.settle()
         self.times.settle()
+        self.coverage.settle(self.times.two_clocks())
         self.timeline.settle()
         self._next_process_ns = self.timeline.processes.next_ns(None)
         self.machine.settle()
@@ -180,11 +180,15 @@ class VerifyContext:
 
         ``place`` is the piece of evidence that the finding is about, where it is not the first.
         """
-        loss = None if certain or verdict != "impossible" else self.coverage.at(record.ts_ns)
+        loss = (
+            None
+            if certain or verdict != "impossible"
+            else self.coverage.at(record.ts_ns, record.kind)
+        )
         if loss is not None:
             verdict, expected = "unverifiable", None
             missing = (*missing, loss.phrase)
-            inputs = (*inputs, loss.seq)
+            inputs = (*inputs, *((loss.seq,) if loss.seq else ()))
             why = f"{why} (but this is not known without {loss.phrase})"
         self.pending.find(
             Finding(
@@ -200,6 +204,7 @@ class VerifyContext:
                 rule=rule,
                 inputs=tuple(dict.fromkeys(inputs)),
                 about=dict(about or {}),
+                inferred=_is_inferred(record.body, verdict),
                 **_place(record, place),
             )
         )
@@ -221,7 +226,7 @@ class VerifyContext:
         Nothing is said where the log lost lines (the decision's may be among them), unless it
         is ``certain``: it would show elsewhere than in the log.
         """
-        if not certain and self.coverage.at(observation.ts_ns) is not None:
+        if not certain and self.coverage.at(observation.ts_ns, kind, owed=True) is not None:
             return
         self.pending.add(
             Finding(
@@ -262,13 +267,17 @@ class VerifyContext:
         why: str,
         *sides: tuple[int, str],
         by_absence: bool = False,
+        kind: str = "",
     ) -> None:
         """Say that sources disagree; each side is a record's seq and what it says.
 
         One side ``by_absence`` is what the log does not hold; then nothing is said where the
-        log lost lines.
+        log lost lines, or holds none of a class that decisions of a ``kind`` rest on. Nor is where
+        the sources may go by two clocks.
         """
-        if by_absence and self.coverage.at(ts_ns) is not None:
+        if by_absence and self.coverage.at(ts_ns, kind) is not None:
+            return
+        if self.coverage.has_two_clocks(ts_ns):
             return
         self.pending.add(
             Contradiction(
@@ -278,6 +287,16 @@ class VerifyContext:
                 sides=tuple(Side(seq=seq, says=says) for seq, says in sides),
             )
         )
+
+
+def _is_inferred(body: Body, verdict: Verdict) -> bool:
+    """Whether a verdict is about what an import made up.
+
+    That a pod was synced shows that it was admitted: only the line is missing. That this agrees
+    proves nothing; that it cannot be does.
+    """
+    shown = isinstance(body, PodAdmitted) and verdict == "impossible"
+    return getattr(body, "inferred", False) and not shown
 
 
 def _place(record: Record, piece: Evidence | None = None) -> dict[str, Any]:

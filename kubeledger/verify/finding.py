@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
-__all__ = ["Contradiction", "Fields", "Finding", "Outcome", "Side", "Verdict"]
+__all__ = [
+    "WORKED_OUT",
+    "Contradiction",
+    "Fields",
+    "Finding",
+    "Outcome",
+    "Side",
+    "Verdict",
+    "Violation",
+]
 
 Verdict = Literal["match", "admissible", "impossible", "unverifiable"]
 """``match``: what ``decide`` gives. ``admissible``: another of the kubelet's possible choices.
 ``impossible``: none of them. ``unverifiable``: an input is missing, which is named."""
+
+WORKED_OUT: Final = "a line that says so: the import worked it out of what would judge it"
+"""What is missing where a verdict would rest on its own conclusion."""
 
 Fields = dict[str, Any]
 """Field of a decision's body -> value, as plain JSON values; only what the rule determines."""
@@ -36,6 +48,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         rule: the kubelet's function that decides so.
         inputs: (n,) seqs of the records that the decision rests on, in order of use.
         file, line: first evidence of the decision's record; None without any.
+        inferred: an import worked the decision out, and no line says it: such a finding is counted
+            apart, and proves nothing. An impossible admission counts all the same: that the pod
+            was synced shows it.
         about: subject -> clause that says what the decision meant for it, where it meant
             something for others than ``subject`` (an image that a collection left: "is in
             use").
@@ -55,6 +70,17 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     file: str | None = None
     line: int | None = None
     about: dict[str, str] = {}
+    inferred: bool = False
+
+    @property
+    def is_sound(self) -> bool:
+        """The kubelet decided so, or what would judge it gave it in the first place."""
+        return self.verdict in {"match", "admissible"} or self.missing == (WORKED_OUT,)
+
+    @property
+    def is_wrong(self) -> bool:
+        """The kubelet did what it could not have done; what an import inferred it did not do."""
+        return self.verdict == "impossible" and not self.inferred
 
     @property
     def place(self) -> str:
@@ -90,6 +116,18 @@ class Contradiction(msgspec.Struct, frozen=True, kw_only=True):
     subject: str
     why: str
     sides: tuple[Side, ...]
+
+
+class Violation(Contradiction, frozen=True, kw_only=True):
+    """What can never be, whatever was decided; a side is a record that shows it, one at least.
+
+    Attributes:
+        invariant: which, see :mod:`kubeledger.replay.episodes.safety`.
+        bugs: (n,) known bugs of that kubelet that do so (``kubernetes#137534``).
+    """
+
+    invariant: str
+    bugs: tuple[str, ...] = ()
 
 
 Outcome = Finding | Contradiction

@@ -69,6 +69,7 @@ class PendingFindings:
                     recorded=msgspec.to_builtins(outcome.body),
                     missing=("the records after the end of the ledger",),
                     why="the ledger ends before it shows the outcome of this decision",
+                    inferred=getattr(outcome.body, "inferred", False),
                 )
             else:
                 yield outcome

@@ -17,6 +17,7 @@ from kubeledger.verify.rules.memory import MemoryVerifier
 from kubeledger.verify.rules.oom.kills import OomVerifier
 from kubeledger.verify.rules.probes import ProbeVerifier
 from kubeledger.verify.rules.restarts import RestartVerifier
+from kubeledger.verify.rules.safety import SafetyVerifier
 from kubeledger.verify.rules.shutdowns import ShutdownVerifier
 from kubeledger.verify.rules.source_disputes import SourceDisputes
 from kubeledger.verify.rules.syncs import SyncVerifier
@@ -36,6 +37,7 @@ VERIFIERS: tuple[type[Verifier], ...] = (
     MemoryVerifier,
     OomVerifier,
     RestartVerifier,
+    SafetyVerifier,
     ShutdownVerifier,
     SourceDisputes,
     SyncVerifier,

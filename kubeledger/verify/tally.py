@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kubeledger.verify.finding import Contradiction, Outcome, Verdict
+from kubeledger.verify.finding import Contradiction, Outcome, Verdict, Violation
 
 __all__ = ["VERDICTS", "Tally"]
 
@@ -14,21 +14,30 @@ VERDICTS: tuple[Verdict, ...] = ("match", "admissible", "impossible", "unverifia
 class Tally:
     """What has been found so far.
 
+    Decisions that an import inferred are in no count but one of their own.
+
     Attributes:
         by_kind: decision kind -> verdict -> how many.
         missing: missing input -> how many decisions lack it.
-        contradictions: how many.
+        inferred: verdict -> how many decisions that an import inferred.
+        contradictions, violations: how many.
     """
 
     def __init__(self) -> None:
         self.by_kind: dict[str, Counter[Verdict]] = {}
         self.missing: Counter[str] = Counter()
-        self.contradictions = 0
+        self.inferred: Counter[Verdict] = Counter()
+        self.contradictions = self.violations = 0
 
     def add(self, outcome: Outcome) -> None:
         """Count one."""
         if isinstance(outcome, Contradiction):
-            self.contradictions += 1
+            is_violation = isinstance(outcome, Violation)
+            self.violations += is_violation
+            self.contradictions += not is_violation
+            return
+        if outcome.inferred:
+            self.inferred[outcome.verdict] += 1
             return
         self.by_kind.setdefault(outcome.kind, Counter())[outcome.verdict] += 1
         self.missing.update(outcome.missing)
@@ -39,5 +48,5 @@ class Tally:
 
     @property
     def decisions(self) -> int:
-        """All findings."""
+        """All findings but those on inferred decisions."""
         return sum(counts.total() for counts in self.by_kind.values())

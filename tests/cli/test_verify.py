@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shutil
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -23,12 +24,14 @@ HOSTILE = "web\x1b[2J<b>&\"'\x9b\u202e\ufffe\uffff\n]]>"
 GC = "images.GarbageCollectionStarted"
 
 
-def unknowing(path: Path, pod: str = "web", *, conflict: bool = False) -> str:
+def unknowing(
+    path: Path, pod: str = "web", *, conflict: bool = False, inferred: bool = False
+) -> str:
     """A recording with one decision and nothing that it can be decided from."""
     scene = Scene(node=f"node {pod}")
     if conflict:
         scene.at(0, SettingsObserved(settings={}, conflicts=("maxPods: a says 1, b says 2",)))
-    scene.at(1, PodAdmitted(namespace="default", pod=pod, pod_uid=None))
+    scene.at(1, PodAdmitted(namespace="default", pod=pod, pod_uid=None, inferred=inferred))
     scene.save(path)
     return str(path)
 
@@ -43,7 +46,12 @@ def test_the_json_of_the_contract(nodes: Nodes) -> None:
     """Counts, one item a decision, each with the agreed fields."""
     found = answer("verify", "--ledger", nodes.ledger("node-a"))
     counts = [found[name] for name in ("match", "admissible", "impossible", "unverifiable")]
-    assert found["decisions"] == sum(counts) == len(found["items"])
+    apart = [item for item in found["items"] if item["inferred"]]
+    assert found["decisions"] == sum(counts) == len(found["items"]) - len(apart) == 222
+    assert found["inferred"] == {"match": 25, "admissible": 0, "impossible": 0, "unverifiable": 32}
+    for item in apart:  # an admission is seen by what the pod does; a probe's change was worked out
+        is_change = item["kind"] == "prober.ProbeTransitioned"
+        assert item["verdict"] == ("unverifiable" if is_change else "match")
     assert found["impossible"] == 0
     assert sum(sum(kind.values()) for kind in found["kinds"].values()) == found["decisions"]
     for item in found["items"]:
@@ -97,7 +105,13 @@ def test_csv(nodes: Nodes) -> None:
         for name, value in item.items():
             text = row[name]
             assert (json.loads(text) if isinstance(value, dict | list) else text) == (
-                value if isinstance(value, dict | list) else "" if value is None else str(value)
+                value
+                if isinstance(value, dict | list)
+                else ""
+                if value is None
+                else str(value).lower()
+                if isinstance(value, bool)
+                else str(value)
             )
 
 
@@ -147,6 +161,22 @@ def test_strict(tmp_path: Path) -> None:
     assert run("verify", conflict).exit_code == 0
     assert run("verify", conflict, "--strict").exit_code == 5
     assert run("verify", source, liar(tmp_path), "--strict").exit_code == 1
+
+
+def test_inferred_decisions_are_counted_apart(tmp_path: Path) -> None:
+    """In each form: they prove nothing, and nothing fails for them."""
+    source, out = unknowing(tmp_path / "a.ledger.jsonl", inferred=True), tmp_path / "out.xml"
+    result = run("verify", source, "--strict", "--junit", str(out))
+    assert result.exit_code == 0
+    assert re.search(r"\nall +0 .*\ninferred +1 ", result.stdout)
+    assert "1 decision that no line shows: inferred, counted apart" in result.stdout
+    (suite,) = ET.parse(out).getroot()
+    assert (suite.get("name"), suite.get("skipped")) == (
+        "node web lifecycle.PodAdmitted (inferred)",
+        "1",
+    )
+    (skipped,) = suite.iter("skipped")
+    assert str(skipped.get("message")).startswith("inferred, unverifiable: ")
 
 
 def test_strict_of_what_is_fine(nodes: Nodes) -> None:

@@ -131,9 +131,26 @@ def test_several_variants_fit_a_screen(nodes: Nodes, full: bool) -> None:
         (found, *_) = answer("whatif", *asked, nodes.ledger("node-a"))["variants"]
         sure = [change["seq"] for change in found["changes"] if change["untrusted_since"] is None]
         reported = " ".join(lines)
-        assert all(f"record {seq}:" in reported for seq in sure)
+        assert all(f"record {seq}," in reported for seq in sure)
     else:
         assert any("(--full shows all)" in line for line in lines)
+
+
+def test_the_reason_stands_whole_before_the_numbers(nodes: Nodes) -> None:
+    """What it comes to, each reason and whom it concerns, then counts."""
+    asked = ("whatif", "--set", "imageGCHighThresholdPercent=80", nodes.ledger("node-a"))
+    (found,) = answer(*asked)["variants"]
+    assert found["summary"][:2] == [
+        "Would not have been: 8× image deleted, 2× garbage collection started.",
+        "Would have been decided otherwise: 2× garbage collected.",
+    ]
+    lines = run(*asked).stdout.splitlines()
+    assert len(lines) <= 23
+    assert lines[1:3] == found["summary"][:2]
+    text = " ".join(" ".join(lines).split())
+    reason = f"GarbageCollectionStarted would not have been: {found['changes'][0]['why']}"
+    assert text.index(found["summary"][0]) < text.index(reason) < text.index("12 of 279 decisions")
+    assert "2: 02:57:42 node, 03:02:42 node" in text
 
 
 def test_what_follows_a_change_is_not_trusted(nodes: Nodes) -> None:
@@ -155,7 +172,9 @@ def test_inputs_that_are_missing_are_counted(nodes: Nodes) -> None:
     (found,) = answer(*args)["variants"]
     assert found["unknown"] > 0
     assert found["missing"]["the setting imageMaximumGCAge"] > 0
-    assert "decisions need what is not known: the setting imageMaximumGCAge" in run(*args).stdout
+    said = " ".join(run(*args).stdout.split())
+    assert "because it is not known: the setting imageMaximumGCAge" in said
+    assert " ".join(found["summary"])[:60] in said
 
 
 @pytest.mark.parametrize(

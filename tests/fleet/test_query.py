@@ -202,7 +202,8 @@ def test_compacted_files_are_a_copy(bucket: Place, tmp_path: Path) -> None:
             expected = [(f"node-{n}", size, size, size) for n, size in enumerate([9, 9, 9, last])]
             assert rows(database, query) == expected
             (count,) = rows(database, "SELECT count(*), count(DISTINCT (node, seq)) FROM verdicts")
-            assert count[0] == count[1] == sum(h.summary.decisions for h in heads) > 0
+            judged = sum(h.summary.decisions + h.summary.inferred for h in heads)
+            assert count[0] == count[1] == judged > 0
 
     answers(opened=4, last=9)
     records, verdicts = compact(lake, scratch)

@@ -65,7 +65,7 @@ _BY_VIEWS = {
     "kubelet_restarts": "kubelet_starts WHERE restart",
     "kubelet_deaths": "kubelet_starts WHERE exit_reason <> 'stopped'",
     "impossible": "verdicts WHERE verdict = 'impossible'",
-    "unverifiable": "verdicts WHERE verdict = 'unverifiable'",
+    "unverifiable": "verdicts WHERE verdict = 'unverifiable' AND NOT inferred",
     "stuck": f"({occurrences(['stuck'])})",
     "crashes": f"({occurrences(['crashed'])})",
     "shutdowns": f"({occurrences(['shutdown', 'rebooted'])})",

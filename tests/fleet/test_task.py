@@ -89,7 +89,7 @@ def test_a_source_becomes_tables_a_ledger_and_a_row(place: Place, tmp_path: Path
     assert rows(lake, head, "verdicts/", tmp_path, reported) == verdicts
     summary = head.summary
     assert (summary.node, summary.pool, summary.machine_id) == ("node-a", "gpu", MACHINE)
-    assert (summary.records, summary.decisions) == (len(got), len(verdicts))
+    assert (summary.records, summary.decisions + summary.inferred) == (len(got), len(verdicts))
     assert summary.kubelet_versions == ("1.20.2",)
     assert summary.lines >= log_lines().count(b"\n")
     unseal_ledger(fetched(lake, head, "ledgers/", tmp_path), tmp_path / "unsealed")

@@ -46,6 +46,7 @@ _NAMES = {
     "B": f"b_shop({B})",
     **IDS,
     "LOW": "The node was low on resource: memory. ",
+    "EPOCH": "1970-01-01T00:00:00Z",
     "WAITED": str(at("09:59:50.1")),
     "PROBED": "Container c failed liveness probe, will be restarted",
 }
@@ -158,6 +159,7 @@ def _context(files: Iterable[str]) -> BundleContext:
             names = {"containers": [{"name": name} for name in rest.split()]}
             known.setdefault("a", {})["spec"] = json.loads(rest) if rest[0] == "{" else names
         else:
+            rest = _named(rest)
             status = _ran(rest) if word == "ran" else json.loads(rest)
             known.setdefault("a", {}).setdefault("statuses", []).append(status)
     for name, shown in known.items():

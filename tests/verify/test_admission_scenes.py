@@ -8,11 +8,14 @@ import pytest
 
 from kubeledger.model.bodies.devicemanager import AllocationFailed, DevicesReported
 from kubeledger.model.bodies.images import EvictionSignalObserved
-from kubeledger.model.bodies.node import NodeObserved
+from kubeledger.model.bodies.lifecycle import PodAdmitted, PodTerminated
+from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
 from kubeledger.model.bodies.preemption import PreemptionFailed
+from kubeledger.model.bodies.stages import PodResized
 from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint
 from kubeledger.verify import Contradiction, Finding
 from tests.verify.admission_world import (
+    CRITICAL,
     Step,
     add,
     admitted,
@@ -22,6 +25,7 @@ from tests.verify.admission_world import (
     judge,
     listed,
     preempted,
+    ran,
     refused,
     start,
 )
@@ -281,3 +285,57 @@ def test_a_status_that_tells_another_refusal() -> None:
         contradictions = [o for o in found if isinstance(o, Contradiction)]
         assert len(contradictions) == ("other words" in message)
         assert findings_of(found, "a")[0].verdict == "match"
+
+
+@pytest.mark.parametrize(("allocated", "verdict"), [(True, "impossible"), (False, "match")])
+def test_a_resize_in_place_counts_from_its_allocation_on(allocated: bool, verdict: str) -> None:
+    """Until then the pod counts with what it was admitted with, whatever its spec asks for."""
+    wanted = {"c": {"requests": {"cpu": "900m"}}}
+    outcome: Any = "allocated" if allocated else "deferred"
+    resize = PodResized(**identity("grows"), outcome=outcome, resources=wanted)
+    found = judge(
+        start("1.35.0"),
+        admitted("grows", 10),
+        listed("grows", asks(cpu="100m"), at=15),
+        ran("grows", 16),
+        (20, resize),
+        listed("grows", asks(cpu="900m"), at=25),
+        admitted("next", 30),
+        listed("next", asks(cpu="500m"), at=35),
+    )
+    assert [each.verdict for each in findings_of(found, "next")] == [verdict]
+
+
+def test_a_pod_that_had_ended_does_not_come_back_with_a_late_admission() -> None:
+    """What only a later list shows of its admission is told at the end of the log."""
+    gone = PodTerminated(**identity("gone"))
+    late = PodAdmitted(**identity("gone"), inferred=True)
+    found = judge(
+        start("1.36.2"),
+        add("gone", 10),
+        listed("gone", asks(cpu="900m"), at=11),
+        (12, gone),
+        admitted("next", 60),
+        listed("next", asks(cpu="500m"), at=65),
+        (100, late),
+    )
+    assert [each.verdict for each in findings_of(found, "next")] == ["match"]
+
+
+def test_victims_of_a_process_that_did_not_live_to_decide() -> None:
+    """Who is named made them go; not whoever was added with it."""
+    found = judge(
+        start("1.35.0"),
+        admitted("victim", 10),
+        ran("victim", 11),
+        listed("victim", asks(cpu="600m"), at=12),
+        add("small", 30),
+        add("vital", 30),
+        preempted("victim", "vital", 31, ("cpu", 300), evicted=None),
+        (31.5, PodAdmitted(**identity("small"))),
+        listed("vital", asks(cpu="700m"), priority=CRITICAL, at=32),
+        listed("small", asks(cpu="10m"), at=32),
+        (40, KubeletStarted(pid=2, kubelet_version="1.35.0", version_source="log", restart=True,
+                            from_start=True)),
+    )  # fmt: skip
+    assert [each.verdict for each in findings_of(found, "victim")][-1] == "match"

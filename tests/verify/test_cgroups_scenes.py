@@ -754,3 +754,27 @@ def test_removals(
     steps = [*running(), *before, (25.0, removed(path)), *after]
     found = only(steps, CgroupRemoved)
     assert found.verdict == verdict, (found.why, found.missing)
+
+
+# What is being made ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("weight", "started_s", "verdict"),
+    [
+        ("100", 61, "admissible"),  # systemd made the scope, the runtime has not filled it in
+        ("77", 61, "impossible"),  # nobody writes that
+        ("100", 30, "impossible"),  # it ran long before
+    ],
+)
+def test_a_cgroup_that_is_not_written_yet(weight: str, started_s: int, verdict: str) -> None:
+    """A snapshot reads a container's cgroup between its creation and its start."""
+    steps: list[tuple[float, Body]] = [
+        *start(cgroupDriver="cgroupfs"),
+        (1, added()),
+        (2, pod(requests={"cpu": "2"})),
+        (started_s, began("c1")),
+        (60, unified(f"{BURST}/c1", weight)),
+        LATER,
+    ]
+    assert only(sorted(steps, key=lambda step: step[0])).verdict == verdict

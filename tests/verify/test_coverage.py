@@ -6,9 +6,14 @@ import msgspec
 import pytest
 
 from kubeledger.model.bodies.images import EvictionSignalObserved
-from kubeledger.model.bodies.ledger import GapObserved, RecordsLost
-from kubeledger.model.bodies.lifecycle import ContainerStarted, PodEvicted
-from kubeledger.model.bodies.node import KubeletStarted, LogThinned
+from kubeledger.model.bodies.ledger import GapObserved, ImportCompleted, RecordsLost
+from kubeledger.model.bodies.lifecycle import (
+    ContainerStarted,
+    KubernetesEvent,
+    PodConfigChanged,
+    PodEvicted,
+)
+from kubeledger.model.bodies.node import KubeletExited, KubeletStarted, LogThinned
 from kubeledger.model.record import Body, Evidence
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.coverage import Coverage
@@ -28,6 +33,20 @@ def signals(first: int, last: int) -> Steps:
     """The eviction manager's rounds, from one second to another."""
     body = EvictionSignalObserved(signal="memory.available", available=1, capacity=2)
     return [(second, body) for second in range(first, last + 1, 10)]
+
+
+def events(first: int, last: int) -> Steps:
+    """Lines of another kind."""
+    body = KubernetesEvent(
+        namespace="d", pod="a", pod_uid="u", object_kind="Pod", container=None, type="Normal",
+        reason="Pulled", message="", count=1,
+    )  # fmt: skip
+    return [(second, body) for second in range(first, last + 1, 10)]
+
+
+def exited() -> Body:
+    """Systemd says that the kubelet ended."""
+    return KubeletExited(pid=1, reason="stopped", message="Stopped kubelet.service")
 
 
 def evicted() -> Body:
@@ -88,6 +107,10 @@ WHOLE: Steps = [(0, start()), *signals(5, 305)]
         ([(0, start()), *signals(5, 95), *signals(200, 305)], (100, 110),
          "the lines of the log's hole"),
         ([(0, start()), *signals(5, 95), *signals(200, 305)], (205, 300), None),
+        # Rounds are late on a slow node: the other lines show that the log goes on.
+        ([(0, start()), *signals(5, 95), *events(100, 195), *signals(200, 305)], (100, 110), None),
+        ([*WHOLE, (306, exited()), (400, start(restart=True)), *signals(410, 500)],
+         (320, 330), None),
         # A round that evicts takes its time.
         ([(0, start()), *signals(5, 95), (96, evicted()), *signals(180, 305)], (100, 110), None),
         ([(0, start()), *signals(5, 95), (96, evicted()), *signals(210, 305)], (100, 110),
@@ -122,6 +145,22 @@ def test_whether_a_line_may_be_missing(
         end_ns = end_s * NS_PER_S
         from_ns = found.unbroken_from(end_ns)
         assert from_ns > end_ns or found.silent(from_ns, end_ns) is None
+
+
+def test_what_a_process_never_logs_is_no_evidence() -> None:
+    """Where files were imported; each process of them counts alone."""
+    pod = PodConfigChanged(namespace="d", pod="a", pod_uid=None, operation="ADD", source="api")
+    runs = ContainerStarted(namespace="d", pod="a", pod_uid=None, container="c", container_id="1")
+    told = [*WHOLE, (1, pod), (2, runs), (200, start(restart=True)), (210, runs)]
+    read = (310, ImportCompleted(digest="00" * 32, accounts=()))
+    kind, lines = "lifecycle.PodAdmitted", "the sync loop's lines about pods"
+    for steps, at_s, phrase in [(told, 250, None), ([*told, read], 100, None),
+                                ([*told, read], 250, lines)]:  # fmt: skip
+        found = coverage(steps)
+        loss = found.at(at_s * NS_PER_S, kind)
+        assert (loss and loss.phrase) == phrase
+        assert found.at(at_s * NS_PER_S) is None  # what rests on no class is as it was
+    assert coverage([*told, read]).at(NS_PER_S, "lifecycle.PodRejected", owed=True) is not None
 
 
 def test_the_log_ends_with_its_last_line() -> None:

@@ -13,11 +13,11 @@ from typing import Literal, NamedTuple, get_args
 from kubeledger.analyze.histories.history import histories_of_ledger
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.units import NS_PER_S
-from kubeledger.verify import Contradiction, Outcome
+from kubeledger.verify import Contradiction, Outcome, Violation
 
 __all__ = ["News", "Watch"]
 
-What = Literal["impossible", "missed", "contradiction"]
+What = Literal["impossible", "missed", "contradiction", "violation"]
 WHAT: tuple[What, ...] = get_args(What)
 
 _Key = tuple[str, int, str, str, str]
@@ -40,7 +40,7 @@ class News(NamedTuple):
     def what(self) -> What:
         """What is wrong: taken and impossible, not taken, or shown otherwise by two sources."""
         if isinstance(self.outcome, Contradiction):
-            return "contradiction"
+            return "violation" if isinstance(self.outcome, Violation) else "contradiction"
         return "missed" if self.outcome.recorded is None else "impossible"
 
 
@@ -96,7 +96,7 @@ class Watch:
         history = history.up_to(last_seq)
         self._wrong = {key: news for key, news in self._wrong.items() if news.node != name}
         for outcome in history.verify():
-            if isinstance(outcome, Contradiction) or outcome.verdict == "impossible":
+            if isinstance(outcome, Contradiction) or outcome.is_wrong:
                 self._wrong[_key(name, outcome)] = News(name, outcome, withdrawn=False)
         self._since_s = {key: self._since_s.get(key, now_s) for key in self._wrong}
         self._latest_ns[name] = self._ledger.span(name)[1]

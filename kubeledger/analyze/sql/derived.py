@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from kubeledger.model.record import Record
-from kubeledger.replay.episodes import node_conditions, pod_stages
+from kubeledger.replay.episodes import node_conditions, pod_stages, safety
 
 __all__ = ["DERIVED", "DerivedTable"]
 
@@ -39,6 +39,11 @@ def _conditions(records: Iterable[Record]) -> Iterator[dict[str, object]]:
 
 def _troubles(records: Iterable[Record]) -> Iterator[dict[str, object]]:
     return map(msgspec.structs.asdict, node_conditions.node_conditions(records).troubles())
+
+
+def _violations(records: Iterable[Record]) -> Iterator[dict[str, object]]:
+    for each in safety.violations(records):
+        yield {**msgspec.structs.asdict(each), "seqs": [seq for seq, _ in each.sides]}
 
 
 _FIRST = {"node": "VARCHAR", "seq": "BIGINT", "ts_ns": "BIGINT"}
@@ -91,6 +96,19 @@ DERIVED: Mapping[str, DerivedTable] = {
         },
         node_conditions.KINDS,
         _troubles,
+    ),
+    "stored.violated": DerivedTable(
+        "violations",
+        {
+            **_FIRST,
+            "invariant": "VARCHAR",
+            "subject": "VARCHAR",
+            "message": "VARCHAR",
+            "seqs": "BIGINT[]",
+            "bugs": "VARCHAR[]",
+        },
+        safety.KINDS,
+        _violations,
     ),
 }
 """Name in the schema ``stored`` -> table."""

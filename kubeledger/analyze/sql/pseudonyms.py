@@ -30,6 +30,7 @@ _IDENTITIES = re.compile(
     r"|(?<![\d.])\d{1,3}(?:\.\d{1,3}){3}(?![\d.])"
     r"|(?<![\w:])(?:[0-9a-fA-F]{1,4}:){7}[0-9a-fA-F]{1,4}(?![\w:])"
     r"|(?<![\w:])(?:[0-9a-fA-F]{1,4}:)+:(?:[0-9a-fA-F]{1,4}(?::[0-9a-fA-F]{1,4})*)?(?![\w:])"
+    r"|(?<![\w:])::[0-9a-fA-F]{1,4}(?::[0-9a-fA-F]{1,4})*(?![\w:])"
 )
 _TOKEN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")
 _PATH = r"(?<![\w.])/?[\w.@+-]+(?:/[\w.@+:-]*[\w@+])+"
@@ -119,7 +120,7 @@ class Pseudonyms:
 
     def _piece(self, match: re.Match[str]) -> str:
         piece = match[0]
-        if match.lastgroup == "number" or piece in self.kept:
+        if (match.lastgroup == "number" and piece not in self.terms) or piece in self.kept:
             return piece
         if match.lastgroup != "path" or piece in self.terms:
             return self.name(piece)
@@ -145,7 +146,7 @@ class Pseudonyms:
 
     def _token(self, match: re.Match[str]) -> str:
         token = match[0]
-        if self._is_plain(token) or token.isdigit():
+        if self._is_plain(token) or (token.isdigit() and token not in self.terms):
             return token
         if token.startswith("kubepods") and all(map(self._is_plain, token.split("-"))):
             return token  # a cgroup as systemd names it

@@ -35,7 +35,7 @@ _KEPT = _words(
     # the API's objects
     " restartPolicy operator protocol status phase qosClass imagePullPolicy dnsPolicy"
     " terminationMessagePolicy scheme preemptionPolicy health resourceID resourceName"
-    " supplementalGroupsPolicy schedulerName"
+    " supplementalGroupsPolicy"
 )
 """Fields whose strings are words of the kubelet or the API, resources or devices."""
 
@@ -73,7 +73,12 @@ def _parts(declared: Any) -> Iterator[Any]:  # noqa: ANN401 # any annotation
 for _body in BODY_TYPES.values():
     _note_choices(_body)
 
-_MAPS_OF_NAMES = frozenset({"labels", "annotations", "nodeSelector", "matchLabels"})
+_FREE = _words(
+    "labels annotations nodeSelector matchLabels volumeAttributes options parameters"
+    " seLinuxOptions data stringData"
+)
+"""Maps in which users write what they like, under any key."""
+
 _MAPS_BY_NAME = frozenset({"assignments"})
 _MAPS_TO_DEVICES = frozenset({"numa", "registered", "unified", "other"})
 _MAPS_BY_RESOURCE = _words(
@@ -85,11 +90,24 @@ _KEPT_LABELS = _words(
     "kubernetes.io/config.source kubernetes.io/os kubernetes.io/arch beta.kubernetes.io/os"
     " beta.kubernetes.io/arch"
 )
+_SEEN = "kubernetes.io/config.seen"
+_TIMED = _words(
+    "creationTimestamp deletionTimestamp startTime startedAt finishedAt lastTransitionTime"
+    " lastProbeTime lastHeartbeatTime firstTimestamp lastTimestamp eventTime"
+) | {_SEEN}
+"""Fields that hold a time, which the kubelet or the API server has filled in."""
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)|")
+_MEASURED = _words("sizeLimit divisor port targetPort")
+"""Fields that hold an amount; elsewhere a number is what a user chose to write."""
+
+_AMOUNT = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?:[numkKMGTPE]i?)?")
+_CPUS = re.compile(r"(?:[0-9]+(?:-[0-9]+)?(?:,[0-9]+(?:-[0-9]+)?)*)?")
 _SAFE = re.compile(
-    r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?:[numkKMGTPE]i?|%|ns|us|µs|ms|s|m|h)?"
-    r"|(?:[0-9]+(?:\.[0-9]+)?(?:ns|us|µs|ms|s|m|h))+|[0-9]+(?:[-,][0-9]+)*|max|"
-    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)"
+    rf"{_AMOUNT.pattern}%?|(?:[0-9]+(?:\.[0-9]+)?(?:ns|us|µs|ms|s|m|h))+|{_CPUS.pattern}|max|"
+    + _TIME.pattern
 )
+"""Values of settings, which are the kubelet's."""
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[-,][A-Za-z0-9]+)*|")
 _RESOURCE = re.compile(r"cpu|memory|pods|pid|ephemeral-storage|storage|hugepages-\w+|attachable-.*")
 _SECRET_SETTING = re.compile(
@@ -195,15 +213,20 @@ class _Redaction:
         if isinstance(value, dict):
             if key == "settings":
                 return {name: self._setting(name, setting) for name, setting in value.items()}
-            by_name = key in _MAPS_BY_NAME or within in _MAPS_BY_NAME  # of pods, of containers
+            if key in _MAPS_BY_NAME:
+                return self._by_name(value)
             value = self._without_unknown_names(value)
-            return {
-                self.pseudonyms.name(name) if by_name else name: self._json(inner, name, key)
-                for name, inner in value.items()
-            }
+            return {name: self._json(inner, name, key) for name, inner in value.items()}
         if isinstance(value, list | tuple):
             return [self._json(inner, key, within) for inner in value]
         return self._string(value, key, within) if isinstance(value, str) else value
+
+    def _by_name(self, value: Any) -> Any:  # noqa: ANN401 # any JSON
+        """CPUs, or blocks of memory, by pod and container."""
+        if isinstance(value, dict):
+            return {self.pseudonyms.name(k): self._by_name(inner) for k, inner in value.items()}
+        is_cpus = isinstance(value, str) and _CPUS.fullmatch(value)
+        return value if is_cpus else self._json(value, "")
 
     def _without_unknown_names(self, value: dict[str, Any]) -> dict[str, Any]:
         """Where nobody knows the reason, nobody knows what the message says."""
@@ -215,8 +238,10 @@ class _Redaction:
         return {**value, "message": self.name(message)}
 
     def _string(self, text: str, key: str, within: str) -> str:
-        if within in _MAPS_OF_NAMES:
-            return text if key in _KEPT_LABELS or _SAFE.fullmatch(text) else self.name(text)
+        if within in _FREE and key not in {*_KEPT_LABELS, _SEEN}:
+            return self.name(text)
+        if key in _KEPT_LABELS or (key in _TIMED and _TIME.fullmatch(text)):
+            return text
         if key == "alloc_response_b64":  # paths and variables of the device plugin
             return ""
         if key == "file":
@@ -226,7 +251,8 @@ class _Redaction:
             or within in _MAPS_TO_DEVICES
             or text in _CHOICES.get(key, ())
             or text in self.pseudonyms.kept
-            or _SAFE.fullmatch(text)
+            or ((key in _MEASURED or within in _MAPS_BY_RESOURCE) and _AMOUNT.fullmatch(text))
+            or (key == "schedulerName" and text == "default-scheduler")
         ):
             return text
         if key == "priorityClassName" and text.startswith("system-"):

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 __all__ = ["TEMPLATES", "subject_of", "summary_of"]
 
 TEMPLATES: Mapping[str, str] = {
+    "cgroups.CgroupObserved": "{cgroup}: counters",
     "cgroups.CgroupRemoved": "{cgroup} is gone",
     "cgroups.CgroupUpdated": "{cgroup}: {changed}",
     "cgroups.QOSCgroupsUpdated": "QoS cgroups written",

@@ -35,6 +35,7 @@ VERIFIED_COLUMNS = {
     "expected": "JSON",
     "recorded": "JSON",
     "rule": "VARCHAR",
+    "inferred": "BOOLEAN",
 }
 """Column of ``VERIFIED`` -> its type."""
 

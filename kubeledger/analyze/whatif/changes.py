@@ -12,6 +12,7 @@ from kubeledger.analyze.whatif.memory import SpareMemory
 from kubeledger.analyze.whatif.pods import pods_of
 from kubeledger.analyze.whatif.probes import Probes
 from kubeledger.analyze.whatif.taint import Taint
+from kubeledger.analyze.whatif.variants import effective
 from kubeledger.analyze.whatif.world import World
 from kubeledger.verify import Finding, Reader, Variant, verify
 from kubeledger.verify.finding import Fields
@@ -93,6 +94,7 @@ def outlook(
     Yields:
         changes in the order of replay, the untrusted ones marked.
     """
+    variant = effective(read, variant)
     high = variant.settings.get("imageGCHighThresholdPercent")
     pods, probes = pods_of(read, variant), Probes(read, variant)
     taint = Taint(World(pods, SpareMemory(read, variant)), pods, high)
@@ -155,7 +157,7 @@ def _unsound(read: Reader) -> dict[tuple[int, bool], str]:
     return {
         (outcome.seq, outcome.recorded is None): outcome.verdict
         for outcome in verify(read)
-        if isinstance(outcome, Finding) and outcome.verdict in {"impossible", "unverifiable"}
+        if isinstance(outcome, Finding) and not outcome.is_sound
     }
 
 

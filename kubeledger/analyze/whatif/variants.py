@@ -18,9 +18,16 @@ from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserved
 from kubeledger.model.errors import BadQuestionError
-from kubeledger.verify import PodFieldChange, ProbeChange, ResourceChange, Variant
+from kubeledger.verify import PodFieldChange, ProbeChange, Reader, ResourceChange, Variant
 
-__all__ = ["parse_setting", "parse_variants", "recorded_settings", "setting_values", "variants_of"]
+__all__ = [
+    "effective",
+    "parse_setting",
+    "parse_variants",
+    "recorded_settings",
+    "setting_values",
+    "variants_of",
+]
 
 Alternatives = tuple[str, list[tuple[str, Any]]]
 """A setting's name, and (text, value) of each alternative."""
@@ -195,6 +202,33 @@ def recorded_settings(history: History) -> tuple[dict[str, Setting], str | None]
         elif isinstance(record.body, KubeletStarted):
             version = record.body.kubelet_version or version
     return settings, version
+
+
+def effective(read: Reader, variant: Variant) -> Variant:
+    """A variant without what each kubelet process of a node had anyway: that changes nothing."""
+    recorded = [
+        setting_values(record.body.settings)
+        for record in read({SettingsObserved.kind})
+        if isinstance(record.body, SettingsObserved)
+    ]
+
+    def holds(field: str, value: Any) -> bool:  # noqa: ANN401 # any JSON value
+        entries = variant.entries.get(field)
+        return bool(recorded) and all(
+            _has(own.get(field), entries) if entries else field in own and own[field] == value
+            for own in recorded
+        )
+
+    idle = {field for field, value in variant.settings.items() if holds(field, value)}
+    return msgspec.structs.replace(
+        variant,
+        settings={name: value for name, value in variant.settings.items() if name not in idle},
+        entries={name: value for name, value in variant.entries.items() if name not in idle},
+    )
+
+
+def _has(own: object, entries: dict[str, Any]) -> bool:
+    return isinstance(own, dict) and {**own, **entries} == own
 
 
 def setting_values(settings: dict[str, Setting]) -> dict[str, Any]:

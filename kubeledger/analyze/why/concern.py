@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 
 from kubeledger.analyze.why.target import Target
 from kubeledger.model.bodies.images import ImagesDetected
+from kubeledger.model.bodies.lifecycle import PodEvicted
 from kubeledger.model.record import Record
+from kubeledger.replay.episodes.container_runs import ContainerRun
 
 __all__ = [
     "belongings_of",
@@ -56,6 +58,7 @@ _COLLECTION = "images.GarbageCollected"
 _PREFIX_MIN = 6
 _POD_ONLY = frozenset({"lifecycle.PodEvicted", "preemption.PodPreempted", "lifecycle.PodRejected"})
 _ENDS = frozenset({"lifecycle.ContainerKilled", "oom.ProcessKilled"})
+_POD_KILLS = frozenset({"lifecycle.PodEvicted", "preemption.PodPreempted"})
 
 
 def weight_of(record: Record) -> tuple[int, int, int]:
@@ -65,7 +68,9 @@ def weight_of(record: Record) -> tuple[int, int, int]:
     return _RANKS.get(word, -len(_WEIGHTS)), record.ts_ns, record.seq
 
 
-def main_of(target: Target, decisions: Sequence[Record], end: Record | None) -> Record:
+def main_of(
+    target: Target, decisions: Sequence[Record], runs: Sequence[ContainerRun], end: int | None
+) -> Record:
     """The decision that explains a target.
 
     What happened to the pod explains a container only if that ended by it, or never had an end of
@@ -74,21 +79,29 @@ def main_of(target: Target, decisions: Sequence[Record], end: Record | None) -> 
     Args:
         target: what is asked.
         decisions: (n,) about it, n >= 1.
-        end: how a container ended that does not run any more.
+        runs: the instances of its containers.
+        end: record of the end of a container that does not run any more.
     """
     own = [record for record in decisions if record.kind not in _POD_ONLY]
     ends = [record.seq for record in own if record.kind in _ENDS]
-    ends += [] if end is None else [end.seq]
-    main = _first_end(max(decisions, key=weight_of), decisions)
+    ends += [] if end is None else [end]
+    main = _ending(max(decisions, key=weight_of), decisions, runs)
     if target.kind != "container" or main.kind not in _POD_ONLY or not (ends and own):
         return main
     return main if max(ends) > main.seq else max(own, key=weight_of)
 
 
-def _first_end(main: Record, decisions: Sequence[Record]) -> Record:
-    """The preemption that had begun to kill the pod when it was chosen for eviction as well."""
-    if main.kind != "lifecycle.PodEvicted":
+def _ending(main: Record, decisions: Sequence[Record], runs: Sequence[ContainerRun]) -> Record:
+    """The eviction or preemption that the last end of a container of the pod goes back to.
+
+    Where no kill says so, the preemption that had begun when the pod was chosen for eviction, too.
+    """
+    if main.kind not in _POD_KILLS:
         return main
+    by_kill = {record.seq: record for record in decisions if record.kind in _POD_KILLS}
+    last = max(runs, key=lambda run: run.ended_by or 0, default=None)
+    if last is not None and last.ended_for in by_kill:
+        return by_kill[last.ended_for]
     preempted = [
         record
         for record in decisions
@@ -96,7 +109,12 @@ def _first_end(main: Record, decisions: Sequence[Record]) -> Record:
         and getattr(record.body, "evicted", None) is not False
         and record.seq < main.seq
     ]
-    return preempted[-1] if preempted else main
+    again = any(
+        preempted[-1].seq < record.seq < main.seq
+        for record in decisions
+        if preempted and record.kind == "lifecycle.PodAdmitted"
+    )
+    return preempted[-1] if preempted and main.kind == PodEvicted.kind and not again else main
 
 
 def is_about_pod(record: Record) -> bool:

@@ -11,6 +11,7 @@ from kubeledger.analyze.sql.shorten import cut
 from kubeledger.analyze.why.concern import containers_in
 from kubeledger.kubelet.kube.defaults import PROBE
 from kubeledger.model.record import Record
+from kubeledger.replay.episodes.container_runs import ContainerRun, container_runs
 from kubeledger.verify import Finding
 
 __all__ = [
@@ -50,8 +51,7 @@ class Facts(msgspec.Struct):
 
     Attributes:
         main: the decision that explains the target; None where nothing was decided about it.
-        first_started: container -> when it started first.
-        running: containers that run at last.
+        runs: container ID -> instance.
         resized: the last that is known of a resize in place.
     """
 
@@ -60,41 +60,52 @@ class Facts(msgspec.Struct):
     probes: dict[tuple[str, str], dict[str, Any]] = {}
     outputs: dict[tuple[str, str], str] = {}
     became_ready: set[str] = set()
-    first_started: dict[str | None, int] = {}
-    running: set[str | None] = set()
+    runs: dict[str, ContainerRun] = {}
     passed_startup: set[str] = set()
     not_given: str = ""
     stopped_ts_ns: int | None = None
     backed_off: set[str] = set()
-    killed_ids: set[str] = set()
-    restarted_ids: set[str] = set()
     reasons: set[str] = set()
     resized: Record | None = None
+
+    def is_killed(self, container_id: str | None) -> bool:
+        """Whether the kubelet killed the instance, or the kernel a process in it."""
+        run = self.runs.get(container_id or "")
+        return run is not None and bool(run.kills)
+
+    def is_restart(self, container_id: str | None) -> bool:
+        """Whether the instance was started again."""
+        run = self.runs.get(container_id or "")
+        return run is not None and run.is_restart
+
+    def first_started_ns(self, container: str) -> int | None:
+        """When the container, or without a name any, began to run."""
+        begun = (run for run in self.runs.values() if container in ("", run.container))
+        return min((run.since_ts_ns for run in begun if run.began), default=None)
+
+    def runs_now(self, container: str) -> bool:
+        """Whether the newest instance of the container, or without a name of any, runs."""
+        newest = {run.container: run for run in self.runs.values()}
+        return any(
+            run.began and run.ended_ts_ns is None
+            for name, run in newest.items()
+            if container in ("", name)
+        )
 
 
 def facts_of(records: Sequence[Record], facts: Facts) -> Facts:
     """Fill the facts in from all records about a pod or container."""
+    facts.runs = {run.container_id: run for run in container_runs(records)}
     for record in records:
         body: Any = record.body
         match record.kind:
             case "lifecycle.PodListed":
                 _note_probes(facts, body.spec)
-                for each in containers_in(body.status):
-                    _note_state(facts, record.ts_ns, each)
-            case "lifecycle.ContainerDied":
-                facts.running.discard(body.container)
-            case "lifecycle.ContainerStarted":
-                if not body.sandbox:
-                    facts.running.add(body.container)
-                    facts.first_started.setdefault(body.container, record.ts_ns)
             case kind if kind.endswith("AllocationFailed"):
                 facts.not_given = why_of([record], facts)
-            case "lifecycle.ContainerRestarted":
-                facts.restarted_ids.add(body.container_id)
             case "lifecycle.RestartBackedOff":
                 facts.backed_off.add(body.container)
             case "lifecycle.ContainerKilled" | "oom.ProcessKilled":
-                facts.killed_ids.add(body.container_id)
                 if body.reason in OTHER_KILLS and facts.stopped_ts_ns is None:
                     facts.stopped_ts_ns = record.ts_ns
             case "lifecycle.PodTerminating":
@@ -125,26 +136,25 @@ def _note_probes(facts: Facts, spec: object) -> None:
                 facts.probes[str(container.get("name")), probe_type] = probe
 
 
-def _note_state(facts: Facts, ts_ns: int, status: dict[str, Any]) -> None:
-    if "running" in (status.get("state") or {}):
-        facts.running.add(status.get("name"))
-        facts.first_started.setdefault(status.get("name"), ts_ns)
-    else:
-        facts.running.discard(status.get("name"))
+_POD_ENDS = frozenset({"lifecycle.PodEvicted", "preemption.PodPreempted"})
 
 
 def is_besides(record: Record, facts: Facts) -> bool:
-    """Whether it is an eviction besides what ended the pod: another one, or a preemption."""
+    """Whether it is an eviction or preemption besides the one that ended the pod."""
     main = facts.main
-    ended = main is not None and main.kind in {"lifecycle.PodEvicted", "preemption.PodPreempted"}
-    return record.kind == "lifecycle.PodEvicted" and ended and record is not main
+    ended = main is not None and main.kind in _POD_ENDS
+    return record.kind in _POD_ENDS and ended and record is not main
 
 
 def why_of(records: Sequence[Record], facts: Facts) -> str:
     """The reason that verification gives, or what the kubelet said itself."""
     record = records[-1]
     finding = facts.findings.get(record.seq)
-    if finding is not None and finding.why and finding.verdict != "unverifiable":
+    if (
+        finding is not None
+        and finding.why
+        and (finding.is_sound or finding.verdict == "impossible")
+    ):
         return finding.why.rstrip(".")
     body = record.body
     return getattr(body, "message", None) or getattr(body, "error", None) or ""

@@ -126,6 +126,8 @@ def _evicted(records: Sequence[Record], facts: Facts) -> Words:
 def _preempted(records: Sequence[Record], facts: Facts) -> Words:
     body: Any = records[-1].body
     who = f"{body.preemptor_namespace}/{body.preemptor_pod}"
+    if is_besides(records[-1], facts):
+        return Words("", f"was chosen to make room for {who}")
     why = why_of(records, facts)
     why = why.partition(" was killed because ")[2] or why
     inferred = " (inferred)" if body.preemptor_inferred else ""
@@ -173,8 +175,11 @@ def _out_of_memory(records: Sequence[Record], _: Facts) -> Words:
     return Words(body.container or "", "was OOM-killed", why)
 
 
-def _died(records: Sequence[Record], _: Facts) -> Words:
+def _died(records: Sequence[Record], facts: Facts) -> Words:
     body: Any = records[-1].body
+    run = facts.runs.get(body.container_id)
+    if run is not None and run.failed:
+        return Words(body.container or "", "could not be started", f"exit code {body.exit_code}")
     why = UNKNOWN_KILLER if killer_unknown(body.exit_code) else ""
     return Words(body.container or "", how_it_ended(body.exit_code), why)
 
@@ -284,7 +289,7 @@ def _weight_of_kill(record: Record, _: Facts) -> int:
 
 def _weight_of_death(record: Record, facts: Facts) -> int:
     body: Any = record.body
-    if body.sandbox or body.container is None or body.container_id in facts.killed_ids:
+    if body.sandbox or body.container is None or facts.is_killed(body.container_id):
         return 0
     if body.exit_code or (body.exit_code == 0 and body.container in facts.backed_off):
         return TROUBLE
@@ -293,7 +298,7 @@ def _weight_of_death(record: Record, facts: Facts) -> int:
 
 def _weight_of_start(record: Record, facts: Facts) -> int:
     body: Any = record.body
-    is_again = body.container_id in facts.restarted_ids
+    is_again = facts.is_restart(body.container_id)
     return 0 if body.sandbox or body.container is None or is_again else 22
 
 

@@ -36,11 +36,11 @@ def clause(record: Record, finding: Finding) -> str:
         finding: what is found about it.
     """
     why = finding.why.rstrip(".")
-    sound = finding.verdict in {"match", "admissible"}
+    sound = finding.is_sound
     if sound and record.kind in _WHOLE:
         return f"at {format_ts(record.ts_ns)} {why}"
     begin, text = happened(record, finding)
-    if finding.verdict == "unverifiable":
+    if finding.verdict == "unverifiable" and not sound:
         text = text or getattr(record.body, "message", "") or getattr(record.body, "error", "")
         missing = " and ".join(finding.missing)
         return f"{begin}{f': {text}' if text else ''} (not decided again: {missing} is missing)"
@@ -74,7 +74,7 @@ def short_headline(
     """
     if kept:
         text = f"image {target.parts[0]} was kept at {time(main.ts_ns)}: {kept}"
-    elif cause is not None and cause.verdict in {"match", "admissible"}:
+    elif cause is not None and cause.is_sound:
         text = f"{happened(main, finding)[0]}: {cause.why}"
     else:
         text = clause(main, finding)

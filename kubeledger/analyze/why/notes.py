@@ -7,8 +7,7 @@ end; one that is ending may be chosen again.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -20,6 +19,7 @@ from kubeledger.model.bodies.images import ImageDeleted
 from kubeledger.model.bodies.lifecycle import KubernetesEvent, PodEvicted, PodListed
 from kubeledger.model.record import Record
 from kubeledger.model.units import format_ts
+from kubeledger.replay.episodes.container_runs import ContainerRun
 
 __all__ = ["attempts_note", "ended_by_itself", "ending_attempt", "failures_about", "last_end"]
 
@@ -83,35 +83,21 @@ def _given_up(attempt: Record) -> str:
     return _GAVE_UP
 
 
-_KINDS = frozenset({"lifecycle.ContainerDied", "lifecycle.ContainerStarted"})
-_KILLS = frozenset({"lifecycle.ContainerKilled", "oom.ProcessKilled"})
+def last_end(runs: Sequence[ContainerRun], target: Target) -> ContainerRun | None:
+    """The last instance of a container, of which the end is recorded; None for one that runs."""
+    last = runs[-1] if runs and target.kind == "container" else None
+    return last if last is not None and last.ended_seq is not None else None
 
 
-def last_end(about: Iterable[Record], target: Target) -> Record | None:
-    """The death of a container that did not start again; None for one that runs.
-
-    Args:
-        about: records about the target.
-        target: what is asked.
-    """
-    if target.kind != "container":
-        return None
-    states = [r for r in about if r.kind in _KINDS and getattr(r.body, "container", None)]
-    last = max(states, key=lambda record: record.seq, default=None)
-    return last if last is not None and last.kind == "lifecycle.ContainerDied" else None
-
-
-def ended_by_itself(end: Record | None, main: Record, decisions: Iterable[Record]) -> str:
+def ended_by_itself(end: ContainerRun | None, main: Record) -> str:
     """A clause that says so; empty where something killed it, or the decision says more."""
-    if end is None or end.cause is not None or end.seq < main.seq or is_about_pod(main):
+    if end is None or end.kills or end.ended_by is not None or is_about_pod(main):
         return ""
-    body: Any = end.body
-    killed = {getattr(r.body, "container_id", None) for r in decisions if r.kind in _KILLS}
-    if body.container_id in killed:
+    if end.ended_seq is None or end.ended_ts_ns is None or end.ended_seq < main.seq:
         return ""
-    who = f"container {body.namespace}/{body.pod}/{body.container}"
-    killer = f", and {UNKNOWN_KILLER}" if killer_unknown(body.exit_code) else ""
-    return f"{who} {how_it_ended(body.exit_code)} at {format_ts(end.ts_ns)}{killer}"
+    who = f"container {end.namespace}/{end.pod}/{end.container}"
+    killer = f", and {UNKNOWN_KILLER}" if killer_unknown(end.exit_code) else ""
+    return f"{who} {how_it_ended(end.exit_code)} at {format_ts(end.ended_ts_ns)}{killer}"
 
 
 _PODS_MAX = 5

@@ -168,13 +168,13 @@ def _of_way(same: list[StageEpisode], facts: Facts) -> tuple[int, Words]:
     """A stage up to the start: it keeps the pod from running, did so, or did to the end."""
     last = same[-1]
     who = last.container or ""
-    begun = [ts for name, ts in facts.first_started.items() if who in ("", name)]
-    again = " again" if begun and min(begun) < same[0].ts_ns else ""
+    begun_ns = facts.first_started_ns(who)
+    again = " again" if begun_ns is not None and begun_ns < same[0].ts_ns else ""
     if last.is_open:
         why = _clause(last, is_past=False)
         if last.stage == "hook":
             return STUCK, Words(who, "does not stay up", why)
-        if last.reason == "FailedSync" or (who in facts.running if who else facts.running):
+        if last.reason == "FailedSync" or facts.runs_now(who):
             return TROUBLE, Words(who, "is not synchronised", why)
         return STUCK, Words(who, f"has not started{again}", why)
     if last.passed_ts_ns is None:

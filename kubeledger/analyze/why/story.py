@@ -44,9 +44,6 @@ _WHY_MIN = 15
 _REASON_LONG = 40
 _SENTENCE_MIN = 135
 _CLAUSE_END = re.compile(r"[;,] | \(\w+ \d")
-_LIVES = frozenset(
-    {"lifecycle.ContainerStarted", "lifecycle.ContainerRestarted", "lifecycle.ContainerDied"}
-)
 
 
 class Story(NamedTuple):
@@ -86,7 +83,7 @@ def story_of(
         if record.seq not in used:
             steps.append(_step(Group(REFUSED, Words("", text), 1, [record]), pod=""))
     steps.sort(key=lambda step: (step.ts_ns, step.seq))
-    return Story(_headline(target, groups, records), steps)
+    return Story(_headline(target, groups, records, facts), steps)
 
 
 def _without_repeats(groups: list[Group]) -> list[Group]:
@@ -122,7 +119,7 @@ def _grouped(records: Sequence[Record], facts: Facts) -> dict[tuple[str, ...], l
             str(weight),
             *(str(getattr(record.body, f)) for f in rule.same),
         )
-        if record.kind == "lifecycle.PodEvicted":
+        if record.kind in {"lifecycle.PodEvicted", "preemption.PodPreempted"}:
             key = (*key, str(is_besides(record, facts)))
         groups.setdefault(key, []).append(record)
     return groups
@@ -155,14 +152,14 @@ def _step(group: Group, *, pod: str = "pod") -> StoryStep:
     )
 
 
-def _headline(target: Target, groups: list[Group], records: Sequence[Record]) -> str:
+def _headline(target: Target, groups: list[Group], records: Sequence[Record], facts: Facts) -> str:
     def rank(group: Group) -> tuple[int, int, int]:
         return group.weight, group.count, group.last_ts_ns
 
     ranked = sorted(groups, key=rank, reverse=True)
     trouble = [group for group in ranked if group.weight >= WORTH_TELLING]
     if not trouble:
-        return _without_trouble(target, ranked, records)
+        return _without_trouble(target, ranked, records, facts)
     also = _ready_again(trouble[0], ranked)
     left = HEADLINE_MAX - 1 - max(_SENTENCE_MIN, len(_with_first_clause(target, trouble[0])))
     for group in [each for each in trouble[1:] if not _is_covered_by(each, trouble[0])][:2]:
@@ -243,7 +240,9 @@ def _is_told(group: Group) -> bool:
     return group.weight == DELAY or group.records[-1].kind == "lifecycle.ContainerRestarted"
 
 
-def _without_trouble(target: Target, ranked: list[Group], records: Sequence[Record]) -> str:
+def _without_trouble(
+    target: Target, ranked: list[Group], records: Sequence[Record], facts: Facts
+) -> str:
     """How it fared where nothing went wrong: it was stopped, ended, or runs."""
     name = f"{target.kind} {'/'.join(target.parts)}"
     quiet = _quiet(ranked)
@@ -253,21 +252,20 @@ def _without_trouble(target: Target, ranked: list[Group], records: Sequence[Reco
         else_ = "" if any(map(_is_told, ranked)) else "; nothing else happened to it"
         return f"{_sentence(target, first, 150)}{else_}."
     own = target.parts[2] if target.kind == "container" else None
-    states = [r for r in records if r.kind in _LIVES and not getattr(r.body, "sandbox", False)]
-    states = [r for r in states if own in (None, getattr(r.body, "container", None))]
-    if states and states[-1].kind == "lifecycle.ContainerDied":
-        body: Any = states[-1].body
-        code = "" if body.exit_code is None else f" with exit code {body.exit_code}"
-        what = "ended" if own else f"had its container {body.container} end"
-        return f"{name} {what}{code} at {time(states[-1].ts_ns)}{quiet}."
+    runs = [run for run in facts.runs.values() if own in (None, run.container)]
+    last = max(runs, key=lambda run: run.ended_ts_ns or run.since_ts_ns, default=None)
+    if last is not None and last.ended_ts_ns is not None:
+        code = "" if last.exit_code is None else f" with exit code {last.exit_code}"
+        what = "ended" if own else f"had its container {last.container} end"
+        return f"{name} {what}{code} at {time(last.ended_ts_ns)}{quiet}."
     late = max((group for group in ranked if group.weight == DELAY), key=_lasted, default=None)
-    if states and late:
+    if runs and late:
         tries = f" ({late.count} tries)" if late.count > 1 else ""
-        began = f"{name} started at {time(states[0].ts_ns)}; it {late.words.what}{tries}"
+        began = f"{name} started at {time(runs[0].since_ts_ns)}; it {late.words.what}{tries}"
         left = HEADLINE_MAX - len(began) - 3
         return ended(f"{began}: {cut_chain(late.words.why, left)}" if late.words.why else began)
-    if states:
-        return f"{name} runs since {time(states[0].ts_ns)}{quiet}."
+    if runs:
+        return f"{name} runs since {time(runs[0].since_ts_ns)}{quiet}."
     admitted = next((r for r in records if r.kind == "lifecycle.PodAdmitted"), None)
     if admitted is not None:
         return (

@@ -37,6 +37,7 @@ from kubeledger.analyze.why.target import Target
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Record
 from kubeledger.model.units import format_ts
+from kubeledger.replay.episodes.container_runs import container_runs
 from kubeledger.replay.episodes.pod_stages import KINDS as STAGE_KINDS
 from kubeledger.replay.episodes.pod_stages import PodStages, StageEpisode
 from kubeledger.verify import Finding, Reader, verify
@@ -124,8 +125,10 @@ def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) 
     decisions = [r for r in decisions if meant[r.seq] or not is_about_others(target, r)]
     if not decisions:
         return _undecided(read, target, upto_ts_ns, about, scope, episodes)
-    end = last_end(about, target)
-    main = ending_attempt(main_of(target, decisions, end), decisions, about)
+    runs = container_runs(about)
+    end = last_end(runs, target)
+    main = main_of(target, decisions, runs, None if end is None else end.ended_seq)
+    main = ending_attempt(main, decisions, about)
     led = [*_rests_on(history, findings[main.seq]), *_causes(history, main)]
     chains = [[main, *led]]
     chains += [[r, *_causes(history, r)] for r in _earlier(decisions, main)]
@@ -147,8 +150,8 @@ def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) 
     seqs |= dict.fromkeys(failed.seqs)
     seqs |= dict.fromkeys(step.seq for step in most_important(steps))
     sentence = f"{meant[main.seq]}{_sentence(chains, findings)}"
-    if end is not None and (alone := ended_by_itself(end, main, decisions)):
-        seqs[end.seq] = None
+    if end is not None and end.ended_seq and (alone := ended_by_itself(end, main)):
+        seqs[end.ended_seq] = None
         is_later = main.kind == "lifecycle.ContainerRestarted"
         sentence = f"{sentence}; at last, {alone}" if is_later else f"{alone}; {sentence}"
     evidence = evidence_of(history.pick(list(seqs)[-_EVIDENCE_MAX:]), target)

@@ -27,7 +27,7 @@ class NodeFacts(msgspec.Struct, kw_only=True):
         node, name, pool: as in the lake; None: not known.
         versions: (n,) of its kubelets, the last one last.
         first_ns, last_ns: span of its records; None: there are none.
-        decisions, match, admissible: counts of verdicts; the others are in ``counts``.
+        decisions, match, admissible, inferred: counts of verdicts; the others are in ``counts``.
         lines: of its logs.
         counts: column -> how many, see ``COLUMNS``.
         hours: hour since the epoch -> (problems, impossible decisions), where there are any.
@@ -44,6 +44,7 @@ class NodeFacts(msgspec.Struct, kw_only=True):
     decisions: int = 0
     match: int = 0
     admissible: int = 0
+    inferred: int = 0
     lines: int = 0
     counts: dict[str, int] = {}
     hours: dict[int, tuple[int, int]] = {}
@@ -148,7 +149,7 @@ _OF_NODES = [
 ]
 _NODES = f"""
 SELECT node, name, pool, kubelet_versions, epoch_ns(first_ts), epoch_ns(last_ts), decisions, match,
-    admissible, lines, {", ".join(_OF_NODES)}
+    admissible, inferred, lines, {", ".join(_OF_NODES)}
 FROM nodes"""
 _COLUMN_OF = {kind: column.id for column in COLUMNS for kind in column.kinds}
 _COLUMN_OF |= {column.record: column.id for column in COLUMNS if column.record}
@@ -163,7 +164,7 @@ GROUP BY ALL"""
 _IMPOSSIBLE = """
 SELECT node, epoch_ns(date_trunc('hour', ts)) AS hour_ns, count(*) AS count
 FROM verdicts
-WHERE verdict = 'impossible'
+WHERE verdict = 'impossible' AND NOT inferred
 GROUP BY ALL"""
 _FAILURES = """
 SELECT kind, reason, advice, list(source ORDER BY source)[:5] AS sources, count(*) AS count
@@ -180,7 +181,7 @@ ORDER BY count DESC, kind, reason"""
 
 _FIELDS = (
     *("node", "name", "pool", "versions", "first_ns", "last_ns"),
-    *("decisions", "match", "admissible", "lines"),
+    *("decisions", "match", "admissible", "inferred", "lines"),
 )
 """What the first columns of ``_NODES`` are; the others are counts."""
 

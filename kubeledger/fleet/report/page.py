@@ -69,6 +69,7 @@ def payload_of(facts: FleetFacts, links: Mapping[str, str]) -> dict[str, Any]:
             "decisions": [node.decisions for node in nodes],
             "match": [node.match for node in nodes],
             "admissible": [node.admissible for node in nodes],
+            "inferred": [node.inferred for node in nodes],
             "lines": [node.lines for node in nodes],
             "hours": [_hours(node) for node in nodes],
             "outstanding": [_outstanding(node) for node in nodes],

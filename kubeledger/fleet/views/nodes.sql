@@ -13,6 +13,7 @@
 -- column admissible BIGINT: otherwise, but the kubelet could
 -- column impossible BIGINT: as the kubelet could not
 -- column unverifiable BIGINT: of which inputs are missing
+-- column inferred BIGINT: that an import inferred, in no other count
 -- column contradictions BIGINT: between witnesses
 -- column lines BIGINT: of the logs
 -- column lines_not_understood BIGINT: of them that no importer knows, see `not_understood`
@@ -42,6 +43,7 @@ SELECT
     admissible,
     impossible,
     unverifiable,
+    inferred,
     contradictions,
     lines,
     lines_not_understood,

@@ -115,7 +115,7 @@ class AdmissionAssembler(PodAssembler):
         """A pod from a file comes without a status, so the kubelet does not know its end."""
         if source != "api":
             return False
-        is_over = pod in self._admissions.rejected or pod in self._preemption.victims
+        is_over = pod in self._admissions.rejected or self._preemption.ended(pod)
         if is_over or pod.phase in _TERMINAL:
             return True
         known = self.context.pods.get(pod.uid or "")

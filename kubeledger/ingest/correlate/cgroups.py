@@ -2,14 +2,14 @@
 
 The log of no version holds the values that were written, so the values come from the
 snapshots: two snapshots in a row are compared, and what is new is what the kubelet (or,
-for a container, the runtime at its behest) wrote in between.
+for a container, the runtime at its behest) wrote in between, or what the kernel counted.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, cast, get_args
 
 import msgspec
@@ -20,8 +20,10 @@ from kubeledger.ingest.correlate.holdback import shown
 from kubeledger.ingest.correlate.registers import Containers
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import CgroupFiles
+from kubeledger.kubelet.cgroups.observed import observed_in
 from kubeledger.kubelet.cgroups.paths import CgroupPath, parse_cgroup_path
 from kubeledger.model.bodies.cgroups import (
+    CgroupObserved,
     CgroupRemoved,
     CgroupUpdated,
     QOSCgroupsUpdated,
@@ -132,16 +134,20 @@ class CgroupAssembler(Assembler):
             where = parse_cgroup_path(path)
             if where is None or before == files:
                 continue
-            values = _values(files, unified)
-            old = _values(before, unified) if before is not None else _Values()
+            seen, had = observed_in(files), observed_in(before or {})
+            values = _values(_without(files, seen), unified)
+            old = _values(_without(before or {}, had), unified) if before else _Values()
             fields = sorted(_Values.__struct_fields__)
             changed = tuple(f for f in fields if getattr(values, f) != getattr(old, f))
-            if before is not None and not changed:
-                continue
-            new_files = [name for name in files if (before or {}).get(name) != files[name]]
-            evidence = _lines_of(item.evidence.get(path, ()), new_files)
-            body = self._body(path, where, values, before is None, changed)
-            yield Fact(item.ts_ns, body, evidence)
+            new = {name for name, text in files.items() if (before or {}).get(name) != text}
+            lines = item.evidence.get(path, ())
+            if before is None or changed:
+                body = self._body(path, where, values, before is None, changed)
+                yield Fact(item.ts_ns, body, _lines_of(lines, new - seen.keys()))
+            if _stripped(seen) != _stripped(had):
+                field = {"unified" if unified else "other": _stripped(seen)}
+                observed = CgroupObserved(cgroup=path, pod_uid=where.pod_uid, **field)
+                yield Fact(item.ts_ns, observed, _lines_of(lines, new & seen.keys()))
 
     def _body(
         self,
@@ -179,6 +185,14 @@ class CgroupAssembler(Assembler):
             if where is not None:
                 body = CgroupRemoved(cgroup=path, pod_uid=where.pod_uid)
                 yield Fact(item.ts_ns, body, self._previous_evidence.get(path, ())[:1])
+
+
+def _without(files: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
+    return {name: text for name, text in files.items() if name not in names}
+
+
+def _stripped(files: Mapping[str, str]) -> dict[str, str]:
+    return {name: text.strip() for name, text in sorted(files.items())}
 
 
 def _is_unified(item: CgroupFiles) -> bool:

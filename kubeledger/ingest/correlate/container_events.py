@@ -1,8 +1,7 @@
 """Containers that start, die and start again, from the PLEG's events.
 
-The PLEG shows an ID and no name (see ``container_names``). An ID seen for the first time is a
-restart when its name ran in the pod before: an earlier ID was seen, or the status counts
-restarts. What a kubelet process's first relist finds was not restarted by that process.
+The PLEG shows an ID and no name (see ``container_names``), and starts only of what a relist found
+running (see ``container_starts``).
 """
 
 from __future__ import annotations
@@ -11,15 +10,16 @@ import re
 
 from kubeledger.ingest.correlate.assembler import Entry, reads
 from kubeledger.ingest.correlate.container_names import ContainerNames
+from kubeledger.ingest.correlate.container_starts import ContainerStarts
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.holdback import Waiting, shown
-from kubeledger.ingest.correlate.instances import is_later, ran_by
 from kubeledger.ingest.correlate.oom import OomAssembler
 from kubeledger.ingest.correlate.registers import (
     Container,
     Pod,
     PodAssembler,
     Registers,
+    Sighting,
     about_pod,
 )
 from kubeledger.ingest.messages.pleg_lines import pleg_event
@@ -28,10 +28,8 @@ from kubeledger.ingest.sources.facts import Fact
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerRestarted,
-    ContainerStarted,
     RestartBackedOff,
 )
-from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S, parse_go_duration
 
 __all__ = ["ContainerEventsAssembler"]
@@ -39,12 +37,11 @@ __all__ = ["ContainerEventsAssembler"]
 _BACK_OFF = re.compile(
     rf"[Bb]ack-off (\S+) restarting failed container=(\S+) pod=({FORMATTED_POD})"
 )
-_UNSTARTED = re.compile(r'failed to \\*"StartContainer\\*" for \\*"([^"\\]+)\\*" with ')
+_UNSTARTED = re.compile(r'failed to \\*"StartContainer\\*" for \\*"([^"\\]+)\\*" with (\w+)')
+_MADE_IN_VAIN = "RunContainerError"
 _STARTED = "ContainerStarted"
 _FIRST_RELIST_NS = NS_PER_S * 9 // 10
 """The PLEG waits a second between relists, so what follows faster is of the first."""
-_UNSEEN_NS = 3 * NS_PER_S
-"""What has run for longer was listed by a relist before, save that a busy PLEG took longer."""
 
 
 class ContainerEventsAssembler(PodAssembler):
@@ -59,6 +56,7 @@ class ContainerEventsAssembler(PodAssembler):
     ) -> None:
         super().__init__(context, registers)
         self._names = names
+        self._starts = ContainerStarts(context, registers, names)
         self._oom = oom
         self._first_relist: tuple[int, int] | None = None
         self._exit_codes: dict[str, int] = {}
@@ -84,6 +82,12 @@ class ContainerEventsAssembler(PodAssembler):
             if pod is not None and name:
                 self._containers.make(str(container_id), pod).name = str(name)
 
+    @about_pod("Added Container")
+    def _added(self, entry: Entry, pod: Pod) -> None:
+        name, container_id = entry.get("containerName"), entry.container_id
+        if name and container_id:
+            self._starts.added(pod, name, container_id)
+
     @reads("Generic (PLEG): container finished")
     def _finished(self, entry: Entry) -> None:
         container_id, exit_code = entry.container_id, entry.number("exitCode")
@@ -97,7 +101,7 @@ class ContainerEventsAssembler(PodAssembler):
             return
         pod = self._pods.named(event.pod, entry)
         if event.reason == "Started" and event.container is not None:
-            self._containers.of(pod).started[event.container] = entry.evidence
+            self._starts.event(pod, event.container, Sighting(entry.ts_ns, entry.evidence))
         elif event.reason == "BackOff":
             for (owner, name), (waiting, _) in self._back_offs.items():
                 if owner is pod and event.container in (None, name):
@@ -122,47 +126,27 @@ class ContainerEventsAssembler(PodAssembler):
 
     def _relisted(self, pod: Pod, kind: str, container_id: str, entry: Entry) -> None:
         self._sync_loop.iterated()
-        if kind not in ("ContainerStarted", "ContainerDied") or not container_id:
+        if kind not in (_STARTED, "ContainerDied") or not container_id:
             return
-        found = self._is_first_relist(entry.ts_ns)
-        container = self._containers.make(container_id, pod)
-        if kind == "ContainerDied" and container.died is not None:
+        at_first, is_start = self._is_first_relist(entry.ts_ns), kind == _STARTED
+        container, of_pod = self._containers.make(container_id, pod), self._containers.of(pod)
+        if not is_start and container.died is not None:
             return  # a kubelet that starts reports again what has ended
-        of_pod, instance = self._containers.of(pod), self.context.instances.get(container_id)
-        # What was killed or listed has run before: the line about its start is missing. A hook
-        # fails right after the start, which no relist need have seen.
-        was_killed_later = container.kill is not None and container.killed_for != "post_start_hook"
-        had_run = ran_by(instance, entry.ts_ns - _UNSEEN_NS) or was_killed_later
-        is_new_to_log = container.seen_ts_ns is None
-        is_new = is_new_to_log and not (kind == "ContainerDied" and had_run)
-        # What comes and goes between two relists is reported by its end only, as an old sandbox is.
-        follows = is_new and not found and (kind == _STARTED or self._names.has_sandbox(pod))
-        self._names.find(container, entry.ts_ns, may_follow=follows)
-        container.seen_ts_ns = container.seen_ts_ns or entry.ts_ns
         self._containers.any_seen = True
-        started = of_pod.started.pop(container.name, None) if container.name and is_new else None
-        found = found and started is None and not self._began_in_process(container_id)
-        current = of_pod.current.get(container.name or "")
-        previous = container.follows if current == container_id else current
-        if current is None and follows:
-            previous = self._names.predecessor(container, entry.ts_ns)
-        evidence = (entry.evidence,) if started is None else (started, entry.evidence)
-        if kind == _STARTED:
-            container.died = None  # a sandbox is not ready before it is
-            body = ContainerStarted(**container.names, sandbox=container.is_sandbox)
-            self.queue.add(Fact(entry.ts_ns, body, evidence))
-        else:
+        seen = Sighting(entry.ts_ns, entry.evidence)
+        self._starts.relisted(container, seen, is_start=is_start, at_first=at_first)
+        if not is_start:
             self._died(container, entry)
-        if container.name and kind == _STARTED:
+            if container.sandbox:
+                self._starts.tell_unseen(pod)
+        elif container.name is not None:
             of_pod.backed_off.discard(container.name)
             of_pod.unstarted.discard(container.name)
-        if container.name and (is_new_to_log or kind == _STARTED):
-            later = is_later(instance, self.context.instances.get(previous or ""))
-            if kind == _STARTED or not found or later:
-                of_pod.current[container.name] = container_id
-            ran_here = kind == _STARTED or previous is not None
-            if is_new and not found and ran_here:
-                self._restarted(container, previous, evidence, entry.ts_ns)
+
+    def end(self, ts_ns: int) -> None:
+        """What started last need not be seen by any relist of the log."""
+        for pod in self._containers.pods():
+            self._starts.tell_unseen(pod)
 
     def _is_first_relist(self, ts_ns: int) -> bool:
         """Whether the event is of the first relist of its kubelet process."""
@@ -172,13 +156,6 @@ class ContainerEventsAssembler(PodAssembler):
         if self._first_relist is None or self._first_relist[0] != process:
             self._first_relist = (process, ts_ns)
         return ts_ns - self._first_relist[1] < _FIRST_RELIST_NS
-
-    def _began_in_process(self, container_id: str) -> bool:
-        """Whether the status says that the present process started it (whole seconds)."""
-        instance = self.context.instances.get(container_id)
-        began_ns = None if instance is None else instance.started_ts_ns
-        started_ns = self._sync_loop.started_ns
-        return began_ns is not None and started_ns is not None and began_ns > started_ns
 
     def _died(self, container: Container, entry: Entry) -> None:
         exit_code = self._exit_codes.pop(container.container_id, None)
@@ -190,35 +167,17 @@ class ContainerEventsAssembler(PodAssembler):
         fact.cause = container.kill or self._oom.cause_of_death(fact, instance)
         self.queue.add(fact)
 
-    def _restarted(
-        self,
-        container: Container,
-        previous: str | None,
-        evidence: tuple[Evidence, ...],
-        ts_ns: int,
-    ) -> None:
-        instance = self.context.instances.get(container.container_id)
-        count = None if instance is None else instance.restart_count
-        if (previous is None and not count) or container.name is None:
-            return
-        before, reason = self._containers.get(previous), None
-        cause = None if before is None else before.kill or before.died
-        if before is not None and cause is not None:
-            reason = "exited" if before.kill is None else before.killed_for
-        body = ContainerRestarted(
-            **container.names, previous_container_id=previous, reason=reason, restart_count=count
-        )
-        self.queue.add(Fact(ts_ns, body, evidence, cause=cause))
-
     # -- back-off -------------------------------------------------------------------------
 
     @reads("Back-off restarting failed container", "Error syncing pod, skipping")
     def _back_off(self, entry: Entry) -> None:
         text = entry.text("err")
-        unstarted = {match[1] for match in _UNSTARTED.finditer(text)}
+        unstarted = dict(_UNSTARTED.findall(text))
         ref = entry.pod or formatted_pod(entry.line.message)
         if ref is not None and unstarted:
-            self._containers.of(self._pods.named(ref, entry)).unstarted |= unstarted
+            of_pod = self._containers.of(self._pods.named(ref, entry))
+            of_pod.unstarted.update(unstarted)
+            of_pod.in_vain |= {name for name, why in unstarted.items() if why == _MADE_IN_VAIN}
         for match in _BACK_OFF.finditer(text):
             backed_off = formatted_pod(match[3])
             if backed_off is not None:
@@ -227,7 +186,7 @@ class ContainerEventsAssembler(PodAssembler):
 
     def _backed_off(self, entry: Entry, pod: Pod, name: str, back_off_s: int) -> None:
         ended = self._names.backed_off(pod, name, entry.ts_ns)
-        if ended is not None:
+        if ended is not None and self._starts.ran(ended):
             # A container that waits has ended twice, so its last instance was a restart: the
             # first restart makes the entry, and waits for nothing (doBackOff).
             body = ContainerRestarted(

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from kubeledger.ingest.messages.podref import bare_container_id
 from kubeledger.ingest.sources.times import api_time
+from kubeledger.kubelet.kube.statuses import statuses_in
 
-__all__ = ["Instance", "entries_of", "index_instances", "is_later", "ran_by"]
-
-_STATUS_LISTS = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+__all__ = ["Instance", "index_instances", "is_later", "is_next", "ran_by"]
 
 
 class Instance(msgspec.Struct):
@@ -32,17 +31,20 @@ class Instance(msgspec.Struct):
     exit_code: int | None = None
     reason: str | None = None
 
+    @property
+    def ran_ts_ns(self) -> int | None:
+        """When it began to run; None where no status says that it did.
 
-def entries_of(status: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """What a pod's status shows of its containers, init and ephemeral ones included."""
-    return (entry for key in _STATUS_LISTS for entry in status.get(key) or ())
+        A runtime writes 1970 or the year 1 for one whose start failed.
+        """
+        return self.started_ts_ns if (self.started_ts_ns or 0) > 0 else None
 
 
 def index_instances(statuses: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, Instance]:
     """Bare container ID -> instance, over all statuses, each with the UID of its pod."""
     instances: dict[str, Instance] = {}
     for uid, status in statuses:
-        for entry in entries_of(status):
+        for entry in statuses_in(status):
             _add(instances, uid, entry)
     return instances
 
@@ -53,9 +55,15 @@ def is_later(instance: Instance | None, other: Instance | None) -> bool:
     return counts[0] is not None and counts[1] is not None and counts[0] < counts[1]
 
 
+def is_next(before: Instance | None, instance: Instance | None) -> bool:
+    """Whether lists count the instance right after the other one."""
+    counts = [None if each is None else each.restart_count for each in (before, instance)]
+    return counts[0] is not None and counts[1] == counts[0] + 1
+
+
 def ran_by(instance: Instance | None, ts_ns: int) -> bool:
     """Whether a status says that it had begun by then."""
-    began_ns = None if instance is None else instance.started_ts_ns
+    began_ns = None if instance is None else instance.ran_ts_ns
     return began_ns is not None and began_ns <= ts_ns
 
 

@@ -198,6 +198,8 @@ class KillsAssembler(PodAssembler):
 
         An ID that no list knows, while another one runs, may as well be wrong.
         """
+        if current == container.container_id:
+            return False
         before = self._containers[current]
         ended = before.died is not None or before.kill is not None
         is_new_to_log = container.seen_ts_ns is None and container.died is None

@@ -21,13 +21,14 @@ import msgspec
 from kubeledger.ingest.correlate.assembler import Assembler, Entry, reads, takes
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.holdback import Waiting
-from kubeledger.ingest.correlate.instances import Instance, entries_of
+from kubeledger.ingest.correlate.instances import Instance
 from kubeledger.ingest.correlate.registers import SyncLoop
 from kubeledger.ingest.messages.podref import bare_container_id
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import KernelReport, PodList
 from kubeledger.ingest.sources.times import api_time, go_time
 from kubeledger.kubelet.cgroups.paths import owner_of
+from kubeledger.kubelet.kube.statuses import statuses_in
 from kubeledger.model.bodies.lifecycle import ContainerDied
 from kubeledger.model.bodies.oom import REASON_OF_LEVEL, OutOfMemory, ProcessKilled, Reason, Task
 from kubeledger.model.record import Evidence
@@ -451,7 +452,7 @@ def _oom_killed(status: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401 - deco
     """Ends in a pod's status that say so, the older one of a container first."""
     if not isinstance(status, dict):
         return
-    for entry in entries_of(status):
+    for entry in statuses_in(status):
         for state in ("lastState", "state"):
             ended = (entry.get(state) or {}).get("terminated") or {}
             if ended.get("reason") == "OOMKilled":

@@ -56,6 +56,17 @@ class PreemptionAssembler(PodAssembler):
         self._awaited: dict[Pod, Waiting[PodPreempted]] = {}
         self._announced: dict[Pod, Waiting[PodPreempted]] = {}
 
+    def ended(self, pod: Pod) -> bool:
+        """Whether a victim is gone by the time it is added again.
+
+        A process that ended before its victim did takes the choice with it.
+        """
+        fact, statuses = self.victims.get(pod), self.context.status_of(pod.uid)
+        if fact is None or not isinstance(fact.body, PodPreempted):
+            return False
+        was_told = any(status.get("reason") == _REASON for status in statuses)
+        return bool(fact.body.evicted) or was_told or not statuses
+
     def forget(self, pod: Pod) -> None:
         """The pod is added again: what was decided about it before is over."""
         self.victims.pop(pod, None)

@@ -6,7 +6,7 @@ instance. What an assembler decides about a pod stays with that assembler.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Any, NamedTuple, TypeVar
 
@@ -29,6 +29,7 @@ __all__ = [
     "PodAssembler",
     "Pods",
     "Registers",
+    "Sighting",
     "SyncLoop",
     "about_pod",
 ]
@@ -171,6 +172,13 @@ class SyncLoop:
         self._blocked_by.clear()
 
 
+class Sighting(NamedTuple):
+    """When a line showed something, and where it stands."""
+
+    ts_ns: int
+    evidence: Evidence
+
+
 class Container(msgspec.Struct, eq=False):
     """One container ID.
 
@@ -180,6 +188,8 @@ class Container(msgspec.Struct, eq=False):
         died: the fact that it died, if it was seen.
         follows: the ID of the instance before, where its kill is the first that is reported it.
         seen_ts_ns: when the PLEG first reported it; None when it did not.
+        began: the event of its start, where a line before has told the ID.
+        ran: the PLEG or an event showed it to run; ``failed``: an error that its start failed.
     """
 
     container_id: str
@@ -190,6 +200,9 @@ class Container(msgspec.Struct, eq=False):
     died: Fact | None = None
     follows: str | None = None
     seen_ts_ns: int | None = None
+    began: Sighting | None = None
+    ran: bool = False
+    failed: bool = False
 
     @property
     def is_sandbox(self) -> bool | None:
@@ -218,17 +231,23 @@ class PodContainers(msgspec.Struct):
 
     Attributes:
         current: container name -> ID of the last instance seen to start.
+        added: container name -> ID that was made for it and has not started yet; ``unseen`` -> what
+            has started since, and no relist has seen.
         started: container name -> start event that no PLEG line followed yet.
         needs_sandbox: the kubelet is to start one; ``lone`` the ID that came alone after that, and
             when.
         sandboxes: IDs known to be sandboxes; ``unnamed`` those that may be anything.
         probe_kills: (container, probe type) -> ID last killed because that probe failed.
         backed_off: containers of which the log reported a back-off before their restart.
-        unstarted: containers of which the log reported that they could not be started.
+        unstarted: containers of which the log reported that they could not be started; ``in_vain``
+            after an instance was made, whose end is all that a relist will see.
+        ran: containers of which an instance ran; ``failures`` of how many the start failed.
     """
 
     current: dict[str, str] = {}
-    started: dict[str, Evidence] = {}
+    added: dict[str, str] = {}
+    unseen: dict[str, Container] = {}
+    started: dict[str, Sighting] = {}
     needs_sandbox: bool = False
     lone: tuple[str, int] | None = None
     sandboxes: set[str] = set()
@@ -236,6 +255,9 @@ class PodContainers(msgspec.Struct):
     probe_kills: dict[tuple[str, str], str] = {}
     backed_off: set[str] = set()
     unstarted: set[str] = set()
+    in_vain: set[str] = set()
+    ran: set[str] = set()
+    failures: dict[str, int] = {}
 
 
 class Containers:
@@ -264,6 +286,17 @@ class Containers:
     def of(self, pod: Pod) -> PodContainers:
         """What is known of the containers of a pod."""
         return self._of_pods.setdefault(pod, PodContainers())
+
+    def pods(self) -> list[Pod]:
+        """All pods of which something is known."""
+        return list(self._of_pods)
+
+    def like(self, container: Container) -> Iterator[Container]:
+        """The other instances of the same container."""
+        for other in self._by_id.values():
+            is_like = other.pod is container.pod and other.name == container.name
+            if is_like and other is not container:
+                yield other
 
     def current(self, pod: Pod, name: str | None) -> Container | None:
         """The last instance of a container that was seen to start."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from kubeledger.ingest.correlate.instances import entries_of
+from kubeledger.kubelet.kube.statuses import statuses_in
 
 __all__ = [
     "RECOVERY",
@@ -129,8 +129,8 @@ def was_synced(status: dict[str, Any]) -> bool:
     if _had_container(status) or status.get("phase") in ("Running", "Succeeded"):
         return True
     # Of a refused pod the kubelet reports no containers, and the API server none at all.
-    return status.get("phase") == "Pending" and any(entries_of(status))
+    return status.get("phase") == "Pending" and any(statuses_in(status))
 
 
 def _had_container(status: dict[str, Any]) -> bool:
-    return any(entry.get("containerID") for entry in entries_of(status))
+    return any(entry.get("containerID") for entry in statuses_in(status))

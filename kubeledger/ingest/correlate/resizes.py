@@ -14,12 +14,12 @@ import msgspec
 from kubeledger.ingest.correlate.assembler import Entry, reads, takes
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.holdback import Seen, Waiting, shown
-from kubeledger.ingest.correlate.instances import entries_of
 from kubeledger.ingest.correlate.registers import Pod, PodAssembler, Registers, about_pod
 from kubeledger.ingest.correlate.survey import kubelet_uid
 from kubeledger.ingest.messages.podref import PodRef
 from kubeledger.ingest.sources.items import PodList
 from kubeledger.ingest.sources.times import api_time
+from kubeledger.kubelet.kube.statuses import statuses_in
 from kubeledger.model.bodies.stages import PodResized
 from kubeledger.model.units import NS_PER_S
 
@@ -213,7 +213,7 @@ def _resize_in(status: dict[str, Any]) -> _Shown | None:
 
 def _has_all(status: dict[str, Any], spec: dict[str, Any]) -> bool:
     """Whether all containers run with the resources that the spec asks for."""
-    running = {each.get("name"): each for each in entries_of(status)}
+    running = {each.get("name"): each for each in statuses_in(status)}
     containers = spec.get("containers") or ()
     return status.get("phase") == "Running" and all(
         (running.get(each.get("name")) or {}).get("resources") == each.get("resources")

@@ -13,7 +13,6 @@ from kubeledger.ingest.correlate.context import (
     KnownPod,
     MemoryEntry,
 )
-from kubeledger.ingest.correlate.instances import entries_of
 from kubeledger.ingest.sources.api_events import ApiReason
 from kubeledger.ingest.sources.documents import (
     Document,
@@ -35,6 +34,7 @@ from kubeledger.ingest.sources.items import (
 from kubeledger.ingest.sources.times import api_time
 from kubeledger.kubelet.devicemanager.checkpoint import read_checkpoint
 from kubeledger.kubelet.kube.checkpoints import MalformedCheckpointError
+from kubeledger.kubelet.kube.statuses import statuses_in
 from kubeledger.kubelet.memorymanager.checkpoint import read_memory_manager_state
 from kubeledger.model.errors import BadInputError
 
@@ -154,7 +154,7 @@ def _created(metadata: dict[str, Any], otherwise: int) -> int:
 
 def _containers(status: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Bare container ID and container name, of running and of ended instances."""
-    for entry in entries_of(status):
+    for entry in statuses_in(status):
         ids = [entry.get("containerID")]
         for state in ("state", "lastState"):
             ids.append(((entry.get(state) or {}).get("terminated") or {}).get("containerID"))

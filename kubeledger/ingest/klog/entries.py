@@ -416,7 +416,7 @@ class EntryReader:
             self._count(self._tail_kind)
 
     def _without_header(self, place: Place) -> None:
-        text = place.body.rstrip(b"\r").decode("utf-8", "replace")
+        text = place.body.rstrip().decode("utf-8", "replace")
         tag = self._bodies.unwrap(place.raw).tag if self._wrapped else None
         foreign = bool(self._wrapped) and tag != self._tag
         blank = not text.strip()

@@ -42,8 +42,8 @@ class Place(msgspec.Struct):
 
     @property
     def text(self) -> str:
-        """The raw line, decoded; bytes that are no UTF-8 replaced."""
-        return self.raw.rstrip(b"\r").decode("utf-8", "replace")
+        """The raw line without blanks at its end, decoded; bytes that are no UTF-8 replaced."""
+        return self.raw.rstrip().decode("utf-8", "replace")
 
 
 def text_line(place: Place, header: re.Match[bytes], ts_ns: int, source: str) -> LogLine:
@@ -53,7 +53,7 @@ def text_line(place: Place, header: re.Match[bytes], ts_ns: int, source: str) ->
     if place.body is place.raw and text.isascii():  # letters and bytes are one
         message = text[begin:]
     else:
-        message = place.body[begin:].rstrip(b"\r").decode("utf-8", "replace")
+        message = place.body[begin:].rstrip().decode("utf-8", "replace")
     return LogLine(
         ts_ns=ts_ns,
         severity=_SEVERITIES[severity],

@@ -50,6 +50,8 @@ _SECOND = re.compile(
 )
 _SHARED = b"kubeletVersion"
 """Of two of them: where it is not, one pass over the bytes is saved."""
+_ERRORS = (b"\nE", b"\nW")
+"""Begin lines that may have come by a stream of their own."""
 _OFTEN = (b"m=+", b'kind="Node"', b'"NodeName"', b"egister node", b"config.seen:")
 
 _VERSION = re.compile(
@@ -74,6 +76,7 @@ _JOURNAL = re.compile(
     rb"\w+ (\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)"
 )
 """What ``journalctl`` of systemd before 250 writes first: its end is when it was asked."""
+_LEAP_YEAR = 2000
 _QUARTER_NS = 900 * NS_PER_S
 _CLOSE_NS = 30 * NS_PER_S
 _ZONE_MAX_NS = 14 * 3600 * NS_PER_S
@@ -182,7 +185,7 @@ class LogLook:
         self._second = b""
         self._tail = b""
         self._size = begin
-        self._seen = dict.fromkeys((*_OFTEN, EVENT_TIME), 0)
+        self._seen = dict.fromkeys((*_OFTEN, EVENT_TIME, *_ERRORS), 0)
         self._ends = EndsSurvey()
         self._head = b""
         self._final = b""
@@ -363,6 +366,7 @@ class LogLook:
                     self._take(window, position, base)
         self._search_containers(window)
         self._search_events(window)
+        self._search_errors(window)
         for needle in _OFTEN:
             # What was seen often enough is not looked for any more: that is a pass saved.
             missing = _FEW - self._seen[needle]
@@ -392,6 +396,16 @@ class LogLook:
                 if is_entry(body) and (named := named_container(body)) is not None:
                     container_id, uid, name = named
                     self.survey.containers.setdefault(container_id, (uid, name))
+
+    def _search_errors(self, window: bytes) -> None:
+        """Errors that stand behind later lines: a stream that is out of step goes back at these."""
+        for needle in _ERRORS:
+            missing = _FEW - self._seen[needle]
+            if self.survey.goes_back or missing <= 0:
+                continue
+            places = _places(window, needle)[:missing]
+            self._seen[needle] += len(places)
+            self.survey.goes_back = any(_is_late(window, position) for position in places)
 
     def _take(self, window: bytes, position: int, base: int) -> None:
         begin, line = _line_at(window, position)
@@ -478,6 +492,17 @@ def _line_at(window: bytes, position: int) -> tuple[int, bytes]:
     begin = window.rfind(b"\n", 0, position) + 1
     end = window.find(b"\n", position)
     return begin, window[begin : end if end >= 0 else len(window)]
+
+
+def _is_late(window: bytes, end: int) -> bool:
+    """Whether the entry below a line's end is more than a second older than the one above."""
+    above, below = (HEADER.match(_line_at(window, at)[1]) for at in (end - 1, end + 1))
+    if above is None or below is None:
+        return False
+    try:
+        return stamp_ns(below[2], _LEAP_YEAR) < stamp_ns(above[2], _LEAP_YEAR) - NS_PER_S
+    except ValueError:
+        return False
 
 
 def _json_ns(body: bytes) -> int | None:

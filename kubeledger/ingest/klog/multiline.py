@@ -48,7 +48,7 @@ _MULTI_LINE: dict[str, re.Pattern[str] | None] = {
 
 def opens_block(body: bytes) -> bool:
     """The line ends inside a value over several lines."""
-    return body.endswith((b"=<", b"=<\r"))
+    return body.rstrip().endswith(b"=<")
 
 
 class BlockLine(NamedTuple):

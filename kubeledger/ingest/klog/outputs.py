@@ -104,7 +104,7 @@ class PendingEntry(msgspec.Struct):
         self.numbers.append(number)
         self.kept += len(body)
         if self.kept <= JOINED_MAX:
-            self.continuation.append(body.rstrip(b"\r").decode("utf-8", "replace"))
+            self.continuation.append(body.rstrip().decode("utf-8", "replace"))
 
     def whole(self, first: str) -> str:
         """All lines of the text that begins with ``first``."""

@@ -22,6 +22,8 @@ from kubeledger.model.record import Evidence
 
 __all__ = ["LogOrder", "Timed", "in_order"]
 
+_LATE_NS = 5 * STEP_NS
+"""Lines of an overloaded node stand so far out of order, where their carrier shows that."""
 _BEHIND_MAX = 32
 """Far more entries than a clock needs to show what lines before the latest one are."""
 
@@ -95,7 +97,7 @@ class _Waiting:
             return
         self._sort_in()
         self._insert(ts_ns, output)
-        while held[0][0] <= held[-1][0] - STEP_NS:
+        while held[0][0] <= held[-1][0] - _LATE_NS:
             yield held.popleft()
 
     def settle(self, now_ns: int) -> Iterator[Timed]:

@@ -7,6 +7,7 @@ from kubeledger.ingest.klog.rows import ignore, ignore_text, klog, texts
 __all__ = ["MESSAGES"]
 
 MESSAGES = (
+    klog("Added Container", since="1.35"),
     klog("Allocate error", since="1.21"),
     klog("Allocate start", to="Static policy: Allocate", since="1.35"),
     klog("AllocateCPUs", since="1.21"),
@@ -79,7 +80,6 @@ MESSAGES = (
     ),
     *ignore(
         " RemoveContainer end",
-        "Added Container",
         "Allocate end",
         "Allocated exclusive CPUs",
         "CPUs already allocated to container with different number than request",

@@ -4,8 +4,10 @@ A clock that was set back looks alike at first: stamps go back. But then the tim
 it overlap, or nothing joins them; parts that were moved fit together without an overlap, each where
 another one has its gap. A clock that was set back weaves: line by line what was logged after it
 would come between what was logged before. Where a carrier dated the lines, its stamps count: they
-do not go back over lines that goroutines logged late. A log whose parts were moved is read in the order of time; where each line is in the file
-is kept. One in which the newest line stands first is turned round.
+do not go back over lines that goroutines logged late. A log whose parts were moved is read in the
+order of time; where each line is in the file is kept. One in which the newest line stands first is
+turned round. One that goes back only from a line of one severity to one of another holds streams
+that were out of step, or were sorted apart.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from kubeledger.ingest.klog.log_survey import survey_log
 from kubeledger.ingest.klog.stamps import exact_json_ns, stamp_ns
 from kubeledger.ingest.planning.bundle import Bundle, FoundFile
 from kubeledger.ingest.sources.findings import Finding
-from kubeledger.ingest.sources.newest_first import ReversedLines, between
+from kubeledger.ingest.sources.newest_first import ReversedLines
 from kubeledger.ingest.sources.prefix import (
     HEADER,
     JSON_START,
@@ -38,13 +40,16 @@ __all__ = ["Entry", "OrderedLines", "Part", "in_time", "put_in_order", "time_of"
 
 _LATE_NS = NS_PER_S
 """Lines of goroutines stand this much out of order at most."""
-_RACE_NS = NS_PER_S // 10
+_RACE_NS = NS_PER_S // 33
+"""Lines of goroutines that race stand this much out of order on a node that is not overloaded."""
 _SURE = 4
 """So many lines on either side of a step must agree on it."""
 _COARSE_NS = NS_PER_S // 1000
 _PARTS_MAX = 64
 """The file is read once for each part."""
-_WOVEN = 4
+_LATE_LINES = 2
+"""One line that does not stand in the order of time may have a wrong stamp."""
+_WOVEN = 3
 """So many parts from each block, and the times before and after a step of the clock are woven."""
 _SILENCES = 3
 """Parts that were one log are no farther apart than its lines ever are, times this."""
@@ -53,11 +58,12 @@ _YEAR = 2000
 
 
 class Entry(NamedTuple):
-    """A klog entry: its time, and byte and line (from 0) at which it begins."""
+    """A klog entry: its time, byte and line (from 0) at which it begins, and its first letter."""
 
     ts_ns: int
     offset: int
     line: int
+    severity: bytes = b""
 
 
 class Part(NamedTuple):
@@ -67,6 +73,28 @@ class Part(NamedTuple):
     end: int
     line: int
     lines: int
+
+
+class Content:
+    """The bytes of a log, taken from its begin to its end; those up to ``position`` are gone."""
+
+    def __init__(self, source: SourceFile) -> None:
+        self._chunks = source.chunks()
+        self._held, self._begin = b"", 0
+        self.position = 0
+
+    def pieces(self, begin: int, end: int) -> Iterator[bytes]:
+        """From one place to another."""
+        self.position = begin
+        while self.position < end:
+            while self._begin + len(self._held) <= self.position:
+                self._begin += len(self._held)
+                self._held = next(self._chunks, b"")
+                if not self._held:
+                    return
+            piece = self._held[self.position - self._begin : end - self._begin]
+            self.position += len(piece)
+            yield piece
 
 
 class OrderedLines(SourceView):
@@ -95,8 +123,14 @@ class OrderedLines(SourceView):
         Raises:
             BadInputError: as ``SourceFile.chunks``.
         """
+        streams: list[Content] = []
         for part in self._parts:
-            yield from between(self._source.chunks(), part.offset, part.end)
+            # Each stream of parts that follow on each other is read through once.
+            open_ = [stream for stream in streams if stream.position <= part.offset]
+            if not open_:
+                streams.append(Content(self._source))
+            stream = max(open_, key=lambda each: each.position, default=streams[-1])
+            yield from stream.pieces(part.offset, part.end)
             if part.end == self._open_end and part is not self._parts[-1]:
                 yield b"\n"
 
@@ -161,20 +195,54 @@ def _ordered(source: SourceFile) -> OrderedLines | ReversedLines | None:
             source, begins, cutter.stats.size + (not cutter.stats.ends_with_newline)
         )
     entries = _even(_without_wrap(found))
-    blocks = _blocks(entries)
-    if not 1 < len(blocks) <= _PARTS_MAX:
-        return None
-    spans = sorted(_cut(entries, blocks), key=lambda span: entries[span.start].ts_ns)
-    if len(spans) > min(_PARTS_MAX, _WOVEN * len(blocks)) or not _fit(entries, spans):
+    spans = _streams(found) or _moved(entries)
+    if not spans:
         return None
     size = cutter.stats.size
     parts = []
     for span in spans:
         # What stands above the first entry of a file goes with it.
-        offset, line = (0, 0) if span.start == 0 else entries[span.start][1:]
-        end, next_line = (size, lines) if span.stop == len(entries) else entries[span.stop][1:]
+        offset, line = (0, 0) if span.start == 0 else entries[span.start][1:3]
+        end, next_line = (size, lines) if span.stop == len(entries) else entries[span.stop][1:3]
         parts.append(Part(offset, end, line, next_line - line))
     return OrderedLines(source, parts, None if cutter.stats.ends_with_newline else size)
+
+
+def _moved(entries: Sequence[Entry]) -> list[range]:
+    """Parts of a log in the order of time; none where it is in order, or they do not fit."""
+    blocks = _blocks(entries)
+    if not 1 < len(blocks) <= _PARTS_MAX:
+        return []
+    spans = sorted(_cut(entries, blocks), key=lambda span: entries[span.start].ts_ns)
+    most = min(_PARTS_MAX, _WOVEN * len(blocks))
+    return spans if len(spans) <= most and _fit(entries, spans) else []
+
+
+def _streams(found: Sequence[Entry]) -> list[range]:
+    """The same for a log that only goes back from one severity to another.
+
+    Not for a single line, whose stamp may be wrong.
+    """
+    latest_ns, late = 0, 0
+    for entry in found:
+        late += entry.ts_ns < latest_ns - _LATE_NS
+        latest_ns = max(latest_ns, entry.ts_ns)
+    streams = {entry.severity: list[int]() for entry in found}
+    if late < _LATE_LINES or len(streams) < 2:
+        return []
+    for index, entry in enumerate(found):
+        streams[entry.severity].append(index)
+    times = [0] * len(found)
+    for stream in streams.values():
+        even = _even(_without_wrap([found[index] for index in stream]))
+        if len(_blocks(even)) > 1:
+            return []
+        for index, entry in zip(stream, even, strict=True):
+            times[index] = entry.ts_ns
+    order = sorted(range(len(found)), key=times.__getitem__)
+    steps = [at for at in range(1, len(order)) if order[at] != order[at - 1] + 1]
+    return [range(order[begin], order[end - 1] + 1)
+            for begin, end in pairwise([0, *steps, len(order)])]  # fmt: skip
 
 
 def _falls(entries: Sequence[Entry]) -> bool:
@@ -201,7 +269,7 @@ def _entries(cutter: LineCutter, source: SourceFile, begins: array[int]) -> list
         if ts_ns is not None:
             same = hash(body)
             if same not in seen or ts_ns % _COARSE_NS == 0:
-                entries.append(Entry(ts_ns, offset, number))
+                entries.append(Entry(ts_ns, offset, number, body[:1]))
                 if time is not None and (dated := carrier_time(time)) is not None:
                     carried.append(Entry(dated.ts_ns, offset, number))
                 seen.add(same)

@@ -4,7 +4,8 @@ Two windows cut out of one journal, or two selections of its lines, hold the sam
 one begins with the end of another, that end is left out (``rotation``). Where they overlap in any
 other way, one inside the other or each with lines that the other lacks, they are woven: the runs
 of lines of all of them are read in the order of their stamps, and an entry that stands in several
-is read from the first. An entry that one log holds twice stays twice.
+is read from the first. An entry that one log holds twice stays twice. So are files of one log that
+hold lines of different severities.
 """
 
 from __future__ import annotations
@@ -19,7 +20,14 @@ import msgspec
 from kubeledger.ingest.klog.lines import LineCutter
 from kubeledger.ingest.klog.log_survey import LogSurvey
 from kubeledger.ingest.klog.rotation import begins_after, overlap_of
-from kubeledger.ingest.planning.time_order import Entry, OrderedLines, Part, in_time, time_of
+from kubeledger.ingest.planning.time_order import (
+    Content,
+    Entry,
+    OrderedLines,
+    Part,
+    in_time,
+    time_of,
+)
 from kubeledger.ingest.sources.newest_first import between
 from kubeledger.ingest.sources.prefix import Unwrapper
 from kubeledger.ingest.sources.streams import SourceFile
@@ -69,10 +77,15 @@ class _Scan(NamedTuple):
     size: int
     lines: int
 
+    @property
+    def severities(self) -> set[bytes]:
+        """First letters of its entries."""
+        return {entry.severity for entry in self.entries} - {b""}
+
     def part(self, index: int) -> Part:
-        _, offset, line = self.entries[index]
+        _, offset, line, _ = self.entries[index]
         is_last = index + 1 == len(self.entries)
-        end, next_line = (self.size, self.lines) if is_last else self.entries[index + 1][1:]
+        end, next_line = (self.size, self.lines) if is_last else self.entries[index + 1][1:3]
         return Part(offset, end, line, next_line - line)
 
 
@@ -116,8 +129,12 @@ def _belongs(log: LogSurvey, group: Sequence[LogSurvey]) -> bool:
     near = [each for each in group if not begins_after(log, each)]
     if not near or (len(group) == 1 and overlap_of(group[0], log) is not None):
         return False
-    hashes = set(_scan(log.source).hashes)
-    return any(not hashes.isdisjoint(_scan(each.source).hashes) for each in near)
+    scan = _scan(log.source)
+    others = [_scan(each.source) for each in near]
+    # Warnings and errors may have a stream of their own, as other lines of the same kubelet have.
+    return any(not set(scan.hashes).isdisjoint(other.hashes) for other in others) or all(
+        scan.severities.isdisjoint(other.severities) for other in others
+    )
 
 
 def _scan(source: SourceFile) -> _Scan:
@@ -133,7 +150,7 @@ def _scan(source: SourceFile) -> _Scan:
             if not entries and number:
                 entries.append(Entry(ts_ns, 0, 0))
                 hashes.append(above)
-            entries.append(Entry(ts_ns, offset, number))
+            entries.append(Entry(ts_ns, offset, number, body[:1]))
             hashes.append(hash(body))
         elif entries:
             hashes[-1] = hash((hashes[-1], body))
@@ -190,32 +207,11 @@ def _in_order(scans: Sequence[_Scan]) -> Iterator[tuple[int, int]]:
 
 
 def _runs(group: Sequence[LogSurvey], order: Sequence[tuple[int, Part]]) -> Iterator[Run]:
-    contents = [_Content(log.source) for log in group]
+    contents = [Content(log.source) for log in group]
     begin = 0
     for at in range(1, len(order) + 1):
         which, last = order[at - 1]
         following = order[at] if at < len(order) else None
         if following is None or following[0] != which or following[1].offset != last.end:
-            yield Run(which, contents[which].take(order[begin][1].offset, last.end))
+            yield Run(which, b"".join(contents[which].pieces(order[begin][1].offset, last.end)))
             begin = at
-
-
-class _Content:
-    """The bytes of a log, taken from its begin to its end."""
-
-    def __init__(self, source: SourceFile) -> None:
-        self._chunks = source.chunks()
-        self._held, self._begin = b"", 0
-
-    def take(self, begin: int, end: int) -> bytes:
-        pieces = []
-        while self._begin < end:
-            if not self._held:
-                self._held = next(self._chunks, b"")
-                if not self._held:
-                    break
-            piece = self._held[: end - self._begin]
-            pieces.append(piece[max(begin - self._begin, 0) :])
-            self._held = self._held[len(piece) :]
-            self._begin += len(piece)
-        return b"".join(pieces)

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kubeledger.kubelet.cgroups.observed import observed_in
 from kubeledger.kubelet.cgroups.state import CgroupsState, CgroupState, QOSReserveState
 from kubeledger.model.bodies.cgroups import (
+    CgroupObserved,
     CgroupRemoved,
     CgroupUpdated,
     QOSCgroupsUpdated,
@@ -30,7 +32,7 @@ def evolve(state: CgroupsState, record: Record) -> CgroupsState:
 
 
 def _cgroup_updated(state: CgroupsState, ts_ns: int, body: CgroupUpdated) -> None:
-    known = state.cgroups.get(body.cgroup)
+    known = None if body.created else state.cgroups.get(body.cgroup)
     state.cgroups[body.cgroup] = CgroupState(
         level=body.level,
         qos_class=body.qos_class,
@@ -42,11 +44,19 @@ def _cgroup_updated(state: CgroupsState, ts_ns: int, body: CgroupUpdated) -> Non
         cpu_period_us=body.cpu_period_us,
         memory_limit_bytes=body.memory_limit_bytes,
         hugetlb_limit_bytes=body.hugetlb_limit_bytes,
-        unified=body.unified,
-        other=body.other,
-        since_ts_ns=ts_ns if known is None or body.created else known.since_ts_ns,
+        unified=body.unified if known is None else observed_in(known.unified) | body.unified,
+        other=body.other if known is None else observed_in(known.other) | body.other,
+        since_ts_ns=ts_ns if known is None else known.since_ts_ns,
         changed_ts_ns=ts_ns,
     )
+
+
+def _cgroup_observed(state: CgroupsState, ts_ns: int, body: CgroupObserved) -> None:
+    known = state.cgroups.get(body.cgroup)
+    if known is not None:
+        known.unified = known.unified | body.unified
+        known.other = known.other | body.other
+        known.changed_ts_ns = ts_ns
 
 
 def _cgroup_removed(state: CgroupsState, ts_ns: int, body: CgroupRemoved) -> None:
@@ -72,6 +82,7 @@ def _qos_reserve_computed(state: CgroupsState, ts_ns: int, body: QOSReserveCompu
 
 
 HANDLERS: Mapping[type[Body], Callable[[CgroupsState, int, Any], None]] = {
+    CgroupObserved: _cgroup_observed,
     CgroupRemoved: _cgroup_removed,
     CgroupUpdated: _cgroup_updated,
     QOSCgroupsUpdated: _qos_cgroups_updated,

@@ -14,6 +14,8 @@ __all__ = ["CgroupState", "CgroupsState", "QOSReserveState"]
 class CgroupState(msgspec.Struct, kw_only=True):
     """One cgroup; values as in ``CgroupUpdated``, None where no file was read.
 
+    ``unified`` and ``other`` hold its counters, too.
+
     Attributes:
         since_ts_ns: the snapshot that showed it first.
         changed_ts_ns: the last snapshot in which a value was new.

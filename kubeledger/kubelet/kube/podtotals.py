@@ -9,7 +9,7 @@ The unit is that of the table given: see :mod:`kubeledger.kubelet.kube.amounts`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -28,6 +28,7 @@ from kubeledger.kubelet.kube.requests import ResourceList
 
 __all__ = [
     "StagedRequests",
+    "allocated",
     "container_total",
     "freed_total",
     "resized_spec",
@@ -154,6 +155,34 @@ def _asks_as_a_whole(resources: ResourceRequirements) -> bool:
         is_pod_level_resource(name)
         for quantities in (resources.requests, resources.limits)
         for name in quantities or ()
+    )
+
+
+def allocated(pod: Pod) -> Pod:
+    """The pod with the requests that the kubelet allocated, which admissions see of others.
+
+    A resize that is deferred or infeasible changes the spec, not these.
+
+    Source: v1.35.0 pkg/kubelet/allocation/allocation_manager.go UpdatePodFromAllocation
+    Differs: takes them from the status, which the kubelet fills from its checkpoint.
+    """
+    statuses = () if pod.status is None else pod.status.container_statuses or ()
+    given = {each.name: each.allocated_resources for each in statuses if each.allocated_resources}
+    if not given:
+        return pod
+    containers = tuple(_given(each, given) for each in pod.spec.containers or ())
+    return msgspec.structs.replace(
+        pod, spec=msgspec.structs.replace(pod.spec, containers=containers)
+    )
+
+
+def _given(container: Container, given: Mapping[str | None, ResourceList | None]) -> Container:
+    requests, resources = given.get(container.name), container.resources
+    if requests is None or resources is None:
+        return container
+    wanted = {**(resources.requests or {}), **requests}
+    return msgspec.structs.replace(
+        container, resources=msgspec.structs.replace(resources, requests=wanted)
     )
 
 

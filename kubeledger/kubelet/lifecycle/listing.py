@@ -7,15 +7,13 @@ the state has is left as it is, and what has died under an ID stays dead.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
+from kubeledger.kubelet.kube.statuses import objects_of, statuses_in
 from kubeledger.kubelet.lifecycle.state import ContainerState, PodState
 from kubeledger.model.units import NS_PER_S, parse_ts
 
 __all__ = ["apply_spec", "apply_status", "objects_of"]
-
-_STATUS_LISTS = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
 
 
 def apply_spec(pod: PodState, spec: dict[str, Any]) -> None:
@@ -39,17 +37,10 @@ def apply_status(pod: PodState, status: dict[str, Any]) -> None:
         pod.reason = status["reason"]
         message = status.get("message")
         pod.message = message if isinstance(message, str) else None
-    for field in _STATUS_LISTS:
-        for item in objects_of(status.get(field)):
-            name = item.get("name")
-            if isinstance(name, str):
-                _apply_container(pod, name, item)
-
-
-def objects_of(value: object) -> Iterator[dict[str, Any]]:
-    """The objects in a list of foreign JSON; none where it is no list."""
-    if isinstance(value, list):
-        yield from (item for item in value if isinstance(item, dict))
+    for item in statuses_in(status):
+        name = item.get("name")
+        if isinstance(name, str):
+            _apply_container(pod, name, item)
 
 
 def _container(pod: PodState, name: str) -> ContainerState:

@@ -6,17 +6,43 @@ from typing import ClassVar, Literal
 
 from kubeledger.model.record import Decision, Observation
 
-__all__ = ["CgroupRemoved", "CgroupUpdated", "QOSCgroupsUpdated", "QOSClass", "QOSReserveComputed"]
+__all__ = [
+    "CgroupObserved",
+    "CgroupRemoved",
+    "CgroupUpdated",
+    "QOSCgroupsUpdated",
+    "QOSClass",
+    "QOSReserveComputed",
+]
 
 QOSClass = Literal["Guaranteed", "Burstable", "BestEffort"]
 """The classes of pods by what their containers ask for."""
 
 
+class CgroupObserved(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Files of a cgroup that no decision about it sets were found changed.
+
+    The kernel counts in them, or they are CPU sets, which follow from what the CPU and the
+    memory manager gave to containers. All of them are there, those that did not change, too.
+
+    Attributes:
+        cgroup: as in ``CgroupUpdated``.
+        unified: such files of cgroup v2 (``memory.current`` ...) -> text.
+        other: such files of cgroup v1 (``memory.usage_in_bytes`` ...) -> text.
+    """
+
+    kind: ClassVar[str] = "cgroups.CgroupObserved"
+    cgroup: str
+    pod_uid: str | None
+    unified: dict[str, str] = {}
+    other: dict[str, str] = {}
+
+
 class CgroupUpdated(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A cgroup appeared, or values in it changed, between two snapshots of the cgroup files.
+    """A cgroup appeared, or what was written to it changed, between two snapshots of its files.
 
     All values are those after the change, so one record holds the cgroup whole. A file
-    that the snapshot does not hold is None.
+    that the snapshot does not hold is None; what nobody decides here is in ``CgroupObserved``.
 
     Attributes:
         cgroup: path below the controller, e.g. ``kubepods/burstable/pod<uid>``.

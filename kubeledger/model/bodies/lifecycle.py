@@ -255,12 +255,15 @@ class ContainerKilled(Decision, frozen=True, kw_only=True, forbid_unknown_fields
 class ContainerRestarted(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The kubelet started a container again in a pod where it had run before.
 
+    Starts that fail are none: they are told by ``PodStageFailed``.
+
     Attributes:
         container_id: the new ID.
-        previous_container_id: the ID that ran before; None when not known.
+        previous_container_id: the ID before it; None when not known.
         reason: the reason of the kill that led here (see ``ContainerKilled``),
             ``exited`` when the container ended by itself, None when not known.
-        restart_count: as the runtime or pod status counts, None when not known.
+        restart_count: as the runtime or pod status counts, with starts that failed; None when not
+            known.
     """
 
     kind: ClassVar[str] = "lifecycle.ContainerRestarted"

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from kubeledger.kubelet.kube.statuses import statuses_in
 from kubeledger.kubelet.lifecycle.stages import (
     OF_CONTAINER,
     SIDE_BY_SIDE,
@@ -339,11 +340,8 @@ def _listed(stages: PodStages, pod: str, record: Record, body: PodListed) -> Non
     if body.gone:
         stages.stopped(pod, record.ts_ns, stages=lambda stage: True)
         return
-    status = body.status or {}
-    for group in ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"):
-        for each in status.get(group) or ():
-            if isinstance(each, dict):
-                _container_listed(stages, pod, record, each)
+    for each in statuses_in(body.status):
+        _container_listed(stages, pod, record, each)
 
 
 def _container_listed(stages: PodStages, pod: str, record: Record, status: dict[str, Any]) -> None:

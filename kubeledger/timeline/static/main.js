@@ -55,7 +55,7 @@ class Page {
     document.getElementById("node").textContent = visible(drawing.node);
     const span = `${view.clock.date(0)} ${view.clock.time(0, 1e6)} – ${view.clock.dated(drawing.spanUs, 0, 1e6)} ${view.clock.zone()} · ${duration(drawing.spanUs)}`;
     document.getElementById("meta").textContent = visible(`kubelet ${drawing.versions.join(", ") || "?"} · ${span}${drawing.only ? ` · only ${drawing.only}` : ""}`);
-    document.getElementById("verdicts").replaceChildren(drawing.isPart ? "verify, of what is shown: " : "verify: ", ...VERDICTS.flatMap((verdict, i) => [
+    document.getElementById("verdicts").replaceChildren(drawing.isPart ? "verify, of what is shown: " : "verify: ", ...[...VERDICTS, "inferred"].flatMap((verdict, i) => [
       i ? " · " : "", element("b", { class: drawing.verdicts[verdict] ? verdict : "" }, (drawing.verdicts[verdict] || 0).toLocaleString("en")), ` ${verdict}`,
     ]));
     document.getElementById("zone").textContent = view.clock.zone();

@@ -46,7 +46,7 @@ class Pane {
     this.shown = record.seq;
     const facts = [
       ["when", record.time], ["about", record.about], ["role", record.role],
-      ["verdict", record.verdict && element("strong", { class: record.verdict }, record.verdict)],
+      ["verdict", record.verdict && element("strong", { class: record.inferred ? "" : record.verdict }, record.inferred ? `${record.verdict} (inferred, counted apart)` : record.verdict)],
       ["summary", record.summary], ["why", record.why], ["rule", record.rule],
     ].filter(([, value]) => value);
     this.root.replaceChildren(

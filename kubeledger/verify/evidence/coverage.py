@@ -10,18 +10,21 @@ end of a process      from there to the next start nothing was written: that is 
 ``RecordsLost``       the ledger lost records (and did not get them back), or dropped them
 ``GapObserved``       a recorder could not read the kubelet's log for a time
 doubtful stamps       two lines disagree about when something was
+steps of the clock    from there on, lines and files may go by two clocks, until another process
 config lines          a pod that the kubelet's list shows and no line shows: its lines are lost
+classes of lines      a process that is seen to log none of a class: it was filtered out
 ====================  ===========================================================================
 
 Two questions are different. :meth:`Coverage.missing` asks whether a line can have been lost in a
 span. :meth:`Coverage.at` asks whether a verdict at a time may rest on lost lines: a loss poisons
-what the process does later, too, since nobody knows what the lost lines showed.
+what the process does later, too, since nobody knows what the lost lines showed; and the verdict on
+a kind of decision rests on classes of lines (:mod:`~kubeledger.verify.evidence.line_classes`).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -51,6 +54,7 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.model.bodies.node import KubeletExited, KubeletStarted, LogThinned
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
+from kubeledger.verify.evidence.line_classes import OWED, RESTS_ON, LoggedClasses
 from kubeledger.verify.evidence.lost_records import LostRecords
 from kubeledger.verify.evidence.periodic import PeriodicActivity
 from kubeledger.verify.evidence.pods_without_add import PodsWithoutAdd
@@ -79,6 +83,7 @@ _MORE_LINES: Final = (ContainerKilled, KubernetesEvent, PodAdmitted, PodRejected
 """What a recorder calls the kubelet's log, wherever it reads it."""
 _BEFORE_LOG: Final = "the kubelet's log before its first line"
 _AFTER_LOG: Final = "the kubelet's log after its last line"
+_STEP: Final = "by which clock lines and files go after the clock was set back"
 _STAMP: Final = "the right time of a line whose stamp does not go with those around it"
 _HOLE: Final = "the lines of the log's hole"
 
@@ -131,6 +136,7 @@ class Coverage:
         PodEvicted,
         QOSCgroupsUpdated,
         RecordsDropped,
+        *LoggedClasses.KINDS,
         *LostRecords.KINDS,
         *PodsWithoutAdd.KINDS,
     )
@@ -147,11 +153,13 @@ class Coverage:
         self._drops: list[tuple[int, RecordsDropped]] = []
         self._unread: list[tuple[int, GapObserved]] = []
         self._stamps: list[tuple[int, tuple[int, ...]]] = []
+        self._classes = LoggedClasses()
         self._lost = LostRecords()
         self._pods_without_add = PodsWithoutAdd()
         self._signals = PeriodicActivity("eviction signals", SIGNALS_NS)
         self._lines = PeriodicActivity("lines", SIGNALS_NS)
         self._exits: list[int] = []
+        self._two_clocks: list[Span] = []
         self._line_ends: tuple[int, int] | None = None
         self._evicted: list[int] = []
         self._holes: list[tuple[int, int]] = []
@@ -162,6 +170,7 @@ class Coverage:
     def note(self, record: Record) -> None:
         """Take in a record; others than those it knows change nothing."""
         body, ts_ns = record.body, record.ts_ns
+        self._classes.note(record)
         if isinstance(body, EvictionSignalObserved):
             self._signals.note(ts_ns)
             self._lines.note(ts_ns)
@@ -203,10 +212,16 @@ class Coverage:
         if stamps:
             self._stamps.append((seq, stamps))
 
-    def settle(self) -> None:
-        """The first reading is over."""
+    def settle(self, two_clocks: Iterable[tuple[int, int, int | None]] = ()) -> None:
+        """The first reading is over.
+
+        Args:
+            two_clocks: spans in which lines and files may go by two clocks: the record of the
+                step, from, to; see ``Times.two_clocks``.
+        """
         self._starts.sort()
         self._start_times = [ts_ns for ts_ns, _, _ in self._starts]
+        self._classes.settle(self._start_times)
         for ts_ns in self._signals.ends() or ():
             self._line(ts_ns)
             self._pods_without_add.logged(ts_ns)
@@ -233,6 +248,9 @@ class Coverage:
         for seq, stamps in self._stamps:
             around = min(stamps) - _STAMP_AROUND_NS, max(stamps) + _STAMP_AROUND_NS
             self._add(seq, _STAMP, poison=around)
+        for seq, from_ns, to_ns in two_clocks:
+            self._add(seq, _STEP, poison=(from_ns, to_ns))
+            self._two_clocks.append((from_ns, to_ns))
         for pod in self._pods_without_add.found():
             span = pod.from_ts_ns, pod.to_ts_ns
             phrase = f"the log's lines about pod {pod.name}, which are lost"
@@ -315,9 +333,33 @@ class Coverage:
 
     # Second reading ----------------------------------------------------------------------
 
-    def at(self, ts_ns: int) -> Loss | None:
-        """The loss that a verdict at a time must take into account; None when there is none."""
-        return next((loss for loss in self._poison if loss.holds(ts_ns)), None)
+    def at(self, ts_ns: int, kind: str = "", *, owed: bool = False) -> Loss | None:
+        """The loss that a verdict at a time must take into account; None when there is none.
+
+        Args:
+            ts_ns: time of what is judged.
+            kind: of the decision; classes of lines that it rests on may not be logged.
+            owed: it is not there, and its own lines may not be logged.
+        """
+        loss = next((loss for loss in self._poison if loss.holds(ts_ns)), None)
+        if loss is None:
+            classes = RESTS_ON.get(kind, ()) + (OWED.get(kind, ()) if owed else ())
+            unlogged = self._classes.unlogged(ts_ns, classes)
+            if unlogged is not None:
+                return Loss(from_ts_ns=None, to_ts_ns=None, seq=0, phrase=unlogged.phrase)
+        return loss
+
+    @property
+    def is_of_log(self) -> bool:
+        """Files were imported, which may have been filtered; else all was told."""
+        return self._classes.is_read
+
+    def has_two_clocks(self, ts_ns: int) -> bool:
+        """Whether times of two sources, around that time, may not be compared."""
+        return any(
+            (start or 0) <= ts_ns and (end is None or ts_ns < end)
+            for start, end in self._two_clocks
+        )
 
     def missing(self, start_ns: int, end_ns: int) -> Loss | None:
         """Whether a line of the kubelet's log, or a record, may be missing in a span.

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from kubeledger.kubelet.kube.statuses import statuses_in
 from kubeledger.kubelet.lifecycle.state import TERMINAL_PHASES
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
@@ -220,13 +221,11 @@ def _failed(status: dict[str, Any]) -> tuple[str, str] | None:
 
 
 def _running(status: dict[str, Any]) -> list[str]:
-    found = []
-    for key in ("initContainerStatuses", "containerStatuses"):
-        statuses = status.get(key)
-        for entry in statuses if isinstance(statuses, list) else ():
-            if isinstance(entry, dict) and (entry.get("state") or {}).get("running"):
-                found.append(str(entry.get("name")))
-    return found
+    return [
+        str(entry.get("name"))
+        for entry in statuses_in(status)
+        if (entry.get("state") or {}).get("running")
+    ]
 
 
 Read = Callable[[int, int, Any], tuple[Who, HistoryEntry] | None]

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Any, Final
 
 import msgspec
 
 from kubeledger.kubelet.kube.keys import pod_key
+from kubeledger.kubelet.kube.statuses import ShownInstance, instances_in
 from kubeledger.kubelet.lifecycle.state import TERMINAL_PHASES
 from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.record import Record
 from kubeledger.model.units import parse_ts
 
 __all__ = ["ListedInstance", "ListedInstances"]
-
-_STATUSES: Final = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
 
 
 class ListedInstance(msgspec.Struct):
@@ -58,32 +56,23 @@ class ListedInstances:
         if body.gone or (body.status or {}).get("phase") in TERMINAL_PHASES:
             self._over_ns[key] = min(self._over_ns.get(key, record.ts_ns), record.ts_ns)
         times = [record.ts_ns, *_times(body.status, "startTime")]
-        for status in _statuses(body):
-            times += self._note_instances(record, key, status)
-            subject = f"container/{body.namespace}/{body.pod}/{status.get('name')}"
-            for container_id, count in _counted(status):
-                self._counts.setdefault(container_id, Counter())[count] += 1
-                self._restart_counts.setdefault(container_id, {}).setdefault(
-                    (subject, count), (record.seq, record.ts_ns)
+        for shown in instances_in(body.status):
+            times += _times(shown.shown, "startedAt", "finishedAt")
+            self._note_instance(record, key, shown)
+            if shown.restart_count is not None:
+                subject = f"container/{body.namespace}/{body.pod}/{shown.name}"
+                self._counts.setdefault(shown.container_id, Counter())[shown.restart_count] += 1
+                self._restart_counts.setdefault(shown.container_id, {}).setdefault(
+                    (subject, shown.restart_count), (record.seq, record.ts_ns)
                 )
         self._known_ns[key] = min(self._known_ns.get(key, record.ts_ns), *times)
 
-    def _note_instances(self, record: Record, key: str, status: dict[str, Any]) -> Iterator[int]:
-        """Those of one container; yields the times that its status says."""
-        state, last = _part(status, "state"), _part(status, "lastState")
-        for each in (*state.values(), *last.values()):
-            yield from _times(each, "startedAt", "finishedAt")
-        name, before = str(status.get("name") or ""), _part(last, "terminated")
-        if former := _bare(before.get("containerID")):
-            _end(self._instance(key, former, name, record), before)
-        if not (container_id := _bare(status.get("containerID"))):
-            return
-        own = self._instance(key, container_id, name, record)
-        for began_ns in _times(_part(state, "running"), "startedAt"):
-            own.began_ns = began_ns
-        if "terminated" in state:
-            _end(own, _part(state, "terminated"))
-        if "running" in state and getattr(record.body, "listed_by", None) == "kubelet":
+    def _note_instance(self, record: Record, key: str, shown: ShownInstance) -> None:
+        own = self._instance(key, shown.container_id, shown.name, record)
+        own.began_ns = shown.time("startedAt") or own.began_ns
+        if shown.state == "terminated":
+            own.ended, own.ended_ns = True, shown.time("finishedAt") or own.ended_ns
+        if shown.state == "running" and getattr(record.body, "listed_by", None) == "kubelet":
             own.ran = max(own.ran, (record.ts_ns, record.seq))
 
     def _instance(self, key: str, of: str, name: str, record: Record) -> ListedInstance:
@@ -132,40 +121,6 @@ class ListedInstances:
                 yield next(iter(counts))[0], container_id, sides
 
 
-def _end(instance: ListedInstance, terminated: dict[str, Any]) -> None:
-    instance.ended = True
-    for began_ns in _times(terminated, "startedAt"):
-        instance.began_ns = began_ns
-    for ended_ns in _times(terminated, "finishedAt"):
-        instance.ended_ns = ended_ns
-
-
-def _statuses(body: PodListed) -> Iterator[dict[str, Any]]:
-    for group in _STATUSES:
-        for status in (body.status or {}).get(group) or ():
-            if isinstance(status, dict):
-                yield status
-
-
-def _counted(status: dict[str, Any]) -> Iterator[tuple[str, int]]:
-    count, container_id = status.get("restartCount"), _bare(status.get("containerID"))
-    if not isinstance(count, int) or not container_id:
-        return
-    yield container_id, count
-    try:
-        before = _bare(status["lastState"]["terminated"]["containerID"])
-    except (KeyError, TypeError):
-        return
-    # One that waits for its back-off is its own last state.
-    if before and before != container_id and count:
-        yield before, count - 1
-
-
-def _part(status: dict[str, Any], name: str) -> dict[str, Any]:
-    found = status.get(name)
-    return found if isinstance(found, dict) else {}
-
-
 def _times(counts: object, *names: str) -> Iterator[int]:
     """Those that are times; a runtime writes 1970 for a container that never started."""
     for name in names if isinstance(counts, dict) else ():
@@ -173,7 +128,3 @@ def _times(counts: object, *names: str) -> Iterator[int]:
             ts_ns = parse_ts(str(counts.get(name) or ""))  # type: ignore[attr-defined]
             if ts_ns > 0:
                 yield ts_ns
-
-
-def _bare(container_id: object) -> str:
-    return str(container_id or "").rpartition("//")[2]

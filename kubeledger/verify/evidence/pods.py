@@ -32,10 +32,14 @@ class ListedPod:
         seq: record that showed it first.
         ts_ns: its time.
         namespace, name, uid: identity; ``uid`` None when the list held none.
+        created_ns: when the pod was made; None when it does not say.
         is_manifest: a static pod's manifest, in which nothing is defaulted.
     """
 
-    __slots__ = ("_raw", "_typed", "is_manifest", "name", "namespace", "seq", "ts_ns", "uid")
+    __slots__ = (
+        *("_raw", "_typed", "created_ns", "is_manifest", "name", "namespace", "seq", "ts_ns"),
+        "uid",
+    )
 
     def __init__(
         self, seq: int, ts_ns: int, body: PodListed, raw: bytes, typed: dict[type, Any]
@@ -45,6 +49,7 @@ class ListedPod:
         self.namespace = body.namespace
         self.name = body.pod
         self.uid = body.pod_uid
+        self.created_ns = body.created_ts_ns
         self.is_manifest = body.listed_by == "manifest"
         self._raw = raw
         self._typed = typed

@@ -18,6 +18,7 @@ Filled in a first reading (records come in any order), asked in the second.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
@@ -36,6 +37,8 @@ ROUND_NS: Final = 5 * NS_PER_S
 """A snapshot is named after the second in which its reading began; it is over by this time."""
 _AROUND_NS: Final = 60 * NS_PER_S
 """Where one line was late, others so near may be as late."""
+_STEP_NS: Final = 300 * NS_PER_S
+"""The start of the next process seems to be at another time, too."""
 _SECOND_NS: Final = NS_PER_S - 1
 """Statuses have whole seconds."""
 
@@ -74,7 +77,8 @@ class Times:
         self._told: list[_Told] = []
         self._events: dict[tuple[str | None, str | None], list[int]] = {}
         self._processes: list[int] = []
-        self._steps: list[tuple[int, int]] = []
+        self._steps: list[tuple[int, int, int]] = []
+        self._told_early_ns = 0
         self._late: list[tuple[int, int]] = []
 
     # First reading -----------------------------------------------------------------------
@@ -86,7 +90,7 @@ class Times:
             case KubeletStarted():
                 self._processes.append(ts_ns)
             case ClockStepped():
-                self._steps.append((ts_ns, body.from_ts_ns - body.to_ts_ns))
+                self._steps.append((ts_ns, body.from_ts_ns - body.to_ts_ns, record.seq))
             case KubernetesEvent() if body.reason == "Started":
                 self._events.setdefault((body.pod_uid, body.container), []).append(ts_ns)
             case ContainerStarted() | ContainerDied() if body.container_id and not body.sandbox:
@@ -121,7 +125,9 @@ class Times:
         happened_ns = None if instance is None else instance.began_ns
         if told.died:
             happened_ns = None if instance is None else instance.ended_ns
-        elif happened_ns is None:
+        if happened_ns is not None and happened_ns > told.ts_ns:
+            self._told_early_ns = max(self._told_early_ns, told.ts_ns)
+        if happened_ns is None and not told.died:
             events = self._events.get(told.name, [])
             index = bisect_right(events, told.ts_ns)
             happened_ns = events[index - 1] if index else None
@@ -140,9 +146,18 @@ class Times:
 
     def stepped(self, start_ns: int, end_ns: int) -> int:
         """By how much the clock was set back between two times, in the order of the log."""
-        return sum(
-            back for ts_ns, back in self._steps if start_ns <= ts_ns + back and ts_ns <= end_ns
-        )
+        return sum(back for at, back, _ in self._steps if start_ns - back <= at <= end_ns)
+
+    def two_clocks(self) -> Iterator[tuple[int, int, int | None]]:
+        """Where lines and files may go by two clocks: the record of the step, from, to.
+
+        That ends with the process, unless later lines tell what by lists was still to come.
+        """
+        for ts_ns, back, seq in self._steps:
+            index = bisect_right(self._processes, ts_ns)
+            end_ns = self._processes[index] + _STEP_NS if index < len(self._processes) else None
+            apart = end_ns is not None and self._told_early_ns > end_ns
+            yield seq, ts_ns - back - _AROUND_NS, None if apart else end_ns
 
     def started(self, container_id: str | None, told_ns: int | None) -> When | None:
         """When a container began to run, whose start was told then; None where nothing says."""

@@ -121,6 +121,11 @@ class Instance(msgspec.Struct):
             return max(known, default=self.created_ns)
         return started_ns - times.late(started_ns)
 
+    def may_have_ended_unseen(self, now_ns: int) -> bool:
+        """No relist need have shown its end yet, which a decision may rest on already."""
+        is_young = self.started_ns is not None and now_ns - self.started_ns <= _RELIST_NS
+        return self.container_id is None or (is_young and not self.has_ended)
+
     def die(self, record: Record, body: ContainerDied) -> None:
         """It was shown to have ended; shown again, nothing changes."""
         if self.died_ns is None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from kubeledger.kubelet.prober.results import FAILURE
 from kubeledger.model.bodies.prober import (
     ProbeExecuted,
@@ -18,7 +20,7 @@ from kubeledger.verify.belief import Belief, Judgement, RuleVerifier, judge, lac
 from kubeledger.verify.cached_results import CachedResult, CachedResults
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.debts import Debt, Key
-from kubeledger.verify.finding import Fields
+from kubeledger.verify.finding import WORKED_OUT, Fields
 from kubeledger.verify.rules.container_specs import ProbeSpec
 from kubeledger.verify.rules.containers import subject_of
 from kubeledger.verify.rules.probe_counts import Counts
@@ -34,6 +36,7 @@ from kubeledger.verify.rules.probe_machine import SAYS, Span, State
 from kubeledger.verify.rules.probe_witnesses import ProbeWitnesses
 from kubeledger.verify.rules.probe_worker import Worker
 from kubeledger.verify.rules.probe_workers import Workers
+from kubeledger.verify.variant import RECORDED
 
 __all__ = ["TOLD_WITHIN_NS", "ChangeJudge"]
 
@@ -108,6 +111,8 @@ class ChangeJudge(RuleVerifier, CachedResults):
     def _owe(self, worker: Worker, state: State, spec: ProbeSpec, tick: Record) -> None:
         """Each state had the change, and no record shows it yet."""
         assert isinstance(tick.body, ProbeExecuted)
+        if self.context.times.late(tick.ts_ns):
+            return  # which container was probed, and when the sync loop shows it, is not known
         expected = expected_of(worker, state)
         wait_ns = (spec.threshold(expected["to_result"]) + 2) * spec.period_ns
         self.context.debts.owe(
@@ -237,6 +242,10 @@ class ChangeJudge(RuleVerifier, CachedResults):
         self._give(record, record.body, judge([case.ruling for case in cases], cut=cut))
 
     def _give(self, record: Record, body: ProbeTransitioned, judgement: Judgement) -> None:
+        judgement = self.by_order(record, judgement)
+        sound = judgement.verdict in {"match", "admissible"}
+        if sound and body.inferred and self.context.variant == RECORDED:
+            judgement = replace(judgement, verdict="unverifiable", missing=(WORKED_OUT,))
         expected = judgement.expected
         recorded = None if expected is None else {name: getattr(body, name) for name in expected}
         self.conclude(record, subject_of(body), judgement, recorded=recorded)

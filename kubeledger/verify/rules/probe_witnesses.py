@@ -8,8 +8,10 @@ is a contradiction, and neither is silently believed.
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Sequence
 from typing import Final
 
+from kubeledger.kubelet.kube.statuses import bare_id, statuses_in
 from kubeledger.kubelet.prober.results import SUCCESS
 from kubeledger.model.bodies.lifecycle import KubernetesEvent, PodListed
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTransitioned
@@ -41,7 +43,9 @@ class ProbeWitnesses:
         self._context = context
         self._workers = workers
         self._failed: deque[tuple[Record, Worker]] = deque(maxlen=256)
-        self._matched = 0
+        self._reports: deque[tuple[Record, list[Worker]]] = deque(maxlen=256)
+        # worker whose failures are seen to leave events -> those since the last that did not
+        self._without: dict[Worker, list[Record]] = {}
         self._pushed: Counter[str] = Counter()
         self._blocked_ns = _LONG_AGO_NS
         self._changed_ns: dict[Worker, int] = {}
@@ -49,27 +53,22 @@ class ProbeWitnesses:
 
     def forget(self) -> None:
         """The kubelet process ended."""
-        self._failed.clear()
+        for each in (self._failed, self._reports, self._without, self._pushed, self._changed_ns):
+            each.clear()
         self._ready.forget()
-        self._pushed.clear()
-        self._changed_ns.clear()
-        self._matched = 0
 
     def blocked(self, ts_ns: int) -> None:
         """A preemption holds up the sync loop until its victims have ended."""
         self._blocked_ns = ts_ns
 
     def pass_time(self, now_ns: int) -> None:
-        """Every failed probe leaves an event in a log that holds events."""
+        """Results that lists show, and failures beside which no event was logged."""
+        while self._reports and self._reports[0][0].ts_ns < now_ns:
+            self._unmatched(*self._reports.popleft())
         while self._failed and self._failed[0][0].ts_ns < now_ns - _EVENT_WITHIN_NS:
             record, worker = self._failed.popleft()
-            if self._matched >= _ENOUGH:
-                self._contradict(
-                    worker, record, f"the {worker.probe_type} probe failed at "
-                    f"{format_ts(record.ts_ns)}, and the kubelet sent no event, as it does for "
-                    "each failed probe",
-                    (record.seq, "failure"), (record.seq, "no event beside it"), by_absence=True,
-                )  # fmt: skip
+            if worker in self._without:
+                self._without[worker].append(record)
         for dispute in self._ready.passed(now_ns):
             is_reported, reading = dispute
             if self._context.coverage.missing(is_reported.ts_ns, reading.ts_ns) is not None:
@@ -92,7 +91,9 @@ class ProbeWitnesses:
         body = record.body
         assert isinstance(body, ProbeExecuted | ProbeTransitioned)
         subject = subject_of(body)
-        self._context.contradict(record.ts_ns, subject, why, *sides, by_absence=by_absence)
+        self._context.contradict(
+            record.ts_ns, subject, why, *sides, by_absence=by_absence, kind=ProbeTransitioned.kind
+        )
 
     # -- ticks -----------------------------------------------------------------------------------
 
@@ -102,6 +103,10 @@ class ProbeWitnesses:
         """A worker ticked; ``possible``: it can have."""
         if body.result == "failure":
             self._failed.append((record, worker))
+            for report in self._reports:  # in a log of coarse stamps it may stand before its tick
+                if worker in report[1] and self._match(*report):
+                    self._reports.remove(report)
+                    break
         if worker.is_reported or worker.spec_seq is None:
             return
         why = self._why_not(worker, record, possible=possible)
@@ -128,7 +133,7 @@ class ProbeWitnesses:
                 "probing, and it probed the same one again"
             )
         late_ns = (spec.timeout_s + 1) * NS_PER_S + self._context.times.late(record.ts_ns)
-        began = self._context.times.listed_start(worker.container_id)
+        began = self._context.times.listed_start(worker.container_id, record.ts_ns)
         if began is not None and record.ts_ns < began.from_ns + spec.delay_ns:
             return (
                 f"the {name} probe ran {(record.ts_ns - began.from_ns) / NS_PER_S:.1f} s after the "
@@ -161,25 +166,50 @@ class ProbeWitnesses:
             for worker in self._workers.of_pod(key)
             if worker.probe_type == word.lower() and body.container in (None, worker.container)
         ]
+        if not self._match(record, about):
+            self._reports.append((record, about))
+
+    def _match(self, record: Record, about: Sequence[Worker]) -> bool:
+        """Find the failed tick of an event.
+
+        A worker whose failures left events before and after leaves one for each; what one that is
+        not seen to leave any, or no more, does not show is no evidence.
+        """
         for entry in self._failed:
             tick, worker = entry
             if worker in about and 0 <= record.ts_ns - tick.ts_ns <= _EVENT_WITHIN_NS:
                 self._failed.remove(entry)
                 files = {piece.file for piece in tick.evidence}
-                self._matched += any(piece.file in files for piece in record.evidence)
-                return
+                if any(piece.file in files for piece in record.evidence):
+                    for each in self._without.get(worker, ()):
+                        self._contradict(
+                            worker, each, f"the {worker.probe_type} probe failed at "
+                            f"{format_ts(each.ts_ns)}, and the kubelet sent no event, as it does "
+                            "for its other failures",
+                            (each.seq, "failure"), (each.seq, "no event beside it"),
+                            by_absence=True,
+                        )  # fmt: skip
+                    self._without[worker] = []
+                return True
+        return False
+
+    def _unmatched(self, record: Record, about: Sequence[Worker]) -> None:
+        """An event beside which no tick failed: one that is recorded as a success?"""
         near = [
             worker
             for worker in about
             if worker.newest is not None
             and 0 <= record.ts_ns - worker.newest_ns <= _DENIED_WITHIN_NS
         ]
-        if len(near) == 1 and rest.startswith("failed") and near[0].result == SUCCESS:
-            self._deny(record, body, near[0])
+        if len(near) == 1 and near[0].result == SUCCESS and (
+            " probe failed" in getattr(record.body, "message", "")
+        ):  # fmt: skip
+            self._deny(record, near[0])
 
-    def _deny(self, record: Record, body: KubernetesEvent, worker: Worker) -> None:
-        tick = worker.newest
+    def _deny(self, record: Record, worker: Worker) -> None:
+        tick, body = worker.newest, record.body
         assert tick is not None
+        assert isinstance(body, KubernetesEvent)
         if not isinstance(tick.body, ProbeExecuted) or tick.body.result == "error":
             return
         result = tick.body.result
@@ -223,22 +253,16 @@ class ProbeWitnesses:
 
     def listed(self, record: Record, body: PodListed, key: str) -> None:
         """A list shows whether containers are ready."""
-        for group in ("initContainerStatuses", "containerStatuses"):
-            for entry in (body.status or {}).get(group) or ():
-                name = entry.get("name") if isinstance(entry, dict) else None
-                worker = self._workers.known(key, str(name), "readiness")
-                if worker is None or not isinstance(entry.get("ready"), bool):
-                    continue
-                container_id = str(entry.get("containerID") or "").rpartition("//")[2]
-                runs = isinstance(entry.get("state"), dict) and "running" in entry["state"]
-                if (
-                    not runs
-                    or container_id != worker.container_id
-                    or not worker.is_near(record.ts_ns)
-                ):
-                    continue
+        for entry in statuses_in(body.status):
+            name, is_ready = entry.get("name"), entry.get("ready")
+            worker = self._workers.known(key, str(name), "readiness")
+            if worker is None or not isinstance(is_ready, bool):
+                continue
+            container_id = bare_id(entry.get("containerID"))
+            runs = isinstance(entry.get("state"), dict) and "running" in entry["state"]
+            if runs and container_id == worker.container_id and worker.is_near(record.ts_ns):
                 whose = f"container/{body.namespace}/{body.pod}/{name} {container_id}"
-                text = "ready" if entry["ready"] else "not ready"
+                text = "ready" if is_ready else "not ready"
                 self._ready.note_reading(
-                    Row("ready", whose, entry["ready"], record.seq, record.ts_ns, text)
+                    Row("ready", whose, is_ready, record.seq, record.ts_ns, text)
                 )

@@ -103,6 +103,7 @@ class RestartVerifier(Starts):
         inputs: Sequence[int | None] = (),
         fields: Fields | None = None,
     ) -> None:
+        judgement = self.by_order(record, judgement)
         expected = judgement.expected or (fields if judgement.verdict == "match" else None)
         recorded = None if expected is None else {name: getattr(body, name) for name in expected}
         seqs = tuple(seq for seq in (*judgement.inputs, *inputs) if seq is not None)
@@ -138,7 +139,9 @@ class RestartVerifier(Starts):
         if before is not None and shown and previous_id is not None and not container.was_inherited:
             if container.may_follow(previous_id):
                 expected["previous_container_id"] = previous_id
-            elif None in (listed, previous) or previous != (listed or 0) - 1:
+            elif not self.context.instances.knows(previous_id) or (
+                None not in (listed, previous) and previous != (listed or 0) - 1
+            ):
                 expected["previous_container_id"] = before.container_id
             else:
                 container.back_off.lose()  # one that only lists show ran in between
@@ -181,7 +184,7 @@ class RestartVerifier(Starts):
         back_off, value_ns = container.back_off, body.back_off_s * NS_PER_S
         newest = container.at(0)
         ended = container.at(1) if newest is not None and not newest.has_ended else newest
-        is_attempt = newest is not None and newest.container_id is None
+        is_attempt = newest is not None and newest.may_have_ended_unseen(record.ts_ns)
         died_ns = None if is_attempt or ended is None else ended.died_ns
         back_off.pass_time(record.ts_ns)
         if back_off.failed_start:

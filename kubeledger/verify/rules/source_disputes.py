@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from kubeledger.kubelet.kube.keys import name_key
+from kubeledger.kubelet.kube.statuses import ShownInstance, instances_in
 from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
@@ -154,10 +155,8 @@ class SourceDisputes(Verifier):
         if end is not None and status.get("phase") == "Failed" and set(change) & set(_VICTIM):
             account = f"{change[0]}: {change[1]}"
             self._show(_row(end.kind, str(end.subject), change, record, account))
-        for group in ("initContainerStatuses", "containerStatuses"):
-            for entry in status.get(group) or ():
-                if isinstance(entry, dict):
-                    self._compare_exit(record, body, entry)
+        for shown in instances_in(status):
+            self._compare_exit(record, body, shown)
 
     def _container_died(self, record: Record, body: ContainerDied, _: NodeState) -> None:
         if body.exit_code is not None and body.container is not None:
@@ -174,17 +173,15 @@ class SourceDisputes(Verifier):
             change = _row("kill", subject, (probe,), record, f"the {probe} probe failed")
             self._compare(change, *_lines("kill", subject, record, _KILLS, _probe_of))
 
-    def _compare_exit(self, record: Record, body: PodListed, entry: dict[str, Any]) -> None:
-        subject = f"container/{body.namespace}/{body.pod}/{entry.get('name')}"
-        for state in (entry.get("state"), entry.get("lastState")):
-            ended = state.get("terminated") if isinstance(state, dict) else None
-            if not isinstance(ended, dict) or ended.get("reason") == "ContainerStatusUnknown":
-                continue
-            container_id = str(ended.get("containerID") or "").rpartition("//")[2]
-            if container_id == self._died.get(subject):
-                value = (container_id, str(ended.get("exitCode")))
-                account = f"container {container_id} ended with {ended.get('exitCode')}"
-                self._show(_row("exit code", subject, value, record, account))
+    def _compare_exit(self, record: Record, body: PodListed, shown: ShownInstance) -> None:
+        subject = f"container/{body.namespace}/{body.pod}/{shown.name}"
+        is_known = shown.shown.get("reason") != "ContainerStatusUnknown"
+        is_last = shown.container_id == self._died.get(subject)
+        if shown.state == "terminated" and is_known and is_last:
+            exit_code = str(shown.shown.get("exitCode"))
+            account = f"container {shown.container_id} ended with {exit_code}"
+            value = (shown.container_id, exit_code)
+            self._show(_row("exit code", subject, value, record, account))
 
     def _kubelet_started(self, record: Record, body: KubeletStarted, _: NodeState) -> None:
         """Another process may find another machine."""

@@ -173,8 +173,16 @@ class Starts(RuleVerifier):
 
     def _came_before(self, container: Container, count: int | None) -> None:
         """A restart count may show instances before the first that was shown."""
-        if container.is_first and count is not None and count >= container.shown:
-            container.is_first = False
+        first = container.at(0)
+        if not container.is_first or count is None or count < container.shown:
+            return
+        container.is_first = False
+        created_ns = None if first is None or container.shown != 1 else first.created_ns
+        if created_ns and not container.back_off.is_unknown:
+            # This process has made but the one, and that followed an exited instance.
+            raises = True if self._keeps_dead() else None
+            container.back_off.start(policy_of(self.context), created_ns, raises=raises)
+        else:
             container.back_off.lose()
 
     def _container_started(self, record: Record, body: ContainerStarted, key: str) -> None:

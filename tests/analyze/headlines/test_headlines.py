@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+import kubeledger
 from kubeledger.analyze.headlines import (
     HEADLINES_MAX,
     Incident,
@@ -527,3 +528,18 @@ def test_what_was_short_and_nobody_had_to_go(tmp_path: Path) -> None:
 def test_who_is_killed_does_not_end_by_itself(exit_code: int | None, text: str) -> None:
     """A SIGKILL is sent by another, whoever that was."""
     assert how_it_ended(exit_code, " 2×") == text
+
+
+def test_lines_that_nobody_understood_may_say_what_went_wrong(tmp_path: Path) -> None:
+    """So that nothing went wrong is not said without them."""
+    path = tmp_path / "kubelet.log"
+    line = 'I1122 08:14:3{}.000000    1000 kubelet.go:1] "Something new" pod="default/web"\n'
+    started = (
+        'I1122 08:14:30.000000    1000 server.go:407] "Kubelet version" kubeletVersion="v1.36.2"'
+    )
+    path.write_text("\n".join((started, *(line.format(at) for at in range(1, 4)))))
+    (told,) = kubeledger.open(tmp_path / "ledger").import_(path).happened
+    assert told.endswith(
+        "nothing that went wrong was recorded, but lines were not understood:"
+        " 3 × not understood: kubelet.go Something new"
+    )

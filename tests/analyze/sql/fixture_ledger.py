@@ -9,7 +9,11 @@ import msgspec
 
 from kubeledger.ledger.names import segment_file
 from kubeledger.model.bodies.cgroups import CgroupUpdated
-from kubeledger.model.bodies.cpumanager import CpusAllocated, CpusReleased
+from kubeledger.model.bodies.cpumanager import (
+    CpuManagerStateRead,
+    CpusAllocated,
+    CpusReleased,
+)
 from kubeledger.model.bodies.devicemanager import (
     AllocationFailed,
     DevicesAllocated,
@@ -587,6 +591,14 @@ def _errors(story: Story) -> None:
     story.add(ErrorsLogged(**of_node, severity="E", source="dns.go", shape=dns))
     gc = "Image garbage collection failed multiple times in a row"
     story.add(ErrorsLogged(**of_node, severity="E", source="kubelet.go", shape=gc, recorded=True))
+    held = {"u-serve": {"app": "2-3"}}
+    pool: dict[str, Any] = {
+        "policy": "static",
+        "default_cpu_set": "0-2",
+        "checksum": 1,
+        "checksum_ok": True,
+    }
+    story.add(CpuManagerStateRead(**pool, assignments=held))
 
 
 RECORDS = len(whole_story())

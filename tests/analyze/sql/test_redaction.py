@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -22,7 +23,7 @@ from kubeledger.cli.main import cli
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.standalone import read_recording
 from kubeledger.model.bodies.cpumanager import CpuManagerStarted, CpuManagerStateRead
-from kubeledger.model.bodies.lifecycle import KubernetesEvent
+from kubeledger.model.bodies.lifecycle import KubernetesEvent, PodListed
 from kubeledger.model.bodies.memorymanager import MemoryBlock, MemoryManagerStateRead
 from kubeledger.model.record import Body, Record
 from kubeledger.model.wire.codec import kind_of
@@ -252,3 +253,83 @@ def test_state_files_of_cpus_and_memory() -> None:
     assert "secret" not in text
     for kept in ('"2-3,5"', "hugepages-1Gi", '"numa_nodes":[0,1]', '"0,4"', "FullPhysicalCPUsOnly"):
         assert kept in text
+
+
+SECRETS = (
+    "4711471147",
+    "DE89370400440532013000",
+    "1984-07-03",
+    "1984-07-03T04:05:06Z",
+    "1977.25",
+    "913Gi",
+    "47m11s",
+    "90%",
+    "10.98.76.54",
+    "::ffff:1234:5678",
+    "2001:db8::beef",
+    "jo@example.org",
+    "+49-170-5554321",
+    "AKIAQWERTYUIOPASDFGH",
+    "0815,4711",
+    "hunter2",
+)
+"""PINs, accounts, dates, amounts, addresses, keys, words."""
+
+
+def planted(secret: str) -> dict[str, Any]:
+    """A pod whose user wrote it wherever one can."""
+    free = dict.fromkeys(("policy", "type", "level", "format", "plain", "options"), secret)
+    return {
+        "metadata": {
+            "name": f"{secret}",
+            "namespace": "shop",
+            "uid": UID,
+            "labels": free,
+            "annotations": {**free, "startTime": secret},
+        },
+        "spec": {
+            "schedulerName": secret,
+            "nodeSelector": free,
+            "securityContext": {
+                "seLinuxOptions": {"level": secret, "type": secret},
+                "sysctls": [{"name": "kernel.shm", "value": secret}],
+            },
+            "volumes": [
+                {"name": "v", "csi": {"driver": "d", "volumeAttributes": free}},
+                {"name": "w", "flexVolume": {"driver": "d", "options": free}},
+                {"name": "x", "hostPath": {"path": f"/{secret}", "type": ""}},
+            ],
+            "containers": [
+                {
+                    "name": "app",
+                    "image": f"registry/{secret}",
+                    "args": [secret, f"--pin={secret}"],
+                    "command": [secret],
+                    "env": [{"name": "A", "value": secret}, {"name": secret, "value": ""}],
+                    "livenessProbe": {
+                        "httpGet": {
+                            "path": f"/{secret}",
+                            "port": 80,
+                            "httpHeaders": [{"name": "X-Pin", "value": secret}],
+                        }
+                    },
+                }
+            ],
+        },
+    }
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_what_a_user_wrote_is_replaced_whatever_it_looks_like(secret: str) -> None:
+    """In a pod, and in a message that names it: a number may be a PIN, a date one's birthday."""
+    pod = planted(secret)
+    said = KubernetesEvent(
+        object_kind="Pod", namespace="shop", pod=secret, pod_uid=UID, container=None,
+        type="Normal", reason="Killing", message=f"Stopping container app of {secret}", count=1,
+    )  # fmt: skip
+    listed = PodListed(
+        namespace="shop", pod=secret, pod_uid=UID, listed_by="api", spec=pod["spec"], status=None,
+        labels=pod["metadata"]["labels"], annotations=pod["metadata"]["annotations"],
+    )  # fmt: skip
+    records = scene((0.0, listed), (1.0, said))
+    assert secret not in b"".join(redacted(lambda: iter(records), bytes(32))).decode()

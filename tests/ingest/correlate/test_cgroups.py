@@ -11,7 +11,7 @@ from kubeledger.ingest.correlate.registers import Containers
 from kubeledger.ingest.sources.documents import Document, read_document
 from kubeledger.ingest.sources.items import CgroupFiles, Item
 from kubeledger.ingest.sources.streams import SourceFile
-from kubeledger.model.bodies.cgroups import CgroupRemoved, CgroupUpdated
+from kubeledger.model.bodies.cgroups import CgroupObserved, CgroupRemoved, CgroupUpdated
 from kubeledger.model.record import Evidence
 from tests.ingest.pieces import feed_items, feed_log, klog
 from tests.ingest.scenes import played_by, played_out
@@ -100,6 +100,33 @@ def test_only_changes_are_recorded(assembler: CgroupAssembler) -> None:
         f"cpu/{POD}/cpu.shares 512",
         f"cpu/{POD}/cpu.cfs_quota_us -1",
     ]
+
+
+COUNTED = {"memory.usage_in_bytes": "4096", "memory.failcnt": "0", "cpuset.cpus": "0-1"}
+
+
+def test_what_the_kernel_counts_is_observed(assembler: CgroupAssembler) -> None:
+    """A decision is a record whose limits changed; each value stands in one record."""
+    more = {**COUNTED, "memory.usage_in_bytes": "8192"}
+    first, second = snapshot(1, {POD: V1 | COUNTED}), snapshot(2, {POD: V1 | more})
+    third = snapshot(3, {POD: {**V1, **more, "pids.max": "7"}})
+    made, counted, again, written = feed_items(assembler, [first, second, third])
+    assert isinstance(made.body, CgroupUpdated)
+    assert made.body.other == {"pids.max": "100"}
+    assert counted.body == CgroupObserved(cgroup=POD, pod_uid="abc", other=COUNTED)
+    assert (again.ts_ns, again.body) == (2, CgroupObserved(cgroup=POD, pod_uid="abc", other=more))
+    assert [line.text for line in again.evidence] == [f"cpu/{POD}/memory.usage_in_bytes 8192"]
+    assert isinstance(written.body, CgroupUpdated)
+    assert (written.body.changed, written.body.other) == (("other",), {"pids.max": "7"})
+
+
+def test_counters_of_v2(assembler: CgroupAssembler) -> None:
+    """As in v1."""
+    counted = {"memory.current": "1", "cpu.stat": "nr_throttled 2", "memory.events.local": "oom 0"}
+    made, seen = feed_items(assembler, [snapshot(1, {POD: V2 | counted})])
+    assert isinstance(made.body, CgroupUpdated)
+    assert not made.body.unified.keys() & counted.keys()
+    assert seen.body == CgroupObserved(cgroup=POD, pod_uid="abc", unified=counted)
 
 
 def test_other_spelling_is_no_change(assembler: CgroupAssembler) -> None:

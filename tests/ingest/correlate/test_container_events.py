@@ -22,6 +22,8 @@ POD = f"a_shop({A})"
 _SKIPPED = r"with CrashLoopBackOff: \"back-off {1} restarting failed container=c pod={A}\""
 WORDS = {
     "RUNS": "-3600 loop | 0 sandbox 0 | 1 started 1",
+    "made": 'cpu_manager.go "Added Container" pod="shop/a" podUID="{a}" containerName="c" '
+    'containerID="{id}"',
     "skipped": r'pod_workers.go "Error syncing pod, skipping" err="failed to '
     rf'\"StartContainer\" for \"c\" {_SKIPPED}" pod="shop/a"',
     "Died": 'kubelet.go "SyncLoop (PLEG): event for pod" pod="shop/a" event={"ID":"{a}",'
@@ -153,6 +155,54 @@ a restart counted by the status when the log begins late
     ~ ran c 2 {"restartCount":2}
     1 died 1 | 1.1 started 2
     = ContainerRestarted container_id=2 restart_count=2
+
+an instance that came and went is told by the line of its making and the event of its start
+    ~ spec c
+    RUNS
+    9 died 1 | 9.1 made 2 | 9.5 event:c a Started Started | 20 died 2
+    = ContainerStarted container=c container_id=1
+    = ContainerStarted @9.5 container_id=2 lines=6
+    = ContainerRestarted @9.5 container_id=2 previous_container_id=1 reason=exited lines=6,7
+so is one that no relist sees, when the next one is made
+    ~ spec c
+    RUNS
+    9 died 1 | 9.1 made 2 | 9.5 event:c a Started Started | 30 made 3 | 40 started 3
+    = ContainerRestarted @9.5 container_id=2 previous_container_id=1 lines=6
+    = ContainerRestarted @40 container_id=3 previous_container_id=2
+or when the log ends
+    ~ spec c
+    RUNS
+    9 died 1 | 9.1 made 2 | 9.5 event:c a Started Started
+    = ContainerRestarted @9.5 container_id=2 previous_container_id=1 lines=6
+what was made and never started is no restart, and what follows it is one
+    ~ spec c
+    ~ ran c 2 1 {"restartCount":1,"state":{"terminated":{"exitCode":128,"startedAt":"{EPOCH}"}}}
+    RUNS
+    9 died 1 | 9.1 made 2 | 20 died 2 | 21 started 3
+    = ContainerRestarted @21 container_id=3 previous_container_id=2
+the first that ran after starts that failed is no restart
+    ~ spec c
+    ~ ran c 2 1 {"restartCount":1,"ended":{"exitCode":128,"startedAt":"{EPOCH}"}}
+    ~ ran c 1 {"restartCount":0}
+    -3600 loop | 0 sandbox 0 | 9 died 1 | 20 started 2
+    = !ContainerRestarted
+lists that show when it began show a restart, too
+    ~ spec c
+    ~ ran c 2 1 {"restartCount":1,"state":{"running":{"startedAt":"2026-11-21T10:00:12Z"}}}
+    RUNS
+    9 died 1 | 60 died 2
+    = ContainerRestarted @12 container_id=2 previous_container_id=1
+a late relist reports the newest end first: the order is that of lists
+    ~ spec c
+    ~ ran c 3 2 {"restartCount":2,"state":{"terminated":{"exitCode":128,"startedAt":"{EPOCH}"}}}
+    RUNS
+    9 died 1 | 9.1 made 2 | 9.5 event:c a Started Started | 60 loop | 61 died 3 | 61 died 2
+    = ContainerRestarted @9.5 container_id=2 previous_container_id=1
+one that was killed before a relist saw it did not follow itself
+    ~ spec c
+    ~ ran c 1 {"restartCount":0}
+    -3600 loop | 0 sandbox 0 | 2 kill 1 3 | 5 started 1 | 6 died 1
+    = !ContainerRestarted
 
 a kill with its reason in the message: a probe
     .1 why 1 {PROBED} | .2 unwanted 1 | .3 grace 1 30 | .4 event a Killing {PROBED}

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from kubeledger.model.bodies.eviction import ReclaimAttempted
 from kubeledger.model.bodies.lifecycle import PodEvicted
 from tests.ingest.scenes import A, B, facts_of_scene, played_out
 
@@ -219,3 +220,17 @@ def test_lost_lines_make_no_threshold_hard_or_soft(lost: str) -> None:
         (fact,) = facts_of_scene([*log, evicting], PodEvicted, WORDS)
         assert isinstance(fact.body, PodEvicted)
         assert fact.body.threshold_kind in kinds
+
+
+def test_thresholds_that_are_read_again_after_a_reclaim_begin_no_round() -> None:
+    """Deleting what is unused took seconds: the threshold is met since the round before it."""
+    again = 'log="thresholds after resource reclaim - ignoring grace period"'
+    reread = f'2.9 met {again} signal="memory.available" quantity="1Gi" available="900Mi"'
+    log = [
+        *WORDS["BEGUN"].split(" | "), *_round(0, "900Mi", "1Gi").split(" | "),
+        ".3 reclaim memory", reread,
+        *_round(10, "900Mi", "1Gi").split(" | "), "10.3 reclaim memory",
+    ]  # fmt: skip
+    since = [fact.body.since_ts_ns for fact in facts_of_scene(log, ReclaimAttempted, WORDS)]  # type: ignore[attr-defined]
+    assert len(since) == 2
+    assert since[0] == since[1] is not None

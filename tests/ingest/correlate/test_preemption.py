@@ -79,6 +79,13 @@ the list of the versions between
     .1 between
     = PodPreempted victim_pod=a preemptor_pod=crit
     = PodPreempted victim_pod=b preemptor_pod=crit
+a victim that outlived its kubelet does not end by it: the next one is handed the pod
+    ~ spec c
+    ~ status {{"phase":"Running"}}
+    -60 loop | -50 add {{A}} | -40 started 1
+    CRITICAL
+    .1 preempting | 30 loop | 31 add {{A}} | 40 delete {{A}} | 41 grace 1 30
+    = ContainerKilled reason=pod_deleted
 status and event of a victim show it where its lines are lost: one fact, of the first sign
     ~ version 1.20.2
     ~ status {{"reason":"Preempting"}}
@@ -115,6 +122,19 @@ an eviction is another matter
     CRITICAL
     .1 attempt | .2 status {{LOW}} Evicted
     = PodPreempted lines=2
+a choice that its process took along is over, for the next one has the pod
+    ~ version 1.35.0
+    ~ status {{"phase":"Running"}}
+    0 loop | 1 Add api | 1.1 sync {{A}} | 2 preempting | 3 loop | 4 Add api | 4.1 sync {{A}}
+    600 Evicting {{LOW}} | 601 kill 1 2
+    = PodAdmitted @1.1
+    = PodAdmitted @4.1
+    = ContainerKilled reason=evicted <PodEvicted
+of one whose status says so the next process knows
+    ~ version 1.35.0
+    ~ status {{"phase":"Failed","reason":"Preempting"}}
+    0 loop | 1 Add api | 1.1 sync {{A}} | 2 preempting | 3 loop | 4 Add api | 4.1 kill 1 2
+    = ContainerKilled reason=preempted <PodPreempted
 no set of victims leads to the refusal
     CRITICAL
     .1 predicate.go Failed to admit pod {CRITICAL} - {RECOVERY}{MISSING}

@@ -69,6 +69,13 @@ the run survives a new container and the result does not
     ~ ran c 2 1 {{"restartCount":1}}
     .5 started 9 | 1 no Liveness | 2 no Liveness | 3.5 started 2 | 5 no Liveness
     = ProbeTransitioned container_id=2 from_result=success run=3
+a late relist: the container that it shows last has died, and lists show the one that runs
+    ~ probe liveness {{"failureThreshold":3}}
+    ~ ran c 1 {{"state":{{"running":{{"startedAt":"2026-11-21T10:00:00Z"}}}}}}
+    ~ ran c 2 1 {{"state":{{"running":{{"startedAt":"2026-11-21T10:00:03Z"}}}}}}
+    .5 started 1 | 1 No Liveness c | 4.5 died 1 | 5 No Liveness c | 60 started 2
+    = ProbeExecuted @1 container_id=1
+    = ProbeExecuted @5 container_id=2
 a worker on hold that probes again has a new container
     ~ version 1.20.2
     ~ probe liveness {{}}

@@ -37,6 +37,30 @@ def test_december_to_january() -> None:
 
 
 @pytest.mark.parametrize(
+    ("carried_s", "is_step"),
+    [
+        ((14.0, 14.0), False),  # both were written late
+        ((5.1, 6.1), True),  # what carried them goes by the clock that was set back
+        ((3_614.0, 3_615.0), True),  # it goes by another zone
+        ((None, None), True),
+    ],
+)
+def test_a_carrier_decides_whether_the_clock_moved(
+    carried_s: tuple[float | None, float | None], is_step: bool
+) -> None:
+    """Lines of an overloaded node stand seconds after later ones."""
+    clock = Clock(2026)
+    read(clock, "0102 10:00:10.000000")
+    begin_ns = parse_ts("2026-01-02T10:00:00Z")
+    for second, carried in zip((5, 6), carried_s, strict=True):
+        at_ns = None if carried is None else begin_ns + round(carried * 1e9)
+        clock.read(f"0102 10:00:{second:02}.000000".encode(), lambda at_ns=at_ns: at_ns)
+    clock.finish()
+    assert (clock.take_step() is not None) == is_step
+    assert clock.take_doubt() is None
+
+
+@pytest.mark.parametrize(
     ("stamps", "step"),
     [
         (["0102 10:00:10.000000", "0102 10:00:09.500000"], None),  # goroutines overtake

@@ -109,6 +109,18 @@ LINES: dict[str, tuple[Line, ...]] = {
     ),
     "cpus": (
         Line(
+            'I1121 03:07:08.628131   30095 cpu_manager.go:312] "Added Container" pod="shop/a" '
+            'podUID="e8fdb028" containerName="c" containerID="50e4218f"',
+            "Added Container",
+            {
+                "pod": "shop/a",
+                "podUID": "e8fdb028",
+                "containerName": "c",
+                "containerID": "50e4218f",
+            },
+            None,
+        ),
+        Line(
             'I1121 03:06:03.459953   30095 cpu_manager.go:235] "Starting" policy="none"',
             "Starting CPU manager",
             {"policy": "none"},

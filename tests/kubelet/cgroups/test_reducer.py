@@ -7,6 +7,7 @@ from typing import Literal
 from kubeledger.kubelet.cgroups.reducer import evolve
 from kubeledger.kubelet.cgroups.state import CgroupsState
 from kubeledger.model.bodies.cgroups import (
+    CgroupObserved,
     CgroupRemoved,
     CgroupUpdated,
     QOSCgroupsUpdated,
@@ -50,6 +51,18 @@ def test_a_record_holds_the_cgroup_whole() -> None:
     cgroup = state.cgroups["kubepods/podu"]
     assert (cgroup.cpu_shares, cgroup.unified, cgroup.qos_class) == (512, {}, "Burstable")
     assert (cgroup.since_ts_ns, cgroup.changed_ts_ns) == (S, 2 * S)
+
+
+def test_what_is_only_observed_stays_until_it_is_observed_again() -> None:
+    """An update tells what was written, and no counters."""
+    path, made = "kubepods/podu", updated("kubepods/podu", created=True)
+    seen = CgroupObserved(cgroup=path, pod_uid="u", unified={"memory.current": "1"})
+    written = updated(path, shares=512, unified={"cpu.weight": "1"})
+    state = after(seen, made, seen, written)
+    cgroup = state.cgroups[path]
+    assert cgroup.unified == {"memory.current": "1", "cpu.weight": "1"}
+    assert (cgroup.since_ts_ns, cgroup.changed_ts_ns) == (2 * S, 4 * S)
+    assert after(made, seen, made).cgroups[path].unified == {}
 
 
 def test_a_cgroup_that_was_made_again_is_a_new_one() -> None:

@@ -16,8 +16,11 @@ from random import Random
 import yaml
 
 from kubeledger.analyze.histories.sources import open_histories
+from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Record
 from tests.recordings import extract
+from tests.verify.properties import clocks
+from tests.verify.properties.filters import FILTERS
 from tests.verify.properties.verbosity import LOGGED_AT
 
 __all__ = ["BUNDLES", "NODES", "degraded_bundle", "imported"]
@@ -52,9 +55,12 @@ def degraded_bundle(node: str, how: str, random: Random) -> list[Record]:
 
 def imported(paths: Sequence[Path], name: str = "") -> list[Record]:
     """Records that an import of files gives; of the node of that name where there are several."""
-    with open_histories([str(path) for path in paths]) as histories:
-        mine = [history for history in histories if name.startswith(history.node)] or histories
-        return list(mine[0].read(None)) if mine else []
+    try:
+        with open_histories([str(path) for path in paths]) as histories:
+            mine = [history for history in histories if name.startswith(history.node)] or histories
+            return list(mine[0].read(None)) if mine else []
+    except BadInputError:  # nothing is left that can be imported
+        return []
 
 
 def _log(change: Callable[[Lines, Random], Lines]) -> Change:
@@ -271,6 +277,10 @@ BUNDLES: dict[str, Change] = {
     "double": _log(_double),
     "twice": _log(_twice),
     "swapped": _log(_swapped),
+    "clock-10": _log(clocks.set_back(10)),
+    "clock-60": _log(clocks.set_back(60)),
+    "relists": _log(clocks.relists),
+    "carried": _log(clocks.carried),
     "cut120": _cut(120),
     "cut200": _cut(200),
     "torn": _log(_torn),
@@ -285,6 +295,7 @@ BUNDLES: dict[str, Change] = {
     "no-statistics": _without("stats-summary.json"),
     "no-metrics": _without("metrics-probes.txt"),
     "no-log": _without("kubelet.log"),
+    **FILTERS,
 }
 _SINGLE = tuple(BUNDLES)
 

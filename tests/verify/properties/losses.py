@@ -11,6 +11,7 @@ from random import Random
 
 import msgspec
 
+from kubeledger.model.bodies.ledger import ImportCompleted
 from kubeledger.model.bodies.lifecycle import ContainerRestarted
 from kubeledger.model.bodies.node import KubeletStarted, SettingsObserved
 from kubeledger.model.record import Record
@@ -150,6 +151,30 @@ def some_sources(truth: Truth, random: Random) -> list[Record]:
     return _finish(truth, (r for r in truth.records if source_of(r) not in gone))
 
 
+def _imported(truth: Truth, left: Iterable[Record]) -> list[Record]:
+    """As an import tells it: the log that it read may have been filtered."""
+    records = _finish(truth, left)
+    read = ImportCompleted(digest="00" * 32, accounts=())
+    last = records[-1] if records else truth.records[0]
+    done = msgspec.structs.replace(
+        last, kind=read.kind, v=read.v, role=read.role, cause=None, evidence=(), body=read
+    )
+    return numbered([*records, done])
+
+
+def filtered(most: int, *, rest: bool = False) -> Degrade:
+    """Only lines of a few kinds are there, or only the others."""
+
+    def change(truth: Truth, random: Random) -> list[Record]:
+        kinds = sorted({record.kind for record in truth.records if _is_line(record)})
+        chosen = set(random.sample(kinds, min(len(kinds), random.randint(1, most))))
+        return _imported(
+            truth, (r for r in truth.records if not _is_line(r) or (r.kind in chosen) is not rest)
+        )
+
+    return change
+
+
 def whole(truth: Truth, random: Random) -> list[Record]:
     """Nothing is lost."""
     return list(truth.records)
@@ -173,5 +198,7 @@ LOSSES: dict[str, Degrade] = {
         "lists", "settings", "node", "statistics", "metrics", "checkpoints", "cgroups"
     ),
     "sources": some_sources,
+    "only-kinds": filtered(6),
+    "not-kinds": filtered(4, rest=True),
 }
 """Name of a way to lose evidence -> how; the same ``Random`` gives the same records."""

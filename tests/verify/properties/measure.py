@@ -77,7 +77,7 @@ class Judged(msgspec.Struct, frozen=True):
     """What was said of a degraded truth.
 
     Attributes:
-        decisions: kind -> decisions; ``decided``: of these match and admissible.
+        decisions: kind -> decisions; ``decided``: of these sound ones, inferred ones among them.
         wrong: impossible decisions and contradictions: none is right.
     """
 
@@ -110,7 +110,7 @@ def judged(records: Sequence[Record]) -> Judged:
             wrong.append(outcome)
             continue
         decisions[outcome.kind] += outcome.recorded is not None
-        decided[outcome.kind] += outcome.verdict in ("match", "admissible")
+        decided[outcome.kind] += outcome.is_sound
         if outcome.verdict == "impossible":
             wrong.append(outcome)
     return Judged(decisions, decided, tuple(wrong))

@@ -85,7 +85,7 @@ _DECIDED = {
 """(recording, way) -> percentage of its decisions that is decided, at least."""
 
 _ALL = tuple(sorted(BUNDLES))
-_SOME = ("drop1", "drop10", "head", "torn", "v2", "other-settings")
+_SOME = ("drop1", "drop10", "head", "torn", "v2", "other-settings", "sorted", "not-files", "grep")
 
 
 @pytest.mark.parametrize(

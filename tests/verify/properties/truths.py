@@ -40,6 +40,7 @@ Source = Literal["log", "lists", "settings", "node", "statistics", "metrics", "c
 """What files a record is read from, where it has no evidence that tells."""
 
 _SOURCES: dict[str, Source] = {
+    "cgroups.CgroupObserved": "cgroups",
     "cgroups.CgroupRemoved": "cgroups",
     "cgroups.CgroupUpdated": "cgroups",
     "cpumanager.CpuManagerStateRead": "checkpoints",

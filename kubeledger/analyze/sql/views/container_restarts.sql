@@ -1,4 +1,4 @@
--- Containers that the kubelet started again in a pod where they had run before.
+-- Containers that the kubelet started again in a pod where they had run before. Starts that failed are in `pod_stages`.
 -- kinds: lifecycle.ContainerRestarted
 -- column node VARCHAR: node the fact is about
 -- column seq BIGINT: number of the record on its node, gapless from 1
@@ -10,8 +10,8 @@
 -- column reason VARCHAR: reason of the kill that led here (see `container_kills`), `exited` when the container ended by itself, NULL when not known
 -- column cause_seq BIGINT: seq of the kill or the death that led to the restart
 -- column container_id VARCHAR: the new ID; NULL when not known
--- column previous_container_id VARCHAR: the ID that ran before; NULL when not known
--- column restart_count BIGINT: restarts as the runtime or the pod's status counts them; NULL when not known
+-- column previous_container_id VARCHAR: the ID before it; NULL when not known
+-- column restart_count BIGINT: restarts as the runtime or the pod's status counts them, with starts that failed; NULL when not known
 CREATE VIEW container_restarts AS
 SELECT
     node,

@@ -11,6 +11,7 @@
 -- column expected JSON: what the kubelet decides, as fields of the decision; NULL where that is not known
 -- column recorded JSON: the same fields as they were recorded; NULL for a decision that did not come
 -- column rule VARCHAR: the kubelet's function that decides so
+-- column inferred BOOLEAN: an import worked the decision out and no line says it: counted apart, it proves nothing
 CREATE VIEW verdicts AS
 SELECT
     node,
@@ -24,5 +25,6 @@ SELECT
     missing,
     expected,
     recorded,
-    nullif(rule, '') AS rule
+    nullif(rule, '') AS rule,
+    coalesce(inferred, false) AS inferred
 FROM stored.verified;

@@ -12,7 +12,7 @@ class Fleet {
       const row = {
         i, node, versions, pool: this.pools[nodes.pool[i]], poolAt: nodes.pool[i], peers: nodes.peers[i], link: nodes.link[i],
         version: versions.length ? versions[versions.length - 1] : "", first: nodes.first_s[i], last: nodes.last_s[i],
-        decisions: nodes.decisions[i], match: nodes.match[i], admissible: nodes.admissible[i], lines: nodes.lines[i],
+        decisions: nodes.decisions[i], match: nodes.match[i], admissible: nodes.admissible[i], inferred: nodes.inferred[i], lines: nodes.lines[i],
         hours: nodes.hours[i], counts: payload.columns.map((column) => counts[column.id][i]), out: nodes.outstanding[i],
       };
       row.outAt = new Map(row.out.map(([at, expected, score]) => [at, { expected, score }]));

@@ -38,7 +38,7 @@ class Report {
     document.getElementById("meta").textContent = visible(`kubelet ${listed} · ${known ? `${known} ${known === 1 ? "pool" : "pools"}` : NO_POOL} · ${span}`);
     const sum = (value) => rows.reduce((total, row) => total + value(row), 0);
     const place = (id) => columns.findIndex((column) => column.id === id);
-    const counts = { match: sum((row) => row.match), admissible: sum((row) => row.admissible), impossible: sum((row) => row.counts[place("impossible")]), unverifiable: sum((row) => row.counts[place("unverifiable")]) };
+    const counts = { match: sum((row) => row.match), admissible: sum((row) => row.admissible), impossible: sum((row) => row.counts[place("impossible")]), unverifiable: sum((row) => row.counts[place("unverifiable")]), inferred: sum((row) => row.inferred) };
     document.getElementById("verdicts").replaceChildren(`${sum((row) => row.decisions).toLocaleString("en")} decisions: `, ...Object.entries(counts).flatMap(([verdict, count], i) => [
       i ? " · " : "", element("b", { class: count ? verdict : "" }, count.toLocaleString("en")), ` ${verdict}`,
     ]));

@@ -10,12 +10,13 @@ the node object that it reads may lag behind what it wrote.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain, combinations
+from itertools import chain, combinations, islice, product
 from typing import Final
 
 import msgspec
 
 from kubeledger.kubelet.kube.pod import Node, Pod
+from kubeledger.kubelet.kube.podtotals import allocated
 from kubeledger.kubelet.lifecycle import decider as lifecycle
 from kubeledger.kubelet.lifecycle.decider import PodAdmitResult
 from kubeledger.kubelet.lifecycle.nodeinfo import NodeInfo
@@ -51,6 +52,9 @@ _DOUBTS_MAX: Final = 8
 """Of so many doubtful pods all combinations are tried; of more, none, all, and all but one."""
 
 
+_READINGS_MAX: Final = 16
+
+
 class CountedPod(msgspec.Struct, frozen=True):
     """A pod that counted.
 
@@ -60,6 +64,8 @@ class CountedPod(msgspec.Struct, frozen=True):
         doubtful: it may also not have counted.
         extended: extended resources that it requests.
         alive_later: it is shown alive later.
+        readings: (n,) the same pod, with what else of a resize its status may have said.
+        assumes: which of them it is, as a missing input; empty for the likeliest.
     """
 
     name: str
@@ -68,6 +74,15 @@ class CountedPod(msgspec.Struct, frozen=True):
     doubtful: bool
     extended: tuple[str, ...] = ()
     alive_later: bool = False
+    readings: tuple[Pod, ...] = ()
+    assumes: str = ""
+
+    def read(self) -> Iterator[CountedPod]:
+        """By each reading of it, the likeliest first."""
+        yield self
+        assumes = f"what the status of pod {self.name} said of its resize"
+        for pod in self.readings:
+            yield msgspec.structs.replace(self, pod=pod, assumes=assumes)
 
 
 class AdmissionOutcome(msgspec.Struct, frozen=True):
@@ -169,9 +184,10 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             BadInputError: as :meth:`outcomes`.
         """
-        yield self._choices(self.others)
-        if any(other.doubtful for other in self.others):
-            yield self._choices(tuple(other for other in self.others if not other.doubtful))
+        for others in self._readings():
+            yield self._choices(others)
+            if any(other.doubtful for other in others):
+                yield self._choices(tuple(other for other in others if not other.doubtful))
 
     def outcome_in(self, node: Node, others: tuple[CountedPod, ...]) -> AdmissionOutcome:
         """What the kubelet does on that node, with these pods; first order of what is short.
@@ -183,16 +199,23 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
 
     def _subsets(self) -> Iterator[tuple[CountedPod, ...]]:
         """The pods that count, in each world."""
-        yield self.others
-        doubtful = [index for index, other in enumerate(self.others) if other.doubtful]
-        sizes = (1, len(doubtful)) if self.is_cut else range(1, len(doubtful) + 1)
-        for size in sizes:
-            for absent in combinations(doubtful, size):
-                yield tuple(o for index, o in enumerate(self.others) if index not in absent)
+        for others in self._readings():
+            yield others
+            doubtful = [index for index, other in enumerate(others) if other.doubtful]
+            sizes = (1, len(doubtful)) if self.is_cut else range(1, len(doubtful) + 1)
+            for size in sizes:
+                for absent in combinations(doubtful, size):
+                    yield tuple(o for index, o in enumerate(others) if index not in absent)
+
+    def _readings(self) -> Iterator[tuple[CountedPod, ...]]:
+        """The others, by each reading of those that were resized."""
+        return islice(product(*(other.read() for other in self.others)), _READINGS_MAX)
 
     def _choices(self, pods: tuple[CountedPod, ...]) -> Choices:
-        absent = [other.name for other in self.others if other not in pods]
+        present = {other.name for other in pods}
+        absent = [other.name for other in self.others if other.name not in present]
         assumes = tuple(f"until when pod {name} counted" for name in absent)
+        assumes += tuple(other.assumes for other in pods if other.assumes)
         found = (self._in_world(node, pods, assumes) for node in self.nodes)
         return tuple(chain.from_iterable(found))
 
@@ -207,7 +230,8 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
     ) -> Iterator[AdmissionOutcome]:
         """All that the random order of scalar resources can give in one world."""
         pods = tuple(other.pod for other in others)
-        info = NodeInfo(node, pods, self.facts)
+        counts = self.facts.resized_requests_count
+        info = NodeInfo(node, tuple(map(allocated, pods)) if counts else pods, self.facts)
         reasons = general_filter(self.pod, info, self.facts)
         for ordered in _orders(reasons):
             insufficient = tuple(r for r in ordered if isinstance(r, InsufficientResourceError))

@@ -188,6 +188,7 @@ class AdmissionInputs:
                     doubtful=key not in active.must,
                     extended=found.extended,
                     alive_later=other.seen_ns > until_ns + _KILLED_NS,
+                    readings=self.objects.readings(since_ns, other, node),
                 )
             )
         return tuple(pods), tuple(unread), active.loss is None

@@ -76,6 +76,22 @@ class PodObjects:
             self._objects[key] = _read(listed, interval, self._given(listed, len(times)))
         return self._objects[key]
 
+    def readings(self, ts_ns: int, interval: PodActiveInterval, node: str) -> tuple[Pod, ...]:
+        """The pod with what else its status may have said of resizes, as far as lists show.
+
+        Lists show what the kubelet knows; the object that it counts has the status that came
+        back from the API server.
+        """
+        now = self.at(ts_ns, interval, node)
+        listed = None if now is None else self._lists.at(ts_ns, interval.uid)
+        if now is None or listed is None or not self._allocated.get(listed.uid):
+            return ()
+        versions = self._lists.versions(listed)
+        index = versions.index(listed) if listed in versions else 0
+        around = versions[max(index - 1, 0) : index + 2]
+        found = [msgspec.structs.replace(now.pod, status=each.as_(Pod).status) for each in around]
+        return tuple(pod for n, pod in enumerate(found) if pod not in (now.pod, *found[:n]))
+
     def _given(self, listed: ListedPod, resizes: int) -> _Resources:
         """What its containers have after so many resizes, where that is not what its spec says."""
         if resizes:
@@ -86,7 +102,7 @@ class PodObjects:
         with suppress(msgspec.ValidationError):
             spec = first.as_(Pod).spec
             each = (*(spec.containers or ()), *(spec.init_containers or ()))
-            return {one.name: one.resources for one in each if one.resources is not None}
+            return {one.name or "": one.resources for one in each if one.resources is not None}
         return {}
 
 
@@ -120,7 +136,7 @@ def _as_admitted(pod: Pod, interval: PodActiveInterval, given: _Resources) -> Po
     inits = spec.init_containers
 
     def admitted(container: Container) -> Container:
-        resources = given.get(container.name, container.resources)
+        resources = given.get(container.name or "") or container.resources
         return _defaulted(replace(container, resources=resources))
 
     spec = replace(

@@ -276,6 +276,7 @@ class AdmissionVerifier(RuleVerifier):
             return same(False, "no line had handed a pod of that name to the kubelet")
         if (
             named is None
+            or uid is None  # the same pod, of which no list is left
             or (only_reported and named.seq in self._decided)
             or self._is_another(uid, named)
         ):
@@ -311,16 +312,20 @@ class AdmissionVerifier(RuleVerifier):
         return listed is not None and f"{listed.namespace}/{listed.name}" == named.full_name
 
     def _preemptor(self, record: Record, body: PodPreempted) -> PodActiveInterval | None:
-        """Whose admission is under way; the named one, else the only one it can be."""
-        under_way = {
-            interval.seq: interval
+        """Whose admission is under way; the named one, else the only one it can be.
+
+        One that the process did not live to decide is under way until its end.
+        """
+        added = [
+            interval
             for interval in self.context.timeline.last_added(record.ts_ns)
-            if interval.seq not in self._decided and interval.decided_ns is not None
-        }
+            if interval.seq not in self._decided
+        ]
+        under_way = {each.seq: each for each in added if each.decided_ns is not None}
         if body.preemptor_pod is not None:
             who = body.preemptor_uid, body.preemptor_namespace, body.preemptor_pod
             named = self._handed(record, *who)
-            if named is not None and named.seq in under_way:
+            if named is not None and any(each is named for each in added):
                 return named
         likely = [interval for seq, interval in under_way.items() if self._kills.get(seq)]
         likely = likely or list(under_way.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import pairwise
 from typing import Final
 
 import msgspec
@@ -14,14 +15,15 @@ from kubeledger.kubelet.cgroups.paths import parse_cgroup_path
 from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.kube.quantity import QuantityError
 from kubeledger.model.bodies.cgroups import CgroupUpdated
+from kubeledger.model.bodies.stages import PodResized
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.evidence.processes import Process
-from kubeledger.verify.evidence.times import ROUND_NS
 from kubeledger.verify.rules.cgroups.creators import Creators
 from kubeledger.verify.rules.cgroups.files import NO_VALUES, Compared, Option, compare
 from kubeledger.verify.rules.cgroups.options import PodOptions
@@ -32,6 +34,7 @@ __all__ = ["PodLevels", "differing_resources"]
 
 _AS_MADE: Final = frozenset({"100", "1024", "-1", "max", "max 100000"})
 """The kernel's values of a new cgroup: weight or shares, no quota, no limit."""
+_BEFORE_RESIZE: Final = "what the pod had before it was resized"
 _READABLE: Final = "a readable spec of the pod"
 _BY_SETTINGS: Final = frozenset(
     {
@@ -40,7 +43,10 @@ _BY_SETTINGS: Final = frozenset(
     }
 )
 """Values that another process may have asked for by other settings."""
+_UNLISTED: Final = "the resources that the pod had then, which no list shows"
 _MAKER: Final = "the settings of the kubelet process that made the cgroup"
+_SOON_NS: Final = 30 * NS_PER_S
+"""A list that is read so soon after a pod was made shows what it was made with."""
 _UNREADABLE = (msgspec.ValidationError, BadInputError, QuantityError, CgroupNameError)
 
 
@@ -49,12 +55,20 @@ class PodLevels:
 
     Attributes:
         creators: must see all snapshots first.
+        resized_ns: pod -> when it was resized first.
     """
 
     def __init__(self, context: VerifyContext, rules_of: Callable[[Process], Rules | None]) -> None:
         self._context = context
         self.creators = Creators(context)
+        self.resized_ns: dict[str | None, int] = {}
         self._rules_of = rules_of
+
+    def prescan(self, record: Record) -> None:
+        """Take in a resize in place of the first reading."""
+        assert isinstance(record.body, PodResized)
+        first_ns = self.resized_ns.get(record.body.pod_uid, record.ts_ns)
+        self.resized_ns[record.body.pod_uid] = min(first_ns, record.ts_ns)
 
     def level(
         self, record: Record, body: CgroupUpdated, now: Rules, state: NodeState
@@ -112,7 +126,13 @@ class PodLevels:
             if compared is None:
                 return [NO_VALUES]
             if not compared.ruling.allowed and rules.resizes(listed):
-                return self._resized(body, listed, rules) or compared
+                first = self._context.pods.versions(listed)[0]
+                if self.resized_ns.get(listed.uid, first.ts_ns) < first.ts_ns:
+                    return [_BEFORE_RESIZE]
+                resized = self._resized(body, listed, rules)
+                if resized is None and self._had_others(listed):
+                    return [_UNLISTED]
+                return resized or compared
             return compared
         except _UNREADABLE:
             return [_READABLE]
@@ -130,7 +150,7 @@ class PodLevels:
         told_ns = None if run is None else run.started_ns
         began = self._context.times.started(body.container_id, told_ns)
         as_made = all(str(value_of(body, key)) in _AS_MADE for key in found.differing)
-        return as_made and began is not None and began.to_ns >= ts_ns - ROUND_NS
+        return as_made and began is not None and began.to_ns >= ts_ns - NS_PER_S
 
     def _named(self, body: CgroupUpdated, state: NodeState) -> CgroupUpdated:
         """The record with the container's name, and whether it is the sandbox, as known."""
@@ -145,6 +165,14 @@ class PodLevels:
         names = [] if listed is None else [listed.name]
         names += [name for name, container in running if container.container_id == of]
         return replace(body, sandbox=False, container=names[0]) if names else body
+
+    def _had_others(self, listed: ListedPod) -> bool:
+        """Whether it may have had resources that no list shows: before one, or between two."""
+        versions = self._context.pods.versions(listed)
+        made_ns, first_ns = listed.created_ns, versions[0].ts_ns
+        return (made_ns is not None and first_ns - made_ns > _SOON_NS) or (
+            any(differing_resources(*pair) is not None for pair in pairwise(versions))
+        )
 
     def _resized(self, body: CgroupUpdated, listed: ListedPod, rules: Rules) -> Compared | None:
         """Judge by what the pod had at any time: a resize goes value by value.

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kubeledger.kubelet.cgroups.paths import CgroupPath, parse_cgroup_path
-from kubeledger.model.bodies.cgroups import CgroupRemoved, CgroupUpdated
+from kubeledger.model.bodies.cgroups import CgroupObserved, CgroupRemoved, CgroupUpdated
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.state import NodeState
@@ -47,7 +47,7 @@ class Removals:
     def prescan(self, record: Record) -> None:
         """Take in a snapshot of the first reading."""
         self._last_ns = max(self._last_ns, record.ts_ns)
-        if isinstance(record.body, CgroupUpdated):
+        if isinstance(record.body, CgroupUpdated | CgroupObserved):
             seen, path = (record.ts_ns, record.seq), record.body.cgroup
             self._seen[path] = max(self._seen.get(path, seen), seen)
         else:

@@ -14,12 +14,14 @@ from msgspec.structs import replace
 
 from kubeledger.kubelet.cgroups.state import CgroupState
 from kubeledger.model.bodies.cgroups import (
+    CgroupObserved,
     CgroupRemoved,
     CgroupUpdated,
     QOSCgroupsUpdated,
     QOSReserveComputed,
 )
 from kubeledger.model.bodies.lifecycle import PodListed
+from kubeledger.model.bodies.stages import PodResized
 from kubeledger.model.record import Body, Decision, Record
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, judge, lacks, same
@@ -78,8 +80,10 @@ class CgroupVerifier(RuleVerifier):
     def prescans(self) -> Mapping[type[Body], Prescan]:
         """All snapshots and writes."""
         return {
+            CgroupObserved: self._removals.prescan,
             CgroupRemoved: self._removals.prescan,
             CgroupUpdated: self._prescan,
+            PodResized: self._pods.prescan,
             QOSCgroupsUpdated: self._writes.prescan,
             QOSReserveComputed: self._writes.prescan,
         }
@@ -87,6 +91,7 @@ class CgroupVerifier(RuleVerifier):
     def sees(self) -> Mapping[type[Body], See]:
         """Body type -> method."""
         return {
+            CgroupObserved: lambda record, _, state: self._stays(record, state),
             CgroupRemoved: self._removed,
             CgroupUpdated: self._updated,
             PodListed: self._listed,

@@ -68,8 +68,7 @@ def judge_met(
             cut = "since when the threshold was met" if is_recent and belief.cut else None
             found.append((judge(list(rulings), cut=cut), threshold))
     if found:
-        # Under a variant all that it would have done follows from one.
-        return [best_of(found)] if rounds.loose else found
+        return found
     amount = "" if claim.threshold is None else f" of {claim.threshold}"
     what = f"{claim.threshold_kind or ''} threshold of {claim.signal or claim.resource}{amount}"
     why = f"no {what.strip()} is set" + ("" if claim.observed is None else " that fits")

@@ -14,7 +14,13 @@ from kubeledger.verify.cached_results import NodePressure, Pressure
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.coverage import EVICTING_NS, SILENCE_NS
 from kubeledger.verify.rules.evictions.config import configured, transition_period_ns
-from kubeledger.verify.rules.evictions.thresholds import CLOCK_NS, Reading, Round, Thresholds
+from kubeledger.verify.rules.evictions.thresholds import (
+    ALWAYS_READ,
+    CLOCK_NS,
+    Reading,
+    Round,
+    Thresholds,
+)
 from kubeledger.verify.settings import UNKNOWN, Settings
 
 __all__ = ["Rounds"]
@@ -126,12 +132,14 @@ class Rounds(NodePressure):
         if self._stepped or self.last is None:
             return
         self._stepped = True
-        settings = self._context.settings
+        settings, observed = self._context.settings, self._observed
+        if self._context.coverage.is_of_log:
+            observed = observed | ALWAYS_READ  # lines about one may have been filtered out
         for each in self._accounts:
             own = settings if each is self.current else settings.once(Settings.as_recorded)
             period_ns = own.once(transition_period_ns) or _TRANSITION_NS
             known = own.get("enforceNodeAllocatable") is not UNKNOWN
-            each.step(self.last, self._observed, period_ns, levels_known=known)
+            each.step(self.last, observed, period_ns, levels_known=known)
 
     def act(self, cause: int | None = None) -> None:
         """The present round decides: its signals were all read, those after ``cause`` as well."""

@@ -14,16 +14,27 @@ import msgspec
 
 from kubeledger.kubelet.eviction.explain import observed_text
 from kubeledger.kubelet.eviction.observations import SignalObservation
-from kubeledger.kubelet.eviction.signals import ALLOCATABLE_MEMORY, CONDITION_OF
+from kubeledger.kubelet.eviction.signals import ALLOCATABLE_MEMORY, CONDITION_OF, MEMORY
 from kubeledger.kubelet.eviction.thresholds import Threshold, is_short
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.belief import Belief, World
 from kubeledger.verify.cached_results import Pressure
 
-__all__ = ["CLOCK_NS", "Conditions", "Met", "Reading", "Round", "Thresholds", "may_act"]
+__all__ = [
+    "ALWAYS_READ",
+    "CLOCK_NS",
+    "Conditions",
+    "Met",
+    "Reading",
+    "Round",
+    "Thresholds",
+    "may_act",
+]
 __all__ += ["threshold_says"]
 
+ALWAYS_READ: Final = frozenset({MEMORY, "nodefs.available", "imagefs.available"})
+"""Signals that every kubelet reads, and logs from verbosity 3."""
 CLOCK_NS: Final = NS_PER_S // 10
 """A round takes its time some milliseconds after the signals are logged."""
 _NOT_KNOWN: Final = "whether thresholds that are in no record yet had been met"
@@ -109,7 +120,7 @@ class Thresholds:
 
         Args:
             found: the round.
-            observed: the signals that this process reads.
+            observed: the signals that this process reads, as far as its lines show.
             period_ns: so long a condition stays.
             levels_known: ``enforceNodeAllocatable`` is; without ``pods`` in it the memory of all
                 pods has no threshold.

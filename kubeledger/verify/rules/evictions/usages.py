@@ -197,6 +197,9 @@ class Usages:
             until_ns = min(ends, default=ts_ns + LATER_NS)
             if not started_ns <= ts_ns < until_ns:
                 continue
+            if run.name is None:  # it may be the sandbox
+                found = None
+                continue
             # Where its end may be lost it may be over already.
             is_steady = ts_ns - started_ns > _STEADY_NS
             needed_ns = ts_ns if is_steady else ts_ns + LATER_NS

@@ -288,11 +288,8 @@ class ImageVerifier(RuleVerifier):
         owed = [debt] if run.begins else []
         known, gone = worlds[0].known, {body_of(record).image_id for record in run.removals}
         counted = sum(body_of(record).size_bytes or 0 for record in run.removals)
-        if (
-            run.refused
-            or run.denied
-            or not (run.loose or (end.error and end.bytes_freed == counted))
-        ):
+        surely = end.error and end.bytes_freed == counted and run.began_ns is not None
+        if run.refused or run.denied or not (run.loose or surely):
             known = {}
         for image_id in worlds[0].done.removed:
             if image_id in gone or image_id not in known:

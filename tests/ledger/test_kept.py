@@ -1,0 +1,73 @@
+"""Kept sources: an audit tells of each that a later import could not read again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from kubeledger.ingest.sources.streams import digest_chunks
+from kubeledger.ledger.audit import audit
+from kubeledger.ledger.kept import KeptImport, KeptSource, KeptSources
+from kubeledger.ledger.ledger import Ledger
+from tests.ledger.making import NODE, batch, ledger_of
+
+TEXT = b"I1122 08:14:37.000000    1000 server.go:407] one line, and another one like it\n" * 3
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> tuple[Ledger, Path]:
+    """A ledger that keeps one source, and where that is."""
+    ledger = ledger_of(tmp_path / "ledger", batch(0, 3))
+    digest = digest_chunks(iter((TEXT,))).digest
+    source = KeptSource(
+        file="kubelet.log", format="klog-text", size_bytes=len(TEXT), digest=digest, mtime_ns=0,
+        first_ts_ns=0, last_ts_ns=1,
+    )  # fmt: skip
+    store = KeptSources(ledger.path, NODE)
+    store.keep(
+        KeptImport(
+            digest="d" * 64, number=0, name="n", kubelet_version=None, year=None, sources=(source,)
+        ),
+        [(digest, iter((TEXT,)))],
+    )
+    return ledger, store.content(digest).parent
+
+
+def unpacked(data: bytes) -> bytes | None:
+    """What is in it; None where it cannot be unpacked."""
+    try:
+        return zstandard.ZstdDecompressor().decompress(data)
+    except zstandard.ZstdError:
+        return None
+
+
+def problems(ledger: Ledger) -> list[str]:
+    """What an audit finds."""
+    return [f"{Path(each.file).suffix}: {each.problem}" for each in audit(ledger).findings]
+
+
+def test_a_file_that_is_gone(kept: tuple[Ledger, Path]) -> None:
+    """The copy is missed by its list; without a list nobody would look for it."""
+    ledger, directory = kept
+    assert problems(ledger) == []
+    next(directory.glob("*.zst")).unlink()
+    assert problems(ledger) == [".zst: the kept copy of kubelet.log is not there"]
+
+
+@pytest.mark.parametrize("suffix", [".zst", ".json"])
+def test_every_byte(kept: tuple[Ledger, Path], suffix: str) -> None:
+    """Each of them flipped, and the file cut after each; few flips change no content."""
+    ledger, directory = kept
+    path = next(directory.glob(f"*{suffix}"))
+    whole = path.read_bytes()
+    for at in range(len(whole)):
+        flipped = whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]
+        path.write_bytes(flipped)
+        is_harmless = suffix == ".zst" and unpacked(flipped) == TEXT
+        assert bool(problems(ledger)) != is_harmless, at
+        path.write_bytes(whole[:at])
+        assert [each for each in problems(ledger) if "damaged" in each], at
+    path.write_bytes(whole)
+    assert problems(ledger) == []

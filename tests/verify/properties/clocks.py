@@ -1,0 +1,85 @@
+"""Lines at other times: a clock that is set back, relists that stall, goroutines that log late."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from random import Random
+
+__all__ = ["carried", "relists", "set_back"]
+
+Lines = list[bytes]
+
+_STAMP = re.compile(rb"([IWEF])(\d{4} \d\d:\d\d:\d\d\.\d{6})")
+_FORMAT = "%Y%m%d %H:%M:%S.%f"
+_YEAR = b"2026"
+_RELISTED = b"SyncLoop (PLEG)"
+
+
+def _time(line: bytes) -> datetime | None:
+    found = _STAMP.match(line)
+    return None if found is None else datetime.strptime((_YEAR + found[2]).decode(), _FORMAT)
+
+
+def _at(line: bytes, time: datetime) -> bytes:
+    return line[:1] + time.strftime(_FORMAT)[4:].encode() + line[22:]
+
+
+def set_back(seconds: int) -> Callable[[Lines, Random], Lines]:
+    """From some line on the clock is behind what it was."""
+
+    def change(lines: Lines, random: Random) -> Lines:
+        first = random.randrange(len(lines) // 8, len(lines) * 7 // 8)
+        back = timedelta(seconds=seconds)
+        return [
+            line if n < first or (time := _time(line)) is None else _at(line, time - back)
+            for n, line in enumerate(lines)
+        ]
+
+    return change
+
+
+def relists(lines: Lines, random: Random) -> Lines:
+    """On a node that is slow the sync loop comes to what relists saw up to 40 s late."""
+    times = [time for line in lines if (time := _time(line)) is not None]
+    done, held = list[bytes](), list[bytes]()
+    until = times[0]
+    slow_from = times[random.randrange(len(times) // 2)]
+    slow_to = slow_from + (times[-1] - times[0]) / 4
+    for line in lines:
+        time = _time(line)
+        if time is not None and time > until:
+            done += [_at(each, until) for each in held]
+            held = []
+            if slow_from <= time <= slow_to:
+                until = time + timedelta(seconds=random.uniform(5, 40))
+        if time is not None and time <= until and _RELISTED in line:
+            held.append(line)
+        else:
+            done.append(line)
+    return done + [_at(each, until) for each in held]
+
+
+def carried(lines: Lines, random: Random) -> Lines:
+    """Carried by journald: some entries stand seconds late, and it dates all as they come."""
+    entries: list[Lines] = []
+    for line in lines:
+        if _time(line) is None and entries:
+            entries[-1].append(line)
+        else:
+            entries.append([line])
+    done: Lines = []
+    held: list[tuple[datetime, Lines]] = []
+    now = datetime.min
+    for entry in entries:
+        now = max(now, _time(entry[0]) or now)
+        due = [each for at, each in held if at <= now]
+        held = [(at, each) for at, each in held if at > now]
+        if random.random() < 0.001:
+            held.append((now + timedelta(seconds=random.uniform(1.5, 4)), entry))
+        else:
+            due.append(entry)
+        stamp = now.strftime("%Y-%m-%dT%H:%M:%S.%f+00:00").encode()
+        done += [stamp + b" node-t kubelet[1]: " + line for each in due for line in each]
+    return done

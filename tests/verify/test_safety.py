@@ -1,0 +1,247 @@
+"""What can never be is told, with the records that show it, and nothing else is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from kubeledger.kubelet.devicemanager.checkpoint import checkpoint_document
+from kubeledger.model.bodies.cpumanager import (
+    CpuManagerStarted,
+    CpuManagerStateRead,
+    CpusAllocated,
+    CpusReleased,
+)
+from kubeledger.model.bodies.devicemanager import (
+    CheckpointEntry,
+    CheckpointRead,
+    DevicesAllocated,
+    DevicesReleased,
+)
+from kubeledger.model.bodies.lifecycle import ContainerStarted, PodListed, PodTerminating
+from kubeledger.model.bodies.memorymanager import (
+    MemoryBlock,
+    MemoryManagerStateRead,
+    MemoryTable,
+    NUMANodeMemory,
+)
+from kubeledger.model.record import Body
+from kubeledger.replay.episodes.safety import violations
+from kubeledger.testing.scene import Scene
+from kubeledger.verify import Violation, verify
+from tests.cli.nodes import run
+from tests.verify.histories import reader, recorded
+from tests.verify.properties.truths import RECORDED, truths
+
+GPU = "example.com/gpu"
+Phase = Literal["Running", "Failed"]
+
+
+def entry(pod: str, container: str, *ids: str) -> CheckpointEntry:
+    """Devices of a container, by the checkpoint."""
+    return CheckpointEntry(pod_uid=pod, container=container, resource=GPU, numa={"0": ids})
+
+
+def checkpoint(*entries: CheckpointEntry, ids: tuple[str, ...] = ("g0", "g1")) -> CheckpointRead:
+    """A sound checkpoint."""
+    return CheckpointRead(entries=entries, registered={GPU: ids}, checksum=1, checksum_ok=True)
+
+
+def cpus(pool: str, policy: str = "static", **of_pods: dict[str, str]) -> CpuManagerStateRead:
+    """A sound state file."""
+    return CpuManagerStateRead(
+        policy=policy, default_cpu_set=pool, assignments=of_pods, checksum=1, checksum_ok=True
+    )
+
+
+def listed(uid: str, phase: Phase = "Running", **status: object) -> PodListed:
+    """A pod with an init container, a sidecar and two containers."""
+    sidecar = {"name": "side", "restartPolicy": "Always"}
+    return PodListed(
+        namespace="d", pod=uid, pod_uid=uid, listed_by="kubelet",
+        spec={"initContainers": [{"name": "init"}, sidecar],
+              "containers": [{"name": "app"}, {"name": "two"}]},
+        status={"phase": phase, **status},
+    )  # fmt: skip
+
+
+def gpu(uid: str, *ids: str) -> DevicesAllocated:
+    """Devices that a line shows to be given."""
+    return DevicesAllocated(
+        namespace="d", pod=uid, pod_uid=uid, container="app", resource=GPU, device_ids=ids
+    )
+
+
+def cores(uid: str, cpu_set: str) -> CpusAllocated:
+    """CPUs that a line shows to be given."""
+    return CpusAllocated(namespace="d", pod=uid, pod_uid=uid, container="app", cpu_set=cpu_set)
+
+
+def runs(uid: str) -> ContainerStarted:
+    """A container of a pod is up."""
+    return ContainerStarted(
+        namespace="d", pod=uid, pod_uid=uid, container="app", container_id=f"c-{uid}"
+    )
+
+
+def met(*bodies: Body, version: str = "1.30.1") -> list[Violation]:
+    """What is violated by records, one a second."""
+    scene = Scene(version)
+    for second, body in enumerate(bodies, 1):
+        scene.at(second, body)
+    read = reader(scene.records)
+    return [each for each in verify(read) if isinstance(each, Violation)]
+
+
+def memory(size: int) -> MemoryManagerStateRead:
+    """A NUMA node with 100 bytes for containers, and two pods that have ``size`` each."""
+    table = MemoryTable(
+        total_bytes=120, system_reserved_bytes=20, allocatable_bytes=100, reserved_bytes=0,
+        free_bytes=0,
+    )  # fmt: skip
+    block = MemoryBlock(numa_nodes=(0,), type="memory", size_bytes=size)
+    return MemoryManagerStateRead(
+        policy="Static", checksum=1, checksum_ok=True,
+        machine={"0": NUMANodeMemory(assignments=2, group=(0,), memory={"memory": table})},
+        assignments={"a": {"app": (block,)}, "b": {"app": (block,)}},
+    )  # fmt: skip
+
+
+STARTED = CpuManagerStarted(policy="static", reserved_cpu_set="0-1", default_cpu_set="0-7")
+TWICE = {
+    "containerStatuses": [
+        {
+            "name": "app",
+            "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
+            "lastState": {"terminated": {"finishedAt": "2026-01-01T00:01:00Z"}},
+        }
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("bodies", "invariant", "words", "bugs"),
+    [
+        ([checkpoint(entry("a", "app", "g0"), entry("b", "app", "g0"))], "device_in_two_lives",
+         f"device {GPU}/g0 is given to container app of pod a and container app of pod b",
+         ("kubernetes#137534",)),
+        ([gpu("a", "g0"), gpu("b", "g0"), runs("a")], "device_in_two_lives",
+         "container app of pod d/a and container app of pod d/b", ("kubernetes#137534",)),
+        ([listed("a"), checkpoint(entry("a", "app", "g0"), entry("a", "two", "g0"))],
+         "device_in_two_lives", "container app of pod d/a and container two of pod d/a",
+         ("kubernetes#137534",)),
+        ([checkpoint(entry("a", "app", "g0", "g1", "g2"))], "more_devices_than_exist",
+         "3 devices of example.com/gpu are given away, of 2 that exist: g2 no plugin", ()),
+        ([cpus("0-1", a={"app": "2-3"}, b={"app": "3-4"})], "cpu_in_two_lives",
+         "CPU 3 belongs alone to container app of pod a and container app of pod b", ()),
+        ([STARTED, cores("a", "2-3"), cores("b", "3"), runs("a")], "cpu_in_two_lives",
+         "CPU 3 belongs alone to", ()),
+        ([STARTED, cores("a", "1-2")], "reserved_cpu_given",
+         "CPUs 1 alone, which are reserved for the system (0-1)", ("kubernetes#124066",)),
+        ([cpus("0-2", a={"app": "2-3"})], "pools_overlap",
+         "has CPUs 2 alone, and they are in the shared pool (0-2)", ("kubernetes#124066",)),
+        ([cpus("", a={"app": "0-3"})], "pool_empty", "the shared pool of CPUs is empty", ()),
+        ([memory(60)], "memory_in_two_lives",
+         "120 bytes of memory of NUMA node 0 are given away, of 100", ()),
+        ([listed("a", **TWICE)], "container_twice",
+         "began at 2026-01-01T00:00:00Z, and the one before it ended at 2026-01-01T00:01:00Z", ()),
+    ],
+)  # fmt: skip
+def test_each_is_told(
+    bodies: list[Body], invariant: str, words: str, bugs: tuple[str, ...]
+) -> None:
+    """Once, with its records."""
+    (found,) = met(*bodies, *bodies[-1:])
+    assert (found.invariant, found.bugs) == (invariant, bugs)
+    assert words in found.why
+    assert {side.seq for side in found.sides} <= set(range(1, len(bodies) + 2))
+
+
+def test_the_records_that_show_it() -> None:
+    """Two grants, and that both lived on."""
+    (found,) = met(gpu("a", "g0"), gpu("b", "g0"), runs("b"), runs("a"))
+    assert [(side.seq, side.says) for side in found.sides] == [
+        (2, "given to container app of pod d/a"),
+        (3, "given to container app of pod d/b"),
+        (5, "pod d/a lives"),
+    ]
+
+
+def test_bugs_are_those_of_the_version() -> None:
+    """An empty pool came with strict reservation, pods that are given CPUs again with 1.36."""
+    empty, shared = cpus("", a={"app": "0-3"}), cpus("0", a={"app": "2"}, b={"app": "2"})
+    for version, of_empty, of_shared in (
+        ("1.31.0", (), ()),
+        ("1.32.0", ("kubernetes#141196",), ()),
+        ("1.36.2", ("kubernetes#141196",), ("kubernetes#140989",)),
+    ):
+        assert [each.bugs for each in met(empty, version=version)] == [of_empty]
+        assert [each.bugs for each in met(shared, version=version)] == [of_shared]
+
+
+@pytest.mark.parametrize(
+    "bodies",
+    [
+        [listed("a"), checkpoint(entry("a", "init", "g0"), entry("a", "app", "g0"))],
+        [checkpoint(entry("a", "init", "g0"), entry("a", "app", "g0"))],
+        [cpus("0-1", a={"init": "2", "app": "2"})],
+        [gpu("a", "g0"), PodTerminating(namespace="d", pod="a", pod_uid="a", reason="deleted",
+                                        grace_period_s=0), gpu("b", "g0"), runs("b")],
+        [gpu("a", "g0"), gpu("b", "g0"), runs("b"), listed("a", "Failed"), listed("a")],
+        [gpu("a", "g0"), DevicesReleased(pod_uid="a"), gpu("b", "g0"), runs("a")],
+        [cores("a", "3"), CpusReleased(namespace=None, pod=None, pod_uid="a", container="app",
+                                       cpu_set="3"), cores("b", "3"), runs("a")],
+        [checkpoint(entry("a", "app", "g0", "g1"), ids=("g0", "g1")),
+         checkpoint(entry("a", "app", "g0", "g1"), ids=("g0",))],
+        [cpus("0-7", policy="none")],
+        [cpus("")],
+        [memory(50)],
+    ],
+)  # fmt: skip
+def test_no_false_alarm(bodies: list[Body]) -> None:
+    """Init containers leave theirs to others, a pod that ended its own, and plugins shrink."""
+    assert met(*bodies) == []
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_no_false_alarm_on_a_recording(name: str) -> None:
+    """Real kubelets that work."""
+    assert list(violations(recorded(name))) == []
+
+
+def test_no_false_alarm_on_simulated_nodes() -> None:
+    """Nor a simulated one."""
+    assert [list(violations(truth.records)) for truth in truths(3, 4)] == [[]] * 4
+
+
+def test_a_checkpoint_alone_is_enough(tmp_path: Path) -> None:
+    """In import, verify and audit, with their exit codes."""
+    source, ledger = tmp_path / "node-x", str(tmp_path / "l")
+    source.mkdir()
+    held = checkpoint(entry("a", "app", "g0"), entry("b", "app", "g0"))
+    document = checkpoint_document(held.entries, held.registered)
+    (source / "kubelet_internal_checkpoint").write_text(json.dumps(document))
+    told = run("import", str(source), "--ledger", ledger)
+    assert "kubernetes#137534" in told.stdout
+    result = run("verify", "--ledger", ledger)
+    assert result.exit_code == 1
+    assert f"violation, device_in_two_lives: device/{GPU}/g0" in result.stdout
+    assert "a known bug of this kubelet does so: kubernetes#137534" in result.stdout
+    (found,) = json.loads(run("verify", "--ledger", ledger, "-o", "json").stdout)["violations"]
+    assert (found["invariant"], found["bugs"]) == ("device_in_two_lives", ["kubernetes#137534"])
+    assert [side["says"] for side in found["sides"]] == [
+        "given to container app of pod a",
+        "given to container app of pod b",
+        "kubelet_internal_checkpoint shows it",
+    ]
+    result = run("audit", "--ledger", ledger)
+    assert result.exit_code == 1
+    assert "device_in_two_lives" in result.stdout
+    (again,) = json.loads(run("audit", "--ledger", ledger, "-o", "json").stdout)["violations"]
+    assert again["why"] == found["why"]
+    junit = tmp_path / "junit.xml"
+    run("verify", "--ledger", ledger, "--junit", str(junit))
+    assert 'classname="device_in_two_lives"' in junit.read_text()
