@@ -11,6 +11,7 @@ from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.lifecycle import PodAdmitted, PodListed
 from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.verify.cached_results import CachedResults, NodePressure
+from kubeledger.verify.debts import Debt, Debts
 from kubeledger.verify.evidence.coverage import Coverage
 from kubeledger.verify.evidence.instances import ListedInstances
 from kubeledger.verify.evidence.machine import Machine
@@ -48,6 +49,7 @@ class VerifyContext:
         cached_results: results of probes, as their rule believes them.
         node_pressure: conditions of the node, as the rule of evictions believes them.
         pending: where findings go.
+        debts: what the kubelet owes.
         on_question: is called for each admission: seq of the decision that it is asked for, and
             what it rests on.
     """
@@ -75,6 +77,7 @@ class VerifyContext:
         self.cached_results = CachedResults()
         self.node_pressure = NodePressure()
         self.pending = PendingFindings()
+        self.debts = Debts(self.coverage, self.convict)
         self.process: Process | None = None
         self._next_process_ns: int | None = None
         self.profile: KubeletProfile | None = None
@@ -126,6 +129,8 @@ class VerifyContext:
             process = self.timeline.process(record.ts_ns)
             if process is not None and process.has_begun(record):
                 self._use(process)
+                self.debts.restart()
+        self.debts.observe(record)
 
     def _use(self, process: Process) -> None:
         self.former_settings = Settings(self.variant, self.process)
@@ -236,6 +241,23 @@ class VerifyContext:
                 inputs=tuple(dict.fromkeys(inputs)),
                 **_place(observation),
             )
+        )
+
+    def convict(self, debt: Debt) -> None:
+        """Say that something had to come and did not."""
+        if debt.disputed:
+            self.contradict(
+                debt.since.ts_ns, debt.subject, debt.why, *debt.disputed, by_absence=True
+            )
+            return
+        self.absent(
+            debt.since,
+            debt.kind,
+            subject=debt.subject,
+            expected=debt.expected,
+            why=debt.why,
+            rule=debt.rule,
+            inputs=debt.inputs,
         )
 
     def contradict(

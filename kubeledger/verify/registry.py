@@ -18,7 +18,9 @@ from kubeledger.verify.rules.oom.kills import OomVerifier
 from kubeledger.verify.rules.probes import ProbeVerifier
 from kubeledger.verify.rules.restarts import RestartVerifier
 from kubeledger.verify.rules.safety import SafetyVerifier
+from kubeledger.verify.rules.shutdowns import ShutdownVerifier
 from kubeledger.verify.rules.source_disputes import SourceDisputes
+from kubeledger.verify.rules.syncs import SyncVerifier
 from kubeledger.verify.verifier import Verifier
 
 __all__ = ["VERIFIERS", "kinds_seen_for", "verifiers_of"]
@@ -36,7 +38,9 @@ VERIFIERS: tuple[type[Verifier], ...] = (
     OomVerifier,
     RestartVerifier,
     SafetyVerifier,
+    ShutdownVerifier,
     SourceDisputes,
+    SyncVerifier,
 )
 
 

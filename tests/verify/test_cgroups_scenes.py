@@ -723,7 +723,7 @@ def removed(path: str) -> CgroupRemoved:
     [
         ([(20, died("c1"))], f"{BURST}/c1", [(40, began("c2"))], "match"),
         ([], f"{BURST}/c1", [(27, died("c1"))], "match"),
-        ([], f"{BURST}/c1", [(80, died("c1"))], "match"),
+        ([], f"{BURST}/c1", [(80, died("c1"))], "impossible"),
         ([], f"{BURST}/c1", [(27, began("c2"))], "match"),
         ([], f"{BURST}/c1", [(40, began("y", "other"))], "unverifiable"),
         ([], f"{BURST}/c1", [(40, cgroup(f"{BURST}/c1", cpu_shares=1024))], "impossible"),

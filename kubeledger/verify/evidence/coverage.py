@@ -407,6 +407,11 @@ class Coverage:
         return None
 
     @property
+    def last_line_ns(self) -> int:
+        """When the last line stands of those that this goes by."""
+        return 0 if self._line_ends is None else self._line_ends[1]
+
+    @property
     def _begins_complete(self) -> bool:
         """The log begins with a process, so that no kubelet line was written before."""
         return bool(self._starts) and self._starts[0][2]

@@ -63,6 +63,8 @@ _CLASSES: Final = (PODS, RUNS, KILLS, REFUSALS, CPUS, DEVICES, MEMORY, SIGNALS, 
 
 _PODS: Final = (PODS, RUNS)
 RESTS_ON: Final[Mapping[str, tuple[LineClass, ...]]] = {
+    "lifecycle.ContainerStarted": (PODS, RUNS),
+    "lifecycle.PodTerminating": (PODS,),
     "cgroups.CgroupRemoved": _PODS,
     "cgroups.CgroupUpdated": _PODS,
     "cpumanager.CpuAllocationFailed": (*_PODS, CPUS),

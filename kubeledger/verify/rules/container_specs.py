@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.kube.defaults import GRACE_PERIOD_S, PROBE
 from kubeledger.kubelet.kube.restartpolicy import ALWAYS, RestartRule
@@ -19,7 +20,7 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pods import ListedPod
 
-__all__ = ["ContainerSpec", "PodSpec", "ProbeSpec", "specs_of", "versions_of"]
+__all__ = ["ContainerSpec", "PodSpec", "ProbeSpec", "image_of", "specs_of", "versions_of"]
 
 
 class ProbeSpec(msgspec.Struct, rename="camel", frozen=True):
@@ -81,6 +82,7 @@ class ContainerSpec(msgspec.Struct, rename="camel", frozen=True):
     """A container, init container or ephemeral container."""
 
     name: str
+    image: str | None = None
     restart_policy: str | None = None
     restart_policy_rules: list[RestartRule] | None = None
     liveness_probe: ProbeSpec | None = None
@@ -148,7 +150,17 @@ class PodSpec(msgspec.Struct, frozen=True):
 
     def agrees(self, other: PodSpec) -> bool:
         """Whether two lists say the same."""
-        return (self.spec, self.is_static) == (other.spec, other.is_static)
+        return (self.fixed, self.is_static) == (other.fixed, other.is_static)
+
+    @property
+    def fixed(self) -> _Spec:
+        """What cannot change while the pod lives: all but images."""
+        groups = {
+            name: [replace(c, image=None) for c in found]
+            for name in ("containers", "init_containers", "ephemeral_containers")
+            if (found := getattr(self.spec, name))
+        }
+        return replace(self.spec, **groups)
 
     def is_app(self, name: str) -> bool:
         """Whether it stands among the containers proper."""
@@ -181,6 +193,14 @@ def specs_of(
     if not found:
         return "a readable spec of the pod"
     return tuple(sorted(found, key=lambda spec: not any(map(spec.agrees, now))))
+
+
+def image_of(listed: ListedPod, name: str) -> str | None:
+    """The image of a container as a list shows it; None where it does not."""
+    for spec in versions_of((listed,)):
+        found = spec.container(name)
+        return None if found is None else found.image
+    return None
 
 
 def versions_of(lists: Iterable[ListedPod]) -> list[PodSpec]:

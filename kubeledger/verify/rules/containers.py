@@ -79,6 +79,7 @@ class Instance(msgspec.Struct):
         reasons: what a restart after it may name as the reason of its end; empty: not known.
         is_reported: its start was logged, not only its end.
         count: how often the container had been restarted; None when not known.
+        after_ns: a sync had held its start back then; None where none did.
     """
 
     container_id: str | None
@@ -96,6 +97,7 @@ class Instance(msgspec.Struct):
     out_of_memory: bool = False
     is_reported: bool = False
     count: int | None = None
+    after_ns: int | None = None
 
     @property
     def has_ended(self) -> bool:
@@ -115,7 +117,8 @@ class Instance(msgspec.Struct):
         if killed_ns is not None and is_killed and not times.late(killed_ns):
             return killed_ns
         if started_ns is None or (died_ns is not None and died_ns - started_ns < _RELIST_NS):
-            return self.created_ns
+            known = [ts_ns for ts_ns in (self.created_ns, self.after_ns) if ts_ns]
+            return max(known, default=self.created_ns)
         return started_ns - times.late(started_ns)
 
     def may_have_ended_unseen(self, now_ns: int) -> bool:
@@ -142,6 +145,7 @@ class Container(msgspec.Struct):
         shown: how many there have been.
         is_first: no instance came before the first of ``instances``, as far as is known.
         was_inherited: the newest was there before this kubelet process.
+        held_ns: when a sync last held a start back.
     """
 
     key: str
@@ -151,6 +155,7 @@ class Container(msgspec.Struct):
     instances: list[Instance] = []
     shown: int = 0
     was_inherited: bool = False
+    held_ns: int | None = None
 
     def at(self, back: int) -> Instance | None:
         """The newest instance (0), the one before (1), and so on; None where none was shown."""
@@ -177,6 +182,7 @@ class Container(msgspec.Struct):
     def push(self, instance: Instance) -> None:
         """Another instance."""
         self.was_inherited = False
+        instance.after_ns, self.held_ns = self.held_ns, None
         self.shown += 1
         self.instances.append(instance)
         del self.instances[:-_KEPT]

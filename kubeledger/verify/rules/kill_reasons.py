@@ -8,12 +8,12 @@ from typing import Final
 from kubeledger.model.bodies.lifecycle import ContainerKilled
 from kubeledger.model.bodies.prober import PROBE_OF_KILL
 from kubeledger.model.record import Record
-from kubeledger.model.units import format_ts
+from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, lacks, open_to, same
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pod_intervals import PodHistory
-from kubeledger.verify.rules.container_specs import PodSpec
+from kubeledger.verify.rules.container_specs import PodSpec, image_of
 from kubeledger.verify.rules.containers import key_for
 from kubeledger.verify.rules.stops import Stops
 
@@ -32,6 +32,8 @@ _UPDATES: Final = {
     "resized": "container {} was resized",
 }
 _SANDBOX: Final = "sandbox_changed"
+_LISTED_NS: Final = 10 * NS_PER_S
+"""A change is shown in a list so long after it."""
 REASONS: Final = frozenset(
     {
         *PROBE_OF_KILL,
@@ -75,6 +77,9 @@ def judge_stop(
         seq, why = spec.seq, f"the post-start hook of container {name} failed"
     elif reason in _UPDATES:
         seq, why = stops.updated, _UPDATES[reason].format(name)
+        if reason == "spec_changed" and (list_seq := _unchanged(context, record, body, pod)):
+            said = f"lists before and after show container {name} with one image"
+            return same(False, said, inputs=[list_seq])
         if seq is None and context.process is not None and context.process.number:
             seq = spec.seq  # it may have changed while no kubelet ran
     elif reason in _ENDINGS:
@@ -100,6 +105,24 @@ def judge_stop(
     if reason == "pod_deleted" and stops.found:
         return lacks(["whether the pod was being deleted when this process found it"])
     return same(False, f"no record shows that {why}")
+
+
+def _unchanged(
+    context: VerifyContext, record: Record, body: ContainerKilled, pod: PodHistory | None
+) -> int | None:
+    """The first list that shows the image with which a container was started and killed."""
+    run = None if pod is None else pod.run(body.container_id)
+    listed = context.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+    process = context.process
+    if pod is None or run is None or listed is None or pod.listed_alive_ns is None:
+        return None
+    first_ns, last_ns = pod.listed_alive_ns
+    inherited = process is None or (run.started_ns or 0) < process.started_ns
+    if inherited or not first_ns < record.ts_ns - _LISTED_NS < record.ts_ns < last_ns:
+        return None
+    versions = context.pods.versions(listed)
+    images = {image_of(version, body.container or "") for version in versions}
+    return versions[0].seq if len(images) == 1 and None not in images else None
 
 
 def _others_ended(pod: PodHistory | None, spec: PodSpec, sidecar: str, record: Record) -> bool:

@@ -19,7 +19,9 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Belief, Judgement, RuleVerifier, judge, lacks, same
 from kubeledger.verify.cached_results import CachedResult, CachedResults
 from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.debts import Debt, Key
 from kubeledger.verify.finding import WORKED_OUT, Fields
+from kubeledger.verify.rules.container_specs import ProbeSpec
 from kubeledger.verify.rules.containers import subject_of
 from kubeledger.verify.rules.probe_counts import Counts
 from kubeledger.verify.rules.probe_judging import (
@@ -44,15 +46,11 @@ _COUNTED_WITHIN_NS: Final = 60 * NS_PER_S
 _NAMES: Final = ("namespace", "pod", "pod_uid", "container", "container_id", "probe_type")
 
 
-class _ExpectedChange(NamedTuple):
-    """A change that no record shows yet, though each state of its worker had it."""
+_NONE: Final = "; no record says that it did"
 
-    due_ns: int
-    worker: Worker
-    tick: Record
-    expected: Fields
-    why: str
-    seqs: tuple[int, ...]
+
+def _owed_by(worker: Worker, result: str) -> Key:
+    return "probe", worker.key, worker.container, worker.probe_type, result
 
 
 class _Waiting(NamedTuple):
@@ -77,7 +75,6 @@ class ChangeJudge(RuleVerifier, CachedResults):
         self._counts = Counts(context, self._workers)
         self._ticks: dict[int, tuple[Worker, ProbeExecuted]] = {}
         self._awaited: deque[tuple[int, Worker, Record]] = deque()
-        self._expected_changes: deque[_ExpectedChange] = deque()
         self._waiting: deque[_Waiting] = deque()
 
     def _pass_time(self, now_ns: int) -> None:
@@ -96,37 +93,41 @@ class ChangeJudge(RuleVerifier, CachedResults):
             return
         first = changed[0]
         result = first.cached
-        loose = () if worker.loose is None else worker.loose.worlds
+        pushed = worker.machine is not None and result in worker.machine.pushed
+        told = pushed and self._workers.tells_changes()
+        # The startup probe rests once it has succeeded: a success before would have been the last.
+        rests = told and worker.probe_type == "startup"
+        loose = () if worker.loose is None or rests else worker.loose.worlds
         if any(world.state.was is None for world in (*belief.worlds, *loose)):
-            pushed = worker.machine is not None and result in worker.machine.pushed
             if pushed and self.context.coverage.at(tick.ts_ns) is None:
                 belief.keep(lambda state: state.was is None)
             return
         if belief.cut:
             return
-        known = worker.key in self._workers.thresholds_known and not worker.disputed
-        if known and (result == FAILURE or self._workers.successes_logged):
-            expected, seqs = expected_of(worker, first), (worker.spec_seq or 0, *worker.streak)
-            why = reached(worker, first, tick.ts_ns)
-            wait_ns = (spec.threshold(expected["to_result"]) + 2) * spec.period_ns
-            due_ns = tick.ts_ns + max(TOLD_WITHIN_NS, wait_ns)
-            self._expected_changes.append(
-                _ExpectedChange(due_ns, worker, tick, expected, why, seqs)
-            )
+        known = rests or worker.key in self._workers.thresholds_known
+        if known and not worker.disputed and (result == FAILURE or self._workers.successes_logged):
+            self._owe(worker, first, spec, tick)
 
-    def _miss(self, missing: _ExpectedChange) -> None:
-        body = missing.tick.body
-        assert isinstance(body, ProbeExecuted)
-        if self.context.times.late(missing.tick.ts_ns):
+    def _owe(self, worker: Worker, state: State, spec: ProbeSpec, tick: Record) -> None:
+        """Each state had the change, and no record shows it yet."""
+        assert isinstance(tick.body, ProbeExecuted)
+        if self.context.times.late(tick.ts_ns):
             return  # which container was probed, and when the sync loop shows it, is not known
-        self.context.absent(
-            missing.tick,
-            ProbeTransitioned.kind,
-            subject=subject_of(body),
-            expected=missing.expected,
-            why=f"{missing.why}; no record says that it did",
-            rule=self.rule,
-            inputs=missing.seqs,
+        expected = expected_of(worker, state)
+        wait_ns = (spec.threshold(expected["to_result"]) + 2) * spec.period_ns
+        self.context.debts.owe(
+            _owed_by(worker, expected["to_result"]),
+            Debt(
+                since=tick,
+                due_ns=tick.ts_ns + max(TOLD_WITHIN_NS, wait_ns),
+                shown_by=ProbeExecuted,
+                kind=ProbeTransitioned.kind,
+                subject=subject_of(tick.body),
+                expected=expected,
+                why=f"{reached(worker, state, tick.ts_ns)}{_NONE}",
+                rule=self.rule,
+                inputs=(worker.spec_seq or 0, *worker.streak),
+            ),
         )
 
     # -- recorded changes --------------------------------------------------------------------------
@@ -182,7 +183,7 @@ class ChangeJudge(RuleVerifier, CachedResults):
                         for belief in worker.beliefs() for w in belief.worlds))
         )  # fmt: skip
         if (missing := self._take_expected(worker, body)) is not None:
-            self._judge_expected(missing, record, body)
+            self._judge_expected(missing, worker, record, body)
             return
         instance = self._workers.instance(worker)
         is_next = instance is not None and instance.container_id == body.container_id
@@ -211,31 +212,27 @@ class ChangeJudge(RuleVerifier, CachedResults):
         elif not all(case.state.was is not None for case in cases):
             worker.believe(STORES[body.to_result], f"what record {record.seq} says")
 
-    def _take_expected(self, worker: Worker, body: ProbeTransitioned) -> _ExpectedChange | None:
-        for missing in self._expected_changes:
-            container_id = missing.expected.get("container_id")
-            same = body.container_id is None or container_id in (None, body.container_id)
-            if (
-                missing.worker is worker
-                and same
-                and missing.expected["to_result"] == body.to_result
-            ):
-                self._expected_changes.remove(missing)
-                return missing
-        return None
+    def _take_expected(self, worker: Worker, body: ProbeTransitioned) -> Debt | None:
+        """The change that was owed, which has come."""
+        key = _owed_by(worker, body.to_result)
+        owed = self.context.debts.owed(key)
+        of = None if owed is None else owed.expected.get("container_id")
+        if body.container_id is not None and of not in (None, body.container_id):
+            return None
+        return self.context.debts.pay(key)
 
     def _judge_expected(
-        self, missing: _ExpectedChange, record: Record, body: ProbeTransitioned
+        self, owed: Debt, worker: Worker, record: Record, body: ProbeTransitioned
     ) -> None:
         """The change had to come on an earlier tick."""
-        differ = {n: v for n, v in missing.expected.items() if getattr(body, n) not in (None, v)}
-        allowed = record.cause in (None, missing.tick.seq) and not differ
-        why = missing.why
+        differ = {n: v for n, v in owed.expected.items() if getattr(body, n) not in (None, v)}
+        allowed = record.cause in (None, owed.since.seq) and not differ
+        why = owed.why.removesuffix(_NONE)
         if not allowed:
             pushed = "".join(f", {name} {getattr(body, name)}" for name in differ)
             why = f"{why} then; recorded is a change at {format_ts(record.ts_ns)}{pushed}"
-            missing.worker.believe(STORES[body.to_result], f"what record {record.seq} says")
-        judgement = same(allowed, why, expected=missing.expected, inputs=missing.seqs)
+            worker.believe(STORES[body.to_result], f"what record {record.seq} says")
+        judgement = same(allowed, why, expected=owed.expected, inputs=owed.inputs)
         self._give(record, body, judgement)
 
     # -- findings ----------------------------------------------------------------------------------

@@ -92,15 +92,26 @@ class Workers:
         self._first_reported_ns: int | None = None
         self.successes_logged = False
         self.thresholds_known: set[str] = set()
+        self._told: list[int] = []
 
     # -- the first reading -------------------------------------------------------------------
 
     def foresee_change(self, record: Record) -> None:
-        """A change of which the importer knew the threshold."""
+        """A change of which the importer knew the threshold, or that the sync loop told."""
         body = record.body
         assert isinstance(body, ProbeTransitioned)
         if body.threshold is not None:
             self.thresholds_known.add(pod_key(body.pod_uid, body.namespace, body.pod) or "")
+        if not body.inferred:
+            self._told.append(record.ts_ns)
+
+    def tells_changes(self) -> bool:
+        """Whether lines of this process tell of changes."""
+        process = self._context.process
+        if process is None:
+            return False
+        end_ns = 1 << 63 if process.ended_ns is None else process.ended_ns
+        return any(process.started_ns <= told_ns < end_ns for told_ns in self._told)
 
     # -- who is there ------------------------------------------------------------------------
 

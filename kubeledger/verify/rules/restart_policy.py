@@ -23,7 +23,8 @@ from kubeledger.verify.rules.containers import Instance
 
 __all__ = ["judge_policy", "reason_meant"]
 
-_PROBE_KILLS: Final = frozenset({"liveness_probe", "startup_probe"})
+_ENDS_IT: Final = frozenset({"liveness_probe", "startup_probe", "post_start_hook"})
+"""Reasons of kills after which the restart policy counts."""
 _BECAUSE: Final = {
     "liveness_probe": "its liveness probe failed",
     "startup_probe": "its startup probe failed",
@@ -95,8 +96,8 @@ def _ends_for_good(
     has_own = entry.restart_policy is not None and facts.container_restart_rules
     policy = (entry.restart_policy if has_own else None) or spec.restart_policy
     if before.killed_ns is not None or before.exit_code is None:
-        by_probe = not before.killed_ns or bool(_PROBE_KILLS.intersection(before.reasons[:1]))
-        ends = policy == NEVER and by_probe and not (
+        counts = not before.killed_ns or bool(_ENDS_IT.intersection(before.reasons[:1]))
+        ends = policy == NEVER and counts and not (
             before.killed_ns is None and entry.restart_policy_rules
         )  # fmt: skip
         return f"restart policy Never does not start container {name} again" if ends else None

@@ -176,7 +176,7 @@ class RestartVerifier(Starts):
             self.lacking(record, subject_of(body), [policy])
         else:
             self._held_back(record, body, container, policy)
-        back_off.held_back = True
+        back_off.held_back, container.held_ns = True, record.ts_ns
 
     def _held_back(
         self, record: Record, body: RestartBackedOff, container: Container, policy: BackOffPolicy

@@ -14,12 +14,15 @@ import msgspec
 
 from kubeledger.analyze.histories.history import histories_of_recording
 from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.sim import Sim
 from kubeledger.simulate.scenario.load import load_scenario
 from kubeledger.simulate.scenario.plan import to_plan
 from kubeledger.testing.scenarios import random_plan
 from tests.recordings import RECORDINGS
 from tests.verify.histories import recorded
+
+_HOUR_NS = 3_600 * NS_PER_S
 
 __all__ = [
     "RECORDED",
@@ -85,13 +88,18 @@ def source_of(record: Record) -> Source:
 
 @cache
 def named(name: str) -> Truth:
-    """A recorded node, ``golden/NAME``, ``scenario/NAME/SEED``, or ``random/NUMBER``."""
+    """A recorded node, ``golden/NAME``, ``scenario/NAME/SEED``, ``random/NUMBER``, ``long/NUMBER``.
+
+    A long one is a random one that goes on for an hour.
+    """
     first, _, rest = name.partition("/")
     if first == "golden":
         (history,) = histories_of_recording(RECORDINGS / "golden" / f"{rest}.ledger.jsonl")
         return Truth(name, tuple(history.read(None)), False)
-    if first == "random":
+    if first in ("random", "long"):
         plan = random_plan(int(rest))
+        if first == "long":
+            plan = msgspec.structs.replace(plan, duration_ns=plan.duration_ns + _HOUR_NS)
     elif first == "scenario":
         path, _, seed = rest.partition("/")
         loaded = load_scenario(RECORDINGS / "scenarios" / f"{path}.yaml")

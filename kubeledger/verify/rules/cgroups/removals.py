@@ -78,6 +78,9 @@ class Removals:
                 return same(False, why)
             return lacks(["the records after the end of the ledger"])
         pod = self._context.timeline.pods.get(where.pod_uid or "")
+        alive = None if pod is None else self._alive(where, pod, ts_ns)
+        if alive is not None:
+            return alive
         for at_ns, entry, seq in self._ends(where, pod, ts_ns) if pod is not None else ():
             if at_ns <= ts_ns + _BY_THEN_NS:
                 why = f"{entry} by {format_ts(at_ns)}, and then the cgroup goes"
@@ -94,6 +97,30 @@ class Removals:
             return same(False, why)
         end = f"the end of pod {pod.namespace}/{pod.name}" if pod else "the life of the pod"
         return lacks([end])
+
+    def _alive(self, where: CgroupPath, pod: PodHistory, ts_ns: int) -> Judgement | None:
+        """What shows that it, or what is below it, still ran when the files had been read.
+
+        Where lines are late a kill, or a relist of another process, may be of what had ended long
+        before.
+        """
+        times, process = self._context.times, self._context.process
+        if process is None or times.late(ts_ns):
+            return None
+        for run in pod.runs:
+            own = where.container_id in (None, run.container_id)
+            began_ns = run.started_ns or 0
+            if not own or not process.started_ns < began_ns < ts_ns:
+                continue
+            signs = [(run.killed_ns or 0, run.killed_seq), (run.died_ns or 0, run.died_seq)]
+            at_ns, seq = max(signs)
+            if process.ended_ns is not None and at_ns > process.ended_ns:
+                continue
+            if times.told(at_ns).from_ns > ts_ns + ROUND_NS and not times.late(at_ns):
+                name = f"container {(run.container_id or '')[:12]}"
+                why = f"{name} ran until {format_ts(at_ns)}, and its cgroup goes only then"
+                return same(False, why, inputs=(seq,) if seq else ())
+        return None
 
     def _ends(self, where: CgroupPath, pod: PodHistory, ts_ns: int) -> Iterator[HistoryEntry]:
         """Signs that a container, or its pod, had ended."""

@@ -26,8 +26,11 @@ from kubeledger.kubelet.lifecycle.graceperiod import overridden_grace_s
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.lifecycle import PodEvicted
 from kubeledger.model.errors import KubeledgerError
-from kubeledger.model.units import format_ts
+from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.belief import Judgement, Ruling, judge, open_to, same
+from kubeledger.verify.evidence.pod_intervals import PodHistory
+from kubeledger.verify.evidence.times import Times
 from kubeledger.verify.rules.evictions.thresholds import Reading
 from kubeledger.verify.settings import Settings
 
@@ -44,6 +47,11 @@ _CONTAINER: Final = re.compile(
 )
 _POD: Final = re.compile(r"Pod (\S+) was using (\S+?), request is ")
 _WHOSE: Final = {"emptydirfs.limit": "volume", "ephemeralcontainerfs.limit": "container"}
+_WAIT_NS: Final = 10 * NS_PER_S
+"""So long the manager waits for a pod's end at least."""
+_LATE_NS: Final = 2 * NS_PER_S
+_STOPS_NS: Final = 4 * NS_PER_S
+"""The rest of a pod's end may take so long after those of its containers."""
 _FULL: Final = 2**60
 """Bytes that exceed any limit."""
 
@@ -85,6 +93,39 @@ def judge_grace(
         assumes = ("the grace period with which the pod was being stopped before",)
         rulings.append(Ruling(allowed=True, why="", assumes=assumes))
     return judge(rulings)
+
+
+def judge_outcome(
+    record: Record,
+    body: PodEvicted,
+    threshold: Threshold | None,
+    pod: PodHistory | None,
+    times: Times,
+) -> Judgement:
+    """Whether the manager saw the pod end: it waits for that, but not for long.
+
+    Source: v1.36.2 pkg/kubelet/pod_workers.go killPodNow
+    """
+    ran = [] if pod is None else pod.ran(record.ts_ns)
+    ends = [run.died_ns for run in ran if run.name and run.died_ns is not None]
+    if body.evicted is None or pod is None:
+        return same(True, "")
+    if not body.evicted and not any(run.name for run in ran):
+        return open_to("how long the pod took to end", denied="none of its containers ran")
+    if not ends:
+        return same(True, "")
+    wait_ns = _WAIT_NS
+    if threshold is not None and not threshold.is_hard:
+        wait_ns = max(wait_ns, (body.grace_period_s or 0) * NS_PER_S * 3 // 2)
+    took_ns = max(ends) - record.ts_ns
+    took = f"its containers had ended {took_ns / NS_PER_S:.1f} s after it was chosen"
+    if body.evicted and times.told(max(ends)).from_ns > record.ts_ns + wait_ns + _LATE_NS:
+        why = f"{took}, and the eviction manager waits for {wait_ns // NS_PER_S} s"
+        return same(False, why, expected={"evicted": False})
+    all_ended = all(run.died_ns is not None for run in ran) and len(ends) < len(ran)
+    if not body.evicted and took_ns < wait_ns - _STOPS_NS and all_ended:
+        return same(False, f"{took}, so it was seen to end", expected={"evicted": True})
+    return same(True, "")
 
 
 def used_by_containers(message: str) -> int | None:

@@ -4,30 +4,37 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import msgspec
+
 from kubeledger.kubelet.eviction.ranking import Candidate, rank_key
 from kubeledger.kubelet.eviction.signals import RESOURCE_OF
 from kubeledger.kubelet.eviction.thresholds import Threshold, threshold_quantity
 from kubeledger.kubelet.kube.critical import is_critical_pod
 from kubeledger.model.bodies.eviction import NodeConditionsChanged, ReclaimAttempted
+from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.bodies.lifecycle import PodEvicted
-from kubeledger.model.units import NS_PER_S, format_ts
+from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.context import VerifyContext
-from kubeledger.verify.evidence.coverage import SILENCE_NS
+from kubeledger.verify.debts import Debt
+from kubeledger.verify.rules.evictions.config import transition_period_ns
 from kubeledger.verify.rules.evictions.rounds import Rounds
 from kubeledger.verify.rules.evictions.thresholds import Round, may_act, threshold_says
 from kubeledger.verify.rules.evictions.usages import Usages
 
 __all__ = ["MissingEvictions", "names_of"]
 
-_OWED_NS: Final = 180 * NS_PER_S
-"""So long a row of rounds that do nothing is none."""
+_OWED_NS: Final = 45 * NS_PER_S
+"""Four rounds: the next one acts."""
+_SAME_NS: Final = 180 * NS_PER_S
+"""No statistics stay the same for so long."""
+_ROUNDS: Final = "rounds"
 
 
 class MissingEvictions:
     """Looks at every round for evictions and conditions that had to come of it, and did not.
 
-    As recorded only what a whole row of rounds owed is said, as lines of one may be lost. Under
-    a variant it is what would have been, where the recorded settings explain what is recorded.
+    As recorded it is owed. Under a variant it is what would have been, where the recorded settings
+    explain what is recorded.
     """
 
     def __init__(self, context: VerifyContext, rounds: Rounds, usages: Usages, rule: str) -> None:
@@ -36,8 +43,6 @@ class MissingEvictions:
         self._usages = usages
         self._rule = rule
         self._due: Threshold | None = None
-        self._row: tuple[Threshold, Round] | None = None
-        self._is_reported = False
         self._would_report: frozenset[str] | None = None
 
     def look(self) -> None:
@@ -46,7 +51,7 @@ class MissingEvictions:
         if last is None:
             return
         if not self._rounds.loose:
-            self._find(last)
+            self._owe(last)
             return
         reported_only = self._conditions_differ(last)
         due = next(iter(self._rounds.current.due()), None)
@@ -57,29 +62,43 @@ class MissingEvictions:
             self._due = due
             self._would_evict(last, due)
 
-    def _find(self, last: Round) -> None:
-        """Say that a reclaim had to come, where each of a row of rounds had to begin with one.
+    def _owe(self, last: Round) -> None:
+        """What this round owes: a reclaim for what is short, and the conditions that follow.
 
-        A round may do nothing as the statistics are those of the one before, so a row counts.
+        A round does nothing on statistics that the one before had seen.
         """
-        due = next((each for each in self._rounds.current.due() if _is_far(each, last)), None)
-        before = self._rounds.before
-        if due is None or self._rounds.acted:
-            self._row = None
+        if self._rounds.unknown() or transition_period_ns(self._context.settings) is None:
             return
-        silent = before is None or last.ts_ns - before.ts_ns > SILENCE_NS
-        if self._row is None or self._row[0] != due or silent:
-            self._row, self._is_reported = (due, last), False
-        first = self._row[1]
-        if self._is_reported or last.ts_ns - first.ts_ns < _OWED_NS:
+        debts, due = self._context.debts, self._rounds.current.due()
+        names = {each.signal for each in due if _is_far(each, last)}
+        for threshold in due:
+            key, reading = (_ROUNDS, threshold.signal), last.readings.get(threshold.signal)
+            if self._rounds.acted or reading is None or threshold.signal not in names:
+                continue
+            before = self._rounds.before
+            seen = None if before is None else before.readings.get(threshold.signal)
+            owed = debts.owed(key)
+            if owed is not None and seen is not None and seen.available == reading.available:
+                latest_ns = owed.since.ts_ns + _SAME_NS
+                debts.defer(*key, due_ns=min(last.ts_ns + _OWED_NS, latest_ns))
+            says = threshold_says(threshold, reading)
+            why = f"something had to be reclaimed, in one of the next rounds: {says}"
+            expected: dict[str, Any] = {"resource": RESOURCE_OF[threshold.signal]}
+            debts.owe(key, self._debt(last, ReclaimAttempted.kind, expected, why))
+        for signal in RESOURCE_OF:
+            if self._rounds.acted or signal not in names:
+                debts.void(_ROUNDS, signal)
+        conditions = self._rounds.current.conditions
+        reported, process = self._rounds.reported, self._context.process
+        if reported is None and process is not None and process.from_start:
+            reported = frozenset()
+        if reported is None or conditions.sure <= reported <= conditions.possible:
+            debts.void(_ROUNDS, "")
             return
-        self._is_reported = True
-        why = (
-            f"something had to be reclaimed: {threshold_says(due, first.readings[due.signal])}, "
-            f"and was less than half of it in every round since {format_ts(first.ts_ns)}"
-        )
-        expected = {"resource": RESOURCE_OF[due.signal]}
-        self._absent(last, ReclaimAttempted.kind, "node", expected, why)
+        had = conditions.sure or conditions.possible
+        why = f"the node had to report {names_of(had)}, where it reported {names_of(reported)}"
+        conditions_due: dict[str, Any] = {"conditions": sorted(had)}
+        debts.owe((_ROUNDS, ""), self._debt(last, NodeConditionsChanged.kind, conditions_due, why))
 
     def _conditions_differ(self, last: Round) -> bool:
         """Say which conditions would be reported, once for each change."""
@@ -129,24 +148,31 @@ class MissingEvictions:
         self, last: Round, kind: str, subject: str, expected: dict[str, Any], why: str
     ) -> None:
         """Say it at a round, which is the place of a decision that did not come."""
+        debt = self._debt(last, kind, expected, why)
+        self._context.convict(msgspec.structs.replace(debt, subject=subject))
+
+    def _debt(self, last: Round, kind: str, expected: dict[str, Any], why: str) -> Debt:
         inputs = [self._context.settings.seq or 0, *(each.seq for each in last.readings.values())]
-        self._context.absent(
-            last.record,
-            kind,
-            subject=subject,
+        return Debt(
+            since=last.record,
+            due_ns=last.ts_ns + _OWED_NS,
+            shown_by=EvictionSignalObserved,
+            kind=kind,
+            subject="node",
             expected=expected,
             why=why,
             rule=self._rule,
-            inputs=[seq for seq in inputs if seq],
+            inputs=tuple(seq for seq in inputs if seq),
         )
 
 
 def _is_far(threshold: Threshold, last: Round) -> bool:
-    """Whether a signal is under half of its threshold."""
+    """Whether a signal is well under its threshold: lines round it."""
     reading = last.readings.get(threshold.signal)
     if reading is None:
         return False
-    return 2 * reading.available < threshold_quantity(threshold.value, reading.capacity).value()
+    limit = threshold_quantity(threshold.value, reading.capacity).value()
+    return 10 * reading.available < 9 * limit
 
 
 def names_of(conditions: frozenset[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kubeledger.kubelet.eviction.signals import RESOURCE_OF
 from kubeledger.kubelet.eviction.thresholds import Threshold, is_short
@@ -22,6 +22,7 @@ from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.bodies.lifecycle import PodEvicted
 from kubeledger.model.bodies.node import ClockStepped, KubeletStarted
 from kubeledger.model.record import Body, Record
+from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, all_of, open_to, same
 from kubeledger.verify.context import VerifyContext
@@ -32,6 +33,7 @@ from kubeledger.verify.rules.evictions.grace_and_message import (
     judge_grace,
     judge_limit,
     judge_message,
+    judge_outcome,
     used_by_containers,
 )
 from kubeledger.verify.rules.evictions.missing_evictions import MissingEvictions, names_of
@@ -42,6 +44,10 @@ from kubeledger.verify.rules.evictions.usages import LATER_NS, Usages
 from kubeledger.verify.verifier import See
 
 __all__ = ["EvictionVerifier"]
+
+
+_SURELY_NS: Final = 2 * NS_PER_S
+"""What was active so long before and after was active when the pods were ranked."""
 
 
 class _Reclaim(NamedTuple):
@@ -199,6 +205,14 @@ class EvictionVerifier(RuleVerifier):
         places = self._places(ts_ns, cause, threshold)
         why, resource = "pods are ranked by what they used", RESOURCE_OF[threshold.signal]
         yield judge_order(combinations(places, 2), why, resource, ts_ns)
+        names = {(who.namespace, who.pod) for who in body.ranked or ()}
+        for pod in self.context.timeline.active(
+            ts_ns - _SURELY_NS, ts_ns + _SURELY_NS
+        ).must.values():
+            if (pod.namespace, pod.name) not in names:
+                yield same(
+                    False, f"pod {pod.full_name} was active, and had to be ranked", inputs=[pod.seq]
+                )
         left = [place for place in places if place.pod and not is_critical_pod(place.pod)]
         if body.outcome == "nothing" and left:
             yield same(False, f"pod {left[0].name} is not critical, and had to be evicted")
@@ -277,7 +291,10 @@ class EvictionVerifier(RuleVerifier):
         ending_ns = None if interval is None else interval.ending_ns
         was_ending = ending_ns is not None and ending_ns < record.ts_ns
         assert profile is not None
-        return judge_grace(body, pod, threshold, profile, settings, was_ending=was_ending)
+        grace = judge_grace(body, pod, threshold, profile, settings, was_ending=was_ending)
+        history = self.context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        times = self.context.times
+        return all_of([grace, judge_outcome(record, body, threshold, history, times)])
 
     def _over_limit(
         self, record: Record, body: PodEvicted, pod: Pod, profile: KubeletProfile, seq: int

@@ -24,6 +24,7 @@ __all__ = ["Disk", "Sample"]
 
 _NEAR_NS: Final = 60 * NS_PER_S
 """A sample this near in time shows the disk as it was."""
+_ROUND_NS: Final = 12 * NS_PER_S
 _BLOCK_MAX: Final = 512
 """No filesystem has smaller blocks; some show amounts that are no multiple of it."""
 _AROUND_NS: Final = 3600 * NS_PER_S
@@ -59,6 +60,7 @@ class Disk:
         self._last: Sample | None = None
         self._sizes: dict[int, _Size] = {}
         self._bits = 0
+        self._step = 0
 
     def prescan(self, record: Record) -> None:
         """First reading: learn the capacities and the block size."""
@@ -77,14 +79,27 @@ class Disk:
 
     def see(self, record: Record) -> Sample | None:
         """Second reading: this is how the disk is now; None where the record does not say."""
-        sample = _sample_of(record)
-        self._last = sample or self._last
+        sample, last = _sample_of(record), self._last
+        if sample is not None and last is not None:
+            step = abs(sample.usage.available_bytes - last.usage.available_bytes)
+            self._step = max(self._step, step)
+        self._last = sample or last
         return sample
+
+    def is_far(self, sample: Sample, usage: DiskUsage) -> bool:
+        """Whether the disk changed more within seconds than it does between any two samples."""
+        step = abs(sample.usage.available_bytes - usage.available_bytes)
+        return step > max(2 * self._step, usage.capacity_bytes // 100)
 
     def near(self, ts_ns: int) -> Sample | None:
         """The last sample, if it is near enough."""
         last = self._last
         return last if last is not None and abs(ts_ns - last.ts_ns) <= _NEAR_NS else None
+
+    def right_before(self, ts_ns: int) -> Sample | None:
+        """The last sample, if the next round of the eviction manager had not come yet."""
+        last = self._last
+        return last if last is not None and 0 <= ts_ns - last.ts_ns <= _ROUND_NS else None
 
     def is_steady(self, ts_ns: int) -> bool:
         """Whether the disk had no size then but those that are shown of times around it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -22,6 +22,7 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, all_of, lacks, same
 from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.debts import Debt
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.images.disk import Disk
 from kubeledger.verify.rules.images.ends import judge_end
@@ -127,6 +128,7 @@ class ImageVerifier(RuleVerifier):
         run = self._open(record, "node")
         if run is not None:
             run.start, run.last_ns = record, record.ts_ns
+            run.seen = self._disk.right_before(record.ts_ns)
             if run.facts.detects_before_disk_check:
                 self._freeze(run, record)
 
@@ -222,8 +224,8 @@ class ImageVerifier(RuleVerifier):
                 about={f"image/{image_id}": why for image_id, why in kept_of(run, worlds)},
                 place=next((piece for piece in run.end.evidence if piece not in begun), None),
             )
-        if run.loose and worlds:
-            self._absent(run, worlds[0])
+        if worlds:
+            self._owe(run, worlds[:1] if run.loose else worlds)
 
     def _close_sweep(self) -> None:
         sweep, self._sweep = self._sweep, None
@@ -242,6 +244,7 @@ class ImageVerifier(RuleVerifier):
         worlds = worlds_of(run, self._use.passes(run))
         if worlds:
             judgements, worlds = judge_removals(run, worlds)
+            run.denied = any(each.verdict == "impossible" for each in judgements) and not run.loose
         start = () if run.start is None else (run.start.seq,)
         for record, judgement in zip(run.removals, judgements, strict=True):
             subject, rule = f"image/{body_of(record).image_id}", _RULE_REMOVAL
@@ -260,40 +263,55 @@ class ImageVerifier(RuleVerifier):
         worlds = worlds if run.passes else []
         return worlds, not worlds or "unverifiable" in {each.verdict for each in judgements}
 
-    def _absent(self, run: Run, world: World) -> None:
-        """What would have come under other settings.
+    def _owe(self, run: Run, worlds: Sequence[World]) -> None:
+        """What had to come in every world, and did not.
 
-        Under the recorded ones this is not said: of an image that went the line may be lost,
-        and of one that stayed the line that it was used.
+        As recorded only where the end counts the bytes of just those removals that have lines:
+        then no line of a removal is lost.
         """
-        if run.end is None or not run.passes or not (run.start or run.begins):
+        end = run.end_body
+        if run.end is None or end is None or not run.passes or not (run.start or run.begins):
             return
-        missing: list[tuple[str, str, Fields, str, str]] = []
-        if run.begins:
-            why = (
-                f"the image filesystem was {run.due['usage_percent']} % used, at or above "
-                f"the high threshold of {run.policy.high} %, so a space pass had to begin"
-            )
-            missing.append((GarbageCollectionStarted.kind, "node", run.due, why, self.rule))
-        gone = {body_of(record).image_id for record in run.removals}
-        for image_id in () if run.refused else world.done.removed:
-            if image_id in gone:
+        observed = run.passes[-1].record
+        debt = Debt(
+            since=observed,
+            due_ns=run.end.ts_ns,
+            shown_by=ImagesDetected,
+            kind=GarbageCollectionStarted.kind,
+            subject="node",
+            expected=run.due,
+            why=f"the image filesystem was {run.due.get('usage_percent')} % used, at or above "
+            f"the high threshold of {run.policy.high} %, so a space pass had to begin",
+            rule=self.rule,
+            inputs=(*run.inputs, *(r.seq for r in (run.start, run.end) if r is not None)),
+        )
+        owed = [debt] if run.begins else []
+        known, gone = worlds[0].known, {body_of(record).image_id for record in run.removals}
+        counted = sum(body_of(record).size_bytes or 0 for record in run.removals)
+        surely = end.error and end.bytes_freed == counted and run.began_ns is not None
+        if run.refused or run.denied or not (run.loose or surely):
+            known = {}
+        for image_id in worlds[0].done.removed:
+            if image_id in gone or image_id not in known:
                 continue
-            size = world.known[image_id].size_bytes
-            fields: Fields = {"image_id": image_id, "size_bytes": size, "pass": "space"}
+            if not all(image_id in world.done.removed for world in worlds):
+                continue
+            if known[image_id].before and not run.loose:
+                continue  # it may have been used before the first record
+            fields: Fields = {"image_id": image_id, "size_bytes": known[image_id].size_bytes}
             why = (
                 f"image {short(image_id)} was not in use and old enough, and "
-                f"{world.done.bytes_to_free} bytes were to be freed, but its removal is not "
+                f"{worlds[0].done.bytes_to_free} bytes were to be freed, but its removal is not "
                 "recorded"
             )
-            missing.append((ImageDeleted.kind, f"image/{image_id}", fields, why, _RULE_REMOVAL))
-        inputs = (*run.inputs, *(r.seq for r in (run.start, run.end) if r is not None))
-        for kind, subject, expected, why, rule in missing:
-            observed = run.passes[-1].record
-            self.context.absent(
-                observed, kind, subject=subject, expected=expected, why=why, rule=rule,
-                inputs=inputs,
+            owed.append(
+                msgspec.structs.replace(
+                    debt, kind=ImageDeleted.kind, subject=f"image/{image_id}",
+                    expected={**fields, "pass": "space"}, why=why, rule=_RULE_REMOVAL,
+                )
             )  # fmt: skip
+        for each in owed:
+            (self.context.convict if run.loose else self.context.debts.call)(each)
 
 
 def _recorded(record: Record, judgement: Judgement) -> Fields:

@@ -53,6 +53,8 @@ class Run(msgspec.Struct, kw_only=True):
         listed: images that a pass of the process listed, and that were not removed.
         disk: as it read it; None when nothing says.
         exact: its start shows it; else it is a sample near in time.
+        seen: the sample right before its start.
+        denied: a removal cannot have been, and stands for another that had to be.
         settings: (0 or 1,) record of the settings.
     """
 
@@ -71,6 +73,8 @@ class Run(msgspec.Struct, kw_only=True):
     listed: frozenset[str] = frozenset()
     disk: Sample | None = None
     exact: bool = False
+    seen: Sample | None = None
+    denied: bool = False
     settings: tuple[int, ...] = ()
 
     @property

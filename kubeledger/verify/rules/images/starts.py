@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from kubeledger.kubelet.images.loop import GC_PERIOD_S
-from kubeledger.model.bodies.images import GarbageCollectionStarted
+from kubeledger.model.bodies.images import EvictionSignalObserved, GarbageCollectionStarted
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.belief import Judgement, lacks, open_to, same
 from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.debts import Debt, Key
 from kubeledger.verify.rules.images.disk import Disk, Sample
 from kubeledger.verify.rules.images.policy import Policy
 from kubeledger.verify.rules.images.runs import Run
@@ -18,6 +19,7 @@ __all__ = ["MissingStart", "judge_start"]
 
 _TWO_RUNS_NS: Final = (2 * GC_PERIOD_S + 60) * NS_PER_S
 """Of one run both lines may be lost; not of two in a row."""
+_OWED: Final[Key] = ("images", "start")
 
 
 def judge_start(run: Run, disk: Disk) -> Judgement:
@@ -47,6 +49,13 @@ def judge_start(run: Run, disk: Disk) -> Judgement:
             return same(False, why, expected=expected, inputs=inputs)
         return open_to("the size of the image filesystem", denied=why, inputs=inputs)
     usage = run.disk.usage
+    if run.seen is not None and disk.is_far(run.seen, usage):
+        seen = run.seen.usage.available_bytes
+        why = (
+            f"{body.bytes_to_free} bytes to free mean {usage.available_bytes} available bytes, and "
+        )
+        why += f"{abs(ts_ns - run.seen.ts_ns) / NS_PER_S:.0f} s before {seen} were available"
+        return same(False, why, inputs=(*inputs, run.seen.seq))
     why = (
         f"the image filesystem was {usage.percent} % used ({usage.available_bytes} of "
         f"{usage.capacity_bytes} bytes available), at or above the high threshold of "
@@ -72,42 +81,40 @@ class MissingStart:
     """Watches a disk over the high threshold, in a process whose runs the log has shown."""
 
     def __init__(self, context: VerifyContext, rule: str) -> None:
-        self._context = context
+        self._debts = context.debts
         self._rule = rule
         self.restart()
 
     def restart(self) -> None:
         """Another process, or another clock."""
         self._heard = False
-        self._since: Record | None = None
+        self._debts.void(*_OWED)
 
     def note_start(self) -> None:
         """The log shows a run."""
-        self._heard, self._since = True, None
+        self._heard = True
+        self._debts.void(*_OWED)
 
     def see(self, record: Record, sample: Sample, policy: Policy) -> None:
-        """A signal of the disk: how long was it over the threshold?"""
+        """A signal of the disk: is it over the threshold?"""
         high, percent = policy.high, sample.usage.percent
         if high is None or policy.disabled or not self._heard or percent <= high:
-            self._since = None
+            self._debts.void(*_OWED)
             return
-        since = self._since
-        if since is None or self._context.coverage.hole(since.ts_ns, record.ts_ns) is not None:
-            since = self._since = record
-        over_ns = record.ts_ns - since.ts_ns
-        if over_ns <= _TWO_RUNS_NS:
-            return
-        self._context.absent(
-            record,
-            GarbageCollectionStarted.kind,
+        why = (
+            f"the image filesystem was more than {high} % used for {_TWO_RUNS_NS // NS_PER_S} s, "
+            f"first {percent} %, and the loop collects every {GC_PERIOD_S} s, but nothing is "
+            "recorded of a space pass"
+        )
+        debt = Debt(
+            since=record,
+            due_ns=record.ts_ns + _TWO_RUNS_NS,
+            shown_by=EvictionSignalObserved,
+            kind=GarbageCollectionStarted.kind,
             subject="node",
             expected={"high_threshold_percent": high},
-            why=(
-                f"the image filesystem was more than {high} % used for {over_ns // NS_PER_S} s, "
-                f"last {percent} %, and the loop collects every {GC_PERIOD_S} s, but nothing is "
-                "recorded of a space pass"
-            ),
+            why=why,
             rule=self._rule,
-            inputs=(since.seq, record.seq),
+            inputs=(record.seq,),
         )
-        self.restart()
+        self._debts.owe(_OWED, debt)

@@ -1,0 +1,126 @@
+"""What the kubelet owes: decisions that had to come, each in an interval, and were not recorded.
+
+What the kubelet does at once or every round is owed from the record that it follows on, until
+a time by which no delay that the log does not show explains that it is not there. A debt is paid
+by what it asked for, or by anything that makes it void; what says that the kubelet could not
+yet do it (a failure, a back-off) defers it.
+
+Absence convicts only where the log provably shows that class of lines at that time: this process
+has logged one of them, and no line of the interval can be missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from kubeledger.model.bodies.node import ClockStepped
+from kubeledger.model.record import Body, Record
+from kubeledger.verify.evidence.coverage import Coverage
+from kubeledger.verify.finding import Fields
+
+__all__ = ["Debt", "Debts", "Key"]
+
+Key = tuple[str, ...]
+"""What owes, from the whole to the part: ``("sync", pod, container)``."""
+_NEVER: Final = 1 << 63
+
+
+class Debt(msgspec.Struct, kw_only=True):
+    """One obligation.
+
+    Attributes:
+        since: the record that it follows on; the interval begins with it.
+        due_ns: and ends here.
+        shown_by: kind of records that would show it.
+        kind, subject, expected, why, rule, inputs: of the finding, see
+            :class:`~kubeledger.verify.finding.Finding`.
+        disputed: what contradicts ``since``, as (record, words), if it was not paid; then nothing
+            else is missing.
+    """
+
+    since: Record
+    due_ns: int
+    shown_by: type[Body]
+    kind: str
+    subject: str
+    expected: Fields
+    why: str
+    rule: str = ""
+    inputs: tuple[int, ...] = ()
+    disputed: tuple[tuple[int, str], ...] = ()
+
+
+class Debts:
+    """All that one kubelet process owes."""
+
+    def __init__(self, coverage: Coverage, convict: Callable[[Debt], None]) -> None:
+        """``convict`` says that a debt was not paid."""
+        self._coverage = coverage
+        self._convict = convict
+        self._owed: dict[Key, Debt] = {}
+        self._logged: set[type[Body]] = set()
+        self._next_ns = _NEVER
+        self._line_ns = self._now_ns = 0
+
+    def restart(self) -> None:
+        """Another process: it owes nothing yet, and has logged nothing."""
+        self._owed.clear()
+        self._logged.clear()
+        self._next_ns = _NEVER
+
+    def observe(self, record: Record) -> None:
+        """Time goes on to a record, which is not yet taken in."""
+        self._logged.add(type(record.body))
+        self._now_ns = record.ts_ns
+        if record.evidence and record.evidence[0].line is not None:
+            self._line_ns = record.ts_ns
+        if isinstance(record.body, ClockStepped):
+            self.void()
+        if record.ts_ns <= self._next_ns:
+            return
+        due = [key for key, debt in self._owed.items() if debt.due_ns < record.ts_ns]
+        for debt in map(self._owed.pop, due):
+            self.call(debt)
+        self._set_next()
+
+    def call(self, debt: Debt) -> None:
+        """A debt is due: convict, if the records would show that it was paid."""
+        start_ns, end_ns = debt.since.ts_ns, debt.due_ns
+        if self._line_ns >= end_ns:
+            end_ns = min(end_ns, self._coverage.last_line_ns)  # the log goes on in any case
+        whole = end_ns < start_ns or self._coverage.missing(start_ns, end_ns) is None
+        if whole and debt.shown_by in self._logged:
+            self._convict(debt)
+
+    def owe(self, key: Key, debt: Debt) -> None:
+        """Owe something; what is owed under that key already stays as it is."""
+        if debt.due_ns < self._now_ns:
+            self.call(debt)
+            return
+        self._owed.setdefault(key, debt)
+        self._next_ns = min(self._next_ns, debt.due_ns)
+
+    def owed(self, key: Key) -> Debt | None:
+        """What is owed under a key."""
+        return self._owed.get(key)
+
+    def pay(self, key: Key) -> Debt | None:
+        """What was owed under a key was done; None where nothing was owed."""
+        return self._owed.pop(key, None)
+
+    def void(self, *whole: str) -> None:
+        """Nothing under a key's beginning is owed any more."""
+        for key in [key for key in self._owed if key[: len(whole)] == whole]:
+            del self._owed[key]
+
+    def defer(self, *whole: str, due_ns: int) -> None:
+        """What is owed under a key's beginning is due no earlier than that."""
+        for key, debt in self._owed.items():
+            if key[: len(whole)] == whole:
+                debt.due_ns = max(debt.due_ns, due_ns)
+
+    def _set_next(self) -> None:
+        self._next_ns = min((debt.due_ns for debt in self._owed.values()), default=_NEVER)

@@ -1,0 +1,189 @@
+"""The graceful shutdown of the node: whom the kubelet owes an end, when, and with how much time.
+
+The manager stops the pods of one priority together, and goes on to the next when all have ended,
+or their time is over. Meanwhile it lets no pod in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from kubeledger.kubelet.kube.pod import Pod
+from kubeledger.kubelet.lifecycle.shutdown import (
+    ShutdownGroup,
+    shutdown_grace_s,
+    shutdown_group,
+    shutdown_groups,
+)
+from kubeledger.model.bodies.lifecycle import PodAdmitted, PodTerminated, PodTerminating
+from kubeledger.model.bodies.node import KubeletStarted
+from kubeledger.model.bodies.stages import ShutdownProgressed
+from kubeledger.model.record import Body, Record
+from kubeledger.model.units import NS_PER_S, format_ts
+from kubeledger.replay.node.state import NodeState
+from kubeledger.verify.belief import RuleVerifier
+from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.debts import Debt
+from kubeledger.verify.settings import UNKNOWN
+from kubeledger.verify.verifier import See
+
+__all__ = ["ShutdownVerifier"]
+
+_SHUTDOWN: Final = "shutdown"
+_SETTINGS: Final = (
+    "shutdownGracePeriodByPodPriority",
+    "shutdownGracePeriod",
+    "shutdownGracePeriodCriticalPods",
+)
+_LATE_NS: Final = 15 * NS_PER_S
+"""A turn of the manager may come so late, and an end may be told so late."""
+_AT_ONCE_NS: Final = 2 * NS_PER_S
+
+
+class ShutdownVerifier(RuleVerifier):
+    """Holds what is stopped and let in against the order of the shutdown; it judges no decision."""
+
+    rule = "pkg/kubelet/nodeshutdown managerImpl.processShutdownEvent"
+
+    def __init__(self, context: VerifyContext) -> None:
+        super().__init__(context)
+        self._began: Record | None = None
+        self._stopped: dict[str, tuple[int, Record]] = {}
+
+    def sees(self) -> Mapping[type[Body], See]:
+        """What shows a shutdown, and what it does to pods."""
+        return {
+            KubeletStarted: lambda record, body, state: self._restart(),
+            ShutdownProgressed: self._progressed,
+            PodTerminating: self._terminating,
+            PodTerminated: self._terminated,
+            PodAdmitted: self._admitted,
+        }
+
+    def _restart(self) -> None:
+        self._began = None
+        self._stopped.clear()
+        self.context.debts.void(_SHUTDOWN)
+
+    def _progressed(self, record: Record, body: ShutdownProgressed, state: NodeState) -> None:
+        if body.step in ("cancelled", "completed"):
+            self._restart()
+        elif self._began is None:
+            self._begin(record)
+
+    def _groups(self) -> tuple[ShutdownGroup, ...]:
+        """Those of this kubelet; none where its settings are not known."""
+        settings, profile = self.context.settings, self.context.profile
+        given = {name: settings.get(name) for name in _SETTINGS}
+        if profile is None or settings.variant.settings or given["shutdownGracePeriod"] is UNKNOWN:
+            return ()
+        known = {name: value for name, value in given.items() if value is not UNKNOWN}
+        try:
+            return shutdown_groups(known, profile.lifecycle)
+        except (ValueError, TypeError):
+            return ()
+
+    def _group(
+        self, ts_ns: int, uid: str | None, namespace: str, pod: str
+    ) -> tuple[int, int] | None:
+        """A pod's group and its seconds; None where that is not known."""
+        listed, groups = self.context.pods.at(ts_ns, uid, namespace, pod), self._groups()
+        if listed is None or not groups or self.context.profile is None:
+            return None
+        try:
+            spec = listed.as_(Pod)
+        except msgspec.ValidationError:
+            return None
+        index = shutdown_group(groups, spec, self.context.profile.lifecycle)
+        return index, shutdown_grace_s(groups[index], spec)
+
+    def _begin(self, record: Record) -> None:
+        """Every active pod is owed its end, when its turn comes."""
+        self._began = record
+        groups, ts_ns = self._groups(), record.ts_ns
+        for pod in self.context.timeline.active(ts_ns, ts_ns).must.values():
+            found = self._group(ts_ns, pod.uid, pod.namespace, pod.name)
+            if found is None:
+                continue
+            wait_s = sum(group.seconds for group in groups[: found[0]])
+            self.context.debts.owe(
+                (_SHUTDOWN, pod.key),
+                Debt(
+                    since=record,
+                    due_ns=ts_ns + wait_s * NS_PER_S + _LATE_NS,
+                    shown_by=PodTerminating,
+                    kind=PodTerminating.kind,
+                    subject=f"pod/{pod.full_name}",
+                    expected={"reason": "shutdown", "grace_period_s": found[1]},
+                    why=f"the node shuts down since {format_ts(ts_ns)}, and pod {pod.full_name} "
+                    f"had to be stopped within {wait_s} s",
+                    rule=self.rule,
+                    inputs=(record.seq, pod.seq),
+                ),
+            )
+
+    def _terminating(self, record: Record, body: PodTerminating, state: NodeState) -> None:
+        key = body.pod_uid or ""
+        if body.reason == _SHUTDOWN and self._began is None:
+            self._begin(record)
+        self.context.debts.pay((_SHUTDOWN, key))
+        found = self._group(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        if body.reason != _SHUTDOWN or found is None or self._began is None:
+            return
+        index, grace_s = found
+        subject, seq = f"pod/{body.namespace}/{body.pod}", self.context.settings.seq or 0
+        if body.grace_period_s is not None and body.grace_period_s > grace_s:
+            self.context.contradict(
+                record.ts_ns,
+                subject,
+                f"the shutdown gives pod {body.namespace}/{body.pod} no more than {grace_s} s",
+                (record.seq, f"its worker gives it {body.grace_period_s} s"),
+                (seq, f"its priority and the settings give it {grace_s} s"),
+            )
+        for other, since in self._stopped.values():
+            over_ns = since.ts_ns + self._groups()[other].seconds * NS_PER_S
+            if other < index and record.ts_ns + _AT_ONCE_NS < over_ns:
+                self.context.debts.owe(
+                    (_SHUTDOWN, key, "turn", getattr(since.body, "pod_uid", "")),
+                    Debt(
+                        since=record,
+                        due_ns=record.ts_ns + _LATE_NS,
+                        shown_by=PodTerminated,
+                        kind="",
+                        subject=subject,
+                        expected={},
+                        why="pods of a higher priority are stopped when all others have ended",
+                        disputed=(
+                            (since.seq, "a pod of a lower priority is stopped, and has not ended"),
+                            (record.seq, "the pod is stopped"),
+                        ),
+                    ),
+                )
+        self._stopped[key] = index, record
+
+    def _terminated(self, record: Record, body: PodTerminated, state: NodeState) -> None:
+        key = body.pod_uid or ""
+        self._stopped.pop(key, None)
+        self.context.debts.pay((_SHUTDOWN, key))
+        for stopped in self._stopped:
+            self.context.debts.pay((_SHUTDOWN, stopped, "turn", key))
+
+    def _admitted(self, record: Record, body: PodAdmitted, state: NodeState) -> None:
+        began = self._began
+        interval = self.context.timeline.interval(
+            record.ts_ns, body.pod_uid, body.namespace, body.pod
+        )
+        came_ns = None if interval is None else interval.added_ns
+        if began is None or came_ns is None or came_ns < began.ts_ns + _AT_ONCE_NS:
+            return
+        name = f"pod {body.namespace}/{body.pod}"
+        self.context.contradict(
+            record.ts_ns,
+            f"pod/{body.namespace}/{body.pod}",
+            f"no pod is let in while the node shuts down, and {name} came meanwhile",
+            (began.seq, f"the node shuts down since {format_ts(began.ts_ns)}"),
+            (record.seq, f"{name} is admitted"),
+        )

@@ -1,0 +1,462 @@
+"""What a pod's syncs owe, and in which order they start containers.
+
+After each start and end of a container the kubelet's own ``computePodActions`` says what the next
+sync has to start. That is owed. What says that it failed or has to wait defers it; what ends
+the pod makes it void. The same function forbids what no sync would have started: a container while
+an init container that has to come first is still to run, or after one that failed for good.
+
+Starts and ends of one pod come out of the PLEG in the order of its relists, late as they may be:
+who is shown to start ran when the others of that relist did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from kubeledger.kubelet.kube.restartpolicy import ALWAYS
+from kubeledger.kubelet.kuberuntime.actions import PodActions
+from kubeledger.kubelet.kuberuntime.backoff import BackOffPolicy
+from kubeledger.kubelet.kuberuntime.decider import compute_pod_actions
+from kubeledger.kubelet.kuberuntime.objects import (
+    EXITED,
+    RUNNING,
+    Container,
+    ContainerState,
+    ContainerStatus,
+    Pod,
+    PodStatus,
+    SandboxStatus,
+)
+from kubeledger.model.bodies.lifecycle import (
+    ContainerDied,
+    ContainerKilled,
+    ContainerRestarted,
+    ContainerStarted,
+    KubernetesEvent,
+    PodConfigChanged,
+    PodEvicted,
+    PodListed,
+    PodRejected,
+    PodTerminated,
+    PodTerminating,
+    RestartBackedOff,
+)
+from kubeledger.model.bodies.node import KubeletStarted
+from kubeledger.model.bodies.preemption import PodPreempted
+from kubeledger.model.bodies.stages import NodeTroubled, PodStageFailed
+from kubeledger.model.record import Body, Record
+from kubeledger.model.units import NS_PER_S, format_ts
+from kubeledger.replay.node.state import NodeState
+from kubeledger.verify.belief import RuleVerifier
+from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.debts import Debt
+from kubeledger.verify.evidence.history_entries import POD_ENDS
+from kubeledger.verify.evidence.pods import ListedPod
+from kubeledger.verify.rules.back_off import policy_of
+from kubeledger.verify.rules.container_specs import image_of, versions_of
+from kubeledger.verify.rules.containers import key_for, subject_of
+from kubeledger.verify.verifier import See
+
+__all__ = ["SyncVerifier"]
+
+_SYNC, _ORDER, _CHANGED = "sync", "order", "changed"
+_KILLED_NS: Final = 180 * NS_PER_S
+"""A sync comes at once with a change, and kills before it does anything else."""
+_TERM_NS: Final = 600 * NS_PER_S
+"""So long after its back-off a start is not delayed without a line that says why."""
+_RELIST_NS: Final = NS_PER_S
+_BATCH_NS: Final = 20 * NS_PER_S
+"""The lines of one relist stand so near to each other, even on an overloaded node."""
+_FOUND_NS: Final = 60 * NS_PER_S
+"""So long after its start a kubelet is handed what was there before."""
+_STAMPS_NS: Final = NS_PER_S
+"""The API server's stamps are whole seconds."""
+_OVER: Final = frozenset({"Failed", "Succeeded"})
+
+
+class _Shown(msgspec.Struct, frozen=True):
+    """The newest instance of a container that is shown."""
+
+    record: Record
+    container_id: str
+    exit_code: int | None = None
+    runs: bool = True
+
+
+class _SyncedPod(msgspec.Struct):
+    """A pod in its present sandbox.
+
+    Attributes:
+        is_whole: all that ever started in the sandbox is in ``shown``.
+        shown: container -> its newest instance.
+        images: container -> that instance's ID, and the image with which a list showed it first.
+    """
+
+    is_whole: bool
+    shown: dict[str, _Shown] = {}
+    images: dict[str, tuple[str, str | None, int]] = {}
+
+
+class SyncVerifier(RuleVerifier):
+    """Says which starts did not come, and which came out of order; it judges no decision."""
+
+    rule = "pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions"
+
+    def __init__(self, context: VerifyContext) -> None:
+        super().__init__(context)
+        self._pods: dict[str, _SyncedPod] = {}
+        self._handed: set[str] = set()
+
+    def sees(self) -> Mapping[type[Body], See]:
+        """What runs and what ends pods; what says that a sync failed."""
+        ends = (PodTerminating, PodTerminated, PodEvicted, PodRejected)
+        says = (RestartBackedOff, PodStageFailed, KubernetesEvent)
+        return {
+            **dict.fromkeys(ends, lambda record, body, state: self._end(key_for(state, body))),
+            **dict.fromkeys(says, self._deferred),
+            ContainerDied: self._died,
+            ContainerKilled: self._killed,
+            ContainerStarted: self._started,
+            KubeletStarted: self._kubelet_started,
+            PodConfigChanged: self._config_changed,
+            PodListed: self._listed,
+            PodPreempted: lambda record, body, state: self._end(body.victim_uid or ""),
+            NodeTroubled: self._troubled,
+        }
+
+    # -- pods --------------------------------------------------------------------------------
+
+    def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
+        self._pods.clear()
+        self._handed.clear()
+
+    def _end(self, key: str) -> None:
+        self._handed.discard(key)
+        self._forget(key)
+
+    def _forget(self, key: str) -> None:
+        self._pods.pop(key, None)
+        for whole in (_SYNC, _ORDER, _CHANGED):
+            self.context.debts.void(whole, key)
+
+    def _config_changed(self, record: Record, body: PodConfigChanged, state: NodeState) -> None:
+        key = key_for(state, body)
+        if body.operation == "ADD":
+            self._handed.add(key)
+        elif body.operation in ("DELETE", "REMOVE"):
+            self._end(key)
+
+    def _listed(self, record: Record, body: PodListed, state: NodeState) -> None:
+        key = key_for(state, body)
+        if body.gone or (body.status or {}).get("phase") in _OVER:
+            self._end(key)
+        elif body.listed_by == "kubelet" and key in self._handed:
+            self._owe_changes(record, body, self._pods.get(key, _SyncedPod(is_whole=False)), key)
+
+    def _owe_changes(self, record: Record, body: PodListed, pod: _SyncedPod, key: str) -> None:
+        """A container that a list shows with another image than one before it is killed."""
+        listed = self.context.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        for name, shown in pod.shown.items() if listed is not None else ():
+            now = None if listed is None else image_of(listed, name)
+            was_id, before, seq = pod.images.get(name, ("", None, 0))
+            if not shown.runs or now is None or listed is None:
+                continue
+            if was_id != shown.container_id:
+                pod.images[name] = shown.container_id, now, record.seq
+                continue
+            spec = next(iter(versions_of((listed,))), None)
+            if before == now or spec is None or not spec.is_app(name):
+                continue
+            self.context.debts.owe(
+                (_CHANGED, key, name),
+                Debt(
+                    since=record,
+                    due_ns=record.ts_ns + _KILLED_NS,
+                    shown_by=ContainerStarted,
+                    kind=ContainerKilled.kind,
+                    subject=f"container/{body.namespace}/{body.pod}/{name}",
+                    expected={"container": name, "reason": "spec_changed"},
+                    why=f"the image of container {name} is {now} since this list, and it runs on "
+                    f"with {before} for {_KILLED_NS // NS_PER_S} s",
+                    rule=self.rule,
+                    inputs=(seq, record.seq, shown.record.seq),
+                ),
+            )
+
+    def _killed(self, record: Record, body: ContainerKilled, state: NodeState) -> None:
+        if body.reason in POD_ENDS:
+            self._end(key_for(state, body))
+        elif body.container is not None:
+            key = key_for(state, body)
+            self.context.debts.pay((_CHANGED, key, body.container))
+            if key in self._pods:
+                self._pods[key].images.pop(body.container, None)
+
+    def _deferred(self, record: Record, body: Any, state: NodeState) -> None:  # noqa: ANN401
+        """Something is said of the pod: its syncs go on, and wait or fail."""
+        if body.pod is not None and getattr(body, "object_kind", "Pod") == "Pod":
+            whole = (_SYNC, key_for(state, body), *filter(None, [body.container]))
+            self.context.debts.defer(*whole, due_ns=self._due_ns(record.ts_ns))
+
+    def _troubled(self, record: Record, body: NodeTroubled, state: NodeState) -> None:
+        self.context.debts.defer(_SYNC, due_ns=self._due_ns(record.ts_ns))
+
+    def _due_ns(self, from_ns: int) -> int:
+        policy = policy_of(self.context)
+        longest_ns = policy.max_ns if isinstance(policy, BackOffPolicy) else 300 * NS_PER_S
+        return from_ns + longest_ns + _TERM_NS
+
+    # -- containers --------------------------------------------------------------------------
+
+    def _started(self, record: Record, body: ContainerStarted, state: NodeState) -> None:
+        key = key_for(state, body)
+        if body.sandbox or (body.sandbox is None and body.container is None):
+            before = self._pods.get(key, _SyncedPod(is_whole=False)).shown
+            self._forget(key)
+            # One relist shows a sandbox and what runs in it in any order.
+            own = {n: e for n, e in before.items() if e.record.ts_ns > record.ts_ns - _RELIST_NS}
+            self._pods[key] = _SyncedPod(self._is_new(record, body), own)
+        elif body.container is not None:
+            self._show(record, body, key, _Shown(record, body.container_id))
+
+    def _is_new(self, record: Record, body: ContainerStarted) -> bool:
+        """Whether the pod is not older than the kubelet, which so has started all of it."""
+        interval = self.context.timeline.interval(
+            record.ts_ns, body.pod_uid, body.namespace, body.pod
+        )
+        process = self.context.process
+        if process is None or interval is None or interval.added_ns is None:
+            return False
+        made_ns = self.context.timeline.pods[interval.key].created_ns
+        if made_ns is None:
+            return interval.added_ns > process.started_ns + _FOUND_NS
+        return made_ns >= process.started_ns - _STAMPS_NS
+
+    def _died(self, record: Record, body: ContainerDied, state: NodeState) -> None:
+        key = key_for(state, body)
+        if body.sandbox is not False and (body.sandbox or body.container is None):
+            self._forget(key)
+        elif body.container is not None:
+            shown = _Shown(record, body.container_id, body.exit_code, runs=False)
+            self._show(record, body, key, shown)
+
+    def _show(
+        self, record: Record, body: ContainerStarted | ContainerDied, key: str, shown: _Shown
+    ) -> None:
+        """An instance starts or ends: what was owed is paid, and something else is owed."""
+        assert body.container is not None
+        pod = self._pods.setdefault(key, _SyncedPod(is_whole=False))
+        before, pod.shown[body.container] = pod.shown.get(body.container), shown
+        if before is None or before.container_id != shown.container_id or shown.runs:
+            self.context.debts.pay((_SYNC, key, body.container))
+        self.context.debts.pay((_ORDER, key, body.container))
+        self.context.debts.pay((_CHANGED, key, body.container))
+        listed = self.context.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        specs = [] if listed is None else _specs(self.context.pods.versions(listed))
+        if key not in self._handed or self.context.profile is None or not specs or listed is None:
+            return
+        self._judge_order(record, body, key, pod, specs)
+        if any(map(_may_pass, self.context.pods.versions(listed))):
+            return
+        starts = [self._starts(spec, pod) for spec in specs]
+        for name in sorted(set.intersection(*starts)):
+            self._owe(record, body, key, name, pod, listed)
+
+    def _starts(self, spec: Pod, pod: _SyncedPod) -> set[str]:
+        """What a sync surely starts, whatever exit codes are not known."""
+        found = []
+        for code in (0, 1):
+            actions = self._actions(spec, _statuses(spec, pod, code))
+            inits, own = spec.spec.init_containers or (), spec.spec.containers or ()
+            due = {inits[n].name for n in actions.init_containers_to_start}
+            due |= {own[n].name for n in actions.containers_to_start}
+            found.append({name for name in due if pod.is_whole or name in pod.shown})
+        return found[0] & found[1]
+
+    def _actions(self, spec: Pod, statuses: Iterable[ContainerStatus]) -> PodActions:
+        assert self.context.profile is not None
+        sandbox = SandboxStatus("sandbox", "ready", 0, "192.0.2.1", bool(spec.spec.host_network))
+        status = PodStatus((sandbox,), tuple(statuses))
+        return compute_pod_actions(spec, status, {}, {}, self.context.profile.kuberuntime)
+
+    def _owe(
+        self,
+        record: Record,
+        body: ContainerStarted | ContainerDied,
+        key: str,
+        name: str,
+        pod: _SyncedPod,
+        listed: ListedPod,
+    ) -> None:
+        """A start is owed; not where a list shows one that no line does."""
+        due_ns, before = self._due_ns(record.ts_ns), pod.shown.get(name)
+        for container_id, each in self.context.instances.of_pod(key).items():
+            other = before is None or before.container_id != container_id
+            if each.name == name and other and each.seen_ns > record.ts_ns:
+                return
+        if before is None:
+            why = f"container {name} is the next to start"
+        else:
+            why = f"container {name} ended by {format_ts(before.record.ts_ns)}"
+            why += " and is to be started again"
+        self.context.debts.owe(
+            (_SYNC, key, name),
+            Debt(
+                since=record,
+                due_ns=due_ns,
+                shown_by=KubernetesEvent if before is None else ContainerStarted,
+                kind=(ContainerStarted if before is None else ContainerRestarted).kind,
+                subject=f"container/{body.namespace}/{body.pod}/{name}",
+                expected={"container": name},
+                why=f"{why}, and nothing is recorded of it, nor of what would hold it up, "
+                f"for {(due_ns - record.ts_ns) // NS_PER_S} s",
+                rule=self.rule,
+                inputs=(record.seq, listed.seq),
+            ),
+        )
+
+    # -- order -------------------------------------------------------------------------------
+
+    def _judge_order(
+        self,
+        record: Record,
+        body: ContainerStarted | ContainerDied,
+        key: str,
+        pod: _SyncedPod,
+        specs: list[Pod],
+    ) -> None:
+        """Init containers come first, and one that fails for good lets nothing follow."""
+        own = {c.name for spec in specs for c in spec.spec.containers or ()}
+        inits = {c.name: c for spec in specs for c in spec.spec.init_containers or ()}
+        ran = [each for name, each in pod.shown.items() if name in own]
+        assert self.context.profile is not None
+        # Old kubelets run an init container again whose remains were removed.
+        strict = pod.is_whole or self.context.profile.kuberuntime.running_app_initialized
+        if not ran or not inits or not strict:
+            return
+        failed = self._failed_for_good(pod, specs)
+        init = inits.get(body.container or "")
+        if failed is not None:
+            self._dispute(record, body, (ran[0], "started"), (failed, "failed for good"))
+        elif (
+            init is not None
+            and init.restart_policy != ALWAYS
+            and isinstance(body, ContainerStarted)
+            and (running := next((each for each in ran if each.runs), None)) is not None
+        ):
+            name = getattr(running.record.body, "container", "")
+            self.context.debts.owe(
+                (_ORDER, key, name),
+                Debt(
+                    since=record,
+                    due_ns=record.ts_ns + _BATCH_NS,
+                    shown_by=ContainerStarted,
+                    kind="",
+                    subject=subject_of(body),
+                    expected={},
+                    why=f"init container {body.container} runs only before container {name}",
+                    disputed=(
+                        (running.record.seq, f"container {name} had started"),
+                        (record.seq, f"init container {body.container} starts"),
+                    ),
+                ),
+            )
+
+    def _failed_for_good(self, pod: _SyncedPod, specs: list[Pod]) -> _Shown | None:
+        """The init container after whose end no sync starts anything."""
+        for spec in specs:
+            inits = {c.name for c in spec.spec.init_containers or ()}
+            ended = [e for n, e in pod.shown.items() if n in inits and not e.runs]
+            if not ended or not ended[-1].exit_code:
+                return None
+            first = _SyncedPod(True, {n: e for n, e in pod.shown.items() if n in inits})
+            actions = self._actions(spec, _statuses(spec, first, 0))
+            if actions.init_containers_to_start or actions.containers_to_start:
+                return None
+            if not actions.kill_pod:
+                return None
+        return ended[-1]
+
+    def _dispute(
+        self, record: Record, body: ContainerStarted | ContainerDied, *sides: tuple[_Shown, str]
+    ) -> None:
+        names = [getattr(shown.record.body, "container", "") for shown, _ in sides]
+        self.context.contradict(
+            record.ts_ns,
+            subject_of(body),
+            f"container {names[0]} is not started after init container {names[1]} failed for good",
+            *(
+                (shown.record.seq, f"container {name} {what}")
+                for name, (shown, what) in zip(names, sides, strict=True)
+            ),
+        )
+
+
+def _statuses(spec: Pod, pod: _SyncedPod, code: int) -> list[ContainerStatus]:
+    """What the runtime lists, with one exit code where none is known.
+
+    Of a pod that was not seen from its beginning, what had to come before was there.
+    """
+    found = []
+    sidecars = {c.name for c in spec.spec.init_containers or () if c.restart_policy == ALWAYS}
+    for container in (*(spec.spec.init_containers or ()), *(spec.spec.containers or ())):
+        name, shown = container.name, pod.shown.get(container.name)
+        if shown is not None:
+            exit_code = code if shown.exit_code is None else shown.exit_code
+            state: ContainerState = RUNNING if shown.runs else EXITED
+            found.append(ContainerStatus(shown.container_id, name, state, exit_code))
+        elif not pod.is_whole:
+            state = EXITED if container in (spec.spec.init_containers or ()) else RUNNING
+            state = RUNNING if name in sidecars else state
+            found.append(ContainerStatus(name, name, state))
+    return found
+
+
+class _Deadline(msgspec.Struct, frozen=True, rename="camel"):
+    active_deadline_seconds: int | None = None
+
+
+class _Ending(msgspec.Struct, frozen=True):
+    spec: _Deadline = _Deadline()
+
+
+def _may_pass(listed: ListedPod) -> bool:
+    """Whether a deadline of the pod may pass."""
+    return listed.as_(_Ending).spec.active_deadline_seconds is not None
+
+
+def _specs(versions: Iterable[ListedPod]) -> list[Pod]:
+    """The pod's versions as a sync sees them, without what resizes it.
+
+    None where the rules of a container may change what becomes of the others.
+    """
+    found = []
+    for listed in versions:
+        try:
+            pod = listed.as_(Pod)
+            listed.as_(_Ending)
+        except msgspec.ValidationError:
+            return []
+        spec = pod.spec
+        bare = msgspec.structs.replace(
+            spec,
+            containers=_bare(spec.containers),
+            init_containers=_bare(spec.init_containers),
+            resources=None,
+            restart_policy=spec.restart_policy or ALWAYS,
+        )
+        every = (*(spec.containers or ()), *(spec.init_containers or ()))
+        if any(c.restart_policy_rules for c in every):
+            return []
+        if bare not in found:
+            found.append(bare)
+    return [Pod(pod.metadata, each) for each in found]
+
+
+def _bare(containers: tuple[Container, ...] | None) -> tuple[Container, ...] | None:
+    if containers is None:
+        return None
+    return tuple(msgspec.structs.replace(c, resources=None, resize_policy=None) for c in containers)

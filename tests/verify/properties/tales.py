@@ -1,0 +1,695 @@
+"""Tales: whole stories that did not happen, each told over a true history in all its records.
+
+A lie of :mod:`.lies` changes one field of one decision. A tale is what a log would hold had the
+kubelet not done what it owed, done it in another order or at another time: a restart that never
+came and all that followed on it, an init container after its main container, a run of image GC
+that stops early and says so at its end.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+import msgspec
+
+from kubeledger.kubelet.kube.quantity import value_of
+from kubeledger.model.bodies.cgroups import CgroupRemoved
+from kubeledger.model.bodies.eviction import NodeConditionsChanged, ReclaimAttempted
+from kubeledger.model.bodies.images import (
+    EvictionSignalObserved,
+    GarbageCollected,
+    GarbageCollectionStarted,
+    ImageDeleted,
+)
+from kubeledger.model.bodies.lifecycle import (
+    ContainerDied,
+    ContainerKilled,
+    ContainerRestarted,
+    ContainerStarted,
+    KubernetesEvent,
+    PodAdmitted,
+    PodConfigChanged,
+    PodEvicted,
+    PodListed,
+    PodRejected,
+    PodTerminated,
+    PodTerminating,
+    RestartBackedOff,
+)
+from kubeledger.model.bodies.node import SettingsObserved
+from kubeledger.model.bodies.prober import ProbeTransitioned
+from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S
+from tests.verify.properties.reimported import numbered
+
+__all__ = ["TALES", "Tale"]
+
+LONG_NS = 1_800 * NS_PER_S
+"""What an outsider calls long: half an hour without a restart."""
+_HOOK = "post_start_hook"
+
+Records = Sequence[Record]
+
+
+class Tale(msgspec.Struct, frozen=True):
+    """One story.
+
+    Attributes:
+        what: of it, for people.
+        records: the history as it is told.
+        about: subjects, of which one has to be named; a subject's beginning is enough.
+    """
+
+    what: str
+    records: list[Record]
+    about: tuple[str, ...]
+
+
+Teller = Callable[[Records, Random], Iterator[Tale]]
+
+# -- how a history is changed --------------------------------------------------------------------
+
+
+def _with(record: Record, **fields: Any) -> Record:  # noqa: ANN401 # any field
+    return msgspec.structs.replace(record, body=msgspec.structs.replace(record.body, **fields))
+
+
+def _told(records: Records, others: dict[int, Record | None]) -> list[Record]:
+    """The history with some records as others, or gone; in the order of time again."""
+    told = [r for each in records if (r := others.get(each.seq, each)) is not None]
+    moved = any(r is not None and r.ts_ns != records[0].ts_ns for r in others.values())
+    return numbered(sorted(told, key=lambda r: r.ts_ns) if moved and _in_order(records) else told)
+
+
+def _in_order(records: Records) -> bool:
+    return all(a.ts_ns <= b.ts_ns for a, b in pairwise(records))
+
+
+def _at(record: Record, ts_ns: int) -> Record:
+    return msgspec.structs.replace(record, ts_ns=ts_ns)
+
+
+def _of(records: Records, *kinds: type) -> list[Record]:
+    return [record for record in records if isinstance(record.body, kinds)]
+
+
+def _pod(body: Any) -> tuple[str, str]:  # noqa: ANN401 # any body
+    return getattr(body, "namespace", ""), getattr(body, "pod", "")
+
+
+def _subjects(body: Any) -> tuple[str, ...]:  # noqa: ANN401 # any body
+    namespace, pod = _pod(body)
+    return f"pod/{namespace}/{pod}", f"container/{namespace}/{pod}/"
+
+
+def _specs(records: Records) -> dict[tuple[str, str], dict[str, Any]]:
+    """Pod -> its spec, of pods of which all lists show one."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for record in _of(records, PodListed):
+        if (spec := record.body.spec) is not None:  # type: ignore[attr-defined]
+            found.setdefault(_pod(record.body), spec)
+    return found
+
+
+def _without(records: Records, pod: tuple[str, str], container: str, from_ns: int) -> set[int]:
+    """Records that a container would not have left had it not been started again."""
+    return {
+        record.seq
+        for record in records
+        if record.ts_ns >= from_ns and _pod(record.body) == pod
+        if getattr(record.body, "container", None) == container
+    }
+
+
+def _frozen(records: Records, pod: tuple[str, str], since_ns: int) -> set[int]:
+    """Lists of the pod that show what came later."""
+    return {
+        record.seq
+        for record in _of(records, PodListed)
+        if _pod(record.body) == pod and record.ts_ns > since_ns
+    }
+
+
+def _ends(records: Records, pod: tuple[str, str]) -> int:
+    """When something ends the pod; the end of the records where nothing does."""
+    for record in records:
+        body: Any = record.body
+        name = (getattr(body, "victim_namespace", None), getattr(body, "victim_pod", None))
+        if pod not in (_pod(body), name):
+            continue
+        gone = isinstance(body, PodListed) and (
+            body.gone
+            or (body.status or {}).get("phase") in ("Failed", "Succeeded")
+            or "deletionTimestamp" in (body.annotations or {})
+        )
+        ended = isinstance(body, PodConfigChanged) and body.operation in ("DELETE", "REMOVE")
+        if (
+            gone
+            or ended
+            or name == pod
+            or isinstance(body, PodTerminating | PodTerminated | PodEvicted | PodRejected)
+        ):
+            return record.ts_ns
+    return records[-1].ts_ns
+
+
+def _next_process(records: Records, ts_ns: int) -> int:
+    later = (r.ts_ns for r in records if r.kind == "node.KubeletStarted" and r.ts_ns > ts_ns)
+    return next(later, records[-1].ts_ns)
+
+
+# -- restarts and the order of starts --------------------------------------------------------------
+
+
+def _never_restarted(records: Records, random: Random) -> Iterator[Tale]:
+    """The container ended, its policy is Always, and nothing more is seen of it."""
+    for record in _of(records, ContainerRestarted):
+        body: Any = record.body
+        pod = _pod(body)
+        if _specs(records).get(pod, {}).get("restartPolicy") != "Always":
+            continue
+        died = [
+            r
+            for r in _of(records, ContainerDied)
+            if _pod(r.body) == pod
+            and r.body.container == body.container
+            and r.ts_ns <= record.ts_ns
+        ]  # type: ignore[attr-defined]
+        if (
+            not died
+            or min(_ends(records, pod), _next_process(records, died[-1].ts_ns)) - died[-1].ts_ns
+            < LONG_NS
+        ):
+            continue
+        gone = _without(records, pod, body.container, died[-1].ts_ns) - {died[-1].seq}
+        gone |= _frozen(records, pod, died[-1].ts_ns)
+        yield Tale(f"{pod} {body.container}", _told(records, dict.fromkeys(gone)), _subjects(body))
+
+
+def _inits(spec: dict[str, Any]) -> list[str]:
+    return [c["name"] for c in spec.get("initContainers") or () if "restartPolicy" not in c]
+
+
+def _first(records: Records, kind: type, pod: tuple[str, str], container: str) -> Record | None:
+    return next(
+        (r for r in _of(records, kind) if _pod(r.body) == pod and r.body.container == container),
+        None,
+    )  # type: ignore[attr-defined]
+
+
+def _never_initialized(records: Records, random: Random) -> Iterator[Tale]:
+    """An init container ended well, and the next, or the main ones, were never started."""
+    for pod, spec in _specs(records).items():
+        inits = _inits(spec)
+        names = [*inits, *(c["name"] for c in spec["containers"])]
+        for number, name in enumerate(inits):
+            died = _first(records, ContainerDied, pod, name)
+            then = _first(records, ContainerStarted, pod, names[number + 1])
+            if died is None or then is None or died.body.exit_code not in (0, None):  # type: ignore[attr-defined]
+                continue
+            until = min(_ends(records, pod), _next_process(records, died.ts_ns))
+            if until - died.ts_ns < LONG_NS:
+                continue
+            gone = _frozen(records, pod, died.ts_ns)
+            for other in names[number + 1 :]:
+                gone |= _without(records, pod, other, died.ts_ns)
+            yield Tale(
+                f"{pod} {names[number + 1]}",
+                _told(records, dict.fromkeys(gone)),
+                _subjects(died.body),
+            )
+
+
+def _main_before_init(records: Records, random: Random) -> Iterator[Tale]:
+    """The main container's start stands before its init container's."""
+    for pod, spec in _specs(records).items():
+        inits, own = _inits(spec), [c["name"] for c in spec["containers"]]
+        main = _first(records, ContainerStarted, pod, own[0])
+        init = _first(records, ContainerStarted, pod, inits[0]) if inits else None
+        over = _first(records, ContainerDied, pod, inits[0]) if inits else None
+        if main is None or init is None or over is None or not init.ts_ns < main.ts_ns:
+            continue
+        if over.ts_ns - init.ts_ns < NS_PER_S:
+            continue
+        told = []
+        for record in records:
+            told += [_at(main, init.ts_ns)] if record is init else []
+            told += [record] if record is not main else []
+        yield Tale(f"{pod} {own[0]}", numbered(told), _subjects(main.body))
+
+
+def _main_after_failure(records: Records, random: Random) -> Iterator[Tale]:
+    """The last init container failed under Never, and the main ones started all the same."""
+    for pod, spec in _specs(records).items():
+        inits = _inits(spec)
+        over = _first(records, ContainerDied, pod, inits[-1]) if inits else None
+        if over is None or over.body.exit_code != 0 or spec.get("restartPolicy") != "Never":  # type: ignore[attr-defined]
+            continue
+        others: dict[int, Record | None] = {over.seq: _with(over, exit_code=1)}
+        others |= dict.fromkeys(
+            _frozen(records, pod, 0)
+            - {
+                r.seq
+                for r in _of(records, PodListed)
+                if _pod(r.body) == pod and r.ts_ns < over.ts_ns
+            }
+        )
+        listed = [r for r in _of(records, PodListed) if _pod(r.body) == pod]
+        if listed and listed[0].ts_ns > over.ts_ns:  # its spec, without a status
+            others[listed[0].seq] = _with(listed[0], status={})
+        if any(_first(records, ContainerStarted, pod, c["name"]) for c in spec["containers"]):
+            yield Tale(f"{pod} {inits[-1]}", _told(records, others), _subjects(over.body))
+
+
+def _as_never(records: Records, pod: tuple[str, str]) -> dict[int, Record | None]:
+    return {
+        r.seq: _with(r, spec=r.body.spec | {"restartPolicy": "Never"})  # type: ignore[attr-defined]
+        for r in _of(records, PodListed)
+        if _pod(r.body) == pod and r.body.spec is not None
+    }  # type: ignore[attr-defined]
+
+
+def _never_after_hook(records: Records, random: Random) -> Iterator[Tale]:
+    """Its postStart hook failed, its policy is Never, and it is started again."""
+    for record in _of(records, ContainerRestarted):
+        body: Any = record.body
+        if body.reason == _HOOK:
+            told = _told(records, _as_never(records, _pod(body)))
+            yield Tale(f"{_pod(body)} {body.container}", told, _subjects(body))
+
+
+def _too_early(records: Records, random: Random) -> Iterator[Tale]:
+    """A restart right after the end, though a back-off runs; start and death have one stamp."""
+    for held in _of(records, RestartBackedOff):
+        pod, name = _pod(held.body), held.body.container  # type: ignore[attr-defined]
+        mine = [
+            r for r in records if _pod(r.body) == pod and getattr(r.body, "container", None) == name
+        ]
+        later = [r for r in mine if r.ts_ns > held.ts_ns]
+        start = next((r for r in later if isinstance(r.body, ContainerStarted)), None)
+        again = next((r for r in later if isinstance(r.body, RestartBackedOff)), None)
+        if (
+            start is None
+            or start.ts_ns - held.ts_ns < 5 * NS_PER_S
+            or (again is not None and again.ts_ns < start.ts_ns)
+        ):
+            continue
+        at_ns = held.ts_ns + NS_PER_S
+        death = next(
+            (
+                r
+                for r in later
+                if isinstance(r.body, ContainerDied)
+                and r.body.container_id == start.body.container_id
+            ),
+            None,
+        )  # type: ignore[attr-defined]
+        with_it = [
+            r
+            for r in later
+            if r.ts_ns <= start.ts_ns + NS_PER_S
+            and not isinstance(r.body, RestartBackedOff | ContainerDied)
+        ]
+        others: dict[int, Record | None] = {r.seq: _at(r, at_ns) for r in with_it}
+        if death is not None:
+            others[death.seq] = _at(death, at_ns)
+        yield Tale(f"{pod} {name}", _told(records, others), _subjects(held.body))
+
+
+def _reason(records: Records, random: Random) -> Iterator[Tale]:
+    """A restart names another reason."""
+    reasons = ("exited", "liveness_probe", "startup_probe", "spec_changed", _HOOK)
+    for record in _of(records, ContainerRestarted):
+        body: Any = record.body
+        if body.reason is not None:
+            other = random.choice([each for each in reasons if each != body.reason])
+            told = _told(records, {record.seq: _with(record, reason=other)})
+            yield Tale(f"{_pod(body)} {body.reason} -> {other}", told, _subjects(body))
+
+
+def _change_ignored(records: Records, random: Random) -> Iterator[Tale]:
+    """The spec has another image, and the container runs on as if nothing had been."""
+    starts = _of(records, ContainerStarted)
+    random.shuffle(starts)
+    for start in starts[:6]:
+        body: Any = start.body
+        pod, spec = _pod(body), _specs(records).get(_pod(body))
+        names = [c["name"] for c in (spec or {}).get("containers", ())]
+        until = min(_ends(records, pod), _next_process(records, start.ts_ns))
+        death = next(
+            (
+                r.ts_ns
+                for r in _of(records, ContainerDied, ContainerKilled)
+                if r.body.container_id == body.container_id
+            ),
+            until,
+        )  # type: ignore[attr-defined]
+        lists = [r for r in _of(records, PodListed) if _pod(r.body) == pod and r.body.spec]  # type: ignore[attr-defined]
+        span = min(until, death) - start.ts_ns
+        if body.container not in names or span < 200 * NS_PER_S or not lists:
+            continue
+        if "file" in str(lists[0].body.annotations):  # type: ignore[attr-defined]
+            continue
+        at_ns = start.ts_ns + NS_PER_S * random.randint(10, 20)
+        containers = [
+            c | ({"image": "example/other:2"} if c["name"] == body.container else {})
+            for c in spec["containers"]
+        ]  # type: ignore[index]
+        late = {
+            r.seq: _with(r, spec=r.body.spec | {"containers": containers})  # type: ignore[attr-defined]
+            for r in lists
+            if r.ts_ns > at_ns
+        }
+        new = spec | {"containers": containers}  # type: ignore[operator]
+        shown = [r for r in lists if r.ts_ns <= at_ns] or lists
+        listed = _at(_with(shown[-1], spec=new), at_ns + 2 * NS_PER_S)
+        update = msgspec.structs.replace(
+            start,
+            ts_ns=at_ns,
+            seq=0,
+            role="observation",
+            kind=PodConfigChanged.kind,
+            v=1,
+            cause=None,
+            body=PodConfigChanged(
+                namespace=pod[0], pod=pod[1], pod_uid=body.pod_uid, operation="UPDATE", source="api"
+            ),
+        )
+        extra = [update, msgspec.structs.replace(listed, seq=0, cause=None)]
+        if not _in_order(records):
+            continue
+        told = sorted([*(late.get(r.seq, r) for r in records), *extra], key=lambda r: r.ts_ns)
+        yield Tale(f"{pod} {body.container}", numbered(told), _subjects(body))
+
+
+def _false_change(records: Records, random: Random) -> Iterator[Tale]:
+    """A kill names a changed definition, where all lists show one."""
+    for record in _of(records, ContainerKilled):
+        body: Any = record.body
+        if body.reason in ("liveness_probe", "startup_probe"):
+            words = f"Container {body.container} definition changed, will be restarted"
+            others: dict[int, Record | None] = {
+                record.seq: _with(record, reason="spec_changed", message=words)
+            }
+            for again in _of(records, ContainerRestarted):
+                if again.body.previous_container_id == body.container_id:  # type: ignore[attr-defined]
+                    others[again.seq] = _with(again, reason="spec_changed")
+            yield Tale(f"{_pod(body)} {body.container}", _told(records, others), _subjects(body))
+
+
+# -- causes before effects -------------------------------------------------------------------------
+
+
+def _cgroup_too_early(records: Records, random: Random) -> Iterator[Tale]:
+    """A cgroup is removed forty seconds before what leads to it."""
+    for record in _of(records, CgroupRemoved):
+        at_ns = record.ts_ns - 40 * NS_PER_S
+        path = record.body.cgroup  # type: ignore[attr-defined]
+        uid = path.rpartition("pod")[2].partition("/")[0].replace("_", "-").removesuffix(".slice")
+        starts = [
+            r.ts_ns
+            for r in _of(records, ContainerStarted)
+            if (r.body.pod_uid or "?") in (uid, uid.replace("-", ""))
+        ]  # type: ignore[attr-defined]
+        ends = [
+            r.ts_ns
+            for r in _of(records, ContainerDied, ContainerKilled, PodTerminating)
+            if (r.body.pod_uid or "?") == uid
+        ]  # type: ignore[attr-defined]
+        if starts and min(starts) < at_ns and (not ends or min(ends) > at_ns):
+            told = _told(records, {record.seq: _at(record, at_ns)})
+            yield Tale(path, told, (f"cgroup/{path}", "pod/", "container/"))
+
+
+# -- evictions -------------------------------------------------------------------------------------
+
+
+def _not_ranked(records: Records, random: Random) -> Iterator[Tale]:
+    """A pod is missing from the ranking."""
+    for record in _of(records, ReclaimAttempted):
+        body: Any = record.body
+        if body.ranked is not None and len(body.ranked) > 1:
+            out = random.randrange(1, len(body.ranked))
+            ranked = body.ranked[:out] + body.ranked[out + 1 :]
+            told = _told(records, {record.seq: _with(record, ranked=ranked)})
+            yield Tale(f"{body.resource} without {body.ranked[out].pod}", told, ("node", "pod/"))
+
+
+def _reversed(records: Records, random: Random) -> Iterator[Tale]:
+    """The ranking is reversed behind the victim."""
+    for record in _of(records, ReclaimAttempted):
+        body: Any = record.body
+        if body.ranked is not None and len(body.ranked) > 2:
+            ranked = (body.ranked[0], *body.ranked[:0:-1])
+            told = _told(records, {record.seq: _with(record, ranked=ranked)})
+            yield Tale(f"{body.resource}, {len(ranked)} pods", told, ("node", "pod/"))
+
+
+def _hard_thresholds(records: Records) -> dict[str, str]:
+    """Signal -> the threshold of every process, where it has one."""
+    found: list[dict[str, str]] = []
+    for record in _of(records, SettingsObserved):
+        setting = record.body.settings.get("evictionHard")  # type: ignore[attr-defined]
+        if setting is not None:
+            given = json.loads(setting.value) or {}
+            found.append(
+                {
+                    n: v
+                    for n, v in given.items()
+                    if n in ("memory.available", "nodefs.available", "imagefs.available")
+                }
+            )
+    return found[0] if found and all(each == found[0] for each in found) else {}
+
+
+def _not_evicted(records: Records, random: Random) -> Iterator[Tale]:
+    """A signal stays at a tenth of its hard threshold for 110 s, and nothing is done."""
+    hard = _hard_thresholds(records)
+    signals = [r for r in _of(records, EvictionSignalObserved) if r.body.signal in hard]  # type: ignore[attr-defined]
+    acts = [r.ts_ns for r in _of(records, ReclaimAttempted, PodEvicted, NodeConditionsChanged)]
+    if not signals:
+        return
+    for _ in range(3):
+        first = random.choice(signals)
+        name, until = first.body.signal, first.ts_ns + 110 * NS_PER_S  # type: ignore[attr-defined]
+        near = any(first.ts_ns - 400 * NS_PER_S < ts < until + 60 * NS_PER_S for ts in acts)
+        if near or _next_process(records, first.ts_ns) < until + NS_PER_S:
+            continue
+        others: dict[int, Record | None] = {}
+        for r in signals:
+            body: Any = r.body
+            if body.signal == name and first.ts_ns <= r.ts_ns <= until:
+                text = hard[name]
+                quantity = (
+                    int(body.capacity * float(text[:-1]) // 100)
+                    if text[-1] == "%"
+                    else value_of(text)
+                )
+                available = quantity // 10 - random.randrange(1 << 12)
+                others[r.seq] = _with(r, available=max(available, 0))
+        if len(others) >= 8:
+            yield Tale(f"{name} {first.seq}", _told(records, others), ("node", "pod/"))
+
+
+def _outcome(records: Records, random: Random) -> Iterator[Tale]:
+    """An eviction ended otherwise."""
+    for record in _of(records, PodEvicted):
+        body: Any = record.body
+        if body.evicted is not None:
+            told = _told(records, {record.seq: _with(record, evicted=not body.evicted)})
+            yield Tale(f"{_pod(body)} {body.evicted}", told, _subjects(body))
+
+
+def _eviction_grace(records: Records, random: Random) -> Iterator[Tale]:
+    """An eviction gives another grace period."""
+    for record in _of(records, PodEvicted):
+        body: Any = record.body
+        if body.grace_period_s is not None:
+            other = body.grace_period_s + random.choice((-1, 1, 7, 20))
+            told = _told(records, {record.seq: _with(record, grace_period_s=max(other, 0))})
+            yield Tale(f"{_pod(body)} {body.grace_period_s} -> {other}", told, _subjects(body))
+
+
+def _no_conditions(records: Records, random: Random) -> Iterator[Tale]:
+    """The node's conditions changed, and the change never came."""
+    for record in _of(records, NodeConditionsChanged):
+        told = _told(records, {record.seq: None})
+        yield Tale(f"{record.seq} {record.body.conditions}", told, ("node", "pod/"))  # type: ignore[attr-defined]
+
+
+# -- shutdown --------------------------------------------------------------------------------------
+
+
+def _stopped(records: Records) -> list[Record]:
+    return [r for r in _of(records, PodTerminating) if r.body.reason == "shutdown"]  # type: ignore[attr-defined]
+
+
+def _admitted_in_shutdown(records: Records, random: Random) -> Iterator[Tale]:
+    """A pod that comes while the node shuts down is let in."""
+    for record in _of(records, PodRejected):
+        body: Any = record.body
+        if body.reason == "NodeShutdown":
+            let_in = PodAdmitted(
+                namespace=body.namespace, pod=body.pod, pod_uid=body.pod_uid, inferred=False
+            )
+            others: dict[int, Record | None] = {
+                record.seq: msgspec.structs.replace(record, kind=let_in.kind, v=1, body=let_in)
+            }
+            for r in records:
+                if _pod(r.body) == _pod(body) and isinstance(r.body, PodListed | KubernetesEvent):
+                    others[r.seq] = None
+                    if isinstance(r.body, PodListed) and r.body.spec is not None:
+                        others[r.seq] = _with(r, status={"phase": "Pending"})
+            yield Tale(f"{_pod(body)}", _told(records, others), _subjects(body))
+
+
+def _not_stopped(records: Records, random: Random) -> Iterator[Tale]:
+    """A pod runs on while all others are stopped."""
+    for record in _stopped(records):
+        pod = _pod(record.body)
+        gone = {r.seq for r in records if _pod(r.body) == pod and r.ts_ns >= record.ts_ns}
+        yield Tale(f"{pod}", _told(records, dict.fromkeys(gone)), _subjects(record.body))
+
+
+def _long_grace(records: Records, random: Random) -> Iterator[Tale]:
+    """A pod gets more time than there is."""
+    for record in _stopped(records):
+        body: Any = record.body
+        longer = (body.grace_period_s or 0) + random.choice((5, 30, 100))
+        others: dict[int, Record | None] = {record.seq: _with(record, grace_period_s=longer)}
+        for r in _of(records, ContainerKilled):
+            if _pod(r.body) == _pod(body) and r.body.reason == "node_shutdown":  # type: ignore[attr-defined]
+                others[r.seq] = _with(r, grace_period_s=longer)
+        yield Tale(f"{_pod(body)} {longer}", _told(records, others), _subjects(body))
+
+
+def _wrong_turn(records: Records, random: Random) -> Iterator[Tale]:
+    """Pods of a higher priority are stopped with the first."""
+    stopped = _stopped(records)
+    for record in stopped:
+        if record.ts_ns > stopped[0].ts_ns + NS_PER_S:
+            pod = _pod(record.body)
+            others: dict[int, Record | None] = {
+                r.seq: _at(r, stopped[0].ts_ns)
+                for r in records
+                if _pod(r.body) == pod
+                and isinstance(r.body, PodTerminating | ContainerKilled)
+                and r.ts_ns == record.ts_ns
+            }
+            yield Tale(f"{pod}", _told(records, others), _subjects(record.body))
+
+
+# -- probes ----------------------------------------------------------------------------------------
+
+
+def _no_startup(records: Records, random: Random) -> Iterator[Tale]:
+    """The startup probe succeeded, and its change to success never came."""
+    for record in _of(records, ProbeTransitioned):
+        body: Any = record.body
+        others = [
+            r for r in _of(records, ProbeTransitioned) if r is not record and not r.body.inferred
+        ]  # type: ignore[attr-defined]
+        until = min(_ends(records, _pod(body)), _next_process(records, record.ts_ns))
+        is_told = not body.inferred and others and until - record.ts_ns > 60 * NS_PER_S
+        if body.probe_type == "startup" and body.to_result == "success" and is_told:
+            told = _told(records, {record.seq: None})
+            yield Tale(f"{_pod(body)} {body.container}", told, _subjects(body))
+
+
+# -- images ----------------------------------------------------------------------------------------
+
+
+def _run_of(records: Records, end: Record) -> list[Record]:
+    at = records.index(end)
+    before = [i for i, r in enumerate(records[:at]) if isinstance(r.body, GarbageCollected)]
+    return [
+        r
+        for r in records[(before[-1] if before else 0) : at]
+        if isinstance(r.body, ImageDeleted) and r.body.pass_ in ("space", None)
+    ]
+
+
+def _shorter(records: Records, end: Record, gone: Sequence[Record]) -> list[Record]:
+    """The history as it were had a run not removed some images, and said so."""
+    body: Any = end.body
+    less = sum(r.body.size_bytes or 0 for r in gone)  # type: ignore[attr-defined]
+    freed = None if body.bytes_freed is None else body.bytes_freed - less
+    error = body.error.replace(str(body.bytes_freed), str(freed))
+    others: dict[int, Record | None] = dict.fromkeys(r.seq for r in gone)
+    others[end.seq] = _with(
+        end, bytes_freed=freed, error=error, images_removed=body.images_removed - len(gone)
+    )
+    return _told(records, others)
+
+
+def _stops_early(records: Records, random: Random) -> Iterator[Tale]:
+    """A run of image GC leaves its last images, though it has not freed enough."""
+    for end in _of(records, GarbageCollected):
+        removed = _run_of(records, end)
+        if len(removed) > 1 and end.body.outcome == "failed":  # type: ignore[attr-defined]
+            gone = removed[-random.randint(1, len(removed) - 1) :]
+            yield Tale(
+                f"{len(gone)} of {len(removed)}", _shorter(records, end, gone), ("node", "image/")
+            )
+
+
+def _skipped(records: Records, random: Random) -> Iterator[Tale]:
+    """A run leaves out an image that was old and unused in its own detect pass."""
+    for end in _of(records, GarbageCollected):
+        removed = _run_of(records, end)
+        if len(removed) > 1:
+            gone = removed[random.randrange(len(removed) - 1)]
+            yield Tale(
+                f"{gone.body.image_id}",
+                _shorter(records, end, [gone]),  # type: ignore[attr-defined]
+                ("node", "image/"),
+            )
+
+
+def _amount(records: Records, random: Random) -> Iterator[Tale]:
+    """A run says that it has to free another amount."""
+    for start in _of(records, GarbageCollectionStarted):
+        body: Any = start.body
+        for part in (3, 10, 50):
+            amount = body.bytes_to_free + random.choice((1, -1)) * (
+                body.bytes_to_free * part // 100
+            )
+            others: dict[int, Record | None] = {start.seq: _with(start, bytes_to_free=amount)}
+            end = next((r for r in _of(records, GarbageCollected) if r.cause == start.seq), None)
+            if end is not None:
+                error = end.body.error.replace(str(body.bytes_to_free), str(amount))  # type: ignore[attr-defined]
+                others[end.seq] = _with(end, bytes_to_free=amount, error=error)
+            yield Tale(f"{part} %", _told(records, others), ("node", "image/"))
+
+
+TALES: dict[str, Teller] = {
+    "restart never came": _never_restarted,
+    "next container never came": _never_initialized,
+    "main before init": _main_before_init,
+    "main after failed init": _main_after_failure,
+    "Never after failed hook": _never_after_hook,
+    "back-off too early": _too_early,
+    "restart's reason": _reason,
+    "spec change ignored": _change_ignored,
+    "kill for no change": _false_change,
+    "cgroup removed early": _cgroup_too_early,
+    "pod not ranked": _not_ranked,
+    "ranking reversed": _reversed,
+    "no eviction": _not_evicted,
+    "eviction's outcome": _outcome,
+    "eviction's grace": _eviction_grace,
+    "conditions never came": _no_conditions,
+    "admitted in shutdown": _admitted_in_shutdown,
+    "not stopped in shutdown": _not_stopped,
+    "grace above the period": _long_grace,
+    "shutdown out of turn": _wrong_turn,
+    "startup never came": _no_startup,
+    "GC stops early": _stops_early,
+    "GC skips an image": _skipped,
+    "GC amount": _amount,
+}
+"""What is told -> who tells it."""

@@ -1,0 +1,80 @@
+"""What the kubelet did not do, did in another order or at another time, is caught."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+import pytest
+
+from kubeledger.verify import Finding
+from tests.verify.histories import outcomes
+from tests.verify.properties.tales import TALES
+from tests.verify.properties.telling import Heard, ears, tell
+from tests.verify.properties.truths import named
+
+_LEAST = 85
+"""Percentage of the tales of each kind that are caught where nothing that they need is missing."""
+_LEAST_OF_ALL = 92
+_SOME = ("node-e-evictions", "scenario/shutdown/1", "scenario/updates/1", "scenario/ends/1")
+_SOME_MORE = ("scenario/node-a/1", "long/1003", "random/8", "random/10", "random/14")
+RESTS_ON_ITSELF = {
+    "cgroups.CgroupRemoved": "several sources show the end of what ran in it",
+    "cgroups.QOSCgroupsUpdated": "a timer writes them, too",
+    "devicemanager.DevicesReleased": "several sources show the end of a pod",
+    "eviction.ReclaimAttempted": "it holds the signal that it read",
+    "images.GarbageCollected": "without the size of the disk nothing is collected",
+}
+"""Kind of decision -> why a match of it need not turn when records of one kind are gone."""
+
+
+def believed(heard: list[Heard], least: int) -> list[str]:
+    """Kinds of tales that are believed too often."""
+    found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for each in heard:
+        found[each.kind][each.verdict] += each.verdict != "open"
+    return [
+        f"{kind}: {counts['caught']} of {counts.total()} caught"
+        for kind, counts in found.items()
+        if counts.total() > 2 and counts["caught"] * 100 < least * counts.total()
+    ]
+
+
+def test_some_tales() -> None:
+    """One of each kind over some histories, the same every day."""
+    heard = [each for name in (*_SOME, *_SOME_MORE) for each in tell(named(name), 1)]
+    assert {each.kind for each in heard} >= {
+        "shutdown out of turn",
+        "no eviction",
+        "pod not ranked",
+    }
+    caught = sum(each.verdict == "caught" for each in heard)
+    assert caught * 100 >= _LEAST * sum(each.verdict != "open" for each in heard)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(3))
+def test_many_tales(seed: int) -> None:
+    """Of every kind, over all recordings and many simulated nodes."""
+    heard = [each for truth in ears(seed, 60) for each in tell(truth, 4)]
+    assert {each.kind for each in heard} == set(TALES)
+    assert believed(heard, _LEAST - 10) == []
+    caught = sum(each.verdict == "caught" for each in heard)
+    assert caught * 100 >= _LEAST_OF_ALL * sum(each.verdict != "open" for each in heard)
+
+
+@pytest.mark.parametrize("name", ["node-a", "node-e-evictions", "scenario/ends/1", "random/4"])
+def test_a_match_rests_on_its_inputs(name: str) -> None:
+    """Without any record of the kinds that it names, it is a match no more."""
+    records = named(name).records
+    kinds = {record.seq: record.kind for record in records}
+    resting: defaultdict[frozenset[str], list[Finding]] = defaultdict(list)
+    for outcome in outcomes(records):
+        if isinstance(outcome, Finding) and outcome.verdict == "match" and outcome.recorded:
+            inputs = {kinds[seq] for seq in outcome.inputs if seq in kinds} - {outcome.kind}
+            if inputs and outcome.kind not in RESTS_ON_ITSELF:
+                resting[frozenset(inputs)].append(outcome)
+    assert resting
+    for inputs, findings in resting.items():
+        left = outcomes([record for record in records if record.kind not in inputs])
+        matches = {o.seq for o in left if isinstance(o, Finding) and o.verdict == "match"}
+        assert [each for each in findings if each.seq in matches] == []
