@@ -205,7 +205,8 @@ def _is_of_nobody(body: CgroupUpdated, found: Compared) -> bool:
 
     No line that is not there can tell of a process, or of a container just made, that it fits.
     """
-    return any(str(value_of(body, key)) not in _AS_MADE for key in found.differing.keys() - _BY_SETTINGS)
+    wrong = found.differing.keys() - _BY_SETTINGS
+    return any(str(value_of(body, key)) not in _AS_MADE for key in wrong)
 
 
 def _given(pod: Pod) -> Iterator[Pod]:
