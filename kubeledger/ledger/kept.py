@@ -123,7 +123,7 @@ class KeptSources:
         return self._directory / (digest + _CONTENT_SUFFIX)
 
     def keep(self, kept: KeptImport, contents: Iterable[tuple[str, Iterator[bytes]]]) -> None:
-        """Keep an import's sources; contents that are there are not written again.
+        """Keep an import's sources; contents that are there, and whole, are not written again.
 
         Raises:
             LedgerUnavailableError: the operating system refused.
@@ -133,11 +133,10 @@ class KeptSources:
             packer = zstandard.ZstdCompressor(level=_LEVEL)
             for digest, chunks in contents:
                 path = self.content(digest)
-                if path.is_file():
+                if path.is_file() and _digest_of(path) == digest:
                     continue
-                # Its digest is proved before it is read again, so it need not last.
                 temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
-                with new_file(temporary, durable=False) as file:
+                with new_file(temporary) as file:
                     for piece in _packed(chunks, packer):
                         file.write(piece)
                 temporary.replace(path)
