@@ -205,9 +205,10 @@ class IntervalBuilder:
         self._mark_ending(interval, entry.ts_ns)
 
     def remove(self, entry: HistoryEntry, process: Process | None) -> None:
-        """No config source has it any more."""
+        """No config source has it any more, and with that its end begins."""
         interval = self._current(entry, process)
         interval.removed_ns = interval.removed_ns or entry.ts_ns
+        self._begin_end(interval, entry.ts_ns)
         self._over(interval, entry.ts_ns + _LATE_NS)
 
     def admitted(self, entry: HistoryEntry, process: Process | None) -> None:

@@ -111,7 +111,11 @@ class PodLevels:
         if None in asked:
             may_be = _BY_SETTINGS.issuperset(worst.differing)
             rulings.append(Ruling(allowed=may_be, why="an unknown process made it"))
-        rulings = [replace(each, assumes=(_MAKER,) * each.allowed) for each in rulings]
+        resized = any(rules is not None and rules.resizes(listed) for rules in asked)
+        certain = not resized and _is_of_nobody(body, worst)
+        rulings = [
+            replace(each, assumes=(_MAKER,) * each.allowed, certain=certain) for each in rulings
+        ]
         return judge(rulings), worst
 
     def _by(self, body: CgroupUpdated, listed: ListedPod, rules: Rules) -> Compared | list[str]:
@@ -194,6 +198,15 @@ class PodLevels:
         why = f"{option.why}, and its resources were changed while it ran"
         again = compare(body, [option, replace(option, values=values, why=why)])
         return again if again is not None and again.ruling.allowed else None
+
+
+def _is_of_nobody(body: CgroupUpdated, found: Compared) -> bool:
+    """Whether a wrong value is neither what a new cgroup has nor what settings decide.
+
+    No line that is not there can tell of a process, or of a container just made, that it fits.
+    """
+    wrong = found.differing.keys() - _BY_SETTINGS
+    return any(str(value_of(body, key)) not in _AS_MADE for key in wrong)
 
 
 def _given(pod: Pod) -> Iterator[Pod]:

@@ -119,7 +119,10 @@ def judge_outcome(
         wait_ns = max(wait_ns, (body.grace_period_s or 0) * NS_PER_S * 3 // 2)
     took_ns = max(ends) - record.ts_ns
     took = f"its containers had ended {took_ns / NS_PER_S:.1f} s after it was chosen"
-    if body.evicted and times.told(max(ends)).from_ns > record.ts_ns + wait_ns + _LATE_NS:
+    # One whose start no line shows may have begun only then, and how late lines were is not known.
+    sure = all(run.started_ns is not None for run in ran if run.name and run.died_ns == max(ends))
+    late = times.told(max(ends)).from_ns > record.ts_ns + wait_ns + _LATE_NS
+    if body.evicted and sure and late:
         why = f"{took}, and the eviction manager waits for {wait_ns // NS_PER_S} s"
         return same(False, why, expected={"evicted": False})
     all_ended = all(run.died_ns is not None for run in ran) and len(ends) < len(ran)
