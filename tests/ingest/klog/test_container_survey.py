@@ -14,7 +14,17 @@ from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.lifecycle import ContainerKilled, ContainerRestarted, ContainerStarted
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTransitioned
 from kubeledger.model.record import Body
-from tests.ingest.pod_world import container, ingest_lines, klog, know_pod, of, values, world
+from tests.ingest.pod_world import (
+    at,
+    container,
+    facts_of,
+    ingest_lines,
+    klog,
+    know_pod,
+    of,
+    values,
+    world,
+)
 
 UID = "aaaaaaaa-0000-4000-8000-00000000000a"
 SANDBOX, FIRST, SECOND, THIRD = "0" * 64, "1" * 64, "2" * 64, "3" * 64
@@ -157,7 +167,7 @@ def test_a_start_whose_line_is_missing() -> None:
 
 
 def test_an_end_of_what_lists_show_to_have_run() -> None:
-    """Lists tell that it began long before: its end is no restart, what follows it is one."""
+    """Lists tell when it began: that is its restart, not its end, and what follows it is one."""
     context = world()
 
     def status(container_id: str, count: int, since: str) -> dict[str, object]:
@@ -173,8 +183,11 @@ def test_an_end_of_what_lists_show_to_have_run() -> None:
         _pleg("10:01:03.000000", "ContainerDied", SECOND),
         _pleg("10:01:13.000100", "ContainerStarted", THIRD),
     ]
-    found = of(ingest_lines(context, log), ContainerRestarted)
-    assert [(body.container_id, body.previous_container_id) for body in found] == [(THIRD, SECOND)]
+    found = facts_of(ingest_lines(context, log), ContainerRestarted)
+    assert [(f.ts_ns, *values(f.body, "container_id", "previous_container_id")) for f in found] == [
+        (at("10:00:20"), SECOND, FIRST),
+        (at("10:01:13.000100"), THIRD, SECOND),
+    ]
 
 
 def test_what_a_killed_container_became() -> None:

@@ -120,7 +120,9 @@ def test_an_old_back_off_is_dropped_while_it_holds_back(version: str) -> None:
     died = seconds(found, "lifecycle.ContainerDied")
     started = seconds(found, "lifecycle.ContainerStarted")
     assert started[-1] - died[-1] < 100  # since 1.35 it is looked at again after up to 90 s
-    clean(found, unverifiable=1)  # in ten quiet minutes, records may be missing
+    # In ten quiet minutes, records may be missing. A list shows that the end was seconds before the
+    # last start, which is right if housekeeping had dropped the entry: how soon it does, is open.
+    clean(found, unverifiable=2)
 
 
 def test_a_configured_back_off_is_remembered_for_600_s_since_1_32() -> None:
