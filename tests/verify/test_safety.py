@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -111,7 +111,7 @@ def memory(size: int) -> MemoryManagerStateRead:
 
 
 STARTED = CpuManagerStarted(policy="static", reserved_cpu_set="0-1", default_cpu_set="0-7")
-TWICE = {
+TWICE: dict[str, Any] = {
     "containerStatuses": [
         {
             "name": "app",

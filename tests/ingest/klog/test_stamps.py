@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from kubeledger.ingest.klog.stamps import Clock, exact_json_ns
 from kubeledger.model.units import format_ts, parse_ts
+
+
+def _as_is(at_ns: int | None) -> int | None:
+    return at_ns
 
 
 def read(clock: Clock, *stamps: str) -> list[str]:
@@ -54,7 +60,7 @@ def test_a_carrier_decides_whether_the_clock_moved(
     begin_ns = parse_ts("2026-01-02T10:00:00Z")
     for second, carried in zip((5, 6), carried_s, strict=True):
         at_ns = None if carried is None else begin_ns + round(carried * 1e9)
-        clock.read(f"0102 10:00:{second:02}.000000".encode(), lambda at_ns=at_ns: at_ns)
+        clock.read(f"0102 10:00:{second:02}.000000".encode(), partial(_as_is, at_ns))
     clock.finish()
     assert (clock.take_step() is not None) == is_step
     assert clock.take_doubt() is None

@@ -93,7 +93,8 @@ def _at(record: Record, ts_ns: int) -> Record:
     return msgspec.structs.replace(record, ts_ns=ts_ns)
 
 
-def _of(records: Records, *kinds: type) -> list[Record]:
+def _of(records: Records, *kinds: type) -> list[Any]:
+    """The records whose bodies are of these kinds; each kind has fields of its own."""
     return [record for record in records if isinstance(record.body, kinds)]
 
 
@@ -110,7 +111,7 @@ def _specs(records: Records) -> dict[tuple[str, str], dict[str, Any]]:
     """Pod -> its spec, of pods of which all lists show one."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for record in _of(records, PodListed):
-        if (spec := record.body.spec) is not None:  # type: ignore[attr-defined]
+        if (spec := record.body.spec) is not None:
             found.setdefault(_pod(record.body), spec)
     return found
 
@@ -178,7 +179,7 @@ def _never_restarted(records: Records, random: Random) -> Iterator[Tale]:
             if _pod(r.body) == pod
             and r.body.container == body.container
             and r.ts_ns <= record.ts_ns
-        ]  # type: ignore[attr-defined]
+        ]
         if (
             not died
             or min(_ends(records, pod), _next_process(records, died[-1].ts_ns)) - died[-1].ts_ns
@@ -194,11 +195,11 @@ def _inits(spec: dict[str, Any]) -> list[str]:
     return [c["name"] for c in spec.get("initContainers") or () if "restartPolicy" not in c]
 
 
-def _first(records: Records, kind: type, pod: tuple[str, str], container: str) -> Record | None:
+def _first(records: Records, kind: type, pod: tuple[str, str], container: str) -> Any:  # noqa: ANN401 # as of `_of`
     return next(
         (r for r in _of(records, kind) if _pod(r.body) == pod and r.body.container == container),
         None,
-    )  # type: ignore[attr-defined]
+    )
 
 
 def _never_initialized(records: Records, random: Random) -> Iterator[Tale]:
@@ -209,7 +210,7 @@ def _never_initialized(records: Records, random: Random) -> Iterator[Tale]:
         for number, name in enumerate(inits):
             died = _first(records, ContainerDied, pod, name)
             then = _first(records, ContainerStarted, pod, names[number + 1])
-            if died is None or then is None or died.body.exit_code not in (0, None):  # type: ignore[attr-defined]
+            if died is None or then is None or died.body.exit_code not in (0, None):
                 continue
             until = min(_ends(records, pod), _next_process(records, died.ts_ns))
             if until - died.ts_ns < LONG_NS:
@@ -247,7 +248,7 @@ def _main_after_failure(records: Records, random: Random) -> Iterator[Tale]:
     for pod, spec in _specs(records).items():
         inits = _inits(spec)
         over = _first(records, ContainerDied, pod, inits[-1]) if inits else None
-        if over is None or over.body.exit_code != 0 or spec.get("restartPolicy") != "Never":  # type: ignore[attr-defined]
+        if over is None or over.body.exit_code != 0 or spec.get("restartPolicy") != "Never":
             continue
         others: dict[int, Record | None] = {over.seq: _with(over, exit_code=1)}
         others |= dict.fromkeys(
@@ -267,10 +268,10 @@ def _main_after_failure(records: Records, random: Random) -> Iterator[Tale]:
 
 def _as_never(records: Records, pod: tuple[str, str]) -> dict[int, Record | None]:
     return {
-        r.seq: _with(r, spec=r.body.spec | {"restartPolicy": "Never"})  # type: ignore[attr-defined]
+        r.seq: _with(r, spec=r.body.spec | {"restartPolicy": "Never"})
         for r in _of(records, PodListed)
         if _pod(r.body) == pod and r.body.spec is not None
-    }  # type: ignore[attr-defined]
+    }
 
 
 def _never_after_hook(records: Records, random: Random) -> Iterator[Tale]:
@@ -285,8 +286,8 @@ def _never_after_hook(records: Records, random: Random) -> Iterator[Tale]:
 def _too_early(records: Records, random: Random) -> Iterator[Tale]:
     """A restart right after the end, though a back-off runs; start and death have one stamp."""
     for held in _of(records, RestartBackedOff):
-        pod, name = _pod(held.body), held.body.container  # type: ignore[attr-defined]
-        mine = [
+        pod, name = _pod(held.body), held.body.container
+        mine: list[Any] = [
             r for r in records if _pod(r.body) == pod and getattr(r.body, "container", None) == name
         ]
         later = [r for r in mine if r.ts_ns > held.ts_ns]
@@ -307,7 +308,7 @@ def _too_early(records: Records, random: Random) -> Iterator[Tale]:
                 and r.body.container_id == start.body.container_id
             ),
             None,
-        )  # type: ignore[attr-defined]
+        )
         with_it = [
             r
             for r in later
@@ -337,8 +338,8 @@ def _change_ignored(records: Records, random: Random) -> Iterator[Tale]:
     random.shuffle(starts)
     for start in starts[:6]:
         body: Any = start.body
-        pod, spec = _pod(body), _specs(records).get(_pod(body))
-        names = [c["name"] for c in (spec or {}).get("containers", ())]
+        pod, spec = _pod(body), _specs(records).get(_pod(body), {})
+        names = [c["name"] for c in spec.get("containers", ())]
         until = min(_ends(records, pod), _next_process(records, start.ts_ns))
         death = next(
             (
@@ -347,24 +348,24 @@ def _change_ignored(records: Records, random: Random) -> Iterator[Tale]:
                 if r.body.container_id == body.container_id
             ),
             until,
-        )  # type: ignore[attr-defined]
-        lists = [r for r in _of(records, PodListed) if _pod(r.body) == pod and r.body.spec]  # type: ignore[attr-defined]
+        )
+        lists = [r for r in _of(records, PodListed) if _pod(r.body) == pod and r.body.spec]
         span = min(until, death) - start.ts_ns
         if body.container not in names or span < 200 * NS_PER_S or not lists:
             continue
-        if "file" in str(lists[0].body.annotations):  # type: ignore[attr-defined]
+        if "file" in str(lists[0].body.annotations):
             continue
         at_ns = start.ts_ns + NS_PER_S * random.randint(10, 20)
         containers = [
             c | ({"image": "example/other:2"} if c["name"] == body.container else {})
             for c in spec["containers"]
-        ]  # type: ignore[index]
+        ]
         late = {
-            r.seq: _with(r, spec=r.body.spec | {"containers": containers})  # type: ignore[attr-defined]
+            r.seq: _with(r, spec=r.body.spec | {"containers": containers})
             for r in lists
             if r.ts_ns > at_ns
         }
-        new = spec | {"containers": containers}  # type: ignore[operator]
+        new = spec | {"containers": containers}
         shown = [r for r in lists if r.ts_ns <= at_ns] or lists
         listed = _at(_with(shown[-1], spec=new), at_ns + 2 * NS_PER_S)
         update = msgspec.structs.replace(
@@ -396,7 +397,7 @@ def _false_change(records: Records, random: Random) -> Iterator[Tale]:
                 record.seq: _with(record, reason="spec_changed", message=words)
             }
             for again in _of(records, ContainerRestarted):
-                if again.body.previous_container_id == body.container_id:  # type: ignore[attr-defined]
+                if again.body.previous_container_id == body.container_id:
                     others[again.seq] = _with(again, reason="spec_changed")
             yield Tale(f"{_pod(body)} {body.container}", _told(records, others), _subjects(body))
 
@@ -408,18 +409,18 @@ def _cgroup_too_early(records: Records, random: Random) -> Iterator[Tale]:
     """A cgroup is removed forty seconds before what leads to it."""
     for record in _of(records, CgroupRemoved):
         at_ns = record.ts_ns - 40 * NS_PER_S
-        path = record.body.cgroup  # type: ignore[attr-defined]
+        path = record.body.cgroup
         uid = path.rpartition("pod")[2].partition("/")[0].replace("_", "-").removesuffix(".slice")
         starts = [
             r.ts_ns
             for r in _of(records, ContainerStarted)
             if (r.body.pod_uid or "?") in (uid, uid.replace("-", ""))
-        ]  # type: ignore[attr-defined]
+        ]
         ends = [
             r.ts_ns
             for r in _of(records, ContainerDied, ContainerKilled, PodTerminating)
             if (r.body.pod_uid or "?") == uid
-        ]  # type: ignore[attr-defined]
+        ]
         if starts and min(starts) < at_ns and (not ends or min(ends) > at_ns):
             told = _told(records, {record.seq: _at(record, at_ns)})
             yield Tale(path, told, (f"cgroup/{path}", "pod/", "container/"))
@@ -453,7 +454,7 @@ def _hard_thresholds(records: Records) -> dict[str, str]:
     """Signal -> the threshold of every process, where it has one."""
     found: list[dict[str, str]] = []
     for record in _of(records, SettingsObserved):
-        setting = record.body.settings.get("evictionHard")  # type: ignore[attr-defined]
+        setting = record.body.settings.get("evictionHard")
         if setting is not None:
             given = json.loads(setting.value) or {}
             found.append(
@@ -469,13 +470,13 @@ def _hard_thresholds(records: Records) -> dict[str, str]:
 def _not_evicted(records: Records, random: Random) -> Iterator[Tale]:
     """A signal stays at a tenth of its hard threshold for 110 s, and nothing is done."""
     hard = _hard_thresholds(records)
-    signals = [r for r in _of(records, EvictionSignalObserved) if r.body.signal in hard]  # type: ignore[attr-defined]
+    signals = [r for r in _of(records, EvictionSignalObserved) if r.body.signal in hard]
     acts = [r.ts_ns for r in _of(records, ReclaimAttempted, PodEvicted, NodeConditionsChanged)]
     if not signals:
         return
     for _ in range(3):
         first = random.choice(signals)
-        name, until = first.body.signal, first.ts_ns + 110 * NS_PER_S  # type: ignore[attr-defined]
+        name, until = first.body.signal, first.ts_ns + 110 * NS_PER_S
         near = any(first.ts_ns - 400 * NS_PER_S < ts < until + 60 * NS_PER_S for ts in acts)
         if near or _next_process(records, first.ts_ns) < until + NS_PER_S:
             continue
@@ -518,14 +519,14 @@ def _no_conditions(records: Records, random: Random) -> Iterator[Tale]:
     """The node's conditions changed, and the change never came."""
     for record in _of(records, NodeConditionsChanged):
         told = _told(records, {record.seq: None})
-        yield Tale(f"{record.seq} {record.body.conditions}", told, ("node", "pod/"))  # type: ignore[attr-defined]
+        yield Tale(f"{record.seq} {record.body.conditions}", told, ("node", "pod/"))
 
 
 # -- shutdown --------------------------------------------------------------------------------------
 
 
 def _stopped(records: Records) -> list[Record]:
-    return [r for r in _of(records, PodTerminating) if r.body.reason == "shutdown"]  # type: ignore[attr-defined]
+    return [r for r in _of(records, PodTerminating) if r.body.reason == "shutdown"]
 
 
 def _admitted_in_shutdown(records: Records, random: Random) -> Iterator[Tale]:
@@ -562,7 +563,7 @@ def _long_grace(records: Records, random: Random) -> Iterator[Tale]:
         longer = (body.grace_period_s or 0) + random.choice((5, 30, 100))
         others: dict[int, Record | None] = {record.seq: _with(record, grace_period_s=longer)}
         for r in _of(records, ContainerKilled):
-            if _pod(r.body) == _pod(body) and r.body.reason == "node_shutdown":  # type: ignore[attr-defined]
+            if _pod(r.body) == _pod(body) and r.body.reason == "node_shutdown":
                 others[r.seq] = _with(r, grace_period_s=longer)
         yield Tale(f"{_pod(body)} {longer}", _told(records, others), _subjects(body))
 
@@ -592,7 +593,7 @@ def _no_startup(records: Records, random: Random) -> Iterator[Tale]:
         body: Any = record.body
         others = [
             r for r in _of(records, ProbeTransitioned) if r is not record and not r.body.inferred
-        ]  # type: ignore[attr-defined]
+        ]
         until = min(_ends(records, _pod(body)), _next_process(records, record.ts_ns))
         is_told = not body.inferred and others and until - record.ts_ns > 60 * NS_PER_S
         if body.probe_type == "startup" and body.to_result == "success" and is_told:
@@ -603,7 +604,7 @@ def _no_startup(records: Records, random: Random) -> Iterator[Tale]:
 # -- images ----------------------------------------------------------------------------------------
 
 
-def _run_of(records: Records, end: Record) -> list[Record]:
+def _run_of(records: Records, end: Record) -> list[Any]:
     at = records.index(end)
     before = [i for i, r in enumerate(records[:at]) if isinstance(r.body, GarbageCollected)]
     return [
@@ -613,10 +614,10 @@ def _run_of(records: Records, end: Record) -> list[Record]:
     ]
 
 
-def _shorter(records: Records, end: Record, gone: Sequence[Record]) -> list[Record]:
+def _shorter(records: Records, end: Record, gone: Sequence[Any]) -> list[Record]:
     """The history as it were had a run not removed some images, and said so."""
     body: Any = end.body
-    less = sum(r.body.size_bytes or 0 for r in gone)  # type: ignore[attr-defined]
+    less = sum(r.body.size_bytes or 0 for r in gone)
     freed = None if body.bytes_freed is None else body.bytes_freed - less
     error = body.error.replace(str(body.bytes_freed), str(freed))
     others: dict[int, Record | None] = dict.fromkeys(r.seq for r in gone)
@@ -630,7 +631,7 @@ def _stops_early(records: Records, random: Random) -> Iterator[Tale]:
     """A run of image GC leaves its last images, though it has not freed enough."""
     for end in _of(records, GarbageCollected):
         removed = _run_of(records, end)
-        if len(removed) > 1 and end.body.outcome == "failed":  # type: ignore[attr-defined]
+        if len(removed) > 1 and end.body.outcome == "failed":
             gone = removed[-random.randint(1, len(removed) - 1) :]
             yield Tale(
                 f"{len(gone)} of {len(removed)}", _shorter(records, end, gone), ("node", "image/")
@@ -645,7 +646,7 @@ def _skipped(records: Records, random: Random) -> Iterator[Tale]:
             gone = removed[random.randrange(len(removed) - 1)]
             yield Tale(
                 f"{gone.body.image_id}",
-                _shorter(records, end, [gone]),  # type: ignore[attr-defined]
+                _shorter(records, end, [gone]),
                 ("node", "image/"),
             )
 
@@ -661,7 +662,7 @@ def _amount(records: Records, random: Random) -> Iterator[Tale]:
             others: dict[int, Record | None] = {start.seq: _with(start, bytes_to_free=amount)}
             end = next((r for r in _of(records, GarbageCollected) if r.cause == start.seq), None)
             if end is not None:
-                error = end.body.error.replace(str(body.bytes_to_free), str(amount))  # type: ignore[attr-defined]
+                error = end.body.error.replace(str(body.bytes_to_free), str(amount))
                 others[end.seq] = _with(end, bytes_to_free=amount, error=error)
             yield Tale(f"{part} %", _told(records, others), ("node", "image/"))
 

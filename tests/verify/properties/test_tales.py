@@ -70,9 +70,9 @@ def test_a_match_rests_on_its_inputs(name: str) -> None:
     resting: defaultdict[frozenset[str], list[Finding]] = defaultdict(list)
     for outcome in outcomes(records):
         if isinstance(outcome, Finding) and outcome.verdict == "match" and outcome.recorded:
-            inputs = {kinds[seq] for seq in outcome.inputs if seq in kinds} - {outcome.kind}
-            if inputs and outcome.kind not in RESTS_ON_ITSELF:
-                resting[frozenset(inputs)].append(outcome)
+            named_kinds = {kinds[seq] for seq in outcome.inputs if seq in kinds} - {outcome.kind}
+            if named_kinds and outcome.kind not in RESTS_ON_ITSELF:
+                resting[frozenset(named_kinds)].append(outcome)
     assert resting
     for inputs, findings in resting.items():
         left = outcomes([record for record in records if record.kind not in inputs])
