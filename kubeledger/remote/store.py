@@ -31,6 +31,7 @@ __all__ = [
     "StoredObject",
     "absolute_url",
     "calls_in_flight",
+    "digest_of",
     "digest_of_file",
     "no_directory",
 ]
@@ -382,6 +383,11 @@ def absolute_url(url: str) -> str:
             advice="without ? # and user@; credentials stand in the environment",
         )
     return url.rstrip("/")
+
+
+def digest_of(content: bytes) -> str:
+    """As :func:`digest_of_file`, of bytes."""
+    return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).hexdigest()
 
 
 def digest_of_file(path: Path) -> str:
