@@ -358,14 +358,17 @@ class Lake:
 
     def compacted(self) -> tuple[Compacted, ...]:
         """Compacted files that are there; they are copies, and any may be missing."""
-        listed = self.store.list(COMPACT)
-        newest = max(map(_modified, filter(_is_json, listed)), default=None)
+        there = {each.path for each in self.store.list(COMPACT)}
+        return tuple(each for each in self.compacted_once() if each.file.path in there)
+
+    def compacted_once(self) -> tuple[Compacted, ...]:
+        """Compacted files that were written, and count where they are there."""
+        indexes = filter(_is_json, self.store.list(COMPACT))
+        newest = max(map(_modified, indexes), default=None)
         content = None if newest is None else self.store.get(newest[1])
         if newest is None or content is None:
             return ()
-        found = decoded(content, CompactIndex, self.store.address(newest[1])).files
-        there = {each.path for each in listed}
-        return tuple(each for each in found if each.file.path in there)
+        return decoded(content, CompactIndex, self.store.address(newest[1])).files
 
     def put_compacted(self, files: Iterable[Compacted]) -> None:
         """Let these compacted files count, which are there, and no others."""

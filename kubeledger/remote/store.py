@@ -302,13 +302,10 @@ class Store:
         # Names that are no path begin with a slash or a dot, which sort before what is usual.
         first = f"{folder}/0".lstrip("/")
         with suppress(StorageError), _errors(self.url, folder):
-            found = [
-                _object(meta)
-                for batch in obstore.list(self._store, folder, offset=first)
-                for meta in batch
-            ]
             one = self.stat(first)
-            yield from found if one is None else (one, *found)
+            yield from () if one is None else (one,)
+            for batch in obstore.list(self._store, folder, offset=first):
+                yield from map(_object, batch)
 
     def folders(self, prefix: str) -> builtins.list[str]:
         """Names right below whole segments ``prefix``; on this machine one may hold nothing."""
