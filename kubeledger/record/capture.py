@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from kubeledger.ledger.captures import CAPTURE, ENDED, OPEN
 from kubeledger.ledger.names import NODES, node_directory
 from kubeledger.ledger.storage import (
     OWN_FILE,
@@ -29,9 +30,6 @@ from kubeledger.record.observations import Observation, size_of
 
 __all__ = ["Capture"]
 
-_OPEN, _ENDED = ".open", ".ended"
-
-
 class Capture:
     """The capture of one node, for its only writer.
 
@@ -47,7 +45,7 @@ class Capture:
         Raises:
             LedgerUnavailableError: the operating system refused.
         """
-        self._directory = ledger / NODES / node_directory(node) / "capture"
+        self._directory = ledger / NODES / node_directory(node) / CAPTURE
         self._descriptor: int | None = None
         self._cursors: dict[str, str] = {}
         self.cut_bytes = 0
@@ -62,7 +60,7 @@ class Capture:
 
     def _open_chapter(self) -> Chapter | None:
         """The chapter that goes on; one that a crash kept from being marked as ended now is."""
-        paths = sorted(self._directory.glob(f"*{_OPEN}"))
+        paths = sorted(self._directory.glob(f"*{OPEN}"))
         if not paths:
             return None
         chapter = Chapter(paths[-1])
@@ -117,7 +115,7 @@ class Capture:
             LedgerUnavailableError: they cannot be read.
         """
         with storage_errors("read the capture", self._directory):
-            return [Chapter(path) for path in sorted(self._directory.glob(f"*{_ENDED}"))]
+            return [Chapter(path) for path in sorted(self._directory.glob(f"*{ENDED}"))]
 
     def put_aside(self, chapter: Chapter) -> None:
         """Keep an ended chapter that cannot be imported; it is not tried again.
@@ -147,7 +145,7 @@ class Capture:
     def _begin(
         self, now_ns: int, cursors: dict[str, str], documents: Sequence[Observation]
     ) -> None:
-        path = self._directory / f"{now_ns:020d}{_OPEN}"
+        path = self._directory / f"{now_ns:020d}{OPEN}"
         self._descriptor = os.open(path, os.O_CREAT | os.O_APPEND | WRITE_OWN, OWN_FILE)
         sync_directory(self._directory)
         self.chapter, self.size_bytes, self._written = Chapter(path), 0, 0
@@ -184,5 +182,5 @@ class Capture:
         self._written += len(frame)
 
     def _mark_ended(self, path: Path) -> None:
-        os.replace(path, path.with_suffix(_ENDED))  # noqa: PTH105 - named as the system call it is
+        os.replace(path, path.with_suffix(ENDED))  # noqa: PTH105 - named as the system call it is
         sync_directory(self._directory)
