@@ -43,15 +43,17 @@ def ui(
     from kubeledger.cli.progress import progress
     from kubeledger.cli.sources import ledger_for, warn_of_losses
     from kubeledger.cli.ui_answers import Answers
+    from kubeledger.cli.ui_memory import Budget
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.timeline.server import Server
 
     # Whoever looks at a node has other work on the machine.
-    opened = partial(connect, timeout_s=timeout_s, memory_limit=memory or _MEMORY, is_fixed=True)
+    memory = memory or _MEMORY
+    opened = partial(connect, timeout_s=timeout_s, memory_limit=memory, is_fixed=True)
     with (
         progress("reading") as bar,
         ledger_for(sources, ledger) as directory,
-        Answers(directory, opened) as answers,
+        Answers(directory, opened, Budget(memory)) as answers,
         Server(port, answers.routes(), _tell) as server,
     ):
         bar.end()

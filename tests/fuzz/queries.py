@@ -19,7 +19,7 @@ from tests.fuzz.mutators import mutate_text
 from tests.fuzz.target import Target, holds
 from tests.ingest.node_files import log_text
 
-__all__ = ["TARGETS"]
+__all__ = ["TARGETS", "query_text"]
 
 _SECRET = "kubeledger-fuzz-secret"
 _TIMEOUT_S = 2.0
@@ -49,6 +49,8 @@ _SCALARS = (
     "json_execute_serialized_sql('x')", "unicode('x')", "txid_current()", "parse_path('{dir}')",
     "encode('x')", "hash(1)", "$1", "$name", "?", "columns(*)", "setseed(0.5)",
     "in_search_path('a','b')", "sum(seq) OVER ()", "CASE WHEN 1 THEN 2 END", "cast(x AS BLOB)",
+    "range(200000000)", "repeat('x', 900000000)", "format('{:>900000000}', 'x')",
+    "list_sort(range(9000000))", "lpad('x', 100000000, 'y')", "unnest(range(9000000))",
     "query('SELECT 1')", "current_query()", "current_schemas(true)", "9223372036854775808",
 )  # fmt: skip
 _STATEMENTS = (
@@ -75,10 +77,11 @@ _STATEMENTS = (
 )  # fmt: skip
 
 
-def _query(random: Random, depth: int = 0) -> str:
+def query_text(random: Random, depth: int = 0) -> str:
+    """A statement, as often as not one that must be refused."""
     text = random.choice(_STATEMENTS[:16] if depth else _STATEMENTS)
     while "{query}" in text:
-        inner = _query(random, depth + 1) if depth < 3 else "SELECT 1"
+        inner = query_text(random, depth + 1) if depth < 3 else "SELECT 1"
         text = text.replace("{query}", inner, 1)
     while "{table}" in text:
         text = text.replace("{table}", random.choice(_TABLES), 1)
@@ -89,7 +92,7 @@ def _query(random: Random, depth: int = 0) -> str:
 
 def _mutated_query(random: Random, data: bytes, others: Sequence[bytes]) -> bytes:
     if random.randrange(4):
-        data = _query(random).encode()
+        data = query_text(random).encode()
     return mutate_text(random, data, others)[:4000] if random.randrange(3) == 0 else data
 
 

@@ -46,6 +46,9 @@ _OF_A_FILE = re.compile(r"^Traceback|\.parquet\b")
 _GRACE_S = 3.0
 """After an interruption; most functions look for one now and then."""
 
+_LINGERING_MAX = 2
+_MORE_MEMORY = "give it more with --memory, or ask for less"
+
 _T = TypeVar("_T")
 
 
@@ -126,6 +129,11 @@ class Queryable:
             DamagedLedgerError: the ledger cannot be read.
         """
         check_text(query, "the query")
+        if sum(thread.is_alive() for thread in _lingering) >= _LINGERING_MAX:
+            raise BadQuestionError(
+                "queries that did not stop when their time was over are still running",
+                advice="wait until they end, or start again",
+            )
         with self._loading:
             if self._is_closed:
                 raise _closed()
@@ -284,6 +292,8 @@ class _Run:
         except Empty:
             self._stop(thread)
             raise self._over() from None
+        except RuntimeError as error:  # no room for a thread
+            raise _no_memory() from error
         except KeyboardInterrupt:
             self._stop(thread)
             raise
@@ -292,6 +302,8 @@ class _Run:
             self._at_work.discard(self)
         if isinstance(answer, duckdb.Error):
             raise self._refusal(answer) from answer
+        if isinstance(answer, MemoryError):
+            raise _no_memory() from answer
         if isinstance(answer, BaseException):
             raise answer
         return answer
@@ -325,10 +337,13 @@ class _Run:
         thread.join(_GRACE_S)
         if thread.is_alive():
             _abandoned.append(self.cursor)
+            _lingering.append(thread)
             self._on_abandoned()
 
 
 _abandoned: list[duckdb.DuckDBPyConnection] = []
+_lingering: list[Thread] = []
+"""What works on them; each may hold as much memory as a query is given."""
 
 
 def abandoned() -> bool:
@@ -341,6 +356,10 @@ def _answer(work: Callable[[], _T], answers: SimpleQueue[_T | BaseException]) ->
         answers.put(work())
     except BaseException as error:
         answers.put(error)
+
+
+def _no_memory() -> BadQuestionError:
+    return BadQuestionError("the query needs more memory than it may take", advice=_MORE_MEMORY)
 
 
 def _closed() -> BadQuestionError:
@@ -360,10 +379,8 @@ def _refusal(error: duckdb.Error) -> KubeledgerError:
         )
     if str(error).startswith("Traceback"):  # of what gives DuckDB the files of object storage
         return LedgerUnavailableError(one_line(str(error)), advice="try again")
-    if isinstance(error, duckdb.OutOfMemoryException):
-        advice = "give it more with --memory, or ask for less"
-    else:
-        advice = _advice(str(error))
+    is_memory = isinstance(error, duckdb.OutOfMemoryException)
+    advice = _MORE_MEMORY if is_memory else _advice(str(error))
     return BadQuestionError(one_line(str(error)), advice=advice)
 
 
