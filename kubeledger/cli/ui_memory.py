@@ -15,6 +15,8 @@ from threading import Lock
 
 import duckdb
 
+from kubeledger.analyze.sql.api import lingering
+
 __all__ = ["Budget"]
 
 _STATUS = Path("/proc/self/status")
@@ -41,23 +43,25 @@ class Budget:
         self.size_bytes = _ASIDE_BYTES + _bytes_of(memory)
         self._lock = Lock()
         self._under_way = 0
+        self._is_limited = False
 
     @contextmanager
     def spent(self) -> Iterator[None]:
-        """Limit the process for the while; the last query that ends lifts it."""
+        """Limit the process for the while; the last query that really ends lifts it."""
         with self._lock:
             self._under_way += 1
-            if self._under_way == 1:
+            if not self._is_limited:
                 self._set(self.size_bytes)
         try:
             yield
         finally:
             with self._lock:
                 self._under_way -= 1
-                if not self._under_way:
+                if not self._under_way and not lingering():
                     self._set(None)
 
     def _set(self, more_bytes: int | None) -> None:
+        self._is_limited = more_bytes is not None
         with suppress(ImportError, OSError, ValueError):  # not on this system
             import resource
 

@@ -239,7 +239,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "this is too long")
         try:
             body = msgspec.json.decode(self.rfile.read(int(length)))
-        except (msgspec.DecodeError, RecursionError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             body = None
         if not isinstance(body, dict):
             raise _Refused(HTTPStatus.BAD_REQUEST, "this is not a JSON object")

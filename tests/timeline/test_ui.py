@@ -196,6 +196,15 @@ def test_rows_are_limited_and_exact(node_a: Server) -> None:
     assert around["rows"]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the operating system limits nothing")
+def test_a_query_takes_no_more_memory_than_it_may(node_a: Server) -> None:
+    """Also where DuckDB does not count it: 300 million numbers, folded while it plans."""
+    status, _, content = ask(node_a, "/api/sql", {"query": "SELECT range(300000000)"})
+    assert status == 400
+    assert "Out of Memory" in json.loads(content)["error"]
+    assert answer(node_a, "/api/sql", {"query": "SELECT 1"})["rows"] == [["1"]]
+
+
 def open_page(browser: Browser, server: Server, fragment: str = "") -> None:
     """Open the served page and wait until it is drawn."""
     browser.driver.get("about:blank")

@@ -30,7 +30,7 @@ from kubeledger.model.errors import (
     LedgerUnavailableError,
 )
 
-__all__ = ["DEFAULT_TIMEOUT_S", "Queryable", "connect"]
+__all__ = ["DEFAULT_TIMEOUT_S", "Queryable", "connect", "lingering"]
 
 DEFAULT_TIMEOUT_S = 60.0
 _LOOKS = 5
@@ -129,7 +129,7 @@ class Queryable:
             DamagedLedgerError: the ledger cannot be read.
         """
         check_text(query, "the query")
-        if sum(thread.is_alive() for thread in _lingering) >= _LINGERING_MAX:
+        if lingering() >= _LINGERING_MAX:
             raise BadQuestionError(
                 "queries that did not stop when their time was over are still running",
                 advice="wait until they end, or start again",
@@ -349,6 +349,11 @@ _lingering: list[Thread] = []
 def abandoned() -> bool:
     """Whether a query that was told to stop continues, perhaps for long."""
     return bool(_abandoned)
+
+
+def lingering() -> int:
+    """How many queries continue after their time."""
+    return sum(thread.is_alive() for thread in _lingering)
 
 
 def _answer(work: Callable[[], _T], answers: SimpleQueue[_T | BaseException]) -> None:
