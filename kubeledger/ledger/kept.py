@@ -118,6 +118,18 @@ class KeptSources:
                 found.append(known)
         return sorted(found, key=lambda known: (known.number, known.digest))
 
+    def is_damaged(self, completed: Iterable[str], reread: Collection[str]) -> bool:
+        """Whether the sources of an import were kept, and cannot be read again.
+
+        Args:
+            completed: digests of completed imports.
+            reread: those of them whose sources were read.
+        """
+        return any(
+            digest not in reread and (self._directory / (digest + _INDEX_SUFFIX)).is_file()
+            for digest in completed
+        )
+
     def content(self, digest: str) -> Path:
         """Where a source's content stands, compressed."""
         return self._directory / (digest + _CONTENT_SUFFIX)

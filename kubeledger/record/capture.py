@@ -30,6 +30,7 @@ from kubeledger.record.observations import Observation, size_of
 
 __all__ = ["Capture"]
 
+
 class Capture:
     """The capture of one node, for its only writer.
 

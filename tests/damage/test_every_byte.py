@@ -28,7 +28,8 @@ WITHOUT = (".snapshot", "shipped.json", ".open", "index/", "compact/")
 """Files that nothing names: caches, notes, and what is known of nowhere else. Without them each
 command answers as before, but that what was only captured is not imported."""
 
-_EVERY = {"ledger": 4, "copy": 1, "lake": 16}
+_EVERY = {"ledger": 8, "copy": 1, "lake": 64}
+"""Of so many changes that are told one is tried on the commands, too."""
 
 
 @pytest.fixture(scope="module")
@@ -51,18 +52,19 @@ def check(stored: Stored, chosen: list[Change], every: int) -> None:
         if change.at is None:
             harmless = any(part in path for part in WITHOUT)
         else:  # few flips of what is compressed change no content
-            harmless = "/kept/" in path and path.endswith(".zst")
+            harmless = ("/kept/" in path or "/base/" in path) and path.endswith(".zst")
         assert harmless or stored.answers is copy_answers, str(change)
 
 
 @pytest.mark.parametrize("name", list(_EVERY))
 def test_a_change_of_every_file(stored: dict[str, Stored], name: str) -> None:
-    """One that is drawn for it."""
+    """One that is drawn for it; of a lake, whose files come in pairs, of every other one."""
     random = Random(7)
     by_file: dict[Path, list[Change]] = {}
     for change in changes(stored[name].root):
         by_file.setdefault(change.path, []).append(change)
-    check(stored[name], [random.choice(each) for each in by_file.values()], 1)
+    drawn = [random.choice(each) for each in by_file.values()]
+    check(stored[name], drawn[::2] if name == "lake" else drawn, 1)
 
 
 @pytest.mark.nightly
