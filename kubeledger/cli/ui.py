@@ -43,20 +43,21 @@ def ui(sources: tuple[str, ...], ledger: Path, port: int, timeout_s: float, memo
     these go on, no more is asked. PATH is a ledger, a *.ledger.jsonl file, or a node's files,
     which are imported temporarily; without one the ledger is shown. Ctrl-C ends it.
     """
-    from kubeledger.analyze.sql.api import connect
+    from kubeledger.analyze.sql.api import connect, lingering
+    from kubeledger.cli.memory import SharedBound, size_of_memory
     from kubeledger.cli.progress import progress
     from kubeledger.cli.sources import ledger_for, warn_of_losses
     from kubeledger.cli.ui_answers import Answers
-    from kubeledger.cli.ui_memory import Budget
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.timeline.server import Server
 
+    bound = SharedBound(size_of_memory(memory), lingering)
     # Whoever looks at a node has other work on the machine.
     opened = partial(connect, timeout_s=timeout_s, memory_limit=memory, is_fixed=True)
     with (
         progress("reading") as bar,
         ledger_for(sources, ledger) as directory,
-        Answers(directory, opened, Budget(memory)) as answers,
+        Answers(directory, opened, bound) as answers,
         Server(port, answers.routes(), _tell) as server,
     ):
         bar.end()

@@ -13,9 +13,9 @@ from random import Random
 from tempfile import TemporaryDirectory
 from threading import Thread
 
-from kubeledger.analyze.sql.api import connect
+from kubeledger.analyze.sql.api import connect, lingering
+from kubeledger.cli.memory import SharedBound
 from kubeledger.cli.ui_answers import Answers
-from kubeledger.cli.ui_memory import Budget
 from kubeledger.ingest.api import import_sources
 from kubeledger.ingest.planning.options import ImportOptions
 from kubeledger.ledger.ledger import Ledger
@@ -121,7 +121,9 @@ class _Page:
                 [str(root / "kubelet.log")], ledger, ImportOptions(node=_NODE, year=2026)
             )
             opened = partial(connect, timeout_s=_TIMEOUT_S, memory_limit="300MB", is_fixed=True)
-            answers = held.enter_context(Answers(ledger.path, opened, Budget("300MB")))
+            answers = held.enter_context(
+                Answers(ledger.path, opened, SharedBound(300 << 20, lingering))
+            )
             self.server = held.enter_context(Server(0, answers.routes(), self.bugs.append))
             Thread(target=self.server.serve_forever, daemon=True).start()
             held.callback(self.server.shutdown)

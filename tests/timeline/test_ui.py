@@ -19,9 +19,9 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from kubeledger.analyze.sql.api import connect
+from kubeledger.analyze.sql.api import connect, lingering
+from kubeledger.cli.memory import SharedBound
 from kubeledger.cli.ui_answers import ROWS_MAX, Answers, Snapshot
-from kubeledger.cli.ui_memory import Budget
 from kubeledger.ingest.api import import_sources
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.lifecycle import PodAdmitted
@@ -44,7 +44,9 @@ def served(ledger: Path, more: dict[tuple[str, str], Answer] | None = None) -> I
     """A server of this process, until it is let go."""
     bugs: list[Exception] = []
     with (
-        Answers(ledger, partial(connect, timeout_s=20, is_fixed=True), Budget("1GB")) as answers,
+        Answers(
+            ledger, partial(connect, timeout_s=20, is_fixed=True), SharedBound(1 << 30, lingering)
+        ) as answers,
         Server(0, {**answers.routes(), **(more or {})}, bugs.append) as server,
     ):
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)

@@ -384,14 +384,16 @@ def _refusal(error: duckdb.Error) -> KubeledgerError:
         )
     if str(error).startswith("Traceback"):  # of what gives DuckDB the files of object storage
         return LedgerUnavailableError(one_line(str(error)), advice="try again")
+    if "pytz" in str(error):  # DuckDB's words hold a traceback of ours
+        return BadQuestionError(
+            "a column of the result has a time zone", advice="write it as column::TIMESTAMP"
+        )
     is_memory = isinstance(error, duckdb.OutOfMemoryException)
     advice = _MORE_MEMORY if is_memory else _advice(str(error))
     return BadQuestionError(one_line(str(error)), advice=advice)
 
 
 def _advice(message: str) -> str:
-    if "pytz" in message:
-        return "a column of the result has a time zone: write it as column::TIMESTAMP"
     if "does not exist" in message:
         return "`DESCRIBE view` and `SHOW TABLES` show what there is"
     return ""
