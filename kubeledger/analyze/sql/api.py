@@ -165,11 +165,10 @@ class Queryable:
         with self._opening:  # a connection answers one thread at a time
             return database.cursor()
 
-    def _abandon(self) -> None:
-        """A query cannot be stopped: continue with a connection of our own, and keep its files."""
-        if self._database is not None:
-            _abandoned.append(self._database)
-        self._database = self._loaded = None
+    def _abandon(self) -> duckdb.DuckDBPyConnection | None:
+        """A query cannot be stopped: continue with a connection of our own, and leave it this."""
+        left, self._database, self._loaded = self._database, None, None
+        return left
 
     def _refusal(self, error: duckdb.Error) -> KubeledgerError:
         """What to report: a damaged file is no fault of the question."""
@@ -246,7 +245,7 @@ class _Run:
         query: str,
         params: dict[str, object] | None,
         limit_s: float,
-        on_abandoned: Callable[[], None],
+        on_abandoned: Callable[[], duckdb.DuckDBPyConnection | None],
         refusal: Callable[[duckdb.Error], KubeledgerError],
         at_work: set[_Run],
     ) -> None:
@@ -336,24 +335,30 @@ class _Run:
         self.cursor.interrupt()
         thread.join(_GRACE_S)
         if thread.is_alive():
-            _abandoned.append(self.cursor)
-            _lingering.append(thread)
-            self._on_abandoned()
+            with _pruning:
+                _lingering.append((thread, (self.cursor, self._on_abandoned())))
 
 
 _abandoned: list[duckdb.DuckDBPyConnection] = []
-_lingering: list[Thread] = []
-"""What works on them; each may hold as much memory as a query is given."""
+_lingering: list[tuple[Thread, tuple[duckdb.DuckDBPyConnection | None, ...]]] = []
+"""Queries that were given up, and what they hold until they end."""
+_pruning = Lock()
 
 
 def abandoned() -> bool:
     """Whether a query that was told to stop continues, perhaps for long."""
-    return bool(_abandoned)
+    return bool(_abandoned) or lingering() > 0
 
 
 def lingering() -> int:
-    """How many queries continue after their time."""
-    return sum(thread.is_alive() for thread in _lingering)
+    """How many queries continue after their time; what the others held is let go of."""
+    with _pruning:
+        ended = [each for each in _lingering if not each[0].is_alive()]
+        _lingering[:] = [each for each in _lingering if each[0].is_alive()]
+    for _, held in ended:
+        for connection in filter(None, held):
+            connection.close()
+    return len(_lingering)
 
 
 def _answer(work: Callable[[], _T], answers: SimpleQueue[_T | BaseException]) -> None:
