@@ -14,6 +14,8 @@ from kubeledger.record.metrics import (
     GAPS,
     NEWEST,
     OBSERVED,
+    READ,
+    READY,
     RECORDS,
     SETTLED,
     SUCCESS,
@@ -58,7 +60,12 @@ class Accounting:
             self._metrics.raise_to(OBSERVED, now_ns / NS_PER_S)
         if not more:
             self._metrics.raise_to(SETTLED, now_ns / NS_PER_S)
+            self._metrics.set(READY, 1)
         self._metrics.loop_turned()
+
+    def read(self, captured_ns: int) -> None:
+        """What was captured by then is read."""
+        self._metrics.raise_to(READ, captured_ns / NS_PER_S)
 
     def appended(self, drafts: Sequence[Draft], size_bytes: int) -> None:
         """Records of these drafts were appended; ``size_bytes`` of lines."""
