@@ -231,7 +231,7 @@ class Capture:
             raise
 
     def _put_back(self) -> None:
-        """Where somebody has removed the file of the open chapter: what it held goes into a new one.
+        """Where somebody has removed the open chapter: what it held goes into a new file.
 
         As long as it is open it is there, without a name.
         """
