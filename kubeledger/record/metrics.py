@@ -85,10 +85,13 @@ def _gauge(name: str, help_: str, *labels: str) -> Family:
 
 BUILD = _gauge("build_info", "Version of kubeledger and of Python; always 1.", "version", "python")
 READY = _gauge("ready", "1 once all that sources had is captured: the recorder follows live.")
-OBSERVED = _gauge("newest_observed_timestamp_seconds", "When a source last gave something.")
+OBSERVED = _gauge(
+    "newest_observed_timestamp_seconds",
+    "When a source last gave something, or had what cannot be read.",
+)
 SETTLED = _gauge(
     "newest_settled_timestamp_seconds",
-    "When all that sources had was last captured.",
+    "When all that sources had was last captured, nothing of a log being unreadable.",
 )
 READ = _gauge(
     "newest_read_timestamp_seconds",

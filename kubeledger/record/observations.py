@@ -88,9 +88,11 @@ class Mark(msgspec.Struct, frozen=True):
 
     Attributes:
         cursor: as that of ``Lines``; durable before the first line is read.
+        gaps: those that have begun before the start, and last.
     """
 
     cursor: str
+    gaps: tuple[Gap, ...] = ()
 
 
 def size_of(observed: Iterable[Observation]) -> int:

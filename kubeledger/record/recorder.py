@@ -116,7 +116,7 @@ class Recorder:
             moved = [each.cursor for each in given if each.cursor is not None]
             cursors |= {source.name: moved[-1]} if moved else {}
             observed = [each for each in given if not isinstance(each, Mark)]
-            self._accounting.polled(source.name, observed, now_ns)
+            self._accounting.polled(source.name, given, now_ns)
             more = more or len(observed) < len(given) or size_of(observed) >= POLL_BYTES // 2
             seen += observed
         if self._is_full(now_ns) and not _is_inside_an_entry(seen):
