@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +24,8 @@ from kubeledger.record.sources.snapshots import Every, Outage
 
 __all__ = ["LogFile"]
 
-_KNOWN_MAX = 64
+_GONE_MAX = 8
+"""So many files that are gone would be known again: they may have been packed."""
 _AGAIN_NS = 5 * NS_PER_S
 """How often what could not be read is tried again."""
 _PATIENCE_NS = 60 * NS_PER_S
@@ -68,16 +69,19 @@ class _Missing(msgspec.Struct, frozen=True):
         place: how far it was read.
         size: of the file, when that was noticed.
         reason, since_ns: of its gap.
+        is_over: its gap has ended, for it was gone; it may come back, packed.
     """
 
     place: _Place
     size: int
     reason: str
     since_ns: int | None
+    is_over: bool = False
 
     def may_be(self, link: Link) -> bool:
         """Whether it is that file, by what its directory shows."""
-        return link.inode == self.place.inode and link.size >= self.size
+        same = link.inode == self.place.inode and link.size >= self.size
+        return same and not self.is_over
 
     def is_in(self, content: Content) -> bool:
         """Whether it is what that file holds."""
@@ -167,7 +171,8 @@ class LogFile:
             if self._is_new:
                 self._take_down()
             if self._is_new or self._at.missing:
-                gaps = tuple(each.gap(self.name, None, None) for each in self._at.missing)
+                lasting = [each for each in self._at.missing if not each.is_over]
+                gaps = tuple(each.gap(self.name, None, None) for each in lasting)
                 yield Mark(self._at.text, gaps)
                 return
         if self._content is not None and not self._is_in(self._content):
@@ -206,9 +211,7 @@ class LogFile:
         elif broken is not None:
             if self._is_settled(content.link, now_ns):
                 yield self._lose(content.link, self._at.place, broken)
-            else:
-                self._parts.clear()
-            self.close()
+                self.close()
         elif left:
             if data:  # its last line has no end, and never gets one
                 self._move(content, len(data), now_ns)
@@ -224,7 +227,7 @@ class LogFile:
 
     def _done(self, content: Content) -> None:
         """All of a file is read: it is known from now on."""
-        known = (*self._at.known, (content.by_head, _now(content.link).by_place))
+        known = (*self._at.known, (content.by_head, content.by_place))
         self._at = msgspec.structs.replace(self._at, place=_Place(), known=known)
 
     def _lose(self, link: Link, place: _Place, why: str) -> Gap:
@@ -233,7 +236,8 @@ class LogFile:
         place = msgspec.structs.replace(place, inode=link.inode)
         reason = f"{link.path.name} cannot be read: {why[:1].lower()}{why[1:]}"
         lost = _Missing(place, link.size, reason, at.read_ns)
-        self._at = msgspec.structs.replace(at, place=_Place(), missing=(*at.missing, lost))
+        left = _Place() if at.place.inode == link.inode else at.place
+        self._at = msgspec.structs.replace(at, place=left, missing=(*at.missing, lost))
         return lost.gap(self.name, None, self._at.text)
 
     def _is_in(self, content: Content) -> bool:
@@ -252,7 +256,8 @@ class LogFile:
     def _is_settled(self, link: Link, now_ns: int) -> bool:
         """Whether a file that cannot be read has been like that for a while."""
         since_ns = self._suspects.setdefault(link.by_place, now_ns)
-        return self._is_whole or not 0 <= now_ns - since_ns < _SETTLE_NS
+        is_packed = link.path.suffix == ".gz"  # gzip takes its time
+        return self._is_whole or not is_packed or not 0 <= now_ns - since_ns < _SETTLE_NS
 
     # --- the files that come next -----------------------------------------------------------
 
@@ -309,30 +314,43 @@ class LogFile:
             elif at.place.head_bytes:
                 yield self._is_gone(now_ns)
         self._parts += [_Part(link, at.place) for *_, link in sorted(found.rest)[:1]]
+        yield from self._lose_all(found, now_ns)
+        self._parts += [_Part(link, _Place()) for link in found.new]
+
+    def _lose_all(self, found: _Found, now_ns: int) -> Iterator[Gap]:
         for link, why in found.unreadable:
             if self._is_settled(link, now_ns):
                 yield self._lose(link, _Place(), why)
-        self._parts += [_Part(link, _Place()) for link in found.new]
 
     def _is_gone(self, now_ns: int) -> Gap:
         """What was read is nowhere: there may have been more of it."""
         reason = f"what {self._links.log.name} held was rotated away before it was read to its end"
-        since_ns = self._at.read_ns
-        self._at = msgspec.structs.replace(self._at, place=_Place())
-        return Gap(self.name, reason, since_ns, now_ns, self._at.text)
+        at = self._at
+        gone = _Missing(at.place, 0, reason, at.read_ns, is_over=True)
+        self._at = msgspec.structs.replace(at, place=_Place(), missing=(*at.missing, gone))
+        return gone.gap(self.name, now_ns, self._at.text)
 
     # --- what could not be read -------------------------------------------------------------
 
     def _late(self, now_ns: int) -> Iterator[Observation]:
-        """Try again to read what is missing; a gap is over when that is read, or gone for good."""
-        if not self._at.missing or not self._again.due(now_ns):
+        """Look at all files again, whatever is followed, and try to read what is missing.
+
+        A gap is over when that is read, or gone for good.
+        """
+        if not self._again.due(now_ns):
             return
         links = self._links.found()
+        with suppress(FileNotFoundError):
+            found = _Found(links, self._at)
+            yield from self._lose_all(found, now_ns)
+            if self._content is not None and self._content.link[:2] == links[-1][:2]:
+                for link in found.new:
+                    yield self._lose(link, _Place(), "it came late")
         for lost in self._at.missing if links else ():
             content = _opened(lost, links)
             if content is None:
-                if not any(lost.may_be(link) for link in links):
-                    yield self._is_over(lost, now_ns)
+                if not lost.is_over and not any(lost.may_be(link) for link in links):
+                    yield self._is_over(lost, now_ns, is_gone=True)
                 continue
             with closing(content):
                 if content.link.path == self._links.log:
@@ -343,7 +361,7 @@ class LogFile:
     def _read_late(self, lost: _Missing, content: Content, now_ns: int) -> Iterator[Observation]:
         data = content.read(lost.place.offset, POLL_BYTES)
         is_all = content.broken is None and len(data) < POLL_BYTES
-        read = len(data) if is_all else data.rfind(b"\n") + 1 or len(data)
+        read = len(data) if is_all else data.rfind(b"\n") + 1
         if read:
             self._again = Every(_AGAIN_NS)  # there may be more at once
             place = lost.place.after(content, read)
@@ -355,9 +373,11 @@ class LogFile:
             yield Lines(self.name, lines, self._at.text)
             lost = further
         if is_all:
-            known = (*self._at.known, (content.by_head, content.link.by_place))
+            known = (*self._at.known, (content.by_head, content.by_place))
             self._at = msgspec.structs.replace(self._at, known=known)
-            yield self._is_over(lost, now_ns)
+            over = self._is_over(lost, now_ns)
+            if not lost.is_over:
+                yield over
 
     def _is_back(self, lost: _Missing, link: Link, now_ns: int) -> Iterator[Gap]:
         """The log itself can be read again: it is followed from where it was left."""
@@ -365,8 +385,12 @@ class LogFile:
             yield self._is_over(lost, now_ns)
             self._parts.append(_Part(link, lost.place))
 
-    def _is_over(self, lost: _Missing, now_ns: int) -> Gap:
+    def _is_over(self, lost: _Missing, now_ns: int, *, is_gone: bool = False) -> Gap:
         missing = tuple(each for each in self._at.missing if each != lost)
+        if is_gone and lost.place.head_bytes:
+            missing += (msgspec.structs.replace(lost, is_over=True),)
+        over = [each for each in missing if each.is_over]
+        missing = tuple(each for each in missing if each not in over[:-_GONE_MAX])
         self._at = msgspec.structs.replace(self._at, missing=missing)
         return lost.gap(self.name, now_ns, self._at.text)
 
@@ -450,12 +474,3 @@ def _opened(lost: _Missing, links: list[Link]) -> Content | None:
             return content
         content.close()
     return None
-
-
-def _now(link: Link) -> Link:
-    """The file as it is by now, if it still has its name."""
-    try:
-        status = link.path.stat()
-    except OSError:
-        return link
-    return link._replace(size=status.st_size) if status.st_ino == link.inode else link

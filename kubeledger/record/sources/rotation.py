@@ -108,6 +108,11 @@ class Content:
         head = self.read(0, HEAD_BYTES)
         return "" if not head or (self.broken and len(head) < HEAD_BYTES) else _tag(head)
 
+    @property
+    def by_place(self) -> str:
+        """As that of its link, by what its size is now."""
+        return self.link._replace(size=os.fstat(self._raw.fileno()).st_size).by_place
+
     def close(self) -> None:
         """Close it."""
         if self._packed is not None:
