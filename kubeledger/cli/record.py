@@ -20,7 +20,7 @@ from kubeledger.cli.sources import warn_of_readers
 if TYPE_CHECKING:
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.record.metrics import Metrics
-    from kubeledger.record.reading import Limits, Reader
+    from kubeledger.record.recorder import Limits, Recorder
     from kubeledger.record.setup import Wanted
     from kubeledger.record.shipping import ShippingThread
 
@@ -176,15 +176,24 @@ def _record(beside: _Beside, node: str, wanted: Wanted, limits: Limits) -> None:
                 if shipping is not None:
                     writer.seal_open()
             else:
+                _warn_of_absent(wanted.log)
                 recorder.read_beside()
                 while waits(0 if recorder.step(time.time_ns()) else _STEP_S):
-                    _report(recorder.reader)
-        _report(recorder.reader)
+                    _report(recorder)
+        _report(recorder)
         click.echo(printable(f"recorded {node}: {counted(recorder.appended, 'record')}"), err=True)
 
 
-def _report(reader: Reader) -> None:
+def _warn_of_absent(log: Path | None) -> None:
+    if log is not None and not log.exists():
+        click.echo(printable(f"warning: {log} is not there; it is waited for"), err=True)
+
+
+def _report(recorder: Recorder) -> None:
     """What happened to chapters since the last report."""
+    reader = recorder.reader
+    for path in recorder.put_back():
+        click.echo(printable(f"warning: {path} was removed, and is written anew"), err=True)
     while reader.ended:
         report = reader.ended.pop(0)
         click.echo(

@@ -65,7 +65,7 @@ class Capture:
         durable: what there is of the open chapter.
         cut_bytes: what was cut off its end when it was opened: a batch that a crash had cut.
         damaged: that chapter, if some of it was damaged before.
-        put_back: how often its file was removed by somebody else; nothing was lost by that.
+        put_back: chapters whose files somebody else has removed; nothing was lost by that.
     """
 
     durable: Durable
@@ -80,7 +80,8 @@ class Capture:
         self._descriptor: int | None = None
         self._cursors: dict[str, str] = {}
         self._documents: dict[str, int] = {}
-        self.cut_bytes = self.put_back = 0
+        self.cut_bytes = 0
+        self.put_back: list[Path] = []
         self.damaged: Chapter | None = None
         with storage_errors("open the capture", self._directory):
             make_directory(self._directory.parent, SHARED_DIRECTORY)
@@ -254,4 +255,4 @@ class Capture:
             raise
         self._descriptor = copy
         os.close(former)
-        self.put_back += 1
+        self.put_back.append(path)

@@ -8,6 +8,7 @@ to be read, after a restart or when a chapter ends, sources are followed meanwhi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 
 from kubeledger.ingest.sources.prefix import ANY_ENTRY
 from kubeledger.ledger.ledger import Ledger
@@ -97,6 +98,11 @@ class Recorder:
         else:
             self._thread.wake()
         return more
+
+    def put_back(self) -> list[Path]:
+        """Chapters that somebody else has removed, and that were made again, since the last call."""
+        found, self._capture.put_back = self._capture.put_back, []
+        return found
 
     def read_beside(self) -> None:
         """From now on what is captured is read in a thread of its own."""

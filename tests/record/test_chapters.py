@@ -108,3 +108,20 @@ def test_the_next_chapter_begins_with_the_last_documents(tmp_path: Path) -> None
     assert Capture(tmp_path, "node-x", 6).cursors == {"log": "3", "other": "7"}
     (ended,) = capture.ended()
     assert content(Chapter(ended))["kubelet.log"] == b"one\ntwo\n3\n"
+
+
+def test_a_capture_that_is_removed_is_put_back(tmp_path: Path) -> None:
+    """Its directory, too: what it held is still there, as long as it is open."""
+    capture = Capture(tmp_path, "node-x", 1)
+    capture.append(2, {"log": "1"}, [lines(b"one\n", "1")])
+    path = capture.durable.path
+    path.unlink()
+    path.parent.rmdir()
+    capture.append(3, {"log": "2"}, [lines(b"two\n", "2")])
+    assert capture.put_back == [path]
+    path.unlink()
+    capture.end_chapter(4)
+    capture.close()
+    (ended,) = capture.ended()
+    assert content(Chapter(ended)) == {"kubelet.log": b"one\ntwo\n"}
+    assert Capture(tmp_path, "node-x", 5).cursors == {"log": "2"}

@@ -190,6 +190,23 @@ def test_facts_are_records_within_seconds(small: NodeFiles, tmp_path: Path) -> N
     assert deleted_ns[: len(settled_ns)] == settled_ns
 
 
+def test_half_an_entry_is_no_record(small: NodeFiles, tmp_path: Path) -> None:
+    """A recorder that ends inside an entry of several lines, and others that begin there."""
+    ledger = Ledger.create(tmp_path / "ledger")
+    head = next(n for n, line in enumerate(small.lines) if b"output=<" in line.text)
+    record_on(ledger, small, [head + 1], steps=1)
+    for end in (head + 2, head + 3):
+        record_on(ledger, small, [end], steps=1)
+    record_on(ledger, small, [])
+    told = [
+        record
+        for record in ledger.records("node-x", superseded=True)
+        if record.kind == "prober.ProbeExecuted" and record.evidence[0].line == head + 1
+    ]
+    assert told
+    assert len({record.body for record in told}) == 1
+
+
 def test_a_gap_is_a_record(small: NodeFiles, tmp_path: Path) -> None:
     """Once, and it is still there when the chapter has ended."""
     ledger = Ledger.create(tmp_path / "ledger")
