@@ -62,7 +62,7 @@ class Capture:
     """The capture of one node, for its only writer.
 
     Attributes:
-        durable: what there is of the open chapter.
+        durable: what there is of the open chapter, once its first batch is.
         cut_bytes: what was cut off its end when it was opened: a batch that a crash had cut.
         damaged: that chapter, if some of it was damaged before.
         put_back: chapters whose files somebody else has removed; nothing was lost by that.
@@ -121,22 +121,22 @@ class Capture:
             DamagedLedgerError: something else changed the file.
         """
         frame = packed(Batch(now_ns, cursors, tuple(seen)))
-        before = self.durable
+        before = self._open
         with storage_errors("append to the capture", before.path):
             self._write(frame)
         self._cursors |= cursors
         self._documents |= {
             kind_of(each): before.end for each in seen if isinstance(each, Document)
         }
-        self.durable = before._replace(
+        self.durable = self._open = before._replace(
             end=before.end + len(frame), size_bytes=before.size_bytes + size_of(seen)
         )
         return len(frame)
 
     def polled(self, now_ns: int, *, is_all: bool) -> None:
         """What sources had by then is durable; whether all of it."""
-        settled_ns = now_ns if is_all else self.durable.settled_ns
-        self.durable = self.durable._replace(polled_ns=now_ns, settled_ns=settled_ns)
+        settled_ns = now_ns if is_all else self._open.settled_ns
+        self.durable = self._open = self._open._replace(polled_ns=now_ns, settled_ns=settled_ns)
 
     def end_chapter(self, now_ns: int) -> None:
         """End the open chapter and begin the next, with the last documents of the former.
@@ -146,7 +146,7 @@ class Capture:
         """
         with storage_errors("end a chapter of the capture", self._directory):
             self._put_back()
-            former = self.durable
+            former = self._open
             documents = documents_in(former.path, self._documents)
             self.close()
             self._begin(max(now_ns, former.begun_ns + 1), self._cursors, documents)
@@ -196,7 +196,7 @@ class Capture:
         self._descriptor = os.open(path, os.O_CREAT | _OPENED, OWN_FILE)
         sync_directory(self._directory)
         self._documents = {}
-        self.durable = Durable(path, 0, now_ns, 0, now_ns, None)
+        self._open = Durable(path, 0, now_ns, 0, now_ns, None)
         self.append(now_ns, cursors, documents)
 
     def _resume(self, chapter: Chapter, now_ns: int) -> None:
@@ -208,14 +208,14 @@ class Capture:
         self.damaged = chapter if chapter.damaged else None
         self._cursors, self._documents = dict(chapter.cursors), chapter.newest
         begun_ns = chapter.begun_ns if chapter.begun_ns is not None else int(chapter.path.stem)
-        self.durable = Durable(
+        self.durable = self._open = Durable(
             chapter.path, chapter.sound_bytes, begun_ns, chapter.size_bytes, now_ns, None
         )
 
     def _write(self, frame: bytes) -> None:
         self._put_back()
         assert self._descriptor is not None
-        path, end = self.durable.path, self.durable.end
+        path, end = self._open.path, self._open.end
         if os.fstat(self._descriptor).st_size != end:
             raise DamagedLedgerError(
                 "the capture was changed while it was written",
@@ -239,7 +239,7 @@ class Capture:
         assert self._descriptor is not None
         if os.fstat(self._descriptor).st_nlink:
             return
-        path, former = self.durable.path, self._descriptor
+        path, former = self._open.path, self._descriptor
         make_directory(self._directory)
         copy = os.open(path, os.O_CREAT | os.O_EXCL | _OPENED, OWN_FILE)
         try:

@@ -146,7 +146,8 @@ class Reader:
             self._append(reading, reading.take(batch.seen, batch.at_ns))
             self._outdated = self._outdated or reading.is_outdated(batch.seen)
             self._at = end
-        if self._wants_look(durable) and durable.polled_ns >= self._next_look_ns:
+        throttled = self._looked_ns <= durable.polled_ns < self._next_look_ns  # a clock may be set
+        if self._wants_look(durable) and not throttled:
             self._look(durable)
         if self._reading is not None and durable.settled_ns is not None:
             self._append(self._reading, self._reading.settle(durable.settled_ns))

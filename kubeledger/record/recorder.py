@@ -100,7 +100,7 @@ class Recorder:
         return more
 
     def put_back(self) -> list[Path]:
-        """Chapters that somebody else has removed, and that were made again, since the last call."""
+        """Chapters that somebody has removed and that were made again since the last call."""
         found, self._capture.put_back = self._capture.put_back, []
         return found
 

@@ -20,7 +20,7 @@ from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import NS_PER_S
 from kubeledger.record.observations import POLL_BYTES, Gap, Lines, Mark, Observation
 from kubeledger.record.sources.rotation import HEAD_BYTES, Content, Link, Links
-from kubeledger.record.sources.snapshots import Every, Outage
+from kubeledger.record.sources.snapshots import Every
 
 __all__ = ["LogFile"]
 
@@ -66,7 +66,7 @@ class _Missing(msgspec.Struct, frozen=True):
     """A file of which the rest could not be read so far.
 
     Attributes:
-        place: how far it was read.
+        place: how far it was read; without an inode, the log itself is not there.
         size: of the file, when that was noticed.
         reason, since_ns: of its gap.
         is_over: its gap has ended, for it was gone; it may come back, packed.
@@ -156,7 +156,7 @@ class LogFile:
         self._parts: deque[_Part] = deque()
         self._suspects: dict[str, int] = {}
         self._again = Every(_AGAIN_NS)
-        self._absent, self._absent_since_ns = Outage(name), -1
+        self._absent_since_ns = -1
         self._is_begun = False
         try:
             self._at = msgspec.json.decode(cursor, type=_Cursor) if cursor else _Cursor()
@@ -346,7 +346,8 @@ class LogFile:
             if self._content is not None and self._content.link[:2] == links[-1][:2]:
                 for link in found.new:
                     yield self._lose(link, _Place(), "it came late")
-        for lost in self._at.missing if links else ():
+        of_files = [each for each in self._at.missing if each.place.inode]
+        for lost in of_files if links else ():
             content = _opened(lost, links)
             if content is None:
                 if not lost.is_over and not any(lost.may_be(link) for link in links):
@@ -396,17 +397,23 @@ class LogFile:
 
     def _absence(self, now_ns: int) -> Iterator[Gap]:
         """Where there is no log for long, that is a gap: it may be called otherwise."""
+        absent = next((each for each in self._at.missing if not each.place.inode), None)
         try:
             self._links.log.stat()
         except OSError as error:
             if not 0 <= self._absent_since_ns <= now_ns:
                 self._absent_since_ns = now_ns
-            if now_ns - self._absent_since_ns >= _PATIENCE_NS:
+            if absent is None and now_ns - self._absent_since_ns >= _PATIENCE_NS:
                 why = (error.strerror or str(error)).lower()
-                yield from self._absent.failed(f"{self._links.log} cannot be read: {why}")
+                reason = f"{self._links.log} cannot be read: {why}"
+                absent = _Missing(_Place(), 0, reason, self._at.read_ns)
+                missing = (*self._at.missing, absent)
+                self._at = msgspec.structs.replace(self._at, missing=missing)
+                yield absent.gap(self.name, None, self._at.text)
         else:
             self._absent_since_ns = -1
-            yield from self._absent.worked(now_ns)
+            if absent is not None:
+                yield self._is_over(absent, now_ns)
 
 
 class _Found:

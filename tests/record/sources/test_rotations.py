@@ -91,6 +91,14 @@ class Node:
         """What the log was before."""
         return sorted(path for path in self.directory.iterdir() if path != self.log)
 
+    def away(self, polls: int = 3) -> None:
+        """Its directory is not there for a while."""
+        elsewhere = self.directory.with_name("elsewhere")
+        self.directory.rename(elsewhere)
+        self.restart()
+        self.poll(times=polls)
+        elsewhere.rename(self.directory)
+
     def lock(self, path: Path) -> None:
         """Take its rights away."""
         self.locked.add(path.stat().st_ino)
@@ -202,18 +210,25 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
     node.restart()
 
 
+_THINGS = (*["write"] * 5, "poll", "poll", "rotate", "rotate", "restart", "unlock", "clock", "away")
+
+
 def run(node: Node, chance: random.Random, steps: int) -> None:
     """Anything, in any order; one scheme of names, as logrotate has for one log."""
     numbered = [rotation for rotation in ROTATIONS if rotation is not Node.date]
     rotations = [Node.date] if chance.random() < 0.2 else numbered
     for _ in range(steps):
-        match chance.choice(("write", "write", "write", "poll", "rotate", "restart", "unlock")):
+        match chance.choice(_THINGS):
             case "write":
                 node.write(chance.randrange(1, 9))
             case "rotate" if node.log.exists() and node.log.stat().st_size > 0:
                 chance.choice(rotations)(node)
             case "restart":
                 node.restart()
+            case "clock":
+                node.now_ns += chance.choice((-3600, 3600)) * NS_PER_S
+            case "away":
+                node.away()
             case "unlock" if chance.random() < 0.3:
                 node.locked.clear()
             case _:
@@ -324,12 +339,8 @@ def test_a_log_that_cannot_be_opened(node: Node) -> None:
 
 def test_a_directory_that_comes_late(node: Node) -> None:
     """Within a minute that is no gap; later it is one, and nothing is lost."""
-    away = node.directory.with_name("away")
     for seconds, gaps in ((50, 0), (70, 2)):
-        node.directory.rename(away)
-        node.restart()
-        node.poll(times=seconds)
-        away.rename(node.directory)
+        node.away(seconds)
         node.write(3)
         node.poll()
         assert not node.lost()
