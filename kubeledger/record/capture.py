@@ -69,6 +69,7 @@ class Capture:
     """
 
     durable: Durable
+    _open: Durable
 
     def __init__(self, ledger: Path, node: str, now_ns: int) -> None:
         """Open the node's capture, or begin one.
