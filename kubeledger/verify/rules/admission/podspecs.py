@@ -52,6 +52,12 @@ class PodObjects:
         self._lists = listed
         self._objects: dict[tuple[ListedPod, str | None, str, int], PodObject | None] = {}
         self._allocated: dict[str | None, list[tuple[int, _Resources]]] = {}
+        self._told: dict[str | None, int] = {}
+
+    def foresee(self, record: Record) -> None:
+        """Take in a record of the first reading: what became of a resize."""
+        if isinstance(record.body, PodResized):
+            self._told[record.body.pod_uid] = self._told.get(record.body.pod_uid, 0) + 1
 
     def resized(self, record: Record, body: PodResized, state: NodeState) -> None:
         """A resize in place, which may have been allocated."""
@@ -80,13 +86,21 @@ class PodObjects:
         """The pod with what else its status may have said of resizes, as far as lists show.
 
         Lists show what the kubelet knows; the object that it counts has the status that came
-        back from the API server.
+        back from the API server. Where they show more resizes than lines tell of, the pod may have
+        been allocated what any of them shows.
         """
         now = self.at(ts_ns, interval, node)
         listed = None if now is None else self._lists.at(ts_ns, interval.uid)
-        if now is None or listed is None or not self._allocated.get(listed.uid):
+        if now is None or listed is None:
             return ()
         versions = self._lists.versions(listed)
+        specs = [_as_admitted(each.as_(Pod), interval, {}).spec for each in versions]
+        asked = [spec for n, spec in enumerate(specs) if spec not in specs[:n]]
+        if len(asked) > 1 + self._told.get(listed.uid, 0):
+            replaced = (msgspec.structs.replace(now.pod, spec=spec) for spec in asked)
+            return tuple(pod for pod in replaced if pod != now.pod)
+        if not self._allocated.get(listed.uid):
+            return ()
         index = versions.index(listed) if listed in versions else 0
         around = versions[max(index - 1, 0) : index + 2]
         found = [msgspec.structs.replace(now.pod, status=each.as_(Pod).status) for each in around]
