@@ -26,6 +26,8 @@ _LATE_NS: Final = 60 * NS_PER_S
 """A sync loop that waits for a kill logs so late what happened meanwhile."""
 _BY_THEN_NS: Final = 120 * NS_PER_S
 """By then something explains a removal, or shows that it cannot be."""
+_FOUND_NS: Final = 10 * NS_PER_S
+"""So long after its start a process tells what it found."""
 _MANY: Final = 3
 """So many cgroups that are gone for no reason: the snapshot was not read as a whole."""
 _NOT_WHOLE: Final = "the whole of the cgroup files, for several running cgroups are not there"
@@ -101,20 +103,22 @@ class Removals:
     def _alive(self, where: CgroupPath, pod: PodHistory, ts_ns: int) -> Judgement | None:
         """What shows that it, or what is below it, still ran when the files had been read.
 
-        Where lines are late a kill, or a relist of another process, may be of what had ended long
-        before.
+        Where lines are late a kill may be of what had ended long before, and what a process tells
+        at its start may be, too. The cgroup of a pod may go, and come again.
         """
         times, process = self._context.times, self._context.process
         if process is None or times.late(ts_ns):
             return None
         for run in pod.runs:
-            own = where.container_id in (None, run.container_id)
-            began_ns = run.started_ns or 0
-            if not own or not process.started_ns < began_ns < ts_ns:
+            own = run.container_id == where.container_id
+            if where.container_id is None:
+                own = process.started_ns < (run.started_ns or 0) < ts_ns
+            if not own:
                 continue
             signs = [(run.killed_ns or 0, run.killed_seq), (run.died_ns or 0, run.died_seq)]
             at_ns, seq = max(signs)
-            if process.ended_ns is not None and at_ns > process.ended_ns:
+            told_by = self._context.timeline.process(at_ns)
+            if told_by is None or at_ns < told_by.started_ns + _FOUND_NS:
                 continue
             if times.told(at_ns).from_ns > ts_ns + ROUND_NS and not times.late(at_ns):
                 name = f"container {(run.container_id or '')[:12]}"
