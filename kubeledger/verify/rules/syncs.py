@@ -373,17 +373,18 @@ class SyncVerifier(RuleVerifier):
     def _failed_for_good(self, pod: _SyncedPod, specs: list[Pod]) -> _Shown | None:
         """The init container after whose end no sync starts anything."""
         for spec in specs:
-            inits = {c.name for c in spec.spec.init_containers or ()}
-            ended = [e for n, e in pod.shown.items() if n in inits and not e.runs]
-            if not ended or not ended[-1].exit_code:
+            inits = [c.name for c in spec.spec.init_containers or ()]
+            ended = [n for n, e in pod.shown.items() if n in inits and not e.runs]
+            if not ended or not pod.shown[ended[-1]].exit_code:
                 return None
-            first = _SyncedPod(True, {n: e for n, e in pod.shown.items() if n in inits})
+            until = inits[: inits.index(ended[-1]) + 1]
+            first = _SyncedPod(True, {n: e for n, e in pod.shown.items() if n in until})
             actions = self._actions(spec, _statuses(spec, first, 0))
             if actions.init_containers_to_start or actions.containers_to_start:
                 return None
             if not actions.kill_pod:
                 return None
-        return ended[-1]
+        return pod.shown[ended[-1]]
 
     def _dispute(
         self, record: Record, body: ContainerStarted | ContainerDied, *sides: tuple[_Shown, str]
