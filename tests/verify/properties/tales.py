@@ -280,8 +280,8 @@ def _never_after_hook(records: Records, random: Random) -> Iterator[Tale]:
     """Its postStart hook failed, its policy is Never, and it is started again."""
     for record in _of(records, ContainerRestarted):
         body: Any = record.body
-        if body.reason == _HOOK:
-            told = _told(records, _as_never(records, _pod(body)))
+        if body.reason == _HOOK and (others := _as_never(records, _pod(body))):
+            told = _told(records, others)
             yield Tale(f"{_pod(body)} {body.container}", told, _subjects(body))
 
 
