@@ -146,9 +146,8 @@ class AdmissionAssembler(PodAssembler):
         """Of a pod from before this process the runtime may show what was, though it is refused."""
         after_ns = _PLEG_PROVES_AFTER_NS if entry.values.get("refusals_follow") else 0
         pod = self._pods.of(entry) if self._admissions.undecided else None
-        if pod is not None:
-            if not self._is_older(pod.uid):
-                self._proved(entry, entry.pod, after_ns)
+        if pod is not None and not self._is_older(pod.uid):
+            self._proved(entry, entry.pod, after_ns)
 
     def _is_older(self, uid: str | None) -> bool:
         """Whether a pod was there before this process."""

@@ -33,7 +33,7 @@ _MANY: Final = 3
 _NOT_WHOLE: Final = "the whole of the cgroup files, for several running cgroups are not there"
 
 HistoryEntry = tuple[int, str, int]
-"""When something is reported, what, and by which record; 0 where none is named."""
+"""When something is reported, what, and by which record."""
 
 
 class Removals:
@@ -129,21 +129,21 @@ class Removals:
     def _ends(self, where: CgroupPath, pod: PodHistory, ts_ns: int) -> Iterator[HistoryEntry]:
         """Signs that a container, or its pod, had ended."""
         own, listed = where.container_id or "", self._context.instances.of_pod(pod.key)
-        began = {of: (instance.name, instance.seen_ns) for of, instance in listed.items()}
+        began = {of: (each.name, each.seen_ns, each.seq) for of, each in listed.items()}
         for run in pod.runs if own else ():
             if run.container_id == own and run.died_ns is not None:
                 yield run.died_ns, f"container {own[:12]} died", run.died_seq
             if run.container_id and run.name and run.started_ns is not None:
-                began[run.container_id] = (run.name, run.started_ns)
-        if own in listed and listed[own].ended:
-            yield listed[own].seen_ns, f"a list shows that container {own[:12]} ended", 0
-        name, began_ns = began.get(own, ("", 0))
-        for other, (others, since_ns) in began.items() if name else ():
+                began[run.container_id] = (run.name, run.started_ns, run.started_seq)
+        if own in listed and (ended := listed[own].ended) is not None:
+            yield ended[0], f"a list shows that container {own[:12]} ended", ended[1]
+        name, began_ns, _ = began.get(own, ("", 0, 0))
+        for other, (others, since_ns, seq) in began.items() if name else ():
             if others == name and began_ns < since_ns:
-                yield since_ns, f"container {other[:12]} came in its place, as {name},", 0
-        who, over_ns = f"pod {pod.namespace}/{pod.name}", self._context.instances.over_ns(pod.key)
-        if over_ns is not None:
-            yield over_ns, f"{who} was over", 0
+                yield since_ns, f"container {other[:12]} came in its place, as {name},", seq
+        who, over = f"pod {pod.namespace}/{pod.name}", self._context.instances.over(pod.key)
+        if over is not None:
+            yield over[0], f"{who} was over", over[1]
         intervals = [
             interval for interval in pod.intervals if interval.since_ns <= ts_ns + _BY_THEN_NS
         ]
