@@ -78,7 +78,7 @@ class Times:
         self._events: dict[tuple[str | None, str | None], list[int]] = {}
         self._processes: list[int] = []
         self._steps: list[tuple[int, int, int]] = []
-        self._told_early_ns = 0
+        self._told_early: list[int] = []
         self._late: list[tuple[int, int]] = []
 
     # First reading -----------------------------------------------------------------------
@@ -125,8 +125,8 @@ class Times:
         happened_ns = None if instance is None else instance.began_ns
         if told.died:
             happened_ns = None if instance is None else instance.ended_ns
-        if happened_ns is not None and happened_ns > told.ts_ns:
-            self._told_early_ns = max(self._told_early_ns, told.ts_ns)
+        if happened_ns is not None and happened_ns > told.ts_ns + NS_PER_S:
+            self._told_early.append(told.ts_ns)
         if happened_ns is None and not told.died:
             events = self._events.get(told.name, [])
             index = bisect_right(events, told.ts_ns)
@@ -151,13 +151,23 @@ class Times:
     def two_clocks(self) -> Iterator[tuple[int, int, int | None]]:
         """Where lines and files may go by two clocks: the record of the step, from, to.
 
-        That ends with the process, unless later lines tell what by lists was still to come.
+        That ends with the process, unless later lines tell what by lists was still to come. Those
+        show two clocks where no line steps back, too, as over a pause of the log.
         """
+        early = self._told_early
         for ts_ns, back, seq in self._steps:
-            index = bisect_right(self._processes, ts_ns)
-            end_ns = self._processes[index] + _STEP_NS if index < len(self._processes) else None
-            apart = end_ns is not None and self._told_early_ns > end_ns
+            end_ns = self._end_ns(ts_ns)
+            apart = end_ns is not None and max(early, default=0) > end_ns
             yield seq, ts_ns - back - _AROUND_NS, None if apart else end_ns
+        if early and not self._steps:
+            index = bisect_right(self._processes, min(early))
+            from_ns = self._processes[index - 1] if index else 0
+            yield 0, from_ns - _AROUND_NS, self._end_ns(max(early))
+
+    def _end_ns(self, ts_ns: int) -> int | None:
+        """When the next process after a time has run for a while; None without one."""
+        index = bisect_right(self._processes, ts_ns)
+        return self._processes[index] + _STEP_NS if index < len(self._processes) else None
 
     def started(self, container_id: str | None, told_ns: int | None) -> When | None:
         """When a container began to run, whose start was told then; None where nothing says."""
