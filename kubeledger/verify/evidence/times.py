@@ -126,7 +126,7 @@ class Times:
         self._late = _most(sorted(spans))
 
     def _find_ahead(self, known: Sequence[tuple[int, bool]]) -> None:
-        """Where all lines are late the clock may have been set forward: nothing tells that apart."""
+        """Where all lines are late the clock may have been set forward."""
         agreed_ns = 0
         for is_late, group in groupby([*known, (_NEVER, False)], key=lambda each: each[1]):
             times = [ts_ns for ts_ns, _ in group]
