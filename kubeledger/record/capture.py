@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from kubeledger.ledger.captures import CAPTURE, ENDED, OPEN
 from kubeledger.ledger.names import NODES, node_directory
 from kubeledger.ledger.storage import (
     OWN_FILE,
@@ -32,7 +33,6 @@ from kubeledger.record.observations import Document, Observation, size_of
 
 __all__ = ["Capture", "Durable"]
 
-_OPEN, _ENDED = ".open", ".ended"
 _OPENED = WRITE_OWN & ~os.O_ACCMODE | os.O_RDWR | os.O_APPEND
 """It is read, too: a file whose name was removed is copied."""
 _COPY_BYTES = 1 << 20
@@ -69,6 +69,7 @@ class Capture:
     """
 
     durable: Durable
+    _open: Durable
 
     def __init__(self, ledger: Path, node: str, now_ns: int) -> None:
         """Open the node's capture, or begin one.
@@ -76,7 +77,7 @@ class Capture:
         Raises:
             LedgerUnavailableError: the operating system refused.
         """
-        self._directory = ledger / NODES / node_directory(node) / "capture"
+        self._directory = ledger / NODES / node_directory(node) / CAPTURE
         self._descriptor: int | None = None
         self._cursors: dict[str, str] = {}
         self._documents: dict[str, int] = {}
@@ -94,7 +95,7 @@ class Capture:
 
     def _open_chapter(self) -> Chapter | None:
         """The chapter that goes on: the last one, unless its begin was cut off."""
-        paths = sorted(self._directory.glob(f"*{_OPEN}"))
+        paths = sorted(self._directory.glob(f"*{OPEN}"))
         if not paths:
             return None
         chapter = Chapter(paths[-1])
@@ -158,11 +159,11 @@ class Capture:
             LedgerUnavailableError: they cannot be read.
         """
         with storage_errors("read the capture", self._directory):
-            for path in sorted(self._directory.glob(f"*{_OPEN}")):
+            for path in sorted(self._directory.glob(f"*{OPEN}")):
                 if path < self.durable.path:  # else it is the open one
-                    os.replace(path, path.with_suffix(_ENDED))  # noqa: PTH105 - as the system call
+                    os.replace(path, path.with_suffix(ENDED))  # noqa: PTH105 - as the system call
                     sync_directory(self._directory)
-            yield from sorted(self._directory.glob(f"*{_ENDED}"))
+            yield from sorted(self._directory.glob(f"*{ENDED}"))
 
     def put_aside(self, path: Path) -> None:
         """Keep an ended chapter that cannot be imported; it is not tried again.
@@ -192,7 +193,7 @@ class Capture:
     def _begin(
         self, now_ns: int, cursors: dict[str, str], documents: Sequence[Observation]
     ) -> None:
-        path = self._directory / f"{now_ns:020d}{_OPEN}"
+        path = self._directory / f"{now_ns:020d}{OPEN}"
         self._descriptor = os.open(path, os.O_CREAT | _OPENED, OWN_FILE)
         sync_directory(self._directory)
         self._documents = {}

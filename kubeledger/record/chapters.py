@@ -12,13 +12,13 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from struct import Struct
 from typing import BinaryIO
 
 import msgspec
 import zstandard
 
 from kubeledger.ingest.sources.streams import SourceFile
+from kubeledger.ledger.captures import FRAME_BYTES_MAX, HEAD, MARK
 from kubeledger.ledger.regular import open_regular
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import format_ts
@@ -29,10 +29,7 @@ __all__ = ["GAPS", "Batch", "Chapter", "batches", "documents_in", "gap_line", "k
 GAPS = "gaps.jsonl"
 """The file in which an import finds the gaps of a chapter."""
 
-_MARK = b"KLB1"
-_HEAD = Struct("<4sII")
 _LEVEL = 3
-_BATCH_MAX = 1 << 28
 _WINDOW = 1 << 20
 _CACHED = 2
 _CHUNK_BYTES = 64 << 10
@@ -63,7 +60,7 @@ class _Content(msgspec.Struct):
 def packed(batch: Batch) -> bytes:
     """The frame of a batch."""
     data = zstandard.ZstdCompressor(level=_LEVEL).compress(msgspec.msgpack.encode(batch))
-    return _HEAD.pack(_MARK, len(data), zlib.crc32(data)) + data
+    return HEAD.pack(MARK, len(data), zlib.crc32(data)) + data
 
 
 def gap_line(gap: Gap, at_ns: int) -> bytes:
@@ -238,11 +235,11 @@ def _frames(file: BinaryIO, begin: int, upto: int | None) -> Iterator[tuple[int,
 def _read(file: BinaryIO, at: int) -> Batch | None:
     """The batch whose frame begins there; None where none does, or not all of it is there."""
     file.seek(at)
-    head = file.read(_HEAD.size)
-    if len(head) < _HEAD.size:
+    head = file.read(HEAD.size)
+    if len(head) < HEAD.size:
         return None
-    mark, length, crc = _HEAD.unpack(head)
-    if mark != _MARK or length > _BATCH_MAX:
+    mark, length, crc = HEAD.unpack(head)
+    if mark != MARK or length > FRAME_BYTES_MAX:
         return None
     data = file.read(length)
     return _unpacked(data, crc) if len(data) == length else None
@@ -253,8 +250,8 @@ def _next_mark(file: BinaryIO, at: int) -> int | None:
     file.seek(at)
     window = b""
     while piece := file.read(_WINDOW):
-        window = window[1 - len(_MARK) :] + piece
-        found = window.find(_MARK)
+        window = window[1 - len(MARK) :] + piece
+        found = window.find(MARK)
         if found >= 0:
             return file.tell() - len(window) + found
     return None
@@ -264,7 +261,7 @@ def _unpacked(data: bytes, crc: int) -> Batch | None:
     if zlib.crc32(data) != crc:
         return None
     try:
-        if not 0 <= zstandard.frame_content_size(data) <= _BATCH_MAX:
+        if not 0 <= zstandard.frame_content_size(data) <= FRAME_BYTES_MAX:
             return None
         text = zstandard.ZstdDecompressor().decompress(data)
         return msgspec.msgpack.decode(text, type=Batch)
