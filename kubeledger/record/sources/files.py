@@ -233,10 +233,10 @@ class LogFile:
     def _lose(self, link: Link, place: _Place, why: str) -> Gap:
         """A file cannot be read: that is a gap, until it can."""
         at = self._at
+        left = _Place() if place == at.place else at.place
         place = msgspec.structs.replace(place, inode=link.inode)
         reason = f"{link.path.name} cannot be read: {why[:1].lower()}{why[1:]}"
         lost = _Missing(place, link.size, reason, at.read_ns)
-        left = _Place() if at.place.inode == link.inode else at.place
         self._at = msgspec.structs.replace(at, place=left, missing=(*at.missing, lost))
         return lost.gap(self.name, None, self._at.text)
 
@@ -292,6 +292,7 @@ class LogFile:
             except OSError as error:
                 yield self._lose(link, place, error.strerror or str(error))
             else:
+                place = msgspec.structs.replace(place, inode=link.inode)  # it may be a copy
                 self._at = msgspec.structs.replace(self._at, place=place)
                 return True
         return False
