@@ -30,7 +30,7 @@ from kubeledger.model.errors import (
     LedgerUnavailableError,
 )
 
-__all__ = ["DEFAULT_TIMEOUT_S", "Queryable", "connect"]
+__all__ = ["DEFAULT_TIMEOUT_S", "Queryable", "connect", "lingering"]
 
 DEFAULT_TIMEOUT_S = 60.0
 _LOOKS = 5
@@ -45,6 +45,9 @@ _OF_A_FILE = re.compile(r"^Traceback|\.parquet\b")
 
 _GRACE_S = 3.0
 """After an interruption; most functions look for one now and then."""
+
+_LINGERING_MAX = 2
+_MORE_MEMORY = "give it more with --memory, or ask for less"
 
 _T = TypeVar("_T")
 
@@ -126,6 +129,11 @@ class Queryable:
             DamagedLedgerError: the ledger cannot be read.
         """
         check_text(query, "the query")
+        if lingering() >= _LINGERING_MAX:
+            raise BadQuestionError(
+                "queries that did not stop when their time was over are still running",
+                advice="wait until they end, or start again",
+            )
         with self._loading:
             if self._is_closed:
                 raise _closed()
@@ -157,11 +165,10 @@ class Queryable:
         with self._opening:  # a connection answers one thread at a time
             return database.cursor()
 
-    def _abandon(self) -> None:
-        """A query cannot be stopped: continue with a connection of our own, and keep its files."""
-        if self._database is not None:
-            _abandoned.append(self._database)
-        self._database = self._loaded = None
+    def _abandon(self) -> duckdb.DuckDBPyConnection | None:
+        """A query cannot be stopped: continue with a connection of our own, and leave it this."""
+        left, self._database, self._loaded = self._database, None, None
+        return left
 
     def _refusal(self, error: duckdb.Error) -> KubeledgerError:
         """What to report: a damaged file is no fault of the question."""
@@ -238,7 +245,7 @@ class _Run:
         query: str,
         params: dict[str, object] | None,
         limit_s: float,
-        on_abandoned: Callable[[], None],
+        on_abandoned: Callable[[], duckdb.DuckDBPyConnection | None],
         refusal: Callable[[duckdb.Error], KubeledgerError],
         at_work: set[_Run],
     ) -> None:
@@ -284,6 +291,8 @@ class _Run:
         except Empty:
             self._stop(thread)
             raise self._over() from None
+        except RuntimeError as error:  # no room for a thread
+            raise _no_memory() from error
         except KeyboardInterrupt:
             self._stop(thread)
             raise
@@ -292,6 +301,8 @@ class _Run:
             self._at_work.discard(self)
         if isinstance(answer, duckdb.Error):
             raise self._refusal(answer) from answer
+        if isinstance(answer, MemoryError):
+            raise _no_memory() from answer
         if isinstance(answer, BaseException):
             raise answer
         return answer
@@ -324,16 +335,30 @@ class _Run:
         self.cursor.interrupt()
         thread.join(_GRACE_S)
         if thread.is_alive():
-            _abandoned.append(self.cursor)
-            self._on_abandoned()
+            with _pruning:
+                _lingering.append((thread, (self.cursor, self._on_abandoned())))
 
 
 _abandoned: list[duckdb.DuckDBPyConnection] = []
+_lingering: list[tuple[Thread, tuple[duckdb.DuckDBPyConnection | None, ...]]] = []
+"""Queries that were given up, and what they hold until they end."""
+_pruning = Lock()
 
 
 def abandoned() -> bool:
     """Whether a query that was told to stop continues, perhaps for long."""
-    return bool(_abandoned)
+    return bool(_abandoned) or lingering() > 0
+
+
+def lingering() -> int:
+    """How many queries continue after their time; what the others held is let go of."""
+    with _pruning:
+        ended = [each for each in _lingering if not each[0].is_alive()]
+        _lingering[:] = [each for each in _lingering if each[0].is_alive()]
+    for _, held in ended:
+        for connection in filter(None, held):
+            connection.close()
+    return len(_lingering)
 
 
 def _answer(work: Callable[[], _T], answers: SimpleQueue[_T | BaseException]) -> None:
@@ -341,6 +366,10 @@ def _answer(work: Callable[[], _T], answers: SimpleQueue[_T | BaseException]) ->
         answers.put(work())
     except BaseException as error:
         answers.put(error)
+
+
+def _no_memory() -> BadQuestionError:
+    return BadQuestionError("the query needs more memory than it may take", advice=_MORE_MEMORY)
 
 
 def _closed() -> BadQuestionError:
@@ -360,16 +389,16 @@ def _refusal(error: duckdb.Error) -> KubeledgerError:
         )
     if str(error).startswith("Traceback"):  # of what gives DuckDB the files of object storage
         return LedgerUnavailableError(one_line(str(error)), advice="try again")
-    if isinstance(error, duckdb.OutOfMemoryException):
-        advice = "give it more with --memory, or ask for less"
-    else:
-        advice = _advice(str(error))
+    if "pytz" in str(error):  # DuckDB's words hold a traceback of ours
+        return BadQuestionError(
+            "a column of the result has a time zone", advice="write it as column::TIMESTAMP"
+        )
+    is_memory = isinstance(error, duckdb.OutOfMemoryException)
+    advice = _MORE_MEMORY if is_memory else _advice(str(error))
     return BadQuestionError(one_line(str(error)), advice=advice)
 
 
 def _advice(message: str) -> str:
-    if "pytz" in message:
-        return "a column of the result has a time zone: write it as column::TIMESTAMP"
     if "does not exist" in message:
         return "`DESCRIBE view` and `SHOW TABLES` show what there is"
     return ""
