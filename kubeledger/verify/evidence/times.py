@@ -117,7 +117,7 @@ class Times:
             late_ns = self._late_by(told) if first else None
             seen.add((told.container_id, told.died))
             if late_ns is not None:
-                known.append((told.ts_ns, (late_ns > RELIST_NS) - (late_ns < -2 * NS_PER_S)))
+                known.append((told.ts_ns, late_ns))
             if late_ns is not None and late_ns > RELIST_NS:
                 end_ns = told.ts_ns + _AROUND_NS
                 spans.append((told.ts_ns - late_ns - _AROUND_NS, end_ns, late_ns))
@@ -126,16 +126,17 @@ class Times:
         self._late = _most(sorted(spans))
 
     def _find_apart(self, known: Sequence[tuple[int, int]]) -> None:
-        """Where several lines in a row are late (1), or early (-1), the clock may have been set."""
+        """Where lines in a row are early, or late, by the same, the clock may have been set."""
         agreed_ns, is_apart = 0, False
-        for apart, group in groupby([*known, (_NEVER, 0)], key=lambda each: each[1]):
-            times = [ts_ns for ts_ns, _ in group]
+        for apart, group in groupby([*known, (_NEVER, 0)], key=_is_apart):
+            times, lates = zip(*group, strict=True)
             if not apart:
                 if is_apart:
                     self._apart.append((agreed_ns, times[0]))
                 agreed_ns, is_apart = times[-1], False
-            elif len(times) >= _SURE:
-                is_apart = True
+            else:
+                alike = sum(late - min(lates) <= 2 * RELIST_NS for late in lates)
+                is_apart = is_apart or (alike >= _SURE and 2 * alike > len(times))
 
     def _late_by(self, told: _Told) -> int | None:
         """How late a line is at least; None where nothing says.
@@ -207,6 +208,11 @@ class Times:
     def told(self, ts_ns: int) -> When:
         """When that was which a relist saw, and the sync loop told at a time."""
         return When(ts_ns - max(RELIST_NS, self.late(ts_ns)), ts_ns)
+
+
+def _is_apart(told: tuple[int, int]) -> int:
+    """1 for a line that is later than a relist makes it, -1 for one that is early."""
+    return (told[1] > RELIST_NS) - (told[1] < -2 * NS_PER_S)
 
 
 def _most(spans: list[tuple[int, int, int]]) -> list[tuple[int, int]]:
