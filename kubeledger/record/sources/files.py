@@ -354,10 +354,19 @@ class LogFile:
                     yield self._is_over(lost, now_ns, is_gone=True)
                 continue
             with closing(content):
-                if content.link.path == self._links.log:
+                if not lost.place.offset and self._was_read(lost, content):
+                    yield self._is_over(lost, now_ns)
+                elif content.link.path == self._links.log:
                     yield from self._is_back(lost, content.link, now_ns)
                 else:
                     yield from self._read_late(lost, content, now_ns)
+
+    def _was_read(self, lost: _Missing, content: Content) -> bool:
+        """Whether what could not be opened shows to be the copy of a file that was read before."""
+        others = [each.place for each in self._at.missing if each != lost]
+        return self._at.knows(content.link, content.by_head) or any(
+            place.head_bytes and place.begins(content) for place in (*others, self._at.place)
+        )
 
     def _read_late(self, lost: _Missing, content: Content, now_ns: int) -> Iterator[Observation]:
         data = content.read(lost.place.offset, POLL_BYTES)
