@@ -41,7 +41,7 @@ _AROUND_NS: Final = 60 * NS_PER_S
 _STEP_NS: Final = 300 * NS_PER_S
 """The start of the next process seems to be at another time, too."""
 _SURE: Final = 3
-"""So many lines in a row that are late: it is not one relist that was."""
+"""So many lines in a row that are late or early: it is not one relist, nor one line."""
 _NEVER: Final = 1 << 62
 _SECOND_NS: Final = NS_PER_S - 1
 """Statuses have whole seconds."""
@@ -82,8 +82,8 @@ class Times:
         self._events: dict[tuple[str | None, str | None], list[int]] = {}
         self._processes: list[int] = []
         self._steps: list[tuple[int, int, int]] = []
-        self._told_early: list[int] = []
-        self._ahead: list[tuple[int, int]] = []
+        self._told_early_ns = 0
+        self._apart: list[tuple[int, int]] = []
         self._late: list[tuple[int, int]] = []
 
     # First reading -----------------------------------------------------------------------
@@ -110,32 +110,33 @@ class Times:
         for times in self._events.values():
             times.sort()
         spans: list[tuple[int, int, int]] = []
-        known: list[tuple[int, bool]] = []
+        known: list[tuple[int, int]] = []
         seen: set[tuple[str, bool]] = set()
         for told in sorted(self._told):
             first = (told.container_id, told.died) not in seen
             late_ns = self._late_by(told) if first else None
             seen.add((told.container_id, told.died))
             if late_ns is not None:
-                known.append((told.ts_ns, late_ns > RELIST_NS))
+                known.append((told.ts_ns, late_ns))
             if late_ns is not None and late_ns > RELIST_NS:
                 end_ns = told.ts_ns + _AROUND_NS
                 spans.append((told.ts_ns - late_ns - _AROUND_NS, end_ns, late_ns))
         self._told.clear()
-        self._find_ahead(known)
+        self._find_apart(known)
         self._late = _most(sorted(spans))
 
-    def _find_ahead(self, known: Sequence[tuple[int, bool]]) -> None:
-        """Where all lines are late the clock may have been set forward."""
-        agreed_ns = 0
-        for is_late, group in groupby([*known, (_NEVER, False)], key=lambda each: each[1]):
-            times = [ts_ns for ts_ns, _ in group]
-            if is_late and len(times) >= _SURE:
-                self._ahead.append((agreed_ns, times[-1]))
-            elif not is_late:
-                if self._ahead and self._ahead[-1][0] == agreed_ns:
-                    self._ahead[-1] = agreed_ns, times[0]
-                agreed_ns = times[-1]
+    def _find_apart(self, known: Sequence[tuple[int, int]]) -> None:
+        """Where lines in a row are early, or late, by the same, the clock may have been set."""
+        agreed_ns, is_apart = 0, False
+        for apart, group in groupby([*known, (_NEVER, 0)], key=_is_apart):
+            times, lates = zip(*group, strict=True)
+            if not apart:
+                if is_apart:
+                    self._apart.append((agreed_ns, times[0]))
+                agreed_ns, is_apart = times[-1], False
+            else:
+                alike = sum(late - min(lates) <= 2 * RELIST_NS for late in lates)
+                is_apart = is_apart or (alike >= _SURE and 2 * alike > len(times))
 
     def _late_by(self, told: _Told) -> int | None:
         """How late a line is at least; None where nothing says.
@@ -146,8 +147,8 @@ class Times:
         happened_ns = None if instance is None else instance.began_ns
         if told.died:
             happened_ns = None if instance is None else instance.ended_ns
-        if happened_ns is not None and happened_ns > told.ts_ns + NS_PER_S:
-            self._told_early.append(told.ts_ns)
+        if happened_ns is not None and happened_ns > told.ts_ns:
+            self._told_early_ns = max(self._told_early_ns, told.ts_ns)
         if happened_ns is None and not told.died:
             events = self._events.get(told.name, [])
             index = bisect_right(events, told.ts_ns)
@@ -172,24 +173,15 @@ class Times:
     def two_clocks(self) -> Iterator[tuple[int, int, int | None]]:
         """Where lines and files may go by two clocks: the record of the step, from, to.
 
-        That ends with the process, unless later lines tell what by lists was still to come. Those
-        show two clocks where no line steps back, too, as over a pause of the log.
+        That ends with the process, unless later lines tell what by lists was still to come. Lines
+        and lists that are apart show two clocks, too, where no line steps back.
         """
-        early = self._told_early
         for ts_ns, back, seq in self._steps:
-            end_ns = self._end_ns(ts_ns)
-            apart = end_ns is not None and max(early, default=0) > end_ns
+            index = bisect_right(self._processes, ts_ns)
+            end_ns = self._processes[index] + _STEP_NS if index < len(self._processes) else None
+            apart = end_ns is not None and self._told_early_ns > end_ns
             yield seq, ts_ns - back - _AROUND_NS, None if apart else end_ns
-        if early and not self._steps:
-            index = bisect_right(self._processes, min(early))
-            from_ns = self._processes[index - 1] if index else 0
-            yield 0, from_ns - _AROUND_NS, self._end_ns(max(early))
-        yield from ((0, from_ns, to_ns) for from_ns, to_ns in self._ahead)
-
-    def _end_ns(self, ts_ns: int) -> int | None:
-        """When the next process after a time has run for a while; None without one."""
-        index = bisect_right(self._processes, ts_ns)
-        return self._processes[index] + _STEP_NS if index < len(self._processes) else None
+        yield from ((0, from_ns, to_ns) for from_ns, to_ns in self._apart)
 
     def started(self, container_id: str | None, told_ns: int | None) -> When | None:
         """When a container began to run, whose start was told then; None where nothing says."""
@@ -216,6 +208,11 @@ class Times:
     def told(self, ts_ns: int) -> When:
         """When that was which a relist saw, and the sync loop told at a time."""
         return When(ts_ns - max(RELIST_NS, self.late(ts_ns)), ts_ns)
+
+
+def _is_apart(told: tuple[int, int]) -> int:
+    """1 for a line that is later than a relist makes it, -1 for one that is early."""
+    return (told[1] > RELIST_NS) - (told[1] < -2 * NS_PER_S)
 
 
 def _most(spans: list[tuple[int, int, int]]) -> list[tuple[int, int]]:

@@ -141,7 +141,8 @@ class BackOff:
         """Old entries are forgotten."""
         if not self.is_unknown:
             self.belief.step(lambda entry: entry.at(now_ns)[-1:])
-            self.belief.widen(lambda entry: entry.at(now_ns)[:-1], self._which)
+            dropped = f"whether the old back-off of container {self._name} was dropped by then"
+            self.belief.widen(lambda entry: entry.at(now_ns)[:-1], dropped)
             if self.is_none() and self._starts:
                 self._starts = []
 
