@@ -27,9 +27,9 @@ from kubeledger.verify.belief import (
     same,
 )
 from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.evidence.container_specs import PodSpec, specs_of
 from kubeledger.verify.evidence.pod_intervals import PodHistory
 from kubeledger.verify.rules.causes import Causes
-from kubeledger.verify.rules.container_specs import PodSpec, specs_of
 from kubeledger.verify.rules.containers import OfContainer, subject_of
 from kubeledger.verify.rules.kill_grace import judge_grace, kill_words
 from kubeledger.verify.rules.kill_reasons import REASONS, judge_probe, judge_stop
@@ -155,7 +155,7 @@ class KillVerifier(RuleVerifier):
 
     def _killed(self, record: Record, body: ContainerKilled, state: NodeState) -> None:
         wrong = self._misnamed(record, body)
-        specs = specs_of(self.context, record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        specs = specs_of(self.context.pods, record.ts_ns, body.pod_uid, body.namespace, body.pod)
         missing = self._missing(body, specs)
         if wrong is not None:
             self._finish(record, body, wrong)

@@ -53,10 +53,10 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import RuleVerifier
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.debts import Debt
+from kubeledger.verify.evidence.container_specs import image_of, versions_of
 from kubeledger.verify.evidence.history_entries import POD_ENDS
 from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.rules.back_off import policy_of
-from kubeledger.verify.rules.container_specs import image_of, versions_of
 from kubeledger.verify.rules.containers import key_for, subject_of
 from kubeledger.verify.verifier import See
 
