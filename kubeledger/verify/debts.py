@@ -37,6 +37,7 @@ class Debt(msgspec.Struct, kw_only=True):
         shown_by: kind of records that would show it.
         kind, subject, expected, why, rule, inputs: of the finding, see
             :class:`~kubeledger.verify.finding.Finding`.
+        of_pod: void where the pod that ``since`` is about begins to end first.
         disputed: what contradicts ``since``, as (record, words), if it was not paid; then nothing
             else is missing.
     """
@@ -50,6 +51,7 @@ class Debt(msgspec.Struct, kw_only=True):
     why: str
     rule: str = ""
     inputs: tuple[int, ...] = ()
+    of_pod: bool = False
     disputed: tuple[tuple[int, str], ...] = ()
 
 

@@ -115,16 +115,10 @@ class KillVerifier(RuleVerifier):
     def _is_absent(self, record: Record, body: ProbeTransitioned, pod: PodHistory) -> bool:
         """Whether no kill follows a failure for long, though the container and its pod continue."""
         due_ns, context = record.ts_ns + _ABSENT_AFTER_NS, self.context
-        interval = context.timeline.interval(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        process = context.timeline.process(due_ns)
         if (
             body.container_id is None
             or context.profile is None
-            or interval is None
-            or interval.add_seq is None
-            or (interval.ending_ns is not None and interval.ending_ns <= due_ns)
-            or process is None
-            or process.number != interval.process
+            or not context.timeline.goes_on(record, due_ns)
             or context.coverage.missing(record.ts_ns, due_ns) is not None
         ):
             return False

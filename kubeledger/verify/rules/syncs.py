@@ -36,16 +36,10 @@ from kubeledger.model.bodies.lifecycle import (
     ContainerRestarted,
     ContainerStarted,
     KubernetesEvent,
-    PodConfigChanged,
-    PodEvicted,
     PodListed,
-    PodRejected,
-    PodTerminated,
-    PodTerminating,
     RestartBackedOff,
 )
 from kubeledger.model.bodies.node import KubeletStarted
-from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.model.bodies.stages import NodeTroubled, PodStageFailed
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S, format_ts
@@ -54,7 +48,6 @@ from kubeledger.verify.belief import RuleVerifier
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.debts import Debt
 from kubeledger.verify.evidence.container_specs import image_of, versions_of
-from kubeledger.verify.evidence.history_entries import POD_ENDS
 from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.rules.back_off import policy_of
 from kubeledger.verify.rules.containers import key_for, subject_of
@@ -74,7 +67,6 @@ _FOUND_NS: Final = 60 * NS_PER_S
 """So long after its start a kubelet is handed what was there before."""
 _STAMPS_NS: Final = NS_PER_S
 """The API server's stamps are whole seconds."""
-_OVER: Final = frozenset({"Failed", "Succeeded"})
 
 
 class _Shown(msgspec.Struct, frozen=True):
@@ -108,22 +100,17 @@ class SyncVerifier(RuleVerifier):
     def __init__(self, context: VerifyContext) -> None:
         super().__init__(context)
         self._pods: dict[str, _SyncedPod] = {}
-        self._handed: set[str] = set()
 
     def sees(self) -> Mapping[type[Body], See]:
         """What runs and what ends pods; what says that a sync failed."""
-        ends = (PodTerminating, PodTerminated, PodEvicted, PodRejected)
         says = (RestartBackedOff, PodStageFailed, KubernetesEvent)
         return {
-            **dict.fromkeys(ends, lambda record, body, state: self._end(key_for(state, body))),
             **dict.fromkeys(says, self._deferred),
             ContainerDied: self._died,
             ContainerKilled: self._killed,
             ContainerStarted: self._started,
             KubeletStarted: self._kubelet_started,
-            PodConfigChanged: self._config_changed,
             PodListed: self._listed,
-            PodPreempted: lambda record, body, state: self._end(body.victim_uid or ""),
             NodeTroubled: self._troubled,
         }
 
@@ -131,29 +118,15 @@ class SyncVerifier(RuleVerifier):
 
     def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
         self._pods.clear()
-        self._handed.clear()
-
-    def _end(self, key: str) -> None:
-        self._handed.discard(key)
-        self._forget(key)
 
     def _forget(self, key: str) -> None:
         self._pods.pop(key, None)
         for whole in (_SYNC, _ORDER, _CHANGED):
             self.context.debts.void(whole, key)
 
-    def _config_changed(self, record: Record, body: PodConfigChanged, state: NodeState) -> None:
-        key = key_for(state, body)
-        if body.operation == "ADD":
-            self._handed.add(key)
-        elif body.operation in ("DELETE", "REMOVE"):
-            self._end(key)
-
     def _listed(self, record: Record, body: PodListed, state: NodeState) -> None:
         key = key_for(state, body)
-        if body.gone or (body.status or {}).get("phase") in _OVER:
-            self._end(key)
-        elif body.listed_by == "kubelet" and key in self._handed:
+        if body.listed_by == "kubelet" and self.context.timeline.goes_on(record, record.ts_ns):
             self._owe_changes(record, body, self._pods.get(key, _SyncedPod(is_whole=False)), key)
 
     def _owe_changes(self, record: Record, body: PodListed, pod: _SyncedPod, key: str) -> None:
@@ -174,6 +147,7 @@ class SyncVerifier(RuleVerifier):
                 (_CHANGED, key, name),
                 Debt(
                     since=record,
+                    of_pod=True,
                     due_ns=record.ts_ns + _KILLED_NS,
                     shown_by=ContainerStarted,
                     kind=ContainerKilled.kind,
@@ -187,10 +161,8 @@ class SyncVerifier(RuleVerifier):
             )
 
     def _killed(self, record: Record, body: ContainerKilled, state: NodeState) -> None:
-        if body.reason in POD_ENDS:
-            self._end(key_for(state, body))
-        elif body.container is not None:
-            key = key_for(state, body)
+        key = key_for(state, body)
+        if body.container is not None:
             self.context.debts.pay((_CHANGED, key, body.container))
             if key in self._pods:
                 self._pods[key].images.pop(body.container, None)
@@ -256,7 +228,9 @@ class SyncVerifier(RuleVerifier):
         self.context.debts.pay((_CHANGED, key, body.container))
         listed = self.context.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
         specs = [] if listed is None else _specs(self.context.pods.versions(listed))
-        if key not in self._handed or self.context.profile is None or not specs or listed is None:
+        if self.context.profile is None or not specs or listed is None:
+            return
+        if not self.context.timeline.goes_on(record, record.ts_ns):
             return
         self._judge_order(record, body, key, pod, specs)
         if any(map(_may_pass, self.context.pods.versions(listed))):
@@ -306,6 +280,7 @@ class SyncVerifier(RuleVerifier):
             (_SYNC, key, name),
             Debt(
                 since=record,
+                of_pod=True,
                 due_ns=due_ns,
                 shown_by=KubernetesEvent if before is None else ContainerStarted,
                 kind=(ContainerStarted if before is None else ContainerRestarted).kind,
@@ -352,6 +327,7 @@ class SyncVerifier(RuleVerifier):
                 (_ORDER, key, name),
                 Debt(
                     since=record,
+                    of_pod=True,
                     due_ns=record.ts_ns + _BATCH_NS,
                     shown_by=ContainerStarted,
                     kind="",
