@@ -65,9 +65,8 @@ class KillVerifier(RuleVerifier):
         """Evictions may be logged only when the pod has been stopped."""
         return {PodEvicted: self._foresee_eviction}
 
-    def _foresee_eviction(self, record: Record) -> None:
-        assert isinstance(record.body, PodEvicted)
-        self._thresholds[record.seq] = record.body.threshold_kind
+    def _foresee_eviction(self, record: Record, body: PodEvicted) -> None:
+        self._thresholds[record.seq] = body.threshold_kind
 
     def sees(self) -> Mapping[type[Body], See]:
         """What kills follow from, where the timeline does not show it."""

@@ -96,10 +96,8 @@ class Workers:
 
     # -- the first reading -------------------------------------------------------------------
 
-    def foresee_change(self, record: Record) -> None:
+    def foresee_change(self, record: Record, body: ProbeTransitioned) -> None:
         """A change of which the importer knew the threshold, or that the sync loop told."""
-        body = record.body
-        assert isinstance(body, ProbeTransitioned)
         if body.threshold is not None:
             self.thresholds_known.add(pod_key(body.pod_uid, body.namespace, body.pod) or "")
         if not body.inferred:

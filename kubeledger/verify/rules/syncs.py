@@ -47,7 +47,7 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import RuleVerifier
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.debts import Debt
-from kubeledger.verify.evidence.container_specs import image_of, versions_of
+from kubeledger.verify.evidence.container_specs import versions_of
 from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.rules.back_off import policy_of
 from kubeledger.verify.rules.containers import key_for, subject_of
@@ -132,16 +132,17 @@ class SyncVerifier(RuleVerifier):
     def _owe_changes(self, record: Record, body: PodListed, pod: _SyncedPod, key: str) -> None:
         """A container that a list shows with another image than one before it is killed."""
         listed = self.context.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        for name, shown in pod.shown.items() if listed is not None else ():
-            now = None if listed is None else image_of(listed, name)
+        spec = next(iter(versions_of(() if listed is None else (listed,))), None)
+        for name, shown in pod.shown.items() if spec is not None else ():
+            container = None if spec is None else spec.container(name)
+            now = None if container is None else container.image
             was_id, before, seq = pod.images.get(name, ("", None, 0))
-            if not shown.runs or now is None or listed is None:
+            if not shown.runs or now is None or spec is None:
                 continue
             if was_id != shown.container_id:
                 pod.images[name] = shown.container_id, now, record.seq
                 continue
-            spec = next(iter(versions_of((listed,))), None)
-            if before == now or spec is None or not spec.is_app(name):
+            if before == now or not spec.is_app(name):
                 continue
             self.context.debts.owe(
                 (_CHANGED, key, name),
@@ -233,7 +234,7 @@ class SyncVerifier(RuleVerifier):
         if not self.context.timeline.goes_on(record, record.ts_ns):
             return
         self._judge_order(record, body, key, pod, specs)
-        if any(map(_may_pass, self.context.pods.versions(listed))):
+        if any(each.spec.active_deadline_seconds is not None for each in specs):
             return
         starts = [self._starts(spec, pod) for spec in specs]
         for name in sorted(set.intersection(*starts)):
@@ -315,7 +316,14 @@ class SyncVerifier(RuleVerifier):
         failed = self._failed_for_good(pod, specs)
         init = inits.get(body.container or "")
         if failed is not None:
-            self._dispute(record, body, (ran[0], "started"), (failed, "failed for good"))
+            one, other = (getattr(each.record.body, "container", "") for each in (ran[0], failed))
+            self.context.contradict(
+                record.ts_ns,
+                subject_of(body),
+                f"container {one} is not started after init container {other} failed for good",
+                (ran[0].record.seq, f"container {one} started"),
+                (failed.record.seq, f"container {other} failed for good"),
+            )
         elif (
             init is not None
             and init.restart_policy != ALWAYS
@@ -356,20 +364,6 @@ class SyncVerifier(RuleVerifier):
                 return None
         return ended[-1]
 
-    def _dispute(
-        self, record: Record, body: ContainerStarted | ContainerDied, *sides: tuple[_Shown, str]
-    ) -> None:
-        names = [getattr(shown.record.body, "container", "") for shown, _ in sides]
-        self.context.contradict(
-            record.ts_ns,
-            subject_of(body),
-            f"container {names[0]} is not started after init container {names[1]} failed for good",
-            *(
-                (shown.record.seq, f"container {name} {what}")
-                for name, (shown, what) in zip(names, sides, strict=True)
-            ),
-        )
-
 
 def _statuses(spec: Pod, pod: _SyncedPod, code: int) -> list[ContainerStatus]:
     """What the runtime lists, with one exit code where none is known.
@@ -391,19 +385,6 @@ def _statuses(spec: Pod, pod: _SyncedPod, code: int) -> list[ContainerStatus]:
     return found
 
 
-class _Deadline(msgspec.Struct, frozen=True, rename="camel"):
-    active_deadline_seconds: int | None = None
-
-
-class _Ending(msgspec.Struct, frozen=True):
-    spec: _Deadline = _Deadline()
-
-
-def _may_pass(listed: ListedPod) -> bool:
-    """Whether a deadline of the pod may pass."""
-    return listed.as_(_Ending).spec.active_deadline_seconds is not None
-
-
 def _specs(versions: Iterable[ListedPod]) -> list[Pod]:
     """The pod's versions as a sync sees them, without what resizes it.
 
@@ -413,7 +394,6 @@ def _specs(versions: Iterable[ListedPod]) -> list[Pod]:
     for listed in versions:
         try:
             pod = listed.as_(Pod)
-            listed.as_(_Ending)
         except msgspec.ValidationError:
             return []
         spec = pod.spec

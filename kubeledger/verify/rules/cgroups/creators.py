@@ -35,10 +35,9 @@ class Creators:
         self._context = context
         self._made_ns: dict[str, int] = {}
 
-    def prescan(self, record: Record) -> None:
+    def prescan(self, record: Record, body: CgroupUpdated) -> None:
         """Take in a snapshot of the first reading."""
-        body = record.body
-        if isinstance(body, CgroupUpdated) and body.level == "pod" and body.pod_uid:
+        if body.level == "pod" and body.pod_uid:
             first_ns = self._made_ns.get(body.pod_uid, record.ts_ns)
             self._made_ns[body.pod_uid] = min(first_ns, record.ts_ns)
 

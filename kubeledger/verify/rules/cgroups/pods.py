@@ -64,11 +64,10 @@ class PodLevels:
         self.resized_ns: dict[str | None, int] = {}
         self._rules_of = rules_of
 
-    def prescan(self, record: Record) -> None:
+    def prescan(self, record: Record, body: PodResized) -> None:
         """Take in a resize in place of the first reading."""
-        assert isinstance(record.body, PodResized)
-        first_ns = self.resized_ns.get(record.body.pod_uid, record.ts_ns)
-        self.resized_ns[record.body.pod_uid] = min(first_ns, record.ts_ns)
+        first_ns = self.resized_ns.get(body.pod_uid, record.ts_ns)
+        self.resized_ns[body.pod_uid] = min(first_ns, record.ts_ns)
 
     def level(
         self, record: Record, body: CgroupUpdated, now: Rules, state: NodeState

@@ -98,12 +98,11 @@ class CgroupVerifier(RuleVerifier):
             QOSCgroupsUpdated: self._written,
         }
 
-    def _prescan(self, record: Record) -> None:
-        assert isinstance(record.body, CgroupUpdated)
-        self._removals.prescan(record)
-        self._pods.creators.prescan(record)
-        if record.body.level == "qos":
-            self._changes.add((record.body.cgroup, record.ts_ns))
+    def _prescan(self, record: Record, body: CgroupUpdated) -> None:
+        self._removals.prescan(record, body)
+        self._pods.creators.prescan(record, body)
+        if body.level == "qos":
+            self._changes.add((body.cgroup, record.ts_ns))
 
     def _rules_of(self, process: Process | None) -> Rules | None:
         """Those of a process; None where its version's are not known."""

@@ -64,10 +64,9 @@ class OomVariant:
         self.unified: bool | None = None
         self._decided: set[str] = set()
 
-    def seen(self, record: Record) -> None:
+    def seen(self, record: Record, body: CgroupUpdated) -> None:
         """A cgroup's files, which are others with each version."""
-        assert isinstance(record.body, CgroupUpdated)
-        self.unified = is_unified(record.body)
+        self.unified = is_unified(body)
 
     # -- limits ----------------------------------------------------------------------------
 
