@@ -45,10 +45,10 @@ class Debt(msgspec.Struct, kw_only=True):
     since: Record
     due_ns: int
     shown_by: type[Body]
-    kind: str
     subject: str
-    expected: Fields
     why: str
+    kind: str = ""
+    expected: Fields = {}
     rule: str = ""
     inputs: tuple[int, ...] = ()
     of_pod: bool = False

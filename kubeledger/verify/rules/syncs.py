@@ -338,9 +338,7 @@ class SyncVerifier(RuleVerifier):
                     of_pod=True,
                     due_ns=record.ts_ns + _BATCH_NS,
                     shown_by=ContainerStarted,
-                    kind="",
                     subject=subject_of(body),
-                    expected={},
                     why=f"init container {body.container} runs only before container {name}",
                     disputed=(
                         (running.record.seq, f"container {name} had started"),

@@ -74,7 +74,7 @@ class ImageVerifier(RuleVerifier):
         """All that image GC reads and decides."""
         return {
             KubeletStarted: self._kubelet_started,
-            ClockStepped: self._clock_stepped,
+            ClockStepped: lambda record, body, state: self._restart(None),
             ImageFsObserved: self._disk_seen,
             EvictionSignalObserved: self._disk_seen,
             ImagesDetected: self._detected,
@@ -95,9 +95,6 @@ class ImageVerifier(RuleVerifier):
         self._passes = Passes()
         self._disk.forget()
         self._restart(record.ts_ns if body.from_start else None)
-
-    def _clock_stepped(self, record: Record, body: ClockStepped, state: NodeState) -> None:
-        self._restart(None)
 
     def _restart(self, began_ns: int | None) -> None:
         """No time from before can be compared any more."""
