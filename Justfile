@@ -72,6 +72,21 @@ screenshots:
     {{python}} -m tests.timeline.screenshots docs/images
     {{python}} -m tests.fleet.screenshots docs/images
 
+# rewrite deploy/locks: the newest versions that pyproject.toml allows, with their hashes; what the images install
+lock:
+    {{python}} -m pip install -q -e '.[release]'
+    for image in "build.txt deploy/locks/build.in" "recorder.txt --extra record pyproject.toml" \
+        "fleet.txt --extra fleet pyproject.toml deploy/locks/ray.in"; do \
+        set -- $image; .venv/bin/uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes \
+            --no-header --no-annotate --no-emit-index-url -o "deploy/locks/$@" >/dev/null; done
+
+# CycloneDX lists of what the images install beside Debian's packages, from deploy/locks: sbom/*.cdx.json
+sbom:
+    {{python}} -m pip install -q -e '.[release]'
+    mkdir -p sbom
+    for image in recorder fleet; do .venv/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible \
+        -o sbom/$image.cdx.json deploy/locks/$image.txt; done
+
 # benchmarks: print the ratios of docs/performance.md
 bench:
     {{python}} -m tests.benchmarks

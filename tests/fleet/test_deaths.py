@@ -28,7 +28,10 @@ from kubeledger.remote.store import StorageError, Store, digest_of_file
 from tests.buckets import Place
 from tests.fleet.places import head_of, log_lines, task, task_elsewhere, write_bundle
 from tests.fleet.test_task import rows
+from tests.nightly import nightly
 from tests.waiting import PATIENCE_S
+
+BUCKETS = pytest.mark.parametrize("place", ["s3", *nightly("local")], indirect=True)
 
 LATER_NS = 1 << 62
 SPAWN = multiprocessing.get_context("forkserver")
@@ -53,6 +56,7 @@ def check_whole(lake: str, tmp_path: Path) -> Head | None:
     return head
 
 
+@BUCKETS
 def test_a_task_may_be_killed_at_any_moment(place: Place, tmp_path: Path) -> None:
     """The lake has the generation before, or the new one; the next task goes on from there."""
     lake = f"{place.url}/lake"
@@ -99,6 +103,7 @@ def test_a_task_may_be_killed_at_any_moment(place: Place, tmp_path: Path) -> Non
     assert tables[0] == tables[1]
 
 
+@BUCKETS
 def test_tasks_of_one_node_at_once_all_count(place: Place, tmp_path: Path) -> None:
     """Whoever comes second begins again upon the first."""
     lake = f"{place.url}/lake"
@@ -122,6 +127,7 @@ def test_tasks_of_one_node_at_once_all_count(place: Place, tmp_path: Path) -> No
         assert (head_of(again), again.changed) == (head, ())
 
 
+@BUCKETS
 def test_a_repair_and_an_import_at_once_both_count(place: Place, tmp_path: Path) -> None:
     """Whichever is first: what was damaged is sound, what is new is there, nothing is left over."""
     lake = Lake.open_or_create(f"{place.url}/lake")

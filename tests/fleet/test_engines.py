@@ -31,6 +31,7 @@ from kubeledger.fleet.engines.engine import (
 )
 from kubeledger.model.errors import BadQuestionError
 from tests.fleet.tasks import Order, obey
+from tests.nightly import nightly
 from tests.waiting import PATIENCE_S, until
 
 ROOT = Path(__file__).parents[2]
@@ -227,7 +228,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGKILL, *nightly(signal.SIGTERM)])
 def test_workers_end_with_whoever_started_them(signal_number: int, tmp_path: Path) -> None:
     """By Ctrl-C, which the whole group hears, or a signal to it alone; and say nothing."""
     script = tmp_path / "script.py"

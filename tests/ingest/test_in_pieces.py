@@ -19,6 +19,7 @@ from kubeledger.ledger.kept import KEPT, KeptSources
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.record import Record
 from kubeledger.verify import Finding
+from tests.nightly import nightly
 from tests.recordings import extract
 
 Piece = dict[str, bytes]
@@ -122,10 +123,9 @@ def cuts_of(files: Piece) -> dict[str, list[Piece]]:
     ("node", "cut"),
     [
         ("node-a", "log first"),
-        ("node-a", "seed 0"),
-        ("node-a", "seed 1"),
         ("node-b", "log last"),
         ("node-b", "seed 2"),
+        *nightly(("node-a", "seed 0"), ("node-a", "seed 1")),
     ],
 )
 def test_pieces_tell_what_the_whole_tells(

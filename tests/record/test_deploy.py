@@ -7,12 +7,14 @@ import re
 import shlex
 import shutil
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
 from kubeledger.record.metrics import FAMILIES
 from tests.cli.parsing import parse
@@ -21,10 +23,12 @@ from tests.tools import tool
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 RECORDER = DEPLOY / "recorder"
+LOCKS = DEPLOY / "locks"
 UNIT = DEPLOY / "systemd" / "kubeledger-record.service"
 PAGE = ROOT / "docs" / "deploy.md"
 RULES = DEPLOY / "prometheus" / "rules.yaml"
-CONTAINERFILES = sorted([*DEPLOY.rglob("Containerfile"), ROOT / ".devcontainer" / "Containerfile"])
+IMAGES = sorted(DEPLOY.rglob("Containerfile"))
+CONTAINERFILES = [*IMAGES, ROOT / ".devcontainer" / "Containerfile"]
 MANIFESTS = sorted([*(DEPLOY / "job").glob("*.yaml"), *RECORDER.glob("[!k]*.yaml")])
 """Of kinds that Kubernetes itself knows."""
 
@@ -128,17 +132,48 @@ def test_no_manifest_holds_a_secret() -> None:
             assert not re.search(r"secret_?access|secretkeyref|password|akia|session_token", text)
 
 
-def test_images_are_pinned_and_end_without_root() -> None:
-    """In stages, of files of the repository."""
-    text = (RECORDER / "Containerfile").read_text()
-    bases = re.findall(r"^FROM (\S+)", text, re.MULTILINE)
-    assert len(bases) == 2
-    assert all(re.search(r":\d+\.\d+\.\d+-", base) for base in bases)
-    assert len(set(bases)) == 1
-    for copied in re.findall(r"^COPY (?!--)(.*) \S+$", text, re.MULTILINE):
-        for name in copied.split():
-            assert (ROOT / name).exists(), name
+@pytest.mark.parametrize("path", IMAGES, ids=lambda path: path.parent.name)
+def test_an_image_is_of_the_repository_and_ends_without_root(path: Path) -> None:
+    """In two stages of one base, of packages that are locked."""
+    text = path.read_text()
+    assert len(set(bases(text))) == 1
+    copied = " ".join(re.findall(r"^COPY (?!--)(.*) \S+$", text, re.MULTILINE)).split()
+    assert [name for name in copied if not (ROOT / name).exists()] == []
+    for install in re.findall(r"pip install (.*?) \\?$", text, re.MULTILINE):
+        assert re.search(r"--require-hashes -r \w+\.txt|--no-deps /wheel/", install), install
     assert re.findall(r"^USER (\S+)", text, re.MULTILINE)[-1] == "10001:10001"
+
+
+def bases(text: str) -> list[str]:
+    """The images that a Containerfile begins with."""
+    return re.findall(r"^FROM (\S+)", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", CONTAINERFILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_bases_are_pinned_by_digest(path: Path) -> None:
+    """The tag is for people."""
+    for base in bases(path.read_text()):
+        assert re.fullmatch(
+            r"docker\.io/library/\w+:\d+\.\d+\.\d+-[\w-]+@sha256:[0-9a-f]{64}", base
+        )
+
+
+@pytest.mark.parametrize(
+    ("lock", "extra"), [("recorder", "record"), ("fleet", "fleet"), ("build", "")]
+)
+def test_locks_hold_what_the_project_asks_for(lock: str, extra: str) -> None:
+    """`just lock` writes them: exact versions, each with the hashes of its files."""
+    text = (LOCKS / f"{lock}.txt").read_text()
+    assert "://" not in text
+    entries = re.split(r"\n(?=\S)", text.strip())
+    assert all(re.match(r"[\w.-]+==", entry) and "--hash=sha256:" in entry for entry in entries)
+    locked = dict(entry.split()[0].split("==") for entry in entries)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    asked = project["project"]["dependencies"] + project["project"]["optional-dependencies"].get(
+        extra, []
+    )
+    for wanted in map(Requirement, asked if extra else project["build-system"]["requires"]):
+        assert wanted.specifier.contains(locked[wanted.name]), wanted
 
 
 @pytest.mark.parametrize("path", CONTAINERFILES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -112,7 +112,7 @@ def test_many_lost_files_and_lines(node: str, how: str, seed: int) -> None:
     "names",
     [
         pytest.param(("node-e-evictions",), id="one"),
-        pytest.param(("node-e-evictions", "node-e-oom"), id="two"),
+        pytest.param(("node-e-evictions", "node-e-oom"), id="two", marks=pytest.mark.nightly),
     ],
 )
 def test_recordings_together(names: tuple[str, ...], tmp_path: Path) -> None:
