@@ -47,7 +47,7 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import RuleVerifier
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.debts import Debt
-from kubeledger.verify.evidence.container_specs import versions_of
+from kubeledger.verify.evidence.container_specs import image_of, versions_of
 from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.rules.back_off import policy_of
 from kubeledger.verify.rules.containers import key_for, subject_of
@@ -132,17 +132,16 @@ class SyncVerifier(RuleVerifier):
     def _owe_changes(self, record: Record, body: PodListed, pod: _SyncedPod, key: str) -> None:
         """A container that a list shows with another image than one before it is killed."""
         listed = self.context.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        spec = next(iter(versions_of(() if listed is None else (listed,))), None)
-        for name, shown in pod.shown.items() if spec is not None else ():
-            container = None if spec is None else spec.container(name)
-            now = None if container is None else container.image
+        for name, shown in pod.shown.items() if listed is not None else ():
+            now = None if listed is None else image_of(listed, name)
             was_id, before, seq = pod.images.get(name, ("", None, 0))
-            if not shown.runs or now is None or spec is None:
+            if not shown.runs or now is None or listed is None:
                 continue
             if was_id != shown.container_id:
                 pod.images[name] = shown.container_id, now, record.seq
                 continue
-            if before == now or not spec.is_app(name):
+            spec = next(iter(versions_of((listed,))), None)
+            if before == now or spec is None or not spec.is_app(name):
                 continue
             self.context.debts.owe(
                 (_CHANGED, key, name),
