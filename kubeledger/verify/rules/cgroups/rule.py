@@ -32,14 +32,14 @@ from kubeledger.verify.rules.cgroups.files import (
     Compared,
     compare,
     line_of,
+    nested,
     uncompared,
 )
-from kubeledger.verify.rules.cgroups.node import node_option
+from kubeledger.verify.rules.cgroups.options import node_option
 from kubeledger.verify.rules.cgroups.pods import PodLevels, differing_resources
 from kubeledger.verify.rules.cgroups.qos import QOSLevels
 from kubeledger.verify.rules.cgroups.removals import Removals
 from kubeledger.verify.rules.cgroups.settings import Rules, rules_of
-from kubeledger.verify.rules.cgroups.values import nested
 from kubeledger.verify.rules.cgroups.writes import Writes
 from kubeledger.verify.verifier import Prescan, See
 

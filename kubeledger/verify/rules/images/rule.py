@@ -27,11 +27,9 @@ from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.images.disk import Disk
 from kubeledger.verify.rules.images.ends import judge_end
 from kubeledger.verify.rules.images.passes import Passes
-from kubeledger.verify.rules.images.policy import POLICY_SETTINGS, read_policy
 from kubeledger.verify.rules.images.removals import NO_PASS, judge_removals, kept_of
-from kubeledger.verify.rules.images.runs import Run, body_of, short
-from kubeledger.verify.rules.images.starts import MissingStart, judge_start
-from kubeledger.verify.rules.images.sweeps import judge_pressure
+from kubeledger.verify.rules.images.runs import POLICY_SETTINGS, Run, body_of, read_policy, short
+from kubeledger.verify.rules.images.starts import MissingStart, judge_pressure, judge_start
 from kubeledger.verify.rules.images.uses import ImageUse
 from kubeledger.verify.rules.images.worlds import World, worlds_of
 from kubeledger.verify.verifier import Prescan, See
