@@ -3,9 +3,10 @@
 Four inputs may be open: which devices were healthy, which were in use, on which NUMA nodes
 they are, and to which nodes the container was aligned; the plugin's answer is always.
 
-A device is held certainly, or perhaps, as far as records show. A holding begins with a grant and ends when the device manager says that it releases the
-pod. Where its lines are not in the log, a pod that ended may hold its devices or not, and a
-grant that only a later checkpoint shows counts as possible until its pod was admitted.
+A device is held certainly, or perhaps, as far as records show. A holding begins with a grant and
+ends when the device manager says that it releases the pod. Where its lines are not in the log, a
+pod that ended may hold its devices or not, and a grant that only a later checkpoint shows counts
+as possible until its pod was admitted.
 """
 
 from __future__ import annotations
