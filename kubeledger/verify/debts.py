@@ -6,7 +6,8 @@ by what it asked for, or by anything that makes it void; what says that the kube
 yet do it (a failure, a back-off) defers it.
 
 Absence convicts only where the log provably shows that class of lines at that time: this process
-has logged one of them, and no line of the interval can be missing.
+has logged one of them, and, of what is owed to a pod, a line that is about this pod alone (the log
+may have been filtered by pod), and no line of the interval can be missing.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Final
 
 import msgspec
 
+from kubeledger.model.bodies.lifecycle import ContainerDied, ContainerStarted
 from kubeledger.model.bodies.node import ClockStepped
 from kubeledger.model.record import Body, Record
 from kubeledger.verify.evidence.coverage import Coverage
@@ -26,6 +28,8 @@ __all__ = ["Debt", "Debts", "Key"]
 Key = tuple[str, ...]
 """What owes, from the whole to the part: ``("sync", pod, container)``."""
 _NEVER: Final = 1 << 63
+_OF_PODS: Final = ("pod", "container")
+"""What subjects begin with that name a pod: ``pod/NAMESPACE/NAME``."""
 
 
 class Debt(msgspec.Struct, kw_only=True):
@@ -64,6 +68,7 @@ class Debts:
         self._convict = convict
         self._owed: dict[Key, Debt] = {}
         self._logged: set[type[Body]] = set()
+        self._pods: set[str] = set()
         self._next_ns = _NEVER
         self._line_ns = self._now_ns = 0
 
@@ -71,15 +76,19 @@ class Debts:
         """Another process: it owes nothing yet, and has logged nothing."""
         self._owed.clear()
         self._logged.clear()
+        self._pods.clear()
         self._next_ns = _NEVER
 
     def observe(self, record: Record) -> None:
         """Time goes on to a record, which is not yet taken in."""
-        self._logged.add(type(record.body))
+        body = record.body
+        self._logged.add(type(body))
         self._now_ns = record.ts_ns
         if record.evidence and record.evidence[0].line is not None:
             self._line_ns = record.ts_ns
-        if isinstance(record.body, ClockStepped):
+            if isinstance(body, ContainerStarted | ContainerDied):
+                self._pods.add(f"{body.namespace}/{body.pod}")
+        if isinstance(body, ClockStepped):
             self.void()
         if record.ts_ns <= self._next_ns:
             return
@@ -94,8 +103,14 @@ class Debts:
         if self._line_ns >= end_ns:
             end_ns = min(end_ns, self._coverage.last_line_ns)  # the log goes on in any case
         whole = end_ns < start_ns or self._coverage.missing(start_ns, end_ns) is None
-        if whole and debt.shown_by in self._logged:
+        if whole and debt.shown_by in self._logged and self._is_logged(debt.subject):
             self._convict(debt)
+
+    def _is_logged(self, subject: str) -> bool:
+        """Whether lines stand in the log that a filter by another pod would have held back."""
+        whose, _, name = subject.partition("/")
+        pod = "/".join(name.split("/")[:2])
+        return not self._coverage.is_of_log or whose not in _OF_PODS or pod in self._pods
 
     def owe(self, key: Key, debt: Debt) -> None:
         """Owe something; what is owed under that key already stays as it is."""

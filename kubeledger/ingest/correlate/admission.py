@@ -119,10 +119,9 @@ class AdmissionAssembler(PodAssembler):
         if is_over or pod.phase in _TERMINAL:
             return True
         known = self.context.pods.get(pod.uid or "")
-        started_ns = self._sync_loop.started_ns
-        if known is None or not known.statuses or started_ns is None or pod.phase is not None:
+        if known is None or not known.statuses or pod.phase is not None:
             return False
-        return known.first_seen_ts_ns < started_ns and known.statuses[0].get("phase") in _TERMINAL
+        return self._is_older(pod.uid) and known.statuses[0].get("phase") in _TERMINAL
 
     # -- the answer yes: most lines are of pods admitted long ago, and nothing is parsed then --
 
@@ -147,21 +146,30 @@ class AdmissionAssembler(PodAssembler):
         """Of a pod from before this process the runtime may show what was, though it is refused."""
         after_ns = _PLEG_PROVES_AFTER_NS if entry.values.get("refusals_follow") else 0
         pod = self._pods.of(entry) if self._admissions.undecided else None
-        if pod is not None:
-            known = self.context.pods.get(pod.uid or "")
-            started_ns = self._sync_loop.started_ns
-            if known is None or started_ns is None or known.first_seen_ts_ns >= started_ns:
-                self._proved(entry, entry.pod, after_ns)
+        if pod is not None and not self._is_older(pod.uid):
+            self._proved(entry, entry.pod, after_ns)
+
+    def _is_older(self, uid: str | None) -> bool:
+        """Whether a pod was there before this process."""
+        known, started_ns = self.context.pods.get(uid or ""), self._sync_loop.started_ns
+        return known is not None and started_ns is not None and known.first_seen_ts_ns < started_ns
 
     @takes(PodList)
     def _listed(self, item: PodList) -> None:
         """Note statuses that the worker wrote; a line of the log, if one follows, decides.
 
-        Soon after the ADD a status may still be of the time before.
+        Soon after the ADD a status may still be of the time before; that of a pod which had ended
+        is, where the pod is older than the process.
         """
         if item.listed_by == "manifest" or not self._admissions.undecided:
             return
-        listed = {kubelet_uid(pod) for pod in item.pods if was_synced(pod.get("status") or {})}
+        listed = {
+            uid
+            for pod in item.pods
+            if was_synced(status := pod.get("status") or {})
+            and (uid := kubelet_uid(pod))
+            and not (status.get("phase") in _TERMINAL and self._is_older(uid))
+        }
         for pod in self._admissions.undecided:
             asked_ns = pod.added.ts_ns if pod.added else item.ts_ns
             late = item.ts_ns >= asked_ns + _STATUS_WAIT_NS

@@ -113,6 +113,8 @@ def rejection_in_status(statuses: Sequence[dict[str, Any]]) -> tuple[str, str] |
         reason, message = status.get("reason"), status.get("message") or ""
         if status.get("phase") != "Failed" or not reason or reason in _NOT_AT_ADMISSION:
             continue
+        if reason == "Evicted" and not is_refusal(reason, message):
+            continue
         if message.startswith(_STATUS_PREFIXES):
             return str(reason), without_prefix(message)
     return None

@@ -47,6 +47,8 @@ _SURE = 4
 _COARSE_NS = NS_PER_S // 1000
 _PARTS_MAX = 64
 """The file is read once for each part."""
+_TRIED_MAX = 16
+"""In a log that goes back more often a step of the clock is not looked for."""
 _LATE_LINES = 2
 """One line that does not stand in the order of time may have a wrong stamp."""
 _WOVEN = 3
@@ -209,8 +211,31 @@ def _ordered(source: SourceFile) -> OrderedLines | ReversedLines | None:
 
 
 def _moved(entries: Sequence[Entry]) -> list[range]:
-    """Parts of a log in the order of time; none where it is in order, or they do not fit."""
+    """Parts of a log in the order of time; none where it is in order, or they do not fit.
+
+    The clock may have been set back once besides: they fit then by the clock of after that.
+    """
     blocks = _blocks(entries)
+    if spans := _fitted(entries, blocks):
+        return spans
+    steps = pairwise(blocks) if 2 < len(blocks) <= _TRIED_MAX else ()
+    clocks = (_on_one_clock(entries, *step) for step in steps)
+    return next(filter(None, (_fitted(each, _blocks(each)) for each in clocks)), [])
+
+
+def _on_one_clock(entries: Sequence[Entry], before: range, after: range) -> list[Entry]:
+    """Times as if the clock had not been set back between two blocks, but gone so all the time."""
+    since_ns = entries[after.start].ts_ns
+    back_ns = entries[before.stop - 1].ts_ns - since_ns
+    return [
+        entry._replace(ts_ns=entry.ts_ns - back_ns)
+        if index in before or (entry.ts_ns < since_ns and index not in after)
+        else entry
+        for index, entry in enumerate(entries)
+    ]
+
+
+def _fitted(entries: Sequence[Entry], blocks: Sequence[range]) -> list[range]:
     if not 1 < len(blocks) <= _PARTS_MAX:
         return []
     spans = sorted(_cut(entries, blocks), key=lambda span: entries[span.start].ts_ns)

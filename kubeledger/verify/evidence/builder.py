@@ -68,6 +68,7 @@ class IntervalBuilder:
         self._restarting: Restarting | None = None
         self._last: dict[str, HistoryEntry | None] = {}
         self._until_ns: int | None = None
+        self._gone = False
 
     def intervals(self) -> list[PodActiveInterval]:
         """All intervals of the pod, in order; none of a mirror, which is not a pod of its own."""
@@ -124,7 +125,7 @@ class IntervalBuilder:
             since_ns=entry.ts_ns,
         )
         self._intervals.append(interval)
-        self._interval, self._counted_ns = interval, 0
+        self._interval, self._counted_ns, self._gone = interval, 0, False
         self._settled_ns = self._died_ns = None
         if entry.what == "add":
             interval.add_seq, interval.added_ns, interval.add_line = (
@@ -334,6 +335,10 @@ class IntervalBuilder:
             self._begin(entry, process)
         interval = self._interval
         assert interval is not None
+        if self._gone and listing.by == "kubelet":
+            # The list without it was of a process that had just begun, and of which no line is.
+            interval.ending_ns = interval.ended_ns = None
+            self._gone = False
         if listing.by == "kubelet":
             self._is_sure(interval, entry.ts_ns + ROUND_NS)
             interval.start_time_unknown = False
@@ -354,6 +359,7 @@ class IntervalBuilder:
             return
         self._begin_end(interval, max(interval.since_ns, min(interval.seen_ns, entry.ts_ns)))
         if not self._running or (listing.by == "kubelet" and not listing.final):
+            self._gone = interval.ended_ns is None and not listing.final
             self._over(interval, entry.ts_ns + ROUND_NS)
 
     # What they mean ----------------------------------------------------------------------

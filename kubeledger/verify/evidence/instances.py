@@ -23,17 +23,18 @@ class ListedInstance(msgspec.Struct):
 
     Attributes:
         name: of the container.
-        seen_ns: when it is shown first.
+        seen_ns: when it is shown first, by the record ``seq``.
         began_ns, ended_ns: when it was started and ended, to the second; None when no list says.
-        ended: a list shows that it ended.
+        ended: (time, record) of the first list that shows it ended; None when none does.
         ran: (time, record) of the last list of the kubelet that shows it running.
     """
 
     name: str
     seen_ns: int
+    seq: int
     began_ns: int | None = None
     ended_ns: int | None = None
-    ended: bool = False
+    ended: tuple[int, int] | None = None
     ran: tuple[int, int] = (0, 0)
 
 
@@ -46,7 +47,7 @@ class ListedInstances:
         self._of_pods: dict[str, dict[str, ListedInstance]] = {}
         self._by_id: dict[str, ListedInstance] = {}
         self._known_ns: dict[str, int] = {}
-        self._over_ns: dict[str, int] = {}
+        self._over: dict[str, tuple[int, int]] = {}
 
     def note(self, record: Record) -> None:
         """Take in a list of the first reading."""
@@ -54,7 +55,8 @@ class ListedInstances:
         assert isinstance(body, PodListed)
         key = pod_key(body.pod_uid, body.namespace, body.pod) or ""
         if body.gone or (body.status or {}).get("phase") in TERMINAL_PHASES:
-            self._over_ns[key] = min(self._over_ns.get(key, record.ts_ns), record.ts_ns)
+            at = record.ts_ns, record.seq
+            self._over[key] = min(self._over.get(key, at), at)
         times = [record.ts_ns, *_times(body.status, "startTime")]
         for shown in instances_in(body.status):
             times += _times(shown.shown, "startedAt", "finishedAt")
@@ -71,15 +73,18 @@ class ListedInstances:
         own = self._instance(key, shown.container_id, shown.name, record)
         own.began_ns = shown.time("startedAt") or own.began_ns
         if shown.state == "terminated":
-            own.ended, own.ended_ns = True, shown.time("finishedAt") or own.ended_ns
+            at = record.ts_ns, record.seq
+            own.ended = min(own.ended or at, at)
+            own.ended_ns = shown.time("finishedAt") or own.ended_ns
         if shown.state == "running" and getattr(record.body, "listed_by", None) == "kubelet":
             own.ran = max(own.ran, (record.ts_ns, record.seq))
 
     def _instance(self, key: str, of: str, name: str, record: Record) -> ListedInstance:
         known = self._of_pods.setdefault(key, {})
-        found = known.setdefault(of, ListedInstance(name, record.ts_ns))
+        found = known.setdefault(of, ListedInstance(name, record.ts_ns, record.seq))
         self._by_id[of] = found
-        found.seen_ns = min(found.seen_ns, record.ts_ns)
+        at = record.ts_ns, record.seq
+        found.seen_ns, found.seq = min((found.seen_ns, found.seq), at)
         return found
 
     def of_pod(self, key: str) -> Mapping[str, ListedInstance]:
@@ -94,9 +99,9 @@ class ListedInstances:
         """The earliest time at which a list, or a status in it, has a pod; None without one."""
         return self._known_ns.get(key)
 
-    def over_ns(self, key: str) -> int | None:
-        """When a list shows first that a pod has ended, or is gone; None when none does."""
-        return self._over_ns.get(key)
+    def over(self, key: str) -> tuple[int, int] | None:
+        """(time, record) of the first list that shows a pod ended, or gone; None when none does."""
+        return self._over.get(key)
 
     def knows(self, container_id: str | None, subject: str = "") -> bool:
         """Whether a list shows the instance; as one of that container, if it is given."""

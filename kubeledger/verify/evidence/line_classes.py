@@ -67,6 +67,7 @@ RESTS_ON: Final[Mapping[str, tuple[LineClass, ...]]] = {
     "lifecycle.PodTerminating": (PODS,),
     "cgroups.CgroupRemoved": _PODS,
     "cgroups.CgroupUpdated": _PODS,
+    "cgroups.QOSCgroupsUpdated": _PODS,
     "cpumanager.CpuAllocationFailed": (*_PODS, CPUS),
     "cpumanager.CpusAllocated": (*_PODS, CPUS),
     "cpumanager.CpusReleased": _PODS,

@@ -18,8 +18,9 @@ Filled in a first reading (records come in any order), asked in the second.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
+from itertools import groupby
 from typing import Final, NamedTuple
 
 from kubeledger.model.bodies.lifecycle import ContainerDied, ContainerStarted, KubernetesEvent
@@ -39,6 +40,9 @@ _AROUND_NS: Final = 60 * NS_PER_S
 """Where one line was late, others so near may be as late."""
 _STEP_NS: Final = 300 * NS_PER_S
 """The start of the next process seems to be at another time, too."""
+_SURE: Final = 3
+"""So many lines in a row that are late: it is not one relist that was."""
+_NEVER: Final = 1 << 62
 _SECOND_NS: Final = NS_PER_S - 1
 """Statuses have whole seconds."""
 
@@ -78,7 +82,8 @@ class Times:
         self._events: dict[tuple[str | None, str | None], list[int]] = {}
         self._processes: list[int] = []
         self._steps: list[tuple[int, int, int]] = []
-        self._told_early_ns = 0
+        self._told_early: list[int] = []
+        self._ahead: list[tuple[int, int]] = []
         self._late: list[tuple[int, int]] = []
 
     # First reading -----------------------------------------------------------------------
@@ -105,16 +110,32 @@ class Times:
         for times in self._events.values():
             times.sort()
         spans: list[tuple[int, int, int]] = []
+        known: list[tuple[int, bool]] = []
         seen: set[tuple[str, bool]] = set()
         for told in sorted(self._told):
             first = (told.container_id, told.died) not in seen
             late_ns = self._late_by(told) if first else None
             seen.add((told.container_id, told.died))
+            if late_ns is not None:
+                known.append((told.ts_ns, late_ns > RELIST_NS))
             if late_ns is not None and late_ns > RELIST_NS:
                 end_ns = told.ts_ns + _AROUND_NS
                 spans.append((told.ts_ns - late_ns - _AROUND_NS, end_ns, late_ns))
         self._told.clear()
+        self._find_ahead(known)
         self._late = _most(sorted(spans))
+
+    def _find_ahead(self, known: Sequence[tuple[int, bool]]) -> None:
+        """Where all lines are late the clock may have been set forward."""
+        agreed_ns = 0
+        for is_late, group in groupby([*known, (_NEVER, False)], key=lambda each: each[1]):
+            times = [ts_ns for ts_ns, _ in group]
+            if is_late and len(times) >= _SURE:
+                self._ahead.append((agreed_ns, times[-1]))
+            elif not is_late:
+                if self._ahead and self._ahead[-1][0] == agreed_ns:
+                    self._ahead[-1] = agreed_ns, times[0]
+                agreed_ns = times[-1]
 
     def _late_by(self, told: _Told) -> int | None:
         """How late a line is at least; None where nothing says.
@@ -125,8 +146,8 @@ class Times:
         happened_ns = None if instance is None else instance.began_ns
         if told.died:
             happened_ns = None if instance is None else instance.ended_ns
-        if happened_ns is not None and happened_ns > told.ts_ns:
-            self._told_early_ns = max(self._told_early_ns, told.ts_ns)
+        if happened_ns is not None and happened_ns > told.ts_ns + NS_PER_S:
+            self._told_early.append(told.ts_ns)
         if happened_ns is None and not told.died:
             events = self._events.get(told.name, [])
             index = bisect_right(events, told.ts_ns)
@@ -151,13 +172,24 @@ class Times:
     def two_clocks(self) -> Iterator[tuple[int, int, int | None]]:
         """Where lines and files may go by two clocks: the record of the step, from, to.
 
-        That ends with the process, unless later lines tell what by lists was still to come.
+        That ends with the process, unless later lines tell what by lists was still to come. Those
+        show two clocks where no line steps back, too, as over a pause of the log.
         """
+        early = self._told_early
         for ts_ns, back, seq in self._steps:
-            index = bisect_right(self._processes, ts_ns)
-            end_ns = self._processes[index] + _STEP_NS if index < len(self._processes) else None
-            apart = end_ns is not None and self._told_early_ns > end_ns
+            end_ns = self._end_ns(ts_ns)
+            apart = end_ns is not None and max(early, default=0) > end_ns
             yield seq, ts_ns - back - _AROUND_NS, None if apart else end_ns
+        if early and not self._steps:
+            index = bisect_right(self._processes, min(early))
+            from_ns = self._processes[index - 1] if index else 0
+            yield 0, from_ns - _AROUND_NS, self._end_ns(max(early))
+        yield from ((0, from_ns, to_ns) for from_ns, to_ns in self._ahead)
+
+    def _end_ns(self, ts_ns: int) -> int | None:
+        """When the next process after a time has run for a while; None without one."""
+        index = bisect_right(self._processes, ts_ns)
+        return self._processes[index] + _STEP_NS if index < len(self._processes) else None
 
     def started(self, container_id: str | None, told_ns: int | None) -> When | None:
         """When a container began to run, whose start was told then; None where nothing says."""

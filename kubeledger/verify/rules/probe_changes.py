@@ -47,6 +47,7 @@ _NAMES: Final = ("namespace", "pod", "pod_uid", "container", "container_id", "pr
 
 
 _NONE: Final = "; no record says that it did"
+_LINE: Final = "a line that says so: the import worked it out, and what is ours proves nothing"
 
 
 def _owed_by(worker: Worker, result: str) -> Key:
@@ -243,9 +244,10 @@ class ChangeJudge(RuleVerifier, CachedResults):
 
     def _give(self, record: Record, body: ProbeTransitioned, judgement: Judgement) -> None:
         judgement = self.by_order(record, judgement)
-        sound = judgement.verdict in {"match", "admissible"}
-        if sound and body.inferred and self.context.variant == RECORDED:
-            judgement = replace(judgement, verdict="unverifiable", missing=(WORKED_OUT,))
+        if body.inferred and self.context.variant == RECORDED:
+            sound = judgement.verdict in {"match", "admissible"}
+            missing = (WORKED_OUT,) if sound else (*judgement.missing, _LINE)
+            judgement = replace(judgement, verdict="unverifiable", missing=missing)
         expected = judgement.expected
         recorded = None if expected is None else {name: getattr(body, name) for name in expected}
         self.conclude(record, subject_of(body), judgement, recorded=recorded)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from kubeledger.kubelet.prober.results import SUCCESS, Result
-from kubeledger.model.bodies.prober import ProbeCountersRead
+from kubeledger.model.bodies.prober import ProbeCountersRead, ProbeTransitioned
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.context import VerifyContext
@@ -191,6 +191,7 @@ class Counts:
                 f"{logged[0]} successes, {logged[1]} failures",
             ),
             by_absence=True,
+            kind=ProbeTransitioned.kind,
         )
 
 

@@ -57,7 +57,6 @@ class RestartVerifier(Starts):
     # -- restarts ----------------------------------------------------------------------------
 
     def _restarted(self, record: Record, body: ContainerRestarted, key: str) -> None:
-        subject = subject_of(body)
         specs = specs_of(self.context.pods, record.ts_ns, body.pod_uid, body.namespace, body.pod)
         wrong = self._causes.judge(record, body) or self._other_id(record, body, key)
         if wrong is not None:
@@ -70,16 +69,13 @@ class RestartVerifier(Starts):
         now.is_reported = True
         fields = self._expected(body, container, now)
         before = container.at(1)
-        if self.context.profile is None:
-            self.lacking(record, subject, [self.context.missing_profile])
-        elif isinstance(specs, str):
-            self.lacking(record, subject, [specs])
+        said = _compared(body, fields)
+        if self.context.profile is None or isinstance(specs, str):
+            missing = specs if isinstance(specs, str) else self.context.missing_profile
+            self._lack(record, body, said, missing)
         elif before is None or not (before.has_ended or before.container_id is None):
             container.back_off.lose()
-            if (said := _compared(body, fields)) is not None:
-                self._conclude(record, body, said)
-            else:
-                self.lacking(record, subject, ["the end of the container before"])
+            self._lack(record, body, said, "the end of the container before")
         else:
             facts = self.context.profile.kuberuntime
             remade = self._remade_since(record, body, before.started_ns or 0)
@@ -87,12 +83,21 @@ class RestartVerifier(Starts):
             killed_from_ns = max(before.started_ns or 0, ended_ns - _LONGEST_KILL_NS)
             lost = self.context.coverage.missing(killed_from_ns, ended_ns)
             judgements = [judge_policy(facts, specs, body, before, remade=remade, lost=lost)]
-            if (said := _compared(body, fields)) is not None:
+            if said is not None:
                 judgements.insert(0, said)
             if container.back_off.early:
                 judgements.append(judge(container.back_off.early))
             seqs = (specs[0].seq, before.killed_seq, before.died_seq, now.started_seq)
             self._conclude(record, body, all_of(judgements), inputs=seqs, fields=fields)
+
+    def _lack(
+        self, record: Record, body: ContainerRestarted, said: Judgement | None, missing: str
+    ) -> None:
+        """What is missing does not matter where the record is wrong in what is known."""
+        if said is not None:
+            self._conclude(record, body, said)
+        else:
+            self.lacking(record, subject_of(body), [missing])
 
     def _conclude(
         self,

@@ -116,7 +116,14 @@ class SourceDisputes(Verifier):
         self._sources.note_reading(row)
         for change, reading in self._sources.passed(None):
             sides = (change.seq, change.text), (reading.seq, reading.text)
-            self.context.contradict(reading.ts_ns, str(reading.subject), _WHY[reading.kind], *sides)
+            # An event goes to a victim that no event names: where lines are lost that is a guess.
+            self.context.contradict(
+                reading.ts_ns,
+                str(reading.subject),
+                _WHY[reading.kind],
+                *sides,
+                by_absence=reading.kind == "victim",
+            )
 
     def _pod_rejected(self, record: Record, body: PodRejected, _: NodeState) -> None:
         subject = f"pod/{body.namespace}/{body.pod}"

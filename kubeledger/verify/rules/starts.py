@@ -44,6 +44,8 @@ _SYNC_KILLS: Final = frozenset({"liveness_probe", "startup_probe", "spec_changed
 """A sync that kills for these starts the container again itself."""
 _HOOK: Final = "post_start_hook"
 """The start has failed with it: the next sync tries again."""
+_ONE_RELIST_NS: Final = NS_PER_S // 2
+"""What one relist saw of a pod is told so soon after each other."""
 _LATE_NS: Final = 2 * NS_PER_S
 """An event may be logged so long after what it shows."""
 _QUIET: Final = frozenset({"Unhealthy", "ProbeWarning", "FailedPreStopHook"})
@@ -202,7 +204,16 @@ class Starts(RuleVerifier):
         self._relisted_ns = self._relisted_ns or record.ts_ns
         if body.container is not None and not body.sandbox:
             container = self._get(key, body.container)
-            self._show(record, container, body.container_id).die(record, body)
+            newest = container.at(0)
+            if (
+                newest is not None
+                and not newest.has_ended
+                and container.find(body.container_id) is None
+                and record.ts_ns - (newest.started_ns or 0) < _ONE_RELIST_NS
+            ):
+                container.is_first = False  # the relist that saw one run saw the end of an older
+            else:
+                self._show(record, container, body.container_id).die(record, body)
         elif body.sandbox is None:
             # It may have been one from before those that were shown, of any container.
             self._added.discard(key)

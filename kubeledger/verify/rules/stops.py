@@ -40,6 +40,9 @@ class Stops:
         calls = [] if pod is None else pod.calls
         earlier = [entry for entry in calls if entry.is_before(record)]
         came = next((n for n in reversed(range(len(earlier))) if earlier[n].what == "add"), None)
+        if came and earlier[came - 1].what == "remove" and earlier[came - 1].word in _STATIC:
+            # A manifest that changed goes and comes at once, and what ran of it is killed then.
+            came -= earlier[came].ts_ns - earlier[came - 1].ts_ns < NS_PER_S
         stay = earlier[came or 0 :]
         self.added = came is not None and stay[0].ts_ns >= began_ns
         self.victim = _first(stay, "preempted")

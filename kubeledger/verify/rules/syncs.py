@@ -36,6 +36,7 @@ from kubeledger.model.bodies.lifecycle import (
     ContainerRestarted,
     ContainerStarted,
     KubernetesEvent,
+    PodConfigChanged,
     PodListed,
     RestartBackedOff,
 )
@@ -84,12 +85,10 @@ class _SyncedPod(msgspec.Struct):
     Attributes:
         is_whole: all that ever started in the sandbox is in ``shown``.
         shown: container -> its newest instance.
-        images: container -> that instance's ID, and the image with which a list showed it first.
     """
 
     is_whole: bool
     shown: dict[str, _Shown] = {}
-    images: dict[str, tuple[str, str | None, int]] = {}
 
 
 class SyncVerifier(RuleVerifier):
@@ -100,6 +99,9 @@ class SyncVerifier(RuleVerifier):
     def __init__(self, context: VerifyContext) -> None:
         super().__init__(context)
         self._pods: dict[str, _SyncedPod] = {}
+        self._updated: dict[str, int] = {}
+        # ID of a container that runs -> its image, and the list that shows that
+        self._images: dict[str, tuple[str, int]] = {}
 
     def sees(self) -> Mapping[type[Body], See]:
         """What runs and what ends pods; what says that a sync failed."""
@@ -112,6 +114,7 @@ class SyncVerifier(RuleVerifier):
             KubeletStarted: self._kubelet_started,
             PodListed: self._listed,
             NodeTroubled: self._troubled,
+            PodConfigChanged: self._config_changed,
         }
 
     # -- pods --------------------------------------------------------------------------------
@@ -124,6 +127,10 @@ class SyncVerifier(RuleVerifier):
         for whole in (_SYNC, _ORDER, _CHANGED):
             self.context.debts.void(whole, key)
 
+    def _config_changed(self, record: Record, body: PodConfigChanged, state: NodeState) -> None:
+        if body.operation == "UPDATE":
+            self._updated[key_for(state, body)] = record.ts_ns
+
     def _listed(self, record: Record, body: PodListed, state: NodeState) -> None:
         key = key_for(state, body)
         if body.listed_by == "kubelet" and self.context.timeline.goes_on(record, record.ts_ns):
@@ -134,12 +141,9 @@ class SyncVerifier(RuleVerifier):
         listed = self.context.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
         for name, shown in pod.shown.items() if listed is not None else ():
             now = None if listed is None else image_of(listed, name)
-            was_id, before, seq = pod.images.get(name, ("", None, 0))
             if not shown.runs or now is None or listed is None:
                 continue
-            if was_id != shown.container_id:
-                pod.images[name] = shown.container_id, now, record.seq
-                continue
+            before, seq = self._images.setdefault(shown.container_id, (now, record.seq))
             spec = next(iter(versions_of((listed,))), None)
             if before == now or spec is None or not spec.is_app(name):
                 continue
@@ -164,8 +168,7 @@ class SyncVerifier(RuleVerifier):
         key = key_for(state, body)
         if body.container is not None:
             self.context.debts.pay((_CHANGED, key, body.container))
-            if key in self._pods:
-                self._pods[key].images.pop(body.container, None)
+            self._images.pop(body.container_id or "", None)
 
     def _deferred(self, record: Record, body: Any, state: NodeState) -> None:  # noqa: ANN401
         """Something is said of the pod: its syncs go on, and wait or fail."""
@@ -228,6 +231,12 @@ class SyncVerifier(RuleVerifier):
         self.context.debts.pay((_CHANGED, key, body.container))
         listed = self.context.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
         specs = [] if listed is None else _specs(self.context.pods.versions(listed))
+        if shown.runs and pod.is_whole and listed is not None:
+            image, seen_ns = image_of(listed, body.container), listed.ts_ns
+            if image is not None and self._updated.get(key, 0) <= seen_ns <= record.ts_ns:
+                self._images.setdefault(shown.container_id, (image, listed.seq))
+        if not shown.runs:
+            self._images.pop(shown.container_id, None)
         if self.context.profile is None or not specs or listed is None:
             return
         if not self.context.timeline.goes_on(record, record.ts_ns):
@@ -349,17 +358,18 @@ class SyncVerifier(RuleVerifier):
     def _failed_for_good(self, pod: _SyncedPod, specs: list[Pod]) -> _Shown | None:
         """The init container after whose end no sync starts anything."""
         for spec in specs:
-            inits = {c.name for c in spec.spec.init_containers or ()}
-            ended = [e for n, e in pod.shown.items() if n in inits and not e.runs]
-            if not ended or not ended[-1].exit_code:
+            inits = [c.name for c in spec.spec.init_containers or ()]
+            ended = [n for n, e in pod.shown.items() if n in inits and not e.runs]
+            if not ended or not pod.shown[ended[-1]].exit_code:
                 return None
-            first = _SyncedPod(True, {n: e for n, e in pod.shown.items() if n in inits})
+            until = inits[: inits.index(ended[-1]) + 1]
+            first = _SyncedPod(True, {n: e for n, e in pod.shown.items() if n in until})
             actions = self._actions(spec, _statuses(spec, first, 0))
             if actions.init_containers_to_start or actions.containers_to_start:
                 return None
             if not actions.kill_pod:
                 return None
-        return ended[-1]
+        return pod.shown[ended[-1]]
 
 
 def _statuses(spec: Pod, pod: _SyncedPod, code: int) -> list[ContainerStatus]:

@@ -243,6 +243,7 @@ FILTERS: dict[str, Change] = {
     "no-start-lines": _kept(_start_lines),
     "ends": _ends(b" ", b"  ", b"\t", b"\r"),
     "milliseconds": _stamps(3),
+    "seconds": _stamps(0),
     "sorted": of_lines(lambda lines, _: sorted(lines)),
     "reversed": of_lines(lambda lines, _: lines[::-1]),
     "chunks": of_lines(_shuffled),

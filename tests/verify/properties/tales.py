@@ -50,6 +50,8 @@ __all__ = ["TALES", "Tale"]
 
 LONG_NS = 1_800 * NS_PER_S
 """What an outsider calls long: half an hour without a restart."""
+_APART_NS = 15 * NS_PER_S
+"""Farther than what stamps, relists and the round of a snapshot leave open."""
 _HOOK = "post_start_hook"
 
 Records = Sequence[Record]
@@ -278,8 +280,8 @@ def _never_after_hook(records: Records, random: Random) -> Iterator[Tale]:
     """Its postStart hook failed, its policy is Never, and it is started again."""
     for record in _of(records, ContainerRestarted):
         body: Any = record.body
-        if body.reason == _HOOK:
-            told = _told(records, _as_never(records, _pod(body)))
+        if body.reason == _HOOK and (others := _as_never(records, _pod(body))):
+            told = _told(records, others)
             yield Tale(f"{_pod(body)} {body.container}", told, _subjects(body))
 
 
@@ -406,7 +408,7 @@ def _false_change(records: Records, random: Random) -> Iterator[Tale]:
 
 
 def _cgroup_too_early(records: Records, random: Random) -> Iterator[Tale]:
-    """A cgroup is removed forty seconds before what leads to it."""
+    """A cgroup is removed a good while before what leads to it."""
     for record in _of(records, CgroupRemoved):
         at_ns = record.ts_ns - 40 * NS_PER_S
         path = record.body.cgroup
@@ -421,7 +423,7 @@ def _cgroup_too_early(records: Records, random: Random) -> Iterator[Tale]:
             for r in _of(records, ContainerDied, ContainerKilled, PodTerminating)
             if (r.body.pod_uid or "?") == uid
         ]
-        if starts and min(starts) < at_ns and (not ends or min(ends) > at_ns):
+        if starts and min(starts) < at_ns and (not ends or min(ends) > at_ns + _APART_NS):
             told = _told(records, {record.seq: _at(record, at_ns)})
             yield Tale(path, told, (f"cgroup/{path}", "pod/", "container/"))
 

@@ -52,6 +52,12 @@ class PodObjects:
         self._lists = listed
         self._objects: dict[tuple[ListedPod, str | None, str, int], PodObject | None] = {}
         self._allocated: dict[str | None, list[tuple[int, _Resources]]] = {}
+        self._told: dict[str | None, list[int]] = {}
+
+    def foresee(self, record: Record) -> None:
+        """Take in a record of the first reading: what became of a resize."""
+        if isinstance(record.body, PodResized):
+            self._told.setdefault(record.body.pod_uid, []).append(record.ts_ns)
 
     def resized(self, record: Record, body: PodResized, state: NodeState) -> None:
         """A resize in place, which may have been allocated."""
@@ -60,7 +66,7 @@ class PodObjects:
             self._allocated.setdefault(body.pod_uid, []).append((record.ts_ns, given))
 
     def at(self, ts_ns: int, interval: PodActiveInterval, node: str) -> PodObject | None:
-        """A pod as admission got it; None where no list shows it, or no readable one."""
+        """A pod as admission got it; None where no list shows it as it was, or no readable one."""
         listed = self._lists.at(ts_ns, interval.uid, interval.namespace, interval.name)
         if listed is None and interval.is_static:
             # A static pod's name is that of its manifest and the node.
@@ -69,6 +75,9 @@ class PodObjects:
         if listed is None:
             return None
         times = [at_ns for at_ns, _ in self._allocated.get(listed.uid, ()) if at_ns <= ts_ns]
+        first_ns = self._lists.versions(listed)[0].ts_ns
+        if not times and min(self._told.get(listed.uid, ()), default=first_ns) < first_ns:
+            return None  # all lists show what was asked for later
         key = (listed, interval.source, interval.key, len(times))
         if key not in self._objects:
             if len(self._objects) >= _REMEMBERED_MAX:
@@ -80,13 +89,21 @@ class PodObjects:
         """The pod with what else its status may have said of resizes, as far as lists show.
 
         Lists show what the kubelet knows; the object that it counts has the status that came
-        back from the API server.
+        back from the API server. Where they show more resizes than lines tell of, the pod may have
+        been allocated what any of them shows.
         """
         now = self.at(ts_ns, interval, node)
         listed = None if now is None else self._lists.at(ts_ns, interval.uid)
-        if now is None or listed is None or not self._allocated.get(listed.uid):
+        if now is None or listed is None:
             return ()
         versions = self._lists.versions(listed)
+        specs = [_as_admitted(each.as_(Pod), interval, {}).spec for each in versions]
+        asked = [spec for n, spec in enumerate(specs) if spec not in specs[:n]]
+        if len(asked) > 1 + len(self._told.get(listed.uid, ())):
+            replaced = (msgspec.structs.replace(now.pod, spec=spec) for spec in asked)
+            return tuple(pod for pod in replaced if pod != now.pod)
+        if not self._allocated.get(listed.uid):
+            return ()
         index = versions.index(listed) if listed in versions else 0
         around = versions[max(index - 1, 0) : index + 2]
         found = [msgspec.structs.replace(now.pod, status=each.as_(Pod).status) for each in around]

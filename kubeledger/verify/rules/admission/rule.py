@@ -67,6 +67,7 @@ class AdmissionVerifier(RuleVerifier):
             NodeObserved: self._inputs.nodes.prescan,
             AffinityDecided: self._inputs.refusals.note_manager,
             AllocationFailed: self._inputs.refusals.note_manager,
+            PodResized: self._inputs.objects.foresee,
         }
 
     def sees(self) -> Mapping[type[Body], See]:

@@ -26,12 +26,14 @@ _LATE_NS: Final = 60 * NS_PER_S
 """A sync loop that waits for a kill logs so late what happened meanwhile."""
 _BY_THEN_NS: Final = 120 * NS_PER_S
 """By then something explains a removal, or shows that it cannot be."""
+_FOUND_NS: Final = 10 * NS_PER_S
+"""So long after its start a process tells what it found."""
 _MANY: Final = 3
 """So many cgroups that are gone for no reason: the snapshot was not read as a whole."""
 _NOT_WHOLE: Final = "the whole of the cgroup files, for several running cgroups are not there"
 
 HistoryEntry = tuple[int, str, int]
-"""When something is reported, what, and by which record; 0 where none is named."""
+"""When something is reported, what, and by which record."""
 
 
 class Removals:
@@ -101,20 +103,22 @@ class Removals:
     def _alive(self, where: CgroupPath, pod: PodHistory, ts_ns: int) -> Judgement | None:
         """What shows that it, or what is below it, still ran when the files had been read.
 
-        Where lines are late a kill, or a relist of another process, may be of what had ended long
-        before.
+        Where lines are late a kill may be of what had ended long before, and what a process tells
+        at its start may be, too. The cgroup of a pod may go, and come again.
         """
         times, process = self._context.times, self._context.process
         if process is None or times.late(ts_ns):
             return None
         for run in pod.runs:
-            own = where.container_id in (None, run.container_id)
-            began_ns = run.started_ns or 0
-            if not own or not process.started_ns < began_ns < ts_ns:
+            own = run.container_id == where.container_id
+            if where.container_id is None:
+                own = process.started_ns < (run.started_ns or 0) < ts_ns
+            if not own:
                 continue
             signs = [(run.killed_ns or 0, run.killed_seq), (run.died_ns or 0, run.died_seq)]
             at_ns, seq = max(signs)
-            if process.ended_ns is not None and at_ns > process.ended_ns:
+            told_by = self._context.timeline.process(at_ns)
+            if told_by is None or at_ns < told_by.started_ns + _FOUND_NS:
                 continue
             if times.told(at_ns).from_ns > ts_ns + ROUND_NS and not times.late(at_ns):
                 name = f"container {(run.container_id or '')[:12]}"
@@ -125,21 +129,21 @@ class Removals:
     def _ends(self, where: CgroupPath, pod: PodHistory, ts_ns: int) -> Iterator[HistoryEntry]:
         """Signs that a container, or its pod, had ended."""
         own, listed = where.container_id or "", self._context.instances.of_pod(pod.key)
-        began = {of: (instance.name, instance.seen_ns) for of, instance in listed.items()}
+        began = {of: (each.name, each.seen_ns, each.seq) for of, each in listed.items()}
         for run in pod.runs if own else ():
             if run.container_id == own and run.died_ns is not None:
                 yield run.died_ns, f"container {own[:12]} died", run.died_seq
             if run.container_id and run.name and run.started_ns is not None:
-                began[run.container_id] = (run.name, run.started_ns)
-        if own in listed and listed[own].ended:
-            yield listed[own].seen_ns, f"a list shows that container {own[:12]} ended", 0
-        name, began_ns = began.get(own, ("", 0))
-        for other, (others, since_ns) in began.items() if name else ():
+                began[run.container_id] = (run.name, run.started_ns, run.started_seq)
+        if own in listed and (ended := listed[own].ended) is not None:
+            yield ended[0], f"a list shows that container {own[:12]} ended", ended[1]
+        name, began_ns, _ = began.get(own, ("", 0, 0))
+        for other, (others, since_ns, seq) in began.items() if name else ():
             if others == name and began_ns < since_ns:
-                yield since_ns, f"container {other[:12]} came in its place, as {name},", 0
-        who, over_ns = f"pod {pod.namespace}/{pod.name}", self._context.instances.over_ns(pod.key)
-        if over_ns is not None:
-            yield over_ns, f"{who} was over", 0
+                yield since_ns, f"container {other[:12]} came in its place, as {name},", seq
+        who, over = f"pod {pod.namespace}/{pod.name}", self._context.instances.over(pod.key)
+        if over is not None:
+            yield over[0], f"{who} was over", over[1]
         intervals = [
             interval for interval in pod.intervals if interval.since_ns <= ts_ns + _BY_THEN_NS
         ]

@@ -190,9 +190,11 @@ class Writes:
         start_ns = (interval.deleted_ns or interval.removed_ns) if refused else interval.ending_ns
         if start_ns is not None:
             ends = [interval.removed_ns, interval.terminated_ns, interval.ended_ns]
-            ends += [run.died_ns for run in runs]
+            died = [run.died_ns for run in runs if run.died_ns is not None and not run.sandbox]
             up = any(run.died_ns is None for run in runs)
-            last_ns = max(ts_ns for ts_ns in (start_ns, *ends) if ts_ns is not None)
+            if died and not any(run.died_ns is None for run in runs if not run.sandbox):
+                start_ns = min(start_ns, max(died))  # the line of its end may be lost
+            last_ns = max(ts_ns for ts_ns in (start_ns, *ends, *died) if ts_ns is not None)
             late_ns = _GRACE_NS if up else _KILLED_NS
             yield start_ns, last_ns + late_ns, f"pod {interval.full_name} was being taken down"
 

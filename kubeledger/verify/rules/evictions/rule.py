@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations
 from typing import Any, Final, NamedTuple
 
+from msgspec.structs import replace
+
 from kubeledger.kubelet.eviction.signals import RESOURCE_OF
 from kubeledger.kubelet.eviction.thresholds import Threshold, is_short
 from kubeledger.kubelet.kube.critical import is_critical_pod
@@ -185,7 +187,11 @@ class EvictionVerifier(RuleVerifier):
         self, ts_ns: int, body: ReclaimAttempted | PodEvicted
     ) -> list[tuple[Judgement, Threshold | None]]:
         rounds, seq = self._rounds, self.context.settings.seq
-        found = judge_met(rounds, ts_ns, body, () if seq is None else (seq,))
+        seqs = () if seq is None else (seq,)
+        found = [
+            (replace(met, inputs=(*met.inputs, *seqs)), threshold)
+            for met, threshold in judge_met(rounds, ts_ns, body, seqs)
+        ]
         if not rounds.loose and len(found) == 1 and found[0][0].verdict == "impossible":
             now_ns = 0 if rounds.last is None else rounds.last.ts_ns
             rounds.current.learn(found[0][1], now_ns)
