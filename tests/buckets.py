@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import http.client
 import logging
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -33,6 +35,23 @@ class Place:
             below = "" if file == path else f"/{file.relative_to(path).as_posix()}"
             store.replace(f"{name}{below}", file.read_bytes())
         return f"{self.url}/{name}"
+
+
+def put_odd(place: Place, names: Iterable[str]) -> None:
+    """Objects as nobody makes them by a path: of a bucket ``a//b`` and ``..``, or no Unicode."""
+    for name in names:
+        if "://" in place.url:
+            bucket = place.url.partition("://")[2]
+            address = os.environ["AWS_ENDPOINT_URL"].partition("://")[2]
+            connection = http.client.HTTPConnection(address, timeout=10)
+            path = f"/{bucket}/{quote(name)}"
+            connection.request("PUT", path, b"odd", headers={"Authorization": _CREDENTIALS})
+            assert connection.getresponse().status == 200
+            connection.close()
+        else:
+            folder, _, _ = name.partition("/")
+            (Path(place.url) / folder).mkdir(parents=True, exist_ok=True)
+            (Path(place.url) / folder / "odd\udcff").write_bytes(b"odd")
 
 
 class Killed(BaseException):

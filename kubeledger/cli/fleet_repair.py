@@ -18,6 +18,7 @@ from kubeledger.cli.fleet_options import (
 from kubeledger.cli.options import output_option, reports_errors
 from kubeledger.cli.output import counted, write_rows
 from kubeledger.cli.screen import terminal_width
+from kubeledger.model.errors import BadQuestionError
 
 if TYPE_CHECKING:
     from kubeledger.fleet.types import Failure, NodeResult
@@ -34,6 +35,7 @@ _COLUMNS = ("what", "outcome", "reason", "advice")
 @click.argument("nodes", nargs=-1, metavar="[NODE...]")
 @lake_option
 @click.option("--partly", is_flag=True, help="Do without sources that are gone or changed by now.")
+@click.option("--check", is_flag=True, help="Only list what is damaged or gone; change nothing.")
 @engine_options
 @output_option("table", "json", "jsonl", "csv")
 @reports_errors
@@ -41,6 +43,7 @@ def repair(
     nodes: tuple[str, ...],
     lake: str,
     partly: bool,
+    check: bool,
     running: Running,
     output: str,
 ) -> None:
@@ -50,14 +53,26 @@ def repair(
     must lie where they were. Imports may continue meanwhile. Exits with 1 if something cannot be
     repaired.
 
-    Lists what was damaged.
+    Lists what was damaged. With --check it only lists that, all of it, and exits with 1 if there
+    is any.
     """
     from kubeledger.cli.fleet_summary import print_failures
     from kubeledger.fleet.lake import Lake
-    from kubeledger.fleet.repair import lost_nodes, mend_small_files
+    from kubeledger.fleet.repair import flaws, lost_nodes, mend_small_files
     from kubeledger.fleet.run import plan_repair
     from kubeledger.remote.store import absolute_url
 
+    if check:
+        if nodes or partly:
+            raise BadQuestionError("--check looks at all of the lake", advice="name no NODE")
+        found = [(path, "damaged", problem, None) for path, problem in flaws(absolute_url(lake))]
+        if found or output != "table":
+            write_rows(_COLUMNS, found, output, width_max=terminal_width())
+        if found:
+            sys.exit(_FAILED)
+        if output == "table":
+            click.echo("sound")
+        return
     chosen = running.chosen()
     files = mend_small_files(absolute_url(lake))
     place = Lake.open(lake)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import resource
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from threading import Lock
 from typing import Final
 
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.units import parse_size
 
-__all__ = ["bounded", "give_back_freed", "size_of_memory"]
+__all__ = ["SharedBound", "bounded", "give_back_freed", "size_of_memory"]
 
 _BYTES_MAX: Final = 1 << 50
 """More than any machine has."""
@@ -23,6 +24,7 @@ _BESIDE_BYTES: Final = 512 << 20
 
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
+_M_ARENA_MAX: Final = -8
 _LARGE_BYTES: Final = 256 << 10
 
 
@@ -30,12 +32,14 @@ def give_back_freed() -> None:
     """Large blocks go back to the system when they are freed, as long as the process runs.
 
     glibc raises both of these thresholds by itself as it sees large blocks freed, and then keeps
-    up to 64 MiB: a process that runs for weeks would stay as large as it was once.
+    up to 64 MiB: a process that runs for weeks would stay as large as it was once. And it gives
+    each thread a heap of its own, which keeps what the thread has freed.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries have none
     if mallopt is not None:
         for threshold in (_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD):
             mallopt(threshold, _LARGE_BYTES)
+        mallopt(_M_ARENA_MAX, 1)
 
 
 def size_of_memory(text: str) -> int:
@@ -74,6 +78,41 @@ def bounded(memory_bytes: int | None) -> Iterator[None]:
         yield
     finally:
         _limit(*before)
+
+
+class SharedBound:
+    """A bound for queries of several threads: it holds while one of them is at work."""
+
+    def __init__(self, memory_bytes: int, lingering: Callable[[], int]) -> None:
+        """Nothing is bounded yet.
+
+        Args:
+            memory_bytes: as of :func:`bounded`, for all of them together.
+            lingering: how many queries continue that were given up.
+        """
+        self._memory_bytes = memory_bytes
+        self._lingering = lingering
+        self._lock = Lock()
+        self._under_way = 0
+        self._bound = ExitStack()
+        self._is_bound = False
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Bound the process for the while; the last query that really ends lifts it."""
+        with self._lock:
+            self._under_way += 1
+            if not self._is_bound:
+                self._bound.enter_context(bounded(self._memory_bytes))
+                self._is_bound = True
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._under_way -= 1
+                if not self._under_way and not self._lingering():
+                    self._bound.close()
+                    self._is_bound = False
 
 
 def _limit(soft: int, hard: int) -> None:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["record"]
 
 _STEP_S = 1.0
+_END_S = 1.5
+"""After SIGTERM, what is not ended by then is left as by a kill: all that counts is on disk."""
 _SEGMENT_BYTES = 16 << 20
 _LEVEL = 6
 """To seal a segment takes 9 MiB of memory then, and 27 by the writer's own default."""
@@ -157,36 +159,43 @@ def _not_shipped(words: str) -> None:
 
 
 def _record(beside: _Beside, node: str, wanted: Wanted, limits: Limits) -> None:
-    from kubeledger.record.metrics import READY
     from kubeledger.record.recorder import Recorder
     from kubeledger.record.setup import sources_of
 
     ledger, metrics, shipping = beside
-    with until_stopped() as waits, ledger.writer() as writer:
+    with until_stopped(_END_S) as waits, ledger.writer() as writer:
         writer.on_sealed = beside.sealed
         for report in writer.recovery:
             click.echo(f"recovered: {printable(report.message)}", err=True)
         sources = sources_of(wanted)
         started = Recorder(ledger, writer, node, sources, time.time_ns(), limits, metrics)
         with closing(started) as recorder:
-            metrics.set(READY, 1)
             click.echo(printable(f"recording {node}: {', '.join(sources)}"), err=True)
-            _report(recorder)
             if wanted.once:
                 recorder.drain(time.time_ns)
                 if shipping is not None:
                     writer.seal_open()
             else:
+                _warn_of_absent(wanted.log)
+                recorder.read_beside()
                 while waits(0 if recorder.step(time.time_ns()) else _STEP_S):
                     _report(recorder)
-            _report(recorder)
+        _report(recorder)
         click.echo(printable(f"recorded {node}: {counted(recorder.appended, 'record')}"), err=True)
+
+
+def _warn_of_absent(log: Path | None) -> None:
+    if log is not None and not log.exists():
+        click.echo(printable(f"warning: {log} is not there; it is waited for"), err=True)
 
 
 def _report(recorder: Recorder) -> None:
     """What happened to chapters since the last report."""
-    while recorder.ended:
-        report = recorder.ended.pop(0)
+    reader = recorder.reader
+    for path in recorder.put_back():
+        click.echo(printable(f"warning: {path} was removed, and is written anew"), err=True)
+    while reader.ended:
+        report = reader.ended.pop(0)
         click.echo(
             printable(
                 f"a chapter of {report.node} was ended: {counted(report.added, 'record')} added, "
@@ -194,13 +203,13 @@ def _report(recorder: Recorder) -> None:
             ),
             err=True,
         )
-    while recorder.dropped:
-        choice = recorder.dropped.pop(0).choice
+    while reader.dropped:
+        choice = reader.dropped.pop(0).choice
         words = f"dropped as too old: records {choice.first_seq} to {choice.last_seq}"
         click.echo(words, err=True)
-    while recorder.unread:
-        chapter, error = recorder.unread.pop(0)
+    while reader.unread:
+        path, error = reader.unread.pop(0)
         click.echo(
-            printable(f"warning: {chapter.path} cannot be imported, and is kept: {error.message}"),
+            printable(f"warning: {path} cannot be imported, and is kept: {error.message}"),
             err=True,
         )

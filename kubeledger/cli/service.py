@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, TypeVar
@@ -46,13 +47,17 @@ def served(address: str | None) -> Iterator[Metrics]:
 
 
 @contextmanager
-def until_stopped() -> Iterator[Waits]:
+def until_stopped(end_s: float | None = None) -> Iterator[Waits]:
     """SIGTERM and SIGINT end the command at the next wait, not before.
+
+    Args:
+        end_s: the process ends so long after SIGTERM, wherever it is, with exit code 0; None: it
+            takes its time.
 
     Raises:
         KeyboardInterrupt: a second SIGINT came; at once.
     """
-    waits = Waits()
+    waits = Waits(end_s)
     former = {each: signal.signal(each, waits.stop) for each in (signal.SIGTERM, signal.SIGINT)}
     former_fd = signal.set_wakeup_fd(waits.write_fd, warn_on_full_buffer=False)
     try:
@@ -73,7 +78,8 @@ class Waits:
         interrupted: whether by SIGINT: somebody waits for the end.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, end_s: float | None = None) -> None:
+        self._end_s = end_s
         self._read_fd, self.write_fd = os.pipe()
         os.set_blocking(self.write_fd, False)
         self.stopped = self.interrupted = False
@@ -86,6 +92,10 @@ class Waits:
 
     def stop(self, signum: int, _frame: object) -> None:
         """A signal came."""
+        if not self.stopped and signum == signal.SIGTERM and self._end_s is not None:
+            end = threading.Timer(self._end_s, os._exit, (0,))
+            end.daemon = True
+            end.start()
         self.stopped = True
         if signum == signal.SIGINT:
             if self.interrupted:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from kubeledger.remote.shipping import Shipment
 
 __all__ = ["restore", "ship"]
+
+_LEFT_OUT = 1
+"""Exit code: the copies are restored, and odd objects stand beside them."""
 
 
 @click.command(
@@ -126,7 +130,9 @@ def restore(ledger: Path, url: str, node: str | None) -> None:
     """Make a new ledger of what `ship` stored, and prove every byte of it.
 
     What was downloaded before it was interrupted is not downloaded again. The ledger is there
-    once it is proved, and not before.
+    once it is proved, and not before. Objects that are not of a copy are left out, and so is a
+    node whose copy is damaged; each is named. Exits with 1 if objects were left out that stand
+    where a copy's do, with 4 if a node is not restored.
     """
     from kubeledger.cli.output import printable
     from kubeledger.remote.restore import find_copies
@@ -134,10 +140,20 @@ def restore(ledger: Path, url: str, node: str | None) -> None:
     from kubeledger.remote.store import Store
 
     store = Store(url)
-    for node_found in restored_from(store, find_copies(store, node), ledger):
+    outcome = restored_from(store, find_copies(store, node), ledger)
+    for node_found in outcome.nodes:
         name = printable(node_found.node)
         records = node_found.last_seq - node_found.first_seq + 1
         click.echo(
             f"{name}: {records:,} records, seq {node_found.first_seq} to {node_found.last_seq}\n"
             f"  digest {name}={node_found.head}"
         )
+    for odd in outcome.left_out:
+        place = printable(store.address(odd.path))
+        click.echo(f"left out: {place}: {printable(odd.reason)}", err=True)
+    for directory, error in outcome.failed:
+        click.echo(f"not restored: {printable(directory)}: {printable(str(error))}", err=True)
+    if outcome.failed:
+        sys.exit(outcome.failed[0][1].exit_code)
+    if outcome.left_out:
+        sys.exit(_LEFT_OUT)

@@ -24,6 +24,7 @@ from kubeledger.analyze.sql.library import find_query, load_library
 from kubeledger.analyze.sql.segments import fingerprint
 from kubeledger.analyze.whatif.configs import ConfigFile, config_of, variants_for
 from kubeledger.analyze.why import answers_to
+from kubeledger.cli.memory import SharedBound
 from kubeledger.cli.output import cell_text
 from kubeledger.cli.sql import bound
 from kubeledger.ledger.ledger import Ledger
@@ -191,9 +192,10 @@ class Answers:
     A snapshot answers all that is drawn or asked in SQL, until one of the grown ledger is ready.
     """
 
-    def __init__(self, ledger: Path, opened: Opened) -> None:
+    def __init__(self, ledger: Path, opened: Opened, bound: SharedBound) -> None:
         self._ledger = ledger
         self._snapshots = Snapshots(ledger, opened)
+        self._bound = bound
         self._whatif_lock = Lock()
         self.nodes()
 
@@ -268,8 +270,9 @@ class Answers:
         began_s = time.monotonic()
         with self._snapshots.newest() as snapshot:
             named = {key: value for key, value in params.items() if f"${key}" in query}
-            rows = snapshot.queryable.sql(query, named)
-            shown = [[_cell(value) for value in row] for row in islice(rows, ROWS_MAX + 1)]
+            with self._bound.held():
+                rows = snapshot.queryable.sql(query, named)
+                shown = [[_cell(value) for value in row] for row in islice(rows, ROWS_MAX + 1)]
         return json_reply(
             {
                 "columns": rows.columns,

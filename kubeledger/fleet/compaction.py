@@ -48,13 +48,17 @@ class ReadFile(NamedTuple):
     """A file to be read.
 
     Attributes:
-        path: below the lake's URL.
+        file: as it was written.
         without: (n,) nodes whose rows do not count; empty for most.
     """
 
-    path: str
-    size_bytes: int
+    file: LakeFile
     without: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> str:
+        """Below the lake's URL."""
+        return self.file.path
 
     @property
     def is_compacted(self) -> bool:
@@ -71,7 +75,7 @@ def files_to_read(lake: Lake, heads: Iterable[Head], room: str) -> list[ReadFile
         room: ``records``, ``verdicts`` or that of a table of episodes.
     """
     named = {
-        file.path: file.size_bytes
+        file.path: file
         for head in heads
         for file in head.files
         if file.path.startswith(f"{room}/") and file.rows != 0
@@ -81,22 +85,30 @@ def files_to_read(lake: Lake, heads: Iterable[Head], room: str) -> list[ReadFile
         stale = tuple(node for node, path in each.nodes.items() if path not in named)
         if not each.file.path.startswith(f"{COMPACT}{room}/") or len(stale) == len(each.nodes):
             continue
-        found.append(ReadFile(each.file.path, each.file.size_bytes, stale))
+        found.append(ReadFile(each.file, stale))
         for path in each.nodes.values():
             named.pop(path, None)
-    return found + [ReadFile(path, size) for path, size in named.items()]
+    return found + [ReadFile(file) for file in named.values()]
 
 
 def register_files(
     connection: duckdb.DuckDBPyConnection, lake: Lake, files: Iterable[ReadFile]
 ) -> Callable[[str], str]:
-    """Let DuckDB read files of a lake; returns what makes of a path the name for it."""
+    """Let DuckDB read files of a lake; returns what makes of a path the name for it.
+
+    DuckDB does not see a flipped bit. So files of a directory are proved here, and objects when
+    they are opened.
+
+    Raises:
+        DamagedLedgerError: one is not what was written.
+    """
+    named = [each.file for each in files]
     if lake.store.directory is not None:
+        lake.prove(named)
         return lake.store.address
     from kubeledger.fleet.remote import PROTOCOL, RemoteFiles
 
-    sizes = {file.path: file.size_bytes for file in files}
-    connection.register_filesystem(RemoteFiles(lake.store, sizes))
+    connection.register_filesystem(RemoteFiles(lake, named))
     return f"{PROTOCOL}://{{}}".format
 
 
@@ -179,7 +191,7 @@ def _compacted(
     connection = engine(scratch)
     try:
         connection.execute(NULLABLE)
-        read = [ReadFile(file.path, file.size_bytes) for _, file in files]
+        read = [ReadFile(file) for _, file in files]
         address = register_files(connection, lake, read)
         listed = ", ".join(quoted(address(file.path)) for file in read)
         casts = ", ".join(f"{name}::JSON AS {name}" for name in JSON_COLUMNS[room])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
@@ -84,6 +84,7 @@ class Lake:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        self._proved: set[tuple[str, StoredObject]] = set()
 
     @classmethod
     def open(cls, url: str) -> Lake:
@@ -128,12 +129,31 @@ class Lake:
                     advice="name an empty place, or a lake",
                     file=store.url,
                 )
-            store.create(LAKE, msgspec.json.encode(LakeFormat()))
+            store.create(LAKE, encoded(LakeFormat()))
         return cls.open(url)
 
     def heads(self) -> dict[str, Head]:
         """Key of each node -> its newest generation, sorted by key."""
-        return _newest(self._markers(DONE, self._index()))
+        marked = self.marked()
+        return _newest([*marked, *self.unmarked(marked)])
+
+    def marked(self) -> list[Head]:
+        """All generations that have a marker; the newest of each node counts."""
+        return [marked.head for marked in self._markers(DONE, self._index()).values()]
+
+    def unmarked(self, marked: Iterable[Head]) -> Iterator[Head]:
+        """Generations that were claimed, and whole, and have no marker: it is lost, or to come.
+
+        A claim says what its marker does, so that a lost marker takes no node away.
+        """
+        known = {claim_path(head.node, head.generation) for head in marked}
+        newest = {each.path.split("/")[1]: each.path for each in self.store.list(CLAIMS)}
+        for path in newest.values():
+            content = None if path in known else self.store.get(path)
+            if content is not None:
+                head = decoded(content, Head, self.store.address(path))
+                if self._gone(head) is None:
+                    yield head
 
     def head(self, node: str) -> Head | None:
         """Newest generation of one node; None for a node that the lake does not know.
@@ -143,7 +163,7 @@ class Lake:
         claims = self.store.list(claims_of(node))
         if claims:
             self._complete(claims[-1].path)
-        return _newest(self._markers(done_of(node), {})).get(node)
+        return _newest(each.head for each in self._markers(done_of(node), {}).values()).get(node)
 
     def node(self, key: str) -> Head:
         """Newest generation of a node, as :meth:`head`.
@@ -227,6 +247,41 @@ class Lake:
         content = self.store.get(path)
         return None if content is None else decoded(content, Head, self.store.address(path))
 
+    def is_as_written(self, file: LakeFile) -> bool | None:
+        """Whether a file holds what was written, each byte; None where it is not there."""
+        found = self.store.stat(file.path)
+        if found is None:
+            return None
+        known = (file.digest, found)
+        if known not in self._proved and found.size_bytes == file.size_bytes:
+            digest = self.store.digest(file.path)
+            if digest is None:
+                return None
+            if digest == file.digest:
+                self._proved.add(known)
+        return known in self._proved
+
+    def prove(self, files: Iterable[LakeFile]) -> None:
+        """Read files that are to be answered from; one that is not there is its reader's to tell.
+
+        Raises:
+            DamagedLedgerError: one is not what was written.
+            StorageError: storage fails.
+        """
+        listed = list(files)
+        with ThreadPoolExecutor(_READERS) as readers:
+            for file, is_sound in zip(listed, readers.map(self.is_as_written, listed), strict=True):
+                if is_sound is False:
+                    raise self.damaged(file)
+
+    def damaged(self, file: LakeFile) -> DamagedLedgerError:
+        """What to report of a file that is not there, or not as it was written."""
+        return DamagedLedgerError(
+            "this file of the lake is missing or damaged",
+            advice="`kubeledger fleet repair` makes it again",
+            file=self.store.address(file.path),
+        )
+
     def _gone(self, head: Head) -> str | None:
         """A file that a generation names and that is not there, or not in full."""
         for file in head.files:
@@ -264,7 +319,7 @@ class Lake:
             StorageError: markers change faster than they can be read.
         """
         for _ in range(_LOOKS):
-            tags = {each.path: each.tag for each in self.store.list(prefix)}
+            tags = {each.path: each.tag for each in filter(_is_json, self.store.list(prefix))}
             known = {
                 path: known[path] for path in known.keys() & tags if known[path].tag == tags[path]
             }
@@ -284,7 +339,7 @@ class Lake:
         )
 
     def _index(self) -> dict[str, Marked]:
-        newest = max(self.store.list(INDEX), key=_modified, default=None)
+        newest = max(filter(_is_json, self.store.list(INDEX)), key=_modified, default=None)
         content = None if newest is None else self.store.get(newest.path)
         if newest is None or content is None:
             return {}
@@ -303,25 +358,28 @@ class Lake:
 
     def compacted(self) -> tuple[Compacted, ...]:
         """Compacted files that are there; they are copies, and any may be missing."""
-        listed = self.store.list(COMPACT)
-        newest = max(map(_modified, filter(_is_index, listed)), default=None)
+        there = {each.path for each in self.store.list(COMPACT)}
+        return tuple(each for each in self.compacted_once() if each.file.path in there)
+
+    def compacted_once(self) -> tuple[Compacted, ...]:
+        """Compacted files that were written, and count where they are there."""
+        indexes = filter(_is_json, self.store.list(COMPACT))
+        newest = max(map(_modified, indexes), default=None)
         content = None if newest is None else self.store.get(newest[1])
         if newest is None or content is None:
             return ()
-        found = decoded(content, CompactIndex, self.store.address(newest[1])).files
-        there = {each.path for each in listed}
-        return tuple(each for each in found if each.file.path in there)
+        return decoded(content, CompactIndex, self.store.address(newest[1])).files
 
     def put_compacted(self, files: Iterable[Compacted]) -> None:
         """Let these compacted files count, which are there, and no others."""
         kept = tuple(files)
         named = {each.file.path for each in kept}
         old = [each.file.path for each in self.compacted() if each.file.path not in named]
-        indexes = [each.path for each in filter(_is_index, self.store.list(COMPACT))]
+        indexes = [each.path for each in filter(_is_json, self.store.list(COMPACT))]
         path = self._put_digest(COMPACT, CompactIndex(files=kept))
         self.store.delete(each for each in (*indexes, *old) if each != path)
 
-    def _put_digest(self, prefix: str, value: object) -> str:
+    def _put_digest(self, prefix: str, value: msgspec.Struct) -> str:
         """Write an object that is called by its digest; returns its path."""
         content = encoded(value)
         path = f"{prefix}{hashlib.blake2b(content, digest_size=16).hexdigest()}.json"
@@ -330,7 +388,7 @@ class Lake:
 
     def failures(self) -> list[Failure]:
         """Sources that are not in the lake, sorted by source."""
-        paths = [each.path for each in self.store.list(FAILURES)]
+        paths = [each.path for each in filter(_is_json, self.store.list(FAILURES))]
         with ThreadPoolExecutor(_READERS) as readers:
             contents = list(readers.map(self.store.get, paths))
         found = [
@@ -360,7 +418,7 @@ class Lake:
         kept = {file.path for head in heads for file in head.files}
         kept |= {done_path(head.node, head.id) for head in heads}
         kept |= {each.file.path for each in self.compacted()}
-        kept |= {each.path for each in filter(_is_index, self.store.list(COMPACT))}
+        kept |= {each.path for each in filter(_is_json, self.store.list(COMPACT))}
         unnamed = (each for each in self._data() if each.path not in kept)
         old = [
             each
@@ -405,7 +463,7 @@ def _paths(head: Head | None) -> set[str]:
     return set() if head is None else {file.path for file in head.files}
 
 
-def _is_index(stored: StoredObject) -> bool:
+def _is_json(stored: StoredObject) -> bool:
     return stored.path.endswith(".json")
 
 
@@ -413,8 +471,7 @@ def _modified(stored: StoredObject) -> tuple[int, str]:
     return stored.modified_ns, stored.path
 
 
-def _newest(markers: Mapping[str, Marked]) -> dict[str, Head]:
-    heads = [marked.head for marked in markers.values()]
+def _newest(heads: Iterable[Head]) -> dict[str, Head]:
     return {
         head.node: head for head in sorted(heads, key=lambda each: (each.node, each.generation))
     }

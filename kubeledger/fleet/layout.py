@@ -32,8 +32,8 @@ __all__ = [
     "summary_path",
 ]
 
-LAYOUT = 1
-"""Version of the layout; a lake of a higher one is refused."""
+LAYOUT = 2
+"""Version of the layout; a lake of a higher one is refused. The small files of 1 have no CRC."""
 
 LAKE = "lake.json"
 DONE = "done/"

@@ -38,8 +38,6 @@ _FILES = "stored.files"
 _NOTHING = "stored.nothing"
 _JSON = frozenset(chain.from_iterable(JSON_COLUMNS.values()))
 _PACKAGE = "kubeledger.fleet"
-_COPY_ADVICE = "remove it: it is a copy, which `kubeledger fleet compact` makes again"
-_FILE_ADVICE = "restore it from a copy of the lake, or import the sources into a new lake"
 _FAILURE_COLUMNS = columns_of(Failure)
 _FILE_COLUMNS = {"node": "VARCHAR", "url": "VARCHAR", **columns_of(LakeFile)}
 _NODE_COLUMNS = {**columns_of(NodeSummary), "generation": "BIGINT", "sources": "VARCHAR[]"}
@@ -127,11 +125,7 @@ class LakeTables:
         """
         try:
             for file in self._files_at_fault(words):
-                return DamagedLedgerError(
-                    "this file of the lake is missing or damaged",
-                    advice=_COPY_ADVICE if file.path.startswith(COMPACT) else _FILE_ADVICE,
-                    file=self._lake.store.address(file.path),
-                )
+                return self._lake.damaged(file)
         except (StorageError, OSError):  # then that is what is wrong, and the words say it
             pass
         return None

@@ -6,7 +6,7 @@ over what a marker names, and who dies on the way, or comes second, has changed 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -22,19 +22,30 @@ from kubeledger.fleet.layout import (
     INDEX,
     LAKE,
     LEDGERS,
+    NODES,
+    claim_path,
     done_path,
     node_of,
 )
 from kubeledger.fleet.small_files import CompactIndex, Index, LakeFormat, decoded, encoded
 from kubeledger.fleet.sources import fetch, refuse_changed
 from kubeledger.fleet.types import Failure, Head, LakeFile, NodeSpec, SourceSeen
-from kubeledger.ledger.names import node_name
+from kubeledger.ledger.names import node_directory, node_name
+from kubeledger.ledger.sealed_json import unsealed
 from kubeledger.model.errors import BadInputError, DamagedLedgerError
 from kubeledger.remote.store import Store
 
-__all__ = ["lost_nodes", "mend_small_files", "repaired"]
+__all__ = ["flaws", "lost_nodes", "mend_small_files", "repaired"]
 
-_KINDS: dict[str, type] = {
+_FIRST_LAYOUT = b'{"format":"kubeledger lake","layout":1}'
+_DAMAGED = "it is not what was written there"
+_GONE = "it is gone"
+_NAMELESS = (
+    "neither a marker nor a claim names this node: the lake lost it (import its sources again), or "
+    "its first import died (`kubeledger fleet compact` removes what it left) or is still running"
+)
+
+_KINDS: dict[str, type[msgspec.Struct]] = {
     CLAIMS: Head,
     DONE: Head,
     INDEX: Index,
@@ -68,16 +79,70 @@ def mend_small_files(url: str) -> list[str]:
                 else:
                     store.replace(each.path, encoded(claimed))
                 damaged.append(each.path)
-    if not _is_readable(store, LAKE, LakeFormat) and store.list(DONE):
+    if not _names_layout(store) and (store.list(DONE) or store.list(CLAIMS)):
         store.replace(LAKE, encoded(LakeFormat()))  # markers of a newer layout are not readable
         damaged.append(LAKE)
     lake = Lake.open(url)
+    damaged += [done_path(head.node, head.id) for head in lake.unmarked(lake.marked())]
     lake.complete_claims()
-    compacted = lake.compacted()
-    broken = [each for each in compacted if not _is_sound(store, each.file)]
+    claims = {each.path for each in store.list(CLAIMS)}
+    for head in lake.heads().values():
+        claim = claim_path(head.node, head.generation)
+        if claim not in claims and store.create(claim, encoded(head)):
+            damaged += [] if claim in damaged else [claim]
+    compacted = lake.compacted_once()
+    broken = [each for each in compacted if not lake.is_as_written(each.file)]
     if broken:
         lake.put_compacted(each for each in compacted if each not in broken)
     return damaged + [each.file.path for each in broken]
+
+
+def flaws(url: str) -> Iterator[tuple[str, str]]:
+    """Path of all that is missing or damaged in a lake, and what is wrong; nothing is changed.
+
+    Raises:
+        BadQuestionError: there is no lake.
+        StorageError: storage fails.
+    """
+    store = Store(url)
+    lake = Lake(store)
+    small = {room: [e for e in store.list(room) if e.path.endswith(".json")] for room in _KINDS}
+    bad = {
+        each.path
+        for room, kind in _KINDS.items()
+        for each in small[room]
+        if not _is_readable(store, each.path, kind)
+    }
+    heads: dict[str, Head] = {}
+    for each in (*small[CLAIMS], *small[DONE]):
+        content = None if each.path in bad else store.get(each.path)
+        if content is not None:
+            head = decoded(content, Head, each.path)
+            if head.node not in heads or heads[head.node].generation < head.generation:
+                heads[head.node] = head
+    if not heads and not bad and store.get(LAKE) is None:
+        Lake.open(url)
+    if not _names_layout(store):
+        yield LAKE, _DAMAGED
+    yield from ((path, _DAMAGED) for path in sorted(bad))
+    there = {each.path for room in (CLAIMS, DONE) for each in small[room]}
+    for head in heads.values():
+        small_files = (done_path(head.node, head.id), claim_path(head.node, head.generation))
+        yield from ((path, _GONE) for path in small_files if path not in there)
+        yield from _broken(lake, head.files)
+    if not any(path.startswith(COMPACT) for path in bad):
+        yield from _broken(lake, (each.file for each in lake.compacted_once()))
+    known = {node_directory(node) for node in heads}
+    for directory in sorted({*store.folders(LEDGERS), *store.folders(NODES)} - known):
+        if any(store.list(f"{room}{directory}/") for room in (LEDGERS, NODES)):
+            yield f"{LEDGERS}{directory}", _NAMELESS
+
+
+def _broken(lake: Lake, files: Iterable[LakeFile]) -> Iterator[tuple[str, str]]:
+    for file in files:
+        is_as_written = lake.is_as_written(file)
+        if not is_as_written:
+            yield file.path, _GONE if is_as_written is None else _DAMAGED
 
 
 def lost_nodes(lake: Lake, files: Iterable[str], now_ns: int) -> list[Failure]:
@@ -121,7 +186,7 @@ def _claimed(store: Store, marker: str) -> Head | None:
     return None
 
 
-def _is_readable(store: Store, path: str, kind: type) -> bool:
+def _is_readable(store: Store, path: str, kind: type[msgspec.Struct]) -> bool:
     content = store.get(path)
     try:
         return content is not None and decoded(content, kind, path) is not None
@@ -129,11 +194,10 @@ def _is_readable(store: Store, path: str, kind: type) -> bool:
         return False
 
 
-def _is_sound(store: Store, file: LakeFile) -> bool:
-    """Whether a file is there as it was written."""
-    found = store.stat(file.path)
-    is_whole = found is not None and found.size_bytes == file.size_bytes
-    return is_whole and store.digest(file.path) == file.digest
+def _names_layout(store: Store) -> bool:
+    """Whether ``lake.json`` is as one was written; of a layout that is not known, with its CRC."""
+    content = store.get(LAKE) or b""
+    return content == _FIRST_LAYOUT or unsealed(content, LakeFormat) is not None
 
 
 def repaired(spec: NodeSpec, lake: Lake, scratch: Path) -> tuple[Head, bool]:
@@ -152,7 +216,7 @@ def repaired(spec: NodeSpec, lake: Lake, scratch: Path) -> tuple[Head, bool]:
     """
     assert spec.node is not None
     head = lake.node(spec.node)
-    broken = frozenset(file.path for file in head.files if not _is_sound(lake.store, file))
+    broken = frozenset(file.path for file in head.files if not lake.is_as_written(file))
     if not broken:
         return head, False
     sources = head.sources

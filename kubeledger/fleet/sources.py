@@ -83,12 +83,14 @@ def _matching(pattern: str) -> list[str]:
         if base.endswith("/"):
             raise BadQuestionError("a pattern begins below a bucket", file=pattern)
         wanted = pattern[len(base) + 1 :].split("/")
-        paths = {
-            "/".join(parts)
-            for each in Store(base).list()
-            if _matches(parts := each.path.split("/")[: len(wanted)], wanted)
-        }
-        matching = [f"{base}/{path}" for path in sorted(paths)]
+        objects, refused = Store(base).find()
+        found = [(each.path.split("/")[: len(wanted)], wanted) for each in objects]
+        # A folder that cannot be listed is a source, too: one that fails, and says why.
+        for path in (each.path for each in refused):
+            parts = path.split("/")[: len(wanted)] if path else []
+            found.append((parts, wanted[: len(parts)]))
+        paths = {"/".join(parts) for parts, names in found if _matches(parts, names)}
+        matching = [f"{base}/{path}".rstrip("/") for path in sorted(paths)]
     else:
         matching = sorted(glob.glob(glob.escape(pattern).replace("[*]", "*")))  # noqa: PTH207 - a pattern of an absolute path
     if not matching:
@@ -188,11 +190,15 @@ def _listed_remote(url: str) -> list[_Entry]:
     one = Store(base).stat(name) if not base.endswith("/") else None  # else it is a bucket
     if one is not None:
         return [_Entry("", one.size_bytes, one.tag, one.modified_ns)]
-    found = [_Entry(*each) for each in Store(url).list() if each.path]
+    objects, refused = Store(url).find()
+    for folder in refused:
+        raise BadInputError(
+            f"holds an object that cannot be a file: {folder.reason}",
+            advice="remove or rename that object, and import again",
+            file=f"{url}/{folder.path}".rstrip("/"),
+        )
+    found = [_Entry(*each) for each in objects if each.path]
     directories = {str(above) for each in found for above in PurePosixPath(each.name).parents}
-    for each in found:
-        if not {"", ".", ".."}.isdisjoint(each.name.split("/")) or "\0" in each.name:
-            raise BadInputError(f"holds an object that cannot be a file: {each.name!r}", file=url)
     # Consoles put an empty object where a directory would be.
     return [each for each in found if each.name not in directories]
 

@@ -53,6 +53,11 @@ from kubeledger.model.record import Record
 
 __all__ = ["BATCH", "History", "Ingestion", "NodeReport", "history_of", "ingest"]
 
+_NOT_REREAD = (
+    "what the ledger kept of an earlier import is damaged, so that it was not read again together "
+    "with this (`kubeledger audit` names it)"
+)
+
 BATCH = 1000
 _TAIL_BYTES = 64 << 10
 
@@ -169,7 +174,8 @@ def ingest(
         report.already = True
         return report
     store = KeptSources(ledger.path, node)
-    complete = plan_with_kept(plan, options, store, store.imports(history.completed))
+    kept = store.imports(history.completed)
+    complete = plan_with_kept(plan, options, store, kept)
     complete.recorded = plan.recorded
     if complete.reread or complete.recorded:
         coverage = Coverage({})
@@ -181,6 +187,9 @@ def ingest(
         pass
     report = _report(complete)
     ingestion.finish(report)
+    is_too_much = bool(kept) and complete is plan
+    if not is_too_much and store.is_damaged(history.completed, complete.reread):
+        report.findings.append(Finding("kept_sources_damaged", None, _NOT_REREAD))
     return report
 
 

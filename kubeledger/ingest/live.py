@@ -66,8 +66,13 @@ class LivePipeline(Pipeline):
         best = max(self._offsets_ns, key=lambda offset_ns: self._offsets_ns[offset_ns])
         return best != self.plan.timing.offset_ns
 
-    def begin(self) -> Iterator[Fact]:
-        """The facts of all that there is, but for those that are not settled."""
+    def begin(self, written_ns: int = 0) -> Iterator[Fact]:
+        """The facts of all that there is, but for those that are not settled.
+
+        Args:
+            written_ns: when the end of the log was seen: its last entry may go on after it.
+        """
+        self._written_ns = written_ns
         return self._storable(self._up_to_the_end())
 
     def lines(self, data: bytes, now_ns: int) -> Iterator[Fact]:

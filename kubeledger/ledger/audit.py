@@ -19,6 +19,7 @@ from kubeledger.ledger.audit_report import (
 )
 from kubeledger.ledger.base import BASE, Begin, begin_of, load_base
 from kubeledger.ledger.base_content import load_content
+from kubeledger.ledger.captures import capture_flaws
 from kubeledger.ledger.chain_walk import ChainWalk
 from kubeledger.ledger.index import without_dropped
 from kubeledger.ledger.kept import KeptSources
@@ -34,6 +35,7 @@ from kubeledger.ledger.segments import (
     lines_of,
     list_segments,
 )
+from kubeledger.ledger.shipped import SHIPPED, load_mark
 from kubeledger.ledger.snapshots import SnapshotStore
 from kubeledger.ledger.storage import storage_errors
 from kubeledger.model.errors import DamagedLedgerError
@@ -143,8 +145,14 @@ class _NodeAuditor:
             )
         self._snapshots()
         self._base()
-        for path, problem in KeptSources(self.ledger, self.node).flaws():
+        completed = {run.digest for run in self.counted.runs if run.digest and run.complete}
+        for path, problem in KeptSources(self.ledger, self.node).flaws(completed):
             self._find(str(path), None, None, problem)
+        for path, offset, problem in capture_flaws(self.ledger, self.node):
+            self._find(str(path), offset, None, problem)
+        mark = self.directory.parent / SHIPPED
+        if mark.exists() and load_mark(mark.parent) is None and mark.exists():
+            self._find(str(mark), None, None, "the note of what was shipped is damaged")
         return NodeAudit(
             node=self.node,
             source=str(self.ledger),

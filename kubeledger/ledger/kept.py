@@ -10,7 +10,7 @@ damaged or missing is not read again, and its records stay as they are; an audit
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -118,6 +118,18 @@ class KeptSources:
                 found.append(known)
         return sorted(found, key=lambda known: (known.number, known.digest))
 
+    def is_damaged(self, completed: Iterable[str], reread: Collection[str]) -> bool:
+        """Whether the sources of an import were kept, and cannot be read again.
+
+        Args:
+            completed: digests of completed imports.
+            reread: those of them whose sources were read.
+        """
+        return any(
+            digest not in reread and (self._directory / (digest + _INDEX_SUFFIX)).is_file()
+            for digest in completed
+        )
+
     def content(self, digest: str) -> Path:
         """Where a source's content stands, compressed."""
         return self._directory / (digest + _CONTENT_SUFFIX)
@@ -142,8 +154,12 @@ class KeptSources:
                 temporary.replace(path)
             save_sealed(self._directory / (kept.digest + _INDEX_SUFFIX), kept)
 
-    def flaws(self) -> Iterator[tuple[Path, str]]:
+    def flaws(self, completed: Collection[str] = ()) -> Iterator[tuple[Path, str]]:
         """Each file that a later import would not read again, and why.
+
+        Args:
+            completed: digests of completed imports. Where one of them has no list, a copy that no
+                list names is its; else it is what an import left that died.
 
         Raises:
             LedgerUnavailableError: a file cannot be read.
@@ -164,6 +180,11 @@ class KeptSources:
                             yield content, f"the kept copy of {source.file} is not there"
                         elif _digest_of(content) != source.digest:
                             yield content, f"the kept copy of {source.file} is damaged"
+            lists = {path.name for path in self._directory.glob(f"*{_INDEX_SUFFIX}")}
+            is_lost = any(digest + _INDEX_SUFFIX not in lists for digest in completed)
+            for path in sorted(self._directory.glob(f"*{_CONTENT_SUFFIX}")):
+                if is_lost and path.name.removesuffix(_CONTENT_SUFFIX) not in proved:
+                    yield path, "the list that named this kept copy is lost"
 
     def forget_before(self, ts_ns: int) -> None:
         """Remove imports all of whose sources are of a time up to ``ts_ns``, which was dropped.

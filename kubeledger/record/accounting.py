@@ -14,13 +14,15 @@ from kubeledger.record.metrics import (
     GAPS,
     NEWEST,
     OBSERVED,
+    READ,
+    READY,
     RECORDS,
     SETTLED,
     SUCCESS,
     UP,
     Metrics,
 )
-from kubeledger.record.observations import Gap, Lines, Observation, size_of
+from kubeledger.record.observations import Gap, Lines, Mark, Observation, size_of
 
 __all__ = ["Accounting"]
 
@@ -30,35 +32,46 @@ _NUMBER = re.compile(r"\d+")
 class Accounting:
     """Turns what sources gave, and what was appended, into numbers.
 
-    A source whose poll ends is up; what a gap that lasts names is down, until its end or until
-    lines come again.
+    A source whose poll ends is up; what a gap that lasts names is down, until all of its gaps have
+    ended. A log of which not all can be read lags since then.
     """
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._down: dict[str, str] = {}
+        self._open: dict[tuple[str, str], str] = {}
+        self._logs: set[str] = set()
 
-    def polled(self, source: str, given: Sequence[Observation], now_ns: int) -> None:
+    def polled(self, source: str, given: Sequence[Observation | Mark], now_ns: int) -> None:
         """What one poll of a source gave."""
         for each in given:
             if isinstance(each, Gap):
                 self._gap(source, each)
             elif isinstance(each, Lines):
-                self._over(each.stream)
+                self._logs.add(each.stream)
+            elif isinstance(each, Mark):
+                self._logs.add(source)
+                self._open |= {(gap.stream, gap.reason): source for gap in each.gaps}
         self._metrics.set(UP, 1, source)
         self._metrics.set(SUCCESS, now_ns / NS_PER_S, source)
-        self._metrics.add(BYTES_READ, size_of(given), source)
-        for stream, of_source in self._down.items():
+        observed = [each for each in given if not isinstance(each, Mark)]
+        self._metrics.add(BYTES_READ, size_of(observed), source)
+        for (stream, _), of_source in self._open.items():
             if of_source == source:
                 self._metrics.set(UP, 0, stream)
 
     def stepped(self, now_ns: int, *, given: bool, more: bool) -> None:
         """A step is done: whether sources gave something, and may have more at once."""
-        if given:
+        lacks = any(stream in self._logs for stream, _ in self._open)
+        if given or lacks:
             self._metrics.raise_to(OBSERVED, now_ns / NS_PER_S)
-        if not more:
+        if not more and not lacks:
             self._metrics.raise_to(SETTLED, now_ns / NS_PER_S)
+            self._metrics.set(READY, 1)
         self._metrics.loop_turned()
+
+    def read(self, captured_ns: int) -> None:
+        """What was captured by then is read."""
+        self._metrics.raise_to(READ, captured_ns / NS_PER_S)
 
     def appended(self, drafts: Sequence[Draft], size_bytes: int) -> None:
         """Records of these drafts were appended; ``size_bytes`` of lines."""
@@ -73,15 +86,11 @@ class Accounting:
         self._metrics.add(BYTES_WRITTEN, size_bytes, "ledger")
 
     def _gap(self, source: str, gap: Gap) -> None:
-        if gap.stream not in self._down:  # else it is the end of one that was counted
+        at = gap.stream, gap.reason
+        if at not in self._open:  # else it is the end of one that was counted
             # Numbers in a reason make no series of their own.
             self._metrics.add(GAPS, 1, gap.stream, _NUMBER.sub("N", gap.reason))
         if gap.until_ns is None:
-            self._down[gap.stream] = source
-        else:
-            self._over(gap.stream)
-
-    def _over(self, stream: str) -> None:
-        """A part of a source has no number of its own while all is well."""
-        if self._down.pop(stream, None) is not None:
-            self._metrics.drop(UP, stream)
+            self._open[at] = source
+        elif self._open.pop(at, None) and all(gap.stream != stream for stream, _ in self._open):
+            self._metrics.drop(UP, gap.stream)

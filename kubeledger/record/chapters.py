@@ -10,31 +10,30 @@ from __future__ import annotations
 import json
 import zlib
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from struct import Struct
 from typing import BinaryIO
 
 import msgspec
 import zstandard
 
 from kubeledger.ingest.sources.streams import SourceFile
+from kubeledger.ledger.captures import FRAME_BYTES_MAX, HEAD, MARK
 from kubeledger.ledger.regular import open_regular
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import format_ts
 from kubeledger.record.observations import Document, Gap, Lines, Observation, size_of
 
-__all__ = ["GAPS", "Batch", "Chapter", "gap_line", "packed"]
+__all__ = ["GAPS", "Batch", "Chapter", "batches", "documents_in", "gap_line", "kind_of", "packed"]
 
 GAPS = "gaps.jsonl"
 """The file in which an import finds the gaps of a chapter."""
 
-_MARK = b"KLB1"
-_HEAD = Struct("<4sII")
 _LEVEL = 3
-_BATCH_MAX = 1 << 28
 _WINDOW = 1 << 20
 _CACHED = 2
+_CHUNK_BYTES = 64 << 10
+"""What is read at once: some milliseconds of an import's time."""
 
 
 class Batch(msgspec.Struct, frozen=True):
@@ -61,7 +60,7 @@ class _Content(msgspec.Struct):
 def packed(batch: Batch) -> bytes:
     """The frame of a batch."""
     data = zstandard.ZstdCompressor(level=_LEVEL).compress(msgspec.msgpack.encode(batch))
-    return _HEAD.pack(_MARK, len(data), zlib.crc32(data)) + data
+    return HEAD.pack(MARK, len(data), zlib.crc32(data)) + data
 
 
 def gap_line(gap: Gap, at_ns: int) -> bytes:
@@ -76,49 +75,93 @@ def gap_line(gap: Gap, at_ns: int) -> bytes:
     return json.dumps(line, ensure_ascii=False).encode() + b"\n"
 
 
+def batches(path: Path, begin: int, upto: int | None = None) -> Iterator[tuple[int, int, Batch]]:
+    """Whole batches of a chapter's file, each with begin and end of its frame.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with open_regular(path) as file:
+        yield from _frames(file, begin, upto)
+
+
+def documents_in(path: Path, places: Mapping[str, int]) -> list[Document]:
+    """The last documents of those names in the frames that begin at those places.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    found: dict[str, Document] = {}
+    for name, begin in places.items():
+        *_, batch = next(batches(path, begin))
+        for each in batch.seen:
+            if isinstance(each, Document) and kind_of(each) == name:
+                found[name] = each
+    return list(found.values())
+
+
+def kind_of(document: Document) -> str:
+    """What is called so shows the same thing, at another time."""
+    return document.name.rpartition("/")[2]
+
+
+def _nothing() -> None:
+    """Nobody wants to hear."""
+
+
 class Chapter:
     """What a chapter's file holds; read once, when it is opened.
 
     Attributes:
         path: the file.
         cursors: source -> from where it goes on.
+        newest: kind of document -> place of the frame with the last one.
         size_bytes: of the observations, unpacked.
         begun_ns, at_ns: times of the first and the last batch; None without one.
         sound_bytes: end of the last whole frame; what follows was never acknowledged.
         damaged: bytes before that which are no frame.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(
+        self, path: Path, end: int | None = None, goes_on: Callable[[], None] = _nothing
+    ) -> None:
         """Read the file.
+
+        Args:
+            path: of the file.
+            end: how much of it is read; None for all.
+            goes_on: called between the pieces that are read, of its files, too.
 
         Raises:
             OSError: it cannot be read.
         """
         self.path = path
+        self.goes_on = goes_on
         self.cursors: dict[str, str] = {}
+        self.newest: dict[str, int] = {}
         self.size_bytes = self.sound_bytes = self.damaged = 0
         self.begun_ns: int | None = None
         self.at_ns: int | None = None
-        self._offsets: list[int] = []
         self._contents: dict[str, _Content] = {}
         self._cache: OrderedDict[int, Batch] = OrderedDict()
         with open_regular(path) as file:
-            for offset, end, batch in _frames(file):
-                self.damaged += offset - self.sound_bytes
-                self.sound_bytes = end
-                self._take(offset, batch)
+            for begin, frame_end, batch in _frames(file, 0, end):
+                self.damaged += begin - self.sound_bytes
+                self.sound_bytes = frame_end
+                self._take(begin, batch)
+                goes_on()
 
     def _take(self, offset: int, batch: Batch) -> None:
         self.cursors |= batch.cursors
         self.begun_ns = batch.at_ns if self.begun_ns is None else self.begun_ns
         self.at_ns = batch.at_ns
-        self._offsets.append(offset)
         self.size_bytes += size_of(batch.seen)
         for each in batch.seen:
             content = self._contents.setdefault(_name(each), _Content([], batch.at_ns))
             content.at_ns = batch.at_ns
             if isinstance(each, Document):
                 content.frames.clear()
+                self.newest[kind_of(each)] = offset
             if content.frames[-1:] != [offset]:
                 content.frames.append(offset)
 
@@ -146,15 +189,6 @@ class Chapter:
                 self._cache.popitem(last=False)
         return batch
 
-    def newest_documents(self) -> list[Document]:
-        """The last document of each kind, by the last part of its name."""
-        newest: dict[str, Document] = {}
-        for offset in self._offsets:
-            for each in self.batch_at(offset).seen:
-                if isinstance(each, Document):
-                    newest[each.name.rpartition("/")[2]] = each
-        return list(newest.values())
-
 
 class _CapturedFile(SourceFile):
     """A file of a chapter."""
@@ -170,7 +204,10 @@ class _CapturedFile(SourceFile):
             batch = self._chapter.batch_at(offset)
             for each in batch.seen:
                 if _name(each) == self.name:
-                    yield gap_line(each, batch.at_ns) if isinstance(each, Gap) else each.data
+                    data = gap_line(each, batch.at_ns) if isinstance(each, Gap) else each.data
+                    for begin in range(0, len(data), _CHUNK_BYTES):
+                        self._chapter.goes_on()
+                        yield data[begin : begin + _CHUNK_BYTES]
 
 
 def _name(observation: Observation) -> str:
@@ -183,10 +220,10 @@ def _name(observation: Observation) -> str:
             return GAPS
 
 
-def _frames(file: BinaryIO) -> Iterator[tuple[int, int, Batch]]:
-    """Begin and end of the whole frames of a file, and what they hold."""
-    at: int | None = 0
-    while at is not None:
+def _frames(file: BinaryIO, begin: int, upto: int | None) -> Iterator[tuple[int, int, Batch]]:
+    """Begin and end of the whole frames of a file, or of a part of it, and what they hold."""
+    at: int | None = begin
+    while at is not None and (upto is None or at < upto):
         batch = _read(file, at)
         if batch is None:
             at = _next_mark(file, at + 1)
@@ -198,11 +235,11 @@ def _frames(file: BinaryIO) -> Iterator[tuple[int, int, Batch]]:
 def _read(file: BinaryIO, at: int) -> Batch | None:
     """The batch whose frame begins there; None where none does, or not all of it is there."""
     file.seek(at)
-    head = file.read(_HEAD.size)
-    if len(head) < _HEAD.size:
+    head = file.read(HEAD.size)
+    if len(head) < HEAD.size:
         return None
-    mark, length, crc = _HEAD.unpack(head)
-    if mark != _MARK or length > _BATCH_MAX:
+    mark, length, crc = HEAD.unpack(head)
+    if mark != MARK or length > FRAME_BYTES_MAX:
         return None
     data = file.read(length)
     return _unpacked(data, crc) if len(data) == length else None
@@ -213,8 +250,8 @@ def _next_mark(file: BinaryIO, at: int) -> int | None:
     file.seek(at)
     window = b""
     while piece := file.read(_WINDOW):
-        window = window[1 - len(_MARK) :] + piece
-        found = window.find(_MARK)
+        window = window[1 - len(MARK) :] + piece
+        found = window.find(MARK)
         if found >= 0:
             return file.tell() - len(window) + found
     return None
@@ -224,7 +261,7 @@ def _unpacked(data: bytes, crc: int) -> Batch | None:
     if zlib.crc32(data) != crc:
         return None
     try:
-        if not 0 <= zstandard.frame_content_size(data) <= _BATCH_MAX:
+        if not 0 <= zstandard.frame_content_size(data) <= FRAME_BYTES_MAX:
             return None
         text = zstandard.ZstdDecompressor().decompress(data)
         return msgspec.msgpack.decode(text, type=Batch)

@@ -28,6 +28,7 @@ __all__ = [
     "GAPS",
     "NEWEST",
     "OBSERVED",
+    "READ",
     "READY",
     "RECORDS",
     "SEALED",
@@ -83,11 +84,18 @@ def _gauge(name: str, help_: str, *labels: str) -> Family:
 
 
 BUILD = _gauge("build_info", "Version of kubeledger and of Python; always 1.", "version", "python")
-READY = _gauge("ready", "1 once what was captured before is read, and the recorder follows live.")
-OBSERVED = _gauge("newest_observed_timestamp_seconds", "When a source last gave something.")
+READY = _gauge("ready", "1 once all that sources had is captured: the recorder follows live.")
+OBSERVED = _gauge(
+    "newest_observed_timestamp_seconds",
+    "When a source last gave something, or had what cannot be read.",
+)
 SETTLED = _gauge(
     "newest_settled_timestamp_seconds",
-    "When all that sources had was last read; what follows from it is recorded seconds later.",
+    "When all that sources had was last captured, nothing of a log being unreadable.",
+)
+READ = _gauge(
+    "newest_read_timestamp_seconds",
+    "When what was captured was last read; what follows from it is recorded seconds later.",
 )
 NEWEST = _gauge("newest_record_timestamp_seconds", "Time of the newest record.")
 LAG = _gauge("lag_seconds", "How long sources have had more than was read.")
@@ -164,7 +172,7 @@ class Metrics:
 
     @property
     def is_ready(self) -> bool:
-        """What was captured before is read, and the recorder follows live."""
+        """All that sources had was captured once: the recorder follows live."""
         with self._lock:
             return self._values[READY][()] == 1
 

@@ -101,7 +101,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(_status(healthy), f"{words}\n")
         elif self.path == "/readyz":
             down = "".join(f"; {source} cannot be read" for source in metrics.sources_down())
-            words = "following" if metrics.is_ready else "reading what was captured before"
+            words = "following" if metrics.is_ready else "reading what the sources hold by now"
             self._send(_status(metrics.is_ready), f"{words}{down}\n")
         else:
             self._send(HTTPStatus.NOT_FOUND, "/metrics, /healthz and /readyz are served\n")

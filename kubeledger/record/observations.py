@@ -16,6 +16,7 @@ __all__ = [
     "Document",
     "Gap",
     "Lines",
+    "Mark",
     "Observation",
     "Source",
     "size_of",
@@ -82,6 +83,18 @@ class Gap(msgspec.Struct, frozen=True, tag=True):
 Observation = Lines | Document | Gap
 
 
+class Mark(msgspec.Struct, frozen=True):
+    """Where a source begins, before it has read anything; it is polled again at once.
+
+    Attributes:
+        cursor: as that of ``Lines``; durable before the first line is read.
+        gaps: those that have begun before the start, and last.
+    """
+
+    cursor: str
+    gaps: tuple[Gap, ...] = ()
+
+
 def size_of(observed: Iterable[Observation]) -> int:
     """Bytes of content."""
     return sum(len(each.data) for each in observed if not isinstance(each, Gap))
@@ -100,7 +113,7 @@ class Source(Protocol):
 
     name: str
 
-    def poll(self, now_ns: int) -> Iterable[Observation]:
+    def poll(self, now_ns: int) -> Iterable[Observation | Mark]:
         """What there is since the last poll, without waiting; nothing when there is nothing.
 
         About ``POLL_BYTES`` at most. A source that cannot be read now (an endpoint that is down)

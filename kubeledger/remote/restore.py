@@ -1,14 +1,20 @@
-"""A ledger from the copies that ``remote.shipping`` made, proved before it is there."""
+"""A ledger from the copies that ``remote.shipping`` made, proved before it is there.
+
+Names in a bucket may be anybody's: what is odd is left out and told, and a copy that cannot be
+proved is one node less, not the end of the others.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from kubeledger.ledger.audit import audit
+from kubeledger.ledger.base import BASE
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.manifest import Manifest, NodeInfo, load_manifest, save_manifest
 from kubeledger.ledger.names import (
@@ -17,6 +23,7 @@ from kubeledger.ledger.names import (
     SEGMENTS,
     TEMPORARY_SUFFIX,
     node_directory,
+    segment_first_seq,
 )
 from kubeledger.ledger.regular import file_crc
 from kubeledger.ledger.segments import list_segments
@@ -26,10 +33,10 @@ from kubeledger.ledger.storage import (
     storage_errors,
     sync_directory,
 )
-from kubeledger.model.errors import BadQuestionError, DamagedLedgerError
-from kubeledger.remote.store import Store, StoredObject, no_directory
+from kubeledger.model.errors import BadQuestionError, DamagedLedgerError, KubeledgerError
+from kubeledger.remote.store import Refused, StorageError, Store, StoredObject, no_directory
 
-__all__ = ["Copy", "Restored", "find_copies", "restore"]
+__all__ = ["Copies", "Copy", "Outcome", "Restored", "find_copies", "restore"]
 
 _FILE = re.compile(
     r"(?:(?P<prefix>.*)/)?(?P<name>nodes/(?P<directory>[^/]+)/"
@@ -38,6 +45,9 @@ _FILE = re.compile(
 """What of a copy is taken, and nothing else: names in a bucket may be anybody's."""
 
 _STAGING = ".restoring"
+_ALONE = ".alone"
+"""Of a node's own ledger, until all are proved."""
+_DAMAGED = ".damaged"
 
 
 class Copy(NamedTuple):
@@ -63,6 +73,18 @@ class Copy(NamedTuple):
         return file.path.removeprefix(f"{self.prefix}/") if self.prefix else file.path
 
 
+class Copies(NamedTuple):
+    """What is below a URL.
+
+    Attributes:
+        copies: (n,) sorted.
+        unknown: folders that may hold more, for their names could not all be listed.
+    """
+
+    copies: tuple[Copy, ...]
+    unknown: tuple[Refused, ...]
+
+
 class Restored(NamedTuple):
     """A node of a restored ledger."""
 
@@ -72,7 +94,21 @@ class Restored(NamedTuple):
     head: str
 
 
-def find_copies(store: Store, node: str | None = None) -> list[Copy]:
+class Outcome(NamedTuple):
+    """What a restore gave.
+
+    Attributes:
+        nodes: that are in the ledger.
+        left_out: where objects are that were not taken, and why.
+        failed: a node's directory, and why it is not there.
+    """
+
+    nodes: tuple[Restored, ...]
+    left_out: tuple[Refused, ...]
+    failed: tuple[tuple[str, KubeledgerError], ...]
+
+
+def find_copies(store: Store, node: str | None = None) -> Copies:
     """Copies below a URL: one of a copy, of a node, or of all that was shipped to.
 
     Args:
@@ -83,38 +119,39 @@ def find_copies(store: Store, node: str | None = None) -> list[Copy]:
         BadQuestionError: there is none.
         StorageError: as storage does.
     """
-    if node is None:
-        copies = _copies(store.list())
-    else:
-        directory = node_directory(node)
-        copies = _copies(store.list(directory)) or _copies(store.list())
+    directory = "" if node is None else node_directory(node)
+    copies, unknown = _found(store, directory)
+    if node is not None:
+        if not copies:
+            copies, unknown = _found(store)
         copies = [copy for copy in copies if copy.directory == directory]
     if not copies:
         of = f" of {node}" if node is not None else ""
-        raise BadQuestionError(
-            f"no shipped ledger{of} is there", advice="`kubeledger ship` makes one", file=store.url
-        )
-    return copies
+        advice = "`kubeledger ship` makes one"
+        for each in unknown:
+            advice = f"{store.address(each.path)} cannot be listed: {each.reason}"
+        raise BadQuestionError(f"no shipped ledger{of} is there", advice=advice, file=store.url)
+    return Copies(tuple(copies), tuple(unknown))
 
 
-def restore(store: Store, copies: Sequence[Copy], directory: Path) -> list[Restored]:
+def restore(store: Store, found: Copies, directory: Path) -> Outcome:
     """Make a new ledger of copies, which is there once all of it is proved.
 
-    What was downloaded before an end is not downloaded again.
+    What was downloaded before an end is not downloaded again. Of several nodes, those whose copy
+    is sound are restored; what was downloaded of another one is kept beside the ledger.
 
     Args:
         store: where the copies are.
-        copies: (n,) each of another node.
+        found: of ``find_copies``.
         directory: of the ledger; nothing may be there, or an empty directory.
 
     Raises:
-        BadQuestionError: something is there, no directory can be made there, or two copies are
-            of one node.
-        DamagedLedgerError: a copy is incomplete or damaged.
+        BadQuestionError: something is there, no directory can be made there, or all nodes have
+            two copies.
+        DamagedLedgerError: all copies are incomplete or damaged.
         StorageError: as storage does.
         LedgerUnavailableError: the disk refuses.
     """
-    _refuse_several(store, copies)
     staging = directory.with_name(directory.name + _STAGING)
     with storage_errors("make the ledger", directory):
         try:
@@ -126,23 +163,91 @@ def restore(store: Store, copies: Sequence[Copy], directory: Path) -> list[Resto
             make_directory(staging / NODES)
         except OSError as error:
             raise no_directory(error, str(directory)) from error
-    counted: dict[str, NodeInfo] = {}
-    for copy in copies:
-        # First what the manifest counts, then what is there: more may come in between.
-        counted |= _counted(store, copy, staging)
-        for fresh in _copies(store.list(copy.prefix)):
-            for file in fresh.files if fresh[:2] == copy[:2] else ():
-                _download(store, file, staging / fresh.name_of(file))
+    by_node: dict[str, list[Copy]] = {}
+    for copy in found.copies:
+        by_node.setdefault(copy.directory, []).append(copy)
+    restored: list[Restored] = []
+    left_out = list(found.unknown)
+    failed: list[tuple[str, KubeledgerError]] = []
+    for name, copies in by_node.items():
+        try:
+            _refuse_several(store, copies)
+            proved, odd = _brought(store, copies[0], staging / (name + _ALONE))
+        except (BadQuestionError, DamagedLedgerError, StorageError) as error:
+            failed.append((name, error))
+            continue
+        restored.append(proved)
+        left_out += odd
+    if not restored:
+        raise failed[0][1]
+    _join(staging, [node.node for node in restored], directory)
+    return Outcome(tuple(restored), tuple(left_out), tuple(failed))
+
+
+def _join(staging: Path, nodes: Sequence[str], directory: Path) -> None:
+    """One ledger of those that were proved alone; it gets its name last."""
     with storage_errors("make the ledger", directory):
-        save_manifest(staging, Manifest(nodes=counted))
-        _count(Ledger.open(staging))
-        restored = _proved(Ledger.open(staging))
+        joined = Manifest(nodes={})
+        for node in nodes:
+            alone = staging / (node_directory(node) + _ALONE)
+            joined.nodes |= (load_manifest(alone) or joined).nodes
+            here = staging / NODES / node_directory(node)
+            shutil.rmtree(here, ignore_errors=True)  # of one who died right here
+            os.replace(alone / NODES / here.name, here)  # noqa: PTH105 - named as the system call it is
+            shutil.rmtree(alone)
+        save_manifest(staging, joined)
         if directory.exists():
             directory.rmdir()
+        rest = sorted(staging.glob("*" + _ALONE))
+        if rest:
+            aside = directory.with_name(directory.name + _DAMAGED)
+            make_directory(aside)
+            for each in rest:
+                shutil.rmtree(aside / each.name, ignore_errors=True)
+                os.replace(each, aside / each.name)  # noqa: PTH105 - named as the system call it is
         os.sync()
         os.rename(staging, directory)  # noqa: PTH104 - named as the system call it is
         sync_directory(directory.absolute().parent)
-    return restored
+
+
+def _found(store: Store, prefix: str = "") -> tuple[list[Copy], list[Refused]]:
+    objects, unknown = store.find(prefix)
+    return _copies(objects), unknown
+
+
+def _brought(store: Store, copy: Copy, place: Path) -> tuple[Restored, list[Refused]]:
+    """One copy as a ledger of its own, proved; and what was found there that is not of it."""
+    with storage_errors("make the ledger", place):
+        make_directory(place / NODES)
+    # First what the manifest counts, then what is there: more may come in between.
+    counted = _counted(store, copy, place)
+    listed, unknown = _found(store, copy.prefix)
+    files = [file for fresh in listed if fresh[:2] == copy[:2] for file in fresh.files]
+    segments = [segment for info in counted.values() for segment in info.segments]
+    last_seq = segments[-1].last_seq if segments else 0
+    known = {segment.first_seq for segment in segments}
+    later: list[tuple[StoredObject, Path]] = []
+    left_out: list[Refused] = []
+    for file in files:
+        path = place / copy.name_of(file)
+        first_seq = segment_first_seq(path.name) if path.parent.name == SEGMENTS else None
+        if first_seq is not None and first_seq not in known:
+            if first_seq <= last_seq:
+                left_out.append(Refused(file.path, "the copy's manifest does not count it"))
+                continue
+            later.append((file, path))
+        _download(store, file, path)
+    try:
+        proved = _proved(place, counted)
+    except DamagedLedgerError as error:
+        if not (counted and later):
+            raise
+        for file, path in later:
+            path.unlink()
+            reason = f"does not continue the copy: {error.message}"
+            left_out.append(Refused(file.path, reason))
+        proved = _proved(place, counted)
+    return proved, [*left_out, *unknown]
 
 
 def _copies(objects: Iterable[StoredObject]) -> list[Copy]:
@@ -158,18 +263,12 @@ def _copies(objects: Iterable[StoredObject]) -> list[Copy]:
 
 
 def _refuse_several(store: Store, copies: Sequence[Copy]) -> None:
-    by_node: dict[str, list[Copy]] = {}
-    for copy in copies:
-        by_node.setdefault(copy.directory, []).append(copy)
-    for directory, several in by_node.items():
-        if len(several) > 1:
-            places = ", ".join(
-                f"{store.address(c.prefix)} ({c.size_bytes:,} bytes)" for c in several
-            )
-            raise BadQuestionError(
-                f"there are {len(several)} ledgers of {directory}: {places}",
-                advice="name one of them with --from",
-            )
+    if len(copies) > 1:
+        places = ", ".join(f"{store.address(c.prefix)} ({c.size_bytes:,} bytes)" for c in copies)
+        raise BadQuestionError(
+            f"there are {len(copies)} ledgers of {copies[0].directory}: {places}",
+            advice="name one of them with --from",
+        )
 
 
 def _counted(store: Store, copy: Copy, staging: Path) -> dict[str, NodeInfo]:
@@ -186,7 +285,7 @@ def _download(store: Store, file: StoredObject, path: Path) -> None:
     """A file that is there is whole: it got its name when it was."""
     with storage_errors("make the ledger", path):
         make_directory(path.parent)
-        if path.name == "base.json" or not path.exists():
+        if path.name == BASE or not path.exists():
             part = path.with_name(path.name + TEMPORARY_SUFFIX)
             store.download(file.path, part)
             os.replace(part, path)  # noqa: PTH105 - named as the system call it is
@@ -207,19 +306,23 @@ def _count(ledger: Ledger) -> None:
     save_manifest(ledger.path, Manifest(nodes=nodes))
 
 
-def _proved(ledger: Ledger) -> list[Restored]:
+def _proved(place: Path, counted: Mapping[str, NodeInfo]) -> Restored:
     """Every byte.
 
     Raises:
         DamagedLedgerError: the first thing that is wrong.
     """
-    report = audit(ledger)
+    with storage_errors("make the ledger", place):
+        save_manifest(place, Manifest(nodes=dict(counted)))
+        _count(Ledger.open(place))
+    report = audit(Ledger.open(place))
     for finding in report.findings:
         if not finding.is_loss:  # what was lost before it was shipped is no damage of the copy
             raise DamagedLedgerError(
                 finding.problem,
-                advice=f"the copy is damaged; what was downloaded is in {ledger.path}",
+                advice="the copy is damaged; what was downloaded stays beside the ledger",
                 file=finding.file,
                 offset=finding.offset,
             )
-    return [Restored(node.node, node.first_seq, node.last_seq, node.head) for node in report.nodes]
+    (node,) = report.nodes
+    return Restored(node.node, node.first_seq, node.last_seq, node.head)

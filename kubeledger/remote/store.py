@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from errno import EACCES, EEXIST, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, EPERM, EROFS
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
 __all__ = [
     "RETRY_S",
     "SCHEMES",
+    "Refused",
     "StorageError",
     "Store",
     "StoredObject",
     "absolute_url",
     "calls_in_flight",
+    "digest_of",
     "digest_of_file",
     "no_directory",
 ]
@@ -46,6 +49,8 @@ _RETRIES_MAX = 1 << 20
 _BODIES = 3
 _ENDED_EARLY = "body error"
 _UNREACHED = "error sending request"
+
+_NO_WALK = "Unable to walk dir"
 
 _MULTIPART_BYTES = 256 << 20
 _BLOCK_BYTES = 1 << 20
@@ -87,6 +92,18 @@ class StoredObject(NamedTuple):
     size_bytes: int
     tag: str
     modified_ns: int
+
+
+class Refused(NamedTuple):
+    """A folder of which not all is known, for it has a name that is no path.
+
+    Attributes:
+        path: of the folder, below the store's URL.
+        reason: what the name is, in the words of who refuses it.
+    """
+
+    path: str
+    reason: str
 
 
 class Store:
@@ -236,6 +253,60 @@ class Store:
         with _errors(self.url, prefix):
             return sorted(_whole(read))
 
+    def find(self, prefix: str = "") -> tuple[builtins.list[StoredObject], builtins.list[Refused]]:
+        """As :meth:`list`, also where somebody put a name that is no path (``a//b``, ``..``).
+
+        The library refuses the whole page that has such a name. Then one folder is listed after
+        the other, and of one that is refused what can be known is there still.
+
+        Returns:
+            objects sorted by path, and folders that may hold more.
+        """
+        import obstore
+
+        try:
+            return self.list(prefix), []
+        except StorageError as error:
+            if not _is_refused(error):
+                raise
+        objects: builtins.list[StoredObject] = []
+        refused: builtins.list[Refused] = []
+        folders = [prefix]
+        while folders:
+            folder = folders.pop()
+            with _errors(self.url, folder):
+                try:
+                    below = _whole(partial(obstore.list_with_delimiter, self._store, folder))
+                except obstore.exceptions.BaseError as error:
+                    if not _is_refused(error):
+                        raise
+                    refused.append(Refused(folder, _reason(error)))
+                    objects += self._behind(folder)
+                    continue
+            objects += map(_object, below["objects"])
+            # A name that begins with a slash is in a folder without a name.
+            folders += [each for each in below["common_prefixes"] if each and each != folder]
+        return sorted(objects), sorted(refused)
+
+    def _behind(self, folder: str) -> Iterator[StoredObject]:
+        """What is listed of a refused folder: a directory's files, or objects behind the name."""
+        import obstore
+
+        if self.directory is not None:
+            for file in sorted((self.directory / folder).rglob("*")):
+                path = file.relative_to(self.directory).as_posix()
+                with suppress(StorageError, ValueError):
+                    found = self.stat(path) if file.is_file() else None
+                    yield from () if found is None else (found,)
+            return
+        # Names that are no path begin with a slash or a dot, which sort before what is usual.
+        first = f"{folder}/0".lstrip("/")
+        with suppress(StorageError), _errors(self.url, folder):
+            one = self.stat(first)
+            yield from () if one is None else (one,)
+            for batch in obstore.list(self._store, folder, offset=first):
+                yield from map(_object, batch)
+
     def folders(self, prefix: str) -> builtins.list[str]:
         """Names right below whole segments ``prefix``; on this machine one may hold nothing."""
         import obstore
@@ -311,6 +382,11 @@ def absolute_url(url: str) -> str:
     return url.rstrip("/")
 
 
+def digest_of(content: bytes) -> str:
+    """As :func:`digest_of_file`, of bytes."""
+    return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).hexdigest()
+
+
 def digest_of_file(path: Path) -> str:
     """BLAKE2b of a file's bytes, 32 hex digits."""
     digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
@@ -371,6 +447,19 @@ def _object(meta: ObjectMeta) -> StoredObject:
         tag=meta["e_tag"] or f"{meta['size']}-{modified.isoformat()}",
         modified_ns=int(modified.timestamp() * 1000) * 1_000_000,
     )
+
+
+def _is_refused(error: BaseException) -> bool:
+    """Whether a listing failed for a name, and not for storage."""
+    import obstore
+
+    cause = error.__cause__ if isinstance(error, StorageError) else error
+    return isinstance(cause, obstore.exceptions.InvalidPathError) or _NO_WALK in str(cause)
+
+
+def _reason(error: BaseException) -> str:
+    words = str(error).partition("\n\nDebug source")[0].partition("invalid path: ")
+    return " ".join((words[2] or words[0]).split())[:300]
 
 
 class _LocalError(Exception):

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
+from threading import BoundedSemaphore
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -29,6 +30,7 @@ TOKEN_HEADER = "X-Kubeledger-Token"  # its name
 _BODY_MAX = 1 << 20
 _SECONDS_PER_READ = 30
 _FIELDS_MAX = 20
+_AT_ONCE_MAX = 64
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,6 +118,7 @@ class Server(ThreadingHTTPServer):
         self.routes = routes
         self.on_bug = on_bug
         self.token = secrets.token_urlsafe(24)
+        self._free = BoundedSemaphore(_AT_ONCE_MAX)
         try:
             super().__init__((HOST, port), _Handler)
         except (OSError, OverflowError) as error:
@@ -123,6 +126,24 @@ class Server(ThreadingHTTPServer):
             raise BadQuestionError(
                 f"port {port} cannot be used: {reason}", advice="leave --port out for a free one"
             ) from error
+
+    def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - the library's
+        """As the library's, for so many at once; who comes then is sent away unheard."""
+        if not self._free.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # no thread could be started
+            self._free.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - the library's
+        """As the library's."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
 
     def server_bind(self) -> None:
         """As the library's, but the network is not asked for this machine's name."""
@@ -172,6 +193,9 @@ class _Handler(BaseHTTPRequestHandler):
             place = f"{error.place}: " if error.place else ""
             answer = {"error": f"{place}{error.message}", "advice": error.advice}
             reply = json_reply(answer, HTTPStatus.BAD_REQUEST)
+        except MemoryError:
+            answer = {"error": "there is not enough memory", "advice": "ask for less, or later"}
+            reply = json_reply(answer, HTTPStatus.SERVICE_UNAVAILABLE)
         except Exception as error:
             self.server.on_bug(error)
             answer = {"error": "bug in kubeledger", "advice": "the terminal shows more"}
@@ -215,7 +239,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "this is too long")
         try:
             body = msgspec.json.decode(self.rfile.read(int(length)))
-        except (msgspec.DecodeError, RecursionError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             body = None
         if not isinstance(body, dict):
             raise _Refused(HTTPStatus.BAD_REQUEST, "this is not a JSON object")

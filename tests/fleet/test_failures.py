@@ -11,12 +11,15 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from click.testing import CliRunner
 
+from kubeledger.cli.main import cli
 from kubeledger.fleet import contents, sources
 from kubeledger.fleet import task as task_module
 from kubeledger.fleet.lake import Lake
-from tests.buckets import Place
+from tests.buckets import Place, put_odd
 from tests.fleet.places import head_of, log_lines, task, write_bundle
+from tests.nightly import nightly
 
 
 def failed(place: Place, source: str, tmp_path: Path, kind: str) -> str:
@@ -159,6 +162,32 @@ def test_patterns_name_objects_and_bundles(
         place.put(f"in/deep/{name}", file)
     urls = sources.expand([f"{place.url}/in/{pattern}", f"{place.url}/in/{pattern}"])
     assert urls == [f"{place.url}/in/{name}" for name in found]
+
+
+@pytest.mark.parametrize(
+    ("odd", "pattern", "told"),
+    [
+        ("node-b/a//b", "*", "in/node-b/a"),
+        ("../c", "node-*", "in"),
+        *nightly(("node-b/../c", "node-*", "in/node-b"), (".", "*", "in")),
+    ],
+)
+def test_an_odd_name_is_a_row_and_not_the_end(
+    bucket: Place, tmp_path: Path, odd: str, pattern: str, told: str
+) -> None:
+    """The storage library refuses to list it; the sources beside it are imported."""
+    source = write_bundle(tmp_path / "node-a")
+    bucket.put("in/node-a", source)
+    bucket.put("in/node-b/kubelet.log", source / "kubelet.log")
+    put_odd(bucket, [f"in/{odd}"])
+    lake, words = tmp_path / "lake", ["--year", "2026", "--workers", "1", "-o", "json"]
+    command = ["fleet", "import", f"{bucket.url}/in/{pattern}", "--lake", str(lake), *words]
+    result = CliRunner().invoke(cli, command)
+    assert result.exit_code == 1, result.output
+    assert "node-a" in Lake.open(str(lake)).heads()
+    (failure,) = Lake.open(str(lake)).failures()
+    assert failure.kind == "input"
+    assert f"{bucket.url}/{told}: holds an object that cannot be a file" in failure.reason
 
 
 def test_a_bundle_has_one_digest_wherever_it_lies(bucket: Place, tmp_path: Path) -> None:

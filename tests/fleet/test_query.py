@@ -148,7 +148,7 @@ def test_a_file_that_is_lost_is_told(place: Place, tmp_path: Path) -> None:
         rows(database, "SELECT * FROM events")
 
 
-@pytest.mark.parametrize("how", ["cut off", "overwritten"])
+@pytest.mark.parametrize("how", ["cut off", "overwritten", "flipped"])
 def test_a_file_that_is_damaged_is_told(place: Place, tmp_path: Path, how: str) -> None:
     """By its name, also where DuckDB does not say which one it was; and only where it is so."""
     lake = Lake.open_or_create(place.url)
@@ -161,10 +161,12 @@ def test_a_file_that_is_damaged_is_told(place: Place, tmp_path: Path, how: str) 
     assert content is not None
     half = len(content) // 2
     damaged = content[:half] if how == "cut off" else content[:-600] + bytes(400) + content[-200:]
+    if how == "flipped":
+        damaged = content[:half] + bytes([content[half] ^ 1]) + content[half + 1 :]
     lake.store.replace(path, damaged)
     with (
         connect_lake(place.url) as database,
-        pytest.raises(DamagedLedgerError, match=rf"{path}: .* damaged .*restore it"),
+        pytest.raises(DamagedLedgerError, match=rf"{path}: .* damaged .*fleet repair"),
     ):
         rows(database, "SELECT * FROM events")
 

@@ -168,6 +168,36 @@ def test_a_node_that_the_lake_lost_is_told_until_it_is_back(lake: Lake) -> None:
     assert lost_nodes(lake, [], 0) == lake.failures() == []
 
 
+def test_a_check_tells_everything_and_changes_nothing(lake: Lake) -> None:
+    """What it names a repair mends; a marker that is gone takes no node away meanwhile."""
+    assert lake.store.directory is not None
+    (head,) = lake.heads().values()
+    marker, claim = done_path(NODE, head.id), claim_path(NODE, head.generation)
+
+    def run(*words: str) -> Result:
+        return CliRunner().invoke(cli, ["fleet", *words, "--lake", lake.store.url])
+
+    def contents() -> dict[str, bytes]:
+        return {each.path: lake.store.get(each.path) or b"" for each in lake.store.list()}
+
+    whole = contents()
+    assert run("repair", "--check").output == "sound\n"
+    for gone, damaged in (((marker,), ("lake.json",)), ((claim,), (head.files[0].path,))):
+        lake.store.delete(gone)
+        for path in damaged:
+            lake.store.replace(path, whole[path][:-3] + b"x" + whole[path][-2:])
+        before = contents()
+        result = run("repair", "--check")
+        assert result.exit_code == 1
+        assert all(path[:40] in result.output for path in (*gone, *damaged))
+        assert contents() == before
+        if marker in gone:
+            assert lake.heads() == {NODE: head}
+        assert run("repair").exit_code == 0
+        assert run("repair", "--check").output == "sound\n"
+    assert reported(lake.heads()[NODE]) == reported(head)
+
+
 def test_an_import_removes_what_died_ones_left(whole: Path, tmp_path: Path) -> None:
     """Beside its own files, and older than its claim: what is younger may be somebody's work."""
     lake = Lake.open_or_create(str(tmp_path / "lake"))

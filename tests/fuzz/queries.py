@@ -5,12 +5,13 @@ from __future__ import annotations
 import atexit
 import os
 import tempfile
+import time
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from random import Random
 
-from kubeledger.analyze.sql.api import Queryable, connect
+from kubeledger.analyze.sql.api import Queryable, connect, lingering
 from kubeledger.analyze.sql.views import load_views
 from kubeledger.ingest.api import import_sources
 from kubeledger.ingest.planning.options import ImportOptions
@@ -19,7 +20,7 @@ from tests.fuzz.mutators import mutate_text
 from tests.fuzz.target import Target, holds
 from tests.ingest.node_files import log_text
 
-__all__ = ["TARGETS"]
+__all__ = ["TARGETS", "query_text"]
 
 _SECRET = "kubeledger-fuzz-secret"
 _TIMEOUT_S = 2.0
@@ -75,10 +76,11 @@ _STATEMENTS = (
 )  # fmt: skip
 
 
-def _query(random: Random, depth: int = 0) -> str:
+def query_text(random: Random, depth: int = 0) -> str:
+    """A statement, as often as not one that must be refused."""
     text = random.choice(_STATEMENTS[:16] if depth else _STATEMENTS)
     while "{query}" in text:
-        inner = _query(random, depth + 1) if depth < 3 else "SELECT 1"
+        inner = query_text(random, depth + 1) if depth < 3 else "SELECT 1"
         text = text.replace("{query}", inner, 1)
     while "{table}" in text:
         text = text.replace("{table}", random.choice(_TABLES), 1)
@@ -89,7 +91,7 @@ def _query(random: Random, depth: int = 0) -> str:
 
 def _mutated_query(random: Random, data: bytes, others: Sequence[bytes]) -> bytes:
     if random.randrange(4):
-        data = _query(random).encode()
+        data = query_text(random).encode()
     return mutate_text(random, data, others)[:4000] if random.randrange(3) == 0 else data
 
 
@@ -112,10 +114,15 @@ class _Place:
         atexit.register(self._close)
         # A view is made when a query first names it, which is no change by that query; all are
         # for a name that is none of them, on what the widest question before read.
+        self._load()
+        self.before = self.look()
+
+    def _load(self) -> None:
+        while lingering():
+            time.sleep(0.1)
         for view in load_views():
             self.database.sql(f"SELECT count(*) FROM {view}").fetchall()
         self.database.sql("WITH none_of_them AS (SELECT 1) FROM none_of_them").fetchall()
-        self.before = self.look()
 
     def _close(self) -> None:
         self.database.close()
@@ -123,6 +130,8 @@ class _Place:
 
     def look(self) -> object:
         """All that no query may change."""
+        if self.database._database is None:  # it was left to a query that does not stop
+            self._load()
         connection = self.database._database
         assert connection is not None
         cursor = connection.cursor()

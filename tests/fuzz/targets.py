@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tests.fuzz import importing, ledgers, queries, texts
+from tests.fuzz import importing, ledgers, queries, serving, texts
 from tests.fuzz.target import Target
 
 __all__ = ["TARGETS"]
 
 TARGETS: dict[str, Target] = {
     target.name: target
-    for module in (importing, ledgers, texts, queries)
+    for module in (importing, ledgers, texts, queries, serving)
     for target in module.TARGETS
 }

@@ -31,6 +31,12 @@ FOUND: tuple[tuple[str, bytes], ...] = (
     ("log-json", b'{"ts":1.0,"caller":"a.go:' + b"9" * 5000 + b'","msg":"x","v":0}\n'),
     ("values", b'"m" a=' + b"[" * 3000 + b"]" * 3000),
     ("scenario", b'{"\\ud83d": 1}'),
+    ("box", b"SELECT now()"),
+    (
+        "request",
+        b"POST /api/sql HTTP/1.1\r\nHost: {host}\r\nX-Kubeledger-Token: {token}\r\n"
+        b'Content-Length: 11\r\n\r\n{"query":"\xfb',
+    ),
     ("scenario", b'{"node": {"\\ud83d": 1}, "pods": [{"\\ud83d": 1}]}'),
 )
 """(target, input) that led to a traceback."""

@@ -173,7 +173,7 @@ def test_one_more_piece_supersedes_nothing_that_it_does_not_change(
 
 
 def test_damaged_copies_are_not_read_again(nodes: dict[str, Piece], tmp_path: Path) -> None:
-    """What was kept is not what it was: nothing of that import is superseded."""
+    """What was kept is not what it was: nothing of that import is superseded, and this is said."""
     log, rest = cuts_of(nodes["node-b"])["log first"]
     ledger = imported("node-b", [log], tmp_path / "log")
     (kept,) = (ledger.path / "nodes" / "node-b" / KEPT).glob("*.zst")
@@ -183,8 +183,10 @@ def test_damaged_copies_are_not_read_again(nodes: dict[str, Piece], tmp_path: Pa
     for file, content in rest.items():
         (root / file).parent.mkdir(parents=True, exist_ok=True)
         (root / file).write_bytes(content)
-    import_sources([str(root)], ledger, ImportOptions(node="node-b", year=2026))
+    report = import_sources([str(root)], ledger, ImportOptions(node="node-b", year=2026))
     assert before <= {r.seq for r in ledger.records()}
+    (bundle,) = report.bundles
+    assert "what the ledger kept of an earlier import is damaged" in bundle.findings[-1].message
 
 
 def test_sources_of_a_dropped_time_are_forgotten(nodes: dict[str, Piece], tmp_path: Path) -> None:

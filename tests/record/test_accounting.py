@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.record.accounting import Accounting
 from kubeledger.record.metrics import SEALED, Metrics
-from kubeledger.record.observations import Document, Gap, Lines
+from kubeledger.record.observations import Document, Gap, Lines, Mark, Observation
 from kubeledger.record.recorder import Limits, Recorder
 from tests.ingest.node_files import write_node
 from tests.ledger.making import segment_paths
@@ -39,17 +41,43 @@ def test_an_outage_is_one_gap_and_down_until_its_end() -> None:
     assert (UP, "kubelet /pods") not in samples(metrics)
 
 
-def test_lines_end_the_outage_of_their_log() -> None:
-    """The source's own number is down meanwhile; what was suppressed is a gap and no outage."""
+def test_a_log_lags_as_long_as_a_part_of_it_cannot_be_read() -> None:
+    """Whatever else comes of it; what was suppressed is a gap and no outage."""
     metrics = Metrics()
     accounting = Accounting(metrics)
-    accounting.polled("kubelet.log", [Gap("kubelet.log", "gone", None, None)], S)
-    assert samples(metrics)[UP, "kubelet.log"] == 0
-    accounting.polled("kubelet.log", [Lines("kubelet.log", b"x\n", "1")], 2 * S)
-    assert samples(metrics)[UP, "kubelet.log"] == 1
-    accounting.polled("kubelet.log", [Gap("kubelet.log", "3 were suppressed", S, 2 * S)], 3 * S)
+    lost = [Gap("kubelet.log", f"kubelet.log.{n} cannot be read", S, None) for n in (1, 2)]
+    lines = Lines("kubelet.log", b"x\n", "1")
+
+    def step(given: list[Observation | Mark], seconds: int) -> None:
+        accounting.polled("kubelet.log", given, seconds * S)
+        accounting.stepped(seconds * S, given=bool(given), more=False)
+
+    step([Mark("1")], 1)
+    assert metrics.is_ready
+    step(list(lost), 2)
+    step([lines], 9)
+    assert metrics.sources_down() == ["kubelet.log"]
+    assert samples(metrics)["kubeledger_lag_seconds",] == 8
+    step([msgspec.structs.replace(lost[0], until_ns=9 * S)], 10)
+    assert metrics.sources_down() == ["kubelet.log"]
+    step([msgspec.structs.replace(lost[1], until_ns=9 * S)], 11)
+    assert metrics.sources_down() == []
+    assert samples(metrics)["kubeledger_lag_seconds",] == 0
+    step([Gap("kubelet.log", "3 were suppressed", S, 2 * S)], 12)
     assert metrics.sources_down() == []
     assert samples(metrics)[GAPS, "kubelet.log", "N were suppressed"] == 1
+
+
+def test_what_lasts_over_a_restart_is_down() -> None:
+    """It is no new gap; its end is its end."""
+    metrics = Metrics()
+    accounting = Accounting(metrics)
+    gap = Gap("kubelet.log", "kubelet.log.1 cannot be read", S, None)
+    accounting.polled("kubelet.log", [Mark("1", (gap,))], 2 * S)
+    assert metrics.sources_down() == ["kubelet.log"]
+    accounting.polled("kubelet.log", [msgspec.structs.replace(gap, until_ns=3 * S)], 3 * S)
+    assert metrics.sources_down() == []
+    assert not any(key[0] == GAPS for key in samples(metrics))
 
 
 def test_the_numbers_of_a_recorder_are_those_of_its_ledger(tmp_path: Path) -> None:

@@ -86,14 +86,14 @@ def test_a_capture_goes_on_after_what_is_whole(tmp_path: Path) -> None:
     capture = Capture(tmp_path, "node-x", 1)
     capture.append(2, {"log": "1"}, [lines(b"one\n", "1")])
     capture.close()
-    with capture.chapter.path.open("ab") as file:
+    with capture.durable.path.open("ab") as file:
         file.write(packed(BATCHES[1])[:-1])
     again = Capture(tmp_path, "node-x", 3)
     assert again.cursors == {"log": "1"}
     assert again.cut_bytes == len(packed(BATCHES[1])) - 1
     again.append(4, {"log": "2"}, [lines(b"two\n", "2")])
     again.close()
-    assert content(Chapter(again.chapter.path)) == {"kubelet.log": b"one\ntwo\n"}
+    assert content(Chapter(again.durable.path)) == {"kubelet.log": b"one\ntwo\n"}
 
 
 def test_the_next_chapter_begins_with_the_last_documents(tmp_path: Path) -> None:
@@ -102,9 +102,26 @@ def test_the_next_chapter_begins_with_the_last_documents(tmp_path: Path) -> None
     for batch in BATCHES:
         capture.append(batch.at_ns, batch.cursors, batch.seen)
     capture.end_chapter(5)
-    assert content(capture.chapter) == {PODS: b"{}"}
+    assert content(Chapter(capture.durable.path)) == {PODS: b"{}"}
     assert capture.cursors == {"log": "3", "other": "7"}
     capture.close()
     assert Capture(tmp_path, "node-x", 6).cursors == {"log": "3", "other": "7"}
     (ended,) = capture.ended()
-    assert content(ended)["kubelet.log"] == b"one\ntwo\n3\n"
+    assert content(Chapter(ended))["kubelet.log"] == b"one\ntwo\n3\n"
+
+
+def test_a_capture_that_is_removed_is_put_back(tmp_path: Path) -> None:
+    """Its directory, too: what it held is still there, as long as it is open."""
+    capture = Capture(tmp_path, "node-x", 1)
+    capture.append(2, {"log": "1"}, [lines(b"one\n", "1")])
+    path = capture.durable.path
+    path.unlink()
+    path.parent.rmdir()
+    capture.append(3, {"log": "2"}, [lines(b"two\n", "2")])
+    assert capture.put_back == [path]
+    path.unlink()
+    capture.end_chapter(4)
+    capture.close()
+    (ended,) = capture.ended()
+    assert content(Chapter(ended)) == {"kubelet.log": b"one\ntwo\n"}
+    assert Capture(tmp_path, "node-x", 5).cursors == {"log": "2"}

@@ -170,7 +170,7 @@ def test_what_is_served(
     metrics.set(UP, 0, "journal")
     assert ask(server, "/readyz") == (
         503,
-        "reading what was captured before; journal cannot be read\n",
+        "reading what the sources hold by now; journal cannot be read\n",
     )
     metrics.set(UP, 1, "journal")
     metrics.set(READY, 1)

@@ -125,6 +125,14 @@ def test_its_numbers_are_served_and_its_segments_shipped(node: NodeFiles, tmp_pa
     assert standing_records(back) == standing_records(Ledger.open(ledger))
 
 
+def test_a_log_that_is_not_there(tmp_path: Path) -> None:
+    """It may be a name that is mistyped: that is said at once."""
+    log = tmp_path / "kubelet.lgo"
+    with recording(tmp_path / "ledger", log) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == f"warning: {log} is not there; it is waited for\n"
+
+
 def test_nothing_to_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a machine without a kubelet it says what to name."""
     monkeypatch.setattr(setup, "found_on", lambda root, wanted: wanted)

@@ -8,7 +8,7 @@ from pathlib import Path
 from kubeledger.ingest.api import import_sources
 from kubeledger.ingest.sources.libsystemd import Journal
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.record.observations import Document, Lines, Observation, Source
+from kubeledger.record.observations import Document, Lines, Mark, Observation, Source
 from kubeledger.record.sources.cgroup_files import CgroupSnapshots
 from kubeledger.record.sources.endpoints import KubeletEndpoints
 from kubeledger.record.sources.journal import JournalSource, kubelet_stream
@@ -32,7 +32,7 @@ def show(snapshot: Path, standin: Standin, kubelet: Path, cgroups: Path) -> None
         (cgroups / path).write_text(value)
 
 
-def keep(capture: Path, observations: list[Observation]) -> None:
+def keep(capture: Path, observations: list[Observation | Mark]) -> None:
     """As files of a directory."""
     for each in observations:
         if isinstance(each, Document):

@@ -8,19 +8,22 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from kubeledger.cli.main import cli
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.lock import shipper_lock
 from kubeledger.ledger.names import MANIFEST
 from kubeledger.ledger.retention import Policy
 from kubeledger.ledger.shipped import SHIPPED, load_mark
+from kubeledger.ledger.writer import WriterOptions
 from kubeledger.model.errors import BadQuestionError, DamagedLedgerError, LedgerBusyError
 from kubeledger.remote.restore import find_copies, restore
 from kubeledger.remote.shipping import Backlog, ShipConflictError, Shipment, Shipper
 from kubeledger.remote.store import Store
 from kubeledger.replay.dropping import drop_by_policy, plan_drops
-from tests.buckets import DyingStore, Killed, Place
+from tests.buckets import DyingStore, Killed, Place, put_odd
 from tests.ledger.making import (
     NODE,
     append,
@@ -182,13 +185,13 @@ def test_another_ledger_of_the_same_node_is_another_copy(tmp_path: Path) -> None
     shipped(first, store)
     shipped(other, store)
     copies = find_copies(store)
-    assert len(copies) == 2
+    assert len(copies.copies) == 2
     with pytest.raises(BadQuestionError, match="there are 2 ledgers of node-a"):
         restore(store, copies, tmp_path / "back")
-    for each in copies:
+    for each in copies.copies:
         back = tmp_path / each.prefix.replace("/", "-")
         below = Store(store.address(each.prefix))
-        (restored,) = restore(below, find_copies(below), back)
+        (restored,) = restore(below, find_copies(below), back).nodes
         assert restored.last_seq in (20, 8)
 
 
@@ -263,11 +266,9 @@ def test_a_drop_takes_only_what_was_shipped(tmp_path: Path) -> None:
     append(ledger, batch(40, 4), batch(44, 4))
     drop_by_policy(ledger, Policy(before_ns=44, unshipped=True, words="all"), 2_000)
     shipped(ledger, store)
-    ledger_from = {copy.prefix for copy in find_copies(store)}
-    assert len(ledger_from) == 2
-    (newer,) = (
-        each for each in find_copies(store) if not each.files[-1].path.endswith("1.jsonl.zst")
-    )
+    copies = find_copies(store).copies
+    assert len({each.prefix for each in copies}) == 2
+    (newer,) = (each for each in copies if not each.files[-1].path.endswith("1.jsonl.zst"))
     assert newer
 
 
@@ -358,7 +359,7 @@ def test_names_that_lead_out_are_not_taken(tmp_path: Path) -> None:
     """A bucket may hold anything."""
     store = Store(str(tmp_path / "place"), make=True)
     shipped(small(tmp_path / "l"), store)
-    (prefix,) = {each.prefix for each in find_copies(store)}
+    (prefix,) = {each.prefix for each in find_copies(store).copies}
     for name in (
         "x",
         "nodes/node-a/x",
@@ -369,3 +370,31 @@ def test_names_that_lead_out_are_not_taken(tmp_path: Path) -> None:
     back = brought_back(store, tmp_path / "back")
     files = {path.name for path in back.path.rglob("*") if path.is_file()}
     assert files == {MANIFEST, *(path.name for path in segment_paths(back))}
+
+
+def test_odd_objects_are_named_and_nothing_else_is_lost(place: Place, tmp_path: Path) -> None:
+    """Names that are no path, junk segments, a damaged copy: told; all else comes back."""
+    store, first = Store(place.url, make=True), small(tmp_path / "l")
+    shipped(first, store)
+    (good,) = find_copies(store).copies
+    other = Ledger.create(tmp_path / "m", WriterOptions(segment_bytes=SMALL_BYTES))
+    append(other, batch(0, 4), batch(4, 4), node="node-b")
+    shipped(other, store)
+    segments = f"{good.prefix}/nodes/{NODE}/segments"
+    junk = [f"{segments}/{number:020d}.jsonl.zst" for number in (3, 99)]
+    for path in junk:
+        store.replace(path, b"junk")
+    put_odd(place, ["zz//b", "zz/../b", f"{NODE}/zz//x"])
+    outcome = restore(store, find_copies(store), tmp_path / "back")
+    assert seqs(Ledger.open(tmp_path / "back")) == list(range(1, 21))
+    assert {each.node for each in outcome.nodes} == {NODE, "node-b"}
+    named = {each.path for each in outcome.left_out}
+    assert named > set(junk)
+    damaged = next(file for copy in find_copies(store, "node-b").copies for file in copy.files)
+    store.replace(damaged.path, b"junk")
+    command = ["restore", "--from", place.url, "--ledger", str(tmp_path / "again")]
+    result = CliRunner().invoke(cli, command)
+    assert result.exit_code == 4
+    assert "not restored: node-b: " in result.stderr
+    assert all(f"left out: {store.address(path)}: " in result.stderr for path in junk)
+    assert lines(Ledger.open(tmp_path / "again")) == lines(Ledger.open(tmp_path / "back"))

@@ -19,7 +19,8 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from kubeledger.analyze.sql.api import connect
+from kubeledger.analyze.sql.api import connect, lingering
+from kubeledger.cli.memory import SharedBound
 from kubeledger.cli.ui_answers import ROWS_MAX, Answers, Snapshot
 from kubeledger.ingest.api import import_sources
 from kubeledger.ledger.ledger import Ledger
@@ -43,7 +44,9 @@ def served(ledger: Path, more: dict[tuple[str, str], Answer] | None = None) -> I
     """A server of this process, until it is let go."""
     bugs: list[Exception] = []
     with (
-        Answers(ledger, partial(connect, timeout_s=20, is_fixed=True)) as answers,
+        Answers(
+            ledger, partial(connect, timeout_s=20, is_fixed=True), SharedBound(1 << 30, lingering)
+        ) as answers,
         Server(0, {**answers.routes(), **(more or {})}, bugs.append) as server,
     ):
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
@@ -193,6 +196,15 @@ def test_rows_are_limited_and_exact(node_a: Server) -> None:
         },
     )
     assert around["rows"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the operating system limits nothing")
+def test_a_query_takes_no_more_memory_than_it_may(node_a: Server) -> None:
+    """Also where DuckDB does not count it: 300 million numbers, folded while it plans."""
+    status, _, content = ask(node_a, "/api/sql", {"query": "SELECT range(300000000)"})
+    assert status == 400
+    assert "Out of Memory" in json.loads(content)["error"]
+    assert answer(node_a, "/api/sql", {"query": "SELECT 1"})["rows"] == [["1"]]
 
 
 def open_page(browser: Browser, server: Server, fragment: str = "") -> None:

@@ -30,7 +30,7 @@ from kubeledger.model.errors import (
     LedgerUnavailableError,
 )
 
-__all__ = ["DEFAULT_TIMEOUT_S", "Queryable", "connect"]
+__all__ = ["DEFAULT_TIMEOUT_S", "Queryable", "connect", "lingering"]
 
 DEFAULT_TIMEOUT_S = 60.0
 _LOOKS = 5
@@ -45,6 +45,9 @@ _OF_A_FILE = re.compile(r"^Traceback|\.parquet\b")
 
 _GRACE_S = 3.0
 """After an interruption; most functions look for one now and then."""
+
+_LINGERING_MAX = 2
+_MORE_MEMORY = "give it more with --memory, or ask for less"
 
 _T = TypeVar("_T")
 
@@ -126,6 +129,11 @@ class Queryable:
             DamagedLedgerError: the ledger cannot be read.
         """
         check_text(query, "the query")
+        if lingering() >= _LINGERING_MAX:
+            raise BadQuestionError(
+                "queries that did not stop when their time was over are still running",
+                advice="wait until they end, or start again",
+            )
         with self._loading:
             if self._is_closed:
                 raise _closed()
@@ -284,6 +292,8 @@ class _Run:
         except Empty:
             self._stop(thread)
             raise self._over() from None
+        except RuntimeError as error:  # no room for a thread
+            raise _no_memory() from error
         except KeyboardInterrupt:
             self._stop(thread)
             raise
@@ -292,6 +302,8 @@ class _Run:
             self._at_work.discard(self)
         if isinstance(answer, duckdb.Error):
             raise self._refusal(answer) from answer
+        if isinstance(answer, MemoryError):
+            raise _no_memory() from answer
         if isinstance(answer, BaseException):
             raise answer
         return answer
@@ -325,10 +337,13 @@ class _Run:
         thread.join(_GRACE_S)
         if thread.is_alive():
             _abandoned.append(self.cursor)
+            _lingering.append(thread)
             self._on_abandoned()
 
 
 _abandoned: list[duckdb.DuckDBPyConnection] = []
+_lingering: list[Thread] = []
+"""What works on them; each may hold as much memory as a query is given."""
 
 
 def abandoned() -> bool:
@@ -336,11 +351,20 @@ def abandoned() -> bool:
     return bool(_abandoned)
 
 
+def lingering() -> int:
+    """How many queries continue after their time."""
+    return sum(thread.is_alive() for thread in _lingering)
+
+
 def _answer(work: Callable[[], _T], answers: SimpleQueue[_T | BaseException]) -> None:
     try:
         answers.put(work())
     except BaseException as error:
         answers.put(error)
+
+
+def _no_memory() -> BadQuestionError:
+    return BadQuestionError("the query needs more memory than it may take", advice=_MORE_MEMORY)
 
 
 def _closed() -> BadQuestionError:
@@ -360,16 +384,16 @@ def _refusal(error: duckdb.Error) -> KubeledgerError:
         )
     if str(error).startswith("Traceback"):  # of what gives DuckDB the files of object storage
         return LedgerUnavailableError(one_line(str(error)), advice="try again")
-    if isinstance(error, duckdb.OutOfMemoryException):
-        advice = "give it more with --memory, or ask for less"
-    else:
-        advice = _advice(str(error))
+    if "pytz" in str(error):  # DuckDB's words hold a traceback of ours
+        return BadQuestionError(
+            "a column of the result has a time zone", advice="write it as column::TIMESTAMP"
+        )
+    is_memory = isinstance(error, duckdb.OutOfMemoryException)
+    advice = _MORE_MEMORY if is_memory else _advice(str(error))
     return BadQuestionError(one_line(str(error)), advice=advice)
 
 
 def _advice(message: str) -> str:
-    if "pytz" in message:
-        return "a column of the result has a time zone: write it as column::TIMESTAMP"
     if "does not exist" in message:
         return "`DESCRIBE view` and `SHOW TABLES` show what there is"
     return ""

@@ -94,6 +94,7 @@ class Clock:
         self.doubt: Doubt | None = None
         self._before_ns: int | None = None
         self._earlier: list[int] = []
+        self._is_dated = False
         self._minute = b""
         self._minute_ns = 0
         self._month = 0
@@ -120,9 +121,13 @@ class Clock:
             carried_ns = None if carried is None else carried()
             if carried_ns is None or not -STEP_NS <= carried_ns - last <= _CARRIED_NS:
                 self._earlier.append(ts_ns)
+                self._is_dated = carried_ns is not None and abs(carried_ns - ts_ns) <= STEP_NS
                 self._decide()
             return ts_ns
-        if self._earlier:
+        if self._earlier and self._is_dated:
+            self._set_back()  # its carrier dated the line so, too
+            last = self.last_ns
+        elif self._earlier:
             self._goes_on(ts_ns)
         if last is None or ts_ns >= last:
             self._before_ns, self.last_ns = last, ts_ns

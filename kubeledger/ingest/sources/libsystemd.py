@@ -22,6 +22,8 @@ it, one of the values; and matched if any group matches it."""
 
 _LIBRARY = "libsystemd.so.0"
 _NO_LIMIT = 0
+_FILES_CHANGED = 2
+"""``SD_JOURNAL_INVALIDATE``."""
 
 
 class JournalEntry(msgspec.Struct):
@@ -49,7 +51,8 @@ class JournalEntry(msgspec.Struct):
 @cache
 def _library() -> ctypes.CDLL | None:
     try:
-        library = ctypes.CDLL(_LIBRARY)
+        # Calls take microseconds: to let other threads run in each would take far longer.
+        library = ctypes.PyDLL(_LIBRARY)
     except OSError:
         return None
     journal, text, size = c_void_p, c_char_p, c_size_t
@@ -165,13 +168,19 @@ class Journal:
         if not found:
             self._do("seek_cursor", self._handle, text)
 
+    def has_changed(self) -> bool:
+        """Take in files that were added, leave those that were removed; whether there were any.
+
+        A file that is removed later is read to its end all the same, until this is asked again.
+        """
+        return self._do("process", self._handle) == _FILES_CHANGED
+
     def entries(self) -> Iterator[JournalEntry]:
         """The next ones, until there are no more for now; it does not wait.
 
         An entry that cannot be read is left out: it is damaged, or packed in a way that this
         version of the library does not know.
         """
-        self._do("process", self._handle)  # files that were added or removed
         while self._do("next", self._handle):
             entry = self._entry()
             if entry is not None:

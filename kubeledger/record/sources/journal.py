@@ -43,6 +43,8 @@ _MAPPED_BYTES_MAX = 2 << 20
 """After this much the journal is opened again: what was read of it stays mapped."""
 _OPEN_NS_MAX = 300 * NS_PER_S
 """How long it stays open: journald may write elsewhere by then."""
+_IDLE_NS_MAX = 5 * NS_PER_S
+"""After a longer pause it is opened again, which proves that the last line is still there."""
 
 
 class JournalStream(NamedTuple):
@@ -88,6 +90,9 @@ class Entries(Protocol):
     def seek_after(self, cursor: str) -> None:
         """Go on after the entry of a cursor; if it is gone, with the next one that is there."""
 
+    def has_changed(self) -> bool:
+        """Whether files were added or removed since this was asked last."""
+
     def entries(self) -> Iterator[JournalEntry]:
         """The next ones, until there are no more for now."""
 
@@ -124,11 +129,11 @@ class JournalSource:
         self._cursor, self._since_ns = cursor, since_ns
         self._last_ns = _time_of(cursor)
         self._read_bytes = 0
-        self._opened_ns: int | None = None
+        self._opened_ns = self._polled_ns = 0
+        self._left_out: list[str] = []
         self._journal: Entries | None = self._open()
         self._reopens = Every(_REOPEN_NS)
         self._broken, self._unseen = Outage(stream.stream), Outage(stream.stream)
-        self._left_out: list[str] = []
         self._waits_since_ns: int | None = None
         self._seen = False
 
@@ -139,18 +144,28 @@ class JournalSource:
 
     def _open(self) -> Entries:
         journal = self._opened(self._stream.matches)
-        self._read_bytes, self._opened_ns = 0, None
+        self._read_bytes, self._opened_ns = 0, self._polled_ns
+        self._seek(journal)
+        return journal
+
+    def _seek(self, journal: Entries) -> None:
+        """Go on after the last line, if that is still there; what came after it is read again."""
+        self._left_out.clear()
         if self._cursor is None:
             journal.seek_time(self._since_ns)
         else:
             journal.seek_after(self._cursor)
-        return journal
 
-    def _is_open_long(self, now_ns: int) -> bool:
-        if self._opened_ns is None or now_ns < self._opened_ns:
-            self._opened_ns = now_ns
-        is_old = now_ns - self._opened_ns > _OPEN_NS_MAX
-        return is_old or self._read_bytes > _MAPPED_BYTES_MAX
+    def _in_place(self, journal: Entries, now_ns: int) -> Entries:
+        """The journal at the place where it is read on, which is proved where it may be gone."""
+        idle_ns, self._polled_ns = now_ns - self._polled_ns, now_ns
+        is_old = not 0 <= now_ns - self._opened_ns <= _OPEN_NS_MAX
+        if is_old or not 0 <= idle_ns <= _IDLE_NS_MAX or self._read_bytes > _MAPPED_BYTES_MAX:
+            journal.close()
+            return self._open()
+        if journal.has_changed():
+            self._seek(journal)
+        return journal
 
     def poll(self, now_ns: int) -> Iterable[Lines | Gap]:
         """The lines that have come, with what was left out before or between them."""
@@ -163,10 +178,8 @@ class JournalSource:
                 yield from self._broken.failed(error.message)
                 return
         try:
+            self._journal = self._in_place(self._journal, now_ns)
             yield from self._read(self._journal)
-            if self._is_open_long(now_ns):
-                self._journal.close()
-                self._journal = self._open()
         except BadInputError as error:
             self._journal.close()
             self._journal = None

@@ -79,6 +79,10 @@ class JournalCommand:
         self._after = cursor
         self._arguments.append(f"--cursor={cursor}")
 
+    def has_changed(self) -> bool:
+        """Never: the process reads on in the files that it has opened, until it has no more."""
+        return False
+
     def entries(self) -> Iterator[JournalEntry]:
         """The next ones, until there are no more for now; it does not wait.
 

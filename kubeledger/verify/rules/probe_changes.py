@@ -47,7 +47,7 @@ _NAMES: Final = ("namespace", "pod", "pod_uid", "container", "container_id", "pr
 
 
 _NONE: Final = "; no record says that it did"
-_LINE: Final = "a line that says so: the import worked it out, and what is ours proves nothing"
+_BEFORE: Final = "a line that says what was cached before"
 
 
 def _owed_by(worker: Worker, result: str) -> Key:
@@ -246,8 +246,11 @@ class ChangeJudge(RuleVerifier, CachedResults):
         judgement = self.by_order(record, judgement)
         if body.inferred and self.context.variant == RECORDED:
             sound = judgement.verdict in {"match", "admissible"}
-            missing = (WORKED_OUT,) if sound else (*judgement.missing, _LINE)
-            judgement = replace(judgement, verdict="unverifiable", missing=missing)
+            differ = {n for n, v in (judgement.expected or {}).items() if getattr(body, n) != v}
+            if sound or differ == {"from_result"}:
+                # What was cached before no line says: it may have been of another process.
+                missing = (WORKED_OUT,) if sound else (*judgement.missing, _BEFORE)
+                judgement = replace(judgement, verdict="unverifiable", missing=missing)
         expected = judgement.expected
         recorded = None if expected is None else {name: getattr(body, name) for name in expected}
         self.conclude(record, subject_of(body), judgement, recorded=recorded)

@@ -140,6 +140,10 @@ def test_a_query_that_hears_no_interruption_is_abandoned(
     started = time.process_time()
     with pytest.raises(BadQuestionError, match="longer than"):
         database.sql("SELECT levenshtein(repeat('a', 30000), repeat('b', 30000))").fetchall()
+    with monkeypatch.context() as patch:
+        patch.setattr(api, "_LINGERING_MAX", 1)
+        with pytest.raises(BadQuestionError, match="still running"):
+            database.sql("SELECT 1")
     assert time.process_time() - started < 60
     database.timeout_s = 60.0
     assert database.sql("SELECT count(*) FROM records").fetchall() == [(RECORDS,)]

@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from kubeledger.model.errors import BadInputError
-from kubeledger.record.observations import POLL_BYTES, Gap, Lines, Observation
+from kubeledger.model.units import NS_PER_S
+from kubeledger.record.observations import POLL_BYTES, Gap, Lines, Mark, Observation
 from kubeledger.record.sources.files import LogFile
+from kubeledger.record.sources.rotation import Content, Links
 
 
 class Log:
@@ -42,11 +44,14 @@ class Log:
             with self.path.open("ab") as file:
                 file.write(text)
 
-    def poll(self) -> list[Observation]:
+    def poll(self) -> list[Observation | Mark]:
         """Read what there is."""
-        self._now_ns += 1
+        self._now_ns += NS_PER_S
         given = list(self._source.poll(self._now_ns))
         for each in given:
+            if isinstance(each, Mark):
+                self._cursor = each.cursor
+                return self.poll()
             self._cursor = each.cursor
             if isinstance(each, Lines):
                 assert each.data.endswith(b"\n")
@@ -161,24 +166,26 @@ def test_any_order_of_things(seed: int, log: Log) -> None:
     assert not log.gaps
 
 
-@pytest.mark.parametrize("while_", ["_listed", "_open"])
+@pytest.mark.parametrize("step", [Links.found, Content.__init__])
 def test_a_rotation_while_the_next_file_is_looked_for(
-    while_: str, log: Log, monkeypatch: pytest.MonkeyPatch
+    step: Callable[..., object], log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It comes between two steps of the search, and what it moves is read in its place."""
-    step, rotations = getattr(LogFile, while_), [rename]
+    rotations = [rename]
 
-    def rotated(source: LogFile, *arguments: object) -> object:
-        files = step(source, *arguments) if while_ == "_listed" else None
+    def rotated(*arguments: object) -> object:
+        is_after = step.__name__ == "found"
+        files = step(*arguments) if is_after else None
         if rotations:
             rotations.pop()(log.path)
             log.write(2)
-        return files if while_ == "_listed" else step(source, *arguments)
+        return files if is_after else step(*arguments)
 
     log.write(3)
     rename(log.path)
     log.write(3)
-    monkeypatch.setattr(LogFile, while_, rotated)
+    where = Links if step.__name__ == "found" else Content
+    monkeypatch.setattr(where, step.__name__, rotated)
     for _ in range(3):
         log.poll()
     assert log.read == log.written
@@ -204,7 +211,10 @@ def test_half_a_line_before_a_rotation_is_a_line(log: Log) -> None:
 
 
 def _data(source: LogFile) -> bytes:
-    return b"".join(each.data for each in source.poll(1) if isinstance(each, Lines))
+    given = list(source.poll(1))
+    if any(isinstance(each, Mark) for each in given):
+        return _data(source)
+    return b"".join(each.data for each in given if isinstance(each, Lines))
 
 
 def test_the_last_line_of_a_log_that_has_ended(tmp_path: Path) -> None:
@@ -269,6 +279,11 @@ def test_a_directory_that_may_not_be_listed(
         log.write(2)
         log.poll()
         assert log.read == log.written
+        rename(log.path)
+        log.write(2)
+        log.poll()
+        assert not log.gaps  # it was still open
+        log.restart()
         rename(log.path)
         log.write(2)
         log.poll()

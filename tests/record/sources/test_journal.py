@@ -198,6 +198,35 @@ def test_a_cursor_that_is_gone_is_a_gap(opened: Opened, tmp_path: Path) -> None:
     assert text([later]) == ["later"]
 
 
+@pytest.mark.parametrize("pause_ns", [0, 60 * NS_PER_S])
+def test_what_is_vacuumed_while_it_is_read_is_a_gap(
+    pause_ns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With both ends; a file that goes after the last look at the directory is read to its end."""
+    if not is_installed():
+        missing("libsystemd")
+    monkeypatch.setattr(journal, "POLL_BYTES", 100)
+    for number in range(4):
+        first = 10 * number
+        entries = [entry(n, f"line {n}") for n in range(first, first + 10)]
+        write_journal(tmp_path / f"system@{number}.journal", entries)
+    sources = Opened(Journal, tmp_path)
+    source = sources.source()
+    assert text(polled(source, 2)) == ["line 0", "line 1"]
+    for number in (0, 1):
+        (tmp_path / f"system@{number}.journal").unlink()
+    gap, lines = polled(source, 2, FIRST_NS + pause_ns)
+    assert gap == Gap(
+        "kubelet.log",
+        "the last line read before is no longer in the journal",
+        FIRST_NS + 1 * NS_PER_S,
+        FIRST_NS + 20 * NS_PER_S,
+    )
+    assert text([lines]) == ["line 20", "line 21"]
+    assert not [each for each in polled(source, 18, FIRST_NS + pause_ns) if isinstance(each, Gap)]
+    sources.close()
+
+
 def test_a_unit_that_never_shows_is_said(opened: Opened, tmp_path: Path) -> None:
     """After a minute, once; it ends with the first line."""
     stream = kubelet_stream(("rke2-agent.service",))

@@ -1,0 +1,75 @@
+"""Each byte of a small ledger, its copy and a small lake is turned, and each file removed.
+
+Then whoever looks for damage finds it, and every command answers as before, or refuses. All of it
+is a long run; each day a change of every file is tried.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.damage.stored import (
+    Change,
+    Stored,
+    changes,
+    copy_answers,
+    is_lake_told,
+    is_ledger_told,
+    lake_answers,
+    ledger_answers,
+    write_lake,
+    write_ledger,
+)
+
+WITHOUT = (".snapshot", "shipped.json", ".open", "index/", "compact/")
+"""Files that nothing names: caches, notes, and what is known of nowhere else. Without them each
+command answers as before, but that what was only captured is not imported."""
+
+_EVERY = {"ledger": 8, "copy": 1, "lake": 64}
+"""Of so many changes that are told one is tried on the commands, too."""
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Stored]:
+    """By name; who restores a copy is told by that."""
+    place = tmp_path_factory.mktemp("stored")
+    ledger = write_ledger(place)
+    lake = Path(write_lake(place, ledger))
+    return {
+        "ledger": Stored(ledger, ledger_answers, is_ledger_told),
+        "copy": Stored(place / "copy", copy_answers, lambda _: False),
+        "lake": Stored(lake, lake_answers, is_lake_told),
+    }
+
+
+def check(stored: Stored, chosen: list[Change], every: int) -> None:
+    """All of these changes are told, or do no harm."""
+    for change in stored.untold(chosen, every):
+        path = change.path.relative_to(stored.root).as_posix()
+        if change.at is None:
+            harmless = any(part in path for part in WITHOUT)
+        else:  # few flips of what is compressed change no content
+            harmless = ("/kept/" in path or "/base/" in path) and path.endswith(".zst")
+        assert harmless or stored.answers is copy_answers, str(change)
+
+
+@pytest.mark.parametrize("name", list(_EVERY))
+def test_a_change_of_every_file(stored: dict[str, Stored], name: str) -> None:
+    """One that is drawn for it; of a lake, whose files come in pairs, of every other one."""
+    random = Random(7)
+    by_file: dict[Path, list[Change]] = {}
+    for change in changes(stored[name].root):
+        by_file.setdefault(change.path, []).append(change)
+    drawn = [random.choice(each) for each in by_file.values()]
+    check(stored[name], drawn[::2] if name == "lake" else drawn, 1)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("name", list(_EVERY))
+def test_every_change(stored: dict[str, Stored], name: str) -> None:
+    """All of them."""
+    check(stored[name], changes(stored[name].root), _EVERY[name])
